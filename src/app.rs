@@ -1,5 +1,7 @@
 //! Composition root: what a serving process is put together from.
 
+pub(crate) mod reload;
+
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -11,13 +13,14 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use self::reload::Reloader;
 use crate::serve::admin::readiness::{self, JournalPlace};
 use crate::serve::admin::{self, AdminState, Inspector, Peers};
 
 use crate::serve::exchange::App;
+use crate::serve::proxy::Gateway;
 use crate::serve::proxy::exchange_recorder::EventHook;
-use crate::serve::proxy::server::Bound;
-use crate::serve::proxy::{Gateway, GatewayParts};
+use crate::serve::proxy::server::{self, Bound, GatewaySlot};
 use crate::state::config::{Config, StoreRetention};
 use crate::state::files::documents::{DocumentSettings, DocumentWriter};
 use crate::state::journal::{self, Recorder};
@@ -55,22 +58,15 @@ impl Drop for EndedExchange {
 /// # Errors
 /// TLS to the upstreams cannot be set up.
 pub fn gateway(app: &Arc<App>, events: EventHook) -> io::Result<Gateway> {
-    Gateway::new(GatewayParts {
-        config: Arc::clone(&app.config),
-        store: Arc::clone(app.sessions.store()),
-        journal: app.journal.clone(),
-        redactor: app.redactor.clone(),
-        bodies: app.bodies.clone(),
-        events,
-        handler: Arc::<App>::clone(app),
-    })
+    Gateway::new(reload::gateway_parts(app, events))
 }
 
 /// A bound data listener with all that its exchanges share.
 struct DataListener {
     bound: Bound,
     app: Arc<App>,
-    gateway: Arc<Gateway>,
+    gateway: GatewaySlot,
+    events: EventHook,
     reporter: JoinHandle<()>,
     documents: DocumentWriter,
 }
@@ -138,16 +134,20 @@ impl DataListener {
             .with_journal(journal)
             .with_documents(documents.clone());
         let app = Arc::new(app);
-        let gateway = Arc::new(gateway(&app, Arc::new(on_end))?);
+        let events: EventHook = Arc::new(on_end);
+        let gateway = gateway(&app, Arc::clone(&events))?;
+        let gateway = server::slot(Arc::new(gateway));
         let (places, weak) = (config.limits.exchanges, Arc::downgrade(&gateway));
         metrics.count_open_by(move || {
-            weak.upgrade()
-                .map_or(0, |gateway| places.saturating_sub(gateway.free_exchanges()))
+            weak.upgrade().map_or(0, |gateway| {
+                places.saturating_sub(gateway.load().free_exchanges())
+            })
         });
         Ok(Self {
             bound,
             app,
             gateway,
+            events,
             reporter,
             documents,
         })
@@ -156,6 +156,8 @@ impl DataListener {
     /// Serves until `stop` is done, and all exchanges have ended and are reported, or the drain time is over.
     async fn run(self, stop: impl Future<Output = ()>) {
         self.bound.run(self.gateway, stop).await;
+        // The queue's other senders.
+        drop((self.app, self.events));
         // The queue closes with the last exchange.
         let _ = tokio::time::timeout(REPORT_TIME, self.reporter).await;
         self.documents.flush(DOCUMENTS_TIME).await;
@@ -258,6 +260,17 @@ impl Service {
             peers,
             draining,
         })
+    }
+
+    /// What applies a changed config. `loaded`: the config of this service as it was loaded.
+    pub(crate) fn reloader(&self, loaded: Config) -> Reloader {
+        Reloader::new(
+            Arc::clone(&self.data.gateway),
+            self.data.bound.certificate(),
+            Arc::clone(&self.data.events),
+            Arc::clone(&self.data.app),
+            loaded,
+        )
     }
 
     /// The address of the data listener, with the port that was picked.

@@ -11,6 +11,7 @@ use super::replay_args::ReplayArgs;
 use super::savings_args::SavingsArgs;
 use super::seal_key_args::SealKeyArgs;
 use super::state_args::{ListFormat, StateArgs};
+use super::system_args::{CompletionsArgs, DoctorArgs, ManArgs, ServiceArgs, UninstallArgs};
 
 /// An HTTP proxy for LLM APIs that lets the model hand its session over to a fresh context.
 #[derive(Debug, Parser)]
@@ -56,10 +57,20 @@ pub(super) enum CliCommand {
     SealKey(SealKeyArgs),
     /// Say in short what state the proxy's files are in
     Status(StatusArgs),
+    /// Examine config, ports, store, upstreams and agents, and print what to do about each problem
+    Doctor(DoctorArgs),
     /// Open the inspector over the journal, read only, without a proxy
     Ui(UiArgs),
     /// Copy the store to another one, or check it
     Store(StoreArgs),
+    /// Start the proxy at login: a systemd user unit, or a launch agent
+    Service(ServiceArgs),
+    /// Remove what baton made on this machine
+    Uninstall(UninstallArgs),
+    /// Print the completions of a shell
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write one for each command
+    Man(ManArgs),
 }
 
 #[derive(Debug, ClapArgs)]

@@ -25,8 +25,8 @@ struct ConfigReport<'a> {
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Warning {
     /// The key, as `section.key`.
-    key: String,
-    message: String,
+    pub(super) key: String,
+    pub(super) message: String,
 }
 
 impl fmt::Display for Warning {
@@ -38,7 +38,10 @@ impl fmt::Display for Warning {
 pub(super) fn run(args: &CheckArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let file = config_file(args.config.as_ref()).map(|path| path.display().to_string());
     let (problems, warnings) = match load(args.config.as_ref(), &Flags::default()) {
-        Ok(config) => (of_server(&config).into_iter().collect(), warnings(&config)),
+        Ok(config) => (
+            store_server_problem(&config).into_iter().collect(),
+            warnings(&config),
+        ),
         Err(problems) => (problems, Vec::new()),
     };
     if args.json {
@@ -62,7 +65,7 @@ pub(super) fn run(args: &CheckArgs, out: &mut Out) -> Result<(), CommandFailure>
 }
 
 /// The problem of the store's server, where the store has one.
-fn of_server(config: &Config) -> Option<Problem> {
+pub(super) fn store_server_problem(config: &Config) -> Option<Problem> {
     if config.store.kind != StoreKind::Redis {
         return None;
     }
@@ -96,7 +99,7 @@ fn of_server(config: &Config) -> Option<Problem> {
 }
 
 /// Warnings about allowed settings that the owner may not want.
-fn warnings(config: &Config) -> Vec<Warning> {
+pub(super) fn warnings(config: &Config) -> Vec<Warning> {
     let mut warnings = unreached_thresholds(&config.handoff);
     warnings.extend(open_listener(config, config.server.listen));
     warnings.extend(config.old_keys.iter().map(|old| Warning {

@@ -122,6 +122,31 @@ const BASE_URLS: &[BaseUrl] = &[
     },
 ];
 
+/// Base URLs in an agent's own files that win over what `run` sets.
+const OVERRIDING_URLS: &[BaseUrl] = &[
+    BaseUrl {
+        agent: "claude",
+        folder: Folder::Home("CLAUDE_CONFIG_DIR", ".claude"),
+        file: "settings.json",
+        keys: &["env", "ANTHROPIC_BASE_URL"],
+        upstreams: &["anthropic"],
+    },
+    BaseUrl {
+        agent: "opencode",
+        folder: Folder::Home("XDG_CONFIG_HOME", ".config"),
+        file: "opencode/opencode.json",
+        keys: &["provider", "anthropic", "options", "baseURL"],
+        upstreams: &["anthropic"],
+    },
+    BaseUrl {
+        agent: "opencode",
+        folder: Folder::Home("XDG_CONFIG_HOME", ".config"),
+        file: "opencode/opencode.json",
+        keys: &["provider", "openai", "options", "baseURL"],
+        upstreams: &["openai"],
+    },
+];
+
 /// A base URL that a person has set for an agent.
 pub(super) struct OwnUrl {
     /// The place where it is set, for messages.
@@ -132,7 +157,48 @@ pub(super) struct OwnUrl {
 
 /// The base URLs in an agent's own files that `run` replaces. A file that cannot be read has none: the agent will say so.
 pub(super) fn own_urls(agent: &str) -> Vec<OwnUrl> {
-    let rows = BASE_URLS.iter().filter(|row| row.agent == agent);
+    urls(BASE_URLS, agent)
+}
+
+/// The base URLs in an agent's own files that `run` cannot replace.
+pub(super) fn overriding_urls(agent: &str) -> Vec<OwnUrl> {
+    urls(OVERRIDING_URLS, agent)
+}
+
+/// The provider that goose uses: of its variable, else of its config file.
+pub(super) fn goose_provider() -> Option<String> {
+    const KEY: &str = "GOOSE_PROVIDER";
+    if let Ok(provider) = env::var(KEY) {
+        return Some(provider);
+    }
+    let path = Folder::Home("XDG_CONFIG_HOME", ".config").path()?;
+    let text = read_text(&path.join("goose/config.yaml"))?;
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix(KEY)?.strip_prefix(':'));
+    value.map(|value| value.trim().trim_matches(['"', '\'']).to_owned())
+}
+
+/// The sign-in that qwen-code uses.
+pub(super) fn qwen_sign_in() -> Option<String> {
+    let folder = Folder::Home("", ".qwen");
+    text_at(&folder, "settings.json", &["security", "auth", "selectedType"])
+}
+
+/// The provider that Codex uses.
+pub(super) fn codex_provider() -> Option<String> {
+    let folder = Folder::Home("CODEX_HOME", ".codex");
+    text_at(&folder, "config.toml", &["model_provider"])
+}
+
+fn text_at(folder: &Folder, file: &str, keys: &[&str]) -> Option<String> {
+    let value = read(&folder.path()?.join(file))?;
+    let text = keys.iter().try_fold(&value, |value, key| value.get(key));
+    Some(text?.as_str()?.to_owned())
+}
+
+fn urls(rows: &'static [BaseUrl], agent: &str) -> Vec<OwnUrl> {
+    let rows = rows.iter().filter(|row| row.agent == agent);
     rows.filter_map(|row| {
         let path = row.folder.path()?.join(row.file);
         let value = read(&path)?;
@@ -198,10 +264,15 @@ impl Folder {
     }
 }
 
-fn read(path: &Path) -> Option<Value> {
+fn read_text(path: &Path) -> Option<String> {
     let mut text = String::new();
     let file = File::open(path).ok()?;
     file.take(MAX_FILE).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+fn read(path: &Path) -> Option<Value> {
+    let text = read_text(path)?;
     match path.extension()?.to_str()? {
         "toml" => DeTable::parse(&text).ok().map(|table| members(table.get_ref())),
         _ => serde_json::from_str(&text).ok(),

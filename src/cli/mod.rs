@@ -9,6 +9,7 @@ mod args;
 mod check;
 mod declared;
 mod demo;
+mod doctor;
 mod env;
 mod exit;
 mod export;
@@ -21,6 +22,7 @@ mod log_filter;
 mod newest;
 mod old_names;
 mod output;
+mod reload;
 mod replay;
 mod replay_args;
 mod run;
@@ -30,14 +32,18 @@ mod savings_args;
 mod seal_key;
 mod seal_key_args;
 mod serve;
+mod service;
 mod sharing;
+mod shell_files;
 mod shells;
 mod show;
 mod state_args;
 mod status;
 mod store;
 mod stored;
+mod system_args;
 mod ui;
+mod uninstall;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -77,6 +83,11 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         CliCommand::Status(args) => status::run(&args, &mut out),
         CliCommand::Ui(args) => ui::run(&args, &mut out),
         CliCommand::Store(args) => store::run(&args.command, &mut out),
+        CliCommand::Doctor(args) => doctor::run(&args, &mut out),
+        CliCommand::Service(args) => service::run(&args.command, &mut out),
+        CliCommand::Uninstall(args) => uninstall::run(&args, &mut out),
+        CliCommand::Completions(args) => shell_files::completions(&args, &mut out),
+        CliCommand::Man(args) => shell_files::man(&args, &mut out),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

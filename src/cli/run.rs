@@ -125,7 +125,7 @@ impl AgentRun<'_> {
         };
         let mut command = Command::new(program);
         for (name, value) in &setup.variables {
-            let theirs = self.own_url(name);
+            let theirs = own_variable(name);
             if theirs.map_or(Ok(true), |theirs| self.replaces(&theirs))? {
                 command.env(name, value);
             }
@@ -141,17 +141,6 @@ impl AgentRun<'_> {
         let ended = foreground::run(&mut command).map_err(|error| unstarted(program, &error));
         drop(folder);
         ended
-    }
-
-    /// The person's own value of a variable, where that is a URL in whose place baton sends to an upstream of its own.
-    fn own_url(&self, name: &str) -> Option<OwnUrl> {
-        let url = std::env::var(name).ok().filter(|value| value.contains("://"))?;
-        let (_, upstreams) = UPSTREAMS.iter().find(|(prefix, _)| name.starts_with(prefix))?;
-        Some(OwnUrl {
-            setting: name.to_owned(),
-            url,
-            upstreams,
-        })
     }
 
     /// Whether the agent gets baton's URL in place of the person's own, or that is kept. A URL of another server is an error: the
@@ -186,6 +175,17 @@ impl AgentRun<'_> {
     }
 }
 
+/// The person's own value of a variable, where that is a URL in whose place baton sends to an upstream of its own.
+pub(super) fn own_variable(name: &str) -> Option<OwnUrl> {
+    let url = std::env::var(name).ok().filter(|value| value.contains("://"))?;
+    let (_, upstreams) = UPSTREAMS.iter().find(|(prefix, _)| name.starts_with(prefix))?;
+    Some(OwnUrl {
+        setting: name.to_owned(),
+        url,
+        upstreams,
+    })
+}
+
 /// Which upstream a variable's URL replaces, by the prefix of its name.
 const UPSTREAMS: &[(&str, &[&str])] = &[
     ("ANTHROPIC_", &["anthropic"]),
@@ -195,7 +195,7 @@ const UPSTREAMS: &[(&str, &[&str])] = &[
 ];
 
 /// Host and port of a URL, normalised.
-fn place(url: &str) -> String {
+pub(super) fn place(url: &str) -> String {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
     place.to_ascii_lowercase().replace("localhost", "127.0.0.1")

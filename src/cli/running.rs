@@ -98,6 +98,16 @@ pub(super) fn find(dir: &Path) -> RunState {
     }
 }
 
+/// The proxy that serves from a state directory at this address.
+pub(super) fn serving_at(dir: &Path, address: SocketAddr) -> Option<Process> {
+    let RunState::Running(Some(process)) = find(dir) else {
+        return None;
+    };
+    let address = address.to_string();
+    let urls = [&process.data, &process.admin];
+    urls.iter().any(|url| url.ends_with(&address)).then_some(process)
+}
+
 /// An address at which this machine reaches a listener.
 pub(super) fn reachable(bound: SocketAddr) -> SocketAddr {
     let ip = match bound.ip() {

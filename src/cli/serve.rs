@@ -15,7 +15,8 @@ use super::check::open_listener;
 use super::exit::{CommandFailure, Exit};
 use super::load_or_fail;
 use super::output::Out;
-use super::running::{self, Process, RunState, StateDirLock, reachable};
+use super::reload::{self, ConfigSource, FileVersion};
+use super::running::{self, Process, StateDirLock, reachable};
 use super::sharing;
 use crate::app::{Service, ServiceParts, is_true};
 use crate::serve::proxy::{descriptors, server};
@@ -35,7 +36,14 @@ pub(super) fn run(args: &ServeArgs, out: &mut Out) -> Result<(), CommandFailure>
         state_dir: args.state_dir.clone(),
         log_level: args.log_level.clone(),
     };
-    let mut config = load_or_fail(args.config.as_ref(), &flags)?;
+    let source = ConfigSource {
+        given: args.config.clone(),
+        flags,
+    };
+    let version = source.version();
+    let mut config = load_or_fail(args.config.as_ref(), &source.flags)?;
+    let loaded = config.clone();
+    let versions = reload::versions(version, &loaded);
     if args.for_agents {
         sharing::detach();
         config.server.drain = config.server.drain.min(sharing::DRAIN);
@@ -44,7 +52,14 @@ pub(super) fn run(args: &ServeArgs, out: &mut Out) -> Result<(), CommandFailure>
     descriptors::fit(&mut config, descriptors::raise());
     let runtime = tokio::runtime::Runtime::new();
     let runtime = runtime.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?;
-    runtime.block_on(serve(config, args.for_agents, out))
+    let start = ServeStart {
+        config,
+        loaded,
+        versions,
+        source,
+        for_agents: args.for_agents,
+    };
+    runtime.block_on(serve(start, out))
 }
 
 fn bill_prices(config: &Config) -> Result<Arc<PriceTable>, CommandFailure> {
@@ -61,7 +76,24 @@ fn pricing(config: &Config, table: Arc<PriceTable>) -> ModelPricing {
     }
 }
 
-async fn serve(mut config: Config, for_agents: bool, out: &mut Out) -> Result<(), CommandFailure> {
+/// What a proxy is started with.
+struct ServeStart {
+    config: Config,
+    /// The config before limits were fitted and ports were picked.
+    loaded: Config,
+    versions: Vec<FileVersion>,
+    source: ConfigSource,
+    for_agents: bool,
+}
+
+async fn serve(start: ServeStart, out: &mut Out) -> Result<(), CommandFailure> {
+    let ServeStart {
+        mut config,
+        loaded,
+        versions,
+        source,
+        for_agents,
+    } = start;
     // Installed before anything is printed: a reader of the lines may send a signal at once.
     let stop = stop_on_signal()?;
     let prices = bill_prices(&config)?;
@@ -82,8 +114,14 @@ async fn serve(mut config: Config, for_agents: bool, out: &mut Out) -> Result<()
     });
     let service = service.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?;
     let claim = announce(&config, service.addr(), for_agents, out)?;
+    let reloader = service.reloader(loaded.clone());
+    let reloading = tokio::spawn(reload::watch(source, loaded, versions, reloader));
     let dir = for_agents.then(|| config.state_dir.clone());
-    service.run(stopped(stop, dir), || drop(claim)).await;
+    let stop = async move {
+        stopped(stop, dir).await;
+        reloading.abort();
+    };
+    service.run(stop, || drop(claim)).await;
     Ok(())
 }
 
@@ -253,13 +291,8 @@ fn cannot_listen(error: &io::Error, config: &Config, listener: &Listener) -> Com
 
 /// Who listens on an address, as far as the state directory shows.
 fn holder(address: SocketAddr, config: &Config) -> String {
-    let address = address.to_string();
-    match running::find(&config.state_dir) {
-        RunState::Running(Some(process))
-            if [&process.data, &process.admin]
-                .iter()
-                .any(|url| url.ends_with(&address)) =>
-        {
+    match running::serving_at(&config.state_dir, address) {
+        Some(process) => {
             let by = if process.started_by_run {
                 ", started by `baton run`"
             } else {
@@ -270,7 +303,7 @@ fn holder(address: SocketAddr, config: &Config) -> String {
                 process.pid
             )
         }
-        _ => "another program".to_owned(),
+        None => "another program".to_owned(),
     }
 }
 
@@ -295,6 +328,7 @@ const INTERRUPTED: i32 = 130;
 struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
+    hangups: reload::Hangups,
 }
 
 #[cfg(unix)]
@@ -306,6 +340,7 @@ impl Signals {
         Ok(Self {
             interrupt: listen(SignalKind::interrupt())?,
             terminate: listen(SignalKind::terminate())?,
+            hangups: reload::Hangups::listen(),
         })
     }
 
@@ -313,6 +348,7 @@ impl Signals {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
+            () = self.hangups.closed() => {}
         }
     }
 }

@@ -116,7 +116,7 @@ pub(super) async fn play(adapter: &'static Adapter, script: DemoLength) -> Resul
     let app = Arc::new(App::new(config, Arc::clone(&store), seal)?);
     let gateway = Arc::new(app::gateway(&app, Arc::new(|_| ()))?);
     let (stop, stopped) = oneshot::channel::<()>();
-    let proxy = tokio::spawn(bound.run(gateway, async {
+    let proxy = tokio::spawn(bound.run(server::slot(gateway), async {
         let _ = stopped.await;
     }));
 

@@ -37,7 +37,7 @@ pub struct App {
     /// The conversations, in front of the store.
     pub sessions: Arc<Sessions>,
     /// The keys of the sentinels' seals.
-    pub seals: Seals,
+    pub seals: Arc<Seals>,
     /// The time of what is recorded.
     pub clock: Clock,
     /// Our tools, as the model sees them.
@@ -75,6 +75,10 @@ impl App {
     /// # Errors
     /// A file of `draft.prompts_dir`, or that of `bill.prices`, cannot be read.
     pub fn new(config: Config, store: SharedStore, seals: impl Into<Seals>) -> io::Result<Self> {
+        Self::with_seals(config, store, Arc::new(seals.into()))
+    }
+
+    fn with_seals(config: Config, store: SharedStore, seals: Arc<Seals>) -> io::Result<Self> {
         let secrets = config.journal.secrets.iter().map(Secret::reveal);
         let redactor = Redactor::lazy(&config.journal.redact)
             .knowing(secrets)
@@ -100,11 +104,31 @@ impl App {
             drafting: Arc::new(drafting),
             prompts,
             sessions: Arc::new(Sessions::new(store, LIVE_CONVERSATIONS)),
-            seals: seals.into(),
+            seals,
             clock: Clock::default(),
             journal: Recorder::off(),
             documents: DocumentWriter::off(),
             spill,
+        })
+    }
+
+    /// The same with another config. What outlives a request is shared: the conversations, the store, the keys of the seals,
+    /// the journal, drafts, documents, and the memory of bodies.
+    ///
+    /// # Errors
+    /// As [`App::new`].
+    pub fn reloaded(&self, config: Config) -> io::Result<Self> {
+        let new = Self::with_seals(config, Arc::clone(self.sessions.store()), Arc::clone(&self.seals))?;
+        Ok(Self {
+            sessions: Arc::clone(&self.sessions),
+            clock: self.clock.clone(),
+            reminder: self.reminder.clone(),
+            drafting: Arc::clone(&self.drafting),
+            journal: self.journal.clone(),
+            documents: self.documents.clone(),
+            spill: self.spill.clone(),
+            bodies: self.bodies.clone(),
+            ..new
         })
     }
 

@@ -41,6 +41,14 @@ impl Admission {
         }
     }
 
+    /// That of another config. It shares the places, so that those which are taken stay counted.
+    pub(super) fn reloaded(&self, config: &Config) -> Self {
+        Self {
+            exchanges: Arc::clone(&self.exchanges),
+            ..Self::new(config)
+        }
+    }
+
     /// A place among the exchanges under way; `None` where there is none left.
     pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.exchanges).try_acquire_owned().ok()

@@ -156,6 +156,18 @@ impl Gateway {
         })
     }
 
+    /// The gateway of another config. It shares the places of exchanges with this one.
+    ///
+    /// # Errors
+    /// TLS to the upstreams cannot be set up.
+    pub fn reloaded(&self, parts: GatewayParts) -> io::Result<Self> {
+        Ok(Self {
+            upstreams: Upstreams::new(&parts.config)?,
+            admission: self.admission.reloaded(&parts.config),
+            parts,
+        })
+    }
+
     /// Exchanges that could still be begun.
     pub fn free_exchanges(&self) -> usize {
         self.admission.free_places()

@@ -12,6 +12,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use futures_util::FutureExt;
 use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
@@ -63,11 +64,55 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// this one, the least rate (30 s) of nearly every request would.
 const TICK: Duration = Duration::from_secs(10);
 
+/// The gateway that answers requests. Each request keeps the one that it began with.
+pub type GatewaySlot = Arc<ArcSwap<Gateway>>;
+
+/// A slot with this gateway in it.
+pub fn slot(gateway: Arc<Gateway>) -> GatewaySlot {
+    Arc::new(ArcSwap::new(gateway))
+}
+
+/// The certificate of a listener, which the next handshake uses. Clones share it.
+#[derive(Clone)]
+pub struct Certificate(Arc<ArcSwap<rustls::ServerConfig>>);
+
+impl Certificate {
+    /// Reads the files of a chain and its key.
+    ///
+    /// # Errors
+    /// A file cannot be read, or the key is not the certificate's.
+    fn read(chain: &Path, key: &Path) -> io::Result<Self> {
+        Ok(Self(Arc::new(ArcSwap::new(tls_config(chain, key)?))))
+    }
+
+    fn acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::from(self.0.load_full())
+    }
+}
+
+/// A certificate that was read and is not used yet.
+pub struct NextCertificate(Arc<rustls::ServerConfig>);
+
+impl NextCertificate {
+    /// Reads the files of a chain and its key.
+    ///
+    /// # Errors
+    /// A file cannot be read, or the key is not the certificate's.
+    pub fn read(chain: &Path, key: &Path) -> io::Result<Self> {
+        tls_config(chain, key).map(Self)
+    }
+
+    /// Takes the place of the certificate in use.
+    pub fn replace(self, certificate: &Certificate) {
+        certificate.0.store(self.0);
+    }
+}
+
 /// A bound listener.
 pub struct Bound {
     listener: TcpListener,
     addr: SocketAddr,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Certificate>,
     http: Arc<Http>,
     /// HTTP settings while there are many connections.
     crowded: Arc<Http>,
@@ -91,7 +136,7 @@ struct Http {
 /// The address is in use or not allowed, or the certificate cannot be read.
 pub fn bind(config: &Config) -> io::Result<Bound> {
     let tls = match &config.server.tls {
-        Some((chain, key)) => Some(acceptor(chain, key)?),
+        Some((chain, key)) => Some(Certificate::read(chain, key)?),
         None => None,
     };
     let listener = std::net::TcpListener::bind(config.server.listen)?;
@@ -145,7 +190,7 @@ impl Http {
     }
 }
 
-fn acceptor(chain: &Path, key: &Path) -> io::Result<TlsAcceptor> {
+fn tls_config(chain: &Path, key: &Path) -> io::Result<Arc<rustls::ServerConfig>> {
     let bad = |path: &Path, e: &dyn std::fmt::Display| {
         io::Error::new(io::ErrorKind::InvalidData, format!("{}: {e}", path.display()))
     };
@@ -161,7 +206,7 @@ fn acceptor(chain: &Path, key: &Path) -> io::Result<TlsAcceptor> {
         .with_single_cert(certificates, private)
         .map_err(|e| bad(chain, &e))?;
     tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(TlsAcceptor::from(Arc::new(tls)))
+    Ok(Arc::new(tls))
 }
 
 impl Bound {
@@ -170,8 +215,13 @@ impl Bound {
         self.addr
     }
 
+    /// The certificate, where the listener has one.
+    pub fn certificate(&self) -> Option<Certificate> {
+        self.tls.clone()
+    }
+
     /// Serves until `shutdown` is ready, then takes no new requests and gives those under way the drain time.
-    pub async fn run(self, gateway: Arc<Gateway>, shutdown: impl Future<Output = ()>) {
+    pub async fn run(self, gateway: GatewaySlot, shutdown: impl Future<Output = ()>) {
         let graceful = GracefulShutdown::new();
         let (open, closing) = watch::channel(());
         let mut connections = JoinSet::new();
@@ -219,11 +269,11 @@ impl Bound {
         &self,
         stream: TcpStream,
         http: Arc<Http>,
-        gateway: Arc<Gateway>,
+        gateway: GatewaySlot,
         watcher: Watcher,
         closing: watch::Receiver<()>,
     ) -> impl Future<Output = ()> + Send + use<> {
-        let tls = self.tls.clone();
+        let tls = self.tls.as_ref().map(Certificate::acceptor);
         async move {
             // Events of a stream are small and must not wait for each other.
             let _ = stream.set_nodelay(true);
@@ -244,7 +294,7 @@ async fn encrypted(
     stream: TcpStream,
     tls: TlsAcceptor,
     http: Arc<Http>,
-    gateway: Arc<Gateway>,
+    gateway: GatewaySlot,
     watcher: Watcher,
 ) {
     match tokio::time::timeout(TLS_HANDSHAKE, tls.accept(stream)).await {
@@ -301,7 +351,7 @@ where
     }
 }
 
-async fn serve_one<S>(stream: S, http: &Http, gateway: Arc<Gateway>, watcher: Watcher)
+async fn serve_one<S>(stream: S, http: &Http, gateway: GatewaySlot, watcher: Watcher)
 where
     S: AsyncRead + AsyncWrite + Socket + Unpin + Send + 'static,
 {
@@ -320,7 +370,7 @@ where
     Box::pin(watched(connection, watcher)).await;
 }
 
-async fn serve_any<S>(stream: S, http: &Http, gateway: Arc<Gateway>, watcher: Watcher)
+async fn serve_any<S>(stream: S, http: &Http, gateway: GatewaySlot, watcher: Watcher)
 where
     S: AsyncRead + AsyncWrite + Socket + Unpin + Send + 'static,
 {
@@ -337,15 +387,16 @@ type ServiceFuture = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, 
 
 /// Answers requests, each in a box: a connection would keep room for it while its answer streams.
 fn service(
-    gateway: Arc<Gateway>,
+    gateway: GatewaySlot,
     ends: ConnectionEnds,
 ) -> impl Service<Request<Incoming>, Response = Response<ResponseBody>, Error = Infallible, Future = ServiceFuture>
 {
     service_fn(move |mut request: Request<Incoming>| -> ServiceFuture {
         request.extensions_mut().insert(ends.clone());
+        let gateway = gateway.load_full();
         let (again, uri) = (gateway.clone(), request.uri().clone());
         let shape = move || find_route(&again, &uri, &HeaderMap::new()).shape();
-        Box::pin(contained(handle(gateway.clone(), request), shape))
+        Box::pin(contained(handle(gateway, request), shape))
     })
 }
 

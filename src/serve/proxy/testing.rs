@@ -155,7 +155,7 @@ impl Proxy {
         let events_hook = Arc::new(move |e| sink.lock().unwrap().push(e));
         let gateway = Arc::new(crate::app::gateway(&app, events_hook).unwrap());
         let (stop, stopped) = oneshot::channel();
-        let running = tokio::spawn(bound.run(gateway.clone(), async {
+        let running = tokio::spawn(bound.run(server::slot(gateway.clone()), async {
             let _ = stopped.await;
         }));
         Self {

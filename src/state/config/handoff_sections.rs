@@ -183,7 +183,7 @@ pub enum PreambleMode {
 }
 
 /// Documents of handoffs.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DocumentPolicy {
     /// Whether any is written.
     pub enabled: bool,

@@ -106,7 +106,7 @@ pub struct ListenerConfig {
 }
 
 /// The admin listener.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admin {
     /// Bind address; port 0 picks a free port.
     pub listen: SocketAddr,
@@ -122,7 +122,7 @@ pub struct Admin {
 }
 
 /// Another process of the same balancer.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerConfig {
     /// The peer's name; by default its host and port.
     pub name: String,
@@ -213,7 +213,7 @@ fn small(words: &[String]) -> Vec<String> {
 }
 
 /// Logging.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
     /// A `tracing` filter: `info`, `baton=debug`, ….
     pub level: String,

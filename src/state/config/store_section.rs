@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::StoreAddress;
 
 /// The store.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreConfig {
     /// Its kind.
     pub kind: StoreKind,

@@ -153,6 +153,8 @@ impl Archive {
             }
             JournalNote::Begin(begun) => self.note_oddity(Some(begun.id.as_str().into())),
             JournalNote::Flush(_) => {}
+            // Applied in any case: without it a secret would be written.
+            JournalNote::Redact(redactor) => self.chunk_store.redactor = (**redactor).clone(),
             JournalNote::Sent { id, .. }
             | JournalNote::Answered { id, .. }
             | JournalNote::Received { id, .. }

@@ -40,6 +40,10 @@ impl Archive {
             JournalNote::Shown { id, headers, body } => self.shown(&id, &headers, body),
             JournalNote::End { event, partial } => self.end(&event, partial),
             JournalNote::Flush(_) => Ok(()),
+            JournalNote::Redact(redactor) => {
+                self.chunk_store.redactor = *redactor;
+                Ok(())
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
 use serde::Serialize;
 
 use baton_core::redact::Redactor;
@@ -34,7 +35,7 @@ pub(super) struct LiveBodies {
     /// How many there are: what the hot path looks at.
     watching: AtomicUsize,
     bodies: Mutex<HashMap<Arc<str>, WatchedBody>>,
-    redactor: Redactor,
+    redactor: ArcSwap<Redactor>,
 }
 
 struct WatchedBody {
@@ -46,9 +47,13 @@ struct WatchedBody {
 impl LiveBodies {
     pub(super) fn new(redactor: Redactor) -> Self {
         Self {
-            redactor,
+            redactor: ArcSwap::from_pointee(redactor),
             ..Self::default()
         }
+    }
+
+    pub(super) fn redact_by(&self, redactor: Redactor) {
+        self.redactor.store(Arc::new(redactor));
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, WatchedBody>> {
@@ -97,7 +102,7 @@ impl LiveBodies {
     }
 
     fn parts(&self, body: &[u8]) -> Vec<LivePart> {
-        let content = AnswerContent::of(body);
+        let (content, redactor) = (AnswerContent::of(body), self.redactor.load());
         let count = content.parts.len();
         let parts = content.parts.iter().enumerate().map(|(at, part)| {
             let text = part.text();
@@ -113,8 +118,8 @@ impl LiveBodies {
                     AnswerPartKind::Call => "call",
                     AnswerPartKind::Error => "error",
                 },
-                name: part.name.map(|name| self.redactor.text(&name.get()).into_owned()),
-                text: self.redactor.text(shown).into_owned(),
+                name: part.name.map(|name| redactor.text(&name.get()).into_owned()),
+                text: redactor.text(shown).into_owned(),
             }
         });
         parts.collect()

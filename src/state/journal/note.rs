@@ -8,6 +8,7 @@ use super::keyed_hash::Beginnings;
 use super::packed::PackedHeaders;
 use crate::state::telemetry::ExchangeEvent;
 use baton_core::record::WireId;
+use baton_core::redact::Redactor;
 use baton_core::rewrite::SizeChange;
 use baton_core::text::Span;
 use baton_core::wire::{Operation, StopReason, Turn, Usage};
@@ -58,6 +59,8 @@ pub(super) enum JournalNote {
     },
     /// Answers once everything queued before it is written.
     Flush(mpsc::Sender<()>),
+    /// What follows is redacted by these rules and secrets.
+    Redact(Box<Redactor>),
 }
 
 /// A leg's request as it goes out.
@@ -150,7 +153,7 @@ impl JournalNote {
             | Self::Counted { id, .. }
             | Self::Shown { id, .. } => Some(Arc::clone(id)),
             Self::End { event, .. } => Some(event.id.as_str().into()),
-            Self::Flush(_) => None,
+            Self::Flush(_) | Self::Redact(_) => None,
         }
     }
 
@@ -171,7 +174,11 @@ impl JournalNote {
                 Self::Begin(begun) => begun.received.len(),
                 Self::Sent { sent, .. } => sent.rope.iter().map(Bytes::len).sum(),
                 Self::Received { body, .. } | Self::Shown { body, .. } => body.len(),
-                Self::Answered { .. } | Self::Counted { .. } | Self::End { .. } | Self::Flush(_) => 0,
+                Self::Answered { .. }
+                | Self::Counted { .. }
+                | Self::End { .. }
+                | Self::Flush(_)
+                | Self::Redact(_) => 0,
             }
     }
 }

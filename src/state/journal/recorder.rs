@@ -97,6 +97,18 @@ impl Recorder {
         }
     }
 
+    /// Redacts what is recorded from now on by another config.
+    pub fn redact_by(&self, redactor: &Redactor) {
+        let Some(queue) = &self.0 else { return };
+        queue.live_bodies.redact_by(redactor.clone());
+        // Never dropped, like a flush: without it a secret would be written.
+        let note = JournalNote::Redact(Box::new(redactor.clone()));
+        queue.load.notes.fetch_add(1, Relaxed);
+        queue.load.bytes.fetch_add(note.weight(), Relaxed);
+        // The thread ends only with the process.
+        let _ = queue.sender.send(note);
+    }
+
     /// How many copies were dropped because the queue was full, or could not be written.
     pub fn dropped(&self) -> u64 {
         self.0

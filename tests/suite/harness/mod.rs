@@ -176,7 +176,7 @@ impl Baton {
         let drafting = Arc::clone(&app.drafting);
         let sessions = Arc::clone(&app.sessions);
         let gateway = Arc::new(app::gateway(&app, tap).unwrap());
-        let task = tokio::spawn(bound.run(gateway, std::future::pending()));
+        let task = tokio::spawn(bound.run(server::slot(gateway), std::future::pending()));
         Self {
             addr,
             drafting,

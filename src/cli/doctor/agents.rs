@@ -1,0 +1,198 @@
+//! Checks of the agents: which are installed, what they are pointed at, and which sign-ins do not reach baton.
+//!
+//! Reads settings alone. The files in which agents keep credentials are never opened.
+
+use std::env;
+use std::path::PathBuf;
+
+use super::finding::Finding;
+use super::installation::Installation;
+use crate::cli::agents::{AGENTS, AgentSetup};
+use crate::cli::declared::{self, OwnUrl};
+use crate::cli::run;
+use crate::cli::running::{self, RunState};
+
+/// Where a setting of an agent directs its requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    Baton,
+    /// An upstream of baton, which `baton run` replaces.
+    Upstream,
+    Elsewhere,
+}
+
+/// The agents on the PATH, each with the setting that directs its requests.
+pub(super) fn found(installation: &Installation) -> Vec<Finding> {
+    let installed: Vec<_> = installed().collect();
+    if installed.is_empty() {
+        let names: Vec<_> = AGENTS.iter().map(|agent| agent.name).collect();
+        return vec![Finding::warning(
+            "PATH",
+            "none of the known agents is on it",
+            format!(
+                "install one of {}, or point another at baton (`baton env AGENT`)",
+                names.join(", ")
+            ),
+        )];
+    }
+    let installed = installed.into_iter();
+    installed
+        .map(|(agent, path)| pointed(installation, agent, &path))
+        .collect()
+}
+
+fn installed() -> impl Iterator<Item = (&'static AgentSetup, PathBuf)> {
+    AGENTS
+        .iter()
+        .filter_map(|agent| Some((agent, on_path(agent.name)?)))
+}
+
+fn on_path(program: &str) -> Option<PathBuf> {
+    let folders = env::var_os("PATH")?;
+    let mut paths = env::split_paths(&folders).map(|folder| folder.join(program));
+    paths.find(|path| is_executable(path))
+}
+
+#[cfg(unix)]
+fn is_executable(path: &std::path::Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+
+    std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_executable(path: &std::path::Path) -> bool {
+    path.is_file() || path.with_extension("exe").is_file() || path.with_extension("cmd").is_file()
+}
+
+fn pointed(installation: &Installation, agent: &AgentSetup, path: &std::path::Path) -> Finding {
+    let subject = agent.title;
+    let here = path.display();
+    let url = proxy_url(installation);
+    let (overriding, replaced) = (declared::overriding_urls(agent.name), own_urls(agent, &url));
+    let of = |theirs: &OwnUrl| target(installation, &url, theirs);
+    if let Some(theirs) = overriding.iter().find(|theirs| of(theirs) != Target::Baton) {
+        return Finding::warning(
+            subject,
+            format!(
+                "{} is {}, and wins over what `baton run` sets",
+                theirs.setting, theirs.url
+            ),
+            format!("remove it, or set it to {url}"),
+        );
+    }
+    if let Some(theirs) = replaced.iter().find(|theirs| of(theirs) == Target::Elsewhere) {
+        let help = match theirs.upstreams.first() {
+            Some(upstream) => {
+                format!("to go there through baton, set `upstreams.{upstream}.base_url` to it; else unset it")
+            }
+            None => "unset it".to_owned(),
+        };
+        let message = format!(
+            "{} is {}, which is no upstream of baton",
+            theirs.setting, theirs.url
+        );
+        return Finding::warning(subject, message, help);
+    }
+    let mut all = overriding.iter().chain(&replaced);
+    match all.find(|theirs| of(theirs) == Target::Baton) {
+        None => Finding::ok(
+            subject,
+            format!("{here}; goes through baton with `baton run {}`", agent.name),
+        ),
+        Some(theirs) if matches!(installation.running, RunState::Running(_)) => {
+            Finding::ok(subject, format!("{here}; pointed at baton by {}", theirs.setting))
+        }
+        Some(theirs) => Finding::warning(
+            subject,
+            format!("pointed at baton by {}, and no proxy runs", theirs.setting),
+            "start `baton serve`, or have it started at login: `baton service install`",
+        ),
+    }
+}
+
+/// The settings that `baton run` replaces: environment variables, and keys of the agent's own files.
+fn own_urls(agent: &AgentSetup, url: &str) -> Vec<OwnUrl> {
+    let set = agent.setup(url, url, "").variables;
+    let directing = set.iter().filter(|(_, value)| value.starts_with(url));
+    let variables = directing.filter_map(|(name, _)| run::own_variable(name));
+    variables.chain(declared::own_urls(agent.name)).collect()
+}
+
+fn target(installation: &Installation, url: &str, theirs: &OwnUrl) -> Target {
+    let there = run::place(&theirs.url);
+    if there == run::place(url) {
+        return Target::Baton;
+    }
+    let upstreams = theirs.upstreams.iter();
+    let mut known = upstreams.filter_map(|name| installation.config.upstreams.get(*name));
+    match known.any(|upstream| run::place(&upstream.base_url) == there) {
+        true => Target::Upstream,
+        false => Target::Elsewhere,
+    }
+}
+
+/// The URL of the proxy that runs, else the configured one.
+fn proxy_url(installation: &Installation) -> String {
+    if let RunState::Running(Some(process)) = &installation.running {
+        return process.data.clone();
+    }
+    let server = &installation.config.server;
+    let scheme = if server.tls.is_some() { "https" } else { "http" };
+    format!("{scheme}://{}", running::reachable(server.listen))
+}
+
+/// A provider whose requests do not reach baton, and the value of an agent's setting that chooses it.
+struct UnsupportedSignIn {
+    agent: &'static str,
+    /// As in docs/agents.md.
+    sign_in: &'static str,
+    chosen: fn() -> bool,
+    help: &'static str,
+}
+
+const UNSUPPORTED: &[UnsupportedSignIn] = &[
+    UnsupportedSignIn {
+        agent: "goose",
+        sign_in: "a ChatGPT plan (`chatgpt_codex`)",
+        chosen: || declared::goose_provider().as_deref() == Some("chatgpt_codex"),
+        help: "use the provider `openai` with an API key (`goose configure`)",
+    },
+    UnsupportedSignIn {
+        agent: "goose",
+        sign_in: "a Google account (`gemini_oauth`)",
+        chosen: || declared::goose_provider().as_deref() == Some("gemini_oauth"),
+        help: "use the provider `google` with an API key (`goose configure`)",
+    },
+    UnsupportedSignIn {
+        agent: "qwen",
+        sign_in: "a Qwen account (`qwen-oauth`)",
+        chosen: || declared::qwen_sign_in().as_deref() == Some("qwen-oauth"),
+        help: "use an API key: `qwen --auth-type openai`",
+    },
+    UnsupportedSignIn {
+        agent: "codex",
+        sign_in: "a `model_provider` of its own in config.toml",
+        chosen: || declared::codex_provider().is_some_and(|provider| provider != "openai"),
+        help: "give that provider baton's URL as its `base_url`",
+    },
+];
+
+/// The sign-ins of the agents on the PATH, with a warning for each that is chosen and does not reach baton.
+pub(super) fn sign_ins(_: &Installation) -> Vec<Finding> {
+    installed()
+        .map(|(agent, _)| sign_in(agent, UNSUPPORTED))
+        .collect()
+}
+
+fn sign_in(agent: &AgentSetup, unsupported: &[UnsupportedSignIn]) -> Finding {
+    let mut rows = unsupported.iter();
+    match rows.find(|row| row.agent == agent.name && (row.chosen)()) {
+        Some(row) => Finding::warning(
+            agent.title,
+            format!("{} does not go through baton", row.sign_in),
+            row.help,
+        ),
+        None => Finding::ok(agent.title, format!("works with {}", agent.sign_ins)),
+    }
+}

@@ -1,0 +1,51 @@
+//! What the checks examine, gathered once.
+
+use std::time::SystemTime;
+
+use super::probe::{self, UpstreamProbe};
+use crate::cli::running::{self, RunState};
+use crate::state::config::Config;
+use crate::state::journal::{ExchangeFilter, JournalError, JournalReader, JournalTotals};
+
+/// What the checks examine.
+pub(super) struct Installation {
+    pub(super) config: Config,
+    pub(super) running: RunState,
+    pub(super) journal: Result<Option<JournalSummary>, JournalError>,
+    /// The answers of the upstreams, in the order of the config.
+    pub(super) probes: Vec<UpstreamProbe>,
+    pub(super) now: SystemTime,
+}
+
+/// What the journal has.
+pub(super) struct JournalSummary {
+    pub(super) totals: JournalTotals,
+    /// Start of the newest exchange, in milliseconds since the Unix epoch.
+    pub(super) newest_ms: Option<u64>,
+}
+
+impl Installation {
+    pub(super) fn of(config: Config) -> Self {
+        Self {
+            running: running::find(&config.state_dir),
+            journal: journal(&config),
+            probes: probe::probe(&config),
+            now: SystemTime::now(),
+            config,
+        }
+    }
+}
+
+fn journal(config: &Config) -> Result<Option<JournalSummary>, JournalError> {
+    let Some(reader) = JournalReader::open(&config.state_dir)? else {
+        return Ok(None);
+    };
+    let newest = ExchangeFilter {
+        limit: 1,
+        ..Default::default()
+    };
+    Ok(Some(JournalSummary {
+        totals: reader.totals()?,
+        newest_ms: reader.list(&newest)?.pop().map(|row| row.at_ms),
+    }))
+}

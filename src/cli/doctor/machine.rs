@@ -1,0 +1,86 @@
+//! Checks of the machine: the ports of the listeners, and the clock.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::finding::Finding;
+use super::installation::Installation;
+use crate::cli::running;
+
+/// Difference of two clocks from which on certificates and retention may go wrong.
+const SKEW: Duration = Duration::from_secs(5 * 60);
+
+/// Whether the addresses of both listeners are free, or this proxy's.
+pub(super) fn ports(installation: &Installation) -> Vec<Finding> {
+    let config = &installation.config;
+    let rows = [
+        ("server.listen", config.server.listen),
+        ("admin.listen", config.admin.listen),
+    ];
+    rows.map(|(key, address)| port(key, address, &config.state_dir))
+        .into()
+}
+
+fn port(key: &str, address: SocketAddr, state_dir: &std::path::Path) -> Finding {
+    if address.port() == 0 {
+        return Finding::ok(key, "a free port is picked at start");
+    }
+    if let Some(process) = running::serving_at(state_dir, address) {
+        let pid = process.pid;
+        return Finding::ok(key, format!("{address} is in use by baton (process {pid})"));
+    }
+    match TcpListener::bind(address) {
+        Ok(_) => Finding::ok(key, format!("{address} is free")),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Finding::error(
+            key,
+            format!("{address} is in use by another program, or by a baton with another state directory"),
+            format!("stop that one, or choose another address with `{key}`"),
+        ),
+        Err(error) => Finding::error(
+            key,
+            format!("cannot listen on {address}: {error}"),
+            format!("choose another address with `{key}`"),
+        ),
+    }
+}
+
+/// Whether the clock agrees with the upstreams' and with the journal.
+pub(super) fn clock(installation: &Installation) -> Vec<Finding> {
+    let offsets = installation.probes.iter().filter_map(|probe| probe.clock_offset);
+    let newest = installation.journal.as_ref().ok().and_then(Option::as_ref);
+    let newest = newest.and_then(|summary| summary.newest_ms);
+    vec![clock_finding(installation.now, offsets.collect(), newest)]
+}
+
+/// `offsets`: how far each answering clock is from ours; `newest_ms`: when the newest exchange began.
+pub(super) fn clock_finding(now: SystemTime, mut offsets: Vec<Duration>, newest_ms: Option<u64>) -> Finding {
+    let subject = "system time";
+    let now_ms = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let ahead = newest_ms.map_or(0, |newest| u128::from(newest).saturating_sub(now_ms));
+    if ahead > SKEW.as_millis() {
+        let message = format!(
+            "the newest exchange in the journal is {} s in the future",
+            ahead / 1000
+        );
+        return Finding::warning(
+            subject,
+            message,
+            "set the clock (timedatectl set-ntp true); retention counts by it",
+        );
+    }
+    offsets.sort_unstable();
+    // The median: one upstream may have a wrong clock, too.
+    match offsets.get(offsets.len() / 2) {
+        None => Finding::ok(subject, "no upstream's clock to compare with"),
+        Some(offset) if *offset > SKEW => Finding::warning(
+            subject,
+            format!("{} s off the upstreams' clocks", offset.as_secs()),
+            "set the clock (timedatectl set-ntp true); TLS certificates and retention depend on it",
+        ),
+        Some(offset) => Finding::ok(
+            subject,
+            format!("within {} s of the upstreams' clocks", offset.as_secs() + 1),
+        ),
+    }
+}

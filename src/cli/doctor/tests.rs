@@ -1,0 +1,99 @@
+use std::time::{Duration, UNIX_EPOCH};
+
+use http::{StatusCode, Version};
+use pretty_assertions::assert_eq;
+
+use super::finding::FindingSeverity;
+use super::machine::clock_finding;
+use super::probe::{ProbeAnswer, UpstreamProbe};
+use super::upstreams::findings;
+use super::*;
+use crate::state::config::Config;
+
+fn probe(name: &str, answer: Result<(u16, Version), &str>) -> UpstreamProbe {
+    UpstreamProbe {
+        name: name.to_owned(),
+        base_url: format!("https://{name}.example"),
+        answer: answer
+            .map(|(status, version)| ProbeAnswer {
+                status: StatusCode::from_u16(status).unwrap(),
+                version,
+            })
+            .map_err(str::to_owned),
+        clock_offset: None,
+    }
+}
+
+fn severities(findings: &[Finding]) -> Vec<FindingSeverity> {
+    findings.iter().map(|finding| finding.severity).collect()
+}
+
+#[test]
+fn a_refusal_counts_as_reachable_and_names_its_protocol() {
+    let found = findings(&[
+        probe("a", Ok((401, Version::HTTP_2))),
+        probe("b", Ok((404, Version::HTTP_11))),
+        probe("c", Ok((503, Version::HTTP_11))),
+        probe("d", Err("no such host")),
+    ]);
+    use FindingSeverity::{Ok as Fine, Warning};
+    assert_eq!(severities(&found), [Fine, Fine, Warning, Warning]);
+    assert_eq!(
+        found[0].message,
+        "https://a.example answers, HTTP/2 over TLS (status 401)"
+    );
+    assert!(found[1].message.contains("HTTP/1.1 over TLS"), "{found:?}");
+}
+
+#[test]
+fn an_upstream_offline_is_an_error_where_none_answers() {
+    let found = findings(&[probe("a", Err("no route")), probe("b", Err("no route"))]);
+    assert_eq!(
+        severities(&found),
+        [FindingSeverity::Error, FindingSeverity::Error]
+    );
+}
+
+#[test]
+fn the_clock_is_compared_with_most_upstreams_and_with_the_journal() {
+    let now = UNIX_EPOCH + Duration::from_secs(2_000_000_000);
+    let secs = |all: &[u64]| all.iter().map(|secs| Duration::from_secs(*secs)).collect();
+    let severity = |offsets: &[u64], newest| clock_finding(now, secs(offsets), newest).severity;
+    assert_eq!(severity(&[], None), FindingSeverity::Ok);
+    assert_eq!(
+        severity(&[0, 2, 9_000], Some(2_000_000_000_000)),
+        FindingSeverity::Ok
+    );
+    assert_eq!(severity(&[0, 7_200, 7_201], None), FindingSeverity::Warning);
+    assert_eq!(severity(&[0], Some(2_000_000_301_000)), FindingSeverity::Warning);
+}
+
+#[test]
+fn every_warning_and_error_has_advice() {
+    let names: Vec<_> = CHECKS.iter().map(|check| check.name).collect();
+    assert_eq!(
+        names,
+        [
+            "config",
+            "ports",
+            "clock",
+            "store",
+            "journal",
+            "upstreams",
+            "agents",
+            "sign-ins"
+        ]
+    );
+    let mut config = Config::default_for_tests();
+    config.upstreams.clear();
+    let dir = tempfile::tempdir().unwrap();
+    config.state_dir = dir.path().join("state");
+    for row in examine(&Installation::of(config)) {
+        let finding = row.finding;
+        assert_eq!(
+            finding.help.is_some(),
+            finding.severity != FindingSeverity::Ok,
+            "{finding:?}"
+        );
+    }
+}

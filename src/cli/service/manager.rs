@@ -1,0 +1,256 @@
+//! The service managers as a table: where each has its file, what is in it, and its commands. No IO.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use super::super::system_args::ManagerKind;
+
+/// What a manager starts.
+pub(super) struct ServicePlan {
+    /// Program and arguments.
+    pub(super) command: Vec<String>,
+    /// Time that a stopped proxy may take, in seconds.
+    pub(super) stop_secs: u64,
+    /// The file for standard error, where the manager keeps no log of its own.
+    pub(super) log: String,
+}
+
+/// A service manager.
+pub(in crate::cli) struct ServiceManager {
+    pub(in crate::cli) name: &'static str,
+    folder: fn() -> Option<PathBuf>,
+    file: &'static str,
+    pub(super) render: fn(&ServicePlan) -> String,
+    /// Commands after the file is written; `{file}` and `{uid}` are filled in.
+    start: &'static [&'static [&'static str]],
+    /// Commands before the file is removed.
+    stop: &'static [&'static [&'static str]],
+    /// Commands after the file is removed.
+    forget: &'static [&'static [&'static str]],
+    /// The command whose exit code says whether the service runs.
+    status: &'static [&'static [&'static str]],
+}
+
+const SYSTEMD: ServiceManager = ServiceManager {
+    name: "systemd",
+    folder: || Some(directories::BaseDirs::new()?.config_dir().join("systemd/user")),
+    file: "baton.service",
+    render: systemd_unit,
+    start: &[
+        &["systemctl", "--user", "daemon-reload"],
+        &["systemctl", "--user", "enable", "baton.service"],
+        // Also where an older file was replaced.
+        &["systemctl", "--user", "restart", "baton.service"],
+    ],
+    stop: &[&["systemctl", "--user", "disable", "--now", "baton.service"]],
+    forget: &[&["systemctl", "--user", "daemon-reload"]],
+    status: &[&["systemctl", "--user", "is-active", "--quiet", "baton.service"]],
+};
+
+const LAUNCHD: ServiceManager = ServiceManager {
+    name: "launchd",
+    folder: || {
+        Some(
+            directories::BaseDirs::new()?
+                .home_dir()
+                .join("Library/LaunchAgents"),
+        )
+    },
+    file: "local.baton.plist",
+    render: launchd_plist,
+    start: &[&["launchctl", "bootstrap", "gui/{uid}", "{file}"]],
+    stop: &[&["launchctl", "bootout", "gui/{uid}/local.baton"]],
+    forget: &[],
+    status: &[&["launchctl", "print", "gui/{uid}/local.baton"]],
+};
+
+/// All of them; the first is the platform's own.
+pub(in crate::cli) const MANAGERS: [&ServiceManager; 2] = match cfg!(target_os = "macos") {
+    true => [&LAUNCHD, &SYSTEMD],
+    false => [&SYSTEMD, &LAUNCHD],
+};
+
+/// The manager of this name, or the platform's own.
+pub(super) fn of(kind: Option<ManagerKind>) -> &'static ServiceManager {
+    match kind {
+        Some(ManagerKind::Systemd) => &SYSTEMD,
+        Some(ManagerKind::Launchd) => &LAUNCHD,
+        None => MANAGERS[0],
+    }
+}
+
+/// A point in the life of a service at which commands run.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::cli) enum ServiceStep {
+    Start,
+    Stop,
+    Forget,
+    Status,
+}
+
+impl ServiceManager {
+    /// The path of its file; `None` without a home folder.
+    pub(in crate::cli) fn path(&self) -> Option<PathBuf> {
+        Some((self.folder)()?.join(self.file))
+    }
+
+    /// The commands of a step, for the user of this id.
+    pub(in crate::cli) fn commands(&self, step: ServiceStep, uid: u32) -> Vec<Vec<String>> {
+        let file = self.path().map(|path| path.display().to_string());
+        let file = file.unwrap_or_default();
+        let templates = match step {
+            ServiceStep::Start => self.start,
+            ServiceStep::Stop => self.stop,
+            ServiceStep::Forget => self.forget,
+            ServiceStep::Status => self.status,
+        };
+        let filled = |word: &&str| word.replace("{uid}", &uid.to_string()).replace("{file}", &file);
+        let commands = templates.iter();
+        commands
+            .map(|command| command.iter().map(filled).collect())
+            .collect()
+    }
+}
+
+fn systemd_unit(plan: &ServicePlan) -> String {
+    let command: Vec<_> = plan.command.iter().map(|word| systemd_word(word)).collect();
+    format!(
+        "\
+# Made by `baton service install`.
+[Unit]
+Description=baton, a proxy in front of LLM APIs
+
+[Service]
+ExecStart={}
+ExecReload=/bin/kill -HUP $MAINPID
+# Variables such as BATON_UPSTREAMS__ANTHROPIC__API_KEY; the file may be missing.
+EnvironmentFile=-%E/baton/environment
+Restart=on-failure
+RestartSec=2
+# Open streams may end first: longer than server.drain_secs.
+TimeoutStopSec={}
+UMask=0077
+NoNewPrivileges=yes
+
+[Install]
+WantedBy=default.target
+",
+        command.join(" "),
+        plan.stop_secs
+    )
+}
+
+/// A word of a command line (systemd.service(5)): quoted, without specifiers and variables.
+fn systemd_word(word: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in word.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            '%' | '$' => quoted.extend([c, c]),
+            '\n' => quoted.push_str("\\n"),
+            c => quoted.push(c),
+        }
+    }
+    quoted + "\""
+}
+
+fn launchd_plist(plan: &ServicePlan) -> String {
+    let mut words = String::new();
+    for word in &plan.command {
+        let _ = writeln!(words, "    <string>{}</string>", xml_text(word));
+    }
+    let log = xml_text(&plan.log);
+    format!(
+        r#"<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
+<!-- Made by `baton service install`. -->
+<plist version="1.0">
+<dict>
+  <key>Label</key>
+  <string>local.baton</string>
+  <key>ProgramArguments</key>
+  <array>
+{words}  </array>
+  <key>RunAtLoad</key>
+  <true/>
+  <key>KeepAlive</key>
+  <dict>
+    <key>SuccessfulExit</key>
+    <false/>
+  </dict>
+  <key>ExitTimeOut</key>
+  <integer>{}</integer>
+  <key>Umask</key>
+  <integer>63</integer>
+  <key>StandardOutPath</key>
+  <string>{log}</string>
+  <key>StandardErrorPath</key>
+  <string>{log}</string>
+</dict>
+</plist>
+"#,
+        plan.stop_secs
+    )
+}
+
+fn xml_text(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    fn plan() -> ServicePlan {
+        let command = [
+            "/opt/my tools/baton",
+            "serve",
+            "--config",
+            "/home/a&b/50% $HOME \"x\"\\.toml",
+        ];
+        ServicePlan {
+            command: command.map(str::to_owned).into(),
+            stop_secs: 45,
+            log: "/home/a&b/service.log".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_systemd_unit_has_its_command_quoted() {
+        let unit = (SYSTEMD.render)(&plan());
+        let command =
+            r#"ExecStart="/opt/my tools/baton" "serve" "--config" "/home/a&b/50%% $$HOME \"x\"\\.toml""#;
+        assert!(unit.contains(&format!("\n{command}\n")), "{unit}");
+        for line in [
+            "ExecReload=/bin/kill -HUP $MAINPID",
+            "TimeoutStopSec=45",
+            "Restart=on-failure",
+            "WantedBy=default.target",
+        ] {
+            assert!(unit.contains(&format!("\n{line}\n")), "{line}");
+        }
+        let commands = SYSTEMD.commands(ServiceStep::Start, 7);
+        assert_eq!(commands[2].join(" "), "systemctl --user restart baton.service");
+    }
+
+    #[test]
+    fn a_launchd_file_has_its_words_escaped_and_starts_at_login() {
+        let plist = (LAUNCHD.render)(&plan());
+        for part in [
+            "<string>/opt/my tools/baton</string>\n    <string>serve</string>",
+            "<string>/home/a&amp;b/50% $HOME \"x\"\\.toml</string>",
+            "<key>RunAtLoad</key>\n  <true/>",
+            "<key>ExitTimeOut</key>\n  <integer>45</integer>",
+            "<key>StandardErrorPath</key>\n  <string>/home/a&amp;b/service.log</string>",
+        ] {
+            assert!(plist.contains(part), "{part}\n{plist}");
+        }
+        assert_eq!(plist.matches("<key>").count(), 9, "{plist}");
+        let stop = LAUNCHD.commands(ServiceStep::Stop, 501);
+        assert_eq!(stop, [["launchctl", "bootout", "gui/501/local.baton"]]);
+    }
+}

@@ -1,0 +1,211 @@
+//! `baton service`: has the proxy started at login, by systemd or launchd, so that agents can have its URL in their config.
+
+pub(super) mod manager;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde::Serialize;
+
+use self::manager::{ServiceManager, ServicePlan, ServiceStep};
+use super::exit::{CommandFailure, Exit};
+use super::output::{Out, visible};
+use super::running::{self, RunState};
+use super::state_args::StateArgs;
+use super::system_args::{ServiceCommand, ServiceInstallArgs, ServiceStatusArgs, ServiceUninstallArgs};
+use super::{config_file, load_state};
+use crate::state::config::Config;
+
+/// The log of a service whose manager keeps none, in the state directory.
+pub(super) const LOG: &str = "service.log";
+
+/// Time for the last writes after open streams have ended.
+const LAST_WRITES_SECS: u64 = 15;
+
+pub(super) fn run(command: &ServiceCommand, out: &mut Out) -> Result<(), CommandFailure> {
+    match command {
+        ServiceCommand::Install(args) => install(args, out),
+        ServiceCommand::Uninstall(args) => uninstall(args, out),
+        ServiceCommand::Status(args) => status(args, out),
+    }
+}
+
+fn install(args: &ServiceInstallArgs, out: &mut Out) -> Result<(), CommandFailure> {
+    let manager = manager::of(args.manager);
+    let config = load_state(&args.state)?;
+    let text = (manager.render)(&plan(&args.state, &config)?);
+    if args.print {
+        out.document(&text)?;
+        return Ok(());
+    }
+    let path = path(manager)?;
+    write(&path, &text).map_err(|error| {
+        let message = format!("{} cannot be written: {error}", path.display());
+        CommandFailure::new(Exit::CANNOT_CREATE, message)
+    })?;
+    out.line(format_args!("wrote {}", path.display()))?;
+    perform(manager, ServiceStep::Start)?;
+    let scheme = if config.server.tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    let here = running::reachable(config.server.listen);
+    match here.port() {
+        0 => out.line(format_args!(
+            "started; set `server.listen` to a fixed port, so that agents can have the URL in their config"
+        ))?,
+        _ => out.line(format_args!("started at {scheme}://{here}, also at each login"))?,
+    }
+    Ok(())
+}
+
+/// The command is independent of the folder and the environment that the manager has.
+fn plan(state: &StateArgs, config: &Config) -> Result<ServicePlan, CommandFailure> {
+    let text = |path: PathBuf| path.display().to_string();
+    let mut command = vec![text(std::env::current_exe()?), "serve".to_owned()];
+    if let Some(file) = config_file(state.config.as_ref()) {
+        command.extend(["--config".to_owned(), text(std::path::absolute(file)?)]);
+    }
+    let dir = std::path::absolute(&config.state_dir)?;
+    command.extend(["--state-dir".to_owned(), text(dir.clone())]);
+    Ok(ServicePlan {
+        command,
+        stop_secs: config.server.drain.as_secs() + LAST_WRITES_SECS,
+        log: text(dir.join(LOG)),
+    })
+}
+
+fn path(manager: &ServiceManager) -> Result<PathBuf, CommandFailure> {
+    let missing = || CommandFailure::new(Exit::CANNOT_CREATE, "there is no home folder");
+    manager.path().ok_or_else(missing)
+}
+
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    fs::write(path, text)
+}
+
+fn uninstall(args: &ServiceUninstallArgs, out: &mut Out) -> Result<(), CommandFailure> {
+    let manager = manager::of(args.manager);
+    let path = path(manager)?;
+    if args.print {
+        for command in manager.commands(ServiceStep::Stop, uid()) {
+            out.line(format_args!("{}", command.join(" ")))?;
+        }
+        out.line(format_args!("rm {}", path.display()))?;
+        return Ok(());
+    }
+    if !path.exists() {
+        out.line(format_args!("not installed: there is no {}", path.display()))?;
+        return Ok(());
+    }
+    remove(manager, &path)?;
+    out.line(format_args!("stopped, and removed {}", path.display()))?;
+    Ok(())
+}
+
+/// Stops the service and removes its file. A manager that does not know the service does not keep the file.
+pub(super) fn remove(manager: &ServiceManager, path: &Path) -> Result<(), CommandFailure> {
+    if let Err(failure) = perform(manager, ServiceStep::Stop) {
+        // Standard error may be closed.
+        let _ = Out::stderr().line(format_args!("baton: {}", visible(&failure.message)));
+    }
+    fs::remove_file(path).map_err(|error| {
+        let message = format!("{} cannot be removed: {error}", path.display());
+        CommandFailure::new(Exit::IO, message)
+    })?;
+    perform(manager, ServiceStep::Forget)
+}
+
+/// What is known of the service. The field names are API.
+#[derive(Serialize)]
+struct ServiceReport {
+    manager: &'static str,
+    file: String,
+    installed: bool,
+    /// Whether the manager has it running.
+    active: bool,
+    /// URL of the proxy that serves from the state directory.
+    url: Option<String>,
+}
+
+fn status(args: &ServiceStatusArgs, out: &mut Out) -> Result<(), CommandFailure> {
+    let manager = manager::of(args.manager);
+    let config = load_state(&args.state)?;
+    let path = path(manager)?;
+    let installed = path.exists();
+    let url = match running::find(&config.state_dir) {
+        RunState::Running(Some(process)) => Some(process.data),
+        _ => None,
+    };
+    let report = ServiceReport {
+        manager: manager.name,
+        file: path.display().to_string(),
+        installed,
+        active: installed && perform(manager, ServiceStep::Status).is_ok(),
+        url,
+    };
+    if args.json {
+        out.json(&report)?;
+    } else {
+        let yes = |is: bool| if is { "yes" } else { "no" };
+        out.line(format_args!(
+            "installed  {} ({})",
+            yes(report.installed),
+            report.file
+        ))?;
+        out.line(format_args!(
+            "active     {} ({})",
+            yes(report.active),
+            report.manager
+        ))?;
+        let url = report
+            .url
+            .as_deref()
+            .unwrap_or("nothing serves from the state directory");
+        out.line(format_args!("agents at  {}", visible(url)))?;
+    }
+    match report.active {
+        true => Ok(()),
+        false => Err(CommandFailure::silent(Exit::UNAVAILABLE)),
+    }
+}
+
+/// Runs the manager's commands of a step, up to the first that fails.
+fn perform(manager: &ServiceManager, step: ServiceStep) -> Result<(), CommandFailure> {
+    for command in manager.commands(step, uid()) {
+        let [program, arguments @ ..] = &command[..] else {
+            continue;
+        };
+        let ran = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .output();
+        let why = match &ran {
+            Ok(done) if done.status.success() => continue,
+            Ok(done) => String::from_utf8_lossy(&done.stderr).trim().to_owned(),
+            Err(error) => error.to_string(),
+        };
+        let message = format!("`{}` failed: {}", command.join(" "), visible(&why));
+        return Err(CommandFailure::new(Exit::UNAVAILABLE, message).help(format!(
+            "{} must run for this user; else start `baton serve` by other means",
+            manager.name
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+fn uid() -> u32 {
+    rustix::process::getuid().as_raw()
+}
+
+#[cfg(not(unix))]
+fn uid() -> u32 {
+    0
+}

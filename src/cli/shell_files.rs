@@ -1,0 +1,143 @@
+//! `baton completions` and `baton man`: files that are made from the parser.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use clap::{Command, CommandFactory};
+use clap_mangen::Man;
+
+use super::args::Args;
+use super::exit::{CommandFailure, Exit};
+use super::output::{Out, plural};
+use super::system_args::{CompletionsArgs, ManArgs};
+
+pub(super) fn completions(args: &CompletionsArgs, out: &mut Out) -> Result<(), CommandFailure> {
+    let mut text = Vec::new();
+    clap_complete::generate(args.shell, &mut Args::command(), "baton", &mut text);
+    out.body(&text)?;
+    Ok(())
+}
+
+pub(super) fn man(args: &ManArgs, out: &mut Out) -> Result<(), CommandFailure> {
+    let pages = pages()?;
+    let Some(folder) = &args.folder else {
+        let first = pages.first().map(|page| page.text.as_slice());
+        out.body(first.unwrap_or_default())?;
+        return Ok(());
+    };
+    let unwritten = |error: io::Error| {
+        let message = format!("{} cannot be written: {error}", folder.display());
+        CommandFailure::new(Exit::CANNOT_CREATE, message)
+    };
+    fs::create_dir_all(folder).map_err(unwritten)?;
+    for page in &pages {
+        write(folder, page).map_err(unwritten)?;
+    }
+    let count = plural(pages.len() as u64, "page");
+    out.line(format_args!("{count} in {}", folder.display()))?;
+    Ok(())
+}
+
+/// A page of the manual.
+struct ManPage {
+    /// The command with dashes, such as `baton-handoffs-list`.
+    name: String,
+    text: Vec<u8>,
+}
+
+fn write(folder: &Path, page: &ManPage) -> io::Result<()> {
+    fs::write(folder.join(format!("{}.1", page.name)), &page.text)
+}
+
+/// A page for each command that the help shows, the first for `baton` itself.
+fn pages() -> io::Result<Vec<ManPage>> {
+    let mut command = Args::command();
+    command.build();
+    let mut found = Vec::new();
+    collect(&command, "baton", &mut found)?;
+    Ok(found)
+}
+
+fn collect(command: &Command, name: &str, found: &mut Vec<ManPage>) -> io::Result<()> {
+    let mut text = Vec::new();
+    let named = command.clone().display_name(name.to_owned());
+    Man::new(named).title(name.to_uppercase()).render(&mut text)?;
+    found.push(ManPage {
+        name: name.to_owned(),
+        text,
+    });
+    let children = command.get_subcommands().filter(|child| !child.is_hide_set());
+    for child in children.filter(|child| child.get_name() != "help") {
+        collect(child, &format!("{name}-{}", child.get_name()), found)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap_complete::Shell;
+
+    use super::*;
+
+    /// The words of each command that the help shows.
+    fn paths(command: &Command, path: &[String], found: &mut Vec<Vec<String>>) {
+        for child in command.get_subcommands().filter(|child| !child.is_hide_set()) {
+            let path = [path, &[child.get_name().to_owned()]].concat();
+            paths(child, &path, found);
+            found.push(path);
+        }
+    }
+
+    fn all_paths() -> Vec<Vec<String>> {
+        let mut found = Vec::new();
+        paths(&Args::command(), &[], &mut found);
+        assert!(found.contains(&vec!["handoffs".to_owned(), "list".to_owned()]));
+        found
+    }
+
+    #[test]
+    fn every_command_has_a_page_with_its_examples() {
+        let pages = pages().unwrap();
+        for path in all_paths() {
+            let name = format!("baton-{}", path.join("-"));
+            let page = pages.iter().find(|page| page.name == name);
+            let page = page.unwrap_or_else(|| panic!("{name} has no page"));
+            let text = String::from_utf8(page.text.clone()).unwrap();
+            assert!(
+                text.contains(".SH NAME") && text.contains(".SH SYNOPSIS"),
+                "{name}"
+            );
+            let text = text.replace("\\-", "-");
+            assert!(text.contains(&name), "{name}");
+        }
+        assert_eq!(pages.len(), all_paths().len() + 1, "one for `baton` itself");
+    }
+
+    #[test]
+    fn every_command_is_in_the_completions_of_every_shell() {
+        for shell in [
+            Shell::Bash,
+            Shell::Zsh,
+            Shell::Fish,
+            Shell::PowerShell,
+            Shell::Elvish,
+        ] {
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut Args::command(), "baton", &mut text);
+            let text = String::from_utf8(text).unwrap();
+            for path in all_paths() {
+                // Each has the whole path, or the word below its parent.
+                let whole = match shell {
+                    Shell::Bash => format!(
+                        "baton__subcmd__{}",
+                        path.join("__subcmd__").replace('-', "__subcmd__")
+                    ),
+                    Shell::Elvish | Shell::PowerShell => format!("baton;{}", path.join(";")),
+                    _ => path.last().unwrap().clone(),
+                };
+                assert!(text.contains(&whole), "{shell}: {path:?} as {whole}");
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Raw arguments of the commands that look after an installation, as clap reads them.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use super::state_args::StateArgs;
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Sends one HEAD request without credentials to each upstream, and changes nothing. Exits with 0 unless a line is an error,
+with 78 if the config is wrong, and with 69 for any other error.
+
+Examples:
+  baton doctor
+  baton doctor --config team.toml
+  baton doctor --json | jq '.findings[] | select(.severity != \"ok\")'")]
+pub(super) struct DoctorArgs {
+    #[command(flatten)]
+    pub(super) state: StateArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  baton completions bash > ~/.local/share/bash-completion/completions/baton
+  baton completions zsh > ~/.zfunc/_baton
+  baton completions fish > ~/.config/fish/completions/baton.fish")]
+pub(super) struct CompletionsArgs {
+    /// The shell
+    pub(super) shell: Shell,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Without a folder the page of `baton` itself is printed.
+
+Examples:
+  baton man | man -l -
+  baton man ~/.local/share/man/man1")]
+pub(super) struct ManArgs {
+    /// Write a page for each command into this folder
+    #[arg(value_name = "DIR")]
+    pub(super) folder: Option<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct ServiceArgs {
+    #[command(subcommand)]
+    pub(super) command: ServiceCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ServiceCommand {
+    /// Start the proxy now and at each login
+    Install(ServiceInstallArgs),
+    /// Stop the proxy, and do not start it at login any more
+    Uninstall(ServiceUninstallArgs),
+    /// Show whether the service is installed and runs
+    Status(ServiceStatusArgs),
+}
+
+/// A service manager.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum ManagerKind {
+    /// A user unit
+    Systemd,
+    /// A launch agent
+    Launchd,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Writes a systemd user unit or a launch agent with this binary's path, this config and this state directory, and starts it.
+
+Examples:
+  baton service install
+  baton service install --config ~/team.toml
+  baton service install --print --manager launchd")]
+pub(super) struct ServiceInstallArgs {
+    #[command(flatten)]
+    pub(super) state: StateArgs,
+    /// The service manager; without it the platform's own
+    #[arg(long)]
+    pub(super) manager: Option<ManagerKind>,
+    /// Only print the file
+    #[arg(long)]
+    pub(super) print: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Handoffs, keys and journal stay.
+
+Examples:
+  baton service uninstall
+  baton service uninstall --print")]
+pub(super) struct ServiceUninstallArgs {
+    /// The service manager; without it the platform's own
+    #[arg(long)]
+    pub(super) manager: Option<ManagerKind>,
+    /// Only print what is run and removed
+    #[arg(long)]
+    pub(super) print: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Exits with 0 if the service runs, else with 69.
+
+Examples:
+  baton service status
+  baton service status --json | jq .active")]
+pub(super) struct ServiceStatusArgs {
+    #[command(flatten)]
+    pub(super) state: StateArgs,
+    /// The service manager; without it the platform's own
+    #[arg(long)]
+    pub(super) manager: Option<ManagerKind>,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Lists what it removes and what stays, and asks first. The program itself is removed the way it was installed.
+
+Examples:
+  baton uninstall
+  baton uninstall --purge
+  baton uninstall --purge --yes")]
+pub(super) struct UninstallArgs {
+    #[command(flatten)]
+    pub(super) state: StateArgs,
+    /// Also remove handoffs, keys, journal and the default config
+    #[arg(long)]
+    pub(super) purge: bool,
+    /// Do not ask
+    #[arg(long)]
+    pub(super) yes: bool,
+}

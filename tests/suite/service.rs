@@ -1,0 +1,192 @@
+//! `baton service` and `baton uninstall` with the real program and a scripted service manager.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use baton_strict::{Options, Reply, Strict};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness::program::{Program, ask, config_for};
+use crate::harness::temp;
+
+/// A home folder, and a `systemctl` that writes down how it is called.
+struct Home(tempfile::TempDir);
+
+impl Home {
+    fn new() -> Self {
+        let home = Self(temp());
+        fs::create_dir(home.path("bin")).unwrap();
+        home.systemctl(0);
+        home
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.0.path().join(below)
+    }
+
+    /// The manager's exit code from now on.
+    fn systemctl(&self, code: u8) {
+        let file = self.path("bin/systemctl");
+        let calls = self.path("calls");
+        let script = format!(
+            "#!/bin/sh\necho \"$*\" >> '{}'\necho broken >&2\nexit {code}\n",
+            calls.display()
+        );
+        fs::write(&file, script).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn calls(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.path("calls")).unwrap_or_default();
+        let _ = fs::remove_file(self.path("calls"));
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn run(&self, words: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_baton"))
+            .env_clear()
+            .env("HOME", self.0.path())
+            .env("PATH", format!("{}:/bin:/usr/bin", self.path("bin").display()))
+            .args(words)
+            .output()
+            .unwrap()
+    }
+
+    fn printed(&self, words: &[&str]) -> String {
+        let out = self.run(words);
+        assert!(out.status.success(), "{words:?}: {out:?}");
+        String::from_utf8(out.stdout).unwrap()
+    }
+
+    fn unit(&self) -> PathBuf {
+        self.path(".config/systemd/user/baton.service")
+    }
+}
+
+#[test]
+fn a_service_is_installed_shown_and_removed() {
+    let home = Home::new();
+    let printed = home.printed(&["service", "install", "--print"]);
+    assert!(
+        !home.unit().exists() && home.calls().is_empty(),
+        "--print does nothing"
+    );
+    let text = home.printed(&["service", "install"]);
+    assert!(
+        text.ends_with("started at http://127.0.0.1:8787, also at each login\n"),
+        "{text}"
+    );
+    assert_eq!(fs::read_to_string(home.unit()).unwrap(), printed);
+    assert!(printed.contains(&format!(
+        "ExecStart=\"{}\" \"serve\"",
+        env!("CARGO_BIN_EXE_baton")
+    )));
+    assert_eq!(
+        home.calls(),
+        [
+            "--user daemon-reload",
+            "--user enable baton.service",
+            "--user restart baton.service"
+        ]
+    );
+    let status: Value = serde_json::from_str(&home.printed(&["service", "status", "--json"])).unwrap();
+    assert_eq!(
+        (&status["installed"], &status["active"]),
+        (&json!(true), &json!(true))
+    );
+    home.systemctl(3);
+    assert_eq!(home.run(&["service", "status"]).status.code(), Some(69));
+    home.systemctl(0);
+    home.calls();
+    home.printed(&["service", "uninstall"]);
+    assert!(!home.unit().exists());
+    assert_eq!(
+        home.calls(),
+        ["--user disable --now baton.service", "--user daemon-reload"]
+    );
+    assert!(
+        home.printed(&["service", "uninstall"])
+            .starts_with("not installed")
+    );
+}
+
+#[test]
+fn a_manager_that_fails_is_reported_with_its_command() {
+    let home = Home::new();
+    home.systemctl(1);
+    let out = home.run(&["service", "install"]);
+    assert_eq!(out.status.code(), Some(69));
+    let error = String::from_utf8(out.stderr).unwrap();
+    assert!(
+        error.contains("`systemctl --user daemon-reload` failed: broken"),
+        "{error}"
+    );
+    assert!(home.unit().exists(), "to be started by hand");
+    // A launch agent is rendered on every platform.
+    let plist = home.printed(&["service", "install", "--print", "--manager", "launchd"]);
+    assert!(plist.contains("<string>local.baton</string>"), "{plist}");
+}
+
+#[test]
+fn uninstall_lists_and_removes_nothing_without_a_yes() {
+    let home = Home::new();
+    home.printed(&["service", "install"]);
+    let out = home.run(&["uninstall"]);
+    assert_eq!(out.status.code(), Some(64));
+    let text = String::from_utf8(out.stdout).unwrap();
+    let unit = home.unit().display().to_string();
+    assert!(
+        text.contains("to be removed:\n") && text.contains(&unit),
+        "{text}"
+    );
+    assert!(
+        text.contains(&format!("{}: remove it the way", env!("CARGO_BIN_EXE_baton"))),
+        "{text}"
+    );
+    assert!(home.unit().exists());
+    home.printed(&["uninstall", "--yes"]);
+    assert!(!home.unit().exists());
+    assert!(
+        home.printed(&["uninstall", "--yes"])
+            .starts_with("nothing to remove\n")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn purge_removes_all_that_a_used_proxy_leaves_and_nothing_else() {
+    let model = |_: &baton_strict::Received| Reply::text("Hello.");
+    let provider = Strict::start(model, Options::default()).await.unwrap();
+    let home = Home::new();
+    let state = home.path("state");
+    let dir = state.display().to_string();
+    let config = config_for(&provider, home.0.path(), "");
+    let mut program = Program::start(&config, &state);
+    ask(&program, &[json!({"role": "user", "content": "Hello."})]).await;
+    let words = ["uninstall", "--purge", "--yes", "--state-dir", &dir];
+    let refused = home.run(&words);
+    assert_eq!(refused.status.code(), Some(69), "{refused:?}");
+    program.child.kill().unwrap();
+    program.child.wait().unwrap();
+    fs::write(state.join("notes.txt"), "mine").unwrap();
+    let text = home.printed(&words);
+    for name in ["baton.db", "journal.db", "seal.key"] {
+        assert!(text.contains(&format!("  {dir}/{name}\n")), "{text}");
+    }
+    assert!(
+        text.contains(&format!("  {dir}/notes.txt: not baton's\n")),
+        "{text}"
+    );
+    let left: Vec<_> = fs::read_dir(&state)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(left, ["notes.txt"]);
+    assert!(config.exists(), "a config that was named stays");
+    fs::remove_file(state.join("notes.txt")).unwrap();
+    home.printed(&words);
+    assert!(!state.exists());
+}
