@@ -16,6 +16,27 @@ pub type EventHook = Arc<dyn Fn(ExchangeEvent) + Send + Sync>;
 #[derive(Clone)]
 pub struct ExchangeRecorder(Arc<Inner>);
 
+/// A recorder of an exchange that may never begin. Dropped, it reports nothing.
+pub struct DormantRecorder {
+    event: Box<ExchangeEvent>,
+    hook: EventHook,
+}
+
+impl DormantRecorder {
+    /// Starts the clock of the exchange.
+    pub fn start(&self, id: String, route: &str) -> ExchangeRecorder {
+        let upstream = self.event.upstream.clone();
+        let recorder = ExchangeRecorder::start(id, route.to_owned(), upstream, self.hook.clone());
+        recorder.note(|event| {
+            event.wire = self.event.wire;
+            event.agent.clone_from(&self.event.agent);
+            event.subscription = self.event.subscription;
+            event.conversation.clone_from(&self.event.conversation);
+        });
+        recorder
+    }
+}
+
 struct Inner {
     started: Instant,
     /// When the last byte of the agent's request was in.
@@ -51,19 +72,20 @@ impl ExchangeRecorder {
         }))
     }
 
-    /// Records another exchange beside this one: of the same agent and conversation, to the same upstream.
-    pub fn beside(&self, id: String, route: &str) -> Self {
-        let upstream = self.read(|e| e.upstream.clone()).unwrap_or_default();
-        let beside = Self::start(id, route.to_owned(), upstream, self.0.hook.clone());
-        self.read(|own| {
-            beside.note(|e| {
-                e.wire = own.wire;
-                e.agent.clone_from(&own.agent);
-                e.subscription = own.subscription;
-                e.conversation.clone_from(&own.conversation);
-            });
-        });
-        beside
+    /// What another exchange beside this one would be recorded by: of the same agent and conversation, to the same upstream.
+    pub fn dormant(&self) -> DormantRecorder {
+        let empty = || ExchangeEvent::new(String::new(), String::new(), String::new());
+        DormantRecorder {
+            event: Box::new(self.read(Clone::clone).unwrap_or_else(empty)),
+            hook: self.0.hook.clone(),
+        }
+    }
+
+    /// One that records nothing.
+    pub fn silent() -> Self {
+        let silent = Self::start(String::new(), String::new(), String::new(), Arc::new(|_| ()));
+        silent.forget();
+        silent
     }
 
     /// Drops the event: nothing happened.
@@ -224,6 +246,22 @@ mod tests {
         assert_eq!(
             (events[0].received_bytes, events[0].sent_bytes.as_slice()),
             (3, &[4][..])
+        );
+    }
+
+    #[test]
+    fn what_never_begins_reports_nothing() {
+        let (recorder, seen) = recorder();
+        recorder.note(|e| e.conversation = Some("c".to_owned()));
+        let dormant = recorder.dormant();
+        drop((recorder, ExchangeRecorder::silent()));
+        assert_eq!(seen.lock().unwrap().len(), 1);
+        drop(dormant.start("beside".to_owned(), "draft ahead"));
+        drop(dormant);
+        let seen = seen.lock().unwrap();
+        assert_eq!(
+            (seen.len(), &*seen[1].id, seen[1].conversation.as_deref()),
+            (2, "beside", Some("c"))
         );
     }
 

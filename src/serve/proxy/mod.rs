@@ -62,7 +62,7 @@ use self::body::Collected;
 use self::budget::Budget;
 use self::coding::Coding;
 use self::confirming_stream::ConnectionEnds;
-use self::exchange_recorder::{EventHook, ExchangeRecorder};
+use self::exchange_recorder::{DormantRecorder, EventHook, ExchangeRecorder};
 use self::fault::{Code, Fault};
 use self::headers::Sending;
 pub use self::known_scans::BodyScan;
@@ -202,12 +202,22 @@ pub struct RequestContext {
 }
 
 impl RequestContext {
-    /// The context of a request of baton's own beside this one.
-    pub fn beside(&self, id: String, route: &str, journal: &Recorder) -> Self {
+    /// The same, of which nothing is recorded.
+    pub fn silent(&self) -> Self {
         Self {
-            recorder: self.recorder.beside(id.clone(), route),
-            recording: journal.exchange(&id),
+            recorder: ExchangeRecorder::silent(),
+            recording: Recorder::off().exchange(&self.id),
             ends: ConnectionEnds::default(),
+            ..self.clone()
+        }
+    }
+
+    /// The context of a request of baton's own, recorded as an exchange by itself.
+    pub fn recorded(&self, dormant: &DormantRecorder, route: &str, journal: &Recorder) -> Self {
+        let id = uuid::Uuid::now_v7().to_string();
+        Self {
+            recorder: dormant.start(id.clone(), route),
+            recording: journal.exchange(&id),
             id,
             ..self.clone()
         }

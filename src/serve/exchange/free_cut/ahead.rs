@@ -7,7 +7,7 @@ use crate::serve::exchange::context::ContextThread;
 use crate::serve::exchange::costs::RequestCosts;
 use crate::serve::exchange::recording::{self, ReceivedBody};
 use crate::serve::exchange::{AnswerRecord, Exchange};
-use crate::serve::proxy::RequestContext;
+use crate::serve::proxy::exchange_recorder::DormantRecorder;
 use crate::state::config::FreeCutPolicy;
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::bill::TokenCounts;
@@ -20,6 +20,8 @@ struct Pause {
     exchange: Exchange,
     thread: ContextThread,
     costs: RequestCosts,
+    /// Records the draft's own exchange, where it comes to one.
+    dormant: DormantRecorder,
     /// When the draft is due, in milliseconds since the Unix epoch.
     due_ms: u64,
 }
@@ -37,15 +39,9 @@ impl Exchange {
             tokio::select! {
                 () = pause.exchange.app.clock.until(due) => pause.write_draft().await,
                 // Also where its thread is forgotten.
-                _ = next_request => pause.exchange.ctx.recorder.forget(),
+                _ = next_request => {}
             }
         });
-    }
-
-    /// The context of the draft's own exchange.
-    fn beside(&self) -> RequestContext {
-        let id = Uuid::now_v7().to_string();
-        self.ctx.beside(id, "draft ahead", &self.app.journal)
     }
 
     fn pause(&self) -> Option<Pause> {
@@ -61,7 +57,7 @@ impl Exchange {
         }
         let due_ms = thread.ledger(|ledger| costs.draft_due(ledger))??;
         let mut exchange = self.clone();
-        exchange.ctx = self.beside();
+        exchange.ctx = self.ctx.silent();
         exchange.record = AnswerRecord::default();
         exchange.thread = None;
         exchange.shown = None;
@@ -72,6 +68,7 @@ impl Exchange {
             exchange,
             thread,
             costs,
+            dormant: self.ctx.recorder.dormant(),
             due_ms,
         })
     }
@@ -84,12 +81,12 @@ impl Pause {
             mut exchange,
             thread,
             costs,
+            dormant,
             ..
         } = self;
-        // Its time begins now, and not with the pause.
-        let ctx = exchange.beside();
-        exchange.ctx.recorder.forget();
-        exchange.ctx = ctx;
+        exchange.ctx = exchange
+            .ctx
+            .recorded(&dormant, "draft ahead", &exchange.app.journal);
         let recorder = exchange.ctx.recorder.clone();
         if let Err(error) = exchange.reclaim().await {
             tracing::warn!(exchange = exchange.ctx.id, %error, "no draft ahead: the request cannot be read back");
