@@ -58,6 +58,7 @@ impl ExchangeRecorder {
         self.read(|own| {
             beside.note(|e| {
                 e.wire = own.wire;
+                e.server.clone_from(&own.server);
                 e.agent.clone_from(&own.agent);
                 e.subscription = own.subscription;
                 e.conversation.clone_from(&own.conversation);
