@@ -103,7 +103,7 @@ impl Upstream {
             .build(Connector::new(config.connect)?);
         Ok(Self {
             name: name.to_owned(),
-            server: config.address().map(|(host, port)| ServerAddress { host, port }),
+            server: server_address(&config.base_url),
             config: config.clone(),
             client,
             logged: AtomicU8::new(0),
@@ -224,6 +224,19 @@ impl Upstream {
             }
         }
     }
+}
+
+fn server_address(base_url: &str) -> Option<ServerAddress> {
+    let url: Uri = base_url.parse().ok()?;
+    let own = if url.scheme_str() == Some("https") {
+        443
+    } else {
+        80
+    };
+    Some(ServerAddress {
+        host: url.host()?.to_owned(),
+        port: url.port_u16().unwrap_or(own),
+    })
 }
 
 fn begun(response: Response<Incoming>, idle: Duration) -> Response<UpstreamBody> {

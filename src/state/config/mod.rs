@@ -149,17 +149,6 @@ pub struct UpstreamConfig {
 }
 
 impl UpstreamConfig {
-    /// Host and port of its URL; `None` where it has no host.
-    pub fn address(&self) -> Option<(String, u16)> {
-        let url: http::Uri = self.base_url.parse().ok()?;
-        let own = if url.scheme_str() == Some("https") {
-            443
-        } else {
-            80
-        };
-        Some((url.host()?.to_owned(), url.port_u16().unwrap_or(own)))
-    }
-
     /// The host of its URL, by which prices are found; empty where it has none.
     pub fn host(&self) -> String {
         let url: Option<http::Uri> = self.base_url.parse().ok();
