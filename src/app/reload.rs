@@ -7,8 +7,9 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::serve::exchange::App;
+use crate::serve::proxy::certificate::{Certificate, NextCertificate};
 use crate::serve::proxy::exchange_recorder::EventHook;
-use crate::serve::proxy::server::{Certificate, GatewaySlot, NextCertificate};
+use crate::serve::proxy::server::GatewaySlot;
 use crate::serve::proxy::{GatewayParts, descriptors};
 use crate::state::config::{Config, Secret};
 use crate::state::journal::Redactor;

@@ -207,6 +207,43 @@ async fn a_client_that_is_added_is_let_in_and_one_that_is_removed_is_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_added_is_redacted_in_the_journal() {
+    const BOB: &str = "bob-0123456789abcdef";
+    let provider = saying("Hello.").await;
+    let served = Served::start(|_| listeners(&provider));
+    let client = format!("[[clients]]\nname = 'bob'\nkey = '{BOB}'\n");
+    served.change(&format!("{}{client}", listeners(&provider)));
+    served.logged(1, RELOADED).await;
+    let history = [json!({"role": "user", "content": format!("my word is {BOB}")})];
+    let headers = [("x-api-key", BOB), ("anthropic-version", "2023-06-01")];
+    let answer = post(
+        &served.url(),
+        &headers,
+        Anthropic.body(&history, false).to_string().into(),
+    )
+    .await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let exchange = answer.header("x-baton-exchange").unwrap();
+    let state = served.config.with_file_name("state");
+    let due = Instant::now() + Duration::from_secs(20);
+    let received = loop {
+        let mut show = Command::new(env!("CARGO_BIN_EXE_baton"));
+        show.args(["show", exchange, "--received", "--config"])
+            .arg(&served.config);
+        let shown = show.arg("--state-dir").arg(&state).output().unwrap();
+        if shown.status.success() {
+            break String::from_utf8(shown.stdout).unwrap();
+        }
+        assert!(Instant::now() < due, "{shown:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    assert!(
+        received.contains("my word is [redacted") && !received.contains(BOB),
+        "{received}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_needs_a_restart_is_named() {
     let provider = saying("Hello.").await;
     let served = Served::start(|_| listeners(&provider));

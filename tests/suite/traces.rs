@@ -72,7 +72,11 @@ fn spans(got: &Got) -> Vec<Span> {
             ));
         resource.scope_spans
     });
-    scopes.flat_map(|scope| scope.spans).collect()
+    let spans = scopes.flat_map(|scope| {
+        assert_eq!(scope.schema_url, "https://opentelemetry.io/schemas/1.41.0");
+        scope.spans
+    });
+    spans.collect()
 }
 
 fn text(value: Option<&Any>) -> String {
@@ -81,6 +85,10 @@ fn text(value: Option<&Any>) -> String {
         Some(Any::IntValue(number)) => number.to_string(),
         Some(Any::BoolValue(flag)) => flag.to_string(),
         Some(Any::DoubleValue(number)) => number.to_string(),
+        Some(Any::ArrayValue(all)) => {
+            let all: Vec<_> = all.values.iter().map(|one| text(one.value.as_ref())).collect();
+            all.join(",")
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -188,6 +196,12 @@ async fn a_chain_of_five_is_a_span_each_with_a_child_for_each_leg() {
             assert_eq!(leg.parent_span_id, root.span_id);
             assert_eq!(leg.name, format!("chat {}", message["gen_ai.request.model"]));
             assert_eq!(message["baton.leg"], (index + 1).to_string());
+            assert_eq!(message["server.address"], "127.0.0.1");
+            assert!(provider.url().ends_with(&format!(":{}", message["server.port"])));
+            assert!(message["gen_ai.response.id"].starts_with("msg_"), "{message:?}");
+            assert!(!message["gen_ai.response.model"].is_empty());
+            assert!(["stop", "tool_call"].contains(&message["gen_ai.response.finish_reasons"].as_str()));
+            assert!(!message.contains_key("error.type"));
             assert!(at <= leg.start_time_unix_nano && leg.start_time_unix_nano <= leg.end_time_unix_nano);
             at = leg.end_time_unix_nano;
             sent += message["baton.sent_bytes"].parse::<u64>().unwrap();

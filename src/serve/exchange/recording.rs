@@ -6,7 +6,7 @@ use super::pin::OriginalTranscript;
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
 use crate::state::journal::{Beginnings, BodyLayout, PackedHeaders, ReceivedRequest};
-use crate::state::telemetry::UsageTokens;
+use crate::state::telemetry::{LegEnd, UsageTokens};
 use baton_core::rewrite::RewriteOutcome;
 use baton_core::wire::LegReport;
 
@@ -108,7 +108,12 @@ pub(super) fn count(ctx: &RequestContext, report: &LegReport) {
             cache_write_1h: usage.cache_write_1h,
             output: usage.output,
         };
-        e.count_tokens(tokens, report.served.clone());
+        let end = LegEnd {
+            id: report.id.clone(),
+            stop: report.stop,
+            reasoning: usage.reasoning,
+        };
+        e.count_tokens(tokens, report.served.clone(), end);
         e.broken_up += u32::try_from(broken_up).unwrap_or_default();
         e.dropped_thinking.add(dropped);
     });

@@ -29,6 +29,7 @@ impl DormantRecorder {
         let recorder = ExchangeRecorder::start(id, route.to_owned(), upstream, self.hook.clone());
         recorder.note(|event| {
             event.wire = self.event.wire;
+            event.server.clone_from(&self.event.server);
             event.agent.clone_from(&self.event.agent);
             event.subscription = self.event.subscription;
             event.conversation.clone_from(&self.event.conversation);

@@ -11,6 +11,7 @@ mod agent_stream;
 pub mod body;
 mod budget;
 mod buffers;
+pub mod certificate;
 pub mod coding;
 pub(crate) mod confirming_stream;
 mod connect;
@@ -290,6 +291,8 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Respon
             upstream,
             route,
         }) => {
+            let server = upstream.server.clone();
+            recorder.note(|e| e.server = server);
             let ctx = RequestContext {
                 id: id.clone(),
                 principal: client.name.clone(),

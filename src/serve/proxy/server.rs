@@ -7,7 +7,6 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
-use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +20,6 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown, Watcher};
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -30,6 +27,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
 use super::agent_stream::AgentStream;
+use super::certificate::Certificate;
 use super::confirming_stream::{ConfirmingStream, ConnectionEnds, Sends, Socket};
 use super::fault::{Code, Fault};
 use super::head_timeout::{H2_PREFACE, HeadStart, HeadTimer, TimedHeads};
@@ -70,42 +68,6 @@ pub type GatewaySlot = Arc<ArcSwap<Gateway>>;
 /// A slot with this gateway in it.
 pub fn slot(gateway: Arc<Gateway>) -> GatewaySlot {
     Arc::new(ArcSwap::new(gateway))
-}
-
-/// The certificate of a listener, which the next handshake uses. Clones share it.
-#[derive(Clone)]
-pub struct Certificate(Arc<ArcSwap<rustls::ServerConfig>>);
-
-impl Certificate {
-    /// Reads the files of a chain and its key.
-    ///
-    /// # Errors
-    /// A file cannot be read, or the key is not the certificate's.
-    fn read(chain: &Path, key: &Path) -> io::Result<Self> {
-        Ok(Self(Arc::new(ArcSwap::new(tls_config(chain, key)?))))
-    }
-
-    fn acceptor(&self) -> TlsAcceptor {
-        TlsAcceptor::from(self.0.load_full())
-    }
-}
-
-/// A certificate that was read and is not used yet.
-pub struct NextCertificate(Arc<rustls::ServerConfig>);
-
-impl NextCertificate {
-    /// Reads the files of a chain and its key.
-    ///
-    /// # Errors
-    /// A file cannot be read, or the key is not the certificate's.
-    pub fn read(chain: &Path, key: &Path) -> io::Result<Self> {
-        tls_config(chain, key).map(Self)
-    }
-
-    /// Takes the place of the certificate in use.
-    pub fn replace(self, certificate: &Certificate) {
-        certificate.0.store(self.0);
-    }
 }
 
 /// A bound listener.
@@ -188,25 +150,6 @@ impl Http {
             head: limits.head_time,
         }
     }
-}
-
-fn tls_config(chain: &Path, key: &Path) -> io::Result<Arc<rustls::ServerConfig>> {
-    let bad = |path: &Path, e: &dyn std::fmt::Display| {
-        io::Error::new(io::ErrorKind::InvalidData, format!("{}: {e}", path.display()))
-    };
-    let certificates = CertificateDer::pem_file_iter(chain)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|e| bad(chain, &e))?;
-    let private = PrivateKeyDer::from_pem_file(key).map_err(|e| bad(key, &e))?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut tls = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(io::Error::other)?
-        .with_no_client_auth()
-        .with_single_cert(certificates, private)
-        .map_err(|e| bad(chain, &e))?;
-    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(Arc::new(tls))
 }
 
 impl Bound {

@@ -21,6 +21,7 @@ use super::fault::{Code, Fault};
 use super::min_rate::MinRateBody;
 use super::upload::{AgentGone, RopeBody, SendBody};
 use crate::state::config::{self, Config, LimitConfig};
+use crate::state::telemetry::ServerAddress;
 
 /// Providers and the balancers before them drop idle connections after a minute or more; ours go before that.
 const POOL_IDLE: Duration = Duration::from_secs(50);
@@ -61,6 +62,8 @@ pub struct Upstream {
     pub name: String,
     /// Its config.
     pub config: config::UpstreamConfig,
+    /// Host and port, for traces.
+    pub(super) server: Option<ServerAddress>,
     client: Client<Connector, SendBody>,
     /// Warnings about it that were logged already: one bit for each.
     logged: AtomicU8,
@@ -100,6 +103,7 @@ impl Upstream {
             .build(Connector::new(config.connect)?);
         Ok(Self {
             name: name.to_owned(),
+            server: server_address(&config.base_url),
             config: config.clone(),
             client,
             logged: AtomicU8::new(0),
@@ -220,6 +224,19 @@ impl Upstream {
             }
         }
     }
+}
+
+fn server_address(base_url: &str) -> Option<ServerAddress> {
+    let url: Uri = base_url.parse().ok()?;
+    let own = if url.scheme_str() == Some("https") {
+        443
+    } else {
+        80
+    };
+    Some(ServerAddress {
+        host: url.host()?.to_owned(),
+        port: url.port_u16().unwrap_or(own),
+    })
 }
 
 fn begun(response: Response<Incoming>, idle: Duration) -> Response<UpstreamBody> {

@@ -6,6 +6,7 @@
 mod draft;
 mod facts;
 mod handoff;
+mod leg_end;
 mod line;
 mod metrics;
 mod models;
@@ -19,6 +20,7 @@ mod thinking_retry;
 pub use draft::DraftEvent;
 pub use facts::FactsOutcome;
 pub use handoff::HandoffEvent;
+pub use leg_end::{LegEnd, ServerAddress};
 pub use metrics::{Metrics, ModelPricing};
 pub use otlp::Traces;
 pub use setup::start;
@@ -152,6 +154,10 @@ pub struct ExchangeEvent {
     pub tokens: Vec<Option<UsageTokens>>,
     /// The model that answered each leg, indexed like `tokens`.
     pub served: Vec<Option<ServedBy>>,
+    /// How each leg ended, indexed like `tokens`.
+    pub ends: Vec<Option<LegEnd>>,
+    /// Host and port of the upstream.
+    pub server: Option<ServerAddress>,
     /// Name and version of the agent, the first word of its `user-agent`; bounded in length.
     pub agent: Option<String>,
     /// Whether the request was sent on a subscription, whose tokens have no price.
@@ -211,6 +217,8 @@ impl ExchangeEvent {
             response_bytes: 0,
             tokens: Vec::new(),
             served: Vec::new(),
+            ends: Vec::new(),
+            server: None,
             agent: None,
             subscription: false,
             draft_legs: Vec::new(),
@@ -225,13 +233,15 @@ impl ExchangeEvent {
         }
     }
 
-    /// Records the usage of the leg sent last, and the model that answered it.
-    pub fn count_tokens(&mut self, tokens: UsageTokens, served: ServedBy) {
+    /// Records the usage of the leg sent last, the model that answered it, and how it ended.
+    pub fn count_tokens(&mut self, tokens: UsageTokens, served: ServedBy, end: LegEnd) {
         let legs = self.sent_bytes.len().max(1);
         self.tokens.resize(legs, None);
         self.tokens[legs - 1] = Some(tokens);
         self.served.resize(legs, None);
         self.served[legs - 1] = Some(served);
+        self.ends.resize(legs, None);
+        self.ends[legs - 1] = Some(end);
     }
 
     /// Names of what came of nudging, separated by commas.

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
-use opentelemetry::{InstrumentationScope, KeyValue, Value};
+use opentelemetry::{Array, InstrumentationScope, KeyValue, StringValue, Value};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -12,6 +12,10 @@ use super::super::{ExchangeEvent, ExchangeOutcome, ThinkingRetry, UsageTokens, s
 use baton_core::commands::UndoOutcome;
 use baton_core::record::WireId;
 use baton_core::rewrite::untooled::ToolOmission;
+use baton_core::wire::StopReason;
+
+/// The release of OpenTelemetry's semantic conventions whose names these are.
+pub(super) const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.41.0";
 
 /// The span of an exchange, and one for each leg.
 pub(super) fn of(event: &ExchangeEvent) -> Vec<SpanData> {
@@ -114,6 +118,7 @@ fn span(
         status: Status::Unset,
         instrumentation_scope: InstrumentationScope::builder("baton")
             .with_version(env!("CARGO_PKG_VERSION"))
+            .with_schema_url(SCHEMA_URL)
             .build(),
     }
 }
@@ -147,6 +152,37 @@ impl Attributes {
         }
         self.text("gen_ai.request.model", event.model.as_deref());
         self.text("gen_ai.conversation.id", event.conversation.as_deref());
+        if let Some(server) = &event.server {
+            self.text("server.address", Some(&server.host));
+            self.count("server.port", server.port.into());
+        }
+    }
+
+    /// What upstream reported of the leg's answer.
+    fn answer(&mut self, event: &ExchangeEvent, index: usize) {
+        if let Some(Some(served)) = event.served.get(index) {
+            self.text("gen_ai.response.model", some(&served.model));
+        }
+        let Some(Some(end)) = event.ends.get(index) else {
+            return;
+        };
+        self.text("gen_ai.response.id", some(&end.id));
+        if let Some(reason) = finish_reason(end.stop) {
+            let reasons = Array::String(vec![StringValue::from(reason)]);
+            self.put("gen_ai.response.finish_reasons", Value::Array(reasons));
+        }
+        if end.reasoning > 0 {
+            self.count("gen_ai.usage.reasoning.output_tokens", end.reasoning);
+        }
+    }
+
+    /// The class of the exchange's failure: upstream's status where it is an error, else the outcome.
+    fn error(&mut self, event: &ExchangeEvent) {
+        match event.outcome {
+            ExchangeOutcome::Complete => {}
+            ExchangeOutcome::UpstreamError => self.put("error.type", event.status.to_string()),
+            outcome => self.put("error.type", outcome.name()),
+        }
     }
 
     fn tokens(&mut self, tokens: UsageTokens) {
@@ -154,6 +190,24 @@ impl Attributes {
         self.count("gen_ai.usage.cache_read.input_tokens", tokens.cache_read);
         self.count("gen_ai.usage.cache_creation.input_tokens", tokens.cache_write);
         self.count("gen_ai.usage.output_tokens", tokens.output);
+    }
+}
+
+/// A text that is there.
+fn some(text: &str) -> Option<&str> {
+    (!text.is_empty()).then_some(text)
+}
+
+/// The conventions' name of a reason; `None` for an answer whose end was not seen.
+fn finish_reason(stop: StopReason) -> Option<&'static str> {
+    match stop {
+        StopReason::Open => None,
+        StopReason::Done => Some("stop"),
+        StopReason::Calls => Some("tool_call"),
+        StopReason::Truncated => Some("length"),
+        StopReason::Refused => Some("content_filter"),
+        StopReason::Paused => Some("pause"),
+        StopReason::Error => Some("error"),
     }
 }
 
@@ -166,6 +220,7 @@ fn of_exchange(event: &ExchangeEvent) -> Attributes {
     a.text("url.path", Some(path));
     a.count("http.response.status_code", event.status.into());
     a.put("baton.outcome", event.outcome.name());
+    a.error(event);
     a.put("baton.streamed", event.streamed);
     a.put("baton.tooled", event.tooled);
     a.text("baton.untooled", event.untooled.map(ToolOmission::name));
@@ -214,5 +269,130 @@ fn of_leg(event: &ExchangeEvent, index: usize) -> Attributes {
     if let Some(Some(tokens)) = event.tokens.get(index) {
         a.tokens(*tokens);
     }
+    a.answer(event, index);
+    // The failure is the last leg's.
+    if index + 1 == event.leg_starts.len() {
+        a.error(event);
+    }
     a
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+    use crate::state::telemetry::{LegEnd, ServerAddress};
+    use baton_core::wire::ServedBy;
+
+    /// Names of attributes and metrics of the release of [`SCHEMA_URL`], one a line.
+    const PUBLISHED: &str = include_str!("../genai_names.txt");
+
+    fn published() -> BTreeSet<&'static str> {
+        PUBLISHED.lines().filter(|line| !line.starts_with('#')).collect()
+    }
+
+    fn event() -> ExchangeEvent {
+        let mut event = ExchangeEvent {
+            wire: Some(WireId::Anthropic),
+            model: Some("m".to_owned()),
+            conversation: Some("c".to_owned()),
+            sent_bytes: vec![1],
+            leg_starts: vec![Duration::ZERO],
+            status: 529,
+            outcome: ExchangeOutcome::UpstreamError,
+            server: Some(ServerAddress {
+                host: "api.example".to_owned(),
+                port: 443,
+            }),
+            ..ExchangeEvent::new("e", "anthropic", "POST /v1/messages")
+        };
+        let served = ServedBy {
+            model: "m-2".to_owned(),
+            service: None,
+        };
+        let end = LegEnd {
+            id: "msg_1".to_owned(),
+            stop: StopReason::Calls,
+            reasoning: 7,
+        };
+        event.count_tokens(UsageTokens::default(), served, end);
+        event
+    }
+
+    #[test]
+    fn every_name_is_baton_s_own_or_published() {
+        let published = published();
+        let spans = of(&event());
+        let names = spans.iter().flat_map(|span| span.attributes.iter());
+        let names: BTreeSet<_> = names.map(|attribute| attribute.key.as_str().to_owned()).collect();
+        for name in &names {
+            assert!(
+                name.starts_with("baton.") || published.contains(name.as_str()),
+                "{name}"
+            );
+        }
+        for name in [
+            "gen_ai.response.model",
+            "gen_ai.response.id",
+            "gen_ai.response.finish_reasons",
+            "gen_ai.usage.reasoning.output_tokens",
+            "gen_ai.usage.cache_read.input_tokens",
+            "gen_ai.usage.cache_creation.input_tokens",
+            "error.type",
+            "server.address",
+        ] {
+            assert!(names.contains(name), "{name}");
+        }
+        assert!(!published.contains("gen_ai.system"), "deprecated");
+    }
+
+    #[test]
+    fn a_leg_has_what_upstream_reported() {
+        let spans = of(&event());
+        let leg = &spans[1];
+        let value = |name: &str| {
+            let found = leg
+                .attributes
+                .iter()
+                .find(|attribute| attribute.key.as_str() == name);
+            found
+                .map(|attribute| attribute.value.to_string())
+                .unwrap_or_default()
+        };
+        assert_eq!(value("gen_ai.response.model"), "m-2");
+        assert_eq!(value("gen_ai.response.id"), "msg_1");
+        assert_eq!(value("gen_ai.response.finish_reasons"), r#"["tool_call"]"#);
+        assert_eq!(value("gen_ai.usage.reasoning.output_tokens"), "7");
+        assert_eq!(value("error.type"), "529");
+        assert_eq!(value("server.port"), "443");
+        assert_eq!(leg.instrumentation_scope.schema_url(), Some(SCHEMA_URL));
+    }
+
+    #[test]
+    fn the_metrics_of_the_conventions_have_published_names() {
+        let metrics = crate::state::telemetry::Metrics::new();
+        metrics.record(&ExchangeEvent {
+            first_byte: Some(Duration::from_millis(1)),
+            ..event()
+        });
+        let text = metrics.text().unwrap();
+        let types = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE gen_ai_"));
+        let mut count = 0;
+        for line in types {
+            let name = line.split(' ').next().unwrap();
+            // Prometheus writes dots as underscores, and adds the unit.
+            let known = published().iter().any(|published| {
+                let plain = published.replace('.', "_");
+                [plain.clone(), format!("{plain}_seconds")].contains(&format!("gen_ai_{name}"))
+            });
+            assert!(known, "gen_ai_{name}");
+            count += 1;
+        }
+        assert_eq!(count, 3);
+    }
 }

@@ -1,0 +1,66 @@
+//! The certificate of the data listener, which can be replaced while it serves.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::TlsAcceptor;
+
+/// The certificate of a listener, which the next handshake uses. Clones share it.
+#[derive(Clone)]
+pub struct Certificate(Arc<ArcSwap<rustls::ServerConfig>>);
+
+impl Certificate {
+    /// Reads the files of a chain and its key.
+    ///
+    /// # Errors
+    /// A file cannot be read, or the key is not the certificate's.
+    pub(super) fn read(chain: &Path, key: &Path) -> io::Result<Self> {
+        Ok(Self(Arc::new(ArcSwap::new(tls_config(chain, key)?))))
+    }
+
+    /// What shakes hands with it.
+    pub(super) fn acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::from(self.0.load_full())
+    }
+}
+
+/// A certificate that was read and is not used yet.
+pub struct NextCertificate(Arc<rustls::ServerConfig>);
+
+impl NextCertificate {
+    /// Reads the files of a chain and its key.
+    ///
+    /// # Errors
+    /// A file cannot be read, or the key is not the certificate's.
+    pub fn read(chain: &Path, key: &Path) -> io::Result<Self> {
+        tls_config(chain, key).map(Self)
+    }
+
+    /// Takes the place of the certificate in use.
+    pub fn replace(self, certificate: &Certificate) {
+        certificate.0.store(self.0);
+    }
+}
+
+fn tls_config(chain: &Path, key: &Path) -> io::Result<Arc<rustls::ServerConfig>> {
+    let bad = |path: &Path, e: &dyn std::fmt::Display| {
+        io::Error::new(io::ErrorKind::InvalidData, format!("{}: {e}", path.display()))
+    };
+    let certificates = CertificateDer::pem_file_iter(chain)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|e| bad(chain, &e))?;
+    let private = PrivateKeyDer::from_pem_file(key).map_err(|e| bad(key, &e))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut tls = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_no_client_auth()
+        .with_single_cert(certificates, private)
+        .map_err(|e| bad(chain, &e))?;
+    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(tls))
+}
