@@ -131,17 +131,13 @@ impl RecordChange {
                 let new: Vec<Uuid> = new.copied().collect();
                 record.pairs.extend(new);
             }
-            Self::Inserted(new) => {
-                record.insertions.retain(|id| !new.contains(id));
-                record.insertions.extend(new);
-                let more = record.insertions.len().saturating_sub(INSERTIONS_KEPT);
-                record.insertions.drain(..more);
-            }
+            Self::Inserted(new) => append(&mut record.insertions, new, INSERTIONS_KEPT),
             Self::ThinkingOmitted(omission) => {
-                record.omissions.retain(|old| old != omission);
-                record.omissions.push(omission.clone());
-                let more = record.omissions.len().saturating_sub(OMISSIONS_KEPT);
-                record.omissions.drain(..more);
+                append(
+                    &mut record.omissions,
+                    std::slice::from_ref(omission),
+                    OMISSIONS_KEPT,
+                );
             }
             Self::Pins { pinned, unpinned } => {
                 record.pins.retain(|pin| Some(pin) != unpinned.as_ref());
@@ -162,6 +158,14 @@ impl RecordChange {
             }
         }
     }
+}
+
+/// Appends what is new, each once, and drops the oldest beyond `most`.
+fn append<T: PartialEq + Clone>(list: &mut Vec<T>, new: &[T], most: usize) {
+    list.retain(|old| !new.contains(old));
+    list.extend_from_slice(new);
+    let more = list.len().saturating_sub(most);
+    list.drain(..more);
 }
 
 /// Lists a handoff as one whose answer may be left out.

@@ -1,0 +1,320 @@
+//! Decides when a cut costs nothing: from what a thread was billed, the provider's cache rules, and its prices.
+
+mod assumptions;
+mod reason;
+mod worlds;
+
+#[cfg(test)]
+mod tests;
+
+use super::cache::CacheRule;
+use super::cost::TokenCounts;
+use super::prices::Rates;
+use crate::record::CachedHistory;
+
+pub(super) use self::assumptions::{PROMPT, READ, READ_AGAIN, READ_OUTPUT, SUMMARY};
+pub use self::reason::FreeCutReason;
+use self::worlds::TwoWorlds;
+
+/// Share of what a conversation has cost and saved that bets may cost: drafts that nobody came back for, and cuts that one
+/// more call did not pay.
+const BETS: f64 = 0.01;
+
+/// Most calls that are expected after a cut.
+const MOST_CALLS: u32 = 40;
+
+/// Calls after which a cut that has not paid is given up.
+const GIVEN_UP: u32 = 200;
+
+/// Tokens that a call adds, where no call has shown it.
+const STEP: u64 = 1_500;
+
+/// Time for a draft before the cache goes cold: at most, in milliseconds, and as a share of the lifetime.
+const MARGIN_MS: u64 = 45_000;
+const MARGIN_SHARE: u64 = 5;
+
+/// What one thread of a conversation has cost, and how it goes on: fed by each answered request, looked at before each new one.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CutLedger {
+    last: Option<CachedHistory>,
+    /// Answered requests.
+    calls: u32,
+    /// Whether a cache served any of them; `false` for a provider that has none.
+    cached: bool,
+    /// Pauses that outlived the cache, and after which it went on.
+    pauses: u32,
+    /// Tokens that calls added, and how many of them were compared.
+    grown: u64,
+    grown_calls: u32,
+    /// Dollars: of all requests, won by free cuts, and lost by bets.
+    spent: f64,
+    won: f64,
+    bets: f64,
+}
+
+/// A request that was answered.
+#[derive(Debug, Clone, Copy)]
+pub struct AnsweredRequest<'a> {
+    /// Its start, in milliseconds since the Unix epoch.
+    pub at_ms: u64,
+    /// The model that it was sent to.
+    pub model: &'a str,
+    /// Its effort, as the request states it.
+    pub effort: &'a str,
+    /// What was billed.
+    pub counts: TokenCounts,
+    /// Bytes of the request.
+    pub bytes: u64,
+    /// Bytes of the system prompt and the tools, of these.
+    pub fixed_bytes: u64,
+}
+
+/// A request that is about to be sent.
+#[derive(Debug, Clone, Copy)]
+pub struct NextRequest<'a> {
+    /// Now, in milliseconds since the Unix epoch.
+    pub at_ms: u64,
+    /// The model that it asks.
+    pub model: &'a str,
+    /// Its effort.
+    pub effort: &'a str,
+    /// Tokens at which the window, or the agent's own compaction, ends the history.
+    pub limit: Option<u64>,
+    /// How long the provider's cache lives, where it is not as its rules say.
+    pub lifetime_ms: Option<u64>,
+    /// How the draft of a handoff is made now.
+    pub draft: DraftCost,
+}
+
+/// What the draft of a handoff costs now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DraftCost {
+    /// Nothing: it is written, or is made without a model.
+    Nothing,
+    /// A request over the whole history.
+    History,
+    /// A request over a selection of so many tokens.
+    Selection(u64),
+    /// One over the whole history where that is in the cache, else over a selection of so many tokens.
+    Cheapest(u64),
+}
+
+impl DraftCost {
+    /// How it is made with a cache that is cold or warm.
+    fn resolved(self, cold: bool) -> Self {
+        match self {
+            Self::Cheapest(selection) if cold => Self::Selection(selection),
+            Self::Cheapest(_) => Self::History,
+            other => other,
+        }
+    }
+}
+
+/// A cut that costs nothing.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FreeCut {
+    /// Why it does not.
+    pub reason: FreeCutReason,
+    /// Tokens of the history.
+    pub tokens: u64,
+    /// How its draft is made.
+    pub draft: DraftCost,
+    /// Dollars that it is expected to save.
+    pub saved: f64,
+    /// Dollars that it saves where only one more call follows: negative where it costs.
+    pub least: f64,
+}
+
+impl CutLedger {
+    /// What another process knew of the last request.
+    pub fn resumed(last: &CachedHistory) -> Self {
+        Self {
+            last: Some(last.clone()),
+            cached: true,
+            ..Self::default()
+        }
+    }
+
+    /// The history as the provider has it; `None` before the first answer, and after a cut until the next one.
+    pub fn history(&self) -> Option<CachedHistory> {
+        self.last.clone()
+    }
+
+    /// Adds a request that was answered.
+    pub fn answered(&mut self, request: &AnsweredRequest<'_>, rates: &Rates) {
+        let input = request.counts.whole_input();
+        if input == 0 {
+            return;
+        }
+        let hour = match (request.counts.cache_write_1h, request.counts.cache_write) {
+            (0, 0) => self.last.as_ref().is_some_and(|last| last.hour),
+            (hour, short) => hour > short,
+        };
+        let tokens = request.counts.total();
+        if let Some(last) = &self.last {
+            if tokens > last.tokens {
+                self.grown = self.grown.saturating_add(tokens - last.tokens);
+                self.grown_calls = self.grown_calls.saturating_add(1);
+            }
+            let lifetime = CacheRule::of(&last.model, last.hour).lifetime_ms;
+            self.pauses += u32::from(request.at_ms.saturating_sub(last.at_ms) > lifetime);
+        }
+        self.calls = self.calls.saturating_add(1);
+        self.cached |= request.counts.cache_read > 0;
+        self.spent += request.counts.cost(rates).total();
+        let share = request.fixed_bytes.min(request.bytes) as f64 / request.bytes.max(1) as f64;
+        self.last = Some(CachedHistory {
+            at_ms: request.at_ms,
+            model: request.model.to_owned(),
+            effort: request.effort.to_owned(),
+            tokens,
+            fixed: (input as f64 * share) as u64,
+            hour,
+        });
+    }
+
+    /// Adds a draft that was written ahead at this time: a bet, which also keeps the cache warm.
+    pub fn draft_paid(&mut self, cost: f64, at_ms: u64) {
+        self.bets += cost;
+        if let Some(last) = &mut self.last {
+            last.at_ms = last.at_ms.max(at_ms);
+        }
+    }
+
+    /// A free cut is made.
+    pub fn cut(&mut self, cut: &FreeCut) {
+        self.won += cut.least.max(0.0);
+        self.bets += (-cut.least).max(0.0);
+    }
+
+    /// A handoff fired: the history begins anew with the next answer.
+    pub fn handed_over(&mut self) {
+        self.last = None;
+    }
+
+    /// Whether the next request is a moment at which a cut costs nothing, and pays. `rates`: of the model that it asks.
+    pub fn moment(&self, next: &NextRequest<'_>, rates: &Rates) -> Option<FreeCut> {
+        let last = self.last.as_ref()?;
+        let reason = self.reason(last, next, rates)?;
+        let cut = self.cut_for(reason, last, next.draft, rates);
+        let is_bounded = cut.least >= 0.0 || -cut.least <= self.allowance();
+        (cut.saved > 0.0 && is_bounded).then_some(cut)
+    }
+
+    /// Milliseconds after the last request at which a draft is to be written ahead, should no request come until then: shortly
+    /// before the cache goes cold. `None`: no cut would pay, or the bet is too high.
+    pub fn draft_due_in(&self, rates: &Rates, lifetime_ms: Option<u64>) -> Option<u64> {
+        let last = self.last.as_ref().filter(|_| self.cached)?;
+        let lifetime = lifetime_of(last, lifetime_ms);
+        let reason = FreeCutReason::Cold { pause_ms: lifetime };
+        let cut = self.cut_for(reason, last, DraftCost::Nothing, rates);
+        let bet = draft(last, DraftCost::History).cost(rates).total();
+        let pays = cut.least > bet && bet <= self.allowance();
+        pays.then(|| lifetime - MARGIN_MS.min(lifetime / MARGIN_SHARE))
+    }
+
+    /// Calls after which a handoff of the model's own has paid, the cache being warm; `None`: never.
+    pub fn pays_within(&self, rates: &Rates) -> Option<u32> {
+        let last = self.last.as_ref()?;
+        let worlds = TwoWorlds::of(last, self.step(), false, rates);
+        // The leg that hands over reads the history and writes the prompt.
+        let call = draft(last, DraftCost::History).cost(rates).total();
+        let paid = worlds
+            .each_call()
+            .take(GIVEN_UP as usize)
+            .position(|saved| saved >= call)?;
+        u32::try_from(paid + 1).ok()
+    }
+
+    /// The same where a handoff is worth it with so many calls left: it pays within these, and in half the calls after which the
+    /// history would be as long again. That half is the optimum: with a cut of cost `C`, reads at `r` and steps of `s`, a cycle of
+    /// `n` calls costs `C/n + r·s·n/2` a call, the least at `n = √(2C/(r·s))`, where a cut pays after `C/(r·s·n) = n/2` calls.
+    pub fn pays(&self, rates: &Rates, left: u32) -> Option<u32> {
+        let last = self.last.as_ref()?;
+        let regrown = last.tokens.saturating_sub(last.fixed + PROMPT) / self.step();
+        let calls = self.pays_within(rates)?;
+        (calls <= left && u64::from(calls) <= regrown / 2).then_some(calls)
+    }
+
+    /// Tokens that a call adds.
+    pub fn step(&self) -> u64 {
+        match self.grown_calls {
+            0 => STEP,
+            calls => (self.grown / u64::from(calls)).max(1),
+        }
+    }
+
+    fn reason(&self, last: &CachedHistory, next: &NextRequest<'_>, rates: &Rates) -> Option<FreeCutReason> {
+        if let Some(lost) = self.lost_cache(last, next) {
+            return Some(lost);
+        }
+        let grown = last.tokens.saturating_add(self.step());
+        let limit = next
+            .limit
+            .filter(|limit| grown.saturating_add(self.step()) > *limit);
+        if let Some(tokens) = limit {
+            return Some(FreeCutReason::Limit { tokens });
+        }
+        let step = rates.steps().filter(|tokens| grown > *tokens).last();
+        step.map(|tokens| FreeCutReason::PriceStep { tokens })
+    }
+
+    /// Why the next request finds nothing in a cache.
+    fn lost_cache(&self, last: &CachedHistory, next: &NextRequest<'_>) -> Option<FreeCutReason> {
+        let pause_ms = next.at_ms.saturating_sub(last.at_ms);
+        let is_cold = pause_ms > lifetime_of(last, next.lifetime_ms);
+        match () {
+            () if !self.cached => None,
+            () if next.model != last.model => Some(FreeCutReason::ModelChanged),
+            () if next.effort != last.effort => Some(FreeCutReason::EffortChanged),
+            () => is_cold.then_some(FreeCutReason::Cold { pause_ms }),
+        }
+    }
+
+    fn cut_for(&self, reason: FreeCutReason, last: &CachedHistory, how: DraftCost, rates: &Rates) -> FreeCut {
+        let worlds = match reason {
+            FreeCutReason::Limit { .. } => {
+                TwoWorlds::of(last, self.step(), false, rates).compacting(last, rates)
+            }
+            reason => TwoWorlds::of(last, self.step(), reason.is_cold(), rates),
+        };
+        let how = how.resolved(reason.is_cold());
+        let cost = draft(last, how).cost(rates).total();
+        FreeCut {
+            reason,
+            tokens: last.tokens,
+            draft: how,
+            saved: worlds.saved(self.expected_calls()) - cost,
+            least: worlds.saved(1) - cost,
+        }
+    }
+
+    /// Calls that are expected after a cut: half of those between two pauses so far.
+    fn expected_calls(&self) -> u32 {
+        (self.calls / (self.pauses + 1) / 2).clamp(1, MOST_CALLS)
+    }
+
+    /// What may still be lost.
+    fn allowance(&self) -> f64 {
+        (self.spent + self.won) * BETS - self.bets
+    }
+}
+
+fn lifetime_of(last: &CachedHistory, lifetime_ms: Option<u64>) -> u64 {
+    lifetime_ms.unwrap_or_else(|| CacheRule::of(&last.model, last.hour).lifetime_ms)
+}
+
+/// The request for a draft, over a history that is in the cache.
+fn draft(last: &CachedHistory, how: DraftCost) -> TokenCounts {
+    let (cache_read, input) = match how {
+        DraftCost::Nothing => return TokenCounts::default(),
+        DraftCost::Selection(tokens) => (0, tokens),
+        DraftCost::History | DraftCost::Cheapest(_) => (last.tokens, 0),
+    };
+    TokenCounts {
+        input,
+        cache_read,
+        output: PROMPT,
+        ..TokenCounts::default()
+    }
+}

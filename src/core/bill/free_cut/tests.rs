@@ -1,0 +1,264 @@
+//! Cases by hand, and what no session may lose.
+
+use proptest::prelude::*;
+
+use super::super::{PriceQuery, PriceTable};
+use super::reason::time;
+use super::*;
+
+const MINUTE: u64 = 60_000;
+
+/// Opus 5.5, and a model that costs twice as much above 272,000 tokens.
+fn rates(model: &str) -> Rates {
+    let table: PriceTable = serde_json::from_value(serde_json::json!({
+        "source": "test", "date": "2026-11-23",
+        "provider": [{"id": "p", "model": [
+            {"id": "claude-opus-5-5", "names": ["claude-opus-5-5"], "price": [
+                {"input": 4.0, "cache_read": 0.2, "cache_write": 5.0, "cache_write_1h": 8.0, "output": 20.0}]},
+            {"id": "gpt-6-sol", "names": ["gpt-6-sol"], "price": [
+                {"input": 2.0, "cache_read": 0.2, "cache_write": 2.5, "output": 10.0,
+                 "above": [{"tokens": 272_000, "input": 4.0, "cache_read": 0.4, "cache_write": 5.0, "output": 15.0}]}]},
+        ]}]
+    }))
+    .unwrap();
+    let query = PriceQuery {
+        model,
+        ..PriceQuery::default()
+    };
+    table.rates(&query).unwrap()
+}
+
+const OPUS: &str = "claude-opus-5-5";
+const GPT: &str = "gpt-6-sol";
+
+fn answer(at_ms: u64, model: &'static str, read: u64, new: u64) -> AnsweredRequest<'static> {
+    AnsweredRequest {
+        at_ms,
+        model,
+        effort: "",
+        counts: TokenCounts {
+            cache_read: read,
+            cache_write: new,
+            output: 500,
+            ..TokenCounts::default()
+        },
+        bytes: 4 * (read + new),
+        fixed_bytes: 84_000,
+    }
+}
+
+/// A session of one call a minute, each of which adds 1,500 tokens, up to so many.
+fn session(model: &'static str, tokens: u64) -> CutLedger {
+    let mut ledger = CutLedger::default();
+    let rates = rates(model);
+    ledger.answered(&answer(0, model, 0, 21_000), &rates);
+    for call in 1.. {
+        let read = 20_000 + call * 1_500;
+        if read + 1_500 > tokens {
+            break;
+        }
+        ledger.answered(&answer(call * MINUTE, model, read, 1_000), &rates);
+    }
+    ledger
+}
+
+fn next(ledger: &CutLedger, model: &'static str, pause_ms: u64, draft: DraftCost) -> NextRequest<'static> {
+    NextRequest {
+        at_ms: ledger.last.as_ref().unwrap().at_ms + pause_ms,
+        model,
+        effort: "",
+        limit: None,
+        lifetime_ms: None,
+        draft,
+    }
+}
+
+#[test]
+fn a_cold_cache_is_a_moment_and_a_warm_one_is_none() {
+    let ledger = session(OPUS, 150_000);
+    assert_eq!(ledger.step(), 1_500);
+    let at = |pause| {
+        let next = next(&ledger, OPUS, pause, DraftCost::Nothing);
+        ledger.moment(&next, &rates(OPUS))
+    };
+    assert_eq!(at(5 * MINUTE), None);
+    let cut = at(6 * MINUTE).unwrap();
+    assert_eq!(
+        cut.reason.text(),
+        "the cache had gone cold: 6 minutes without a request"
+    );
+    // Without: the history of 149,000 is written, at $5. With: 22,500 of prompt and prefix, and four calls that read 20,000 again:
+    // $0.1125 + 20,000 at $5 + (22,500 + 27,500 + 32,500 + 37,500) at $0.20 + 600 at $20 = $0.2485.
+    assert_eq!(cut.tokens, 149_000);
+    assert!((cut.least - (0.745 - 0.2485)).abs() < 0.002, "{cut:?}");
+    assert!(cut.saved > cut.least);
+}
+
+#[test]
+fn where_nothing_is_ever_cached_no_pause_is_a_moment() {
+    let mut ledger = CutLedger::default();
+    for call in 0..3 {
+        ledger.answered(&answer(call * MINUTE, OPUS, 0, 150_000), &rates(OPUS));
+    }
+    let cold = next(&ledger, OPUS, 60 * MINUTE, DraftCost::Nothing);
+    assert_eq!(ledger.moment(&cold, &rates(OPUS)), None);
+    assert_eq!(ledger.draft_due_in(&rates(OPUS), None), None);
+}
+
+#[test]
+fn a_short_history_is_not_worth_it() {
+    let ledger = session(OPUS, 45_000);
+    let cold = next(&ledger, OPUS, 60 * MINUTE, DraftCost::Nothing);
+    assert_eq!(ledger.moment(&cold, &rates(OPUS)), None);
+    assert_eq!(ledger.draft_due_in(&rates(OPUS), None), None);
+    assert_eq!(CutLedger::default().moment(&cold, &rates(OPUS)), None);
+}
+
+#[test]
+fn a_draft_on_a_cold_cache_is_of_a_selection() {
+    let ledger = session(OPUS, 150_000);
+    let cold = next(&ledger, OPUS, 60 * MINUTE, DraftCost::Cheapest(8_000));
+    let cut = ledger.moment(&cold, &rates(OPUS)).unwrap();
+    assert_eq!(cut.draft, DraftCost::Selection(8_000));
+    let ready = next(&ledger, OPUS, 60 * MINUTE, DraftCost::Nothing);
+    let ready = ledger.moment(&ready, &rates(OPUS)).unwrap();
+    // 8,000 at $4, 1,500 at $20.
+    assert!((ready.least - cut.least - 0.062).abs() < 1e-9);
+}
+
+#[test]
+fn another_model_or_effort_has_nothing_cached() {
+    let ledger = session(OPUS, 150_000);
+    let changed = NextRequest {
+        model: "claude-sonnet-5-5",
+        ..next(&ledger, OPUS, MINUTE, DraftCost::Nothing)
+    };
+    let reason = |next| ledger.moment(&next, &rates(OPUS)).map(|cut| cut.reason);
+    assert_eq!(reason(changed), Some(FreeCutReason::ModelChanged));
+    let effort = NextRequest {
+        effort: "high",
+        ..next(&ledger, OPUS, MINUTE, DraftCost::Nothing)
+    };
+    assert_eq!(reason(effort), Some(FreeCutReason::EffortChanged));
+}
+
+#[test]
+fn a_price_step_and_the_limit_are_moments_while_the_cache_is_warm() {
+    let reason = |ledger: &CutLedger, limit| {
+        let next = NextRequest {
+            limit,
+            ..next(ledger, GPT, MINUTE, DraftCost::Cheapest(8_000))
+        };
+        let cut = ledger.moment(&next, &rates(GPT))?;
+        assert_eq!(cut.draft, DraftCost::History);
+        Some(cut.reason)
+    };
+    assert_eq!(reason(&session(GPT, 268_000), None), None);
+    let step = FreeCutReason::PriceStep { tokens: 272_000 };
+    assert_eq!(reason(&session(GPT, 272_000), None), Some(step));
+    let limit = FreeCutReason::Limit { tokens: 200_000 };
+    assert_eq!(reason(&session(GPT, 190_000), Some(200_000)), None);
+    assert_eq!(reason(&session(GPT, 198_500), Some(200_000)), Some(limit));
+}
+
+#[test]
+fn a_draft_ahead_is_due_before_the_cache_is_cold_and_bets_are_bounded() {
+    let mut ledger = session(OPUS, 150_000);
+    // 149,000 at $0.20 and 1,500 at $20 are $0.06, and 1 % of what the session has cost is half of that.
+    assert_eq!(ledger.draft_due_in(&rates(OPUS), None), None);
+    ledger.won = 10.0;
+    assert_eq!(ledger.draft_due_in(&rates(OPUS), None), Some(5 * MINUTE - 45_000));
+    assert_eq!(ledger.draft_due_in(&rates(OPUS), Some(10_000)), Some(8_000));
+    let before = ledger.last.clone().unwrap().at_ms;
+    ledger.draft_paid(0.06, before + 4 * MINUTE);
+    assert_eq!(
+        ledger.last.as_ref().unwrap().at_ms,
+        before + 4 * MINUTE,
+        "it was read once more"
+    );
+    ledger.draft_paid(0.06, before);
+    assert_eq!(ledger.draft_due_in(&rates(OPUS), None), None);
+}
+
+#[test]
+fn a_warm_cut_pays_after_as_many_calls_as_the_tables_say() {
+    assert_eq!(session(OPUS, 40_000).pays_within(&rates(OPUS)), None);
+    let calls = |tokens| session(OPUS, tokens).pays_within(&rates(OPUS)).unwrap();
+    assert!((14..=18).contains(&calls(100_000)), "{}", calls(100_000));
+    assert!((7..=11).contains(&calls(150_000)), "{}", calls(150_000));
+    assert!(calls(300_000) < calls(200_000));
+}
+
+#[test]
+fn a_warm_cut_is_worth_it_where_it_pays_before_the_history_is_as_long_again() {
+    let rates = rates(OPUS);
+    let ledger = session(OPUS, 150_000);
+    let calls = ledger.pays_within(&rates).unwrap();
+    assert_eq!(ledger.pays(&rates, 100), Some(calls));
+    assert_eq!(ledger.pays(&rates, calls - 1), None, "the work ends before");
+    let early = session(OPUS, 60_000);
+    assert!(early.pays_within(&rates).unwrap() < 100);
+    assert_eq!(
+        early.pays(&rates, 100),
+        None,
+        "it would be cut again before it has paid"
+    );
+}
+
+#[test]
+fn what_another_process_knew_is_enough_for_a_cold_cut() {
+    let known = session(OPUS, 150_000).history().unwrap();
+    let ledger = CutLedger::resumed(&known);
+    let cold = next(&ledger, OPUS, 6 * MINUTE, DraftCost::Nothing);
+    assert!(ledger.moment(&cold, &rates(OPUS)).is_some());
+    let mut cut = ledger;
+    cut.handed_over();
+    assert_eq!(
+        cut.moment(&cold, &rates(OPUS)),
+        None,
+        "nothing is known of the new history yet"
+    );
+}
+
+#[test]
+fn times_are_named_by_their_unit() {
+    let rows = [
+        (1_000, "1 second"),
+        (90_000, "90 seconds"),
+        (720_000, "12 minutes"),
+        (3 * 3_600_000, "3 hours"),
+    ];
+    for (ms, text) in rows {
+        assert_eq!(time(ms), text);
+    }
+}
+
+proptest! {
+    /// One more call never loses more than the bets allow, and a cut is expected to win.
+    #[test]
+    fn no_cut_loses_more_than_its_bets(
+        calls in prop::collection::vec((0_u64..40, 100_u64..20_000), 1..60),
+        pause in 0_u64..400,
+        selection in 0_u64..20_000,
+    ) {
+        let rates = rates(OPUS);
+        let mut ledger = CutLedger::default();
+        let (mut at_ms, mut tokens) = (0, 21_000);
+        for (minutes, new) in calls {
+            at_ms += minutes * MINUTE;
+            let cached = if minutes > 5 { 0 } else { tokens };
+            ledger.answered(&answer(at_ms, OPUS, cached, tokens - cached + new), &rates);
+            tokens += new + 500;
+        }
+        for how in [DraftCost::Nothing, DraftCost::Cheapest(selection), DraftCost::History] {
+            let next = next(&ledger, OPUS, pause * MINUTE, how);
+            if let Some(cut) = ledger.moment(&next, &rates) {
+                prop_assert!(cut.saved > 0.0 && cut.least >= -0.01 * ledger.spent);
+                let before = ledger.allowance();
+                let mut after = ledger.clone();
+                after.cut(&cut);
+                prop_assert!(after.allowance() >= before - 0.01 * ledger.spent - 1e-9);
+            }
+        }
+    }
+}
