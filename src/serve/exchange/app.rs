@@ -4,6 +4,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
+
 use super::clock::Clock;
 use super::once::OnceLog;
 use crate::serve::proxy::BodyMemory;
@@ -26,6 +28,9 @@ use baton_core::wire::View;
 
 /// Conversations kept in memory in front of the store: each takes about a kilobyte.
 const LIVE_CONVERSATIONS: usize = 16_384;
+
+/// Pauses that are waited for at a time: each keeps its request, mostly in a file.
+const PAUSES: usize = 64;
 
 /// The text to put after a request of a conversation, if any; called with its key and the request.
 pub type Reminder = Arc<dyn Fn(&str, &View) -> Option<String> + Send + Sync>;
@@ -61,6 +66,8 @@ pub struct App {
     pub(crate) spill: Spill,
     /// The memory of requests' bodies.
     pub bodies: BodyMemory,
+    /// Room for the pauses that are waited for.
+    pub(crate) pauses: Arc<Semaphore>,
     /// Models of routes that upstream does not know.
     pub(crate) refused_models: OnceLog,
     /// The prices by which a cut pays or not.
@@ -92,6 +99,7 @@ impl App {
         let spill = Spill::new(config.state_dir.clone(), config.limits.shelf_bytes);
         let bodies = BodyMemory::new(&config.limits);
         Ok(Self {
+            pauses: Arc::new(Semaphore::new(PAUSES)),
             refused_models: OnceLog::new(),
             prices: prices::table(config.bill.prices.as_deref()).map_err(io::Error::other)?,
             config: Arc::new(config),
@@ -128,6 +136,7 @@ impl App {
             documents: self.documents.clone(),
             spill: self.spill.clone(),
             bodies: self.bodies.clone(),
+            pauses: Arc::clone(&self.pauses),
             ..new
         })
     }

@@ -123,3 +123,37 @@ fn fixed_bytes(view: &View) -> u64 {
     let leading: usize = leading.map(|turn| turn.span.len()).sum();
     (view.body.len() - view.list.len() + leading) as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use baton_core::record::WireId;
+    use baton_core::wire::{Operation, wire};
+
+    #[test]
+    fn what_stands_beside_the_work_is_fixed() {
+        let chat = |system: &str, work: &str| {
+            let messages = json!([{"role": "system", "content": system}, {"role": "user", "content": work}]);
+            let body = json!({"model": "m", "messages": messages}).to_string();
+            let view = wire(WireId::OpenaiChat)
+                .read(&body.into(), Operation::Generate)
+                .unwrap();
+            fixed_bytes(&view)
+        };
+        let short = chat("s", "w");
+        assert_eq!(chat("s", &"w".repeat(100)), short, "the work does not count");
+        assert_eq!(
+            chat(&"s".repeat(100), "w"),
+            short + 99,
+            "a leading system turn does"
+        );
+        let anthropic = json!({"model": "m", "max_tokens": 9, "system": "s".repeat(50), "messages": [{"role": "user", "content": "w"}]});
+        let body = anthropic.to_string();
+        let view = wire(WireId::Anthropic)
+            .read(&body.clone().into(), Operation::Generate)
+            .unwrap();
+        assert_eq!(fixed_bytes(&view), (body.len() - view.list.len()) as u64);
+    }
+}

@@ -1,5 +1,7 @@
 //! Has a draft written in a pause, shortly before the provider's cache goes cold.
 
+use std::sync::Arc;
+
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
@@ -27,15 +29,23 @@ struct Pause {
 }
 
 impl Exchange {
-    /// Waits for a pause after this answer. The next request of the thread ends that. Replicas do not know of each other's
-    /// requests, so none of them waits.
+    /// Waits for a pause after this answer, where there is room for one more. The next request of the thread ends that. Replicas do
+    /// not know of each other's requests, so none of them waits.
     pub(in crate::serve::exchange) fn watch_pause(&self) {
         let Some(pause) = self.pause() else { return };
+        let Ok(room) = Arc::clone(&self.app.pauses).try_acquire_owned() else {
+            tracing::debug!(
+                exchange = self.ctx.id,
+                "too many pauses are waited for: no draft ahead"
+            );
+            return;
+        };
         let (thread, due) = (pause.thread.clone(), pause.due_ms);
         let (until_next, next_request) = oneshot::channel();
         thread.set_pause(until_next);
         tracing::debug!(exchange = self.ctx.id, due, "a draft is due in a pause");
         tokio::spawn(async move {
+            let _room = room;
             tokio::select! {
                 () = pause.exchange.app.clock.until(due) => pause.write_draft().await,
                 // Also where its thread is forgotten.

@@ -122,3 +122,56 @@ pub(super) fn offer(app: &App, offered: &Offered, cut: &FreeCut) -> Option<Strin
 pub(super) fn asks(app: &App) -> bool {
     app.config.handoff.free == FreeCutPolicy::Ask
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::serve::proxy::testing;
+    use crate::state::store::memory::MemoryStore;
+    use baton_core::bill::FreeCutReason;
+    use baton_core::mark::seal::SealKey;
+
+    fn app(method: DraftMethod, model: Option<&str>) -> App {
+        let mut config = testing::config("http://127.0.0.1:1");
+        config.draft.method = method;
+        config.draft.model = model.map(str::to_owned);
+        config.draft.bundle_tokens = 8_000;
+        App::new(config, Arc::new(MemoryStore::default()), SealKey::new(*b"test")).unwrap()
+    }
+
+    #[test]
+    fn a_draft_costs_what_its_method_sends() {
+        let rows = [
+            (DraftMethod::Oneshot, None, DraftCost::Cheapest(8_000)),
+            (DraftMethod::Oneshot, Some("small"), DraftCost::Selection(8_000)),
+            (DraftMethod::Bundle, None, DraftCost::Selection(8_000)),
+            (DraftMethod::Local, None, DraftCost::Nothing),
+        ];
+        for (method, model, cost) in rows {
+            let app = app(method, model);
+            assert_eq!(draft_cost(&app, false), cost, "{method:?} {model:?}");
+            assert_eq!(
+                draft_cost(&app, true),
+                DraftCost::Nothing,
+                "it is written already"
+            );
+        }
+    }
+
+    #[test]
+    fn the_document_of_a_cold_cut_is_made_of_a_selection() {
+        let cut = |draft| FreeCut {
+            reason: FreeCutReason::ModelChanged,
+            tokens: 1,
+            draft,
+            saved: 1.0,
+            least: 1.0,
+        };
+        assert_eq!(method(&cut(DraftCost::Selection(9))), Some(DraftMethod::Bundle));
+        for as_configured in [DraftCost::Nothing, DraftCost::History] {
+            assert_eq!(method(&cut(as_configured)), None);
+        }
+    }
+}
