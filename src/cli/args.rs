@@ -165,9 +165,12 @@ pub(super) struct UiArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
+`--ready` exits with 69 where no proxy serves, or where the one that does cannot.
+
 Examples:
   baton status
   baton status --line
+  baton status --ready
   baton status --json | jq .journal.bytes")]
 pub(super) struct StatusArgs {
     #[command(flatten)]
@@ -175,6 +178,9 @@ pub(super) struct StatusArgs {
     /// One line, for a prompt or a status bar
     #[arg(long)]
     pub(super) line: bool,
+    /// Only whether the proxy serves requests: the health check of a container
+    #[arg(long, conflicts_with_all = ["line", "json"])]
+    pub(super) ready: bool,
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,

@@ -22,6 +22,7 @@ mod log_filter;
 mod newest;
 mod old_names;
 mod output;
+mod readiness;
 mod reload;
 mod replay;
 mod replay_args;

@@ -8,8 +8,7 @@
 //! proxy and starts it, so that runs which begin together start one.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -19,6 +18,7 @@ use tokio::sync::oneshot;
 
 use super::exit::{CommandFailure, Exit};
 use super::output::visible;
+use super::readiness;
 use super::running::{self, Process, RunState};
 use crate::state::disk::private_file;
 use crate::state::store::make_dir;
@@ -125,7 +125,7 @@ pub(super) fn proxy(start: &Start<'_>) -> Result<Process, CommandFailure> {
     );
     while began.elapsed() < READY_TIME {
         match running::find(start.dir) {
-            RunState::Running(Some(process)) => match ready(&process.admin) {
+            RunState::Running(Some(process)) => match readiness::check(&process.admin) {
                 Ok(()) => return Ok(process),
                 Err(reason) => why = reason,
             },
@@ -195,33 +195,6 @@ fn last_lines(dir: &Path) -> String {
     let lines: Vec<_> = text.lines().collect();
     let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
     last.iter().map(|line| format!("\n  {line}")).collect()
-}
-
-/// Asks the admin listener whether the proxy is ready.
-fn ready(admin: &str) -> Result<(), String> {
-    let address = admin.trim_start_matches("http://");
-    let answer = ask(address).map_err(|error| format!("{admin}: {error}"))?;
-    match answer.split_once("\r\n") {
-        Some((status, _)) if status.contains(" 200") => Ok(()),
-        _ => Err(visible(
-            answer.lines().last().unwrap_or("it closed the connection"),
-        )),
-    }
-}
-
-fn ask(address: &str) -> io::Result<String> {
-    const TIME: Duration = Duration::from_secs(3);
-    let resolved: Option<SocketAddr> = address.to_socket_addrs()?.next();
-    let resolved = resolved.ok_or(io::ErrorKind::AddrNotAvailable)?;
-    let mut stream = TcpStream::connect_timeout(&resolved, TIME)?;
-    stream.set_read_timeout(Some(TIME))?;
-    write!(
-        stream,
-        "GET /readyz HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n"
-    )?;
-    let mut answer = String::new();
-    stream.take(64 * 1024).read_to_string(&mut answer)?;
-    Ok(answer)
 }
 
 /// Completes when no run holds the lock any more. New runs then wait until this process has ended.

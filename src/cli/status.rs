@@ -9,6 +9,7 @@ use super::exit::{CommandFailure, Exit};
 use super::load_state;
 use super::log::{open, unread};
 use super::output::{Out, age, first_line, plural, size, unsent};
+use super::readiness;
 use super::running::{self, Process, RunState};
 use crate::state::config::{Config, StoreKind};
 use crate::state::files::yaml_files::{HandoffFolder, LineReader};
@@ -38,6 +39,9 @@ struct Status {
 
 pub(super) fn run(args: &StatusArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let config = load_state(&args.state)?;
+    if args.ready {
+        return readiness::report(&config.state_dir, out);
+    }
     let handoffs = match config.store.kind {
         // They exist only inside the running proxy.
         StoreKind::Memory => Vec::new(),

@@ -201,6 +201,26 @@ async fn status_says_whether_a_proxy_runs_and_where() {
     );
 }
 
+#[tokio::test]
+async fn readiness_is_an_exit_code() {
+    let provider = Strict::start(model, Options::default()).await.unwrap();
+    let dir = temp();
+    let (config, state) = (config_for(&provider, dir.path(), ""), dir.path().join("state"));
+    let not_ready = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+        command.args(["status", "--ready", "--config"]).arg(&config);
+        let out = command.arg("--state-dir").arg(&state).output().unwrap();
+        assert_eq!(out.status.code(), Some(69), "{out:?}");
+        String::from_utf8(out.stderr).unwrap()
+    };
+    assert!(not_ready().contains("no proxy serves from"));
+    let mut program = Program::start(&config, &state);
+    assert_eq!(said(&config, &state, &["status", "--ready"]), "ready\n");
+    program.child.kill().unwrap();
+    program.child.wait().unwrap();
+    assert!(not_ready().contains("no proxy serves from"));
+}
+
 /// Controls of a terminal, of the direction of text, and characters without a width.
 const ACTING: &str = "\u{1b}]0;x\u{7}\u{202e}\u{2066}\u{200b}\u{feff}\u{9b}31m\u{e0041}";
 

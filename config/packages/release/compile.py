@@ -1,0 +1,39 @@
+"""Compiles the binary. maturin does it, since the wheel is made in the same step; zig links for any target."""
+
+import os
+import shutil
+
+from .common import CACHE, PACKAGES, ROOT, ReleaseError, host, report, run
+from .tools import python_tool
+
+# A static binary runs with any C library, so that its wheel carries the tags of both.
+STATIC_TAGS = ["manylinux2014", "musllinux_1_1"]
+# Above the size of any release so far; what grows past it has got a dependency that nobody looked at.
+MOST_BYTES = 40 * 1024 * 1024
+
+
+def compile(target, profile, out):
+    """Writes the wheel into `out`, and returns the path of the binary."""
+    report(f"compiling {target} ({profile})")
+    command = [python_tool("maturin"), "build", "--locked", "--profile", profile, "--target", target, "--out", out]
+    if target.endswith("-musl"):
+        command += ["--zig", "--compatibility", *STATIC_TAGS]
+    elif target.endswith("-linux-gnu"):
+        # Linked with this machine's C library: a wheel for machines like it.
+        command += ["--compatibility", "linux"]
+    venv = python_tool("python").parent
+    if shutil.which("rustup") and target != host():
+        run(["rustup", "target", "add", target])
+    run(command, cwd=PACKAGES, env={**os.environ, "PATH": f"{venv}:{os.environ['PATH']}"})
+    return checked(ROOT / "target" / target / profile / "baton", target)
+
+
+def checked(binary, target):
+    """Refuses a binary that is large, or that is to be static and is not."""
+    size = binary.stat().st_size
+    if size > MOST_BYTES:
+        raise ReleaseError(f"{binary} has {size} bytes, and {MOST_BYTES} are allowed")
+    if target.endswith("-musl") and b"ld-musl" in binary.read_bytes():
+        raise ReleaseError(f"{binary} is not static: it names an interpreter")
+    report(f"  {size / 1e6:.1f} MB")
+    return binary

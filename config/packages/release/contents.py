@@ -1,0 +1,56 @@
+"""What stands beside the binary in each package: licences, completions, manual pages and the list of components."""
+
+import os
+import shutil
+
+from .common import PACKAGES, ROOT, host, report, run, runs_here
+from .tools import cargo_tool
+
+SHELLS = {"bash": "baton.bash", "zsh": "_baton", "fish": "baton.fish"}
+PROSE = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"]
+
+
+def write_shell_files(binaries, folder):
+    """Completions and manual pages, by a binary that this machine runs. They are the same for each target."""
+    mine = [binary for target, binary in binaries.items() if runs_here(target)]
+    program = [mine[0]] if mine else ["cargo", "run", "--quiet", "--locked", "--"]
+    folder = fresh(folder)
+    (folder / "completions").mkdir()
+    for shell, name in SHELLS.items():
+        (folder / "completions" / name).write_text(run([*program, "completions", shell], cwd=ROOT))
+    run([*program, "man", folder / "man"], cwd=ROOT)
+    return folder
+
+
+def write_licences(file, without):
+    """The licences of all crates in the binary, with their texts; `without` them, a line that says so."""
+    if without:
+        file.write_text("Left out: these packages are for a trial, and not to be published.\n")
+        return file
+    report("collecting licences")
+    config = ["--config", PACKAGES / "about.toml", "--output-file", file]
+    tool = [cargo_tool("cargo-about"), "generate", "--locked", "--offline", "--fail"]
+    run(["cargo", "fetch", "--locked", "--quiet"], cwd=ROOT)
+    run([*tool, *config, PACKAGES / "licences.hbs"], cwd=ROOT)
+    return file
+
+
+def write_sbom(file):
+    """The components of the binary, as CycloneDX JSON. The tool writes a file beside each Cargo.toml of the workspace."""
+    report("listing components")
+    name = "baton-sbom"
+    command = ["cyclonedx", "--format", "json", "--target", host(), "--override-filename", name, "--no-build-deps"]
+    try:
+        run([cargo_tool("cargo-cyclonedx"), *command], cwd=ROOT)
+        shutil.copyfile(ROOT / f"{name}.json", file)
+    finally:
+        for crate in [ROOT, *(ROOT / "src" / crate for crate in ("core", "strict"))]:
+            (crate / f"{name}.json").unlink(missing_ok=True)
+    return file
+
+
+def fresh(folder):
+    """The folder, made anew."""
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    return folder
