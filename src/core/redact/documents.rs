@@ -20,11 +20,14 @@ pub(super) fn json<'a>(redactor: &Redactor, text: &'a [u8], step: &mut dyn FnMut
     }
     let mut members = MemberTracker::default();
     let mut edits = Vec::new();
-    for (at, span) in literals(text) {
-        let inner = span.inner().of(text);
+    let mut end = 0;
+    for Literal { before, span, inner } in literals(text) {
+        outside(redactor, text, before, all, &mut edits);
+        end = span.end;
+        let inner = inner.of(text);
         super::worked(inner.len());
         step(inner.len());
-        let secret_name = members.take(text, at, span, hidden);
+        let secret_name = members.take(before.of(text), inner, is_key(text, span), hidden);
         if members.is_key {
             // A name is not a secret, unless a secret is used as a map key.
             if let Some(edit) = searched(redactor, inner, all) {
@@ -43,7 +46,40 @@ pub(super) fn json<'a>(redactor: &Redactor, text: &'a [u8], step: &mut dyn FnMut
             edits.push((span, edit));
         }
     }
+    outside(redactor, text, Span::new(end, text.len()), all, &mut edits);
     apply(text, edits)
+}
+
+/// Searches what is in no literal: JSON has only numbers and words of its own there, but a text that is not quite JSON
+/// may have anything. A match is replaced together with the rest of its word, so that JSON stays valid.
+fn outside(redactor: &Redactor, text: &[u8], span: Span, all: bool, edits: &mut Vec<(Span, String)>) {
+    let is_structure = |b: &u8| b.is_ascii_whitespace() || b",:[]{}\"".contains(b);
+    let outer = span.of(text);
+    if outer.len() < super::SHORTEST_KNOWN || outer.iter().all(is_structure) || !(all || scan::any(outer)) {
+        return;
+    }
+    super::worked(outer.len());
+    // Bytes that are no UTF-8 may be next to a match: the search sees them as spaces, so that positions stay.
+    let mut readable = String::with_capacity(outer.len());
+    for chunk in outer.utf8_chunks() {
+        readable.push_str(chunk.valid());
+        readable.extend(chunk.invalid().iter().map(|_| ' '));
+    }
+    for found in redactor.find(&readable) {
+        let before = &outer[..found.range.start];
+        let after = &outer[found.range.end..];
+        let start = span.start + before.iter().rposition(is_structure).map_or(0, |at| at + 1);
+        let end = span.end
+            - after
+                .iter()
+                .position(is_structure)
+                .map_or(0, |at| after.len() - at);
+        let taken = edits.last().map_or(0, |(last, _)| last.end);
+        let start = start.max(taken);
+        if start < end {
+            edits.push((Span::new(start, end), json::quote(&mark(found.kind))));
+        }
+    }
 }
 
 /// The rewritten literal, if something was found in it.
@@ -107,10 +143,10 @@ struct MemberTracker {
 }
 
 impl MemberTracker {
-    /// Processes the literal at `span` and the text between literals before it, from `at`. Returns what is known about
-    /// the literal if it is a value.
-    fn take(&mut self, text: &[u8], at: usize, span: Span, hidden: bool) -> Option<ValueHint> {
-        for b in &text[at..span.start] {
+    /// Processes a literal and the text between literals before it. Returns what is known about the literal if it is a
+    /// value.
+    fn take(&mut self, before: &[u8], inner: &[u8], is_key: bool, hidden: bool) -> Option<ValueHint> {
+        for b in before {
             match b {
                 b'{' => {
                     let opened = std::mem::take(&mut self.opens);
@@ -128,10 +164,8 @@ impl MemberTracker {
                 _ => {}
             }
         }
-        let next = json::blank(text, span.end);
-        let inner = span.inner().of(text);
-        self.is_key = text.get(next) == Some(&b':');
-        if self.is_key {
+        self.is_key = is_key;
+        if is_key {
             self.name(inner, hidden);
             return None;
         }
@@ -203,14 +237,13 @@ pub(super) fn stream<'a>(redactor: &Redactor, text: &'a [u8]) -> Cow<'a, [u8]> {
 fn across(text: &[u8], find: impl Fn(&str) -> Vec<Match>) -> Vec<(Span, String)> {
     let mut joined: HashMap<&[u8], JoinedStrings> = HashMap::new();
     let mut key = Span::default();
-    for (_, span) in literals(text) {
-        let next = json::blank(text, span.end);
-        if text.get(next) == Some(&b':') {
-            key = span.inner();
+    for Literal { span, inner, .. } in literals(text) {
+        if is_key(text, span) {
+            key = inner;
         } else {
             super::worked(span.len());
             let texts = joined.entry(key.of(text)).or_default();
-            texts.add(span, &json::unescape(span.inner().of(text)));
+            texts.add(span, &json::unescape(inner.of(text)));
         }
     }
     let all = joined.values().flat_map(|texts| texts.edits(&find(&texts.text)));
@@ -261,25 +294,35 @@ impl JoinedStrings {
     }
 }
 
-/// The string literals, quotes included, each with where the text before it begins that is in none. Text that ends
-/// inside one ends it.
-fn literals(text: &[u8]) -> impl Iterator<Item = (usize, Span)> {
+/// A string literal in a text that may be JSON.
+struct Literal {
+    /// The text between the literal before this one and it.
+    before: Span,
+    /// Quotes included.
+    span: Span,
+    /// What the quotes enclose, up to the end of the text where the second is missing.
+    inner: Span,
+}
+
+/// The string literals in order. Text that ends inside one ends it.
+fn literals(text: &[u8]) -> impl Iterator<Item = Literal> {
     let mut from = 0;
     std::iter::from_fn(move || {
         let start = memchr::memchr(b'"', text.get(from..)?).map(|at| from + at)?;
-        let before = from;
-        match json::string_end(text, start) {
-            Ok(end) => {
-                from = end;
-                Some((before, Span::new(start, end)))
-            }
+        let before = Span::new(from, start);
+        let (span, inner) = match json::string_end(text, start) {
+            Ok(end) => (Span::new(start, end), Span::new(start + 1, end - 1)),
             // A body truncated inside a string: search what is there.
-            Err(_) => {
-                from = text.len() + 1;
-                (start + 1 < text.len()).then(|| (before, Span::new(start, text.len())))
-            }
-        }
+            Err(_) => (Span::new(start, text.len()), Span::new(start + 1, text.len())),
+        };
+        from = span.end;
+        Some(Literal { before, span, inner })
     })
+}
+
+/// Whether the literal is the name of a member.
+fn is_key(text: &[u8], literal: Span) -> bool {
+    text.get(json::blank(text, literal.end)) == Some(&b':')
 }
 
 fn apply(text: &[u8], edits: Vec<(Span, String)>) -> Cow<'_, [u8]> {

@@ -462,3 +462,60 @@ fn a_key_under_both_names_is_an_error_that_names_both() {
     let problems = load("[packets]\nfolder = 1\n", &[], &Flags::default()).unwrap_err();
     assert!(problems[0].contains("there is no key `folder`"), "{problems:?}");
 }
+
+/// Values of every type, in and out of range.
+const VALUES: [&str; 14] = [
+    "0",
+    "-1",
+    "1.5",
+    "9223372036854775807",
+    "true",
+    "\"\"",
+    "\"on\"",
+    "\"é\\u0000\"",
+    "[]",
+    "[1]",
+    "[\"a\"]",
+    "{}",
+    "{ a = 1 }",
+    "2026-11-24",
+];
+
+/// What a line of the default becomes.
+fn changed_line(line: &str, change: usize) -> String {
+    let key = line
+        .strip_prefix("# ")
+        .unwrap_or(line)
+        .split(" = ")
+        .next()
+        .unwrap_or_default();
+    match change.checked_sub(VALUES.len()) {
+        None => format!("{key} = {}", VALUES[change]),
+        Some(0) => String::new(),
+        Some(1) => line.trim_start_matches("# ").to_owned(),
+        Some(2) => format!("{line}\n{line}"),
+        Some(3) => line.chars().rev().collect(),
+        Some(_) => line.chars().take(line.chars().count() / 2).collect(),
+    }
+}
+
+proptest::proptest! {
+    /// Any change of the default is taken or refused with its place: nothing panics.
+    #[test]
+    fn a_changed_default_is_read_or_refused_with_its_place(
+        changes in proptest::collection::vec((0..DEFAULT_TEXT.lines().count(), 0..VALUES.len() + 5), 1..6),
+    ) {
+        let mut lines: Vec<String> = DEFAULT_TEXT.lines().map(str::to_owned).collect();
+        for (at, change) in changes {
+            lines[at] = changed_line(&lines[at], change);
+        }
+        let text = lines.join("\n");
+        let environment = Environment::default();
+        if let Err(problems) = Config::from_text(Some(("my.toml", &text)), &environment, &Flags::default()) {
+            proptest::prop_assert!(!problems.is_empty());
+            for problem in problems {
+                proptest::prop_assert!(!problem.message.is_empty(), "{problem:?}\n{text}");
+            }
+        }
+    }
+}

@@ -47,6 +47,39 @@ fn every_rule_compiles_and_is_found_by_its_keyword() {
 }
 
 #[test]
+fn no_seed_survives_between_the_literals_of_what_is_not_quite_json() {
+    for seed in seeds().iter().filter(|seed| !seed.contains(char::is_whitespace)) {
+        // Plain text in an event, a literal that is never closed, and bytes that are no UTF-8.
+        for text in [
+            format!("data: no such key {seed}\n\ndata: {{\"a\": 1}}\n\n"),
+            format!("{{\"a\": \"b\", \"c\" {seed}, \"d\": 2}}"),
+            format!("{seed} \" a {seed}"),
+            format!("\"a\" {seed},{seed}"),
+        ] {
+            for clean in [
+                redactor().json(text.as_bytes()),
+                redactor().stream(text.as_bytes()),
+            ] {
+                let clean = String::from_utf8(clean.into_owned()).unwrap();
+                assert!(!clean.contains(&seed[4..]), "{text}\n{clean}");
+            }
+        }
+        let bytes = [&b"{\"a\": \xff"[..], seed.as_bytes(), b"\xff}"].concat();
+        let clean = redactor().json(&bytes).into_owned();
+        assert!(!clean.windows(seed.len()).any(|w| w == seed.as_bytes()), "{seed}");
+    }
+}
+
+#[test]
+fn a_number_that_an_expression_matches_leaves_json() {
+    let cards = Redactor::new(&["4[0-9]{6,15}".to_owned()]);
+    let clean = cards.json(br#"{"card": -41111111111.5, "b": [41111111111, true], "password": 41111111111}"#);
+    let mark = r#""[redacted:custom]""#;
+    let expected = format!(r#"{{"card": {mark}, "b": [{mark}, true], "password": "[redacted:password]"}}"#);
+    assert_eq!(String::from_utf8_lossy(&clean), expected);
+}
+
+#[test]
 fn no_seed_survives_in_json_and_json_stays_json() {
     for seed in seeds() {
         let body = serde_json::json!({"a": [format!("export K={seed} # ok"), {"args": serde_json::json!({"env": seed}).to_string()}], "n": 12.5});

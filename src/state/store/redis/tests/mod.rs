@@ -1,5 +1,6 @@
 //! The store over real servers: settings, replicas, logins, Sentinels, clusters, and servers that go offline.
 
+mod answers;
 #[expect(unreachable_pub, reason = "shared with the suite")]
 #[allow(dead_code, reason = "the suite uses all of it")]
 #[path = "../../../../../tests/suite/harness/faulty_wire.rs"]

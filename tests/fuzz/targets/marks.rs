@@ -1,0 +1,38 @@
+//! A text of the model's has no mark once it is broken up, in one piece or in many; and what was broken is given back.
+#![no_main]
+
+use baton_core::mark::escape::{Escaper, break_up};
+use baton_core::mark::{MarkKind, marks, sentinel};
+use baton_core::text::{Span, json};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    let [length, text @ ..] = input else { return };
+    let found = marks(text);
+    for at in 0..found.len() {
+        assert!(found[at].span.end <= text.len());
+        sentinel::read(text, Span::new(0, text.len()), &found, at);
+    }
+    let Ok(text) = std::str::from_utf8(text) else { return };
+    let broken = break_up(text);
+    let left = marks(broken.as_bytes());
+    assert!(left.iter().all(|mark| matches!(mark.kind, MarkKind::Broken(_))), "{broken}");
+    let (mut down, mut up) = (Escaper::default(), Escaper::default());
+    let (mut shown_whole, mut back) = (String::new(), String::new());
+    let letters: Vec<char> = text.chars().collect();
+    for piece in letters.chunks(1 + usize::from(*length)) {
+        let quoted = json::quote(&piece.iter().collect::<String>());
+        let raw = &quoted.as_bytes()[1..quoted.len() - 1];
+        let mut shown = raw.to_vec();
+        for at in down.follow(raw).into_iter().rev() {
+            shown.splice(at..at, *br"\\");
+        }
+        shown_whole.push_str(&json::unescape(&shown));
+        for slash in up.given_back(&shown).into_iter().rev() {
+            shown.drain(slash.start..slash.end);
+        }
+        back.push_str(&json::unescape(&shown));
+    }
+    assert_eq!(shown_whole, broken);
+    assert_eq!(back, text);
+});
