@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::StreamMerge;
 use crate::record::WireId;
 use crate::tools::ToolNames;
-use crate::wire::{Dialect, Ending, FramePass, Framing, LegReport, Operation, ResponseWatch, WIRES, Wire};
+use crate::wire::{Dialect, Ending, FramePass, Framing, Operation, ResponseWatch, StreamState, WIRES, Wire};
 
 /// A dialect that reads every frame.
 struct ReadingDialect(Box<dyn Dialect>);
@@ -20,12 +20,12 @@ impl Dialect for ReadingDialect {
         self.0.frame(raw, data, out);
     }
 
-    fn report(&self) -> &LegReport {
-        self.0.report()
+    fn state(&self) -> &StreamState {
+        self.0.state()
     }
 
-    fn hold_ends(&mut self, hold: bool) {
-        self.0.hold_ends(hold);
+    fn state_mut(&mut self) -> &mut StreamState {
+        self.0.state_mut()
     }
 
     fn holds_end(&self) -> bool {
@@ -42,10 +42,6 @@ impl Dialect for ReadingDialect {
 
     fn forget_leg(&mut self) {
         self.0.forget_leg();
-    }
-
-    fn open_with(&mut self, text: String) {
-        self.0.open_with(text);
     }
 
     fn say(&mut self, text: &str, out: &mut Vec<Bytes>) {

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::dropped_thinking::DroppedThinking;
 use super::frame_template::FramePass;
 use super::framing::Framing;
+use super::stream_state::StreamState;
 use crate::tools::{TOOL_NAME, ToolNames};
 
 /// Tokens of one leg, as its provider counted them.
@@ -169,7 +170,7 @@ impl LegReport {
 }
 
 /// What is looked for in a response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ResponseWatch {
     /// The tools whose calls are ours to hide: it was we who offered them.
     pub hide: ToolNames,
@@ -241,17 +242,29 @@ pub trait Dialect: Send {
     /// Takes the values of frames that passed unread: called before the report is read.
     fn settle(&mut self) {}
 
+    /// Its legs so far.
+    fn state(&self) -> &StreamState;
+
+    /// The same.
+    fn state_mut(&mut self) -> &mut StreamState;
+
     /// What the present leg has come to so far.
-    fn report(&self) -> &LegReport;
+    fn report(&self) -> &LegReport {
+        &self.state().report
+    }
 
     /// Whether terminal frames wait even without a hidden call: a handoff is pending.
-    fn hold_ends(&mut self, hold: bool);
+    fn hold_ends(&mut self, hold: bool) {
+        self.state_mut().hold = hold;
+    }
 
     /// Whether terminal frames are waiting.
     fn holds_end(&self) -> bool;
 
     /// Sets the calls to hide from here on: the next leg may offer other tools of ours.
-    fn hide(&mut self, tools: ToolNames);
+    fn hide(&mut self, tools: ToolNames) {
+        self.state_mut().watch.hide = tools;
+    }
 
     /// Frames that follow belong to another leg; its opening is swallowed.
     fn next_leg(&mut self);
@@ -260,7 +273,9 @@ pub trait Dialect: Send {
     fn forget_leg(&mut self);
 
     /// The first leg of this response is a later one: the frames' own opening is shown, then `text`.
-    fn open_with(&mut self, text: String);
+    fn open_with(&mut self, text: String) {
+        self.state_mut().opening = Some(text);
+    }
 
     /// Assistant text of our own, in a block of its own where the wire has such a thing.
     fn say(&mut self, text: &str, out: &mut Vec<Bytes>) {

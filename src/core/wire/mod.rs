@@ -32,6 +32,7 @@ mod own_text;
 mod served;
 mod sibling_calls;
 pub mod sse;
+mod stream_state;
 #[cfg(test)]
 mod text_only_tests;
 mod turn;
@@ -55,6 +56,7 @@ pub use local_answer::{AnswerShape, LocalAnswer};
 pub use own_text::EMPTY_TURN;
 pub use served::ServedBy;
 pub use sibling_calls::{CallAt, SiblingPair};
+pub use stream_state::StreamState;
 pub use view::{
     Operation, OwnItem, OwnKind, PreviousResponse, RequestFacts, Role, ToolChoice, ToolList, Turn,
     TurnContent, TurnPart, TurnPartKind, UnreadReason, View,

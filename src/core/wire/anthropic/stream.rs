@@ -5,13 +5,12 @@ use super::Anthropic;
 use bytes::Bytes;
 
 use super::usage::{self, AnthropicUsage};
-use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::tools::ToolNames;
 use crate::wire::error::error_in;
-use crate::wire::frame_template::{FramePass, FrameTemplate, Hole};
+use crate::wire::frame_template::{FramePass, Hole};
 use crate::wire::leg::{Dialect, HiddenCall, LegReport, StopReason};
+use crate::wire::stream_state::StreamState;
 use crate::wire::{DroppedThinking, Ending, ResponseWatch, Streams, View, sse};
 
 impl Streams for Anthropic {
@@ -21,26 +20,20 @@ impl Streams for Anthropic {
 }
 
 /// State of the stream.
+#[derive(Default)]
 struct AnthropicStream {
-    watch: ResponseWatch,
-    leg: usize,
-    report: LegReport,
+    state: StreamState,
     counters: AnthropicUsage,
     /// Usage of earlier legs.
     spent: Vec<AnthropicUsage>,
     block: OpenBlock,
     /// Index of the next block the agent sees.
     next: usize,
-    escaper: Escaper,
-    hold: bool,
     /// The leg's `message_delta` as it came, and its data.
     delta: Option<(Bytes, Vec<u8>)>,
     /// The leg's `message_stop` as it came.
     stop: Option<Bytes>,
     transformations: Option<String>,
-    opening: Option<String>,
-    /// Template of the open block's deltas.
-    template: FrameTemplate,
 }
 
 #[derive(Default)]
@@ -86,7 +79,7 @@ fn event(data: &[u8]) -> (AnthropicEvent, &[u8]) {
 impl Dialect for AnthropicStream {
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
         let (event, mut kind) = event(data);
-        self.template.forget();
+        self.state.template.forget();
         // Gateways have error shapes of their own.
         if kind.is_empty() && error_in(data, Span::new(json::blank(data, 0), data.len())).is_some() {
             kind = b"error";
@@ -98,19 +91,19 @@ impl Dialect for AnthropicStream {
             b"content_block_stop" => self.block_stop(raw, data, &event, out),
             b"message_delta" => self.message_delta(raw, data, &event, out),
             b"message_stop" => {
-                self.report.ended = true;
-                if self.holding() {
+                self.state.report.ended = true;
+                if self.state.holds() {
                     self.stop = Some(raw.clone())
                 } else {
                     out.push(raw.clone())
                 }
             }
             b"error" => {
-                self.report.stop = StopReason::Error;
-                if self.leg > 0 && self.report.parts == 0 {
+                self.state.report.stop = StopReason::Error;
+                if self.state.leg > 0 && self.state.report.parts == 0 {
                     // Nothing of this leg was shown: it may be retried.
-                    self.report.ended = true;
-                    self.report.again = true;
+                    self.state.report.ended = true;
+                    self.state.report.again = true;
                 } else {
                     out.push(raw.clone());
                 }
@@ -120,49 +113,38 @@ impl Dialect for AnthropicStream {
     }
 
     fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
-        if self.escaper.is_clear() {
-            self.template.pass(raw, |n| n, changed)
+        if self.state.escaper.is_clear() {
+            self.state.template.pass(raw, |n| n, changed)
         } else {
             FramePass::Unread
         }
     }
 
-    fn report(&self) -> &LegReport {
-        &self.report
+    fn state(&self) -> &StreamState {
+        &self.state
     }
 
-    fn hold_ends(&mut self, hold: bool) {
-        self.hold = hold;
+    fn state_mut(&mut self) -> &mut StreamState {
+        &mut self.state
     }
 
     fn holds_end(&self) -> bool {
         self.delta.is_some() || self.stop.is_some()
     }
 
-    fn hide(&mut self, tools: ToolNames) {
-        self.watch.hide = tools;
-    }
-
     fn next_leg(&mut self) {
-        self.leg += 1;
         self.spent.push(std::mem::take(&mut self.counters));
-        self.report = LegReport::default();
         self.block = OpenBlock::None;
-        self.escaper = Escaper::default();
         self.delta = None;
         self.stop = None;
-        self.template.forget();
+        self.state.next_leg();
     }
 
     fn forget_leg(&mut self) {
-        self.report = LegReport::default();
+        self.state.report = LegReport::default();
         self.counters = AnthropicUsage::default();
         self.block = OpenBlock::None;
         (self.delta, self.stop) = (None, None);
-    }
-
-    fn open_with(&mut self, text: String) {
-        self.opening = Some(text);
     }
 
     fn begin_text(&mut self, out: &mut Vec<Bytes>) {
@@ -190,7 +172,7 @@ impl Dialect for AnthropicStream {
 
     fn keepalive(&mut self, out: &mut Vec<Bytes>) {
         // Nothing but a comment may stand in front of the message's start.
-        out.push(match self.leg == 0 && self.report.id.is_empty() {
+        out.push(match self.state.leg == 0 && self.state.report.id.is_empty() {
             true => Bytes::from_static(b": keep-alive\n\n"),
             false => sse::named("ping", r#"{"type":"ping"}"#),
         });
@@ -199,7 +181,7 @@ impl Dialect for AnthropicStream {
     fn close(&mut self, ending: Ending, out: &mut Vec<Bytes>) {
         let pending = self.delta.take();
         match (ending, pending) {
-            (Ending::Own, Some((raw, _))) if self.leg == 0 => out.push(raw),
+            (Ending::Own, Some((raw, _))) if self.state.leg == 0 => out.push(raw),
             (Ending::Own | Ending::WithoutCall, Some((raw, data))) => {
                 let edits = self.final_edits(&data, ending);
                 out.push(sse::edited(&raw, &data, edits));
@@ -221,49 +203,33 @@ impl Dialect for AnthropicStream {
 impl AnthropicStream {
     fn new(watch: ResponseWatch) -> Self {
         Self {
-            watch,
-            leg: 0,
-            report: LegReport::default(),
-            counters: AnthropicUsage::default(),
-            spent: Vec::new(),
-            block: OpenBlock::None,
-            next: 0,
-            escaper: Escaper::default(),
-            hold: false,
-            delta: None,
-            stop: None,
-            transformations: None,
-            opening: None,
-            template: FrameTemplate::default(),
+            state: StreamState::new(watch),
+            ..Self::default()
         }
-    }
-
-    /// Whether the end of this leg is buffered: a call was hidden, or its numbers need rewriting.
-    fn holding(&self) -> bool {
-        self.hold || self.leg > 0 || !self.report.hidden.is_empty()
     }
 
     fn message_start(&mut self, raw: &Bytes, data: &[u8], event: &AnthropicEvent, out: &mut Vec<Bytes>) {
         let mut prefilled = Vec::new();
         if let Some(message) = event.message {
-            self.report.id = json::get_string(data, message, "id")
+            self.state.report.id = json::get_string(data, message, "id")
                 .unwrap_or_default()
                 .into_owned();
             if let Some(usage) = json::get(data, message, "usage") {
                 self.counters.take(data, usage);
             }
-            self.report.served.take(data, message);
-            self.report.dropped_thinking = DroppedThinking::of_member(data, message).unwrap_or_default();
+            self.state.report.served.take(data, message);
+            self.state.report.dropped_thinking =
+                DroppedThinking::of_member(data, message).unwrap_or_default();
             self.transformations = json::get(data, message, "input_transformations")
                 .map(|s| String::from_utf8_lossy(s.of(data)).into_owned());
             prefilled = json::get(data, message, "content").map_or(Vec::new(), |c| json::elements(data, c));
         }
-        self.report.usage = self.counters.usage();
-        if self.leg == 0 {
+        self.state.report.usage = self.counters.usage();
+        if self.state.leg == 0 {
             self.next += prefilled.len();
-            self.report.parts += prefilled.len();
+            self.state.report.parts += prefilled.len();
             out.push(raw.clone());
-            if let Some(text) = self.opening.take() {
+            if let Some(text) = self.state.opening.take() {
                 self.say(&text, out);
             }
             return;
@@ -271,7 +237,7 @@ impl AnthropicStream {
         for block in prefilled {
             let i = self.next;
             self.next += 1;
-            self.report.parts += 1;
+            self.state.report.parts += 1;
             let block = String::from_utf8_lossy(block.of(data)).into_owned();
             let start = format!(r#"{{"type":"content_block_start","index":{i},"content_block":{block}}}"#);
             out.push(sse::named("content_block_start", &start));
@@ -292,7 +258,7 @@ impl AnthropicStream {
                 .into_owned()
         };
         let name = json::get_string(data, block, "name").filter(|_| is_call);
-        if let Some(tool) = name.and_then(|name| self.watch.hide.find(&name)) {
+        if let Some(tool) = name.and_then(|name| self.state.watch.hide.find(&name)) {
             let input = json::get(data, block, "input")
                 .map(|s| s.of(data))
                 .filter(|raw| raw.len() > 2);
@@ -302,7 +268,7 @@ impl AnthropicStream {
                 arguments: input
                     .map(|raw| String::from_utf8_lossy(raw).into_owned())
                     .unwrap_or_default(),
-                after: self.report.parts,
+                after: self.state.report.parts,
                 ..HiddenCall::default()
             });
             return;
@@ -310,10 +276,10 @@ impl AnthropicStream {
         let shown = self.next;
         self.next += 1;
         if is_call {
-            self.report.calls.push((id(), self.report.parts));
+            self.state.report.calls.push((id(), self.state.report.parts));
         }
-        self.report.parts += 1;
-        self.report.unfit = matches!(&*kind, "thinking" | "redacted_thinking");
+        self.state.report.parts += 1;
+        self.state.report.unfit = matches!(&*kind, "thinking" | "redacted_thinking");
         self.block = OpenBlock::Shown(shown);
         let text = json::get(data, block, "text").filter(|_| kind == "text");
         self.show(raw, data, event, text, out);
@@ -323,7 +289,7 @@ impl AnthropicStream {
         let delta = event.delta.unwrap_or_default();
         if let OpenBlock::Hidden(call) = &mut self.block {
             if let Some(piece) = json::get_string(data, delta, "partial_json") {
-                call.collect(&piece, self.watch.buffered_bytes);
+                call.collect(&piece, self.state.watch.buffered_bytes);
             }
             return;
         }
@@ -331,7 +297,7 @@ impl AnthropicStream {
         let text = json::get(data, delta, "text").filter(|_| is_text);
         let edits = self.moved(data, event, text);
         if let Some(hole) = hole(data, delta, text) {
-            self.template.learn(raw, data, &[hole], &edits);
+            self.state.template.learn(raw, data, &[hole], &edits);
         }
         push(raw, data, edits, out);
     }
@@ -340,7 +306,7 @@ impl AnthropicStream {
         match std::mem::take(&mut self.block) {
             OpenBlock::Hidden(mut call) => {
                 call.complete = true;
-                self.report.hidden.push(call);
+                self.state.report.hidden.push(call);
             }
             shown => {
                 self.block = shown;
@@ -372,8 +338,8 @@ impl AnthropicStream {
         }
         if let Some(text) = text.filter(|t| t.len() >= 2) {
             let inside = text.inner();
-            let breaks = self.escaper.follow(inside.of(data));
-            self.report.broken_up += breaks.len();
+            let breaks = self.state.escaper.follow(inside.of(data));
+            self.state.report.broken_up += breaks.len();
             edits.extend(
                 breaks
                     .into_iter()
@@ -387,18 +353,18 @@ impl AnthropicStream {
         // After a fallback it is the list of the model that answered.
         let whole = Span::new(json::blank(data, 0), data.len());
         if let Some(dropped) = DroppedThinking::of_member(data, whole) {
-            self.report.dropped_thinking = dropped;
+            self.state.report.dropped_thinking = dropped;
         }
         if let OpenBlock::Hidden(call) = std::mem::take(&mut self.block) {
-            self.report.hidden.push(call);
+            self.state.report.hidden.push(call);
         }
         if let Some(usage) = event.usage {
             self.counters.take(data, usage);
         }
-        self.report.usage = self.counters.usage();
+        self.state.report.usage = self.counters.usage();
         let reason = event.delta.and_then(|d| json::get_string(data, d, "stop_reason"));
-        self.report.stop = stop(reason.as_deref());
-        if self.holding() {
+        self.state.report.stop = stop(reason.as_deref());
+        if self.state.holds() {
             self.delta = Some((raw.clone(), data.to_vec()));
         } else {
             out.push(raw.clone());
@@ -417,13 +383,13 @@ impl AnthropicStream {
                 edits.push(Edit::replace(reason, r#""end_turn""#));
             }
             // Valid only with the body of a leg that the agent never received.
-            if self.leg > 0
+            if self.state.leg > 0
                 && let Some(token) = json::at_path(data, delta, &["stop_details", "fallback_credit_token"])
             {
                 edits.push(Edit::replace(token, "null"));
             }
         }
-        if self.leg > 0 {
+        if self.state.leg > 0 {
             let mut all = self.spent.clone();
             all.push(self.counters.clone());
             let usage_now = usage::merged(&all);
@@ -442,7 +408,7 @@ impl AnthropicStream {
 
     fn own_delta(&mut self, reason: &str, next_input: u64) -> Bytes {
         let mut all = self.spent.clone();
-        if self.report.id.is_empty() {
+        if self.state.report.id.is_empty() {
             // The lost leg never began.
         } else {
             all.push(self.counters.clone());

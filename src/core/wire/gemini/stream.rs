@@ -12,14 +12,13 @@ use super::part::PartMembers;
 use super::request::text_part;
 use super::streamed_call::{self, StreamedCall, StreamingCall};
 use super::usage::{self, GeminiUsage};
-use crate::mark::escape::Escaper;
 use crate::text::Span;
 use crate::text::splice::Edit;
-use crate::tools::ToolNames;
 use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
 use crate::wire::error::error_in;
-use crate::wire::frame_template::{FramePass, FrameTemplate};
+use crate::wire::frame_template::FramePass;
 use crate::wire::leg::{Dialect, LegReport, StopReason};
+use crate::wire::stream_state::StreamState;
 use crate::wire::view::TurnPartKind;
 use crate::wire::{Ending, Framing, ResponseWatch, Streams, View, sse};
 
@@ -31,13 +30,12 @@ impl Streams for Gemini {
 }
 
 /// State of the stream.
+#[derive(Default)]
 struct GeminiStream {
-    watch: ResponseWatch,
+    state: StreamState,
     framing: Framing,
     /// Where the agent's transcript will have this response.
     place: MessageNumber,
-    leg: usize,
-    report: LegReport,
     counters: GeminiUsage,
     /// Usage of earlier legs.
     spent: Vec<GeminiUsage>,
@@ -49,14 +47,9 @@ struct GeminiStream {
     run: StreamingCall,
     /// Whether the last visible part was a text: agents join neighbouring ones.
     in_text: bool,
-    escaper: Escaper,
-    hold: bool,
     end: Option<LastChunk>,
-    opening: Option<String>,
     /// What ends a frame of upstream's: ours end the same way.
     terminator: &'static str,
-    /// Template of the chunks of the text or call that continues.
-    template: FrameTemplate,
 }
 
 /// A leg's last chunk, while it waits.
@@ -79,7 +72,7 @@ impl Dialect for GeminiStream {
 
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
         self.settle();
-        self.template.forget();
+        self.state.template.forget();
         let Some(chunk) = GeminiChunk::read(data) else {
             out.push(raw.clone());
             return;
@@ -90,31 +83,31 @@ impl Dialect for GeminiStream {
             "\n\n"
         };
         if error_in(data, chunk.root).is_some() {
-            self.report.stop = StopReason::Error;
-            if self.leg > 0 && !self.spoke {
+            self.state.report.stop = StopReason::Error;
+            if self.state.leg > 0 && !self.spoke {
                 // Nothing of this leg was shown: it may be retried.
-                self.report.ended = true;
-                self.report.again = true;
+                self.state.report.ended = true;
+                self.state.report.again = true;
             } else {
                 out.push(raw.clone());
             }
             return;
         }
         self.learn(data, &chunk);
-        if let Some(text) = self.opening.take() {
+        if let Some(text) = self.state.opening.take() {
             self.say(&text, out);
         }
         let seen = self.parts(data, &chunk);
-        let stop = chunk.stop(data, !self.report.calls.is_empty() || self.hides());
+        let stop = chunk.stop(data, !self.state.report.calls.is_empty() || self.hides());
         if stop == StopReason::Open {
             self.go_on(raw, data, &chunk, &seen, out);
             return;
         }
         if let StreamingCall::Hidden(streamed) = std::mem::take(&mut self.run) {
-            self.report.hidden.push(streamed.finish(false));
+            self.state.report.hidden.push(streamed.finish(false));
         }
-        self.report.stop = stop;
-        self.report.ended = true;
+        self.state.report.stop = stop;
+        self.state.report.ended = true;
         if self.holding() {
             self.end = Some(LastChunk {
                 raw: raw.clone(),
@@ -128,58 +121,47 @@ impl Dialect for GeminiStream {
     }
 
     fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
-        if self.escaper.is_clear() {
-            self.template.pass(raw, |n| n, changed)
+        if self.state.escaper.is_clear() {
+            self.state.template.pass(raw, |n| n, changed)
         } else {
             FramePass::Unread
         }
     }
 
     fn settle(&mut self) {
-        if let Some(usage) = self.template.take_object() {
+        if let Some(usage) = self.state.template.take_object() {
             self.counters.take(&usage, Span::new(0, usage.len()));
-            self.report.usage = self.counters.usage();
+            self.state.report.usage = self.counters.usage();
         }
     }
 
-    fn report(&self) -> &LegReport {
-        &self.report
+    fn state(&self) -> &StreamState {
+        &self.state
     }
 
-    fn hold_ends(&mut self, hold: bool) {
-        self.hold = hold;
+    fn state_mut(&mut self) -> &mut StreamState {
+        &mut self.state
     }
 
     fn holds_end(&self) -> bool {
         self.end.is_some()
     }
 
-    fn hide(&mut self, tools: ToolNames) {
-        self.watch.hide = tools;
-    }
-
     fn next_leg(&mut self) {
-        self.leg += 1;
         self.spent.push(std::mem::take(&mut self.counters));
-        self.report = LegReport::default();
         self.fingerprints = Fingerprints::default();
         self.run = StreamingCall::None;
         self.in_text = false;
         self.spoke = false;
-        self.escaper = Escaper::default();
         self.end = None;
-        self.template.forget();
+        self.state.next_leg();
     }
 
     fn forget_leg(&mut self) {
-        self.report = LegReport::default();
+        self.state.report = LegReport::default();
         self.counters = GeminiUsage::default();
         self.run = StreamingCall::None;
         self.end = None;
-    }
-
-    fn open_with(&mut self, text: String) {
-        self.opening = Some(text);
     }
 
     fn begin_text(&mut self, out: &mut Vec<Bytes>) {
@@ -215,47 +197,33 @@ impl Dialect for GeminiStream {
 impl GeminiStream {
     fn new(watch: ResponseWatch, place: MessageNumber) -> Self {
         Self {
-            watch,
-            framing: Framing::Sse,
+            state: StreamState::new(watch),
             place,
-            leg: 0,
-            report: LegReport::default(),
-            counters: GeminiUsage::default(),
-            spent: Vec::new(),
-            spoke: false,
-            identity: GeminiIdentity::default(),
-            fingerprints: Fingerprints::default(),
-            run: StreamingCall::None,
-            in_text: false,
-            escaper: Escaper::default(),
-            hold: false,
-            end: None,
-            opening: None,
             terminator: "\r\n\r\n",
-            template: FrameTemplate::default(),
+            ..Self::default()
         }
     }
 
     /// Whether the end of this leg is buffered: a call was hidden, or its numbers need rewriting.
     fn holding(&self) -> bool {
-        self.hold || self.leg > 0 || self.hides()
+        self.state.holds() || self.hides()
     }
 
     fn hides(&self) -> bool {
-        !self.report.hidden.is_empty() || matches!(self.run, StreamingCall::Hidden(_))
+        !self.state.report.hidden.is_empty() || matches!(self.run, StreamingCall::Hidden(_))
     }
 
     fn learn(&mut self, data: &[u8], chunk: &GeminiChunk) {
         if let Some(usage) = chunk.get(data, "usageMetadata") {
             self.counters.take(data, usage);
-            self.report.usage = self.counters.usage();
+            self.state.report.usage = self.counters.usage();
         }
-        if self.report.served.model.is_empty() {
-            self.report.served.take(data, chunk.root);
+        if self.state.report.served.model.is_empty() {
+            self.state.report.served.take(data, chunk.root);
         }
         let id = chunk.get(data, "responseId");
         if let Some(id) = id.and_then(|i| crate::text::json::string(data, i)) {
-            self.report.id = id.into_owned();
+            self.state.report.id = id.into_owned();
         }
         self.identity.learn(data, chunk);
     }
@@ -266,8 +234,8 @@ impl GeminiStream {
         for piece in chunk.pieces(data) {
             let hidden = piece.part.kind == TurnPartKind::Call && self.call(data, &piece);
             if !hidden {
-                let breaks = chunk::breaks(data, &piece, &mut self.escaper);
-                self.report.broken_up += breaks.len();
+                let breaks = chunk::breaks(data, &piece, &mut self.state.escaper);
+                self.state.report.broken_up += breaks.len();
                 seen.breaks.extend(breaks);
                 self.count(&piece);
             }
@@ -285,14 +253,16 @@ impl GeminiStream {
         }
         // A run that never ended is over now.
         if let StreamingCall::Hidden(streamed) = std::mem::take(&mut self.run) {
-            self.report.hidden.push(streamed.finish(false));
+            self.state.report.hidden.push(streamed.finish(false));
         }
-        let (after, limit) = (self.report.parts, self.watch.buffered_bytes);
-        let tool = piece.called(data).and_then(|name| self.watch.hide.find(&name));
+        let (after, limit) = (self.state.report.parts, self.state.watch.buffered_bytes);
+        let tool = piece
+            .called(data)
+            .and_then(|name| self.state.watch.hide.find(&name));
         let Some(tool) = tool else {
             let fingerprint = self.fingerprints.next(data, piece.traits(), self.place);
-            self.report.calls.push((fingerprint.text(), after));
-            self.report.parts += 1;
+            self.state.report.calls.push((fingerprint.text(), after));
+            self.state.report.parts += 1;
             self.run = if goes_on {
                 StreamingCall::Shown
             } else {
@@ -303,7 +273,8 @@ impl GeminiStream {
         if goes_on {
             self.run = StreamingCall::Hidden(Box::new(StreamedCall::new(data, piece, tool, after, limit)));
         } else {
-            self.report
+            self.state
+                .report
                 .hidden
                 .push(streamed_call::whole(data, piece, tool, after, limit));
         }
@@ -317,7 +288,7 @@ impl GeminiStream {
                 if goes_on {
                     self.run = StreamingCall::Hidden(streamed);
                 } else {
-                    self.report.hidden.push(streamed.finish(true));
+                    self.state.report.hidden.push(streamed.finish(true));
                 }
                 true
             }
@@ -337,11 +308,11 @@ impl GeminiStream {
             TurnPartKind::Call => self.in_text = false,
             TurnPartKind::Text if piece.is_empty_text() => {}
             TurnPartKind::Text => {
-                self.report.parts += usize::from(!self.in_text);
+                self.state.report.parts += usize::from(!self.in_text);
                 self.in_text = true;
             }
             _ => {
-                self.report.parts += 1;
+                self.state.report.parts += 1;
                 self.in_text = false;
             }
         }
@@ -357,7 +328,7 @@ impl GeminiStream {
         seen: &ChunkParts,
         out: &mut Vec<Bytes>,
     ) {
-        if self.leg == 0 && !self.watch.hide.any() {
+        if self.state.leg == 0 && !self.state.watch.hide.any() {
             // Nothing can be hidden in it: the stream stays as upstream shapes it.
             self.learn_template(raw, data, chunk, &seen.breaks);
             return out.push(edited(raw, data, seen.breaks.clone()));
@@ -381,13 +352,13 @@ impl GeminiStream {
             _ => Vec::new(),
         };
         if !holes.is_empty() {
-            self.template.learn(raw, data, &holes, edits);
+            self.state.template.learn(raw, data, &holes, edits);
         }
     }
 
     /// Edits that give a later leg's chunk the first one's identity.
     fn same_identity(&self, data: &[u8], chunk: &GeminiChunk) -> Vec<Edit> {
-        if self.leg == 0 {
+        if self.state.leg == 0 {
             return Vec::new();
         }
         self.identity.edits(data, chunk)
@@ -405,10 +376,10 @@ impl GeminiStream {
         let mut edits = match end.seen.edits().filter(|_| !end.shown) {
             Some(edits) => edits,
             // Untouched, a leg's own end is the provider's to shape.
-            None if self.leg == 0 && end.seen.parts.is_empty() && !self.hides() => Vec::new(),
+            None if self.state.leg == 0 && end.seen.parts.is_empty() && !self.hides() => Vec::new(),
             None => vec![end.chunk.with_parts(data, NO_PARTS)],
         };
-        if self.leg > 0 {
+        if self.state.leg > 0 {
             let usage = usage::merged(&self.legs());
             edits.extend(usage.and_then(|u| end.chunk.with(data, "usageMetadata", u)));
             edits.extend(self.same_identity(data, &end.chunk));

@@ -8,14 +8,13 @@ use bytes::Bytes;
 
 use super::turns::{name, traits};
 use super::usage;
-use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::tools::ToolNames;
 use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
 use crate::wire::error::error_in;
-use crate::wire::frame_template::{FramePass, FrameTemplate, Hole};
+use crate::wire::frame_template::{FramePass, Hole};
 use crate::wire::leg::{Dialect, HiddenCall, LegReport, StopReason};
+use crate::wire::stream_state::StreamState;
 use crate::wire::view;
 use crate::wire::{Ending, Framing, ResponseWatch, Streams, View, sse};
 
@@ -31,12 +30,11 @@ impl Streams for Ollama {
 }
 
 /// State of the stream.
+#[derive(Default)]
 struct OllamaStream {
-    watch: ResponseWatch,
+    state: StreamState,
     /// Where the agent's transcript will have this response.
     place: MessageNumber,
-    leg: usize,
-    report: LegReport,
     /// Whether anything of this leg was shown.
     spoke: bool,
     /// Whether the model wrote any text in it.
@@ -44,14 +42,9 @@ struct OllamaStream {
     /// Output tokens of earlier legs.
     spent: u64,
     fingerprints: Fingerprints,
-    escaper: Escaper,
-    hold: bool,
     end: Option<LastLine>,
-    opening: Option<String>,
     /// `model` and `created_at` of the first line, as members with their commas.
     identity: String,
-    /// Template of the lines of the text that continues.
-    template: FrameTemplate,
 }
 
 /// A leg's last line, while it waits.
@@ -143,24 +136,24 @@ impl Dialect for OllamaStream {
     }
 
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
-        self.template.forget();
+        self.state.template.forget();
         let Some(line) = LineMembers::read(data) else {
             out.push(raw.clone());
             return;
         };
         if error_in(data, line.root).is_some() {
-            self.report.stop = StopReason::Error;
-            if self.leg > 0 && !self.spoke {
+            self.state.report.stop = StopReason::Error;
+            if self.state.leg > 0 && !self.spoke {
                 // Nothing of this leg was shown: it may be retried.
-                self.report.ended = true;
-                self.report.again = true;
+                self.state.report.ended = true;
+                self.state.report.again = true;
             } else {
                 out.push(raw.clone());
             }
             return;
         }
         self.learn(data, &line);
-        if let Some(text) = self.opening.take() {
+        if let Some(text) = self.state.opening.take() {
             self.say(&text, out);
         }
         let mut edits = self.broken_up(data, &line);
@@ -168,25 +161,25 @@ impl Dialect for OllamaStream {
         edits.extend(calls);
         let stop = line.stop(
             data,
-            !self.report.calls.is_empty() || !self.report.hidden.is_empty(),
+            !self.state.report.calls.is_empty() || !self.state.report.hidden.is_empty(),
         );
         if stop == StopReason::Open {
             if !hid || self.says(data, &line) {
                 self.spoke = true;
                 if line.calls.is_none() {
-                    self.template.learn(raw, data, &line.holes(data), &edits);
+                    self.state.template.learn(raw, data, &line.holes(data), &edits);
                 }
                 out.push(edited(raw, data, edits));
             }
             return;
         }
-        self.report.stop = stop;
-        self.report.ended = true;
+        self.state.report.stop = stop;
+        self.state.report.ended = true;
         // Calls are counted among themselves, and the one text once they are all there.
-        self.report.parts += usize::from(self.has_text);
-        self.report.usage = usage::of(data, line.root);
-        self.report.served.take(data, line.root);
-        if !self.holding() {
+        self.state.report.parts += usize::from(self.has_text);
+        self.state.report.usage = usage::of(data, line.root);
+        self.state.report.served.take(data, line.root);
+        if !self.state.holds() {
             out.push(edited(raw, data, edits));
             return;
         }
@@ -201,48 +194,37 @@ impl Dialect for OllamaStream {
     }
 
     fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
-        if self.escaper.is_clear() {
-            self.template.pass(raw, |n| n, changed)
+        if self.state.escaper.is_clear() {
+            self.state.template.pass(raw, |n| n, changed)
         } else {
             FramePass::Unread
         }
     }
 
-    fn report(&self) -> &LegReport {
-        &self.report
+    fn state(&self) -> &StreamState {
+        &self.state
     }
 
-    fn hold_ends(&mut self, hold: bool) {
-        self.hold = hold;
+    fn state_mut(&mut self) -> &mut StreamState {
+        &mut self.state
     }
 
     fn holds_end(&self) -> bool {
         self.end.is_some()
     }
 
-    fn hide(&mut self, tools: ToolNames) {
-        self.watch.hide = tools;
-    }
-
     fn next_leg(&mut self) {
-        self.leg += 1;
-        self.spent += self.report.usage.output;
-        self.report = LegReport::default();
+        self.spent += self.state.report.usage.output;
         self.spoke = false;
         self.has_text = false;
         self.fingerprints = Fingerprints::default();
-        self.escaper = Escaper::default();
         self.end = None;
-        self.template.forget();
+        self.state.next_leg();
     }
 
     fn forget_leg(&mut self) {
-        self.report = LegReport::default();
+        self.state.report = LegReport::default();
         self.end = None;
-    }
-
-    fn open_with(&mut self, text: String) {
-        self.opening = Some(text);
     }
 
     fn begin_text(&mut self, out: &mut Vec<Bytes>) {
@@ -273,7 +255,7 @@ impl Dialect for OllamaStream {
             }
             Ending::Stopped { next_input } | Ending::Lost { next_input } => {
                 self.show_end(out);
-                let usage = usage::stopped(self.spent + self.report.usage.output, next_input);
+                let usage = usage::stopped(self.spent + self.state.report.usage.output, next_input);
                 out.push(self.own(EMPTY, &format!(r#"true,"done_reason":"stop",{usage}"#)));
             }
         }
@@ -286,26 +268,10 @@ const EMPTY: &str = r#"{"role":"assistant","content":""}"#;
 impl OllamaStream {
     fn new(watch: ResponseWatch, place: MessageNumber) -> Self {
         Self {
-            watch,
-            spoke: false,
-            has_text: false,
+            state: StreamState::new(watch),
             place,
-            leg: 0,
-            report: LegReport::default(),
-            spent: 0,
-            fingerprints: Fingerprints::default(),
-            escaper: Escaper::default(),
-            hold: false,
-            end: None,
-            opening: None,
-            identity: String::new(),
-            template: FrameTemplate::default(),
+            ..Self::default()
         }
-    }
-
-    /// Whether the end of this leg is buffered: a call was hidden, or its numbers need rewriting.
-    fn holding(&self) -> bool {
-        self.hold || self.leg > 0 || !self.report.hidden.is_empty()
     }
 
     fn learn(&mut self, data: &[u8], line: &LineMembers) {
@@ -326,15 +292,15 @@ impl OllamaStream {
             return Vec::new();
         };
         self.has_text |= !inside.is_empty();
-        let breaks = self.escaper.follow(inside.of(data));
-        self.report.broken_up += breaks.len();
+        let breaks = self.state.escaper.follow(inside.of(data));
+        self.state.report.broken_up += breaks.len();
         let insert = |at| Edit::insert(inside.start + at, r"\\");
         breaks.into_iter().map(insert).collect()
     }
 
     /// The tool of ours that is called.
     fn ours(&self, data: &[u8], call: Span) -> Option<&'static str> {
-        name(data, call).and_then(|name| self.watch.hide.find(&name))
+        name(data, call).and_then(|name| self.state.watch.hide.find(&name))
     }
 
     /// Hides our calls of a line: the edits, and whether there were any.
@@ -342,17 +308,17 @@ impl OllamaStream {
         let all = line.calls.map_or(Vec::new(), |c| json::elements(data, c));
         let mut lost = Vec::with_capacity(all.len());
         for call in &all {
-            let after = self.report.parts;
+            let after = self.state.report.parts;
             let tool = self.ours(data, *call);
             lost.push(tool.is_some());
             if let Some(tool) = tool {
-                let call = hidden(data, *call, tool, after, self.watch.buffered_bytes);
-                self.report.hidden.push(call);
+                let call = hidden(data, *call, tool, after, self.state.watch.buffered_bytes);
+                self.state.report.hidden.push(call);
                 continue;
             }
             let fingerprint = self.fingerprints.next(data, traits(data, *call), self.place);
-            self.report.calls.push((fingerprint.text(), after));
-            self.report.parts += 1;
+            self.state.report.calls.push((fingerprint.text(), after));
+            self.state.report.parts += 1;
         }
         let hid = lost.contains(&true);
         let edits = match view::kept(&all, &lost) {

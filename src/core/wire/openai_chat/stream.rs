@@ -8,12 +8,12 @@ use super::calls::{CallListFate, LegCalls};
 use super::chunk::{self, ChatChunk, ChunkChoice};
 use super::identity::ChatIdentity;
 use super::usage::{self, ChatUsage};
-use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::ToolNames;
-use crate::wire::frame_template::{FramePass, FrameTemplate};
+use crate::wire::frame_template::FramePass;
 use crate::wire::leg::{Dialect, LegReport, StopReason};
+use crate::wire::stream_state::StreamState;
 use crate::wire::{Ending, ResponseWatch, Streams, View, sse};
 
 impl Streams for OpenaiChat {
@@ -27,14 +27,13 @@ const DONE: &[u8] = b"[DONE]";
 /// State of the stream.
 #[derive(Default)]
 struct ChatStream {
+    state: StreamState,
     /// The agent requested usage.
     wants_usage: bool,
     /// It did not, and we did: the chunk that holds nothing else is not shown.
     hides_usage: bool,
     /// More than one choice: relayed as it is.
     many: bool,
-    leg: usize,
-    report: LegReport,
     counters: ChatUsage,
     /// Usage of earlier legs.
     spent: Vec<ChatUsage>,
@@ -44,14 +43,9 @@ struct ChatStream {
     spoke: bool,
     /// Accumulators glue strings together: a role is shown once.
     role_shown: bool,
-    escaper: Escaper,
-    hold: bool,
     ends: TerminalFrames,
-    /// Text of ours before upstream's first output, and whether it was emitted.
-    opening: Option<String>,
+    /// Whether the text of ours before upstream's first output was emitted.
     opened: bool,
-    /// Template of the chunks of the text or call that continues.
-    template: FrameTemplate,
 }
 
 /// Terminal frames that wait, each with its data.
@@ -77,7 +71,7 @@ struct ChunkShape {
 impl Dialect for ChatStream {
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
         self.settle();
-        self.template.forget();
+        self.state.template.forget();
         if data.trim_ascii() == DONE {
             return self.done(raw, out);
         }
@@ -85,11 +79,11 @@ impl Dialect for ChatStream {
             return out.push(raw.clone());
         };
         if chunk.error {
-            self.report.stop = StopReason::Error;
-            if self.leg > 0 && self.report.parts == 0 && self.report.id.is_empty() {
+            self.state.report.stop = StopReason::Error;
+            if self.state.leg > 0 && self.state.report.parts == 0 && self.state.report.id.is_empty() {
                 // Nothing of this leg was shown: it may be retried.
-                self.report.ended = true;
-                self.report.again = true;
+                self.state.report.ended = true;
+                self.state.report.again = true;
                 return;
             }
             return out.push(raw.clone());
@@ -107,26 +101,26 @@ impl Dialect for ChatStream {
     }
 
     fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
-        if self.escaper.is_clear() {
-            self.template.pass(raw, |n| n, changed)
+        if self.state.escaper.is_clear() {
+            self.state.template.pass(raw, |n| n, changed)
         } else {
             FramePass::Unread
         }
     }
 
     fn settle(&mut self) {
-        if let Some(usage) = self.template.take_object() {
+        if let Some(usage) = self.state.template.take_object() {
             self.counters.take(&usage, Span::new(0, usage.len()));
-            self.report.usage = self.counters.usage();
+            self.state.report.usage = self.counters.usage();
         }
     }
 
-    fn report(&self) -> &LegReport {
-        &self.report
+    fn state(&self) -> &StreamState {
+        &self.state
     }
 
-    fn hold_ends(&mut self, hold: bool) {
-        self.hold = hold;
+    fn state_mut(&mut self) -> &mut StreamState {
+        &mut self.state
     }
 
     fn holds_end(&self) -> bool {
@@ -138,26 +132,19 @@ impl Dialect for ChatStream {
     }
 
     fn next_leg(&mut self) {
-        self.leg += 1;
         // A later leg carries the tool, and so our wish.
         self.hides_usage = !self.wants_usage;
         self.spoke = false;
         self.spent.push(std::mem::take(&mut self.counters));
-        self.report = LegReport::default();
         self.calls.next_leg();
-        self.escaper = Escaper::default();
         self.ends = TerminalFrames::default();
-        self.template.forget();
+        self.state.next_leg();
     }
 
     fn forget_leg(&mut self) {
-        self.report = LegReport::default();
+        self.state.report = LegReport::default();
         self.counters = ChatUsage::default();
         self.ends = TerminalFrames::default();
-    }
-
-    fn open_with(&mut self, text: String) {
-        self.opening = Some(text);
     }
 
     fn begin_text(&mut self, _out: &mut Vec<Bytes>) {}
@@ -206,6 +193,7 @@ impl ChatStream {
     fn new(view: &View, watch: ResponseWatch) -> Self {
         let wants_usage = view.facts.wants_usage;
         Self {
+            state: StreamState::new(watch),
             wants_usage,
             hides_usage: !wants_usage && watch.hide.any(),
             calls: LegCalls::new(watch),
@@ -214,28 +202,23 @@ impl ChatStream {
         }
     }
 
-    /// Whether the end of this leg is buffered: a call was hidden, or its numbers need rewriting.
-    fn holding(&self) -> bool {
-        self.hold || self.leg > 0 || !self.report.hidden.is_empty()
-    }
-
     /// Notes what every chunk states: its identity, its usage, its finish reason.
     fn note(&mut self, data: &[u8], chunk: &ChatChunk) {
         let text = |span: Span| String::from_utf8_lossy(span.of(data)).into_owned();
-        if self.report.served.model.is_empty() || chunk.usage.is_some() {
-            self.report.served.take(data, chunk.root);
+        if self.state.report.served.model.is_empty() || chunk.usage.is_some() {
+            self.state.report.served.take(data, chunk.root);
         }
-        if chunk.named && self.report.id.is_empty() {
+        if chunk.named && self.state.report.id.is_empty() {
             let own = chunk.members.iter().find(|(key, _)| key.of(data) == b"id");
-            self.report.id = own.map(|(_, id)| text(id.inner())).unwrap_or_default();
+            self.state.report.id = own.map(|(_, id)| text(id.inner())).unwrap_or_default();
         }
         self.identity.take(data, chunk);
         if let Some(usage) = chunk.usage {
             self.counters.take(data, usage);
-            self.report.usage = self.counters.usage();
+            self.state.report.usage = self.counters.usage();
         }
         if let Some(reason) = chunk.choice.as_ref().and_then(|c| c.finish) {
-            self.report.stop = chunk::stop(json::string(data, reason).as_deref());
+            self.state.report.stop = chunk::stop(json::string(data, reason).as_deref());
         }
     }
 
@@ -247,7 +230,7 @@ impl ChatStream {
         choice: &ChunkChoice,
         out: &mut Vec<Bytes>,
     ) {
-        if let Some(text) = self.opening.take() {
+        if let Some(text) = self.state.opening.take() {
             out.push(self.own(r#"{"role":"assistant","content":""}"#, "null"));
             self.role_shown = true;
             self.opened = true;
@@ -265,13 +248,13 @@ impl ChatStream {
     /// Learns the template of a chunk that is treated like others of its form.
     fn learn(&mut self, raw: &Bytes, data: &[u8], chunk: &ChatChunk, shape: &ChunkShape) {
         // A role is taken out but for the first one, and totals grow.
-        let later = self.leg > 0 || self.opened;
+        let later = self.state.leg > 0 || self.opened;
         if shape.taken || later && (shape.role || chunk.usage.is_some()) {
             return;
         }
         let holes = chunk.holes(data);
         if !holes.is_empty() {
-            self.template.learn(raw, data, &holes, &shape.edits);
+            self.state.template.learn(raw, data, &holes, &shape.edits);
         }
     }
 
@@ -286,13 +269,13 @@ impl ChatStream {
         out: &mut Vec<Bytes>,
     ) {
         // A call cut off by the end of its leg is not whole.
-        let natural = self.report.stop.natural();
-        let last = self.report.hidden.len();
-        for (i, call) in self.report.hidden.iter_mut().enumerate() {
+        let natural = self.state.report.stop.natural();
+        let last = self.state.report.hidden.len();
+        for (i, call) in self.state.report.hidden.iter_mut().enumerate() {
             call.complete = natural || i + 1 < last;
         }
-        let waiting = self.calls.flush(self.leg > 0, &mut self.report);
-        if !self.holding() {
+        let waiting = self.calls.flush(self.state.leg > 0, &mut self.state.report);
+        if !self.state.holds() {
             self.release(waiting, out);
             return out.push(frame(raw, data, shape.edits));
         }
@@ -326,7 +309,10 @@ impl ChatStream {
             ..ChunkShape::default()
         };
         // Running totals (Gemini, vLLM) are this leg's alone.
-        if let Some(usage) = chunk.usage.filter(|_| self.leg > 0 && choice.finish.is_none()) {
+        if let Some(usage) = chunk
+            .usage
+            .filter(|_| self.state.leg > 0 && choice.finish.is_none())
+        {
             let now = usage::merged(&self.all_counters());
             shape.edits.extend(now.map(|n| Edit::replace(usage, n)));
         }
@@ -353,17 +339,17 @@ impl ChatStream {
         shape.role = true;
         shape.left |= !shown;
         // Some servers repeat it in every chunk; on the first leg that is their own business.
-        shown && (self.leg > 0 || self.opened)
+        shown && (self.state.leg > 0 || self.opened)
     }
 
     fn content(&mut self, data: &[u8], value: Span, shape: &mut ChunkShape) -> bool {
         if chunk::says_something(value.of(data)) {
             shape.left = true;
-            self.report.parts += usize::from(!std::mem::replace(&mut self.spoke, true));
+            self.state.report.parts += usize::from(!std::mem::replace(&mut self.spoke, true));
         }
         for inside in chunk::texts(data, value) {
-            let breaks = self.escaper.follow(inside.of(data));
-            self.report.broken_up += breaks.len();
+            let breaks = self.state.escaper.follow(inside.of(data));
+            self.state.report.broken_up += breaks.len();
             let edits = breaks
                 .into_iter()
                 .map(|at| Edit::insert(inside.start + at, r"\\"));
@@ -376,7 +362,10 @@ impl ChatStream {
         if json::elements(data, value).is_empty() {
             return false;
         }
-        match self.calls.take(data, value, self.leg > 0, &mut self.report) {
+        match self
+            .calls
+            .take(data, value, self.state.leg > 0, &mut self.state.report)
+        {
             CallListFate::Shown(edits) => shape.edits.extend(edits),
             CallListFate::Rebuilt(list) => shape.edits.push(Edit::replace(value, list)),
             CallListFate::Gone => return true,
@@ -386,7 +375,7 @@ impl ChatStream {
     }
 
     fn usage_chunk(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
-        if self.holding() {
+        if self.state.holds() {
             self.ends.usage = Some((raw.clone(), data.to_vec()));
         } else if !self.hides_usage {
             out.push(raw.clone());
@@ -394,10 +383,10 @@ impl ChatStream {
     }
 
     fn done(&mut self, raw: &Bytes, out: &mut Vec<Bytes>) {
-        self.report.ended = true;
-        let waiting = self.calls.flush(self.leg > 0, &mut self.report);
+        self.state.report.ended = true;
+        let waiting = self.calls.flush(self.state.leg > 0, &mut self.state.report);
         self.release(waiting, out);
-        if self.holding() {
+        if self.state.holds() {
             self.ends.done = Some(raw.clone());
         } else {
             out.push(raw.clone());
@@ -416,7 +405,7 @@ impl ChatStream {
         {
             edits.push(Edit::replace(reason, r#""stop""#));
         }
-        if let Some(usage) = chunk.usage.filter(|_| self.leg > 0) {
+        if let Some(usage) = chunk.usage.filter(|_| self.state.leg > 0) {
             let merged = usage::merged(&self.all_counters());
             edits.extend(merged.map(|m| Edit::replace(usage, m)));
         }
@@ -425,7 +414,7 @@ impl ChatStream {
 
     /// A later leg's chunk under leg 1's name.
     fn identity_edits(&self, data: &[u8], chunk: &ChatChunk) -> Vec<Edit> {
-        if self.leg == 0 {
+        if self.state.leg == 0 {
             return Vec::new();
         }
         self.identity.edits(data, chunk)

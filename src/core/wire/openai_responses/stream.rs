@@ -7,7 +7,6 @@ mod sequence;
 mod texts;
 
 use super::OpenaiResponses;
-use crate::tools::ToolNames;
 use bytes::Bytes;
 
 use self::sequence::Sequence;
@@ -17,8 +16,9 @@ use super::own_message::OwnMessage;
 use super::response_object::{self, ObjectOverrides, ResponseIdentity};
 use crate::text::json;
 use crate::wire::error::error_in;
-use crate::wire::frame_template::{FramePass, FrameTemplate, Hole};
+use crate::wire::frame_template::{FramePass, Hole};
 use crate::wire::leg::{Dialect, HiddenCall, LegReport, StopReason};
+use crate::wire::stream_state::StreamState;
 use crate::wire::{Ending, ResponseWatch, Streams, View, sse};
 
 impl Streams for OpenaiResponses {
@@ -33,12 +33,7 @@ const DONE: &[u8] = b"[DONE]";
 /// State of the stream.
 #[derive(Default)]
 struct ResponsesStream {
-    /// The tools whose calls are ours to hide.
-    hide: ToolNames,
-    /// Bytes of a hidden call's arguments that are collected.
-    buffered_bytes: usize,
-    leg: usize,
-    report: LegReport,
+    state: StreamState,
     /// The agent's own `previous_response_id`, as a literal.
     previous: Option<String>,
     /// What every response object says: the first leg's.
@@ -60,13 +55,10 @@ struct ResponsesStream {
     /// Usage of earlier legs, then of this one.
     spent: Vec<String>,
     usage: Option<String>,
-    hold: bool,
     /// The leg's last event as it came, and its data.
     end: Option<(Bytes, Vec<u8>)>,
     done: Option<Bytes>,
-    opening: Option<String>,
-    /// Template of the deltas of the text that continues, and which text that is.
-    template: FrameTemplate,
+    /// The text of the template.
     template_key: (u64, u64),
 }
 
@@ -82,9 +74,9 @@ enum OutputSlot {
 
 impl Dialect for ResponsesStream {
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
-        self.template.forget();
+        self.state.template.forget();
         if data == DONE {
-            match self.holding() {
+            match self.state.holds() {
                 true => self.done = Some(raw.clone()),
                 false => out.push(raw.clone()),
             }
@@ -110,11 +102,11 @@ impl Dialect for ResponsesStream {
             b"response.output_item.added" => self.item_added(raw, data, &event, out),
             b"response.output_item.done" => self.item_done(raw, data, &event, out),
             b"error" => {
-                self.report.stop = StopReason::Error;
-                if self.leg > 0 && self.report.parts == 0 {
+                self.state.report.stop = StopReason::Error;
+                if self.state.leg > 0 && self.state.report.parts == 0 {
                     // Nothing of this leg was shown: it may be retried.
-                    self.report.ended = true;
-                    self.report.again = true;
+                    self.state.report.ended = true;
+                    self.state.report.again = true;
                 } else {
                     self.send(raw, data, &event, Vec::new(), out);
                 }
@@ -129,52 +121,44 @@ impl Dialect for ResponsesStream {
             return FramePass::Unread;
         }
         let sequence = &mut self.sequence;
-        self.template.pass(raw, |given| sequence.of_given(given), changed)
+        self.state
+            .template
+            .pass(raw, |given| sequence.of_given(given), changed)
     }
 
-    fn report(&self) -> &LegReport {
-        &self.report
+    fn state(&self) -> &StreamState {
+        &self.state
     }
 
-    fn hold_ends(&mut self, hold: bool) {
-        self.hold = hold;
+    fn state_mut(&mut self) -> &mut StreamState {
+        &mut self.state
     }
 
     fn holds_end(&self) -> bool {
         self.end.is_some()
     }
 
-    fn hide(&mut self, tools: ToolNames) {
-        self.hide = tools;
-    }
-
     fn next_leg(&mut self) {
-        self.leg += 1;
         self.spent.extend(self.usage.take());
-        self.report = LegReport::default();
         self.slots.clear();
         self.texts.clear();
         self.earlier = self.items.len();
         self.sequence.count();
         self.end = None;
         self.done = None;
-        self.template.forget();
+        self.state.next_leg();
     }
 
     fn forget_leg(&mut self) {
-        self.report = LegReport::default();
+        self.state.report = LegReport::default();
         self.usage = None;
         self.slots.clear();
         (self.end, self.done) = (None, None);
     }
 
-    fn open_with(&mut self, text: String) {
-        self.opening = Some(text);
-    }
-
     fn say(&mut self, text: &str, out: &mut Vec<Bytes>) {
         let index = self.items.len();
-        let message = OwnMessage::new(text, &self.report.id, self.phase);
+        let message = OwnMessage::new(text, &self.state.report.id, self.phase);
         for (event, members) in message.events(index) {
             self.own_event(event, &members, out);
         }
@@ -183,20 +167,20 @@ impl Dialect for ResponsesStream {
     }
 
     fn begin_text(&mut self, out: &mut Vec<Bytes>) {
-        let message = OwnMessage::new("", &self.report.id, self.phase);
+        let message = OwnMessage::new("", &self.state.report.id, self.phase);
         for (event, members) in message.begun(self.items.len()) {
             self.own_event(event, &members, out);
         }
     }
 
     fn text_piece(&mut self, piece: &str, out: &mut Vec<Bytes>) {
-        let message = OwnMessage::new("", &self.report.id, self.phase);
+        let message = OwnMessage::new("", &self.state.report.id, self.phase);
         let (event, members) = message.piece(self.items.len(), &json::quote(piece));
         self.own_event(event, &members, out);
     }
 
     fn end_text(&mut self, text: &str, out: &mut Vec<Bytes>) {
-        let message = OwnMessage::in_pieces(text, &self.report.id, self.phase);
+        let message = OwnMessage::in_pieces(text, &self.state.report.id, self.phase);
         for (event, members) in message.ended(self.items.len()) {
             self.own_event(event, &members, out);
         }
@@ -234,25 +218,19 @@ impl Dialect for ResponsesStream {
 impl ResponsesStream {
     fn new(view: &View, watch: ResponseWatch) -> Self {
         Self {
-            hide: watch.hide,
-            buffered_bytes: watch.buffered_bytes,
+            state: StreamState::new(watch),
             previous: view.facts.previous.as_ref().map(|p| json::quote(&p.id)),
             ..Self::default()
         }
-    }
-
-    /// Whether the end of this leg waits: something was hidden, or its object needs rewriting.
-    fn holding(&self) -> bool {
-        self.hold || self.leg > 0 || !self.report.hidden.is_empty()
     }
 
     /// `created`, `queued`, `in_progress`: a response has them once.
     fn lifecycle(&mut self, raw: &Bytes, data: &[u8], event: &ResponsesEvent, out: &mut Vec<Bytes>) {
         let response = event.response.unwrap_or_default();
         if let Some(id) = json::get_string(data, response, "id") {
-            self.report.id = id.into_owned();
+            self.state.report.id = id.into_owned();
         }
-        if self.leg > 0 && self.object.is_some() {
+        if self.state.leg > 0 && self.object.is_some() {
             self.sequence.count();
             return;
         }
@@ -260,7 +238,7 @@ impl ResponsesStream {
         self.object = event.response.map(|r| response_object::raw(data, r));
         let now = ObjectOverrides {
             previous: self.previous.as_deref(),
-            offered: self.hide,
+            offered: self.state.watch.hide,
             ..ObjectOverrides::default()
         };
         let edits = response_object::edits(data, response, &now);
@@ -268,19 +246,25 @@ impl ResponsesStream {
     }
 
     fn say_opening(&mut self, out: &mut Vec<Bytes>) {
-        if let Some(text) = self.opening.take() {
+        if let Some(text) = self.state.opening.take() {
             self.say(&text, out);
         }
     }
 
     fn item_added(&mut self, raw: &Bytes, data: &[u8], event: &ResponsesEvent, out: &mut Vec<Bytes>) {
         let (index, item) = (number(data, event.index), event.item.unwrap_or_default());
-        if let Some(tool) = response_object::ours(data, item, self.hide) {
+        if let Some(tool) = response_object::ours(data, item, self.state.watch.hide) {
             let call = HiddenCall {
                 raw: None,
                 complete: false,
                 bound_to: self.bound_to(),
-                ..response_object::hidden(data, item, tool, self.report.parts, self.buffered_bytes)
+                ..response_object::hidden(
+                    data,
+                    item,
+                    tool,
+                    self.state.report.parts,
+                    self.state.watch.buffered_bytes,
+                )
             };
             self.slots.push((index, OutputSlot::Hidden(call)));
             self.sequence.count();
@@ -288,7 +272,7 @@ impl ResponsesStream {
         }
         self.phase |= response_object::has_phase(data, item);
         if let Some(id) = response_object::call_id(data, item) {
-            self.report.calls.push((id, self.report.parts));
+            self.state.report.calls.push((id, self.state.report.parts));
         }
         let shown = self.slot(index);
         let edits = response_object::breaks(data, item, &mut self.texts.so_far());
@@ -307,22 +291,22 @@ impl ResponsesStream {
                 }
             }
             // Never announced.
-            None => response_object::ours(data, item, self.hide).map(|tool| {
+            None => response_object::ours(data, item, self.state.watch.hide).map(|tool| {
                 let bound_to = self.bound_to();
                 self.slots.push((index, OutputSlot::Gone));
-                (tool, self.report.parts, bound_to)
+                (tool, self.state.report.parts, bound_to)
             }),
             _ => None,
         };
         if let Some((tool, after, bound_to)) = ours {
             self.sequence.count();
-            let call = response_object::hidden(data, item, tool, after, self.buffered_bytes);
-            self.report.hidden.push(HiddenCall { bound_to, ..call });
+            let call = response_object::hidden(data, item, tool, after, self.state.watch.buffered_bytes);
+            self.state.report.hidden.push(HiddenCall { bound_to, ..call });
             return;
         }
         let shown = self.slot(index);
         let (edits, unseen) = self.texts.item_breaks(index, data, item);
-        self.report.broken_up += unseen;
+        self.state.report.broken_up += unseen;
         self.items[shown] = response_object::shown(data, item, edits.clone());
         self.send(raw, data, event, edits, out);
     }
@@ -354,7 +338,7 @@ impl ResponsesStream {
                 let is_piece = kind == b"response.function_call_arguments.delta";
                 let piece = event.delta.filter(|_| is_piece);
                 if let Some(piece) = piece.and_then(|d| json::string(data, d)) {
-                    call.collect(&piece, self.buffered_bytes);
+                    call.collect(&piece, self.state.watch.buffered_bytes);
                 }
                 self.sequence.count();
                 return;
@@ -370,7 +354,7 @@ impl ResponsesStream {
         let edits = match kind {
             b"response.output_text.delta" => {
                 let edits = self.texts.follow(key, data, event.delta);
-                self.report.broken_up += edits.len();
+                self.state.report.broken_up += edits.len();
                 edits
             }
             b"response.content_part.added" => {
@@ -396,7 +380,8 @@ impl ResponsesStream {
             let mut same = edits.clone();
             same.extend(self.index_edit(data, event));
             self.template_key = key;
-            self.template
+            self.state
+                .template
                 .learn(raw, data, &event.holes(data, piece, hole), &same);
         }
         self.send(raw, data, event, edits, out);

@@ -22,39 +22,40 @@ impl ResponsesStream {
         let response = event.response.unwrap_or_default();
         for (_, slot) in self.slots.drain(..) {
             if let OutputSlot::Hidden(call) = slot {
-                let call =
-                    response_object::finished(data, response, &call, self.buffered_bytes).unwrap_or(call);
-                self.report.hidden.push(call);
+                let call = response_object::finished(data, response, &call, self.state.watch.buffered_bytes)
+                    .unwrap_or(call);
+                self.state.report.hidden.push(call);
             }
         }
         // A server that streams no items.
-        let (hide, buffered_bytes) = (self.hide, self.buffered_bytes);
-        if self.items.len() == self.earlier && self.report.hidden.is_empty() {
+        let (hide, buffered_bytes) = (self.state.watch.hide, self.state.watch.buffered_bytes);
+        if self.items.len() == self.earlier && self.state.report.hidden.is_empty() {
             self.items.extend(response_object::take_output(
                 data,
                 response,
-                &mut self.report,
+                &mut self.state.report,
                 |name| hide.find(name),
                 buffered_bytes,
             ));
         }
         if let Some(id) = json::get_string(data, response, "id") {
-            self.report.id = id.into_owned();
+            self.state.report.id = id.into_owned();
         }
         self.usage = usage::of(data, response);
-        self.report.usage = self.usage.as_deref().map(usage::read).unwrap_or_default();
-        self.report.stop = response_object::stop(data, response, !self.report.calls.is_empty());
-        self.report.ended = true;
-        self.report.served.take(data, response);
-        self.report.dropped_thinking = DroppedThinking::of_member(data, response).unwrap_or_default();
-        self.report.again = self.report.stop == StopReason::Error && self.leg > 0 && self.report.parts == 0;
-        if self.leg == 0 {
+        self.state.report.usage = self.usage.as_deref().map(usage::read).unwrap_or_default();
+        self.state.report.stop = response_object::stop(data, response, !self.state.report.calls.is_empty());
+        self.state.report.ended = true;
+        self.state.report.served.take(data, response);
+        self.state.report.dropped_thinking = DroppedThinking::of_member(data, response).unwrap_or_default();
+        self.state.report.again =
+            self.state.report.stop == StopReason::Error && self.state.leg > 0 && self.state.report.parts == 0;
+        if self.state.leg == 0 {
             self.identity.take(data, response);
         }
-        if self.report.stop != StopReason::Error {
+        if self.state.report.stop != StopReason::Error {
             self.object = event.response.map(|r| response_object::raw(data, r));
         }
-        if self.holding() {
+        if self.state.holds() {
             self.end = Some((raw.clone(), data.to_vec()));
         } else {
             self.end_with(raw, data, out);
@@ -66,14 +67,14 @@ impl ResponsesStream {
         let (event, _) = event(data);
         let mut all = self.spent.clone();
         all.extend(self.usage.clone());
-        let hidden = !self.report.hidden.is_empty();
-        let changed = self.leg > 0 || self.has_own_item || hidden || self.report.broken_up > 0;
+        let hidden = !self.state.report.hidden.is_empty();
+        let changed = self.state.leg > 0 || self.has_own_item || hidden || self.state.report.broken_up > 0;
         let now = ObjectOverrides {
-            identity: (self.leg > 0).then_some(&self.identity),
+            identity: (self.state.leg > 0).then_some(&self.identity),
             previous: self.previous.as_deref(),
             output: changed.then(|| self.output()),
-            usage: usage::merged(&all).filter(|_| self.leg > 0 && self.usage.is_some()),
-            offered: self.hide,
+            usage: usage::merged(&all).filter(|_| self.state.leg > 0 && self.usage.is_some()),
+            offered: self.state.watch.hide,
             completed: false,
         };
         let edits = response_object::edits(data, event.response.unwrap_or_default(), &now);
@@ -83,7 +84,7 @@ impl ResponsesStream {
     /// An end of our own: made of the newest response object there is.
     pub(super) fn own_end(&mut self, next_input: u64, out: &mut Vec<Bytes>) {
         if self.object.is_none() {
-            let object = own_message::made_up(self.opening.as_deref().unwrap_or_default());
+            let object = own_message::made_up(self.state.opening.as_deref().unwrap_or_default());
             self.identity
                 .take(object.as_bytes(), response_object::whole(object.as_bytes()));
             self.own_event("response.created", &format!(r#""response":{object}"#), out);
@@ -97,7 +98,7 @@ impl ResponsesStream {
             previous: self.previous.as_deref(),
             output: Some(self.output()),
             usage: Some(usage::stopped(&all, next_input)),
-            offered: self.hide,
+            offered: self.state.watch.hide,
             completed: true,
         };
         let object = response_object::edited(self.object.as_deref().unwrap_or_default(), &now);

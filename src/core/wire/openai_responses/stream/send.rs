@@ -17,7 +17,7 @@ impl ResponsesStream {
         known.unwrap_or_else(|| {
             let shown = self.items.len();
             self.items.push(String::new());
-            self.report.parts += 1;
+            self.state.report.parts += 1;
             self.slots.push((index, OutputSlot::Shown(shown)));
             shown
         })
