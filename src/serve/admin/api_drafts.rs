@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::Inspector;
 use super::query::{ApiResult, Unanswered, body_in_json, shown};
 use super::responses::{FullResponse, JSON, error, respond};
-use crate::state::jobs::drafts::{CancelRefusal, DraftOrder, DraftRecord, DraftState};
+use crate::state::jobs::drafts::{CancelRefusal, DecisionFailure, DraftOrder, DraftRecord, DraftState};
 use crate::state::store::DocumentFilter;
 use baton_core::handoffs::draft::{self, DraftFailure, DraftRequest, Preset};
 use baton_core::limits;
@@ -198,17 +198,12 @@ fn in_field((field, why): BadField) -> Unanswered {
 
 async fn cancel(inspector: &Inspector, id: &str) -> ApiResult {
     let id = parsed(id)?;
-    let draft = inspector.drafting.get(id);
-    match inspector.drafting.cancel(id) {
-        Ok(()) => {
-            // It is in the store, and would be brought back.
-            if let Some(draft) = draft.filter(DraftRecord::is_for_review) {
-                inspector.store.archive(&draft.principal, id, true).await?;
-            }
-            one(inspector, &id.to_string()).await
+    match inspector.drafting.cancel_in(&inspector.store, id).await {
+        Ok(()) => one(inspector, &id.to_string()).await,
+        Err(DecisionFailure::Refused(CancelRefusal::Ended)) => {
+            Ok(error(StatusCode::CONFLICT, "ended", "the draft has ended"))
         }
-        Err(CancelRefusal::Unknown) => Err(NO_DRAFT),
-        Err(CancelRefusal::Ended) => Ok(error(StatusCode::CONFLICT, "ended", "the draft has ended")),
+        Err(why) => decided(why),
     }
 }
 
@@ -221,7 +216,7 @@ async fn accept(inspector: &Inspector, id: &str, headers: &HeaderMap, body: &[u8
     restore(inspector, id).await?;
     match inspector.drafting.accept(id, document) {
         Ok(_) => one(inspector, &id.to_string()).await,
-        Err(why) => decided(why),
+        Err(why) => decided(why.into()),
     }
 }
 
@@ -229,19 +224,17 @@ async fn accept(inspector: &Inspector, id: &str, headers: &HeaderMap, body: &[u8
 async fn reject(inspector: &Inspector, id: &str) -> ApiResult {
     let id = parsed(id)?;
     restore(inspector, id).await?;
-    match inspector.drafting.reject(id) {
-        Ok(draft) => {
-            inspector.store.archive(&draft.principal, id, true).await?;
-            one(inspector, &id.to_string()).await
-        }
+    match inspector.drafting.reject_in(&inspector.store, id).await {
+        Ok(_) => one(inspector, &id.to_string()).await,
         Err(why) => decided(why),
     }
 }
 
-fn decided(why: CancelRefusal) -> ApiResult {
+fn decided(why: DecisionFailure) -> ApiResult {
     match why {
-        CancelRefusal::Unknown => Err(NO_DRAFT),
-        CancelRefusal::Ended => Ok(error(
+        DecisionFailure::Store(error) => Err(error.into()),
+        DecisionFailure::Refused(CancelRefusal::Unknown) => Err(NO_DRAFT),
+        DecisionFailure::Refused(CancelRefusal::Ended) => Ok(error(
             StatusCode::CONFLICT,
             "not_in_review",
             "the draft waits for nobody's yes",

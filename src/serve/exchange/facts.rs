@@ -9,9 +9,10 @@ use super::offer::Offered;
 use crate::serve::exchange::app::App;
 use crate::state::config::FactsPolicy;
 use crate::state::files::documents::{StoredHandoff, TranscriptReader};
+use crate::state::jobs::drafts::LentIndex;
 use crate::state::telemetry::FactsOutcome;
 use baton_core::handoffs::document::fields::HandoffSize;
-use baton_core::handoffs::draft::{DraftIndex, Whereabouts};
+use baton_core::handoffs::draft::Whereabouts;
 use baton_core::mark::sentinel;
 use baton_core::record::{Handoff, HandoffOrigin};
 use baton_core::text::splice;
@@ -74,13 +75,7 @@ impl HandedOverWork {
         let body = self.model_view();
         let view = self.offered.agent.wire.read(&body, Operation::Generate).ok()?;
         let transcript = Transcript::of(&view);
-        let settings = self
-            .app
-            .config
-            .draft_settings(self.offered.carry_over(), self.app.redactor.clone());
-        let mut index = DraftIndex::new(settings);
-        index.extend(&transcript);
-        index
+        lend_index(&self.app, &self.offered, &transcript)?
             .seen(&Whereabouts::of(&transcript))
             .block(FACTS_TOKENS, self.offered.count())
     }
@@ -106,6 +101,20 @@ impl HandedOverWork {
     fn model_view(&self) -> Bytes {
         splice::flat(self.offered.first(&self.app, self.tooled).rope)
     }
+}
+
+/// The index of a transcript as the model sees it: of a conversation that was indexed before, what is new is read.
+/// `None`: the request has no conversation.
+pub(super) fn lend_index<'a>(
+    app: &'a App,
+    offered: &Offered,
+    transcript: &Transcript<'_>,
+) -> Option<LentIndex<'a>> {
+    let live = offered.agent.live.as_ref()?;
+    let settings = app
+        .config
+        .draft_settings(offered.carry_over(), app.redactor.clone());
+    Some(app.drafting.indexes().lend(live.key(), settings, transcript))
 }
 
 /// Whether the facts are appended to the prompt of a handoff of this origin.

@@ -18,13 +18,12 @@ pub(super) use self::undo::UndoSubject;
 use super::Exchange;
 use crate::serve::proxy::fault::{Code, Fault};
 use crate::serve::proxy::response_body::ResponseBody;
-use crate::state::jobs::drafts::DraftState;
+use crate::state::jobs::drafts::{DecisionFailure, DraftState};
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
 use baton_core::commands::{ChatCommand, help, parse};
 use baton_core::handoffs::draft::{DraftRequest, FLAGS};
 use baton_core::limits::BYTES_PER_TOKEN;
-use baton_core::record::HandoffId;
 
 /// A command that is answered with a reply alone.
 enum ReplyCommand<'t> {
@@ -130,31 +129,28 @@ impl ChatCommands<'_> {
     /// A person rejects the draft that waits.
     async fn reject(&self, live: &LiveConversation) -> Result<CommandReply, StoreError> {
         let open = self.restored_draft(live).await?;
-        let Some(draft) = open.and_then(|draft| self.app.drafting.reject(draft.id).ok()) else {
-            return Ok(CommandReply::new(NONE_WAITS));
+        let store = self.app.sessions.store();
+        let rejected = match open {
+            Some(draft) => done(self.app.drafting.reject_in(store, draft.id).await)?,
+            None => false,
         };
-        self.archive(draft.id).await?;
-        Ok(CommandReply::new(
-            "the draft was rejected, and nothing was changed.",
-        ))
+        Ok(CommandReply::new(match rejected {
+            true => "the draft was rejected, and nothing was changed.",
+            false => NONE_WAITS,
+        }))
     }
 
     async fn cancel(&self, live: &LiveConversation) -> Result<CommandReply, StoreError> {
         let open = self.restored_draft(live).await?;
-        let Some(draft) = open.filter(|draft| self.app.drafting.cancel(draft.id).is_ok()) else {
-            return Ok(CommandReply::new("no handoff is being written."));
-        };
-        if draft.is_for_review() {
-            self.archive(draft.id).await?;
-        }
-        Ok(CommandReply::new(
-            "the handoff that was being written is not made.",
-        ))
-    }
-
-    async fn archive(&self, draft: HandoffId) -> Result<(), StoreError> {
         let store = self.app.sessions.store();
-        store.archive(&self.ctx.principal, draft, true).await.map(drop)
+        let cancelled = match open {
+            Some(draft) => done(self.app.drafting.cancel_in(store, draft.id).await)?,
+            None => false,
+        };
+        Ok(CommandReply::new(match cancelled {
+            true => "the handoff that was being written is not made.",
+            false => "no handoff is being written.",
+        }))
     }
 
     async fn status(&self, live: &LiveConversation) -> Result<CommandReply, StoreError> {
@@ -188,6 +184,15 @@ impl ChatCommands<'_> {
             None => String::new(),
         };
         Ok(CommandReply::new(format!("{sees}{tool}\n    {pins}{draft}")))
+    }
+}
+
+/// Whether a decision was carried out; one that is refused changes nothing.
+fn done<T>(decision: Result<T, DecisionFailure>) -> Result<bool, StoreError> {
+    match decision {
+        Ok(_) => Ok(true),
+        Err(DecisionFailure::Refused(_)) => Ok(false),
+        Err(DecisionFailure::Store(error)) => Err(error),
     }
 }
 

@@ -6,6 +6,7 @@ use http::Response;
 use super::answer_text::draft_of;
 use super::drafter::{DraftInput, Drafter};
 use crate::serve::exchange::answer_form::AnswerForm;
+use crate::serve::exchange::facts::lend_index;
 use crate::serve::exchange::send::LegSender;
 use crate::serve::exchange::shown::TextExtractor;
 use crate::serve::proxy::download::UpstreamBody;
@@ -19,7 +20,7 @@ use baton_core::rewrite::{ChangeReason, RewriteOutcome, SizeChange};
 use baton_core::text::splice;
 use baton_core::tools::ToolNames;
 use baton_core::transcript::Transcript;
-use baton_core::wire::{self, LoneText, Operation, ResponseWatch, TextOnly, View};
+use baton_core::wire::{self, LoneText, Operation, ResponseWatch, TextOnly};
 
 /// Statuses by which a server refuses such a request.
 const REFUSES: [u16; 2] = [400, 422];
@@ -197,17 +198,9 @@ impl Drafter<'_> {
 
     /// The index of the transcript as the model sees it.
     pub(super) fn index(&self, rope: Vec<Bytes>) -> Option<LentIndex<'_>> {
-        let offered = &self.offered;
-        let live = offered.agent.live.as_ref()?;
         let body = splice::flat(rope);
-        let view: View = offered.agent.wire.read(&body, Operation::Generate).ok()?;
-        let carry_over = offered.carry_over();
-        let settings = self
-            .app
-            .config
-            .draft_settings(carry_over, self.app.redactor.clone());
-        let indexes = self.app.drafting.indexes();
-        Some(indexes.lend(live.key(), settings, &Transcript::of(&view)))
+        let view = self.offered.agent.wire.read(&body, Operation::Generate).ok()?;
+        lend_index(&self.app, &self.offered, &Transcript::of(&view))
     }
 
     /// The state of the repository, where the config names one.

@@ -22,6 +22,7 @@ use uuid::Uuid;
 pub use self::indexes::{IndexPool, LentIndex};
 pub use self::job::{AcceptedDraft, DraftJob};
 pub use self::record::{DraftOrder, DraftRecord, DraftState};
+pub use self::restore::DecisionFailure;
 use baton_core::handoffs::draft::DraftMethod;
 use baton_core::record::HandoffId;
 

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::{DraftQueue, DraftRecord, DraftState, now_ms};
+use super::{CancelRefusal, DraftQueue, DraftRecord, DraftState, now_ms};
 use crate::state::store::{HandoffFilter, SharedStore, StoreError};
 use baton_core::record::{Handoff, HandoffOrigin};
 
@@ -35,6 +35,29 @@ impl DraftQueue {
         Ok(self.open_in(conversation))
     }
 
+    /// Rejects a draft that waits for a person, and archives its handoff.
+    ///
+    /// # Errors
+    /// It waits for nobody, or the store cannot be written.
+    pub async fn reject_in(&self, store: &SharedStore, id: Uuid) -> Result<DraftRecord, DecisionFailure> {
+        let draft = self.reject(id)?;
+        store.archive(&draft.principal, id, true).await?;
+        Ok(draft)
+    }
+
+    /// Cancels an open draft. One that waits for a person is in the store, and would be restored: it is archived.
+    ///
+    /// # Errors
+    /// It has ended, or the store cannot be written.
+    pub async fn cancel_in(&self, store: &SharedStore, id: Uuid) -> Result<(), DecisionFailure> {
+        let waiting = self.get(id).filter(DraftRecord::is_for_review);
+        self.cancel(id)?;
+        if let Some(draft) = waiting {
+            store.archive(&draft.principal, id, true).await?;
+        }
+        Ok(())
+    }
+
     /// The newest handoff of a conversation, where it was stored for a person's yes and has taken effect nowhere. An older one was
     /// dropped when a later one took effect.
     async fn waiting(&self, store: &SharedStore, conversation: &str) -> Result<Option<Handoff>, StoreError> {
@@ -57,6 +80,27 @@ impl DraftQueue {
     fn oldest(&self) -> Uuid {
         let since = u128::from(now_ms().saturating_sub(self.expires_ms()));
         Uuid::from_u128(since << RANDOM_BITS)
+    }
+}
+
+/// Why a decision on a draft was not carried out.
+#[derive(Debug)]
+pub enum DecisionFailure {
+    /// The draft is not one that may be decided on.
+    Refused(CancelRefusal),
+    /// The store cannot be written.
+    Store(StoreError),
+}
+
+impl From<CancelRefusal> for DecisionFailure {
+    fn from(why: CancelRefusal) -> Self {
+        Self::Refused(why)
+    }
+}
+
+impl From<StoreError> for DecisionFailure {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
     }
 }
 
