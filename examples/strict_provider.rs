@@ -5,12 +5,16 @@
 //! `cargo run --example strict_provider -- --listen 127.0.0.1:9999`
 #![allow(clippy::print_stdout)]
 
+use std::fs::File;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use baton_strict::{Autopilot, Complaint, Fault, Model, Options, Received, Script, Strict};
+use baton_strict::{Autopilot, Complaint, Endpoint, Fault, Model, Options, Received, Role, Script, Strict};
 use clap::Parser;
+use serde_json::{Value, json};
 
 /// A scripted LLM provider that enforces the rules of the real APIs.
 ///
@@ -43,6 +47,9 @@ struct Arguments {
     /// Say what this file says, in order: a JSON list of {"thinking", "text", "calls": [{"name", "arguments"}]}.
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
+    /// Append each request and its complaints to this file, a line of JSON each.
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
 }
 
 impl Arguments {
@@ -70,17 +77,25 @@ async fn main() -> std::io::Result<()> {
     let arguments = Arguments::parse();
     let listen = arguments.listen;
     let says = arguments.model()?;
+    let (delay_ms, chunk, fault) = (arguments.delay_ms, arguments.chunk, arguments.fault());
     let model = move |request: &Received| {
-        let delay = Duration::from_millis(arguments.delay_ms);
-        let mut reply = says.reply(request).delay(delay);
-        reply.fault = arguments.fault();
-        if arguments.chunk > 0 {
-            reply.in_bytes(arguments.chunk)
-        } else {
-            reply
+        let mut reply = says.reply(request).delay(Duration::from_millis(delay_ms));
+        reply.fault = fault.clone();
+        if chunk > 0 { reply.in_bytes(chunk) } else { reply }
+    };
+    let open = |file| File::options().create(true).append(true).open(file);
+    let log = arguments.log.as_ref().map(open).transpose()?.map(Mutex::new);
+    let watch = move |request: &Received, complaints: &[Complaint]| {
+        print(request, complaints);
+        if let Some(log) = &log {
+            let line = format!("{}\n", logged(request, complaints));
+            let mut file = log.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Err(error) = file.write_all(line.as_bytes()) {
+                println!("not logged: {error}");
+            }
         }
     };
-    let provider = Strict::start(model, Options::default().listen(listen).watch(print)).await?;
+    let provider = Strict::start(model, Options::default().listen(listen).watch(watch)).await?;
     println!("strict provider listening on {}", provider.url());
     provider.serve().await;
     Ok(())
@@ -106,4 +121,31 @@ fn print(request: &Received, complaints: &[Complaint]) {
         let verb = if complaint.rule.refuses() { "!" } else { "~" };
         println!("  {verb} {complaint}");
     }
+}
+
+/// A request in one shape for all wires: what the model was sent, and the rules that it breaks.
+fn logged(request: &Received, complaints: &[Complaint]) -> Value {
+    let role = |role| match role {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+    };
+    let turns = request.turns().into_iter().map(|turn| {
+        let calls: Vec<_> = turn.calls.into_iter().map(|call| call.name).collect();
+        let results: Vec<_> = turn.results.into_iter().map(|result| result.text).collect();
+        json!({"role": role(turn.role), "texts": turn.texts, "calls": calls, "results": results})
+    });
+    let complaints = complaints.iter().map(|complaint| {
+        json!({"rule": format!("{:?}", complaint.rule), "refuses": complaint.rule.refuses(), "text": complaint.to_string()})
+    });
+    json!({
+        "number": request.number,
+        "wire": request.wire.to_string(),
+        "path": request.path,
+        "generates": request.endpoint == Endpoint::Generate,
+        "bytes": request.raw.len(),
+        "tools": request.tool_names(),
+        "turns": turns.collect::<Vec<_>>(),
+        "complaints": complaints.collect::<Vec<_>>(),
+    })
 }

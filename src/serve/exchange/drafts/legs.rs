@@ -200,7 +200,7 @@ impl Drafter<'_> {
     pub(super) fn index(&self, rope: Vec<Bytes>) -> Option<LentIndex<'_>> {
         let body = splice::flat(rope);
         let view = self.offered.agent.wire.read(&body, Operation::Generate).ok()?;
-        lend_index(&self.app, &self.offered, &Transcript::of(&view))
+        lend_index(self.app, self.offered, &Transcript::of(&view))
     }
 
     /// The state of the repository, where the config names one.
