@@ -32,8 +32,8 @@ class Agent:
     impossible: dict = field(default_factory=dict)
     # The agent's own compaction: arguments of a run that compacts.
     compact: object = None
-    # Programs that outlive it, by a part of their command line.
-    daemons: tuple = ()
+    # Calls of its own tool before a session is resumed.
+    steps: int = 1
     name: str = ""
     package: str = ""
     version: str = ""
@@ -186,6 +186,7 @@ AGENTS = [
             "GEMINI_CLI_NO_RELAUNCH": "true",
         },
         home=gemini_home,
+        steps=0,  # Its `--resume` sends each function response twice, which the provider refuses, without baton too.
         command=lambda prompt, again: [
             *(["--resume", "latest"] if again else []),
             *["--skip-trust", "-y", "-o", "stream-json", "-m", "gemini-2.5-pro", "-p", prompt],
@@ -232,7 +233,6 @@ AGENTS = [
         command=lambda prompt, again: [
             *["--json", "-P", "openai-compatible", "-m", "mock-model", "-k", "sk-test", "-t", "120", prompt],
         ],
-        daemons=("cline",),
     ),
 ]
 

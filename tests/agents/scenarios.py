@@ -66,7 +66,7 @@ def mixed(agent, programs):
 def resume(agent, programs, between=None):
     """A second process of the agent goes on with the session after a handoff."""
     with Scene(agent, programs) as stage:
-        stage.run(first_prompt(agent, "1/2"))
+        stage.run(first_prompt(agent, "1/2", steps=agent.steps))
         seen = len(stage.requests())
         if between:
             between(stage)
@@ -99,7 +99,7 @@ def command(agent, programs):
 
 
 def hand_over(stage):
-    stage.run(first_prompt(stage.agent, "1/1"))
+    stage.run(first_prompt(stage.agent, "1/1", steps=stage.agent.steps))
     output = stage.run("::handoff the rest", again=True)
     check("handed over" in output, f"the command was not answered: {output[-200:]}")
 
@@ -118,13 +118,13 @@ def undo(agent, programs):
         seen = len(stage.requests())
         stage.run(f"Go on.\n{directive(agent, '1/1')}", again=True)
         row = with_tools_since(stage, seen)[0]
-        check(FIRST in texts(row) and results(row) > 0, "the first context is not back")
+        check(FIRST in texts(row) and results(row) >= agent.steps, "the first context is not back")
 
 
 def compaction(agent, programs):
     """The agent's own compaction after a handoff: only the present task is summarised."""
     with Scene(agent, programs) as stage:
-        stage.run(first_prompt(agent, "1/2"))
+        stage.run(first_prompt(agent, "1/2", steps=agent.steps))
         seen = len(stage.requests())
         stage.run(agent.compact, again=True)
         for row in stage.requests()[seen:]:
