@@ -1,5 +1,5 @@
-//! A scripted provider for any agent or SDK: it enforces the rules of the real APIs, and its model obeys
-//! `#task K/N steps=S` lines in the prompt (see `baton_strict::Autopilot`), or says what a file tells it to
+//! A scripted provider for any agent or SDK, which enforces the rules of the real APIs. Its model obeys
+//! `#task K/N steps=S` lines in the prompt (see `baton_strict::Autopilot`), or plays the script of a file
 //! (`baton_strict::Script`).
 //!
 //! `cargo run --example strict_provider -- --listen 127.0.0.1:9999`

@@ -173,8 +173,8 @@ impl Proxy {
         Duration::from_nanos(threads.values().sum())
     }
 
-    /// CPU time of all its threads so far, once none of them has anything left to do: what is put off (the journal's
-    /// thread) belongs to what caused it, and does not disturb whose turn is next.
+    /// CPU time of all its threads so far, once none of them has anything left to do. Deferred work (the journal's
+    /// thread) is counted with what caused it, and does not disturb the next turn.
     pub(crate) async fn cpu_at_rest(&self) -> Duration {
         let mut last = self.cpu();
         for _ in 0..200 {

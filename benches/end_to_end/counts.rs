@@ -1,4 +1,4 @@
-//! Instructions for a whole request through a proxy, from socket to socket: the process runs under valgrind, once with
+//! Instructions for a whole request through a proxy, from socket to socket. The process runs under valgrind, once with
 //! few requests and once with many; the difference belongs to the requests.
 //!
 //! Only user space is counted, on all threads, including busy waiting. How busy the machine is does not matter. Copies by

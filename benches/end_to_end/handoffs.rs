@@ -1,5 +1,5 @@
-//! The time from the end of the hidden call to the next leg's request, including the durable write; beside it, the time of
-//! a durable write on this machine, and what a handoff costs with its packet and without.
+//! The time from the end of the hidden call to the next leg's request, including the durable write. Beside it: the time
+//! of a durable write on this machine, and what a handoff costs with its packet and without.
 
 use std::fs::File;
 use std::io::Write as _;

@@ -1,5 +1,5 @@
-//! Requests at a steady rate from many agents at once, with the proxy on one core: the latency of the slowest, alone and
-//! beside an agent whose large requests are new to the journal each time.
+//! Requests at a steady rate from many agents at once, with the proxy on one core. Measures the latency of the slowest,
+//! alone and beside an agent whose large requests are new to the journal each time.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

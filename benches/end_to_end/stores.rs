@@ -1,5 +1,6 @@
-//! What a store that several processes share costs beside SQLite: the same pinned requests and handoffs through baton over each
-//! store, in turn; how many requests three replicas answer together; and the memory that conversations take in the server.
+//! What a store that several processes share costs beside SQLite. The same pinned requests and handoffs go through
+//! baton over each store, in turn. Also: how many requests three replicas answer together, and the memory that
+//! conversations take in the server.
 //!
 //! The server for the store stands on the core of client and upstream, the replicas together on the other one.
 

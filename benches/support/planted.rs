@@ -1,8 +1,8 @@
 //! Sessions five handoffs deep with facts planted in them, and questions after these in other words: what recall is measured by.
 //!
-//! A fact is said once, or said and revised later. Statements and questions are written separately, in tables; a question has
-//! in common with its statement what somebody who asks would know, mostly the name of a part of the program. Many facts are
-//! about the same few parts, and what is said of those in passing is everywhere.
+//! A fact is stated once, or stated and revised later. Statements and questions are written separately, in tables. A
+//! question shares with its statement what somebody who asks would know, mostly the name of a part of the program. Many
+//! facts are about the same few parts, and remarks about those parts are everywhere.
 
 use baton_core::record::WireId;
 use baton_core::wire::{Operation, View};

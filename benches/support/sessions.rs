@@ -1,5 +1,6 @@
-//! Sessions of coding agents, from a seeded generator, in the words of an agent of each wire: requests that were
-//! finished, one that is open, and planted among them what must not be lost, and what must not be told.
+//! Sessions of coding agents, from a seeded generator, in the words of an agent of each wire. They have finished
+//! requests and one that is open. Planted among them are facts that must not be lost and secrets that must not
+//! be shown.
 
 use baton_core::record::WireId;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Files of ours on disk: written under a temporary name and then named, so that a reader finds the old or the new one whole;
-//! and locks that the kernel releases when their process ends.
+//! Files of ours on disk: written under a temporary name and then renamed, so that a reader finds the old or the new
+//! one whole. Locks are released by the kernel when their process ends.
 
 use std::fs::{self, TryLockError};
 use std::io::{self, Write};

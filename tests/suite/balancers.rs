@@ -1,5 +1,6 @@
-//! Two replicas over one store behind nginx and behind HAProxy, with the configs of `examples/compose`: streams flow, a
-//! conversation goes on whichever replica has a request, nothing is sent twice, and replicas can be replaced one by one.
+//! Two replicas over one store behind nginx and behind HAProxy, with the configs of `examples/compose`. Streams flow, a
+//! conversation continues on whichever replica gets a request, nothing is sent twice, and replicas can be replaced one
+//! by one.
 //!
 //! Without the balancer's program, or a server for the store, a test is ignored (build.rs), unless `BATON_BALANCERS=required`.
 

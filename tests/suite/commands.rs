@@ -835,7 +835,7 @@ async fn sent_again(variant: Variant) {
     let history = stage.history();
     let answer = says(&stage, &history, thought("First.")).await;
     let now = stage.then(&history, &answer, "::handoff the reader");
-    // More than a connection takes that nobody reads from, and no longer than a prompt and a leg may be: six bytes of JSON each,
+    // More than an unread connection takes, and no longer than a prompt and a leg may be. Each is six bytes of JSON,
     // which stand in a stream of Responses five times.
     let characters = if (variant.path)(true) == (variants::RESPONSES.path)(true) {
         220_000

@@ -1,6 +1,6 @@
-//! The compose example, as far as it can be judged without containers: the file is one of the Compose specification's schema,
-//! what it says fits baton's config, the balancers' and the Dockerfile, its server holds what the config promises, and two
-//! processes with its very settings find each other.
+//! The compose example, as far as it can be judged without containers. The file is valid by the Compose specification's
+//! schema, and fits baton's config, the balancers' and the Dockerfile. Its server keeps what the config promises, and
+//! two processes with its very settings find each other.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -242,8 +242,8 @@ fn hinted(history: &[Value], stream: bool) -> Value {
     body
 }
 
-/// The provider may refuse a request for what the agent could clear: that reaches the agent as it is, and a leg that the agent
-/// knows nothing of does not offer it.
+/// The provider may refuse a request with a hint at what the agent could clear. The hint reaches the agent unchanged,
+/// and a leg that the agent does not know of does not offer it.
 #[tokio::test]
 async fn a_context_hint_is_the_agents_own() {
     let variant = Variant {

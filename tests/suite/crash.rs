@@ -1,4 +1,4 @@
-//! The real program, killed with SIGKILL at many moments of a handoff and restarted over the same state: a handoff is
+//! The real program, killed with SIGKILL at many moments of a handoff and restarted over the same state. A handoff is
 //! never lost once the agent has seen its first byte.
 
 use std::path::Path;
@@ -154,8 +154,9 @@ async fn a_handoff_that_was_shown_survives_a_kill_at_any_moment() {
     );
 }
 
-/// Killed while a command's handoff is written, while its answer goes out, or behind it: the next request goes on from the handoff
-/// where its sentinel was shown, else from the whole history, and has neither the command nor the answer in it.
+/// Killed while a command's handoff is written, while its answer goes out, or after it. The next request continues from
+/// the handoff where its sentinel was shown, else from the whole history. It has neither the command nor the answer in
+/// it.
 #[tokio::test]
 async fn a_command_whose_answer_a_kill_cut_off_is_in_no_later_request() {
     let drafts = |seen: &Received| match seen.last_user_text() {

@@ -1,5 +1,5 @@
-//! Cuts that cost nothing, on every wire, by a scripted clock: a pause that outlives the cache, another model, a draft that is ready
-//! for it, and all that must change nothing.
+//! Cuts that cost nothing, on every wire, by a scripted clock. Cases: a pause that outlives the cache, another model, a
+//! draft that is ready for it, and all that must change nothing.
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
-//! Random conversations whose pauses, models and handoffs are drawn: on every wire, by a scripted clock, over a process that is killed and
-//! started, or over two replicas with one Redis or Valkey. Whatever happens, the provider finds no fault, the person's last message reaches the model, and a draft that is
-//! ready is in no request before a handoff is made of it.
+//! Random conversations whose pauses, models and handoffs are random, on every wire, by a scripted clock. They run over
+//! a process that is killed and started, or over two replicas with one Redis or Valkey. Whatever happens, the provider
+//! finds no fault and the person's last message reaches the model. A draft that is ready is in no request before a
+//! handoff is made of it.
 //!
 //! `BATON_FREE_CASES` sets how many are tried on each wire, `BATON_SEED` which ones.
 

@@ -80,8 +80,8 @@ fn calls(id: &str, arguments: Value) -> Reply {
     Reply::new().call_as(id.to_owned(), "session_handoff", arguments)
 }
 
-/// A refused call was answered, and the leg with its answer is lost: the result goes with the agent's next request, whichever
-/// process that comes to, and with every other that goes on from there.
+/// A refused call was answered, and the leg with its answer is lost. The result goes with the agent's next request,
+/// whichever process gets it, and with every later one that continues from there.
 #[tokio::test]
 async fn a_result_that_never_arrived_is_sent_with_the_next_request() {
     for stream in [true, false] {

@@ -1,5 +1,5 @@
-//! A text that baton puts behind a request is part of it and of every later request of its transcript, byte for byte, on
-//! every wire: after forks and restarts, until a handoff cuts it off.
+//! A text that baton appends to a request is part of every later request of its transcript, byte for byte, on every
+//! wire. This holds after forks and restarts, until a handoff cuts the text off.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
-//! What the inspector says about an exchange is right, on every wire: the tokens of each leg, why each message is there,
-//! what the model saw besides the messages, what a search finds, and how long each leg took.
+//! What the inspector shows of an exchange is right, on every wire. This covers the tokens and duration of each leg,
+//! why each message is there, what the model saw besides the messages, and what a search finds.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! What the inspector's lists say of exchanges: what the model did, what failed and in whose words, what it cost; and the
-//! filter of lists, on the API and on `baton log`.
+//! What the inspector's lists show of exchanges: what the model did, what failed and in whose words, what it cost. Also
+//! the filter of lists, on the API and on `baton log`.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! An agent stops an answer after its handoff and leaves the whole answer out of its next request: the handoff still
+//! An agent stops an answer after its handoff and leaves the whole answer out of its next request. The handoff still
 //! applies where that request continues from the same point, on every wire.
 
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Answers in which one value has a type that the API does not have there: what the agent gets is still valid JSON, and
-//! a leg is never joined to something else than a message.
+//! Answers in which one value has a type that the API does not have there. The agent still gets valid JSON, and a leg
+//! is never joined to anything but a message.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! baton connects to the upstreams that it is configured for, and to nothing else: with loopback as the only network, the
-//! demo and a handoff work, and no packet is refused a route.
+//! baton connects to the upstreams that it is configured for, and to nothing else. With loopback as the only network,
+//! the demo and a handoff work, and no packet is refused a route.
 #![cfg(target_os = "linux")]
 
 use std::fs;

@@ -605,8 +605,8 @@ async fn nothing_is_said_while_a_handoff_waits() {
     }
 }
 
-/// Codex's own `new_context` begins a context without a history in the same session: the handoff is behind it, which is said
-/// once, and nothing that was known of the old context holds.
+/// Codex's own `new_context` begins a context without a history in the same session. The handoff no longer applies,
+/// which is reported once, and nothing that was known of the old context holds.
 #[tokio::test]
 async fn a_context_that_the_agent_begins_anew_is_unpinned_once() {
     let fixture = fixture(RESPONSES, memory(), |_| {}).await;

@@ -461,8 +461,8 @@ async fn resuming_a_superseded_handoff_makes_it_active() {
     run.stage.assert_clean();
 }
 
-/// Whoever resumes a handoff, by its line or by a command, is told what has moved in the repository, and so is the model: once,
-/// and the same on every later request.
+/// A person who resumes a handoff, by its line or by a command, learns what has changed in the repository. The model
+/// gets the same text, once, and unchanged on every later request.
 async fn resumed_and_compared(side: Variant) {
     let dir = harness::temp();
     let repository = dir.path().join("repository");

@@ -1,6 +1,6 @@
-//! A provider refuses the thinking of a pinned request, since something before it is not what it was: baton sends the request once
-//! more without that thinking, and every later request of the stretch has the same view. Thinking that a provider drops
-//! without an error is counted.
+//! A provider refuses the thinking of a pinned request, since something before it has changed. baton sends the request
+//! once more without that thinking, and every later request of the stretch has the same view. Thinking that a provider
+//! drops without an error is counted.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! What is stated as seen, held against what real agents really did: recorded requests of the agents while they ran
-//! tests and builds of a small project, each read at each of its steps, with the exit codes and the files as the recorder
-//! found them (`tests/recordings`).
+//! Compares what baton states as seen with what real agents really did (`tests/recordings`). The agents' requests were
+//! recorded while they ran tests and builds of a small project, and are read at each step. The exit codes and the files
+//! are those that the recorder found.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -101,8 +101,8 @@ impl<'t> World<'t> {
             .map(|(at, (turn, ran))| Run { at, ran, turn })
     }
 
-    /// The runs that words may speak of, in the order in which they were started: where they name a folder, those in
-    /// it, else the last one in the project's folder and the last one of all.
+    /// The runs that words may refer to, in the order of their start. Where the words name a folder, those in it;
+    /// else the last one in the project's folder and the last one of all.
     fn runs_of(&self, command: &str) -> Vec<Run<'t>> {
         let (folder, words) = self.told(command);
         let same = |run: &Run<'t>| run.ran.words == words;

@@ -149,9 +149,9 @@ async fn the_command_reads_the_journal_and_a_table_of_ones_own() {
     assert_eq!(text.matches("1 exchange without a price").count(), 1, "{text}");
 }
 
-/// What real agents sent (sizes and usage alone, recorded before the strict provider: `tests/recordings/bill`): every token of the
-/// provider is billed once; before the first handoff only our own tool costs something; and with 50 KB of instructions and tools
-/// and four short tasks the handoffs lose money, as `docs/savings.md` says of short histories.
+/// What real agents sent (sizes and usage alone, recorded before the strict provider: `tests/recordings/bill`): every
+/// token of the provider is billed once. Before the first handoff only our own tool costs something. With 50 KB of
+/// instructions and tools and four short tasks the handoffs lose money, as `docs/savings.md` says of short histories.
 #[test]
 fn real_agents_sessions_are_billed_to_the_token() {
     for (name, recording) in [

@@ -1,5 +1,5 @@
-//! Seal keys that change under running proxies: new sentinels take the new key, old ones verify until it is retired, on
-//! every process that uses the files, and a killed rotation loses none.
+//! Seal keys that change under running proxies. On every process that uses the files, new sentinels take the new key,
+//! and old ones verify until their key is retired. A killed rotation loses none.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

@@ -1,5 +1,5 @@
-//! What is stated as seen is so. Work of which it is known what really happened is played on every wire, with what tells
-//! less than it seems to: pipes, chains, commands that may change files, calls that were refused, edits that failed.
+//! What is stated as seen is so. Work whose real outcome is known is played on every wire. It includes what shows less
+//! than it seems to: pipes, chains, commands that may change files, refused calls, failed edits.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -310,8 +310,8 @@ fn a_server_that_cannot_hold_handoffs_is_refused_at_the_start_and_named_by_check
     assert!(said(&away).contains("store.url"), "{away:?}");
 }
 
-/// One proxy's way to the server fails in every way; the streams that are open, its other conversations and the process are
-/// unharmed, and pinned conversations are told to come back.
+/// One proxy's connection to the server fails in every way. Its open streams, its other conversations and the process
+/// are unharmed, and pinned conversations get an error that agents retry.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
 async fn a_network_that_fails_costs_bounded_waits() {
@@ -421,8 +421,8 @@ async fn a_network_that_fails_costs_bounded_waits() {
     }
 }
 
-/// The primary is killed while agents hand over, and a replica takes its place: every handoff whose sentinel was shown is there
-/// for a process that has seen none of them.
+/// The primary is killed while agents hand over, and a replica takes its place. Every handoff whose sentinel was shown
+/// is there for a process that has seen none of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
 async fn a_failover_under_load_loses_no_handoff_that_was_shown() {

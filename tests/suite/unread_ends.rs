@@ -1,5 +1,5 @@
-//! The end of an answer that shows a handoff, handed to the socket of an agent that never reads it: the same request again is a
-//! repeated one, and goes on behind the handoff. An agent that read the end asks anew.
+//! The end of an answer that shows a handoff, handed to the socket of an agent that never reads it. The same request
+//! again is a repeated one, and continues after the handoff. An agent that read the end asks anew.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! By which window the model is told how full its context is: that of its generation, that which the agent is known to assume, or
-//! that which the agent declares, on every wire.
+//! The window by which a context notice counts how full the context is. It is that of the model's generation, one that
+//! the agent is known to assume, or one that the agent declares, on every wire.
 
 use baton_strict::{Options, Queue, Reply, Rule};
 use serde_json::{Value, json};

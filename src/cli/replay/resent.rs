@@ -1,5 +1,5 @@
-//! The next turns of a conversation, sent anew in an arm: after the arm's cut, or with the whole history; and how much of what the
-//! recorded turns knew is in the answers.
+//! The next turns of a conversation, sent anew in an arm: after the arm's cut, or with the whole history. Measures how
+//! much of what the recorded turns knew is in the answers.
 
 use std::collections::BTreeSet;
 

@@ -142,8 +142,8 @@ mod tests {
     /// One exchange after the handoff: the pause before it in minutes, its tokens, its bytes for ten tokens.
     type Step = (u64, u64, u64);
 
-    /// A session of a history of 100,000 tokens with a handoff, as the provider bills it, and the cost of the same session
-    /// without one: simulated, and as the bill estimates it.
+    /// A session of a history of 100,000 tokens with a handoff, as the provider bills it. Returns the cost of the same
+    /// session without one: simulated, and as the bill estimates it.
     fn both(steps: &[Step]) -> [f64; 2] {
         let rates = rates();
         let (mut with, mut without) = (opus(), opus());

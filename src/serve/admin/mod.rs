@@ -1,7 +1,7 @@
 //! The admin listener: health checks, metrics, the inspector page and its JSON API.
 //!
 //! It gets the metrics, a readiness check, the journal, the store and the admin listeners of other replicas, and only
-//! reads them; of drafts and undos it asks for some, and cancels some. Everything it shows was written by models and agents: it is
+//! reads them. It requests and cancels drafts and undos. Everything it shows was written by models and agents: it is
 //! treated as text, never as markup.
 
 mod all_replicas;

@@ -31,8 +31,9 @@ struct Resolved {
     handoff: Arc<Handoff>,
 }
 
-/// The handoff that a transcript which was flattened for a summary is cut at: the active one of its conversation where all of
-/// the text lies before that, else the last one in the text. `key`: the conversation's, where the agent named its session.
+/// The handoff at which a transcript is cut that was flattened for a summary. That is the conversation's active one
+/// where all of the text lies before it, else the last one in the text. `key`: the conversation's, where the agent
+/// named its session.
 pub(super) async fn find(
     app: &App,
     ctx: &RequestContext,
@@ -129,8 +130,8 @@ impl FlattenedLookup<'_> {
         Ok(last)
     }
 
-    /// The active handoff of the conversation, where all of the text, or all of it after `found`, was written before it was made:
-    /// its sentinel stands in what the agent keeps, and the text is of finished work.
+    /// The active handoff of the conversation, where all of the text (or all of it after `found`) is older than that
+    /// handoff. Its sentinel then stands in what the agent keeps, and the text is of finished work.
     async fn active_after(
         &self,
         found: Option<&Resolved>,

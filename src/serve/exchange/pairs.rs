@@ -112,8 +112,8 @@ fn keys_of_then(placed: &Placed, look: NoteSearch<'_>) -> Vec<String> {
     undone_pairs::other_keys(wire, &received.text, now, look)
 }
 
-/// A handoff that was undone, and every call that waited in front of it, must not fire again; nor is a call bound to a prefix that
-/// it has no more. Returns of each pair whether it stands in the transcript.
+/// A handoff that was undone, and every call that waited in front of it, must not fire again. Nor is a call bound to a
+/// prefix that is gone. Returns of each pair whether it stands in the transcript.
 fn settle_undone(placed: &mut Placed, look: NoteSearch<'_>) -> Vec<bool> {
     let undone = placed.pin.undone.ever().iter();
     let Some(last) = undone.filter_map(|id| id.get_timestamp()).map(millis).max() else {
@@ -142,8 +142,8 @@ fn millis(stamp: Timestamp) -> u64 {
     seconds * 1000 + u64::from(nanos) / 1_000_000
 }
 
-/// Those of the pairs that have their place in this transcript: its calls are theirs, and they were made in this
-/// conversation, or in one that proves to have had this very branch.
+/// Those of the pairs that have their place in this transcript: it has their calls. They were made in this
+/// conversation, or in one that verifiably had this very branch.
 fn belonging(placed: &Placed, live: &LiveConversation, mut pairs: Vec<HiddenPair>) -> Vec<HiddenPair> {
     let (wire, view) = (placed.agent.wire, placed.agent.request.view());
     let siblings = pairs.iter().map(|pair| match &pair.place {

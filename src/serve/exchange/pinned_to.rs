@@ -21,9 +21,9 @@ pub(super) struct PinnedTo {
 }
 
 impl PinLookup<'_> {
-    /// The handoff of the last sentinel that counts; else of the response that the request goes on from; or one after these
-    /// whose answer the agent left out; else one in a flattened transcript. `ahead`: what was read of that response.
-    /// `session`: the conversation's key, where the agent named its session.
+    /// The handoff of the last sentinel that counts, else of the response that the request continues. A later one whose
+    /// answer the agent left out comes first. Else one in a flattened transcript. `ahead`: what was read of that
+    /// response. `session`: the conversation's key, where the agent named its session.
     ///
     /// # Errors
     /// The store cannot be read.

@@ -1,8 +1,8 @@
 //! What a request most likely has to know of a shared store, read in one round trip.
 //!
-//! Each read is answered from memory where it can be. What is left is sent together, before it is known that all of it is
-//! needed: the conversation's record, the handoff of the newest sentinel, what stands beside the calls since then, what
-//! is the origin of the response that the request goes on from. A guess that was wrong costs a second round trip.
+//! Each read is answered from memory where it can be. What is left is sent together, before it is known that all of it
+//! is needed. It is the conversation's record, the newest sentinel's handoff, the pairs of later calls, and the origin
+//! of the continued response. A guess that was wrong costs a second round trip.
 
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
 //! Thinking that upstream refuses to take back on a pinned request: left out of a second try, and of the later requests of the
 //! stretch.
 //!
-//! Anthropic documents two remedies: the beta setting `drop_block`, and leaving the thinking out. The second one it is. With
-//! `drop_block` the API drops all later thinking, too, for as long as the refused blocks are sent; thinking that is left out from
-//! the front of the stretch leaves what the model thinks afterwards valid. And it needs no beta, which gateways may not pass on.
-//! <https://platform.claude.com/docs/en/build-with-claude/preserved-thinking>
+//! Anthropic documents two remedies: the beta setting `drop_block`, and leaving the thinking out. The second one it is.
+//! With `drop_block` the API drops all later thinking, too, for as long as the refused blocks are sent. If thinking is
+//! left out from the front of the stretch, later thinking stays valid. Leaving it out also needs no beta, which
+//! gateways may not pass on. <https://platform.claude.com/docs/en/build-with-claude/preserved-thinking>
 
 use super::is_model_call;
 use super::offer::Offered;

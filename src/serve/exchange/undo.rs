@@ -1,6 +1,7 @@
-//! An undo that was requested from outside of the chat. The conversation's next request goes upstream as if it had been done
-//! before, and its answer begins with the note of an undo in the chat: so forks and rewinds follow, and nothing else has to be
-//! remembered. It is pending in the store until that answer was handed over, or a transcript shows it.
+//! An undo that was requested from outside of the chat. The conversation's next request goes upstream as if the undo
+//! had been done before. Its answer begins with the note of an undo in the chat, so forks and rewinds follow, and
+//! nothing else has to be stored. It is pending in the store until that answer was handed over, or a transcript shows
+//! it.
 
 use super::commands::UndoSubject;
 

@@ -12,9 +12,9 @@ use tokio::time::Sleep;
 
 use super::head_timeout::HeadStart;
 
-/// One byte less than the server's buffer may grow to: it doubles when a read fills it, and keeps what it has
-/// grown to as long as the connection lives, also while an answer streams for minutes. Pieces of this size stay
-/// in a core's nearest cache between the kernel and whoever copies them together.
+/// One byte less than the server's buffer may grow to. That buffer doubles when a read fills it. It keeps its
+/// size as long as the connection lives, also while an answer streams for minutes. Pieces of this size stay in
+/// a core's nearest cache between the kernel and whoever copies them together.
 const MOST: u64 = (16 << 10) - 1;
 
 /// What follows the head comes in larger pieces: each one costs a system call and a few wake-ups, together as much as all that

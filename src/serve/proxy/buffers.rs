@@ -1,5 +1,5 @@
 //! A pool of large buffers. A fresh one of some megabytes costs a page fault for every four kilobytes that are
-//! written into it, which is more than all that is done with the bytes; and allocators give such memory back at once.
+//! written into it, which is more than all that is done with the bytes. Allocators give such memory back at once.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -18,8 +18,8 @@ const SLACK: usize = 4;
 
 static FREE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
-/// An empty buffer for about `bytes`: of those kept, the smallest that is large enough, and of several the one that was
-/// used last, which is most likely still in the cache.
+/// An empty buffer for about `bytes`: of those kept, the smallest that is large enough. Of several, the one that was
+/// used last is most likely still in the cache.
 pub(super) fn take(bytes: usize) -> Vec<u8> {
     let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
     let fits = |b: &&Vec<u8>| b.capacity() >= bytes && b.capacity() / SLACK <= bytes;

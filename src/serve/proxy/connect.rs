@@ -56,7 +56,7 @@ pub(super) struct Connector {
 
 impl Connector {
     /// With Mozilla's roots. HTTP/1.1 only: over HTTP/2 the client library would put all streams of an upstream
-    /// into one connection, where they wait for the provider's stream limit and for each other's lost packets.
+    /// into one connection. There they wait for the provider's stream limit and for each other's lost packets.
     pub(super) fn new(limit: Duration) -> io::Result<Self> {
         let mut tcp = HttpConnector::new();
         tcp.set_nodelay(true);

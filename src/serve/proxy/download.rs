@@ -110,8 +110,8 @@ impl UpstreamBody {
         }
     }
 
-    /// The rest is read and discarded in the background, for a moment: a body read to its end gives its
-    /// connection back to the pool, one that is dropped before closes it.
+    /// The rest is read and discarded in the background, for a moment. A body that is read to its end gives
+    /// its connection back to the pool; one that is dropped earlier closes it.
     pub fn drained(mut self) {
         // The last event was seen. The exchange may be over before what is left has come.
         if let Some(mut copy) = self.copy.take() {

@@ -1,5 +1,5 @@
-//! Errors of our own: one table from code to status, owner and advice, and one place that turns a row into a
-//! response in the shape of the wire that the agent speaks.
+//! Errors of our own: one table from code to status, owner and advice. One place turns a row into a response
+//! in the shape of the agent's wire.
 
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 

@@ -39,8 +39,8 @@ impl HeadStart {
     }
 }
 
-/// The timer of one HTTP/1 connection: hyper makes a sleep when it begins to wait for a head, polls it whenever it has
-/// read something, and drops it when the head is complete.
+/// The timer of one HTTP/1 connection. hyper makes a sleep when it begins to wait for a head. It polls the sleep after
+/// each read, and drops it when the head is complete.
 pub(super) struct HeadTimer {
     pub(super) begun: HeadStart,
     pub(super) head: Duration,

@@ -1,5 +1,5 @@
-//! Passes by what was scanned and read before: an agent sends its whole conversation again with each request, and the scan of
-//! a body costs more than all else that is done with its bytes.
+//! Skips what was scanned and read before. An agent sends its whole conversation again with each request, and the scan
+//! of a body costs more than all else that is done with its bytes.
 //!
 //! A body is hashed block by block while it arrives, each hash being of all up to the block's end (the journal needs the same
 //! hashes). Where a hash is known, so is what the scan found in the block, and which turns end before it.

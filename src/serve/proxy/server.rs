@@ -83,8 +83,8 @@ pub struct Bound {
     drain: Duration,
 }
 
-/// What is spoken. A stream that is known to be HTTP/1.1 is served as such: it takes a third of the memory that
-/// a connection takes whose version is still to be found out.
+/// What is spoken. A stream that is known to be HTTP/1.1 is served as such: it takes a third of the memory of a
+/// connection whose version must be detected.
 struct Http {
     one: http1::Builder,
     any: auto::Builder<OpenStreams>,

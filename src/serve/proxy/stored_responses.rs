@@ -1,5 +1,5 @@
-//! Requests for responses that upstream stores (`GET`, `DELETE /v1/responses/{id}` and paths below): the agent knows a
-//! response of several legs by the first leg's id, upstream stores the last leg under another.
+//! Requests for responses that upstream stores (`GET`, `DELETE /v1/responses/{id}` and paths below). The agent knows a
+//! response of several legs by the first leg's id; upstream stores the last leg under another.
 
 use bytes::Bytes;
 use http::{Method, Response};

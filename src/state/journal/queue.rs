@@ -21,8 +21,9 @@ const QUEUE_NOTES: usize = 16 * 1024;
 /// Slots reserved for the ends of exchanges, so that an overflow loses bodies before it loses rows.
 const RESERVED_FOR_ENDS: usize = 4 * 1024;
 
-/// Above so many notes or bytes of bodies, or above this part of the whole bound, the writer is woken at once: bodies are then
-/// freed while they are still in the processor's caches. Each wake-up has a cost, so small bodies are left to accumulate.
+/// Above so many notes or bytes of bodies, or above this part of the whole bound, the writer is woken at once. Bodies
+/// are then freed while they are still in the processor's caches. Each wake-up has a cost, so small bodies are left to
+/// accumulate.
 const URGENT_NOTES: usize = QUEUE_NOTES / 4;
 const URGENT_BYTES: usize = 2 << 20;
 const URGENT_PART: usize = 4;

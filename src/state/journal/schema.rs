@@ -27,7 +27,7 @@ const MAPPED: u32 = 256 << 20;
 /// Schema steps: step n takes version n to n + 1. Never edit one that was released; add the next.
 ///
 /// A body is three rows of chunks (head, messages, tail). A row is the last of a chain of nodes, each of which knows
-/// the one before: two bodies that begin alike share the chain as far as they do, so that a turn costs what is
+/// the one before. Two bodies that begin alike share the chain up to where they differ, so that a turn costs what is
 /// new in it. `refs` counts who points to a node or a chunk; what nobody points to is collected.
 ///
 /// Headers are a chunk that is shared by all lists of the same names, and an object of the values that differ from it,

@@ -5,8 +5,8 @@ use sha2::{Digest, Sha256};
 
 use baton_core::record::WireId;
 
-/// Headers by which agents name their session. The first row of which a request has any is taken, with all
-/// of the row that it has: subagents share their parent's session id and differ in the second header alone.
+/// Headers by which agents name their session. The first row of which a request has a header is taken, with
+/// all headers of that row. Subagents share their parent's session id and differ in the second header alone.
 const HEADERS: &[&[&str]] = &[
     // Claude Code; the second from its subagents.
     &["x-claude-code-session-id", "x-claude-code-agent-id"],

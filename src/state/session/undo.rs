@@ -113,8 +113,8 @@ impl Sessions {
     }
 }
 
-/// Whether what stood in front of the handoff is surely more than any window that its model may have: then nobody has to wait
-/// for the next request, which knows exactly.
+/// Whether what stood before the handoff is surely larger than any window that its model may have. Then nobody has to
+/// wait for the next request, which knows exactly.
 fn over_window(handoff: &Handoff, parent: Option<&Handoff>, windows: &Windows) -> Option<UndoRefused> {
     let earlier = parent.map_or(0, |parent| parent.history_bytes);
     let head = parent.map_or(0, |parent| parent.head.len() as u64);

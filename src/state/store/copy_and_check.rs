@@ -51,9 +51,8 @@ pub struct StoreCheck {
     pub count: u64,
 }
 
-/// Copies all records. Both stores may be in use, and a copy that was interrupted is begun again: a record is written
-/// over an older one and over none that is newer, and a document that a newer one of the target supersedes is
-/// superseded there.
+/// Copies all records. Both stores may be in use, and a copy that was interrupted is begun again. A record replaces
+/// an older one and never a newer one. A document that a newer one of the target supersedes is superseded there.
 ///
 /// # Errors
 /// A store cannot be read or written.

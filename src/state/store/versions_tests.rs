@@ -1,5 +1,5 @@
-//! Records that a newer version of baton has written: what this one does not know of them is there after its writes, so that
-//! both may serve one store while a team upgrades.
+//! Records that a newer version of baton has written. The parts that this version does not know survive its writes, so
+//! that both may serve one store while a team upgrades.
 
 use std::sync::Arc;
 

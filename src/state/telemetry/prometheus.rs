@@ -60,8 +60,8 @@ mod tests {
         metrics.text().unwrap()
     }
 
-    /// What `promtool check metrics` requires of a text, as far as it applies to ours: each sample belongs to the
-    /// family above it, each family has a type that is known and a help text, names carry their unit.
+    /// What `promtool check metrics` requires of a text, as far as it applies to ours. Each sample belongs to the
+    /// family above it, each family has a known type and a help text, and names carry their unit.
     fn complaints(text: &str) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut kinds: BTreeMap<String, String> = BTreeMap::new();

@@ -1,10 +1,9 @@
 //! ChatGPT's own server of the Responses API, which Codex calls when it is signed in with a ChatGPT plan.
 //!
-//! The API of this server is not documented. What is enforced here is what its users report:
-//! <https://github.com/openai/codex/issues/26173> (`store`), <https://github.com/askalf/dario/issues/1009>
-//! (parameters), <https://github.com/diegosouzapw/OmniRoute/pull/746> (`instructions`),
-//! <https://github.com/openclaw/openclaw/issues/91662> (no content type),
-//! <https://github.com/sipeed/picoclaw/pull/2437> (no output in the last event).
+//! The API of this server is not documented. What is enforced here is what its users report in
+//! `openai/codex#26173` (`store`), `askalf/dario#1009` (parameters), `diegosouzapw/OmniRoute#746`
+//! (`instructions`), `openclaw/openclaw#91662` (no content type) and `sipeed/picoclaw#2437` (no output in the
+//! last event).
 
 use serde_json::{Value, json};
 

@@ -66,8 +66,8 @@ fn kind_on(profile: &WireProfile, kind: u8) -> u8 {
     }
 }
 
-/// How agents open a conversation: without a preamble, with one in blocks, in a message of its own, with a system
-/// message after it, inside one string, and the last two together.
+/// How agents open a conversation. Without a preamble, or with one: in blocks, in a message of its own, with
+/// a system message after it, inside one string, the last two together.
 pub fn opening(kind: u8) -> Opening {
     let harness = text("<system-reminder>CLAUDE.md says: be brief.</system-reminder>");
     let ask = text("Mend the importer.");

@@ -1,5 +1,6 @@
-//! Long random conversations through the real proxy, on every wire: no request breaks a rule of the provider, the model
-//! sees what it should, and every answer to the agent is a valid message. In some of them answers end at a handoff (stop mode).
+//! Long random conversations through the real proxy, on every wire. No request breaks a rule of the provider, the model
+//! sees what it should, and every answer to the agent is a valid message. In some of them answers end at a handoff
+//! (stop mode).
 //!
 //! `BATON_CASES` sets how many conversations are tried, `BATON_SEED` which ones: a number, or `random`.
 
@@ -204,8 +205,8 @@ impl Run {
             .collect();
         let mut options = Options::default();
         if conversations.iter().any(|t| t.agent().unordered) {
-            // Text that the agent moves is another prefix, with and without the proxy; and where the agent names calls
-            // by their items' ids, nobody but the provider knows which of them ours stood beside.
+            // Text that the agent moves is another prefix, with and without the proxy. Where the agent names calls by
+            // their items' ids, nobody but the provider knows which of them ours stood beside.
             options.ignored = vec![Rule::Binding, Rule::ReasoningPrefix];
         }
         let provider = Strict::start(model.clone(), options).await.unwrap();

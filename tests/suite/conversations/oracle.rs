@@ -103,8 +103,8 @@ fn untaken(call: &Part, stop: &Stop) -> HiddenResult {
     }
 }
 
-/// What the model is told of its context at the end of what it was sent, where that is not at the end of what it should have
-/// been sent: when it is told is for the machine's own tests to say, where it stands for these.
+/// The context notice at the end of the request that was sent, where it is not at the end of the request that was
+/// expected. When a notice is due is tested with the machine; where it stands is tested here.
 fn told(seen: &[Item], wanted: &[Item]) -> Option<String> {
     let last = |items: &[Item]| {
         items

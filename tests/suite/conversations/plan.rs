@@ -300,10 +300,11 @@ impl Plan {
 }
 
 impl LegPlan {
-    /// The reply, with ids that no other has. What the API would not produce is left out: text beside text,
-    /// thinking behind a call, a turn that ends in thinking, an end or a block that the wire has not, a tool that is not
-    /// offered (`recall`). Nor does text stand behind a call where the provider keeps what it
-    /// produced (`stored`): behind a refused call it cannot be told from text in front of it, which reasoning is followed by.
+    /// The reply, with ids that no other has. What the API would not produce is left out: text beside text, thinking
+    /// after a call, a turn that ends in thinking. The same goes for an end or a block that the wire does not have, and
+    /// a tool that is not offered (`recall`). Nor does text follow a call where the provider keeps what it produced
+    /// (`stored`). After a refused call such text cannot be distinguished from text before the call, which follows
+    /// reasoning.
     pub fn reply(
         &self,
         profile: &WireProfile,

@@ -179,7 +179,7 @@ fn a_pair_in_the_cut_message_is_found_where_calls_precede_the_text() {
     }
 }
 
-/// Reasoning is bound to the call behind it, and Gemini's signature stands on the first call: a call of ours in front of
+/// Reasoning is bound to the call after it, and Gemini's signature stands on the first call. So a call of ours before
 /// the agent's own stays where the turn was cut off, and does nothing.
 #[test]
 fn a_hidden_call_before_the_agents_own_stays_in_a_truncated_turn() {
@@ -264,7 +264,7 @@ fn a_pair_beside_an_unsigned_call_stays_out_of_a_conversation_whose_equal_call_i
     }
 }
 
-/// A signed handoff call, in front of the agent's own in the current step, whose prefix an undo has changed: the step's first
+/// A signed handoff call before the agent's own in the current step, whose prefix an undo has changed. The step's first
 /// call must have a signature all the same (Gemini).
 #[test]
 fn a_hidden_call_that_an_undo_unbinds_leaves_its_step_signed() {
@@ -327,7 +327,7 @@ fn a_queued_call_in_front_of_an_undone_handoff_is_void() {
     ]);
 }
 
-/// A call that was queued behind a handoff in a turn that did not end by itself: it does not fire behind an undo of that handoff,
+/// A call that was queued after a handoff in a turn that was cut off. It does not fire after an undo of that handoff,
 /// nor when the undo was taken back.
 #[test]
 fn a_queued_call_behind_a_handoff_is_void_when_that_is_undone() {
@@ -400,8 +400,8 @@ fn a_search_behind_an_undone_handoff_goes_with_its_tool() {
     holds([begins, vec![undo(), plain(0), plain(0), undo(), plain(0)]].concat());
 }
 
-/// What the model was told of its context stands where it stood, though a later handoff is undone: what is in front of the
-/// handoff that counts is left as it is.
+/// A context notice keeps its place, though a later handoff is undone. What is before the handoff that counts is left
+/// as it is.
 #[test]
 fn a_notice_in_front_of_an_undone_handoff_keeps_its_place() {
     let fires = || turn(0, true, vec![leg(&[Piece::Think, Piece::Good(0)], End::Natural)]);
@@ -437,8 +437,8 @@ fn a_mended_call_behind_an_undone_handoff_is_content() {
     }
 }
 
-/// A sentinel may be a message of its own, and a call without an id is known by the messages before it: a call that was made
-/// while the handoff was undone is found when the handoff counts again.
+/// A sentinel may be a message of its own, and a call without an id is known by the messages before it. A call that was
+/// made while the handoff was undone is found when the handoff counts again.
 #[test]
 fn a_hidden_call_without_an_id_keeps_its_place_when_an_undo_is_taken_back() {
     let quirks = AgentQuirks {

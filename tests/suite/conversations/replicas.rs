@@ -1,6 +1,6 @@
-//! The same conversations, request by request over three replicas in front of one Redis or Valkey server: whatever
-//! one of them knows, the others know, and every view is the one that a single process gives. Their clocks are minutes
-//! apart, and they are stopped and started.
+//! The same conversations, request by request over three replicas over one Redis or Valkey server. Whatever one of
+//! them knows, the others know, and every view is the one that a single process gives. Their clocks are minutes apart,
+//! and they are stopped and started.
 //!
 //! `BATON_REPLICA_CASES` sets how many conversations are tried on each wire. 10,000 in all:
 //! `BATON_REPLICA_CASES=2000 BATON_SEED=random cargo nextest run --test suite conversations::replicas`.

@@ -159,8 +159,8 @@ impl View {
             .any(|block| is_nudge(block) && self.is_here(block))
     }
 
-    /// Of what was thought under another cut nothing is in the view, since a provider binds it to what it was thought behind;
-    /// nor of what the model was told of its context there.
+    /// The view has no thinking from under another cut, since a provider binds it to its prefix. Nor does it have the
+    /// context notices from there.
     fn is_here(&self, block: &Value) -> bool {
         block["cut"] == self.at_cut || !is_thinking(block) && !is_nudge(block)
     }

@@ -1,5 +1,5 @@
-//! An answer that streams and one in one piece take the same course: the same script leads to the same texts, the same end,
-//! the same requests upstream and the same notes, on every wire.
+//! An answer that streams and one in one piece take the same course. The same script leads to the same texts, the same
+//! end, the same requests upstream and the same notes, on every wire.
 
 use std::sync::atomic::Ordering;
 

@@ -226,9 +226,10 @@ impl CutLedger {
         u32::try_from(paid + 1).ok()
     }
 
-    /// The same where a handoff is worth it with so many calls left: it pays within these, and in half the calls after which the
-    /// history would be as long again. That half is the optimum. With a cut of cost `C`, reads at `r` and steps of `s`, a cycle of
-    /// `n` calls costs `C/n + r·s·n/2` a call. That is least at `n = √(2C/(r·s))`, where a cut pays after `C/(r·s·n) = n/2` calls.
+    /// The same where a handoff is worth it with so many calls left. It pays within these, and within half of the calls
+    /// after which the history would be as long again. That half is the optimum. With a cut of cost `C`, reads at `r`
+    /// and steps of `s`, a cycle of `n` calls costs `C/n + r·s·n/2` a call. That is least at `n = √(2C/(r·s))`, where a
+    /// cut pays after `C/(r·s·n) = n/2` calls.
     pub fn pays(&self, rates: &Rates, left: u32) -> Option<u32> {
         let last = self.last.as_ref()?;
         let regrown = last.tokens.saturating_sub(last.fixed + PROMPT) / self.step();

@@ -1,5 +1,6 @@
-//! Coalesces the writes of a streamed response. Upstream's client task hands over one chunk at a time and must run again for
-//! the next; if many chunks are ready, a separate write to the agent for each would cost more than everything else.
+//! Coalesces the writes of a streamed response. Upstream's client task hands over one chunk at a time and must run
+//! again for the next. If many chunks are ready, a separate write to the agent for each would cost more than everything
+//! else.
 
 use std::task::Context;
 

@@ -37,8 +37,8 @@ impl Exchange {
         })
     }
 
-    /// Whether it matters that the answer's end was delivered: an answer of the conversation broke off after its sentinel, or
-    /// still may, or an undo is pending until it was reported.
+    /// Whether it matters that the answer's end was delivered. It does where an answer of the conversation broke off
+    /// after its sentinel or may do so, and while an undo is not reported.
     pub(super) fn waits_for_delivery(&self) -> bool {
         let live = self.offered.agent.live.as_ref();
         self.opening.undo().is_some() || live.is_some_and(|live| live.may_repeat())

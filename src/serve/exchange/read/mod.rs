@@ -64,8 +64,8 @@ impl AgentRequest {
         AnswerForm::of(target, self.wire.framing(), self.request.view().facts.stream)
     }
 
-    /// Whether the conversation may be cut in front of this request's answer: the request is of an agent's loop, the model
-    /// has no unanswered call, and the answer may show a sentinel.
+    /// Whether the conversation may be cut before this request's answer. The request must be of an agent's loop, the
+    /// model must have no unanswered call, and the answer must be able to show a sentinel.
     pub(super) fn is_safe_point(&self, endpoint: Endpoint) -> bool {
         let view = self.request.view();
         let facts = &view.facts;

@@ -1,5 +1,5 @@
-//! Who is let in, and what of a request may go up: pages of other sites, names of others, keys of our own, paths that
-//! lead out of a base URL.
+//! Which requests are accepted, and which parts of them may go upstream. Cases: pages of other sites, other host
+//! names, keys of our own, paths that lead out of a base URL.
 
 use http::Request;
 use http_body_util::{BodyExt, Full};

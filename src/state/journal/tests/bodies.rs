@@ -58,8 +58,8 @@ fn what_went_by_is_read_back_byte_for_byte() {
     assert_eq!(har["log"]["entries"].as_array().unwrap().len(), 2);
 }
 
-/// What a cut request shares with the one that came is located there: the same rows as of a request that was read, whatever
-/// stands in front of the messages that are kept.
+/// What a cut request shares with the received one is located there. It has the same rows as a request that was read,
+/// whatever stands before the messages that are kept.
 #[test]
 fn a_cut_request_is_kept_as_if_it_had_been_read() {
     let dir = tempfile::tempdir().unwrap();

@@ -185,8 +185,8 @@ impl SqliteWriter {
         Err(self.unverified.insert(failed).to_string())
     }
 
-    /// Reopens the file and verifies that all of it is on the disk: every frame that SQLite counts in the log is read,
-    /// checked against the log's chain of checksums, rewritten and flushed, and the database passes SQLite's
+    /// Reopens the file and verifies that all of it is on the disk. Every frame that SQLite counts in the log is read,
+    /// checked against the log's chain of checksums, rewritten and flushed. The database must pass SQLite's
     /// `quick_check`. Every acknowledged write is in these frames, or a successful checkpoint has moved it to the file.
     /// Returns the number of frames.
     fn verify(&mut self) -> Result<u64, String> {

@@ -133,8 +133,8 @@ fn open_exchanges_are_counted_at_each_scrape() {
     }
 }
 
-/// Claude Opus 5.5 as the embedded table has it: 1,000 new tokens at $4, 10,000 read at $0.20, 2,000 written for an hour at $8,
-/// 100 put out at $20 a million.
+/// Claude Opus 5.5 at the embedded table's prices for a million tokens. 1,000 new tokens at $4, 10,000 read at $0.20,
+/// 2,000 written for an hour at $8, 100 of output at $20.
 #[test]
 fn what_tokens_cost_is_counted_for_the_model_that_answered() {
     let metrics = Metrics::new();
