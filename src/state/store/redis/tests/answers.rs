@@ -79,7 +79,7 @@ fn serve(client: TcpStream, answers: &[Vec<u8>], rude: bool, called: &AtomicUsiz
     }
 }
 
-/// Calls of each kind; whether they fail is not asked.
+/// Calls of each kind; whether they fail is not queried.
 async fn call_all(store: &RedisStore) {
     let id = Uuid::now_v7();
     let record = conversation("local", "c", 1);
