@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use toml::de::{DeTable, DeValue};
 
+use super::agents::{AgentSetting, AgentSetup, UnreachedSignIn};
 use baton_core::nudge::declares_windows;
 
 /// Largest configuration file that is read.
@@ -18,204 +19,33 @@ const MAX_FILE: u64 = 1 << 20;
 /// Stands for any key; the last one in a row is the model's name.
 const ANY: &str = "*";
 
-/// A place where an agent declares windows.
-enum WindowSource {
-    /// An environment variable with a number of tokens.
-    Variable(&'static str),
-    /// An environment variable that is set to `1` or `true`, and the number of tokens that it stands for.
-    Switch(&'static str, &'static str),
-    /// A value in a file (JSON or TOML, by its name).
-    File {
-        folder: Folder,
-        name: &'static str,
-        /// The keys down to a number of tokens.
-        keys: &'static [&'static str],
-    },
-}
-
-/// A folder with an agent's configuration.
-enum Folder {
-    /// The folder that a variable names, else this one below the home folder.
-    Home(&'static str, &'static str),
-    /// The folder that the agent is started in.
-    Here,
-}
-
-/// The declarations of each agent, the strongest last. Each row was tried with the real agent.
-const SOURCES: &[(&str, WindowSource)] = &[
-    (
-        "claude",
-        WindowSource::Variable("CLAUDE_CODE_AUTO_COMPACT_WINDOW"),
-    ),
-    (
-        "claude",
-        WindowSource::Switch("CLAUDE_CODE_DISABLE_1M_CONTEXT", "200000"),
-    ),
-    (
-        "codex",
-        WindowSource::File {
-            folder: Folder::Home("CODEX_HOME", ".codex"),
-            name: "config.toml",
-            keys: &["model_context_window"],
-        },
-    ),
-    (
-        "opencode",
-        WindowSource::File {
-            folder: Folder::Home("XDG_CONFIG_HOME", ".config"),
-            name: "opencode/opencode.json",
-            keys: &["provider", ANY, "models", ANY, "limit", "context"],
-        },
-    ),
-    (
-        "opencode",
-        WindowSource::File {
-            folder: Folder::Here,
-            name: "opencode.json",
-            keys: &["provider", ANY, "models", ANY, "limit", "context"],
-        },
-    ),
-    ("goose", WindowSource::Variable("GOOSE_CONTEXT_LIMIT")),
-];
-
-/// A base URL in an agent's own file, in whose place `run` gives another one.
-struct BaseUrl {
-    agent: &'static str,
-    folder: Folder,
-    file: &'static str,
-    keys: &'static [&'static str],
-    /// The upstreams that requests go to instead, as they are named in the config: the first one by the usual sign-in.
-    upstreams: &'static [&'static str],
-}
-
-/// The folder of cline's files.
-const CLINE: Folder = Folder::Home("", ".cline/data/settings");
-
-const BASE_URLS: &[BaseUrl] = &[
-    BaseUrl {
-        agent: "codex",
-        folder: Folder::Home("CODEX_HOME", ".codex"),
-        file: "config.toml",
-        keys: &["openai_base_url"],
-        upstreams: &["openai", "chatgpt"],
-    },
-    BaseUrl {
-        agent: "cline",
-        folder: CLINE,
-        file: "providers.json",
-        keys: &["providers", "anthropic", "settings", "baseUrl"],
-        upstreams: &["anthropic"],
-    },
-    BaseUrl {
-        agent: "cline",
-        folder: CLINE,
-        file: "providers.json",
-        keys: &["providers", "openai-native", "settings", "baseUrl"],
-        upstreams: &["openai"],
-    },
-    BaseUrl {
-        agent: "cline",
-        folder: CLINE,
-        file: "providers.json",
-        keys: &["providers", "gemini", "settings", "baseUrl"],
-        upstreams: &["gemini"],
-    },
-];
-
-/// Base URLs in an agent's own files that win over what `run` sets.
-const OVERRIDING_URLS: &[BaseUrl] = &[
-    BaseUrl {
-        agent: "claude",
-        folder: Folder::Home("CLAUDE_CONFIG_DIR", ".claude"),
-        file: "settings.json",
-        keys: &["env", "ANTHROPIC_BASE_URL"],
-        upstreams: &["anthropic"],
-    },
-    BaseUrl {
-        agent: "opencode",
-        folder: Folder::Home("XDG_CONFIG_HOME", ".config"),
-        file: "opencode/opencode.json",
-        keys: &["provider", "anthropic", "options", "baseURL"],
-        upstreams: &["anthropic"],
-    },
-    BaseUrl {
-        agent: "opencode",
-        folder: Folder::Home("XDG_CONFIG_HOME", ".config"),
-        file: "opencode/opencode.json",
-        keys: &["provider", "openai", "options", "baseURL"],
-        upstreams: &["openai"],
-    },
-];
-
 /// A base URL that a person has set for an agent.
 pub(super) struct OwnUrl {
     /// The place where it is set, for messages.
     pub(super) setting: String,
     pub(super) url: String,
-    pub(super) upstreams: &'static [&'static str],
+    /// Where baton sends such requests, by the names in the config.
+    pub(super) upstreams: Vec<&'static str>,
 }
 
-/// The base URLs in an agent's own files that `run` replaces. A file that cannot be read has none: the agent will say so.
-pub(super) fn own_urls(agent: &str) -> Vec<OwnUrl> {
-    urls(BASE_URLS, agent)
-}
-
-/// The base URLs in an agent's own files that `run` cannot replace.
-pub(super) fn overriding_urls(agent: &str) -> Vec<OwnUrl> {
-    urls(OVERRIDING_URLS, agent)
-}
-
-/// The provider that goose uses: of its variable, else of its config file.
-pub(super) fn goose_provider() -> Option<String> {
-    const KEY: &str = "GOOSE_PROVIDER";
-    if let Ok(provider) = env::var(KEY) {
-        return Some(provider);
-    }
-    let path = Folder::Home("XDG_CONFIG_HOME", ".config").path()?;
-    let text = read_text(&path.join("goose/config.yaml"))?;
-    let value = text
-        .lines()
-        .find_map(|line| line.strip_prefix(KEY)?.strip_prefix(':'));
-    value.map(|value| value.trim().trim_matches(['"', '\'']).to_owned())
-}
-
-/// The sign-in that qwen-code uses.
-pub(super) fn qwen_sign_in() -> Option<String> {
-    let folder = Folder::Home("", ".qwen");
-    text_at(&folder, "settings.json", &["security", "auth", "selectedType"])
-}
-
-/// The provider that Codex uses.
-pub(super) fn codex_provider() -> Option<String> {
-    let folder = Folder::Home("CODEX_HOME", ".codex");
-    text_at(&folder, "config.toml", &["model_provider"])
-}
-
-fn text_at(folder: &Folder, file: &str, keys: &[&str]) -> Option<String> {
-    let value = read(&folder.path()?.join(file))?;
-    let text = keys.iter().try_fold(&value, |value, key| value.get(key));
-    Some(text?.as_str()?.to_owned())
-}
-
-fn urls(rows: &'static [BaseUrl], agent: &str) -> Vec<OwnUrl> {
-    let rows = rows.iter().filter(|row| row.agent == agent);
+/// The base URLs in an agent's own files that `run` replaces, or with `overriding` those that win over what it sets. A file
+/// that cannot be read has none: the agent will say so.
+pub(super) fn own_urls(agent: &'static AgentSetup, overriding: bool) -> Vec<OwnUrl> {
+    let rows = agent.base_urls.iter().filter(|row| row.overrides == overriding);
     rows.filter_map(|row| {
-        let path = row.folder.path()?.join(row.file);
-        let value = read(&path)?;
-        let url = row.keys.iter().try_fold(&value, |value, key| value.get(key));
+        let path = row.setting.path()?;
         Some(OwnUrl {
-            setting: format!("{} in {}", row.keys.join("."), path.display()),
-            url: url?.as_str()?.to_owned(),
-            upstreams: row.upstreams,
+            setting: format!("{} in {}", row.setting.keys.join("."), path.display()),
+            url: row.setting.text()?,
+            upstreams: row.upstreams.iter().map(String::as_str).collect(),
         })
     })
     .collect()
 }
 
 /// The base URL for an agent: the proxy's, with the windows that the agent declares, if any.
-pub(super) fn base(agent: &str, url: &str) -> String {
-    let sources = SOURCES.iter().filter(|(name, _)| *name == agent);
-    with_windows(url, sources.flat_map(|(_, source)| source.windows()))
+pub(super) fn base(agent: &AgentSetup, url: &str) -> String {
+    with_windows(url, agent.windows.iter().flat_map(AgentSetting::windows))
 }
 
 /// `url` with `/w/…` for these windows; those that cannot stand in a path, or make no sense, are left out.
@@ -235,48 +65,70 @@ fn with_windows(url: &str, windows: impl Iterator<Item = String>) -> String {
     }
 }
 
-impl WindowSource {
+impl UnreachedSignIn {
+    /// Whether the agent's settings choose it.
+    pub(super) fn is_chosen(&self) -> bool {
+        self.setting.text().is_some_and(|value| {
+            self.is.as_ref().is_none_or(|is| *is == value) && self.unless.as_ref() != Some(&value)
+        })
+    }
+}
+
+impl AgentSetting {
+    /// The value of the environment variable, else the text in the file.
+    fn text(&self) -> Option<String> {
+        if let Some(value) = self.environment.as_ref().and_then(|name| env::var(name).ok()) {
+            return Some(value);
+        }
+        let value = read(&self.path()?)?;
+        let text = self.keys.iter().try_fold(&value, |value, key| value.get(key));
+        Some(text?.as_str()?.to_owned())
+    }
+
     /// The declared windows, as `TOKENS` or `MODEL=TOKENS`. A file that cannot be read declares none: the agent will say so.
     fn windows(&self) -> Vec<String> {
-        match self {
-            Self::Variable(name) => env::var(name).into_iter().collect(),
-            Self::Switch(name, tokens) => {
-                let on = env::var(name).is_ok_and(|value| ["1", "true"].contains(&value.as_str()));
-                on.then(|| (*tokens).to_owned()).into_iter().collect()
+        if let Some(name) = &self.environment {
+            let value = env::var(name).ok();
+            return match &self.on {
+                Some(tokens) => value
+                    .filter(|value| ["1", "true"].contains(&value.as_str()))
+                    .map(|_| tokens.clone()),
+                None => value,
             }
-            Self::File { folder, name, keys } => {
-                let value = folder.path().and_then(|folder| read(&folder.join(name)));
-                value.map_or_else(Vec::new, |value| found(&value, keys, ""))
-            }
+            .into_iter()
+            .collect();
         }
+        let value = self.path().and_then(|path| read(&path));
+        value.map_or_else(Vec::new, |value| found(&value, &self.keys, ""))
     }
-}
 
-impl Folder {
     fn path(&self) -> Option<PathBuf> {
-        match self {
-            Self::Here => Some(PathBuf::new()),
-            Self::Home(variable, below) => match env::var_os(variable).filter(|value| !value.is_empty()) {
-                Some(folder) => Some(folder.into()),
-                None => directories::BaseDirs::new().map(|dirs| dirs.home_dir().join(below)),
-            },
-        }
+        let named = self.variable.as_ref().and_then(env::var_os);
+        let folder = match (named.filter(|value| !value.is_empty()), &self.home) {
+            (Some(folder), _) => folder.into(),
+            (None, Some(below)) => directories::BaseDirs::new()?.home_dir().join(below),
+            (None, None) => PathBuf::new(),
+        };
+        Some(folder.join(&self.file))
     }
-}
-
-fn read_text(path: &Path) -> Option<String> {
-    let mut text = String::new();
-    let file = File::open(path).ok()?;
-    file.take(MAX_FILE).read_to_string(&mut text).ok()?;
-    Some(text)
 }
 
 fn read(path: &Path) -> Option<Value> {
-    let text = read_text(path)?;
+    let mut text = String::new();
+    let file = File::open(path).ok()?;
+    file.take(MAX_FILE).read_to_string(&mut text).ok()?;
     match path.extension()?.to_str()? {
         "toml" => DeTable::parse(&text).ok().map(|table| members(table.get_ref())),
+        "yaml" => Some(lines(&text)),
         _ => serde_json::from_str(&text).ok(),
     }
+}
+
+/// The texts at the top level of a YAML file.
+fn lines(text: &str) -> Value {
+    let rows = text.lines().filter_map(|line| line.split_once(':'));
+    let rows = rows.map(|(key, value)| (key.to_owned(), value.trim().trim_matches(['"', '\'']).into()));
+    Value::Object(rows.collect())
 }
 
 /// Tables, texts and decimal numbers of TOML as JSON; other values are null.
@@ -298,7 +150,7 @@ fn members(table: &DeTable<'_>) -> Value {
 }
 
 /// The numbers at these keys, each with the model that the last [`ANY`] stood for.
-fn found(value: &Value, keys: &[&str], model: &str) -> Vec<String> {
+fn found(value: &Value, keys: &[impl AsRef<str>], model: &str) -> Vec<String> {
     let [key, rest @ ..] = keys else {
         let tokens = value.as_u64();
         let tokens = tokens.map(|tokens| match model {
@@ -308,9 +160,9 @@ fn found(value: &Value, keys: &[&str], model: &str) -> Vec<String> {
         });
         return tokens.into_iter().collect();
     };
-    if *key != ANY {
+    if key.as_ref() != ANY {
         return value
-            .get(key)
+            .get(key.as_ref())
             .map_or_else(Vec::new, |value| found(value, rest, model));
     }
     let members = value.as_object().into_iter().flatten();

@@ -37,7 +37,7 @@ pub(super) fn run(args: &EnvArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let config = load_state(&args.state)?;
     let agent = agents::find_or_generic(&args.agent);
     let (url, running) = address(&config)?;
-    let mut notes: Vec<String> = agent.notes.iter().map(|&note| note.to_owned()).collect();
+    let mut notes = agent.notes.clone();
     if agent.is_known() {
         notes.push(format!("signed in with: {}", agent.sign_ins));
     }
@@ -52,7 +52,7 @@ pub(super) fn run(args: &EnvArgs, out: &mut Out) -> Result<(), CommandFailure> {
     }
     let mut file = None;
     match agent.file.as_ref().map(|file| (file, &file.content)) {
-        Some((own, ConfigContent::Text(_))) => {
+        Some((own, ConfigContent::Text { .. })) => {
             file = Some(written(
                 own,
                 &std::path::absolute(&config.state_dir)?.join(FOLDER),
@@ -60,14 +60,14 @@ pub(super) fn run(args: &EnvArgs, out: &mut Out) -> Result<(), CommandFailure> {
             )?);
         }
         // The file may hold credentials, so no copy is left.
-        Some((own, ConfigContent::Copy { of, set, .. })) => {
+        Some((own, ConfigContent::Copy { copy_of, set, .. })) => {
             let set = set
                 .iter()
                 .map(|(path, value)| format!("{} = {:?}", path.join("."), value.replace("{base}", &url)));
             let set: Vec<_> = set.collect();
-            let name = own.name;
+            let name = &own.name;
             notes.push(format!(
-                "`baton run` gives it a copy of ~/{of} for the run. For a shell, copy it to a {name} of your own, name that \
+                "`baton run` gives it a copy of ~/{copy_of} for the run. For a shell, copy it to a {name} of your own, name that \
                  in place of FILE, and set in it {}",
                 set.join(", ")
             ));
@@ -76,12 +76,16 @@ pub(super) fn run(args: &EnvArgs, out: &mut Out) -> Result<(), CommandFailure> {
     }
     let setup = agent.setup(
         &url,
-        &declared::base(agent.name, &url),
+        &declared::base(agent, &url),
         file.as_deref().unwrap_or("FILE"),
     );
     if args.json {
         out.json(&EnvOutput {
-            agent: if agent.is_known() { agent.name } else { &args.agent },
+            agent: if agent.is_known() {
+                &agent.name
+            } else {
+                &args.agent
+            },
             known: agent.is_known(),
             program: agent.program(&args.agent),
             url: &url,
@@ -130,7 +134,7 @@ fn lines(agent: &AgentSetup, setup: &agents::Setup, shell: ShellSyntax) -> Vec<S
         .map(|(name, value)| shell.export(name, value))
         .collect();
     if !setup.arguments.is_empty() {
-        lines.push(shell.function(agent.name, &setup.arguments));
+        lines.push(shell.function(&agent.name, &setup.arguments));
     }
     lines
 }

@@ -60,7 +60,7 @@ pub(super) fn agent(
 }
 
 /// Writes to standard error what the person may not expect; on a terminal also the proxy's address.
-fn announce(named: &OsStr, agent: &AgentSetup, proxy: &Process, config: &Config) -> io::Result<()> {
+fn announce(named: &OsStr, agent: &'static AgentSetup, proxy: &Process, config: &Config) -> io::Result<()> {
     let mut out = Out::stderr();
     if !agent.is_known() {
         let named = visible(&named.to_string_lossy());
@@ -102,7 +102,7 @@ fn port(url: &str) -> Option<u16> {
 struct AgentRun<'a> {
     /// The agent's name on the command line.
     named: &'a OsStr,
-    agent: &'a AgentSetup,
+    agent: &'static AgentSetup,
     proxy: &'a Process,
     config: &'a Config,
     stay: &'a Stay,
@@ -113,11 +113,14 @@ impl AgentRun<'_> {
     fn to_its_end(&self, first: &[String], own: &[OsString]) -> Result<u8, CommandFailure> {
         let (mut folder, mut path) = (None, String::new());
         if let Some(file) = &self.agent.file {
-            let made = self.stay.folder().map_err(|error| unwritten(file.name, &error))?;
+            let made = self
+                .stay
+                .folder()
+                .map_err(|error| unwritten(&file.name, &error))?;
             path = written(file, made.path(), &self.proxy.data)?;
             folder = Some(made);
         }
-        let base = declared::base(self.agent.name, &self.proxy.data);
+        let base = declared::base(self.agent, &self.proxy.data);
         let setup = self.agent.setup(&self.proxy.data, &base, &path);
         let program = match self.named.to_str() {
             Some(named) => OsStr::new(self.agent.program(named)),
@@ -131,7 +134,7 @@ impl AgentRun<'_> {
             }
         }
         let mut replaces = true;
-        for theirs in declared::own_urls(self.agent.name) {
+        for theirs in declared::own_urls(self.agent, false) {
             replaces &= self.replaces(&theirs)?;
         }
         if replaces {
@@ -182,7 +185,7 @@ pub(super) fn own_variable(name: &str) -> Option<OwnUrl> {
     Some(OwnUrl {
         setting: name.to_owned(),
         url,
-        upstreams,
+        upstreams: upstreams.to_vec(),
     })
 }
 
@@ -204,9 +207,9 @@ pub(super) fn place(url: &str) -> String {
 /// Writes an agent's config file into `folder` and returns its path.
 pub(super) fn written(file: &ConfigFile, folder: &Path, base: &str) -> Result<String, CommandFailure> {
     let theirs = match &file.content {
-        ConfigContent::Text(_) => None,
-        ConfigContent::Copy { of, .. } => {
-            let home = directories::BaseDirs::new().map(|dirs| dirs.home_dir().join(of));
+        ConfigContent::Text { .. } => None,
+        ConfigContent::Copy { copy_of, .. } => {
+            let home = directories::BaseDirs::new().map(|dirs| dirs.home_dir().join(copy_of));
             // Without one the copy has the defaults.
             home.and_then(|path| fs::read_to_string(path).ok())
         }
@@ -216,7 +219,7 @@ pub(super) fn written(file: &ConfigFile, folder: &Path, base: &str) -> Result<St
         let message = format!("your own {} cannot be read: {error}", file.name);
         CommandFailure::new(Exit::CONFIG, message)
     })?;
-    let path = folder.join(file.name);
+    let path = folder.join(&file.name);
     let write = || {
         make_dir(folder).map_err(io::Error::other)?;
         let mut open = private_file().create(true).truncate(true).open(&path)?;

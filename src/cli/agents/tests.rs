@@ -6,16 +6,16 @@ use crate::cli::shells::ShellSyntax;
 const BASE: &str = "http://127.0.0.1:8787";
 
 /// How an agent is started by hand, for the tables.
-fn by_hand(agent: &AgentSetup) -> String {
-    let setup = agent.setup(BASE, BASE, agent.file.as_ref().map_or("", |file| file.name));
+fn by_hand(agent: &'static AgentSetup) -> String {
+    let setup = agent.setup(BASE, BASE, agent.file.as_ref().map_or("", |file| &file.name));
     // The URL itself stands in the way where nothing reads it.
     let read = agent.file.as_ref().is_some_and(|file| match file.content {
-        ConfigContent::Text(text) => text.contains(URL),
+        ConfigContent::Text { ref text } => text.contains(URL),
         ConfigContent::Copy { .. } => false,
     });
     let variables = setup.variables.iter().filter(|(name, _)| read || *name != URL);
     let mut words: Vec<_> = variables.map(|(name, value)| format!("{name}={value}")).collect();
-    words.push(if agent.is_known() { agent.name } else { "AGENT" }.to_owned());
+    words.push(if agent.is_known() { &agent.name } else { "AGENT" }.to_owned());
     words.extend(
         setup
             .arguments
@@ -32,53 +32,75 @@ fn code(words: &[&str]) -> String {
 #[test]
 fn the_readme_has_every_agent_with_its_sign_ins() {
     let readme = include_str!("../../../README.md");
-    for agent in AGENTS {
+    for agent in known() {
         let row = format!(
             "| {} | `baton run {}` | {} |\n",
             agent.title, agent.name, agent.sign_ins
         );
         assert!(readme.contains(&row), "{row}");
     }
-    let generic = format!("| any other | `baton run AGENT` | {} |\n", GENERIC.sign_ins);
+    let generic = format!("| any other | `baton run AGENT` | {} |\n", TABLE.generic.sign_ins);
     assert!(readme.contains(&generic), "{generic}");
 }
 
 #[test]
 fn the_page_of_agents_says_how_each_is_set_by_hand() {
     let page = include_str!("../../../docs/agents.md");
-    for agent in AGENTS {
+    for agent in known() {
         let row = format!("| {} | `{}` |\n", agent.title, by_hand(agent));
         assert!(page.contains(&row), "{row}");
     }
-    let generic = format!("| any other | `{}` |\n", by_hand(&GENERIC));
+    let generic = format!("| any other | `{}` |\n", by_hand(&TABLE.generic));
     assert!(page.contains(&generic), "{generic}");
 }
 
 #[test]
 fn the_page_of_agents_says_how_each_takes_a_prompt_and_what_to_know() {
     let page = include_str!("../../../docs/agents.md");
-    for agent in AGENTS {
-        let command = |template: &[&str]| {
-            let words: Vec<_> = std::iter::once(agent.name)
-                .chain(template.iter().copied())
+    for agent in known() {
+        let command = |template: &[String]| {
+            let words: Vec<_> = std::iter::once(agent.name.as_str())
+                .chain(template.iter().map(String::as_str))
                 .collect();
             code(&words).replace("{prompt}", "PROMPT").replace(" `", "`")
         };
         let row = format!(
             "| {} | {} | {} | {} |\n",
             agent.title,
-            command(agent.prompt),
-            command(agent.headless),
+            command(&agent.prompt),
+            command(&agent.headless),
             agent.notes.join("; ")
         );
         assert!(page.contains(&row), "{row}");
     }
-    assert!(page.contains(PI_EXTENSION), "the extension of pi");
+    let pi = find("pi").and_then(|agent| agent.file.as_ref()).unwrap();
+    let extension = pi.content.text(None, BASE).unwrap();
+    assert!(page.contains(&extension), "the extension of pi");
+}
+
+#[test]
+fn the_table_is_read_and_each_setting_names_its_place() {
+    let table: AgentTable = toml::from_str(include_str!("../../../config/agents.toml")).unwrap();
+    assert_eq!(table.agent.len(), known().len());
+    for agent in &table.agent {
+        let urls = agent.base_urls.iter().map(|row| &row.setting);
+        let sign_ins = agent.unreached.iter().map(|row| &row.setting);
+        for setting in agent.windows.iter().chain(urls).chain(sign_ins) {
+            let in_file = !setting.file.is_empty() && !setting.keys.is_empty();
+            assert!(in_file || setting.environment.is_some(), "{setting:?}");
+        }
+        let sign_ins = &agent.unreached;
+        assert!(
+            sign_ins
+                .iter()
+                .all(|row| row.is.is_some() != row.unless.is_some())
+        );
+    }
 }
 
 #[test]
 fn names_are_found_as_people_write_them_and_are_one_agents() {
-    let name = |program: &str| find(program).map(|agent| agent.name);
+    let name = |program: &str| find(program).map(|agent| agent.name.as_str());
     assert_eq!(name("claude"), Some("claude"));
     assert_eq!(name("claude-code"), Some("claude"));
     assert_eq!(name("/opt/bin/Claude"), Some("claude"));
@@ -86,7 +108,7 @@ fn names_are_found_as_people_write_them_and_are_one_agents() {
     assert_eq!(name("gemini.exe"), Some("gemini"));
     assert_eq!(name("claude-squad"), None);
     assert_eq!(name(""), None);
-    let all: Vec<_> = AGENTS
+    let all: Vec<_> = known()
         .iter()
         .flat_map(|agent| agent.also.iter().chain([&agent.name]))
         .collect();
@@ -103,7 +125,7 @@ fn a_path_is_started_as_given_and_a_name_by_the_installed_one() {
 
 #[test]
 fn every_template_is_filled_and_every_agent_is_pointed_at_the_proxy() {
-    for agent in AGENTS.iter().chain([&GENERIC]) {
+    for agent in known().iter().chain([&TABLE.generic]) {
         let setup = agent.setup(BASE, BASE, "/tmp/file");
         let mut all: Vec<_> = setup.variables.iter().map(|(_, value)| value.clone()).collect();
         all.extend(setup.arguments.clone());

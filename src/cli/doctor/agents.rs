@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use super::finding::Finding;
 use super::installation::Installation;
-use crate::cli::agents::{AGENTS, AgentSetup};
+use crate::cli::agents::{self, AgentSetup};
 use crate::cli::declared::{self, OwnUrl};
 use crate::cli::run;
 use crate::cli::running::{self, RunState};
@@ -25,7 +25,7 @@ enum Target {
 pub(super) fn found(installation: &Installation) -> Vec<Finding> {
     let installed: Vec<_> = installed().collect();
     if installed.is_empty() {
-        let names: Vec<_> = AGENTS.iter().map(|agent| agent.name).collect();
+        let names: Vec<_> = agents::known().iter().map(|agent| agent.name.as_str()).collect();
         return vec![Finding::warning(
             "PATH",
             "none of the known agents is on it",
@@ -42,9 +42,9 @@ pub(super) fn found(installation: &Installation) -> Vec<Finding> {
 }
 
 fn installed() -> impl Iterator<Item = (&'static AgentSetup, PathBuf)> {
-    AGENTS
+    agents::known()
         .iter()
-        .filter_map(|agent| Some((agent, on_path(agent.name)?)))
+        .filter_map(|agent| Some((agent, on_path(&agent.name)?)))
 }
 
 fn on_path(program: &str) -> Option<PathBuf> {
@@ -65,11 +65,11 @@ fn is_executable(path: &std::path::Path) -> bool {
     path.is_file() || path.with_extension("exe").is_file() || path.with_extension("cmd").is_file()
 }
 
-fn pointed(installation: &Installation, agent: &AgentSetup, path: &std::path::Path) -> Finding {
-    let subject = agent.title;
+fn pointed(installation: &Installation, agent: &'static AgentSetup, path: &std::path::Path) -> Finding {
+    let subject = agent.title.as_str();
     let here = path.display();
     let url = proxy_url(installation);
-    let (overriding, replaced) = (declared::overriding_urls(agent.name), own_urls(agent, &url));
+    let (overriding, replaced) = (declared::own_urls(agent, true), own_urls(agent, &url));
     let of = |theirs: &OwnUrl| target(installation, &url, theirs);
     if let Some(theirs) = overriding.iter().find(|theirs| of(theirs) != Target::Baton) {
         return Finding::warning(
@@ -112,11 +112,11 @@ fn pointed(installation: &Installation, agent: &AgentSetup, path: &std::path::Pa
 }
 
 /// The settings that `baton run` replaces: environment variables, and keys of the agent's own files.
-fn own_urls(agent: &AgentSetup, url: &str) -> Vec<OwnUrl> {
+fn own_urls(agent: &'static AgentSetup, url: &str) -> Vec<OwnUrl> {
     let set = agent.setup(url, url, "").variables;
     let directing = set.iter().filter(|(_, value)| value.starts_with(url));
     let variables = directing.filter_map(|(name, _)| run::own_variable(name));
-    variables.chain(declared::own_urls(agent.name)).collect()
+    variables.chain(declared::own_urls(agent, false)).collect()
 }
 
 fn target(installation: &Installation, url: &str, theirs: &OwnUrl) -> Target {
@@ -142,57 +142,18 @@ fn proxy_url(installation: &Installation) -> String {
     format!("{scheme}://{}", running::reachable(server.listen))
 }
 
-/// A provider whose requests do not reach baton, and the value of an agent's setting that chooses it.
-struct UnsupportedSignIn {
-    agent: &'static str,
-    /// As in docs/agents.md.
-    sign_in: &'static str,
-    chosen: fn() -> bool,
-    help: &'static str,
-}
-
-const UNSUPPORTED: &[UnsupportedSignIn] = &[
-    UnsupportedSignIn {
-        agent: "goose",
-        sign_in: "a ChatGPT plan (`chatgpt_codex`)",
-        chosen: || declared::goose_provider().as_deref() == Some("chatgpt_codex"),
-        help: "use the provider `openai` with an API key (`goose configure`)",
-    },
-    UnsupportedSignIn {
-        agent: "goose",
-        sign_in: "a Google account (`gemini_oauth`)",
-        chosen: || declared::goose_provider().as_deref() == Some("gemini_oauth"),
-        help: "use the provider `google` with an API key (`goose configure`)",
-    },
-    UnsupportedSignIn {
-        agent: "qwen",
-        sign_in: "a Qwen account (`qwen-oauth`)",
-        chosen: || declared::qwen_sign_in().as_deref() == Some("qwen-oauth"),
-        help: "use an API key: `qwen --auth-type openai`",
-    },
-    UnsupportedSignIn {
-        agent: "codex",
-        sign_in: "a `model_provider` of its own in config.toml",
-        chosen: || declared::codex_provider().is_some_and(|provider| provider != "openai"),
-        help: "give that provider baton's URL as its `base_url`",
-    },
-];
-
 /// The sign-ins of the agents on the PATH, with a warning for each that is chosen and does not reach baton.
 pub(super) fn sign_ins(_: &Installation) -> Vec<Finding> {
-    installed()
-        .map(|(agent, _)| sign_in(agent, UNSUPPORTED))
-        .collect()
+    installed().map(|(agent, _)| sign_in(agent)).collect()
 }
 
-fn sign_in(agent: &AgentSetup, unsupported: &[UnsupportedSignIn]) -> Finding {
-    let mut rows = unsupported.iter();
-    match rows.find(|row| row.agent == agent.name && (row.chosen)()) {
+fn sign_in(agent: &'static AgentSetup) -> Finding {
+    match agent.unreached.iter().find(|row| row.is_chosen()) {
         Some(row) => Finding::warning(
-            agent.title,
+            &agent.title,
             format!("{} does not go through baton", row.sign_in),
-            row.help,
+            &row.help,
         ),
-        None => Finding::ok(agent.title, format!("works with {}", agent.sign_ins)),
+        None => Finding::ok(&agent.title, format!("works with {}", agent.sign_ins)),
     }
 }

@@ -67,7 +67,7 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> Result<(), CommandFailure
     if args.json {
         out.json(&ResumeCommand {
             id: handoff.id.to_string(),
-            agent: if agent.is_known() { agent.name } else { &args.with },
+            agent: if agent.is_known() { &agent.name } else { &args.with },
             known: agent.is_known(),
             archived: handoff.archived,
             drifted: compared
