@@ -32,9 +32,13 @@ class Agent:
     home: object = None
     # Scenario: why it cannot be done.
     impossible: dict = field(default_factory=dict)
+    # Scenario: what is known not to hold yet.
+    open: dict = field(default_factory=dict)
     # Arguments of a session on a terminal, and what it draws when it can be typed to.
     screen: tuple = ()
     ready: str = ""
+    # What is typed in front of a prompt.
+    lead: str = ""
     # Arguments that open a session again on a terminal, given the home folder, where only that resumes it.
     reopen: object = None
     # The key that stops an answer.
@@ -274,8 +278,7 @@ AGENTS = [
             *["run", "--format", "json", "--auto", *(["--continue"] if again else [])],
             *prompt.split(" "),
         ],
-        screen=("--model", "anthropic/claude-sonnet-4-5"),
-        ready="Ask anything",
+        impossible={scenario: "not tried: the script does not drive its screen yet" for scenario in ("compaction", "interrupt")},
         meter=meters.opencode,
     ),
     Agent(
@@ -290,7 +293,9 @@ AGENTS = [
         ],
         screen=("--tui", "-P", "anthropic", "-m", "claude-sonnet-4-5"),
         ready="Auto-approve all",
+        lead=" " * 40,  # It loses the first ones while it starts.
         reopen=lambda home: ["--id", next((home / ".cline/data/sessions").iterdir()).name],
+        open={"compaction": "baton does not know the wording of cline's summary request, which has the first prompt of a finished task"},
         meter=meters.cline,
     ),
 ]

@@ -23,9 +23,16 @@ class Row:
             if found["outcome"] == "ok":
                 cells[scenario] = "ok" if detail is None else f"ok ({detail})"
             else:
-                cells[scenario] = "—" if found["outcome"] == "impossible" else "**failed**"
+                cells[scenario] = {"impossible": "—", "open": "not yet"}.get(found["outcome"], "**failed**")
                 notes.append(f"{scenario}: {detail}")
         return cls(agent.name, agent.version, cells, notes)
+
+    def over(self, old):
+        """With the cells that were not run this time, of the same version."""
+        if old is None or old.version != self.version:
+            return self
+        kept = [note for note in old.notes if note.split(":")[0] not in self.cells]
+        return Row(self.name, self.version, old.cells | self.cells, kept + self.notes)
 
 
 def render(rows, tried, scenarios):

@@ -131,7 +131,7 @@ class Stage:
         """Types a line, and waits for the request that it makes; Enter again where the first one was lost."""
         seen = len(self.requests())
         self.shown.press(b"\x15")  # What an interrupt has put back into the input goes.
-        self.shown.type(line)
+        self.shown.type(line if line.startswith("/") else self.agent.lead + line)
         if confirm:
             time.sleep(1)
             self.shown.press(confirm)
@@ -183,7 +183,7 @@ class Stage:
     def run_on_screen(self, prompt):
         screen = self.screen(self.agent.reopen(self.home))
         shown = len(screen.text())
-        screen.type(prompt)
+        screen.type(prompt if prompt.startswith(":") else self.agent.lead + prompt)
         time.sleep(3)  # A command to baton may make no request.
         screen.settle(2)
         output = screen.text()[shown:]
