@@ -9,10 +9,12 @@ use std::fs::File;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use baton_strict::{Autopilot, Complaint, Endpoint, Fault, Model, Options, Received, Role, Script, Strict};
+use baton_strict::{
+    Autopilot, Complaint, Endpoint, Fault, Model, Options, Part, Received, Reply, Role, Script, Strict, Usage,
+};
 use clap::Parser;
 use serde_json::{Value, json};
 
@@ -47,7 +49,7 @@ struct Arguments {
     /// Say what this file says, in order: a JSON list of {"thinking", "text", "calls": [{"name", "arguments"}]}.
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
-    /// Append each request and its complaints to this file, a line of JSON each.
+    /// Append each request with its complaints, and each reply with its tokens, to this file, a line of JSON each.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
 }
@@ -83,22 +85,42 @@ async fn main() -> std::io::Result<()> {
         reply.fault = fault.clone();
         if chunk > 0 { reply.in_bytes(chunk) } else { reply }
     };
-    let open = |file| File::options().create(true).append(true).open(file);
-    let log = arguments.log.as_ref().map(open).transpose()?.map(Mutex::new);
+    let log = Arc::new(Log::open(arguments.log.as_ref())?);
+    let replies = Arc::clone(&log);
     let watch = move |request: &Received, complaints: &[Complaint]| {
         print(request, complaints);
-        if let Some(log) = &log {
-            let line = format!("{}\n", logged(request, complaints));
-            let mut file = log.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Err(error) = file.write_all(line.as_bytes()) {
-                println!("not logged: {error}");
-            }
-        }
+        log.write(|| logged(request, complaints));
     };
-    let provider = Strict::start(model, Options::default().listen(listen).watch(watch)).await?;
+    let watch_replies = move |request: &Received, reply: &Reply, usage: &Usage| {
+        replies.write(|| logged_reply(request, reply, usage));
+    };
+    let options = Options::default()
+        .listen(listen)
+        .watch(watch)
+        .watch_replies(watch_replies);
+    let provider = Strict::start(model, options).await?;
     println!("strict provider listening on {}", provider.url());
     provider.serve().await;
     Ok(())
+}
+
+/// The file of `--log`, if there is one.
+struct Log(Option<Mutex<File>>);
+
+impl Log {
+    fn open(file: Option<&PathBuf>) -> std::io::Result<Self> {
+        let open = |file| File::options().create(true).append(true).open(file);
+        Ok(Self(file.map(open).transpose()?.map(Mutex::new)))
+    }
+
+    fn write(&self, entry: impl FnOnce() -> Value) {
+        let Some(file) = &self.0 else { return };
+        let line = format!("{}\n", entry());
+        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = file.write_all(line.as_bytes()) {
+            println!("not logged: {error}");
+        }
+    }
 }
 
 fn print(request: &Received, complaints: &[Complaint]) {
@@ -147,5 +169,19 @@ fn logged(request: &Received, complaints: &[Complaint]) -> Value {
         "tools": request.tool_names(),
         "turns": turns.collect::<Vec<_>>(),
         "complaints": complaints.collect::<Vec<_>>(),
+    })
+}
+
+/// What the model calls in a reply, and the tokens that the reply reports.
+fn logged_reply(request: &Received, reply: &Reply, usage: &Usage) -> Value {
+    let calls = reply.parts.iter().filter_map(|part| match part {
+        Part::Call { name, .. } => Some(name.as_str()),
+        _ => None,
+    });
+    json!({
+        "reply_to": request.number,
+        "calls": calls.collect::<Vec<_>>(),
+        "input_tokens": usage.prompt(),
+        "output_tokens": usage.output,
     })
 }

@@ -300,6 +300,7 @@ fn value(name: &str, schema: &Value, step: usize) -> Value {
         Some("integer" | "number") => json!(step),
         Some("boolean") => json!(false),
         Some("array") if name == "command" => json!(["echo", format!("step {step}")]),
+        Some("array") if name == "commands" => json!([format!("echo step {step}")]),
         Some("array") => json!([]),
         Some("object") => schema
             .as_object()

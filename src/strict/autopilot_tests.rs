@@ -120,18 +120,19 @@ fn the_last_directive_counts_and_without_one_the_reply_describes_the_request() {
 fn arguments_fit_the_schema() {
     let schema = json!({
         "properties": {
-            "path": {"type": "string"}, "command": {"type": "array"}, "limit": {"type": ["integer", "null"]},
+            "path": {"type": "string"}, "command": {"type": "array"}, "commands": {"type": "array"},
+            "limit": {"type": ["integer", "null"]},
             "mode": {"enum": ["fast", "slow"]}, "deep": {"type": "object", "required": ["url"]},
             "optional": {"type": "string"}, "force": {"type": "boolean"},
         },
-        "required": ["path", "command", "limit", "mode", "deep", "force", "note"],
+        "required": ["path", "command", "commands", "limit", "mode", "deep", "force", "note"],
     });
     let tool = ToolDefinition {
         name: "t".to_owned(),
         schema,
     };
     let expected = json!({
-        "path": "src/lib.rs", "command": ["echo", "step 2"], "limit": 2, "mode": "fast",
+        "path": "src/lib.rs", "command": ["echo", "step 2"], "commands": ["echo step 2"], "limit": 2, "mode": "fast",
         "deep": {"url": "http://127.0.0.1/"}, "force": false, "note": "note 2",
     });
     assert_eq!(arguments(&tool, 2), expected);

@@ -251,6 +251,9 @@ impl ProviderShared {
         let dialect = request.dialect;
         let mut usage = self.cache.measure(&dialect.segments(request), true);
         usage.output = usage::output(reply);
+        if let Some(watch) = &self.options.watch_replies {
+            watch(request, reply, &usage);
+        }
         let mut rendered: RenderedBody = dialect.render(request, reply, &usage);
         if reply.delivery.gzip {
             rendered.events = gzip(rendered.events).await?;

@@ -78,3 +78,4 @@ pub use reply::{Arguments, CallStyle, Chunks, Delivery, Part, Reply, Stop};
 pub use script::Script;
 pub use server::Strict;
 pub use transcript::{Role, ToolCall, ToolDefinition, ToolResult, Turn};
+pub use usage::Usage;

@@ -6,8 +6,11 @@ use std::sync::Arc;
 
 use super::complaint::{Complaint, Rule};
 use super::dialect::Received;
+use super::reply::Reply;
+use super::usage::Usage;
 
 pub(crate) type Watch = Arc<dyn Fn(&Received, &[Complaint]) + Send + Sync>;
+pub(crate) type WatchReplies = Arc<dyn Fn(&Received, &Reply, &Usage) + Send + Sync>;
 
 /// How a provider runs.
 #[derive(Clone)]
@@ -19,6 +22,7 @@ pub struct Options {
     pub ignored: Vec<Rule>,
     pub(crate) prefixes: bool,
     pub(crate) watch: Option<Watch>,
+    pub(crate) watch_replies: Option<WatchReplies>,
 }
 
 impl Default for Options {
@@ -28,6 +32,7 @@ impl Default for Options {
             ignored: Vec::new(),
             prefixes: false,
             watch: None,
+            watch_replies: None,
         }
     }
 }
@@ -58,6 +63,16 @@ impl Options {
     #[must_use]
     pub fn watch(mut self, watch: impl Fn(&Received, &[Complaint]) + Send + Sync + 'static) -> Self {
         self.watch = Some(Arc::new(watch));
+        self
+    }
+
+    /// Calls `watch` for every reply of the model, with the tokens that it reports, before the reply is written.
+    #[must_use]
+    pub fn watch_replies(
+        mut self,
+        watch: impl Fn(&Received, &Reply, &Usage) + Send + Sync + 'static,
+    ) -> Self {
+        self.watch_replies = Some(Arc::new(watch));
         self
     }
 }

@@ -1,5 +1,6 @@
 //! The provider over a socket.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -153,6 +154,28 @@ async fn counts_grow_with_the_request_and_agree_with_usage() {
     let second = parsed(post(&provider, &longer).await).await["usage"].clone();
     assert_eq!(second["cache_read_input_tokens"], small);
     assert_eq!(second["input_tokens"], large - small);
+}
+
+#[tokio::test]
+async fn each_reply_is_reported_with_the_tokens_that_the_client_reads() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    let options = Options::default().watch_replies(move |request, reply, usage| {
+        log.lock()
+            .unwrap()
+            .push((request.number, reply.parts.len(), *usage));
+    });
+    let provider = Strict::start(Queue::new([Reply::text("One.")]), options)
+        .await
+        .unwrap();
+    let read = parsed(post(&provider, &hello(false)).await).await["usage"].clone();
+    let seen = seen.lock().unwrap().clone();
+    let [(1, 1, usage)] = seen[..] else {
+        panic!("{seen:?}")
+    };
+    assert_eq!(read["input_tokens"], usage.input);
+    assert_eq!(read["output_tokens"], usage.output);
+    assert_eq!(usage.prompt(), usage.input, "nothing was cached");
 }
 
 #[tokio::test]

@@ -31,20 +31,20 @@ pub(crate) fn unmarked<'a>(parts: impl Iterator<Item = &'a Value>) -> Vec<Segmen
 
 /// The tokens of one request and its reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Usage {
+pub struct Usage {
     /// Neither read from the cache nor written to it.
-    pub(crate) input: usize,
+    pub input: usize,
     /// Written to the cache.
-    pub(crate) cache_write: usize,
+    pub cache_write: usize,
     /// Read from the cache.
-    pub(crate) cache_read: usize,
+    pub cache_read: usize,
     /// Output tokens.
-    pub(crate) output: usize,
+    pub output: usize,
 }
 
 impl Usage {
     /// All input tokens.
-    pub(crate) fn prompt(&self) -> usize {
+    pub fn prompt(&self) -> usize {
         self.input + self.cache_write + self.cache_read
     }
 }

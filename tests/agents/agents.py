@@ -1,4 +1,4 @@
-"""How each agent is installed, pointed at a proxy and started without a screen."""
+"""How each agent is installed, pointed at a proxy and started."""
 
 import json
 import os
@@ -6,6 +6,8 @@ import subprocess
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import meters
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -28,11 +30,27 @@ class Agent:
     variables: object
     command: object
     home: object = None
-    # Scenario: why it cannot be done without a screen.
+    # Scenario: why it cannot be done.
     impossible: dict = field(default_factory=dict)
-    # The agent's own compaction: arguments of a run that compacts.
-    compact: object = None
-    # Calls of its own tool before a session is resumed.
+    # Scenario: what is known not to hold yet.
+    open: dict = field(default_factory=dict)
+    # Arguments of a session on a terminal, and what it draws when it can be typed to.
+    screen: tuple = ()
+    ready: str = ""
+    # What is typed in front of a prompt.
+    lead: str = ""
+    # Arguments that open a session again on a terminal, given the home folder, where only that resumes it.
+    reopen: object = None
+    # The key that stops an answer.
+    stop: bytes = b"\x1b"
+    # The command for the agent's own compaction, and the keys that confirm it.
+    compact: str = "/compact"
+    confirm: bytes = b""
+    # The input tokens that the agent has recorded for each answer, given the stage (see meters.py).
+    meter: object = None
+    # It takes the input tokens from the start of a message, which is sent before there is a second request.
+    reads_start: bool = False
+    # Calls of its own tool in the part of a session that is resumed.
     steps: int = 1
     name: str = ""
     package: str = ""
@@ -67,16 +85,26 @@ def write(path, text):
     path.write_text(text)
 
 
+def claude_home(_url, home):
+    trusted = {str(home.parent / "work"): {"hasTrustDialogAccepted": True}}
+    known = {"hasCompletedOnboarding": True, "theme": "dark", "customApiKeyResponses": {"approved": ["sk-test"]}, "projects": trusted}
+    write(home / ".claude.json", json.dumps(known))
+
+
 def codex_home(url, home):
+    work = home.parent / "work"
     write(
         home / ".codex" / "config.toml",
         f'model_provider = "local"\n[model_providers.local]\nname = "local"\nbase_url = "{url}/v1"\nenv_key = "LOCAL_KEY"\n'
-        'wire_api = "responses"\n[analytics]\nenabled = false\n',
+        'wire_api = "responses"\n[analytics]\nenabled = false\n'
+        f'[projects."{work}"]\ntrust_level = "trusted"\n',
     )
 
 
 def pi_home(url, home):
     write(home / ".pi" / "agent" / "models.json", json.dumps({"providers": {"anthropic": {"baseUrl": url}}}))
+    # Otherwise it finds a session as short as this one too small for a compaction.
+    write(home / ".pi" / "agent" / "settings.json", json.dumps({"compaction": {"keepRecentTokens": 1}}))
 
 
 def gemini_home(_url, home):
@@ -107,7 +135,12 @@ def opencode_home(url, home):
     write(home / ".config" / "opencode" / "opencode.json", json.dumps(config))
 
 
-NO_SCREEN = "only with a screen"
+def cline_home(url, home):
+    settings = {"apiKey": "sk-test", "model": "claude-sonnet-4-5", "baseUrl": f"{url}/v1"}
+    entry = {"settings": {"provider": "anthropic", **settings}, "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual"}
+    file = home / ".cline" / "data" / "settings" / "providers.json"
+    write(file, json.dumps({"version": 1, "providers": {"anthropic": entry}}))
+
 
 AGENTS = [
     Agent(
@@ -129,7 +162,10 @@ AGENTS = [
             *["-p", prompt, "--allowedTools", "Bash,Read", "--output-format", "stream-json", "--verbose"],
             *["--model", "claude-sonnet-4-5"],
         ],
-        compact="/compact",
+        home=claude_home,
+        screen=("--model", "claude-sonnet-4-5", "--allowedTools", "Bash,Read"),
+        ready="❯",
+        meter=meters.claude,
     ),
     Agent(
         key="codex",
@@ -142,7 +178,9 @@ AGENTS = [
             *["exec", *(["resume", "--last"] if again else [])],
             *["--skip-git-repo-check", "--json", "--dangerously-bypass-approvals-and-sandbox", prompt],
         ],
-        impossible={"compaction": "`codex exec` has no command for it"},
+        screen=("--dangerously-bypass-approvals-and-sandbox",),
+        ready="Ask Codex",
+        meter=meters.codex,
     ),
     Agent(
         key="pi",
@@ -155,7 +193,10 @@ AGENTS = [
             *["--mode", "json", "-p", *(["--continue"] if again else [])],
             *["--provider", "anthropic", "--model", "claude-sonnet-4-5", prompt],
         ],
-        impossible={"compaction": NO_SCREEN},
+        # Behind its compaction it keeps thinking that was made for another beginning, which the provider refuses.
+        screen=("--provider", "anthropic", "--model", "claude-sonnet-4-5", "--thinking", "off"),
+        ready=r"\(auto\)",
+        meter=meters.pi,
     ),
     Agent(
         key="goose",
@@ -173,7 +214,12 @@ AGENTS = [
         },
         home=goose_home,
         command=lambda prompt, again: ["run", "-t", prompt, "--name", "s1", *(["--resume"] if again else [])],
-        impossible={"compaction": NO_SCREEN},
+        screen=("session",),
+        ready="\U0001fabf",
+        stop=b"\x03",
+        confirm=b"\r",
+        meter=meters.goose,
+        reads_start=True,
     ),
     Agent(
         key="gemini",
@@ -191,7 +237,10 @@ AGENTS = [
             *(["--resume", "latest"] if again else []),
             *["--skip-trust", "-y", "-o", "stream-json", "-m", "gemini-2.5-pro", "-p", prompt],
         ],
-        impossible={"compaction": NO_SCREEN},
+        screen=("--skip-trust", "-y", "-m", "gemini-2.5-pro"),
+        ready="Type your message",
+        compact="/compress",
+        meter=meters.gemini,
     ),
     Agent(
         key="qwen",
@@ -208,7 +257,10 @@ AGENTS = [
             *["--auth-type", "openai", "-m", "qwen3-coder-plus", "-y", "-o", "stream-json"],
             *[*(["--continue"] if again else []), "-p", prompt],
         ],
-        impossible={"compaction": NO_SCREEN},
+        screen=("--auth-type", "openai", "-m", "qwen3-coder-plus", "-y"),
+        ready="Type your message",
+        compact="/compress",
+        meter=meters.qwen,
     ),
     Agent(
         key="opencode",
@@ -221,23 +273,32 @@ AGENTS = [
             "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
         },
         home=opencode_home,
-        command=lambda prompt, again: ["run", "--format", "json", "--auto", *(["--continue"] if again else []), prompt],
-        impossible={"compaction": NO_SCREEN},
+        # It puts an argument that has a blank between quotes.
+        command=lambda prompt, again: [
+            *["run", "--format", "json", "--auto", *(["--continue"] if again else [])],
+            *prompt.split(" "),
+        ],
+        impossible={scenario: "not tried: the script does not drive its screen yet" for scenario in ("compaction", "interrupt")},
+        meter=meters.opencode,
     ),
     Agent(
         key="cline",
         program="cline",
-        tool="execute_command",
-        arguments={"command": "echo found", "requires_approval": False},
+        tool="run_commands",
+        arguments={"commands": ["echo found"]},
         variables=lambda url: {"CLINE_SESSION_BACKEND_MODE": "local"},
+        home=cline_home,
         command=lambda prompt, again: [
-            *["--json", "-P", "openai-compatible", "-m", "mock-model", "-k", "sk-test", "-t", "120", prompt],
+            *["--json", "-P", "anthropic", "-m", "claude-sonnet-4-5", "-t", "120", prompt],
         ],
+        screen=("--tui", "-P", "anthropic", "-m", "claude-sonnet-4-5"),
+        ready="Auto-approve all",
+        lead=" " * 40,  # It loses the first ones while it starts.
+        reopen=lambda home: ["--id", next((home / ".cline/data/sessions").iterdir()).name],
+        open={"compaction": "baton does not know the wording of cline's summary request, which has the first prompt of a finished task"},
+        meter=meters.cline,
     ),
 ]
-
-NO_RESUME = "resuming needs a screen"
-
 
 def load():
     """The agents with their versions, and the version of node."""
@@ -246,9 +307,6 @@ def load():
     for agent in AGENTS:
         known = versions[agent.key]
         agent.name, agent.package, agent.version = known["name"], known["package"], known["version"]
-    cline = next(agent for agent in AGENTS if agent.key == "cline")
-    for scenario in ("resume", "restart", "command", "undo", "compaction", "interrupt"):
-        cline.impossible[scenario] = NO_RESUME
     return versions, AGENTS
 
 

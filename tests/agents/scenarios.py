@@ -1,14 +1,12 @@
 """What each agent has to live through. A scenario returns nothing, or a figure for the table; what does not hold it raises."""
 
-import os
-import re
-import signal
 import time
 
 from stage import Stage, check, results, texts
 
 # In the first prompt alone: a request that has it was not cut.
 FIRST = "first-context-4711"
+HIDDEN = {"session_handoff", "session_recall"}
 
 
 def directive(agent, tasks, steps=1, extra=""):
@@ -19,8 +17,10 @@ def first_prompt(agent, tasks, **more):
     return f"Work on {FIRST}.\n{directive(agent, tasks, **more)}"
 
 
-def with_tools(stage):
-    return [row for row in stage.requests() if stage.agent.tool in row["tools"]]
+def with_tools(stage, seen=0):
+    """The requests of the agent's own loop: baton's tool and the one that the model calls are on offer."""
+    wanted = {stage.agent.tool, "session_handoff"}
+    return [row for row in stage.requests()[seen:] if wanted <= set(row["tools"])]
 
 
 def assert_cut(row, what):
@@ -43,13 +43,33 @@ def chain(agent, programs):
             for row in rows:
                 assert_cut(row, f"task {task}")
             check(results(rows[0]) == 0, f"task {task} begins with results of the one before")
-        return meter(output)
 
 
-def meter(output):
-    """The input tokens that the agent reports for its last answer, where it prints them."""
-    found = re.findall(r'"(?:input_tokens|prompt_tokens|promptTokenCount|input)"\s*:\s*(\d+)', output)
-    return int(found[-1]) if found else None
+def meter(agent, programs):
+    """The input tokens that the agent records for each answer are those of the last request behind it."""
+    with Scene(agent, programs) as stage:
+        stage.run(first_prompt(agent, "1/2", steps=1))
+        recorded = agent.meter(stage)
+        legs = answers(stage)
+        last, first = [answer[-1] for answer in legs], [answer[0] for answer in legs]
+        check(any(len(answer) > 1 for answer in legs), "no answer has two requests behind it")
+        if agent.reads_start:
+            check(recorded == first, f"it has recorded {recorded}, and not {first}")
+            return "late"
+        check(recorded == last, f"it has recorded {recorded}, and not {last}")
+
+
+def answers(stage):
+    """The input tokens of the requests behind each answer to the agent: after a hidden call alone there is one more."""
+    found, open_answer = [], False
+    replies = stage.replies()
+    for row in with_tools(stage):
+        reply = replies[row["number"]]
+        if not open_answer:
+            found.append([])
+        found[-1].append(reply["input_tokens"])
+        open_answer = bool(reply["calls"]) and set(reply["calls"]) <= HIDDEN
+    return found
 
 
 def mixed(agent, programs):
@@ -63,18 +83,38 @@ def mixed(agent, programs):
             assert_cut(row, "the second task")
 
 
+def opening(agent):
+    """A first prompt, and a script where the model needs one, for a handoff and `agent.steps` calls after it."""
+    if agent.steps:
+        return f"{directive(agent, '1/2', steps=agent.steps)} {FIRST}", None
+    carry_over = f"Go on with the next one.\n{directive(agent, '1/1', steps=0)}"
+    return f"Work on {FIRST}.", [
+        {"text": "I look.", "calls": [{"name": agent.tool, "arguments": agent.arguments}]},
+        {"text": "Handing over.", "calls": [{"name": "session_handoff", "arguments": {"prompt": carry_over}}]},
+    ]
+
+
 def resume(agent, programs, between=None):
     """A second process of the agent goes on with the session after a handoff."""
-    with Scene(agent, programs) as stage:
-        stage.run(first_prompt(agent, "1/2", steps=agent.steps))
+    prompt, script = opening(agent)
+    with Scene(agent, programs, script=script) as stage:
+        stage.run(prompt)
         seen = len(stage.requests())
         if between:
             between(stage)
-        stage.run(f"Go on.\n{directive(agent, '1/1')}", again=True)
-        rows = [row for row in stage.requests()[seen:] if agent.tool in row["tools"]]
-        check(rows, "nothing was sent after it")
-        for row in rows:
+        stage.run(go_on(agent), again=True)
+        for row in since(stage, seen):
             assert_cut(row, "the resumed session")
+
+
+def go_on(agent):
+    return f"{directive(agent, '1/1')} please"
+
+
+def since(stage, seen):
+    rows = with_tools(stage, seen)
+    check(rows, "nothing was sent after it")
+    return rows
 
 
 def restart(agent, programs):
@@ -92,8 +132,8 @@ def command(agent, programs):
     with Scene(agent, programs) as stage:
         hand_over(stage)
         seen = len(stage.requests())
-        stage.run(f"Go on.\n{directive(agent, '1/1')}", again=True)
-        row = with_tools_since(stage, seen)[0]
+        stage.run(go_on(agent), again=True)
+        row = since(stage, seen)[0]
         check("<handoff-context>" in texts(row), "the document is not in the model's view")
         check(results(row) == 0, "results from before the handoff are in the model's view")
 
@@ -104,54 +144,63 @@ def hand_over(stage):
     check("handed over" in output, f"the command was not answered: {output[-200:]}")
 
 
-def with_tools_since(stage, seen):
-    rows = [row for row in stage.requests()[seen:] if stage.agent.tool in row["tools"]]
-    check(rows, "nothing was sent after it")
-    return rows
-
-
 def undo(agent, programs):
     """`::handoff undo` brings the first context back."""
     with Scene(agent, programs) as stage:
         hand_over(stage)
         stage.run("::handoff undo", again=True)
         seen = len(stage.requests())
-        stage.run(f"Go on.\n{directive(agent, '1/1')}", again=True)
-        row = with_tools_since(stage, seen)[0]
-        check(FIRST in texts(row) and results(row) >= agent.steps, "the first context is not back")
+        stage.run(go_on(agent), again=True)
+        row = since(stage, seen)[0]
+        check(FIRST in texts(row) and results(row) >= stage.agent.steps, "the first context is not back")
 
 
 def compaction(agent, programs):
-    """The agent's own compaction after a handoff: only the present task is summarised."""
-    with Scene(agent, programs) as stage:
-        stage.run(first_prompt(agent, "1/2", steps=agent.steps))
+    """The agent's own compaction after a handoff, on its screen: only the present task is summarised."""
+    prompt, script = opening(agent)
+    with Scene(agent, programs, script=script) as stage:
+        screen = stage.screen()
+        stage.submit(prompt)
+        stage.wait_for(lambda: over(stage), "the first turn does not end")
+        screen.settle()
         seen = len(stage.requests())
-        stage.run(agent.compact, again=True)
-        for row in stage.requests()[seen:]:
+        stage.submit(agent.compact, confirm=agent.confirm)
+        screen.settle(2)
+        rows = stage.requests()[seen:]
+        for row in rows:
             assert_cut(row, "the compaction")
-        check(len(stage.requests()) > seen, "nothing was compacted")
-        seen = len(stage.requests())
-        stage.run(f"Go on.\n{directive(agent, '1/1')}", again=True)
-        with_tools_since(stage, seen)
+        seen += len(rows)
+        stage.submit(go_on(agent))
+        stage.wait_for(lambda: over(stage, seen), "the session does not go on")
+
+
+def over(stage, seen=0):
+    """Whether a turn has ended since: the model was asked by the agent's loop, and called nothing."""
+    replies = stage.replies()
+    rows = with_tools(stage, seen)
+    last = replies.get(rows[-1]["number"]) if rows else None
+    return last is not None and not last["calls"]
 
 
 def interrupt(agent, programs):
-    """SIGINT in the middle of a later leg; then the session goes on."""
-    with Scene(agent, programs, delay_ms=120) as stage:
-        process = stage.launch(first_prompt(agent, "1/3", steps=2))
-        until = time.monotonic() + 60
-        while not handed_over(stage, 2) and process.poll() is None and time.monotonic() < until:
-            time.sleep(0.02)
-        check(handed_over(stage, 2), "no handoff before the interrupt")
+    """Esc in the middle of a later leg, on the agent's screen; then the session goes on."""
+    with Scene(agent, programs, delay_ms=80) as stage:
+        screen = stage.screen()
+        stage.submit(f"{directive(agent, '1/3', steps=2)} {FIRST}")
+        stage.wait_for(lambda: handed_over(stage, 2), "no handoff before the interrupt")
         time.sleep(0.4)
-        os.killpg(process.pid, signal.SIGINT)
-        stage.finish(process, may_fail=True)
-        seen = len(stage.requests())
-        output = stage.run(f"Go on.\n{directive(agent, '1/1')}", again=True)
-        check("All 1 tasks done" in output, "the session does not go on")
-        # An agent may drop the whole turn that was interrupted, and the handoff with it.
-        rows = with_tools_since(stage, seen)
-        return "cut" if all(FIRST not in texts(row) for row in rows) else "turn dropped"
+        screen.press(agent.stop)
+        screen.settle()
+        check(not handed_over(stage, 3), "the answer was not interrupted")
+        return goes_on(stage)
+
+
+def goes_on(stage):
+    """Whether the session is still cut. An agent may drop the turn that was interrupted, and the handoff with it."""
+    seen = len(stage.requests())
+    stage.submit(go_on(stage.agent))
+    stage.wait_for(lambda: over(stage, seen), "the session does not go on")
+    return None if all(FIRST not in texts(row) for row in since(stage, seen)) else "turn dropped"
 
 
 def recall(agent, programs):
@@ -190,13 +239,7 @@ class Scene(Stage):
             if kind is None:
                 self.judge()
         finally:
-            if kind is not None and os.environ.get("KEEP"):
-                print(f"kept: {self.folder}")
-                self.processes, folder = [], self.processes
-                for process in folder:
-                    process.kill()
-            else:
-                self.close()
+            self.close()
 
 
 SCENARIOS = {
@@ -210,4 +253,5 @@ SCENARIOS = {
     "interrupt": interrupt,
     "recall": recall,
     "nudge": nudge,
+    "meter": meter,
 }

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from agents import environment
+from screen import Screen
 
 # A run that takes longer has hung.
 SECONDS = 120
@@ -19,6 +20,10 @@ SECONDS = 120
 
 class Failed(Exception):
     """What did not hold, in words for the table's footnotes."""
+
+
+class Late(Failed):
+    """Something did not happen in time: a loaded machine may be the cause."""
 
 
 def check(holds, what):
@@ -42,12 +47,12 @@ def wait_for_port(port, process, what):
             return
         except OSError:
             time.sleep(0.05)
-    raise Failed(f"{what} does not listen")
+    raise Late(f"{what} does not listen")
 
 
 class Stage:
     def __init__(self, agent, programs, config="", script=None, delay_ms=0):
-        self.agent, self.programs = agent, programs
+        self.agent, self.programs, self.shown = agent, programs, None
         self.folder = Path(tempfile.mkdtemp(prefix="baton-agent-"))
         self.home, self.work = self.folder / "home", self.folder / "work"
         self.home.mkdir()
@@ -98,13 +103,57 @@ class Stage:
     def launch(self, prompt, again=False):
         agent = self.agent
         command = [agent.program, *agent.command(prompt, again)]
-        variables = environment(agent, self.url, self.home)
-        command[0] = shutil.which(agent.program, path=variables["PATH"]) or agent.program
+        variables = self.variables(command)
         self.ran = (self.folder / "agent.out").open("w+b")
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=self.ran, stderr=subprocess.STDOUT,
             cwd=self.work, env=variables, start_new_session=True,
         )  # fmt: skip
+
+    def variables(self, command):
+        """The agent's variables; its program becomes a path."""
+        variables = environment(self.agent, self.url, self.home)
+        command[0] = shutil.which(command[0], path=variables["PATH"]) or command[0]
+        return variables
+
+    def screen(self, more=()):
+        """The agent on a terminal, ready to be typed to."""
+        if self.shown:
+            self.shown.close()
+        command = [self.agent.program, *self.agent.screen, *more]
+        variables = self.variables(command) | {"TERM": "xterm-256color"}
+        self.shown = Screen(command, cwd=self.work, env=variables)
+        self.wait_for(lambda: re.search(self.agent.ready, self.shown.text()), "the screen is not ready")
+        self.shown.settle()
+        return self.shown
+
+    def submit(self, line, confirm=b""):
+        """Types a line, and waits for the request that it makes; Enter again where the first one was lost."""
+        seen = len(self.requests())
+        self.shown.press(b"\x15")  # What an interrupt has put back into the input goes.
+        self.shown.type(line if line.startswith("/") else self.agent.lead + line)
+        if confirm:
+            time.sleep(1)
+            self.shown.press(confirm)
+        began = time.monotonic()
+        again = False
+
+        def arrived():
+            nonlocal again
+            if not again and time.monotonic() - began > 8:
+                again = True
+                self.shown.press(b"\r")
+            return len(self.requests()) > seen
+
+        self.wait_for(arrived, f"`{line.split()[0]}` makes no request: {self.shown.text()[-200:]}", 30)
+
+    def wait_for(self, holds, what, seconds=60):
+        until = time.monotonic() + seconds
+        while not (found := holds()):
+            if time.monotonic() > until:
+                raise Late(what)
+            time.sleep(0.02)
+        return found
 
     def finish(self, process, may_fail=False):
         """Waits for the agent; what it printed is kept and judged."""
@@ -113,7 +162,7 @@ class Stage:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            raise Failed(f"the agent did not end within {SECONDS} s: {self.tail()}") from None
+            raise Late(f"the agent did not end within {SECONDS} s: {self.tail()}") from None
         output = self.printed()
         self.output += output
         check(code == 0 or may_fail, f"the agent ended with {code}: {output[-300:]}")
@@ -127,21 +176,43 @@ class Stage:
         return self.printed()[-300:]
 
     def run(self, prompt, again=False):
+        if again and self.agent.reopen:
+            return self.run_on_screen(prompt)
         return self.finish(self.launch(prompt, again))
 
-    def requests(self):
-        """Requests to the model that offer tools, as the provider got them: no titles, counts or summaries."""
+    def run_on_screen(self, prompt):
+        screen = self.screen(self.agent.reopen(self.home))
+        shown = len(screen.text())
+        screen.type(prompt if prompt.startswith(":") else self.agent.lead + prompt)
+        time.sleep(3)  # A command to baton may make no request.
+        screen.settle(2)
+        output = screen.text()[shown:]
+        self.output += output
+        return output
+
+    def logged(self):
         if not self.log.exists():
             return []
-        lines = self.log.read_text().splitlines()
-        rows = [json.loads(line) for line in lines]
-        return [row for row in rows if row["generates"]]
+        lines = self.log.read_text().split("\n")[:-1]  # The last one may be half written.
+        return [json.loads(line) for line in lines]
+
+    def requests(self):
+        """Requests to the model as the provider got them: no counts."""
+        return [row for row in self.logged() if row.get("generates")]
+
+    def replies(self):
+        """What the model called in each reply, and the tokens that it reported, by the request's number."""
+        return {row["reply_to"]: row for row in self.logged() if "reply_to" in row}
 
     def judge(self):
         """What holds in every scenario."""
-        complaints = [c["text"] for row in self.requests() for c in row["complaints"] if c["rule"] not in self.programs.known(self.agent)]
+        known = self.programs.known(self.agent)
+        complaints = [c["text"] for row in self.requests() for c in row["complaints"] if c["rule"] not in known | own_rules(row)]
         check(not complaints, f"the provider complains: {complaints[:2]}")
-        check("session_handoff" not in self.output and "session_recall" not in self.output, "a hidden call is in what the agent printed")
+        printed = self.output + (self.shown.text() if self.shown else "")
+        if self.shown:
+            check(self.shown.process.poll() is None, "the agent has ended")
+        check("session_handoff" not in printed and "session_recall" not in printed, "a hidden call is in what the agent printed")
         files = [file for file in self.home.rglob("*") if file.is_file() and file.stat().st_size < 5_000_000]
         for file in files:
             text = file.read_bytes()
@@ -149,12 +220,17 @@ class Stage:
             check(not hidden, f"a hidden call is in the agent's file {file.relative_to(self.home)}")
 
     def close(self):
+        if self.shown:
+            self.shown.close()
         for process in self.processes:
             if process.poll() is None:
                 process.kill()
                 process.wait()
         self.end_daemons()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if os.environ.get("KEEP"):
+            print(f"kept: {self.folder}")
+        else:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def end_daemons(self):
         """Ends what an agent left running with this stage's home folder, and nothing else."""
@@ -165,6 +241,11 @@ class Stage:
                     os.kill(int(entry.name), signal.SIGKILL)
             except OSError:
                 continue
+
+
+def own_rules(row):
+    """Rules that agents break in side requests with the same transcript and no tools, without baton, too."""
+    return set() if row["tools"] else {"UnknownTool", "ToolsChanged", "ReasoningPrefix"}
 
 
 def texts(row):
