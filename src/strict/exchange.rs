@@ -1,6 +1,7 @@
 //! One request and its response: record, check, ask the model, write.
 
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -34,6 +35,8 @@ pub(crate) struct ProviderShared {
     model: Box<dyn Model>,
     options: Options,
     pub(crate) requests: Mutex<Vec<Arc<Received>>>,
+    /// How many requests there were, kept or not.
+    received: AtomicUsize,
     pub(crate) complaints: Mutex<Vec<Complaint>>,
     cache: PromptCache,
     prefixes: Prefixes,
@@ -89,6 +92,7 @@ impl ProviderShared {
             model,
             options,
             requests: Mutex::default(),
+            received: AtomicUsize::new(0),
             complaints: Mutex::default(),
             cache: PromptCache::default(),
             prefixes: Prefixes::default(),
@@ -107,7 +111,7 @@ impl ProviderShared {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut all = lock(&self.requests);
         let request = Arc::new(Received {
-            number: all.len() + 1,
+            number: self.received.fetch_add(1, Ordering::Relaxed) + 1,
             wire,
             endpoint,
             method: head.method.clone(),
@@ -124,6 +128,11 @@ impl ProviderShared {
             dialect,
         });
         all.push(Arc::clone(&request));
+        // Half at a time, so that each request costs the same.
+        if all.len() > self.options.kept_requests.saturating_mul(2) {
+            let kept = all.len() - self.options.kept_requests;
+            all.drain(..kept);
+        }
         drop(all);
         if endpoint.is_checked()
             && let Some(key) = canonical::repeated_key(&decoded)

@@ -1,7 +1,7 @@
 //! Which tools each transcript was offered with: a request that continues an earlier one must have the same list.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
 
@@ -13,22 +13,29 @@ type LineageHash = [u8; 32];
 
 /// The transcripts seen so far, by hash, each with its tools.
 #[derive(Default)]
-pub(crate) struct TranscriptLineage(Mutex<HashMap<LineageHash, Vec<String>>>);
+pub(crate) struct TranscriptLineage(Mutex<LineageState>);
+
+#[derive(Default)]
+struct LineageState {
+    known: HashMap<LineageHash, Arc<[String]>>,
+    /// Every list of tools once: most transcripts have one of a few.
+    lists: HashSet<Arc<[String]>>,
+}
 
 impl TranscriptLineage {
     /// Compares a request's tools with those of the longest earlier request whose transcript it begins with.
     pub(crate) fn check(&self, request: &Received, findings: &mut Findings<'_>) {
         let turns: Vec<Turn> = request.turns();
         let spoken: Vec<&Turn> = turns.iter().filter(|turn| turn.role != Role::System).collect();
-        let tools: Vec<String> = request.tools().iter().map(|tool| format!("{tool:?}")).collect();
+        let tools: Arc<[String]> = request.tools().iter().map(|tool| format!("{tool:?}")).collect();
         let mut hasher = Sha256::new();
         let mut before = None;
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (at, turn) in spoken.iter().enumerate() {
             // The earlier request ended where the model spoke.
             if at > 0 && turn.role == Role::Assistant {
                 let so_far: LineageHash = hasher.clone().finalize().into();
-                before = known.get(&so_far).or(before);
+                before = state.known.get(&so_far).or(before);
             }
             hasher.update(format!("{turn:?}"));
         }
@@ -38,7 +45,12 @@ impl TranscriptLineage {
             let message = format!("tools: [{now}], and [{was}] in the request that this one goes on from");
             findings.add(Rule::ToolsChanged, message);
         }
-        known.insert(hasher.finalize().into(), tools);
+        let tools = match state.lists.get(&tools) {
+            Some(known) => Arc::clone(known),
+            None => tools,
+        };
+        state.lists.insert(Arc::clone(&tools));
+        state.known.insert(hasher.finalize().into(), tools);
     }
 }
 

@@ -20,6 +20,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Rules that are neither enforced nor recorded.
     pub ignored: Vec<Rule>,
+    /// How many of the last requests are kept at least; by default all.
+    pub kept_requests: usize,
     pub(crate) prefixes: bool,
     pub(crate) watch: Option<Watch>,
     pub(crate) watch_replies: Option<WatchReplies>,
@@ -30,6 +32,7 @@ impl Default for Options {
         Options {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             ignored: Vec::new(),
+            kept_requests: usize::MAX,
             prefixes: false,
             watch: None,
             watch_replies: None,
@@ -49,6 +52,13 @@ impl Options {
     #[must_use]
     pub fn without(mut self, rule: Rule) -> Self {
         self.ignored.push(rule);
+        self
+    }
+
+    /// Keeps this many of the last requests, for a provider that runs for long.
+    #[must_use]
+    pub fn keep_requests(mut self, count: usize) -> Self {
+        self.kept_requests = count;
         self
     }
 

@@ -48,7 +48,7 @@ impl Strict {
         format!("http://{}", self.addr)
     }
 
-    /// Every request so far, in order, including those that were refused.
+    /// Every request so far, in order, including those that were refused; the last ones where the options say so.
     pub fn requests(&self) -> Vec<Arc<Received>> {
         lock(&self.shared.requests).clone()
     }

@@ -369,3 +369,18 @@ async fn bodies_can_be_gzip_and_carry_further_headers() {
     assert_eq!(names(&unpacked), names(&plain));
     assert!(unpacked.ends_with("\"message_stop\"}\n\n"));
 }
+
+#[tokio::test]
+async fn a_provider_that_runs_for_long_keeps_its_last_requests_alone() {
+    let options = Options::default().keep_requests(2);
+    let provider = Strict::start(|_: &Received| Reply::text("Yes."), options)
+        .await
+        .unwrap();
+    for _ in 0..7 {
+        bytes(post(&provider, &hello(false)).await).await;
+    }
+    let numbers: Vec<usize> = provider.requests().iter().map(|request| request.number).collect();
+    assert!((2..=4).contains(&numbers.len()), "{numbers:?}");
+    assert_eq!(numbers.last(), Some(&7));
+    assert!(provider.complaints().is_empty());
+}

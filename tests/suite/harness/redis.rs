@@ -199,6 +199,13 @@ impl RedisServer {
         }
     }
 
+    /// Sends it a signal: stopped, it keeps its connections and answers nothing.
+    #[cfg(unix)]
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let pid = self.child.as_ref().map(rustix::process::Pid::from_child);
+        rustix::process::kill_process(pid.unwrap(), signal).unwrap();
+    }
+
     /// Starts it again on the same port, with what its file has.
     pub fn start_again(&mut self) {
         self.kill();

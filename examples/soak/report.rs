@@ -1,0 +1,121 @@
+//! What the soak came to: tables for people, or JSON.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::ledger::Ledger;
+use crate::watch::{Plateau, Sample, plateaus};
+
+pub struct Report<'a> {
+    pub ledger: &'a Ledger,
+    pub samples: &'a [Sample],
+    pub took: Duration,
+    pub seed: u64,
+}
+
+/// Counts whose absence says that the soak tried nothing.
+const NEEDED: [&str; 4] = [
+    "requests",
+    "cuts checked",
+    "answers with a handoff shown",
+    "commands",
+];
+
+impl Report<'_> {
+    /// Whether there was no violation, no lost handoff, and no growth.
+    pub fn is_good(&self) -> bool {
+        let violations: u64 = self.ledger.entries().violations.values().sum();
+        violations == 0
+            && self.missing().is_empty()
+            && self.plateaus().iter().all(|plateau| plateau.holds != Some(false))
+    }
+
+    fn missing(&self) -> Vec<&'static str> {
+        let entries = self.ledger.entries();
+        NEEDED
+            .into_iter()
+            .filter(|what| !entries.counts.contains_key(what))
+            .collect()
+    }
+
+    fn plateaus(&self) -> Vec<Plateau> {
+        plateaus(self.samples)
+    }
+
+    pub fn json(&self) -> Value {
+        let plateaus = self.plateaus();
+        let (missing, good) = (self.missing(), self.is_good());
+        let entries = self.ledger.entries();
+        let texts = entries.texts.iter();
+        let texts = texts.map(|one| json!({"kind": one.kind, "seconds": one.seconds, "text": one.text}));
+        json!({
+            "good": good,
+            "seed": self.seed,
+            "seconds": self.took.as_secs_f64(),
+            "counts": entries.counts,
+            "faults": entries.faults,
+            "violations": entries.violations,
+            "violation_texts": texts.collect::<Vec<_>>(),
+            "never_happened": missing,
+            "skipped": entries.skipped,
+            "plateaus": plateaus,
+            "samples": self.samples,
+        })
+    }
+
+    pub fn print(&self) {
+        let (plateaus, missing) = (self.plateaus(), self.missing());
+        let entries = self.ledger.entries();
+        println!(
+            "soak of {:.0} s, seed {}\n\n| what | count |\n|---|---:|",
+            self.took.as_secs_f64(),
+            self.seed
+        );
+        for (what, count) in &entries.counts {
+            println!("| {what} | {count} |");
+        }
+        println!("\n| fault | count |\n|---|---:|");
+        for (what, count) in &entries.faults {
+            println!("| {what} | {count} |");
+        }
+        println!(
+            "\n| process | settled s | RSS MiB | rise | descriptors | rise | plateau |\n|---|---:|---:|---:|---:|---:|---|"
+        );
+        for one in &plateaus {
+            let holds = match one.holds {
+                Some(true) => "yes",
+                Some(false) => "**no**",
+                None => "not judged",
+            };
+            println!(
+                "| {} | {:.0} | {:.1} | {:+.1} | {:.0} | {:+.1} | {holds} |",
+                one.process,
+                one.seconds,
+                one.rss_mib,
+                one.rss_rise_mib,
+                one.descriptors,
+                one.descriptors_rise
+            );
+        }
+        for skipped in &entries.skipped {
+            println!("\nskipped: {skipped}");
+        }
+        for what in missing {
+            println!("\nnever happened: {what}");
+        }
+        let lost = entries
+            .violations
+            .get("lost shown handoff")
+            .copied()
+            .unwrap_or_default();
+        let violations: u64 = entries.violations.values().sum();
+        println!("\nviolations: {violations}\nlost shown handoffs: {lost}");
+        for (kind, count) in &entries.violations {
+            println!("  {count} × {kind}");
+        }
+        for one in entries.texts.iter().take(20) {
+            println!("  [{:.1} s] {}: {}", one.seconds, one.kind, one.text);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Memory and descriptors of the processes over time, and whether they come to a plateau.
+
+use serde::Serialize;
+
+/// The line through the last two thirds of a stretch without restarts may rise by so much of its mean, or by these amounts,
+/// whichever is more.
+const SHARE: f64 = 0.10;
+const RSS_MIB: f64 = 8.0;
+const DESCRIPTORS: f64 = 24.0;
+
+/// A stretch that is shorter in seconds is not judged: caches and pools fill first.
+pub const SHORTEST: f64 = 60.0;
+
+/// One look at one process.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sample {
+    pub seconds: f64,
+    pub process: String,
+    pub pid: u32,
+    pub rss_mib: f64,
+    pub descriptors: usize,
+    /// Whether no process is restarted any more in this third.
+    pub settled: bool,
+}
+
+/// How one process ran in a stretch without restarts.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plateau {
+    pub process: String,
+    pub seconds: f64,
+    pub rss_mib: f64,
+    pub rss_rise_mib: f64,
+    pub descriptors: f64,
+    pub descriptors_rise: f64,
+    /// `None`: too short to be judged.
+    pub holds: Option<bool>,
+}
+
+pub fn sample(process: &str, pid: u32, seconds: f64, settled: bool) -> Option<Sample> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: f64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(Sample {
+        seconds,
+        process: process.to_owned(),
+        pid,
+        rss_mib: kib / 1024.0,
+        descriptors: std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count(),
+        settled,
+    })
+}
+
+/// The last process of each name, over its settled stretch.
+pub fn plateaus(samples: &[Sample]) -> Vec<Plateau> {
+    let mut names: Vec<&str> = samples.iter().map(|sample| sample.process.as_str()).collect();
+    names.dedup();
+    names.sort_unstable();
+    names.dedup();
+    names
+        .into_iter()
+        .filter_map(|name| plateau(name, samples))
+        .collect()
+}
+
+fn plateau(name: &str, samples: &[Sample]) -> Option<Plateau> {
+    let of_name = || {
+        samples
+            .iter()
+            .filter(|sample| sample.process == name && sample.settled)
+    };
+    let pid = of_name().next_back()?.pid;
+    let stretch: Vec<&Sample> = of_name().filter(|sample| sample.pid == pid).collect();
+    let (first, last) = (stretch.first()?.seconds, stretch.last()?.seconds);
+    let rest: Vec<&Sample> = stretch
+        .into_iter()
+        .filter(|sample| sample.seconds >= first + (last - first) / 3.0)
+        .collect();
+    let line = |value: fn(&Sample) -> f64| {
+        let points: Vec<(f64, f64)> = rest
+            .iter()
+            .map(|sample| (sample.seconds, value(sample)))
+            .collect();
+        mean_and_rise(&points)
+    };
+    let (rss, rss_rise) = line(|sample| sample.rss_mib);
+    let (descriptors, descriptors_rise) = line(|sample| sample.descriptors as f64);
+    let holds =
+        rss_rise <= RSS_MIB.max(rss * SHARE) && descriptors_rise <= DESCRIPTORS.max(descriptors * SHARE);
+    Some(Plateau {
+        process: name.to_owned(),
+        seconds: last - first,
+        rss_mib: rss,
+        rss_rise_mib: rss_rise,
+        descriptors,
+        descriptors_rise,
+        holds: (last - first >= SHORTEST).then_some(holds),
+    })
+}
+
+/// The mean of the points, and how far the least-squares line through them rises from the first to the last.
+fn mean_and_rise(points: &[(f64, f64)]) -> (f64, f64) {
+    let count = points.len().max(1) as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
+    let (x, y) = (mean(|point| point.0), mean(|point| point.1));
+    let (mut products, mut squares) = (0.0, 0.0);
+    for point in points {
+        products += (point.0 - x) * (point.1 - y);
+        squares += (point.0 - x) * (point.0 - x);
+    }
+    let span = points.last().map_or(0.0, |point| point.0) - points.first().map_or(0.0, |point| point.0);
+    (
+        y,
+        if squares > 0.0 {
+            products / squares * span
+        } else {
+            0.0
+        },
+    )
+}
