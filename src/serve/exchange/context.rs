@@ -8,8 +8,7 @@ use http::HeaderMap;
 use super::costs::RequestCosts;
 use super::offer::Offered;
 use super::once::OnceLog;
-use super::{insertions, is_model_call};
-use crate::serve::exchange::app::App;
+use super::{Exchange, insertions, is_model_call};
 use crate::serve::proxy::{RequestContext, headers};
 use crate::state::config::FreeCutPolicy;
 use crate::state::session::{LiveConversation, ThreadCosts, ThreadId, ThreadTurns, digest};
@@ -56,7 +55,10 @@ pub(super) enum DueStep {
 }
 
 /// Finds the request's thread; `None` where its model gets no notices.
-pub(super) fn enter(app: &App, ctx: &RequestContext, offered: &Offered) -> Option<EnteredThread> {
+pub(super) fn enter(exchange: &Exchange) -> Option<EnteredThread> {
+    let Exchange {
+        app, ctx, offered, ..
+    } = exchange;
     let policy = &app.config.handoff;
     let thresholds = policy.thresholds_of(is_subagent(ctx));
     let view = offered.agent.request.view();
@@ -96,7 +98,7 @@ pub(super) fn enter(app: &App, ctx: &RequestContext, offered: &Offered) -> Optio
         limits: thresholds.of(window),
         window,
         nudge_pays: thresholds.nudge_pays,
-        costs: RequestCosts::of(app, ctx, offered, window).map(Arc::new),
+        costs: RequestCosts::of(exchange, window).map(Arc::new),
     };
     Some(EnteredThread { thread, is_new })
 }
@@ -159,8 +161,10 @@ impl ContextThread {
     }
 
     /// Puts a notice after the request, before anything is sent.
-    pub(super) async fn nudge(&self, app: &App, ctx: &RequestContext, offered: &mut Offered, text: &str) {
-        match insertions::append(app, ctx, offered, text).await {
+    pub(super) async fn nudge(&self, exchange: &mut Exchange, text: &str) {
+        let appended = insertions::append(exchange, text).await;
+        let ctx = &exchange.ctx;
+        match appended {
             Ok(true) => {
                 self.with(ContextUse::nudged);
                 self.live.costs(self.thread, |costs| {

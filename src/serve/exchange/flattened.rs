@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use super::active_handoff::{Active, MOST_CANDIDATES};
-
+use super::active_handoff::{Active, CutPlace, MOST_CANDIDATES};
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
 use crate::state::store::{HandoffFilter, StoreError};
@@ -72,9 +71,7 @@ fn pinned(handoff: &Handoff, edits: Vec<Edit>) -> Active {
         recall: false,
         // It goes to the model that it names.
         routed: None,
-        candidate: None,
-        before: None,
-        text: Some(edits),
+        place: CutPlace::Text(edits),
     }
 }
 

@@ -6,11 +6,10 @@
 //! the front of the stretch leaves what the model thinks afterwards valid. And it needs no beta, which gateways may not pass on.
 //! <https://platform.claude.com/docs/en/build-with-claude/preserved-thinking>
 
-use super::is_model_call;
 use super::offer::Offered;
 use super::placed::Placed;
+use super::{Exchange, is_model_call};
 use crate::serve::exchange::app::App;
-use crate::serve::proxy::RequestContext;
 use baton_core::record::ThinkingOmission;
 use baton_core::rewrite::{ChangeReason, RewriteOutcome, positions, thinking};
 
@@ -34,7 +33,10 @@ pub(super) fn leave_out(app: &App, offered: &mut Offered, sent: &RewriteOutcome)
 
 /// Notes that upstream took the request without its thinking: every later request of the stretch has the same view. A side
 /// call is no request of the stretch, and what upstream stores of a transcript cannot be left out.
-pub(super) async fn remember_omission(app: &App, ctx: &RequestContext, offered: &Offered) {
+pub(super) async fn remember_omission(exchange: &Exchange) {
+    let Exchange {
+        app, ctx, offered, ..
+    } = exchange;
     let view = offered.agent.request.view();
     let is_of_stretch = is_model_call(ctx.endpoint)
         && !offered.agent.side_call

@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use http::Response;
 
-use super::chat_commands::ChatCommands;
 use super::reply::{CommandReply, ReplySentinel};
+use super::{restored_draft, unanswered};
 use crate::serve::exchange::drafts::approval_commands;
 use crate::serve::exchange::request::Request;
 use crate::serve::exchange::{Exchange, free_cut, slow_answer};
 use crate::serve::proxy::body::RequestBody;
-use crate::serve::proxy::fault::{Code, Fault};
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::jobs::drafts::{AcceptedDraft, DraftJob, DraftOrder, DraftQueue, DraftState};
 use crate::state::session::LiveConversation;
@@ -40,10 +39,7 @@ pub(super) async fn answer(exchange: Exchange, trigger: HandoffTrigger) -> Respo
     slow_answer::answered(exchange.clone(), async move {
         let reply = match (HandOver { exchange: &exchange }).run(trigger).await {
             Ok(reply) => reply,
-            Err(error) => {
-                tracing::error!(exchange = exchange.ctx.id, %error, "a command cannot be answered");
-                return exchange.ctx.refuse(Fault::from(Code::STORE));
-            }
+            Err(error) => return unanswered(&exchange, &error),
         };
         let response = exchange.reply(&reply).await;
         match exchange.when_ended() {
@@ -75,9 +71,9 @@ impl HandOver<'_> {
                 "no handoff was made: the provider holds this transcript, and baton sees only what is new in it.",
             ));
         }
-        ChatCommands::of(self.exchange).restored_draft(live).await?;
+        restored_draft(self.exchange).await?;
         let ready = match &trigger {
-            HandoffTrigger::Draft(ask) if ask.is_plain() => free_cut::ready(app, &before.offered),
+            HandoffTrigger::Draft(ask) if ask.is_plain() => free_cut::ready(&before),
             _ => None,
         };
         let job = match job(&app.drafting, live, trigger, ready) {

@@ -105,16 +105,13 @@ fn changed(exchange: &mut Exchange, error: &[u8], first: &RewriteOutcome) -> Opt
 }
 
 async fn settle_thinking(exchange: &Exchange, accepted: bool) {
-    let Exchange {
-        app, ctx, offered, ..
-    } = exchange;
     let outcome = match accepted {
         true => ThinkingRetry::Accepted,
         false => ThinkingRetry::Refused,
     };
-    ctx.recorder.note(|e| e.thinking_retry = Some(outcome));
+    exchange.ctx.recorder.note(|e| e.thinking_retry = Some(outcome));
     if accepted {
-        thinking::remember_omission(app, ctx, offered).await;
+        thinking::remember_omission(exchange).await;
     }
 }
 
