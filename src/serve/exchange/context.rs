@@ -185,7 +185,7 @@ impl ContextThread {
     /// Measures the context by the usage of a leg that was answered, in a request cut at `cut`.
     pub(super) fn measure(&self, ctx: &RequestContext, cut: Option<HandoffId>, usage: Usage) {
         if let Some(request) = self.costs() {
-            let bytes = ctx.recorder.read(|e| e.sent_bytes.last().copied()).flatten();
+            let bytes = ctx.recorder.read(|e| e.sent_bytes.last().copied());
             self.live.costs(self.thread, |costs| {
                 costs.offered = false;
                 request.answered(&mut costs.ledger, usage, bytes.unwrap_or_default());
@@ -304,10 +304,7 @@ fn is_subagent(ctx: &RequestContext) -> bool {
 
 /// What a request states of its model's window.
 pub(super) fn window_query<'a>(ctx: &'a RequestContext, model: &'a str) -> WindowQuery<'a> {
-    let text = |name| {
-        let value = headers::value(&ctx.headers, name);
-        value.and_then(|value| value.to_str().ok()).unwrap_or_default()
-    };
+    let text = |name| headers::text(&ctx.headers, name).unwrap_or_default();
     WindowQuery {
         model,
         betas: text("anthropic-beta"),

@@ -32,7 +32,7 @@ impl RequestCosts {
         } = exchange;
         let policy = &app.config.handoff;
         let is_wanted = policy.free != FreeCutPolicy::Off || policy.thresholds.nudge_pays;
-        if !is_wanted || ctx.recorder.read(|e| e.subscription) == Some(true) {
+        if !is_wanted || ctx.recorder.read(|e| e.subscription) {
             return None;
         }
         let view = offered.agent.request.view();
@@ -48,11 +48,7 @@ impl RequestCosts {
             note_unpriced(&model);
             return None;
         };
-        let agent = ctx
-            .recorder
-            .read(|e| e.agent.clone())
-            .flatten()
-            .unwrap_or_default();
+        let agent = ctx.recorder.read(|e| e.agent.clone()).unwrap_or_default();
         let lifetime = policy.cache_lifetime.map(|lifetime| lifetime.as_millis());
         Some(Self {
             rates,

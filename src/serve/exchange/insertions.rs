@@ -27,9 +27,8 @@ pub(super) async fn find(app: &App, ctx: &RequestContext, placed: &mut Placed) -
     let known = known.iter().map(|insertion| &**insertion);
     let (found, misplaced) = insertions::find(view, known);
     // Side calls share a session's id and not its transcript; and what upstream holds of a transcript has its insertions.
-    let of_the_loop = view.tools.is_some_and(|t| t.client) && view.facts.previous.is_none();
     lost.extend(misplaced);
-    if of_the_loop && is_model_call(ctx.endpoint) {
+    if placed.agent.is_of_the_loop(ctx.endpoint) {
         note_lost(ctx, live.newly_lost(&lost));
     }
     placed.places.insertions = found;

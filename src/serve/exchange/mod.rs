@@ -48,7 +48,7 @@ mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use http::{Response, StatusCode};
+use http::Response;
 use uuid::Uuid;
 
 use self::answer_form::AnswerForm;
@@ -62,7 +62,7 @@ use self::recording::ReceivedBody;
 use self::send::FirstLeg;
 use self::shown::ShownDraft;
 use crate::serve::proxy::body::{Collected, RequestBody};
-use crate::serve::proxy::headers::{self, Sending};
+use crate::serve::proxy::headers::Sending;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::serve::proxy::route::Endpoint;
 use crate::serve::proxy::upload::RopeBody;
@@ -239,12 +239,7 @@ impl Exchange {
             return Box::pin(self.begin()).await;
         };
         self.record.fired.add(handoff.id);
-        self.go_on_after(&handoff).await
-    }
-
-    /// Answers with a handoff's sentinel, then the leg after it.
-    async fn go_on_after(self, handoff: &Handoff) -> Response<ResponseBody> {
-        answer::after_handoff(self, handoff).await
+        answer::after_handoff(self, &handoff).await
     }
 
     /// The handoff after which a repeated request goes straight on.
@@ -420,12 +415,4 @@ async fn untouched(ctx: &RequestContext, body: RequestBody) -> Response<Response
 
 fn is_model_call(endpoint: Endpoint) -> bool {
     endpoint == Endpoint::Generate
-}
-
-/// A response of our own body with upstream's status and headers.
-fn shaped(status: StatusCode, upstream: &http::HeaderMap, body: ResponseBody) -> Response<ResponseBody> {
-    let mut out = Response::new(body);
-    *out.status_mut() = status;
-    *out.headers_mut() = headers::back(upstream, true);
-    out
 }

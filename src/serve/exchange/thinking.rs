@@ -6,9 +6,9 @@
 //! the front of the stretch leaves what the model thinks afterwards valid. And it needs no beta, which gateways may not pass on.
 //! <https://platform.claude.com/docs/en/build-with-claude/preserved-thinking>
 
+use super::Exchange;
 use super::offer::Offered;
 use super::placed::Placed;
-use super::{Exchange, is_model_call};
 use crate::serve::exchange::app::App;
 use baton_core::record::ThinkingOmission;
 use baton_core::rewrite::{ChangeReason, RewriteOutcome, positions, thinking};
@@ -37,11 +37,7 @@ pub(super) async fn remember_omission(exchange: &Exchange) {
     let Exchange {
         app, ctx, offered, ..
     } = exchange;
-    let view = offered.agent.request.view();
-    let is_of_stretch = is_model_call(ctx.endpoint)
-        && !offered.agent.side_call
-        && view.tools.is_some_and(|tools| tools.client)
-        && view.facts.previous.is_none();
+    let is_of_stretch = offered.agent.is_of_the_loop(ctx.endpoint) && !offered.agent.side_call;
     let (Some(live), Some(active)) = (&offered.agent.live, &offered.pin.active) else {
         return;
     };
@@ -50,7 +46,7 @@ pub(super) async fn remember_omission(exchange: &Exchange) {
     }
     let omission = ThinkingOmission {
         handoff: active.id,
-        position: positions::of(view),
+        position: positions::of(offered.agent.request.view()),
     };
     if let Err(error) = app
         .sessions

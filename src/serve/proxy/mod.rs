@@ -248,8 +248,8 @@ impl RequestContext {
 /// Names the exchange in the response's headers, its handoff, and why it did not get the tool. The recorder knows them also
 /// where an answer failed before its first byte and was replaced.
 fn describe(headers: &mut HeaderMap, id: &str, recorder: &ExchangeRecorder) {
-    let pinned = recorder.read(|e| e.pinned.clone()).flatten();
-    let untooled = recorder.read(|e| e.untooled).flatten();
+    let pinned = recorder.read(|e| e.pinned.clone());
+    let untooled = recorder.read(|e| e.untooled);
     let named = [
         ("x-baton-exchange", Some(id)),
         ("x-baton-handoff", pinned.as_deref()),

@@ -5,9 +5,10 @@ use http::Response;
 
 use super::answered::Answered;
 use super::effects::{self, EffectResult};
-use crate::serve::exchange::{Exchange, shaped};
+use crate::serve::exchange::Exchange;
 use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::fault::{Code, Fault};
+use crate::serve::proxy::relay;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::course::{Action, Course, CourseEvent, Effect, ResponseEnd};
@@ -32,7 +33,7 @@ pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
         exchange.ctx.recorder.decide(ExchangeOutcome::InBandError);
     }
     let Some(report) = exchange.read_reply(&body) else {
-        return shaped(parts.status, &parts.headers, ResponseBody::whole(body));
+        return relay::headed(&parts, true, ResponseBody::whole(body));
     };
     let mut reply = JoinedReply {
         course: exchange.course(verdict, sentinel_of.as_deref()),
@@ -61,7 +62,7 @@ pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
             joined
         }
     };
-    shaped(parts.status, &parts.headers, body)
+    relay::headed(&parts, true, body)
 }
 
 impl Exchange {

@@ -17,7 +17,7 @@ use crate::state::store::StoreError;
 use baton_core::handoffs::draft::{DraftEnd, DraftRequest};
 use baton_core::mark::note;
 use baton_core::record::Handoff;
-use baton_core::rewrite::notes::{self, NoteSearch};
+use baton_core::rewrite::notes;
 
 /// The reply where no draft waits.
 pub(super) const NONE_WAITS: &str = "no draft waits for a yes.";
@@ -130,12 +130,7 @@ impl HandOver<'_> {
 
     /// The same exchange without the command that it ends with.
     fn without_command(&self) -> Option<Exchange> {
-        let config = &self.exchange.app.config;
-        let look = NoteSearch {
-            prefix: &config.commands.prefix,
-            tags: &config.handoff.preamble_tags,
-            next_note: None,
-        };
+        let look = self.exchange.app.note_search();
         let offered = &self.exchange.offered;
         let reading = offered.agent.request.reading();
         let left = notes::without_last(offered.agent.wire, reading, look)?;

@@ -79,8 +79,7 @@ async fn remember_answer(exchange: &Exchange, id: Uuid) -> Result<(), StoreError
         app, ctx, offered, ..
     } = exchange;
     let facts = &offered.agent.request.view().facts;
-    // What resends its history does not go on by an id.
-    if !offered.agent.wire.goes_on_by_id() || facts.unstored {
+    if offered.agent.resends() {
         return Ok(());
     }
     let named = facts.previous.as_ref().map(|previous| previous.id.as_str());

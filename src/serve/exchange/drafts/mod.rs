@@ -18,6 +18,7 @@ use uuid::Uuid;
 
 use self::drafter::is_reviewed;
 use super::Exchange;
+use super::answer::after_handoff;
 use super::opening::AnswerOpening;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::jobs::drafts::{DraftJob, DraftState};
@@ -47,10 +48,10 @@ pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseB
                 if let Some(shown) = exchange.begun_draft() {
                     shown.end(report.strip_prefix(note::BEGINS).unwrap_or(&report), "");
                     shown.say(&exchange.sentinel(&handoff));
-                    return exchange.go_on_after(&handoff).await;
+                    return after_handoff(exchange, &handoff).await;
                 }
                 let opening = AnswerOpening::Report(report.into());
-                Exchange { opening, ..exchange }.go_on_after(&handoff).await
+                after_handoff(Exchange { opening, ..exchange }, &handoff).await
             }
             Err(DraftEnd::Review) => exchange.begin().await,
             Err(end) => {

@@ -115,7 +115,7 @@ impl Pause {
         recording::begin(&exchange, body);
         let at_ms = app.clock.now_ms();
         let made = exchange.drafter().ahead().await;
-        let tokens = recorder.read(|e| e.tokens.clone()).unwrap_or_default();
+        let tokens = recorder.read(|e| e.tokens.clone());
         let paid = tokens.into_iter().flatten().map(TokenCounts::from);
         let cost = paid.map(|counts| counts.cost(&costs.rates).total()).sum();
         let last = thread.ledger(|ledger| {

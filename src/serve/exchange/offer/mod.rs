@@ -62,13 +62,12 @@ pub(super) async fn offer(app: &App, ctx: &RequestContext, placed: Placed) -> Of
         app.sessions
             .follow(live, active, pin.undone.now(), app.clock.now_ms());
     }
-    // A request that names an earlier response alone would not say which tools that one went out with.
-    let resends = !agent.wire.goes_on_by_id() || agent.request.view().facts.unstored;
     let offer = ToolOffer {
         tooled: untooled.is_none(),
         untooled,
         recall: scope.has_recall(&pin),
-        recall_next: scope.may_recall && app.config.recall.enabled && resends,
+        // A request that names an earlier response alone would not say which tools that one went out with.
+        recall_next: scope.may_recall && app.config.recall.enabled && agent.resends(),
     };
     Offered {
         agent,

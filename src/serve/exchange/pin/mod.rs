@@ -71,26 +71,6 @@ pub(super) struct Pinned {
     pub(super) ahead: Ahead,
 }
 
-/// What of the verdict's evidence the request and the handoff that was found give.
-fn evidence(
-    agent: &AgentRequest,
-    active: Option<&Active>,
-    missed: Option<&baton_core::rewrite::Candidate>,
-) -> PinEvidence {
-    PinEvidence {
-        is_named: agent.named,
-        known: agent.live.as_ref().and_then(|live| live.active()),
-        active: active.map(|active| active.id),
-        by_user: active.is_some_and(Active::is_by_user),
-        missed: missed.map(|candidate| MissedSentinel {
-            id: candidate.sentinel.id,
-            by_user: candidate.by_user,
-            is_last: is_last(agent, candidate.turn),
-        }),
-        ..PinEvidence::default()
-    }
-}
-
 /// Takes chat commands out of the request, which is then another transcript, with other offsets and maybe another last text.
 fn take_commands_out(
     app: &App,
@@ -106,13 +86,6 @@ fn take_commands_out(
         received.ahead.forget_offsets();
     }
     taken
-}
-
-/// Whether the agent's own loop sent it: a model call with the agent's tools that brings its history along.
-fn is_of_the_loop(ctx: &RequestContext, view: &baton_core::wire::View) -> bool {
-    is_model_call(ctx.endpoint)
-        && view.tools.is_some_and(|tools| tools.client)
-        && view.facts.previous.is_none()
 }
 
 /// Finds what a request is pinned to. `next_undo`: the handoff whose undo the answer's first line will report.
@@ -154,16 +127,23 @@ pub(super) async fn pin(
         return Err(Fault::from(Code::STORE));
     }
     let missed = newest.filter(|c| found.by_sentinel != Some(c.sentinel.at));
-    let was_undone = taken.undone.last.is_some();
     let scope = RequestScope {
-        of_the_loop: is_of_the_loop(ctx, agent.request.view()),
+        of_the_loop: agent.is_of_the_loop(ctx.endpoint),
         may_recall,
     };
     let evidence = PinEvidence {
         is_model_call: is_model_call(ctx.endpoint),
         of_the_loop: scope.of_the_loop,
-        was_undone,
-        ..evidence(&agent, active.as_ref(), missed.as_ref())
+        is_named: agent.named,
+        known: agent.live.as_ref().and_then(|live| live.active()),
+        active: active.as_ref().map(|active| active.id),
+        by_user: active.as_ref().is_some_and(Active::is_by_user),
+        was_undone: taken.undone.last.is_some(),
+        missed: missed.as_ref().map(|candidate| MissedSentinel {
+            id: candidate.sentinel.id,
+            by_user: candidate.by_user,
+            is_last: is_last(&agent, candidate.turn),
+        }),
     };
     let verdict = evidence.verdict();
     let unresolved = match missed.filter(|_| verdict.names_unknown) {

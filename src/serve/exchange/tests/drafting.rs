@@ -165,7 +165,7 @@ async fn the_report_has_the_sizes_of_what_was_sent_before_and_is_sent_next() {
         .ctx
         .recorder
         .read(|e| e.handoffs.last().map(|h| h.before_bytes));
-    assert_eq!(event.flatten(), Some(before as u64));
+    assert_eq!(event, Some(before as u64));
     let report = exchange.drafter().report(&handoff);
     assert!(
         report.contains(&format!("{} KiB before", before / 1024)),

@@ -91,7 +91,7 @@ async fn an_appended_text_does_not_move_to_another_transcript() {
     let offered = rewound.offered().await;
     assert!(offered.places.insertions.is_empty());
     let lost = rewound.ctx.recorder.read(|e| e.lost_insertions);
-    assert_eq!(lost, Some(1));
+    assert_eq!(lost, 1);
 }
 
 #[tokio::test]
