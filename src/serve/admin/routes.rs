@@ -256,3 +256,34 @@ fn denial(denied: Denied) -> FullResponse {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_known_by_method_and_path() {
+        let of = |method: Method, path| ApiChange::of(&method, path);
+        assert!(matches!(
+            of(Method::POST, "conversations/a/handoff"),
+            Some(ApiChange::HandOver("a"))
+        ));
+        assert!(matches!(
+            of(Method::DELETE, "drafts/d"),
+            Some(ApiChange::CancelDraft("d"))
+        ));
+        assert!(matches!(
+            of(Method::POST, "handoffs/h/undo"),
+            Some(ApiChange::Undo("h"))
+        ));
+        for (method, path) in [
+            (Method::POST, "drafts/d"),
+            (Method::DELETE, "drafts/d/accept"),
+            (Method::PUT, "drafts/d/reject"),
+            (Method::POST, "drafts/d/accept/x"),
+            (Method::POST, "conversations"),
+        ] {
+            assert!(of(method.clone(), path).is_none(), "{method} {path}");
+        }
+    }
+}

@@ -181,21 +181,21 @@ pub(super) fn is_spelled_out(app: &App, handoff: &Handoff) -> bool {
     handoff.spelled_out.unwrap_or(now)
 }
 
-/// Why no handoff was found by a person's line.
+/// Why no handoff was found by a person's line, where there is one.
 pub(super) async fn why_unresolved(
     app: &App,
     ctx: &RequestContext,
-    candidate: &Candidate,
-) -> Result<Unresolved, StoreError> {
-    let found = match candidate.id_range {
+    line: Option<Candidate>,
+) -> Result<Option<Unresolved>, StoreError> {
+    let Some(line) = line else { return Ok(None) };
+    let found = match line.id_range {
         Some(ids) => meant(app, ctx, ids).await?.len(),
         None => 0,
     };
-    Ok(if found > 1 {
-        Unresolved::Ambiguous
-    } else {
-        Unresolved::Unknown
-    })
+    Ok(Some(match found {
+        0 | 1 => Unresolved::Unknown,
+        _ => Unresolved::Ambiguous,
+    }))
 }
 
 /// The handoffs that an id may mean of which only the beginning is left: two at most.

@@ -162,10 +162,10 @@ impl Gateway {
     /// # Errors
     /// TLS to the upstreams cannot be set up.
     pub fn reloaded(&self, parts: GatewayParts) -> io::Result<Self> {
+        let new = Self::new(parts)?;
         Ok(Self {
-            upstreams: Upstreams::new(&parts.config)?,
-            admission: self.admission.reloaded(&parts.config),
-            parts,
+            admission: self.admission.reloaded(&new.parts.config),
+            ..new
         })
     }
 

@@ -14,7 +14,7 @@ use crate::serve::proxy::fault::{Code, Fault};
 use crate::state::store::StoreError;
 use baton_core::record::{HandoffId, ResponseOrigin};
 use baton_core::rewrite::notes::UndoneHandoffs;
-use baton_core::rewrite::untooled;
+use baton_core::rewrite::{Candidate, untooled};
 use baton_core::tools::RECALL_NAME;
 use baton_core::wire::{Role, Wire};
 
@@ -105,15 +105,13 @@ pub(super) async fn pin(
         candidates,
         mut ahead,
     } = received;
-    let wire = agent.wire;
     let newest = candidates.first().cloned();
-    let command = is_model_call(ctx.endpoint)
-        .then(|| taken_out::command(app, wire, agent.request.reading()))
-        .flatten();
+    let command = taken_out::command(app, agent.wire, agent.request.reading());
+    let command = command.filter(|_| is_model_call(ctx.endpoint));
     let lookup = PinLookup {
         app,
         ctx,
-        wire,
+        wire: agent.wire,
         reading: agent.request.reading(),
     };
     let session = agent.named.then_some(key.as_str());
@@ -121,7 +119,6 @@ pub(super) async fn pin(
     let found = lookup.pinned_to(candidates, previous, agent.live.as_ref(), &taken.undone, session);
     let found = found.await.map_err(store_down)?;
     let (active, previous) = (found.active, found.previous);
-    let may_recall = may_recall(app, &mut agent, active.as_ref());
     if agent.live.is_none() && active.is_some() {
         // Cut without its hidden pairs and the tool, it would be another prefix than the model's.
         return Err(Fault::from(Code::STORE));
@@ -129,9 +126,9 @@ pub(super) async fn pin(
     let missed = newest.filter(|c| found.by_sentinel != Some(c.sentinel.at));
     let scope = RequestScope {
         of_the_loop: agent.is_of_the_loop(ctx.endpoint),
-        may_recall,
+        may_recall: may_recall(app, &mut agent, active.as_ref()),
     };
-    let evidence = PinEvidence {
+    let verdict = PinEvidence {
         is_model_call: is_model_call(ctx.endpoint),
         of_the_loop: scope.of_the_loop,
         is_named: agent.named,
@@ -139,19 +136,15 @@ pub(super) async fn pin(
         active: active.as_ref().map(|active| active.id),
         by_user: active.as_ref().is_some_and(Active::is_by_user),
         was_undone: taken.undone.last.is_some(),
-        missed: missed.as_ref().map(|candidate| MissedSentinel {
-            id: candidate.sentinel.id,
-            by_user: candidate.by_user,
-            is_last: is_last(&agent, candidate.turn),
-        }),
-    };
-    let verdict = evidence.verdict();
-    let unresolved = match missed.filter(|_| verdict.names_unknown) {
-        Some(candidate) => Some(why_unresolved(app, ctx, &candidate).await.map_err(store_down)?),
-        None => None,
-    };
+        missed: missed
+            .as_ref()
+            .map(|candidate| missed_sentinel(&agent, candidate)),
+    }
+    .verdict();
+    let unresolved = why_unresolved(app, ctx, missed.filter(|_| verdict.names_unknown));
+    let unresolved = unresolved.await.map_err(store_down)?;
     let pin = Pin {
-        owed: owed(wire, previous.as_ref()),
+        owed: owed(agent.wire, previous.as_ref()),
         active,
         previous,
         undone: taken.undone,
@@ -176,10 +169,14 @@ pub(super) fn store_down(error: StoreError) -> Fault {
     Fault::from(Code::STORE)
 }
 
-/// Whether nothing of the conversation follows the turn.
-fn is_last(agent: &AgentRequest, turn: usize) -> bool {
-    let mut later = agent.request.view().turns[turn + 1..].iter();
-    later.all(|t| matches!(t.role, Role::System | Role::Tools))
+/// The newest sentinel, which names no known handoff.
+fn missed_sentinel(agent: &AgentRequest, candidate: &Candidate) -> MissedSentinel {
+    let mut later = agent.request.view().turns[candidate.turn + 1..].iter();
+    MissedSentinel {
+        id: candidate.sentinel.id,
+        by_user: candidate.by_user,
+        is_last: later.all(|turn| matches!(turn.role, Role::System | Role::Tools)),
+    }
 }
 
 /// Whether the request, or one after a cut that is made now, may have the tool that searches the cut transcript. Where it
