@@ -169,12 +169,8 @@ impl Body for WaitingBody {
                     }
                     let next = Instant::now() + self.every;
                     self.due.as_mut().reset(next);
-                    if self
-                        .exchange
-                        .shown
-                        .as_ref()
-                        .is_some_and(|shown| shown.keep_alive())
-                    {
+                    let shown = self.exchange.shown.as_ref();
+                    if shown.is_some_and(|shown| shown.keep_alive()) {
                         continue;
                     }
                     let mut out = Vec::new();

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use http::Response;
 
-use super::reply::{CommandReply, ReplySentinel};
-use super::{restored_draft, unanswered};
+use super::reply::{CommandReply, ReplySentinel, unanswered};
 use crate::serve::exchange::drafts::approval_commands;
 use crate::serve::exchange::request::Request;
 use crate::serve::exchange::{Exchange, free_cut, slow_answer};
 use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::response_body::ResponseBody;
-use crate::state::jobs::drafts::{AcceptedDraft, DraftJob, DraftOrder, DraftQueue, DraftState};
+use crate::state::jobs::drafts::{AcceptedDraft, DraftJob, DraftOrder, DraftQueue, DraftRecord, DraftState};
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
 use baton_core::handoffs::draft::{DraftEnd, DraftRequest};
@@ -28,6 +27,13 @@ pub(super) enum HandoffTrigger {
     Draft(DraftRequest),
     /// Approval of the draft that waits, with another document in its place where there is one.
     Approval(Option<String>),
+}
+
+/// The conversation's open draft: one that waits for a person may have been written by another process.
+pub(super) async fn restored_draft(exchange: &Exchange) -> Result<Option<DraftRecord>, StoreError> {
+    let Exchange { app, offered, .. } = exchange;
+    let key = offered.agent.live()?.key();
+    app.drafting.restored_in(app.sessions.store(), key).await
 }
 
 /// Has a handoff written. Keep-alives go to the agent until that has ended, which is the answer.

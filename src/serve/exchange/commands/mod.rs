@@ -8,15 +8,14 @@ mod undo;
 
 use http::Response;
 
-use self::hand_over::{HandoffTrigger, NONE_WAITS};
+use self::hand_over::{HandoffTrigger, NONE_WAITS, restored_draft};
 use self::pins::{pin, pins_listed, unpin};
-use self::reply::CommandReply;
+use self::reply::{CommandReply, unanswered};
 use self::resume::{resume, shown};
 pub(super) use self::undo::UndoSubject;
 use super::Exchange;
-use crate::serve::proxy::fault::{Code, Fault};
 use crate::serve::proxy::response_body::ResponseBody;
-use crate::state::jobs::drafts::{DecisionFailure, DraftRecord, DraftState};
+use crate::state::jobs::drafts::{DecisionFailure, DraftState};
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
 use baton_core::commands::{ChatCommand, help, parse};
@@ -45,12 +44,6 @@ pub(super) async fn answer(exchange: Exchange) -> Response<ResponseBody> {
         }
         Err(error) => unanswered(&exchange, &error),
     }
-}
-
-/// The response where the store cannot be read or written.
-fn unanswered(exchange: &Exchange, error: &StoreError) -> Response<ResponseBody> {
-    tracing::error!(exchange = exchange.ctx.id, %error, "a command cannot be answered");
-    exchange.ctx.refuse(Fault::from(Code::STORE))
 }
 
 /// Does what the command says. What it changes is written when this returns; a handoff is still to be made.
@@ -113,13 +106,6 @@ async fn step(
     let now_ms = app.clock.now_ms();
     app.sessions.command(live()?, pinned, unpinned, now_ms).await?;
     Ok(CommandStep::Reply(reply))
-}
-
-/// The conversation's open draft: one that waits for a person may have been written by another process.
-async fn restored_draft(exchange: &Exchange) -> Result<Option<DraftRecord>, StoreError> {
-    let Exchange { app, offered, .. } = exchange;
-    let key = offered.agent.live()?.key();
-    app.drafting.restored_in(app.sessions.store(), key).await
 }
 
 async fn status(exchange: &Exchange, live: &LiveConversation) -> Result<CommandReply, StoreError> {

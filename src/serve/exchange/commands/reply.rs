@@ -3,8 +3,8 @@
 use http::Response;
 use uuid::Uuid;
 
-use super::unanswered;
 use crate::serve::exchange::{Exchange, local_answer};
+use crate::serve::proxy::fault::{Code, Fault};
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::store::StoreError;
 use baton_core::commands::UndoOutcome;
@@ -71,6 +71,12 @@ impl Exchange {
         let handoff = reply.sentinel.as_ref().map(|sentinel| sentinel.handoff);
         local_answer::answer(self, id, &reply.shown(), handoff)
     }
+}
+
+/// The response where the store cannot be read or written.
+pub(super) fn unanswered(exchange: &Exchange, error: &StoreError) -> Response<ResponseBody> {
+    tracing::error!(exchange = exchange.ctx.id, %error, "a command cannot be answered");
+    exchange.ctx.refuse(Fault::from(Code::STORE))
 }
 
 /// Maps the answer's id to the response before it: a later request may go on from the answer by its id alone.

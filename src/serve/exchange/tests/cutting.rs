@@ -107,7 +107,7 @@ async fn text_of(response: http::Response<crate::serve::proxy::response_body::Re
 }
 
 #[tokio::test]
-async fn an_unknown_line_is_answered_in_the_form_that_was_asked_for() {
+async fn an_unknown_line_is_answered_in_the_form_of_the_request() {
     let stage = Stage::new();
     for (why, words) in [
         (Unresolved::Unknown, "is not known here"),
