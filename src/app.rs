@@ -94,17 +94,9 @@ const DOCUMENTS_TIME: Duration = Duration::from_secs(5);
 
 impl DataListener {
     /// Prepares a client for each upstream, and the hook that logs and counts each exchange. Call it within the runtime.
-    fn new(
-        bound: Bound,
-        config: &Config,
-        metrics: &Arc<Metrics>,
-        store: SharedStore,
-        seals: Seals,
-        journal: Recorder,
-        traces: Traces,
-    ) -> io::Result<Self> {
+    fn new(bound: Bound, app: App, metrics: &Arc<Metrics>, traces: Traces) -> io::Result<Self> {
         let counted = Arc::clone(metrics);
-        let noted = journal.clone();
+        let noted = app.journal.clone();
         // Events are reported by a task of their own: the last bytes of an answer do not wait for the log.
         let (events, mut queue) = mpsc::channel(EVENT_QUEUE);
         let reporter = tokio::spawn(async move {
@@ -112,7 +104,7 @@ impl DataListener {
                 drop(event);
             }
         });
-        let json = config.log.json;
+        let json = app.config.log.json;
         let on_end = move |event: ExchangeEvent| {
             let ended = EndedExchange {
                 event,
@@ -124,20 +116,18 @@ impl DataListener {
             // If the queue is full or closed, the event is dropped here, which reports it.
             let _ = events.try_send(ended);
         };
-        let documents = DocumentWriter::start(DocumentSettings::of(config), Arc::clone(&store));
+        let store = Arc::clone(app.sessions.store());
+        let documents = DocumentWriter::start(DocumentSettings::of(&app.config), store);
         let counted = documents.clone();
         metrics.count_documents_by(move || {
             let counts = counted.counts();
             [counts.written, counts.failed, counts.dropped]
         });
-        let app = App::new(config.clone(), store, seals)?
-            .with_journal(journal)
-            .with_documents(documents.clone());
-        let app = Arc::new(app);
+        let app = Arc::new(app.with_documents(documents.clone()));
         let events: EventHook = Arc::new(on_end);
         let gateway = gateway(&app, Arc::clone(&events))?;
         let gateway = server::slot(Arc::new(gateway));
-        let (places, weak) = (config.limits.exchanges, Arc::downgrade(&gateway));
+        let (places, weak) = (app.config.limits.exchanges, Arc::downgrade(&gateway));
         metrics.count_open_by(move || {
             weak.upgrade().map_or(0, |gateway| {
                 places.saturating_sub(gateway.load().free_exchanges())
@@ -211,15 +201,8 @@ impl Service {
         let dropped = journal.clone();
         metrics.count_dropped_by(move || dropped.dropped());
         let traces = open_traces(&config, &metrics);
-        let data = DataListener::new(
-            data,
-            &config,
-            &metrics,
-            Arc::clone(&store),
-            seals,
-            journal.clone(),
-            traces.clone(),
-        )?;
+        let app = App::new(config.clone(), Arc::clone(&store), seals)?.with_journal(journal.clone());
+        let data = DataListener::new(data, app, &metrics, traces.clone())?;
         let peers = Arc::new(Peers::new(&config.admin).map_err(|error| io::Error::other(error.to_string()))?);
         let draining = Arc::new(AtomicBool::new(false));
         let journal_place = JournalPlace {

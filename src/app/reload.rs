@@ -7,7 +7,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::serve::exchange::App;
-use crate::serve::proxy::certificate::{Certificate, NextCertificate};
+use crate::serve::proxy::certificate::Certificate;
 use crate::serve::proxy::exchange_recorder::EventHook;
 use crate::serve::proxy::server::GatewaySlot;
 use crate::serve::proxy::{GatewayParts, descriptors};
@@ -137,7 +137,7 @@ impl Reloader {
         }
         descriptors::fit(&mut config, descriptors::raise());
         let certificate = match (&self.certificate, &config.server.tls) {
-            (Some(_), Some((chain, key))) => Some(NextCertificate::read(chain, key)?),
+            (Some(_), Some((chain, key))) => Some(Certificate::read(chain, key)?),
             _ => None,
         };
         let app = Arc::new(state.app.reloaded(config)?);
@@ -148,7 +148,7 @@ impl Reloader {
         app.journal
             .redact_by(&Redactor::lazy(&app.config.journal.redact).knowing(secrets));
         if let (Some(certificate), Some(next)) = (&self.certificate, certificate) {
-            next.replace(certificate);
+            certificate.replace(&next);
         }
         self.slot.store(Arc::new(gateway));
         *state = ReloadState { app, loaded };

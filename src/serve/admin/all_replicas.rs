@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::merge::{self, Part};
 use super::peers::{OfflineReplica, Peer, PeerAnswer, Peers};
-use super::query::{QueryParams, Unanswered, shown};
-use super::responses::{FullResponse, JSON, TEXT, error, field_error, filter_error, respond};
+use super::query::{ApiResult, QueryParams, Unanswered, shown};
+use super::responses::{FullResponse, JSON, TEXT, error, respond};
 
 /// The replica whose answer this is.
 const REPLICA: HeaderName = HeaderName::from_static("x-baton-replica");
@@ -57,7 +57,8 @@ pub(super) async fn answer(
             }),
         }
     }
-    list.of(&parts, params, &offline, peers.own_name())
+    let merged = list.of(&parts, params, &offline, peers.own_name());
+    merged.unwrap_or_else(Unanswered::answer)
 }
 
 /// One other replica's own answer.
@@ -84,23 +85,14 @@ enum List {
 }
 
 impl List {
-    fn of(self, parts: &[Part], params: &QueryParams, offline: &[OfflineReplica], own: &str) -> FullResponse {
-        let limit = match params.limit() {
-            Ok(limit) => limit,
-            Err(_) => {
-                return error(
-                    StatusCode::BAD_REQUEST,
-                    "bad_request",
-                    "limit is not a whole number",
-                );
-            }
-        };
+    fn of(self, parts: &[Part], params: &QueryParams, offline: &[OfflineReplica], own: &str) -> ApiResult {
+        let limit = params.limit()?;
         let mut merged = match self {
             Self::Status => status(parts, offline, own),
             Self::Conversations => json!({"conversations": merge::conversations(parts, limit)}),
             Self::Conversation => match merge::conversation(parts) {
                 Some(found) => found,
-                None => return nowhere("there is no such conversation in the journal", offline),
+                None => return Ok(nowhere("there is no such conversation in the journal", offline)),
             },
             Self::Exchanges => json!({"exchanges": merge::exchanges(parts, limit)}),
             Self::Handoffs => json!({"handoffs": merge::handoffs(parts, limit)}),
@@ -110,15 +102,7 @@ impl List {
             }
         };
         merged["away"] = json!(offline);
-        let answer = shown(&merged);
-        answer.unwrap_or_else(|why| match why {
-            Unanswered::Unavailable(message) | Unanswered::Bad(message) => {
-                error(StatusCode::SERVICE_UNAVAILABLE, "unavailable", &message)
-            }
-            Unanswered::Field(field, message) => field_error(&field, &message),
-            Unanswered::Filter(why) => filter_error(&why),
-            Unanswered::NotFound(message) => error(StatusCode::NOT_FOUND, "not_found", message),
-        })
+        shown(&merged)
     }
 }
 

@@ -164,9 +164,7 @@ async fn exchange(inspector: &Inspector, id: &str) -> ApiResult {
     let ids: Vec<_> = event.pinned.iter().chain(&event.fired).cloned().collect();
     let handoffs = api_handoffs::named(inspector, &ids).await?;
     let mut value = serde_json::to_value(&exchange).map_err(|e| Unanswered::Unavailable(e.to_string()))?;
-    if let Value::Object(members) = &mut value {
-        members.insert("handoffs".to_owned(), json!(handoffs));
-    }
+    value["handoffs"] = json!(handoffs);
     shown(&value)
 }
 

@@ -1,12 +1,12 @@
 //! Drafts in the JSON API.
 
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::Inspector;
 use super::query::{ApiResult, Unanswered, body_in_json, shown};
-use super::responses::{FullResponse, JSON, error, respond};
+use super::responses::{JSON, error, respond};
 use crate::state::jobs::drafts::{CancelRefusal, DecisionFailure, DraftOrder, DraftRecord, DraftState};
 use crate::state::store::DocumentFilter;
 use baton_core::handoffs::draft::{self, DraftFailure, DraftRequest, Preset};
@@ -19,11 +19,11 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Characters of its value.
 const KEY_CHARS: usize = 255;
 
-/// A member of a body, and what is wrong with it.
-type BadField = (String, String);
-
-fn bad<T>(field: &str, why: impl Into<String>) -> Result<T, BadField> {
-    Err((field.to_owned(), why.into()))
+fn bad<T>(field: &str, why: impl Into<String>) -> Result<T, Unanswered> {
+    Err(Unanswered::Field {
+        field: field.to_owned(),
+        why: why.into(),
+    })
 }
 
 /// The members of a body, each requested once.
@@ -31,7 +31,7 @@ struct Fields(Map<String, Value>);
 
 impl Fields {
     /// A text; `null` counts as left out.
-    fn text(&mut self, field: &str) -> Result<Option<String>, BadField> {
+    fn text(&mut self, field: &str) -> Result<Option<String>, Unanswered> {
         match self.0.remove(field) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
@@ -39,7 +39,7 @@ impl Fields {
         }
     }
 
-    fn flag(&mut self, field: &str) -> Result<Option<bool>, BadField> {
+    fn flag(&mut self, field: &str) -> Result<Option<bool>, Unanswered> {
         match self.0.remove(field) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::Bool(flag)) => Ok(Some(flag)),
@@ -48,7 +48,7 @@ impl Fields {
     }
 
     /// A document or a carry-over prompt.
-    fn document(&mut self, field: &str) -> Result<Option<String>, BadField> {
+    fn document(&mut self, field: &str) -> Result<Option<String>, Unanswered> {
         let text = self.text(field)?;
         match &text {
             Some(text) if text.trim().is_empty() => bad(field, "it is empty"),
@@ -66,7 +66,7 @@ impl Fields {
         field: &str,
         names: &[&str],
         named: impl Fn(&str) -> Option<T>,
-    ) -> Result<Option<T>, BadField> {
+    ) -> Result<Option<T>, Unanswered> {
         let Some(text) = self.text(field)? else {
             return Ok(None);
         };
@@ -77,7 +77,7 @@ impl Fields {
     }
 
     /// Nothing is left that nobody requested.
-    fn no_more(self, known: &str) -> Result<(), BadField> {
+    fn no_more(self, known: &str) -> Result<(), Unanswered> {
         match self.0.keys().next() {
             Some(field) => bad(field, format!("there is no such field; there are {known}")),
             None => Ok(()),
@@ -86,7 +86,7 @@ impl Fields {
 }
 
 /// What is wanted: a carry-over prompt as it is given, or a draft of one.
-fn wanted(body: Map<String, Value>) -> Result<DraftOrder, BadField> {
+fn wanted(body: Map<String, Value>) -> Result<DraftOrder, Unanswered> {
     let mut fields = Fields(body);
     let methods = draft::DraftMethod::ALL.map(draft::DraftMethod::name);
     let presets = Preset::ALL.map(|(name, _)| name);
@@ -118,34 +118,9 @@ fn wanted(body: Map<String, Value>) -> Result<DraftOrder, BadField> {
     Ok(DraftOrder { ask, prompt })
 }
 
-/// Whether a path is one of those that take something else than `GET`.
-pub(super) fn is_for(path: &str) -> bool {
-    let parts: Vec<_> = path.split('/').collect();
-    matches!(
-        parts[..],
-        ["conversations", _, "handoff"] | ["drafts", _] | ["drafts", _, "accept" | "reject"]
-    )
-}
-
-/// Answers a request that changes something; `None`: the method is none of the path's.
-pub(super) async fn change(
-    inspector: &Inspector,
-    (method, path): (&Method, &str),
-    headers: &HeaderMap,
-    body: &[u8],
-) -> Option<FullResponse> {
-    let reply = match (method, &path.split('/').collect::<Vec<_>>()[..]) {
-        (&Method::POST, ["conversations", key, "handoff"]) => ask(inspector, key, headers, body).await,
-        (&Method::DELETE, ["drafts", id]) => cancel(inspector, id).await,
-        (&Method::POST, ["drafts", id, "accept"]) => accept(inspector, id, headers, body).await,
-        (&Method::POST, ["drafts", id, "reject"]) => reject(inspector, id).await,
-        _ => return None,
-    };
-    Some(reply.unwrap_or_else(Unanswered::answer))
-}
-
-async fn ask(inspector: &Inspector, key: &str, headers: &HeaderMap, body: &[u8]) -> ApiResult {
-    let wanted = wanted(body_in_json(headers, body)?).map_err(in_field)?;
+/// A client asks for a handoff of a conversation.
+pub(super) async fn ask(inspector: &Inspector, key: &str, headers: &HeaderMap, body: &[u8]) -> ApiResult {
+    let wanted = wanted(body_in_json(headers, body)?)?;
     let repeated = headers
         .get(IDEMPOTENCY_KEY)
         .map(|value| value.to_str().unwrap_or_default());
@@ -192,14 +167,10 @@ fn is_too_short(inspector: &Inspector, key: &str, principal: &str) -> bool {
     live.spoken.known().is_some_and(|text| !draft::enough(text))
 }
 
-fn in_field((field, why): BadField) -> Unanswered {
-    Unanswered::Field(field, why)
-}
-
-async fn cancel(inspector: &Inspector, id: &str) -> ApiResult {
+pub(super) async fn cancel(inspector: &Inspector, id: &str) -> ApiResult {
     let id = parsed(id)?;
     match inspector.drafting.cancel_in(&inspector.store, id).await {
-        Ok(()) => one(inspector, &id.to_string()).await,
+        Ok(()) => shown_in_full(inspector, id).await,
         Err(DecisionFailure::Refused(CancelRefusal::Ended)) => {
             Ok(error(StatusCode::CONFLICT, "ended", "the draft has ended"))
         }
@@ -208,24 +179,24 @@ async fn cancel(inspector: &Inspector, id: &str) -> ApiResult {
 }
 
 /// A person says yes: it takes effect with the conversation's next request.
-async fn accept(inspector: &Inspector, id: &str, headers: &HeaderMap, body: &[u8]) -> ApiResult {
+pub(super) async fn accept(inspector: &Inspector, id: &str, headers: &HeaderMap, body: &[u8]) -> ApiResult {
     let mut fields = Fields(body_in_json(headers, body)?);
-    let document = fields.document("document").map_err(in_field)?;
-    fields.no_more("document").map_err(in_field)?;
+    let document = fields.document("document")?;
+    fields.no_more("document")?;
     let id = parsed(id)?;
     restore(inspector, id).await?;
     match inspector.drafting.accept(id, document) {
-        Ok(_) => one(inspector, &id.to_string()).await,
+        Ok(_) => shown_in_full(inspector, id).await,
         Err(why) => decided(why.into()),
     }
 }
 
 /// A person says no.
-async fn reject(inspector: &Inspector, id: &str) -> ApiResult {
+pub(super) async fn reject(inspector: &Inspector, id: &str) -> ApiResult {
     let id = parsed(id)?;
     restore(inspector, id).await?;
     match inspector.drafting.reject_in(&inspector.store, id).await {
-        Ok(_) => one(inspector, &id.to_string()).await,
+        Ok(_) => shown_in_full(inspector, id).await,
         Err(why) => decided(why),
     }
 }
@@ -266,19 +237,18 @@ fn parsed(id: &str) -> Result<Uuid, Unanswered> {
 
 /// A draft, with what came of it.
 pub(super) async fn one(inspector: &Inspector, id: &str) -> ApiResult {
-    let id = parsed(id)?;
+    shown_in_full(inspector, parsed(id)?).await
+}
+
+async fn shown_in_full(inspector: &Inspector, id: Uuid) -> ApiResult {
     restore(inspector, id).await?;
     let draft = inspector.drafting.get(id).ok_or(NO_DRAFT)?;
-    let mut all = json!({"draft": value(&draft)});
-    if let Value::Object(members) = &mut all {
-        members.insert("handoff".to_owned(), json!(draft.handoff));
-        members.insert("document".to_owned(), json!(draft.document));
-        members.insert(
-            "saved_path".to_owned(),
-            json!(saved_path(inspector, &draft).await?),
-        );
-    }
-    shown(&all)
+    shown(&json!({
+        "draft": value(&draft),
+        "handoff": draft.handoff,
+        "document": draft.document,
+        "saved_path": saved_path(inspector, &draft).await?,
+    }))
 }
 
 /// Where the document was written to: the file of an automatic handoff, else the folder of the handoff's packet.
@@ -334,7 +304,10 @@ mod tests {
 
     fn wanted(body: &str) -> Result<DraftOrder, String> {
         let body = serde_json::from_str(body).map_err(|why| why.to_string())?;
-        super::wanted(body).map_err(|(field, why)| format!("{field}: {why}"))
+        super::wanted(body).map_err(|bad| match bad {
+            Unanswered::Field { field, why } => format!("{field}: {why}"),
+            other => format!("{other:?}"),
+        })
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Inspector;
@@ -19,31 +18,6 @@ const MOST_PARENTS: usize = 1000;
 /// Maximum length of a first line in characters.
 const LINE: usize = 160;
 
-/// A handoff in a list.
-#[derive(Debug, Serialize)]
-pub(super) struct Short {
-    id: String,
-    conversation: String,
-    at_ms: u64,
-    wire: &'static str,
-    model: Option<String>,
-    parent: Option<String>,
-    origin: &'static str,
-    reason: Option<String>,
-    prompt_bytes: usize,
-    first_line: String,
-    archived: bool,
-    resume_line: String,
-    packet: Option<Filed>,
-}
-
-/// Where a handoff's packet is, and whether it is in force.
-#[derive(Debug, Serialize)]
-pub(super) struct Filed {
-    status: &'static str,
-    folder: String,
-}
-
 type Packets = HashMap<HandoffId, DocumentRecord>;
 
 /// All packets, without their documents.
@@ -59,28 +33,29 @@ async fn packets(inspector: &Inspector) -> Result<Packets, Unanswered> {
         .collect())
 }
 
-impl Short {
-    fn of(handoff: &Handoff, packets: &Packets) -> Self {
-        let packet = packets.get(&handoff.id).map(|packet| Filed {
-            status: packet.status.name(),
-            folder: packet.folder.clone(),
-        });
-        Self {
-            packet,
-            id: handoff.id.to_string(),
-            conversation: handoff.conversation.clone(),
-            at_ms: handoff.created_ms,
-            wire: handoff.wire.name(),
-            model: handoff.model.clone(),
-            parent: handoff.parent.map(|id| id.to_string()),
-            origin: handoff.origin.name(),
-            reason: handoff.reason.clone(),
-            prompt_bytes: handoff.prompt.len(),
-            first_line: distinctive_line(&handoff.prompt).chars().take(LINE).collect(),
-            archived: handoff.archived,
-            resume_line: format!("[[handoff-resume:{}]]", handoff.id),
-        }
-    }
+/// A handoff in a list, with its packet: where that is, and whether it is in force. The names are API.
+fn short(handoff: &Handoff, packets: &Packets) -> Value {
+    let packet = packets.get(&handoff.id);
+    json!({
+        "id": handoff.id,
+        "conversation": handoff.conversation,
+        "at_ms": handoff.created_ms,
+        "wire": handoff.wire.name(),
+        "model": handoff.model,
+        "parent": handoff.parent,
+        "origin": handoff.origin.name(),
+        "reason": handoff.reason,
+        "prompt_bytes": handoff.prompt.len(),
+        "first_line": beginning(distinctive_line(&handoff.prompt)),
+        "archived": handoff.archived,
+        "resume_line": format!("[[handoff-resume:{}]]", handoff.id),
+        "packet": packet.map(|packet| json!({"status": packet.status.name(), "folder": packet.folder})),
+    })
+}
+
+/// As much of a line as lists show.
+fn beginning(line: &str) -> String {
+    line.chars().take(LINE).collect()
 }
 
 async fn records(
@@ -102,7 +77,7 @@ pub(super) async fn all(
     inspector: &Inspector,
     conversation: Option<&str>,
     limit: usize,
-) -> Result<Vec<Short>, Unanswered> {
+) -> Result<Vec<Value>, Unanswered> {
     let pending = in_review(inspector);
     let most = if limit == 0 { 0 } else { limit + pending.len() };
     let records = records(inspector, conversation, most).await?;
@@ -110,7 +85,7 @@ pub(super) async fn all(
     let made = records.iter().filter(|handoff| !pending.contains(&handoff.id));
     Ok(made
         .take(if limit == 0 { usize::MAX } else { limit })
-        .map(|handoff| Short::of(handoff, &packets))
+        .map(|handoff| short(handoff, &packets))
         .collect())
 }
 
@@ -123,7 +98,7 @@ fn in_review(inspector: &Inspector) -> Vec<HandoffId> {
 }
 
 /// The handoffs with these ids that the store still has, in the order of `ids`.
-pub(super) async fn named(inspector: &Inspector, ids: &[String]) -> Result<Vec<Short>, Unanswered> {
+pub(super) async fn named(inspector: &Inspector, ids: &[String]) -> Result<Vec<Value>, Unanswered> {
     if ids.is_empty() {
         return Ok(Vec::new());
     }
@@ -133,7 +108,7 @@ pub(super) async fn named(inspector: &Inspector, ids: &[String]) -> Result<Vec<S
     Ok(ids
         .iter()
         .filter_map(find)
-        .map(|handoff| Short::of(handoff, &packets))
+        .map(|handoff| short(handoff, &packets))
         .collect())
 }
 
@@ -180,34 +155,19 @@ pub(super) async fn one(inspector: &Inspector, id: &str) -> ApiResult {
     let exchange = read(inspector, move |q| q.fired_in(&conversation, &wanted))
         .await?
         .flatten();
-    let mut value = json!(Short::of(found, &Packets::new()));
-    if let Value::Object(members) = &mut value {
-        members.insert("prompt".to_owned(), json!(prompt));
-        members.insert("lineage".to_owned(), json!(lineage));
-        members.insert("children".to_owned(), json!(children));
-        members.insert("map".to_owned(), json!(map));
-        members.insert("packet".to_owned(), packet);
-        members.insert("history_bytes".to_owned(), json!(found.history_bytes));
-        members.insert("exchange".to_owned(), json!(exchange));
-    }
+    let mut value = short(found, &Packets::new());
+    value["prompt"] = json!(prompt);
+    value["lineage"] = json!(lineage);
+    value["children"] = json!(children);
+    value["map"] = json!(map);
+    value["packet"] = packet;
+    value["history_bytes"] = json!(found.history_bytes);
+    value["exchange"] = json!(exchange);
     shown(&json!({"handoff": value}))
 }
 
-/// A handoff in the map of chains and forks that the requested one stands in.
-#[derive(Debug, Serialize)]
-struct Branch {
-    id: String,
-    depth: usize,
-    siblings: usize,
-    children: usize,
-    at_ms: u64,
-    /// The packet's status.
-    status: Option<&'static str>,
-    /// Its reason, else its first line.
-    title: String,
-}
-
-fn map(records: &[Handoff], id: HandoffId, packets: &Packets) -> Vec<Branch> {
+/// The map of chains and forks that a handoff stands in. A title is the reason, else the first line.
+fn map(records: &[Handoff], id: HandoffId, packets: &Packets) -> Vec<Value> {
     let by_id: HashMap<HandoffId, &Handoff> = records.iter().map(|handoff| (handoff.id, handoff)).collect();
     let tree = lineage::tree(records, id);
     let branch = |placed: &LineageEntry| {
@@ -218,15 +178,15 @@ fn map(records: &[Handoff], id: HandoffId, packets: &Packets) -> Vec<Branch> {
             .map(str::trim)
             .filter(|reason| !reason.is_empty());
         let title = title.unwrap_or_else(|| distinctive_line(&handoff.prompt));
-        Some(Branch {
-            id: placed.id.to_string(),
-            depth: placed.depth,
-            siblings: placed.siblings,
-            children: placed.children,
-            at_ms: handoff.created_ms,
-            status: packets.get(&placed.id).map(|packet| packet.status.name()),
-            title: title.chars().take(LINE).collect(),
-        })
+        Some(json!({
+            "id": placed.id,
+            "depth": placed.depth,
+            "siblings": placed.siblings,
+            "children": placed.children,
+            "at_ms": handoff.created_ms,
+            "status": packets.get(&placed.id).map(|packet| packet.status.name()),
+            "title": beginning(title),
+        }))
     };
     tree.iter().take(MOST_PARENTS).filter_map(branch).collect()
 }

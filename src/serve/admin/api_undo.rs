@@ -21,11 +21,6 @@ struct Body {
     conversation: Option<String>,
 }
 
-/// Whether a path asks for one.
-pub(super) fn is_for(path: &str) -> bool {
-    matches!(path.split('/').collect::<Vec<_>>()[..], ["handoffs", _, "undo"])
-}
-
 /// A person asks that a handoff be undone, that its undo be taken back, or that what waits wait no longer.
 pub(super) async fn ask(inspector: &Inspector, id: &str, headers: &HeaderMap, body: &[u8]) -> ApiResult {
     let Body { conversation } = body_in_json(headers, body)?;

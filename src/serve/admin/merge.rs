@@ -131,8 +131,8 @@ pub(super) fn hits(parts: &[Part], limit: usize) -> (Vec<Value>, bool) {
 
 /// The same object with the name of its replica.
 pub(super) fn of_replica(mut row: Value, replica: &str) -> Value {
-    if let Value::Object(members) = &mut row {
-        members.insert("replica".to_owned(), json!(replica));
+    if row.is_object() {
+        row["replica"] = json!(replica);
     }
     row
 }

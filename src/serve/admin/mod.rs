@@ -81,9 +81,3 @@ pub struct Inspector {
     /// When the process started to serve.
     pub started: Instant,
 }
-
-impl std::fmt::Debug for AdminState {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AdminState").finish_non_exhaustive()
-    }
-}

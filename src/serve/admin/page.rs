@@ -71,11 +71,11 @@ static HASH: LazyLock<String> = LazyLock::new(|| {
 static PAGE: LazyLock<String> = LazyLock::new(|| INDEX.replace("{hash}", &HASH));
 
 /// The content security policy of all responses.
-pub(super) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                                  img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Headers of every file of the page.
-const SAFETY: [(HeaderName, &str); 4] = [
+/// Security headers of every response: no framing, sniffing, or foreign content; only our own files are scripts.
+pub(super) const SAFETY: [(HeaderName, &str); 4] = [
     (CONTENT_SECURITY_POLICY, POLICY),
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (X_FRAME_OPTIONS, "DENY"),

@@ -3,9 +3,10 @@
 use http::{HeaderMap, StatusCode, header};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::json;
 
 use super::Inspector;
-use super::responses::{FullResponse, JSON, error, field_error, filter_error, respond};
+use super::responses::{FullResponse, JSON, error, failed, respond};
 use crate::state::journal::{FilterError, JournalError, JournalReader};
 use crate::state::store::StoreError;
 
@@ -19,8 +20,13 @@ pub(super) enum Unanswered {
     NotFound(&'static str),
     /// The request is invalid.
     Bad(String),
-    /// A member of its body is: its name, and what is wrong with it.
-    Field(String, String),
+    /// A member of its body is invalid.
+    Field {
+        /// Its name.
+        field: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A filter cannot be parsed.
     Filter(FilterError),
     /// The journal or the store cannot be read.
@@ -33,8 +39,14 @@ impl Unanswered {
         match self {
             Self::NotFound(message) => error(StatusCode::NOT_FOUND, "not_found", message),
             Self::Bad(message) => error(StatusCode::BAD_REQUEST, "bad_request", &message),
-            Self::Field(field, message) => field_error(&field, &message),
-            Self::Filter(why) => filter_error(&why),
+            Self::Field { field, why } => failed(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                &json!({"code": "bad_field", "field": field, "message": format!("{field}: {why}")}),
+            ),
+            Self::Filter(FilterError { position, message }) => failed(
+                StatusCode::BAD_REQUEST,
+                &json!({"code": "bad_filter", "position": position, "message": message}),
+            ),
             Self::Unavailable(message) => {
                 tracing::warn!(target: "baton", message, "the inspector cannot answer");
                 error(StatusCode::SERVICE_UNAVAILABLE, "unavailable", &message)

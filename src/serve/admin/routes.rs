@@ -2,10 +2,7 @@
 
 use std::net::SocketAddr;
 
-use http::header::{
-    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, WWW_AUTHENTICATE,
-    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
-};
+use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, WWW_AUTHENTICATE};
 use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
@@ -38,15 +35,6 @@ const BODY_BYTES: usize = 8 << 20;
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Security headers of every response: no caching, framing, sniffing, or foreign content; only our own files are scripts.
-const SAFETY: [(HeaderName, &str); 5] = [
-    (CACHE_CONTROL, "no-store"),
-    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    (X_FRAME_OPTIONS, "DENY"),
-    (REFERRER_POLICY, "no-referrer"),
-    (CONTENT_SECURITY_POLICY, page::POLICY),
-];
-
 /// Answers one request. `closing` becomes true when the listener stops.
 pub(super) async fn answer(
     state: &AdminState,
@@ -58,7 +46,7 @@ pub(super) async fn answer(
     let request = Request::from_parts(parts, ());
     let mut answer = found(state, bound, closing, &request, body).await;
     let headers = answer.headers_mut();
-    for (name, value) in SAFETY {
+    for (name, value) in page::SAFETY.into_iter().chain([(CACHE_CONTROL, "no-store")]) {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
     answer
@@ -104,13 +92,36 @@ async fn found(
     }
 }
 
+/// What a request changes.
+enum ApiChange<'p> {
+    /// Asks for a handoff of this conversation.
+    HandOver(&'p str),
+    CancelDraft(&'p str),
+    AcceptDraft(&'p str),
+    RejectDraft(&'p str),
+    /// Asks for the undo of this handoff, or takes it back.
+    Undo(&'p str),
+}
+
+impl<'p> ApiChange<'p> {
+    /// The change at a path below `/api/`; `None`: it is only read.
+    fn of(method: &Method, path: &'p str) -> Option<Self> {
+        match (method, &path.split('/').collect::<Vec<_>>()[..]) {
+            (&Method::POST, ["conversations", key, "handoff"]) => Some(Self::HandOver(key)),
+            (&Method::DELETE, ["drafts", id]) => Some(Self::CancelDraft(id)),
+            (&Method::POST, ["drafts", id, "accept"]) => Some(Self::AcceptDraft(id)),
+            (&Method::POST, ["drafts", id, "reject"]) => Some(Self::RejectDraft(id)),
+            (&Method::POST, ["handoffs", id, "undo"]) => Some(Self::Undo(id)),
+            _ => None,
+        }
+    }
+}
+
 /// Answers a request that is not only to read.
 async fn change(state: &AdminState, request: &Request<()>, body: Incoming) -> FullResponse {
     let path = request.uri().path().strip_prefix("/api/");
-    let wanted = path
-        .filter(|path| api_drafts::is_for(path) || api_undo::is_for(path))
-        .zip(state.inspector.as_ref());
-    let Some((path, inspector)) = wanted else {
+    let wanted = path.and_then(|path| ApiChange::of(request.method(), path));
+    let Some((wanted, inspector)) = wanted.zip(state.inspector.as_ref()) else {
         return only_read();
     };
     if inspector.data_listener.is_none() {
@@ -123,14 +134,15 @@ async fn change(state: &AdminState, request: &Request<()>, body: Incoming) -> Fu
             "the body is too large, or broke off",
         );
     };
-    let (method, headers) = (request.method(), request.headers());
-    let body = body.to_bytes();
-    if let (&Method::POST, ["handoffs", id, "undo"]) = (method, &path.split('/').collect::<Vec<_>>()[..]) {
-        let reply = api_undo::ask(inspector, id, headers, &body).await;
-        return reply.unwrap_or_else(Unanswered::answer);
-    }
-    let changed = api_drafts::change(inspector, (method, path), headers, &body).await;
-    changed.unwrap_or_else(only_read)
+    let (headers, body) = (request.headers(), body.to_bytes());
+    let reply = match wanted {
+        ApiChange::HandOver(key) => api_drafts::ask(inspector, key, headers, &body).await,
+        ApiChange::CancelDraft(id) => api_drafts::cancel(inspector, id).await,
+        ApiChange::AcceptDraft(id) => api_drafts::accept(inspector, id, headers, &body).await,
+        ApiChange::RejectDraft(id) => api_drafts::reject(inspector, id).await,
+        ApiChange::Undo(id) => api_undo::ask(inspector, id, headers, &body).await,
+    };
+    reply.unwrap_or_else(Unanswered::answer)
 }
 
 fn only_read() -> FullResponse {
@@ -242,5 +254,36 @@ fn denial(denied: Denied) -> FullResponse {
             "host",
             "ask for localhost or the bound address, or set admin.token",
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_known_by_method_and_path() {
+        let of = |method: Method, path| ApiChange::of(&method, path);
+        assert!(matches!(
+            of(Method::POST, "conversations/a/handoff"),
+            Some(ApiChange::HandOver("a"))
+        ));
+        assert!(matches!(
+            of(Method::DELETE, "drafts/d"),
+            Some(ApiChange::CancelDraft("d"))
+        ));
+        assert!(matches!(
+            of(Method::POST, "handoffs/h/undo"),
+            Some(ApiChange::Undo("h"))
+        ));
+        for (method, path) in [
+            (Method::POST, "drafts/d"),
+            (Method::DELETE, "drafts/d/accept"),
+            (Method::PUT, "drafts/d/reject"),
+            (Method::POST, "drafts/d/accept/x"),
+            (Method::POST, "conversations"),
+        ] {
+            assert!(of(method.clone(), path).is_none(), "{method} {path}");
+        }
     }
 }

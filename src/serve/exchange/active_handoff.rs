@@ -27,16 +27,23 @@ pub(super) enum Unresolved {
     Ambiguous,
 }
 
+/// Where a request's active handoff stands.
+#[derive(Clone)]
+pub(super) enum CutPlace {
+    /// At its sentinel.
+    Sentinel(Candidate),
+    /// In front of this turn: the agent left out the answer that showed the sentinel.
+    BeforeTurn(usize),
+    /// In front of the whole request: what was before it is stored upstream.
+    Upstream,
+    /// In a transcript that was flattened into one text: the cut there.
+    Text(Vec<Edit>),
+}
+
 /// The active handoff.
 #[derive(Clone)]
 pub(super) struct Active {
-    /// Where its sentinel stands; `None` where it is not in the transcript.
-    pub(super) candidate: Option<Candidate>,
-    /// Without a sentinel: the turn in front of which it stands, the agent having left out the answer that showed it.
-    /// `None` where the transcript before this request is stored upstream.
-    pub(super) before: Option<usize>,
-    /// It stands in a transcript that was flattened into one text: the cut there.
-    pub(super) text: Option<Vec<Edit>>,
+    pub(super) place: CutPlace,
     pub(super) id: HandoffId,
     pub(super) prompt: String,
     /// Whether transcripts show the prompt: the text after a sentinel without it is the model's own.
@@ -50,14 +57,39 @@ pub(super) struct Active {
 }
 
 impl Active {
+    /// A stored handoff whose prompt transcripts show.
+    pub(super) fn of(handoff: &Handoff, place: CutPlace, head: String, reading: &RequestReading) -> Self {
+        Self {
+            place,
+            id: handoff.id,
+            prompt: handoff.prompt.clone(),
+            spelled_out: true,
+            head,
+            routed: routed(reading, handoff),
+            recall: handoff.recall,
+        }
+    }
+
+    /// Its sentinel in the transcript.
+    pub(super) fn candidate(&self) -> Option<&Candidate> {
+        match &self.place {
+            CutPlace::Sentinel(candidate) => Some(candidate),
+            CutPlace::BeforeTurn(_) | CutPlace::Upstream | CutPlace::Text(_) => None,
+        }
+    }
+
     /// Whether a person pasted its sentinel.
     pub(super) fn is_by_user(&self) -> bool {
-        self.candidate.as_ref().is_some_and(|candidate| candidate.by_user)
+        self.candidate().is_some_and(|candidate| candidate.by_user)
     }
 
     /// The turn that it stands in, or in front of which.
     pub(super) fn turn(&self) -> Option<usize> {
-        self.candidate.as_ref().map(|c| c.turn).or(self.before)
+        match &self.place {
+            CutPlace::Sentinel(candidate) => Some(candidate.turn),
+            CutPlace::BeforeTurn(turn) => Some(*turn),
+            CutPlace::Upstream | CutPlace::Text(_) => None,
+        }
     }
 }
 
@@ -93,7 +125,10 @@ pub(super) async fn find_active(
     candidates: Vec<Candidate>,
 ) -> Result<Option<Active>, StoreError> {
     let PinLookup {
-        app, ctx, reading, ..
+        app,
+        ctx,
+        wire,
+        reading,
     } = lookup;
     for mut candidate in candidates.into_iter().take(MOST_CANDIDATES) {
         if let Some(ids) = candidate.id_range {
@@ -104,17 +139,11 @@ pub(super) async fn find_active(
         }
         let id = candidate.sentinel.id;
         if let Some(handoff) = app.sessions.handoff(&ctx.principal, id).await? {
-            let head = known_head(lookup, &candidate, &handoff);
+            let fresh = || new_head(lookup, &candidate, &handoff.prompt);
+            let head = stored_head(wire, &handoff).unwrap_or_else(fresh);
             return Ok(Some(Active {
-                id,
-                prompt: handoff.prompt.clone(),
                 spelled_out: is_spelled_out(app, &handoff),
-                head,
-                routed: routed(reading, &handoff),
-                recall: handoff.recall,
-                candidate: Some(candidate),
-                before: None,
-                text: None,
+                ..Active::of(&handoff, CutPlace::Sentinel(candidate), head, reading)
             }));
         }
         let proven = candidate.sentinel.sealed.and_then(|sealed: SealedBody| {
@@ -132,9 +161,7 @@ pub(super) async fn find_active(
                 head,
                 routed: None,
                 recall: app.config.recall.enabled,
-                candidate: Some(candidate),
-                before: None,
-                text: None,
+                place: CutPlace::Sentinel(candidate),
             }));
         }
     }
@@ -143,7 +170,7 @@ pub(super) async fn find_active(
 
 /// The model that a request goes to which is cut at this handoff. Where the person has changed the agent's model since, that choice
 /// counts.
-pub(super) fn routed(reading: &RequestReading, handoff: &Handoff) -> Option<String> {
+fn routed(reading: &RequestReading, handoff: &Handoff) -> Option<String> {
     let same = reading.view.facts.model == handoff.model;
     handoff.routed.clone().filter(|_| same)
 }
@@ -154,21 +181,21 @@ pub(super) fn is_spelled_out(app: &App, handoff: &Handoff) -> bool {
     handoff.spelled_out.unwrap_or(now)
 }
 
-/// Why no handoff was found by a person's line.
+/// Why no handoff was found by a person's line, where there is one.
 pub(super) async fn why_unresolved(
     app: &App,
     ctx: &RequestContext,
-    candidate: &Candidate,
-) -> Result<Unresolved, StoreError> {
-    let found = match candidate.id_range {
+    line: Option<Candidate>,
+) -> Result<Option<Unresolved>, StoreError> {
+    let Some(line) = line else { return Ok(None) };
+    let found = match line.id_range {
         Some(ids) => meant(app, ctx, ids).await?.len(),
         None => 0,
     };
-    Ok(if found > 1 {
-        Unresolved::Ambiguous
-    } else {
-        Unresolved::Unknown
-    })
+    Ok(Some(match found {
+        0 | 1 => Unresolved::Unknown,
+        _ => Unresolved::Ambiguous,
+    }))
 }
 
 /// The handoffs that an id may mean of which only the beginning is left: two at most.
@@ -220,41 +247,25 @@ pub(super) async fn find_previous(
     };
     let id = match found.as_deref().map(ResponseOrigin::read) {
         Some(ResponseOrigin::Handoff(id)) => id,
-        origin => {
-            return Ok(ContinuedOrigin { active: None, origin });
-        }
+        origin => return Ok(ContinuedOrigin { active: None, origin }),
     };
     let Some(handoff) = app.sessions.handoff(&ctx.principal, id).await? else {
         return Ok(ContinuedOrigin::default());
     };
     let head = stored_head(wire, &handoff)
         .unwrap_or_else(|| preamble::head(wire, &preamble::Preamble::default(), &handoff.prompt));
-    let active = Active {
-        candidate: None,
-        before: None,
-        text: None,
-        id,
-        prompt: handoff.prompt.clone(),
-        spelled_out: true,
-        recall: handoff.recall,
-        routed: routed(reading, &handoff),
-        head,
-    };
     Ok(ContinuedOrigin {
-        active: Some(active),
+        active: Some(Active::of(&handoff, CutPlace::Upstream, head, reading)),
         origin: Some(ResponseOrigin::Handoff(id)),
     })
 }
 
-/// The stored head where it is of this wire; else one made of this request's preamble.
-fn known_head(lookup: PinLookup<'_>, candidate: &Candidate, handoff: &Handoff) -> String {
-    stored_head(lookup.wire, handoff).unwrap_or_else(|| new_head(lookup, candidate, &handoff.prompt))
-}
-
+/// The stored head, where it is of this wire.
 pub(super) fn stored_head(wire: &dyn Wire, handoff: &Handoff) -> Option<String> {
     (handoff.wire == wire.id() && !handoff.head.is_empty()).then(|| handoff.head.clone())
 }
 
+/// A head made of this request's preamble.
 fn new_head(lookup: PinLookup<'_>, candidate: &Candidate, prompt: &str) -> String {
     let PinLookup {
         app, wire, reading, ..

@@ -58,11 +58,7 @@ pub(super) fn content_type(framing: Framing) -> &'static str {
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
-    let kind = headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok());
-    kind.and_then(|kind| kind.split(';').next())
-        .is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+    headers::media_type(headers).is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"))
 }
 
 fn is_untyped(headers: &HeaderMap) -> bool {

@@ -23,6 +23,7 @@ use baton_core::bill::PriceTable;
 use baton_core::handoffs::draft::Prompts;
 use baton_core::handoffs::recall::RecallIndexSettings;
 use baton_core::redact::Redactor;
+use baton_core::rewrite::notes::NoteSearch;
 use baton_core::tools::{RECALL_NAME, Tool, ToolTable};
 use baton_core::wire::View;
 
@@ -173,6 +174,15 @@ impl App {
         Self {
             reminder: Some(reminder),
             ..self
+        }
+    }
+
+    /// How commands and their notes are recognised in a transcript.
+    pub(crate) fn note_search(&self) -> NoteSearch<'_> {
+        NoteSearch {
+            prefix: &self.config.commands.prefix,
+            tags: &self.config.handoff.preamble_tags,
+            next_note: None,
         }
     }
 

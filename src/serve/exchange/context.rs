@@ -8,8 +8,7 @@ use http::HeaderMap;
 use super::costs::RequestCosts;
 use super::offer::Offered;
 use super::once::OnceLog;
-use super::{insertions, is_model_call};
-use crate::serve::exchange::app::App;
+use super::{Exchange, insertions, is_model_call};
 use crate::serve::proxy::{RequestContext, headers};
 use crate::state::config::FreeCutPolicy;
 use crate::state::session::{LiveConversation, ThreadCosts, ThreadId, ThreadTurns, digest};
@@ -56,7 +55,10 @@ pub(super) enum DueStep {
 }
 
 /// Finds the request's thread; `None` where its model gets no notices.
-pub(super) fn enter(app: &App, ctx: &RequestContext, offered: &Offered) -> Option<EnteredThread> {
+pub(super) fn enter(exchange: &Exchange) -> Option<EnteredThread> {
+    let Exchange {
+        app, ctx, offered, ..
+    } = exchange;
     let policy = &app.config.handoff;
     let thresholds = policy.thresholds_of(is_subagent(ctx));
     let view = offered.agent.request.view();
@@ -96,7 +98,7 @@ pub(super) fn enter(app: &App, ctx: &RequestContext, offered: &Offered) -> Optio
         limits: thresholds.of(window),
         window,
         nudge_pays: thresholds.nudge_pays,
-        costs: RequestCosts::of(app, ctx, offered, window).map(Arc::new),
+        costs: RequestCosts::of(exchange, window).map(Arc::new),
     };
     Some(EnteredThread { thread, is_new })
 }
@@ -159,8 +161,10 @@ impl ContextThread {
     }
 
     /// Puts a notice after the request, before anything is sent.
-    pub(super) async fn nudge(&self, app: &App, ctx: &RequestContext, offered: &mut Offered, text: &str) {
-        match insertions::append(app, ctx, offered, text).await {
+    pub(super) async fn nudge(&self, exchange: &mut Exchange, text: &str) {
+        let appended = insertions::append(exchange, text).await;
+        let ctx = &exchange.ctx;
+        match appended {
             Ok(true) => {
                 self.with(ContextUse::nudged);
                 self.live.costs(self.thread, |costs| {
@@ -181,7 +185,7 @@ impl ContextThread {
     /// Measures the context by the usage of a leg that was answered, in a request cut at `cut`.
     pub(super) fn measure(&self, ctx: &RequestContext, cut: Option<HandoffId>, usage: Usage) {
         if let Some(request) = self.costs() {
-            let bytes = ctx.recorder.read(|e| e.sent_bytes.last().copied()).flatten();
+            let bytes = ctx.recorder.read(|e| e.sent_bytes.last().copied());
             self.live.costs(self.thread, |costs| {
                 costs.offered = false;
                 request.answered(&mut costs.ledger, usage, bytes.unwrap_or_default());
@@ -300,10 +304,7 @@ fn is_subagent(ctx: &RequestContext) -> bool {
 
 /// What a request states of its model's window.
 pub(super) fn window_query<'a>(ctx: &'a RequestContext, model: &'a str) -> WindowQuery<'a> {
-    let text = |name| {
-        let value = headers::value(&ctx.headers, name);
-        value.and_then(|value| value.to_str().ok()).unwrap_or_default()
-    };
+    let text = |name| headers::text(&ctx.headers, name).unwrap_or_default();
     WindowQuery {
         model,
         betas: text("anthropic-beta"),

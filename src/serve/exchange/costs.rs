@@ -1,9 +1,7 @@
 //! By what the requests of a thread are billed, as far as a cut depends on it. No IO.
 
-use crate::serve::exchange::app::App;
-use crate::serve::exchange::offer::Offered;
+use crate::serve::exchange::Exchange;
 use crate::serve::exchange::once::OnceLog;
-use crate::serve::proxy::RequestContext;
 use crate::state::config::FreeCutPolicy;
 use baton_core::bill::{AnsweredRequest, CutLedger, DraftCost, NextRequest, PriceQuery, Rates, TokenCounts};
 use baton_core::nudge::compaction_point;
@@ -28,15 +26,13 @@ pub(super) struct RequestCosts {
 impl RequestCosts {
     /// Those of a request to a model with this window. `None`: no cut depends on them, a subscription pays, or the model has
     /// no price.
-    pub(super) fn of(
-        app: &App,
-        ctx: &RequestContext,
-        offered: &Offered,
-        window: Option<u64>,
-    ) -> Option<Self> {
+    pub(super) fn of(exchange: &Exchange, window: Option<u64>) -> Option<Self> {
+        let Exchange {
+            app, ctx, offered, ..
+        } = exchange;
         let policy = &app.config.handoff;
         let is_wanted = policy.free != FreeCutPolicy::Off || policy.thresholds.nudge_pays;
-        if !is_wanted || ctx.recorder.read(|e| e.subscription) == Some(true) {
+        if !is_wanted || ctx.recorder.read(|e| e.subscription) {
             return None;
         }
         let view = offered.agent.request.view();
@@ -52,11 +48,7 @@ impl RequestCosts {
             note_unpriced(&model);
             return None;
         };
-        let agent = ctx
-            .recorder
-            .read(|e| e.agent.clone())
-            .flatten()
-            .unwrap_or_default();
+        let agent = ctx.recorder.read(|e| e.agent.clone()).unwrap_or_default();
         let lifetime = policy.cache_lifetime.map(|lifetime| lifetime.as_millis());
         Some(Self {
             rates,

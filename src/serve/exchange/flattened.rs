@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use super::active_handoff::{Active, MOST_CANDIDATES};
-
+use super::active_handoff::{Active, CutPlace, MOST_CANDIDATES};
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
 use crate::state::store::{HandoffFilter, StoreError};
@@ -73,9 +72,7 @@ fn pinned(handoff: &Handoff, edits: Vec<Edit>) -> Active {
         recall: false,
         // It goes to the model that it names.
         routed: None,
-        candidate: None,
-        before: None,
-        text: Some(edits),
+        place: CutPlace::Text(edits),
     }
 }
 
@@ -115,7 +112,8 @@ impl FlattenedLookup<'_> {
                 continue;
             };
             let ours = match &last {
-                Some(before) => self.follows(&handoff, before.handoff.id).await?,
+                // Or after one that was left out of the transcript there.
+                Some(before) => self.line(handoff.id, Some(before.handoff.id)).await?.is_some(),
                 None if tries < MOST_FIRST => {
                     tries += 1;
                     let points = self.cut_points(&[found.id]).await?;
@@ -178,11 +176,6 @@ impl FlattenedLookup<'_> {
         let now_ms = self.app.clock.now_ms();
         let live = self.app.sessions.open(key, &self.ctx.principal, now_ms).await?;
         Ok(live.active())
-    }
-
-    /// Whether a handoff was made after another one, or after one that was left out of the transcript there.
-    async fn follows(&self, handoff: &Handoff, before: HandoffId) -> Result<bool, StoreError> {
-        Ok(self.line(handoff.id, Some(before)).await?.is_some())
     }
 
     /// A handoff and those that it followed from, newest first; those after `until`, where one is named, and `None` where it did

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use super::is_model_call;
-use super::offer::Offered;
 use super::placed::Placed;
-use crate::serve::exchange::app::{App, Reminder};
+use super::{Exchange, is_model_call};
+use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
@@ -28,9 +27,8 @@ pub(super) async fn find(app: &App, ctx: &RequestContext, placed: &mut Placed) -
     let known = known.iter().map(|insertion| &**insertion);
     let (found, misplaced) = insertions::find(view, known);
     // Side calls share a session's id and not its transcript; and what upstream holds of a transcript has its insertions.
-    let of_the_loop = view.tools.is_some_and(|t| t.client) && view.facts.previous.is_none();
     lost.extend(misplaced);
-    if of_the_loop && is_model_call(ctx.endpoint) {
+    if placed.agent.is_of_the_loop(ctx.endpoint) {
         note_lost(ctx, live.newly_lost(&lost));
     }
     placed.places.insertions = found;
@@ -76,12 +74,8 @@ async fn copied_from(
 ///
 /// # Errors
 /// The store cannot be written: the request goes out without it.
-pub(super) async fn append(
-    app: &App,
-    ctx: &RequestContext,
-    offered: &mut Offered,
-    text: &str,
-) -> Result<bool, StoreError> {
+pub(super) async fn append(exchange: &mut Exchange, text: &str) -> Result<bool, StoreError> {
+    let (app, ctx, offered) = (&exchange.app, &exchange.ctx, &exchange.offered);
     let view = offered.agent.request.view();
     let Some(turn) = insertions::last(view) else {
         return Ok(false);
@@ -104,21 +98,24 @@ pub(super) async fn append(
     };
     app.sessions.insert(live, insertion.clone(), now).await?;
     let (placed, _) = insertions::find(view, [&insertion]);
+    let offered = Arc::make_mut(&mut exchange.offered);
     offered.places.insertions.extend(placed);
     Ok(true)
 }
 
-/// Puts after the request the text that `reminder` has for it.
-pub(super) async fn remind(app: &App, ctx: &RequestContext, offered: &mut Offered, reminder: &Reminder) {
-    if !is_model_call(ctx.endpoint) || offered.agent.side_call {
-        return;
-    }
-    let live = offered.agent.live.as_ref();
-    let text = live.and_then(|live| reminder(live.key(), offered.agent.request.view()));
-    let Some(text) = text else {
+/// Puts after the request the text that the reminder has for it.
+pub(super) async fn remind(exchange: &mut Exchange) {
+    let agent = &exchange.offered.agent;
+    let (Some(reminder), Some(live)) = (&exchange.app.reminder, &agent.live) else {
         return;
     };
-    if let Err(error) = append(app, ctx, offered, &text).await {
-        tracing::error!(exchange = ctx.id, %error, "a text for the model was not written: not sent");
+    if !is_model_call(exchange.ctx.endpoint) || agent.side_call {
+        return;
+    }
+    let Some(text) = reminder(live.key(), agent.request.view()) else {
+        return;
+    };
+    if let Err(error) = append(exchange, &text).await {
+        tracing::error!(exchange = exchange.ctx.id, %error, "a text for the model was not written: not sent");
     }
 }

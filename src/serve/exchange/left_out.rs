@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::active_handoff::{Active, PinLookup, fresh_preamble, routed, stored_head};
-
+use super::active_handoff::{Active, CutPlace, PinLookup, fresh_preamble, stored_head};
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
 use crate::state::session::LiveConversation;
@@ -26,7 +25,7 @@ pub(super) async fn find(
         reading,
     } = lookup;
     let view = &reading.view;
-    let after = found.and_then(|a| a.candidate.as_ref()).map(|c| c.turn);
+    let after = found.and_then(Active::candidate).map(|c| c.turn);
     if live.tooled().is_none() && view.under_way() {
         let missing = left_out::missing_answers(wire, view, after);
         copied_from(app, ctx, live, missing).await?;
@@ -45,17 +44,13 @@ pub(super) async fn find(
     };
     app.sessions.keep_cut_point(live, handoff.id);
     let fresh_head = || preamble::head(wire, &fresh_preamble(app, wire, reading, None), &handoff.prompt);
-    Ok(Some(Active {
-        id: handoff.id,
-        prompt: handoff.prompt.clone(),
-        head: stored_head(wire, &handoff).unwrap_or_else(fresh_head),
-        spelled_out: true,
-        recall: handoff.recall,
-        routed: routed(reading, &handoff),
-        candidate: None,
-        before: Some(turn),
-        text: None,
-    }))
+    let head = stored_head(wire, &handoff).unwrap_or_else(fresh_head);
+    Ok(Some(Active::of(
+        &handoff,
+        CutPlace::BeforeTurn(turn),
+        head,
+        reading,
+    )))
 }
 
 /// A conversation that is new here and has a history may be the copy of one from which an answer was left out.

@@ -3,10 +3,9 @@
 use http::{HeaderValue, Response, header};
 use uuid::Uuid;
 
+use super::Exchange;
 use super::active_handoff::Unresolved;
 use super::answer_form::content_type;
-use super::offer::Offered;
-use crate::serve::proxy::RequestContext;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::record::HandoffId;
@@ -22,55 +21,38 @@ const AMBIGUOUS: &str = "baton: more than one handoff has an id that begins like
 Give more of the id, best the whole line: `baton handoffs list` shows the handoffs of this store, and `baton handoffs \
 show ID` the line to begin with. To go on without it, send your message again without that line.";
 
-/// A text that is an answer by itself.
-pub(super) struct LocalText<'a> {
-    /// Id of the answer: a UUIDv7.
-    pub(super) id: Uuid,
-    pub(super) text: &'a str,
-    /// The handoff whose sentinel the text has.
-    pub(super) handoff: Option<HandoffId>,
-}
-
 /// Answers a request to resume a handoff that is not known, or may be one of several.
-pub(super) fn unresolved_handoff(
-    ctx: &RequestContext,
-    offered: &Offered,
-    why: Unresolved,
-) -> Response<ResponseBody> {
+pub(super) fn unresolved_handoff(exchange: &Exchange, why: Unresolved) -> Response<ResponseBody> {
     let text = match why {
         Unresolved::Unknown => UNKNOWN,
         Unresolved::Ambiguous => AMBIGUOUS,
     };
     tracing::info!(
-        exchange = ctx.id,
+        exchange = exchange.ctx.id,
         ?why,
         "a request to resume a handoff names none that is known here"
     );
-    let text = LocalText {
-        id: Uuid::now_v7(),
-        text,
-        handoff: None,
-    };
-    answer(ctx, offered, &text)
+    exchange.local_answer(text, None)
 }
 
-/// A complete answer of this text.
+/// A complete answer of this text. `id`: of the answer, a UUIDv7. `handoff`: the one whose sentinel the text has.
 pub(super) fn answer(
-    ctx: &RequestContext,
-    offered: &Offered,
-    text: &LocalText<'_>,
+    exchange: &Exchange,
+    id: Uuid,
+    text: &str,
+    handoff: Option<HandoffId>,
 ) -> Response<ResponseBody> {
-    let agent = &offered.agent;
+    let (ctx, agent) = (&exchange.ctx, &exchange.offered.agent);
     let facts = &agent.request.view().facts;
     let local = LocalAnswer {
-        id: text.id,
+        id,
         model: facts.model.as_deref().unwrap_or_default(),
-        text: text.text,
-        handoff: text.handoff,
+        text,
+        handoff,
         request_bytes: agent.request.len(),
     };
     let shape = match facts.stream {
-        true => AnswerShape::Stream(agent.form(&ctx.target).framing()),
+        true => AnswerShape::Stream(exchange.form().framing()),
         false => AnswerShape::Whole,
     };
     let kind = match shape {
@@ -80,7 +62,12 @@ pub(super) fn answer(
     ctx.recorder.note(|e| e.streamed = facts.stream);
     ctx.recorder.decide(ExchangeOutcome::Complete);
     let body = agent.wire.compose(agent.request.view(), &local, shape);
-    let mut response = Response::new(ResponseBody::whole(body));
+    of_kind(kind, ResponseBody::whole(body))
+}
+
+/// A response of our own with a body of this content type.
+pub(super) fn of_kind(kind: &'static str, body: ResponseBody) -> Response<ResponseBody> {
+    let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));

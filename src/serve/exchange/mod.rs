@@ -46,16 +46,15 @@ mod undo;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use http::{Response, StatusCode};
+use http::Response;
 use uuid::Uuid;
 
 use self::answer_form::AnswerForm;
 use self::context::{ContextThread, DueStep, EnteredThread};
 use self::drafts::{AutomaticHandoff, Drafter};
 use self::free_cut::FreeMoment;
-use self::local_answer::LocalText;
 use self::offer::Offered;
 use self::opening::AnswerOpening;
 use self::record_writer::RecordWriter;
@@ -63,12 +62,12 @@ use self::recording::ReceivedBody;
 use self::send::FirstLeg;
 use self::shown::ShownDraft;
 use crate::serve::proxy::body::{Collected, RequestBody};
-use crate::serve::proxy::headers::{self, Sending};
+use crate::serve::proxy::headers::Sending;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::serve::proxy::route::Endpoint;
 use crate::serve::proxy::upload::RopeBody;
 use crate::serve::proxy::{Answering, RequestContext, TranscriptHandler, relay};
-use crate::state::config::HandoffMode;
+use crate::state::config::{FreeCutPolicy, HandoffMode};
 use crate::state::jobs::drafts::DraftJob;
 use crate::state::journal::PackedHeaders;
 use crate::state::session::AnswerId;
@@ -120,38 +119,34 @@ struct Fired(Arc<Mutex<Vec<HandoffId>>>);
 
 impl Fired {
     fn add(&self, handoff: HandoffId) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(handoff);
+        self.lock().push(handoff);
     }
 
     fn all(&self) -> Vec<HandoffId> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lock().clone()
     }
 
     /// The one that is shown last.
     fn last(&self) -> Option<HandoffId> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .last()
-            .copied()
+        self.lock().last().copied()
     }
 
     /// Whether the answer shows none so far.
     fn is_empty(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        self.lock().is_empty()
     }
 
     /// Whether the answer shows no handoff before this one.
     fn is_first(&self, handoff: HandoffId) -> bool {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.first().is_none_or(|first| *first == handoff)
+        self.lock().first().is_none_or(|first| *first == handoff)
     }
 
     fn take(&self) -> Vec<HandoffId> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<HandoffId>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -222,12 +217,7 @@ impl Exchange {
 
     /// An answer of this text alone.
     fn local_answer(&self, text: &str, handoff: Option<HandoffId>) -> Response<ResponseBody> {
-        let text = LocalText {
-            id: Uuid::now_v7(),
-            text,
-            handoff,
-        };
-        local_answer::answer(&self.ctx, &self.offered, &text)
+        local_answer::answer(self, Uuid::now_v7(), text, handoff)
     }
 
     /// Sends the first leg, and answers with what follows from it.
@@ -249,12 +239,7 @@ impl Exchange {
             return Box::pin(self.begin()).await;
         };
         self.record.fired.add(handoff.id);
-        self.go_on_after(&handoff).await
-    }
-
-    /// Answers with a handoff's sentinel, then the leg after it.
-    async fn go_on_after(self, handoff: &Handoff) -> Response<ResponseBody> {
-        answer::after_handoff(self, handoff).await
+        answer::after_handoff(self, &handoff).await
     }
 
     /// The handoff after which a repeated request goes straight on.
@@ -281,8 +266,7 @@ impl Exchange {
     /// Enters the request's thread. Puts a notice after the request, or returns what answers it otherwise, where that is
     /// due.
     async fn follow_context(&mut self) -> FollowUp {
-        let Some(EnteredThread { thread, is_new }) = context::enter(&self.app, &self.ctx, &self.offered)
-        else {
+        let Some(EnteredThread { thread, is_new }) = context::enter(self) else {
             return FollowUp::None;
         };
         let thread = self.thread.insert(thread).clone();
@@ -296,8 +280,7 @@ impl Exchange {
         match due {
             DueStep::Nudge(text) => {
                 // In a box, like all that is rare: what is awaited here is as large as its largest branch.
-                let offered = Arc::make_mut(&mut self.offered);
-                Box::pin(thread.nudge(&self.app, &self.ctx, offered, &text)).await;
+                Box::pin(thread.nudge(self, &text)).await;
                 FollowUp::None
             }
             DueStep::HandOff { reason } => {
@@ -305,20 +288,18 @@ impl Exchange {
                     reason,
                     ..AutomaticHandoff::default()
                 };
-                let job = drafts::automatic_job(&self.app, &self.ctx, &self.offered, handoff);
-                job.map_or(FollowUp::None, FollowUp::HandOff)
+                drafts::automatic_job(self, handoff).map_or(FollowUp::None, FollowUp::HandOff)
             }
         }
     }
 
     /// The draft of a cut that costs nothing, or the offer of it, where this request is the moment for one.
     fn cut_for_free(&self, thread: &ContextThread) -> FollowUp {
-        let Some(moment) = free_cut::moment(&self.app, &self.ctx, &self.offered, thread) else {
+        let Some(FreeMoment { cut, ready }) = free_cut::moment(self, thread) else {
             return FollowUp::None;
         };
-        let FreeMoment { cut, ready } = moment;
-        if free_cut::asks(&self.app) {
-            let offer = free_cut::offer(&self.app, &self.offered, &cut).filter(|_| thread.offers_cut());
+        if self.app.config.handoff.free == FreeCutPolicy::Ask {
+            let offer = free_cut::offer(self, &cut).filter(|_| thread.offers_cut());
             return offer.map_or(FollowUp::None, FollowUp::Offer);
         }
         tracing::info!(
@@ -334,7 +315,7 @@ impl Exchange {
             method: free_cut::method(&cut),
             ready,
         };
-        let Some(job) = drafts::automatic_job(&self.app, &self.ctx, &self.offered, handoff) else {
+        let Some(job) = drafts::automatic_job(self, handoff) else {
             return FollowUp::None;
         };
         thread.ledger(|ledger| ledger.cut(&cut));
@@ -384,31 +365,22 @@ async fn run(
         Err(fault) => return ctx.refuse(fault),
     };
     let original = offered.pin.taken_out.original.take();
-    let body = ReceivedBody { beginnings, original };
-    recording::begin(&app, &ctx, &offered, body);
-    if let Some(why) = offered.pin.unresolved {
-        return local_answer::unresolved_handoff(&ctx, &offered, why);
-    }
-    let is_command = offered.pin.command.is_some();
-    if !is_command {
-        append_notices(&app, &ctx, &mut offered).await;
-    }
     let opening = report.map_or(AnswerOpening::None, AnswerOpening::Undo);
-    let exchange = Exchange::new(app, ctx, offered, opening);
-    match is_command {
-        true => Box::pin(commands::answer(exchange)).await,
-        false => answer_model(exchange).await,
+    let mut exchange = Exchange::new(app, ctx, offered, opening);
+    recording::begin(&exchange, ReceivedBody { beginnings, original });
+    if let Some(why) = exchange.offered.pin.unresolved {
+        return local_answer::unresolved_handoff(&exchange, why);
     }
-}
-
-/// Puts after the request what the model is notified of with it.
-async fn append_notices(app: &Arc<App>, ctx: &RequestContext, offered: &mut Offered) {
-    if resumed::is_resumed(offered) {
-        Box::pin(resumed::notify(app, ctx, offered)).await;
+    if exchange.offered.pin.command.is_some() {
+        return Box::pin(commands::answer(exchange)).await;
     }
-    if let Some(reminder) = &app.reminder {
-        Box::pin(insertions::remind(app, ctx, offered, reminder)).await;
+    if resumed::is_resumed(&exchange.offered) {
+        Box::pin(resumed::notify(&mut exchange)).await;
     }
+    if exchange.app.reminder.is_some() {
+        Box::pin(insertions::remind(&mut exchange)).await;
+    }
+    answer_model(exchange).await
 }
 
 /// Answers a request that is the model's to answer, after a handoff of its own where one is due.
@@ -425,13 +397,10 @@ async fn answer_model(mut exchange: Exchange) -> Response<ResponseBody> {
     if exchange.app.drafting.is_idle() || exchange.opening.undo().is_some() {
         return exchange.begin().await;
     }
-    let Exchange {
-        app, ctx, offered, ..
-    } = &exchange;
-    if let Some(job) = drafts::waiting_job(app, ctx, offered) {
+    if let Some(job) = drafts::waiting_job(&exchange) {
         return Box::pin(drafts::run(exchange, job)).await;
     }
-    if let Some(notice) = drafts::pending_notice(app, ctx, offered) {
+    if let Some(notice) = drafts::pending_notice(&exchange) {
         exchange.opening = notice;
     }
     exchange.begin().await
@@ -446,12 +415,4 @@ async fn untouched(ctx: &RequestContext, body: RequestBody) -> Response<Response
 
 fn is_model_call(endpoint: Endpoint) -> bool {
     endpoint == Endpoint::Generate
-}
-
-/// A response of our own body with upstream's status and headers.
-fn shaped(status: StatusCode, upstream: &http::HeaderMap, body: ResponseBody) -> Response<ResponseBody> {
-    let mut out = Response::new(body);
-    *out.status_mut() = status;
-    *out.headers_mut() = headers::back(upstream, true);
-    out
 }

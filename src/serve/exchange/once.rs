@@ -1,7 +1,7 @@
 //! Names that the log has once each.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Names kept: what an agent sends is not bounded by anything else.
 const MOST: usize = 64;
@@ -18,21 +18,22 @@ impl OnceLog {
 
     /// Whether this name comes for the first time.
     pub(crate) fn is_first(&self, name: &str) -> bool {
-        let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut logged = self.lock();
         logged.len() < MOST && logged.insert(name.to_owned())
     }
 
     /// Forgets a name: it may come for the first time again.
     pub(crate) fn forget(&self, name: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+        self.lock().remove(name);
     }
 
     /// Whether this name came before.
     pub(crate) fn contains(&self, name: &str) -> bool {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains(name)
+        self.lock().contains(name)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

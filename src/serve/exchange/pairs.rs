@@ -50,11 +50,7 @@ pub(super) async fn find_pairs(
         let found = store.pairs(&ctx.principal, &asides).await?;
         all.extend(found.into_iter().map(Arc::new));
     }
-    let look = NoteSearch {
-        prefix: &app.config.commands.prefix,
-        tags: &app.config.handoff.preamble_tags,
-        next_note: None,
-    };
+    let look = app.note_search();
     let of_then = keys_of_then(placed, look);
     let mut uncertain = HashSet::new();
     if !of_then.is_empty() {

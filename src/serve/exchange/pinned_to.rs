@@ -37,7 +37,7 @@ impl PinLookup<'_> {
     ) -> Result<PinnedTo, StoreError> {
         let marked = find_active(*self, candidates).await?;
         let continued = find_previous(*self, ahead).await?;
-        let sentinel = marked.as_ref().and_then(|active| active.candidate.as_ref());
+        let sentinel = marked.as_ref().and_then(Active::candidate);
         let by_sentinel = sentinel.map(|candidate| candidate.sentinel.at);
         let mut active = marked.or(continued.active);
         if let Some(live) = live {

@@ -67,7 +67,7 @@ impl RecordWriter<'_> {
             origin: HandoffOrigin::Model,
             to: None,
         };
-        self.write_new(new, sent.flatten().unwrap_or_default()).await
+        self.write_new(new, sent.unwrap_or_default()).await
     }
 
     /// The same for a handoff of any origin. `before`: the bytes of the request before its cut.

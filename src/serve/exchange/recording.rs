@@ -1,9 +1,7 @@
 //! Records an exchange: its event, log lines, and the journal's copy of the request.
 
-use super::is_model_call;
-use super::offer::Offered;
 use super::pin::OriginalTranscript;
-use crate::serve::exchange::app::App;
+use super::{Exchange, is_model_call};
 use crate::serve::proxy::RequestContext;
 use crate::state::journal::{Beginnings, BodyLayout, PackedHeaders, ReceivedRequest};
 use crate::state::telemetry::{LegEnd, UsageTokens};
@@ -19,7 +17,8 @@ pub(super) struct ReceivedBody {
 }
 
 /// Writes what is known before the request is sent into the exchange's event, and the request into the journal.
-pub(super) fn begin(app: &App, ctx: &RequestContext, offered: &Offered, body: ReceivedBody) {
+pub(super) fn begin(exchange: &Exchange, body: ReceivedBody) {
+    let Exchange { ctx, offered, .. } = exchange;
     ctx.recorder.note(|e| {
         e.model.clone_from(&offered.agent.request.view().facts.model);
         e.pinned = offered.active_id().map(|id| id.to_string());
@@ -27,9 +26,7 @@ pub(super) fn begin(app: &App, ctx: &RequestContext, offered: &Offered, body: Re
         e.untooled = offered.offer.untooled;
         e.unpinned = offered.pin.unpinned;
     });
-    let now_ms = app.clock.now_ms();
-    ctx.recording
-        .begin(|| received_request(ctx, offered, body, now_ms));
+    ctx.recording.begin(|| received_request(exchange, body));
     if let Some(id) = offered.pin.lost {
         tracing::warn!(
             exchange = ctx.id,
@@ -45,13 +42,8 @@ pub(super) fn begin(app: &App, ctx: &RequestContext, offered: &Offered, body: Re
 }
 
 /// The request for the journal.
-fn received_request(
-    ctx: &RequestContext,
-    offered: &Offered,
-    body: ReceivedBody,
-    now_ms: u64,
-) -> ReceivedRequest {
-    let agent = &offered.agent;
+fn received_request(exchange: &Exchange, body: ReceivedBody) -> ReceivedRequest {
+    let (ctx, agent) = (&exchange.ctx, &exchange.offered.agent);
     let path = ctx.target.split('?').next().unwrap_or_default();
     let view = agent.request.view();
     let original = body.original.unwrap_or_else(|| OriginalTranscript {
@@ -61,7 +53,7 @@ fn received_request(
     });
     ReceivedRequest {
         id: ctx.id.clone(),
-        at_ms: now_ms,
+        at_ms: exchange.app.clock.now_ms(),
         principal: ctx.principal.clone(),
         conversation: agent.live.as_ref().map(|live| live.key().to_owned()),
         wire: agent.wire.id(),
@@ -80,7 +72,8 @@ fn received_request(
 }
 
 /// Logs hidden pairs that had to be left out.
-pub(super) fn note_lost(ctx: &RequestContext, offered: &Offered, first: &RewriteOutcome) {
+pub(super) fn note_lost(exchange: &Exchange, first: &RewriteOutcome) {
+    let Exchange { ctx, offered, .. } = exchange;
     let lost = match is_model_call(ctx.endpoint) {
         true => offered.lost(first),
         false => 0,

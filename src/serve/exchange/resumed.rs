@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::offer::Offered;
-use super::{insertions, is_model_call};
-use crate::serve::exchange::app::App;
-use crate::serve::proxy::RequestContext;
+use super::{Exchange, insertions, is_model_call};
 use crate::state::files::documents::{self, DriftReport};
 use crate::state::store::SharedStore;
 use baton_core::handoffs::yaml::Drift;
@@ -20,7 +18,10 @@ const LIMIT: Duration = Duration::from_secs(2);
 
 /// Makes the handoff that a person resumes by a command active again. Returns what the answer states of that and of the
 /// repository. The model is notified with its next request.
-pub(super) async fn resume(app: &App, ctx: &RequestContext, offered: &Offered, handoff: HandoffId) -> String {
+pub(super) async fn resume(exchange: &Exchange, handoff: HandoffId) -> String {
+    let Exchange {
+        app, ctx, offered, ..
+    } = exchange;
     let mut text = String::new();
     let (store, principal) = (app.sessions.store(), &ctx.principal);
     if app.documents.is_on() {
@@ -54,7 +55,10 @@ pub(super) fn is_resumed(offered: &Offered) -> bool {
 
 /// Notifies the model of what has moved since the handoff that a person resumed. With a person's line the repository is
 /// compared beside the request, and a later request has the notice.
-pub(super) async fn notify(app: &Arc<App>, ctx: &RequestContext, offered: &mut Offered) {
+pub(super) async fn notify(exchange: &mut Exchange) {
+    let Exchange {
+        app, ctx, offered, ..
+    } = &*exchange;
     let (Some(active), Some(live)) = (offered.active_id(), offered.agent.live.clone()) else {
         return;
     };
@@ -78,11 +82,11 @@ pub(super) async fn notify(app: &Arc<App>, ctx: &RequestContext, offered: &mut O
     let Some(text) = live.take_notice(active) else {
         return;
     };
-    match insertions::append(app, ctx, offered, &text).await {
+    match insertions::append(exchange, &text).await {
         Ok(true) => {}
         Ok(false) => live.set_notice(active, text),
         Err(error) => {
-            tracing::error!(exchange = ctx.id, %error, "what has moved since was not written: not sent");
+            tracing::error!(exchange = exchange.ctx.id, %error, "what has moved since was not written: not sent");
         }
     }
 }

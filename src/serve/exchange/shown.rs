@@ -176,9 +176,8 @@ impl Exchange {
     pub(super) fn showing(self, request: &DraftRequest) -> Self {
         let offered = &self.offered;
         let facts = &offered.agent.request.view().facts;
-        let resends = !offered.agent.wire.goes_on_by_id() || facts.unstored;
         let is_wanted = request.show.unwrap_or(self.app.config.draft.show);
-        if !is_wanted || !facts.stream || !resends || !is_model_call(self.ctx.endpoint) {
+        if !is_wanted || !facts.stream || !offered.agent.resends() || !is_model_call(self.ctx.endpoint) {
             return self;
         }
         let id = Uuid::now_v7();

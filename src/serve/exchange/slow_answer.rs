@@ -6,14 +6,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame};
 use serde_json::Value;
 use tokio::time::{Instant, Sleep};
 
 use super::answer_form::content_type;
-use super::{Exchange, heavy};
+use super::{Exchange, heavy, local_answer};
 use crate::serve::proxy::download::StreamFault;
 use crate::serve::proxy::response_body::ResponseBody;
 use baton_core::wire::{Dialect, Framing, OwnError, Wire};
@@ -65,11 +65,7 @@ pub(super) async fn answered(
     if let Some(response) = answered {
         waiting.begun(response);
     }
-    let mut response = Response::new(ResponseBody::stream(waiting));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    response
+    local_answer::of_kind(kind, ResponseBody::stream(waiting))
 }
 
 /// Is done when something of a draft is shown.
@@ -173,12 +169,8 @@ impl Body for WaitingBody {
                     }
                     let next = Instant::now() + self.every;
                     self.due.as_mut().reset(next);
-                    if self
-                        .exchange
-                        .shown
-                        .as_ref()
-                        .is_some_and(|shown| shown.keep_alive())
-                    {
+                    let shown = self.exchange.shown.as_ref();
+                    if shown.is_some_and(|shown| shown.keep_alive()) {
                         continue;
                     }
                     let mut out = Vec::new();

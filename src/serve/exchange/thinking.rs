@@ -6,11 +6,10 @@
 //! left out from the front of the stretch, later thinking stays valid. Leaving it out also needs no beta, which
 //! gateways may not pass on. <https://platform.claude.com/docs/en/build-with-claude/preserved-thinking>
 
-use super::is_model_call;
+use super::Exchange;
 use super::offer::Offered;
 use super::placed::Placed;
 use crate::serve::exchange::app::App;
-use crate::serve::proxy::RequestContext;
 use baton_core::record::ThinkingOmission;
 use baton_core::rewrite::{ChangeReason, RewriteOutcome, positions, thinking};
 
@@ -34,12 +33,11 @@ pub(super) fn leave_out(app: &App, offered: &mut Offered, sent: &RewriteOutcome)
 
 /// Notes that upstream took the request without its thinking: every later request of the stretch has the same view. A side
 /// call is no request of the stretch, and what upstream stores of a transcript cannot be left out.
-pub(super) async fn remember_omission(app: &App, ctx: &RequestContext, offered: &Offered) {
-    let view = offered.agent.request.view();
-    let is_of_stretch = is_model_call(ctx.endpoint)
-        && !offered.agent.side_call
-        && view.tools.is_some_and(|tools| tools.client)
-        && view.facts.previous.is_none();
+pub(super) async fn remember_omission(exchange: &Exchange) {
+    let Exchange {
+        app, ctx, offered, ..
+    } = exchange;
+    let is_of_stretch = offered.agent.is_of_the_loop(ctx.endpoint) && !offered.agent.side_call;
     let (Some(live), Some(active)) = (&offered.agent.live, &offered.pin.active) else {
         return;
     };
@@ -48,7 +46,7 @@ pub(super) async fn remember_omission(app: &App, ctx: &RequestContext, offered: 
     }
     let omission = ThinkingOmission {
         handoff: active.id,
-        position: positions::of(view),
+        position: positions::of(offered.agent.request.view()),
     };
     if let Err(error) = app
         .sessions

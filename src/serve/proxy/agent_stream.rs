@@ -53,9 +53,7 @@ impl<S: AsyncRead> AgentStream<S> {
             stalled: None,
         }
     }
-}
 
-impl<S: AsyncRead> AgentStream<S> {
     /// The stream for what is written: an answer, with which the next request begins anew.
     fn written(&mut self) -> &mut S {
         if self.read > 0 {
@@ -64,9 +62,7 @@ impl<S: AsyncRead> AgentStream<S> {
         }
         self.stream.get_mut()
     }
-}
 
-impl<S> AgentStream<S> {
     /// The result of a write, or a timeout where writes have been pending for too long.
     fn timed<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {

@@ -18,31 +18,18 @@ impl Certificate {
     ///
     /// # Errors
     /// A file cannot be read, or the key is not the certificate's.
-    pub(super) fn read(chain: &Path, key: &Path) -> io::Result<Self> {
+    pub fn read(chain: &Path, key: &Path) -> io::Result<Self> {
         Ok(Self(Arc::new(ArcSwap::new(tls_config(chain, key)?))))
+    }
+
+    /// Puts another one in its place, for all that share it.
+    pub fn replace(&self, next: &Self) {
+        self.0.store(next.0.load_full());
     }
 
     /// What shakes hands with it.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(self.0.load_full())
-    }
-}
-
-/// A certificate that was read and is not used yet.
-pub struct NextCertificate(Arc<rustls::ServerConfig>);
-
-impl NextCertificate {
-    /// Reads the files of a chain and its key.
-    ///
-    /// # Errors
-    /// A file cannot be read, or the key is not the certificate's.
-    pub fn read(chain: &Path, key: &Path) -> io::Result<Self> {
-        tls_config(chain, key).map(Self)
-    }
-
-    /// Takes the place of the certificate in use.
-    pub fn replace(self, certificate: &Certificate) {
-        certificate.0.store(self.0);
     }
 }
 

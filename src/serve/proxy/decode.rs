@@ -12,6 +12,7 @@ use tokio::sync::Semaphore;
 use tokio_util::io::StreamReader;
 
 use super::budget::Hold;
+use super::buffers;
 use super::coding::{Coding, TooManyMembers};
 use super::fault::{Code, Fault, too_large};
 
@@ -120,17 +121,6 @@ impl Decoding {
     /// The text, which releases its reservation when its last slice is gone.
     fn done(mut self) -> Bytes {
         self.hold.settle(self.text.len());
-        Bytes::from_owner(ReservedText(self.text, self.hold))
-    }
-}
-
-struct ReservedText(
-    Vec<u8>,
-    #[expect(dead_code, reason = "held until it is dropped")] Hold,
-);
-
-impl AsRef<[u8]> for ReservedText {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
+        buffers::share(self.text, self.hold)
     }
 }

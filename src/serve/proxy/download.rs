@@ -146,9 +146,7 @@ impl UpstreamBody {
             (_, decoded) => Ok(Self::of(decoded)),
         }
     }
-}
 
-impl UpstreamBody {
     /// The next piece; `None` at the end.
     pub async fn next(&mut self) -> Option<Result<Bytes, StreamFault>> {
         let frame = self.frame().await?;
@@ -160,17 +158,30 @@ impl UpstreamBody {
     ///
     /// # Errors
     /// Upstream broke off, was silent, or sent more than `limit`; or `budget` has no room in time.
-    pub(crate) async fn whole(mut self, limit: usize, budget: &Budget) -> Result<Bytes, Fault> {
-        let mut all = Gathering::new(limit, budget);
-        while let Some(piece) = self.next().await.transpose()? {
-            all.push(piece).await?;
-        }
-        Ok(all.done())
+    pub(crate) async fn whole(self, limit: usize, budget: &Budget) -> Result<Bytes, Fault> {
+        whole(self, limit, budget).await
     }
 }
 
+/// All of a body, if that is not more than `limit`, as [`UpstreamBody::whole`].
+pub(super) async fn whole<B>(mut body: B, limit: usize, budget: &Budget) -> Result<Bytes, Fault>
+where
+    B: Body<Data = Bytes, Error = StreamFault> + Unpin,
+{
+    let mut all = Gathering {
+        limit,
+        hold: budget.hold(),
+        first: None,
+        all: Vec::new(),
+    };
+    while let Some(frame) = body.frame().await.transpose()? {
+        all.push(frame.into_data().unwrap_or_default()).await?;
+    }
+    Ok(all.done())
+}
+
 /// A body that is put together, within a limit of its own and the bound of all bodies.
-pub(super) struct Gathering {
+struct Gathering {
     limit: usize,
     hold: Hold,
     /// The only piece so far.
@@ -179,19 +190,10 @@ pub(super) struct Gathering {
 }
 
 impl Gathering {
-    pub(super) fn new(limit: usize, budget: &Budget) -> Self {
-        Self {
-            limit,
-            hold: budget.hold(),
-            first: None,
-            all: Vec::new(),
-        }
-    }
-
     /// Adds a piece, and waits for room where it must: the fault is [`Code::BODIES_FULL`] where none comes.
     ///
     /// [`Code::BODIES_FULL`]: super::fault::Code::BODIES_FULL
-    pub(super) async fn push(&mut self, piece: Bytes) -> Result<(), Fault> {
+    async fn push(&mut self, piece: Bytes) -> Result<(), Fault> {
         let gathered = self.all.len() + self.first.as_ref().map_or(0, Bytes::len);
         if gathered + piece.len() > self.limit {
             return Err(StreamFault::TooLong(self.limit).into());
@@ -207,7 +209,7 @@ impl Gathering {
     }
 
     /// All of it.
-    pub(super) fn done(mut self) -> Bytes {
+    fn done(mut self) -> Bytes {
         match self.first {
             Some(only) => only,
             None if self.all.is_empty() => Bytes::new(),

@@ -77,7 +77,7 @@ impl ExchangeRecorder {
     pub fn dormant(&self) -> DormantRecorder {
         let empty = || ExchangeEvent::new(String::new(), String::new(), String::new());
         DormantRecorder {
-            event: Box::new(self.read(Clone::clone).unwrap_or_else(empty)),
+            event: Box::new(self.read(|event| Some(event.clone())).unwrap_or_else(empty)),
             hook: self.0.hook.clone(),
         }
     }
@@ -102,9 +102,9 @@ impl ExchangeRecorder {
         }
     }
 
-    /// Reads what was written into the event so far.
-    pub fn read<T>(&self, read: impl FnOnce(&ExchangeEvent) -> T) -> Option<T> {
-        self.0.lock().event.as_ref().map(read)
+    /// Reads what was written into the event so far; the default where nothing is recorded.
+    pub fn read<T: Default>(&self, read: impl FnOnce(&ExchangeEvent) -> T) -> T {
+        self.0.lock().event.as_ref().map(read).unwrap_or_default()
     }
 
     /// The agent's whole request is in: `bytes` of it, decoded.

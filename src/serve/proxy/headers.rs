@@ -143,6 +143,17 @@ pub fn value<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a HeaderValue> 
     headers.iter().find(|(n, _)| n.as_str() == name).map(|(_, v)| v)
 }
 
+/// The same as text; `None` also where it is none.
+pub fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    value(headers, name)?.to_str().ok()
+}
+
+/// The content type without its parameters.
+pub fn media_type(headers: &HeaderMap) -> Option<&str> {
+    let kind = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    kind.split(';').next().map(str::trim)
+}
+
 /// Whether a response is a stream of events, by its content type.
 pub fn is_stream(headers: &HeaderMap) -> bool {
     const STREAMS: &[&str] = &[
@@ -150,11 +161,7 @@ pub fn is_stream(headers: &HeaderMap) -> bool {
         "application/x-ndjson",
         "application/vnd.amazon.eventstream",
     ];
-    headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|v| v.to_str().ok())
-        .map(|v| v.split(';').next().unwrap_or(v).trim())
-        .is_some_and(|kind| STREAMS.iter().any(|s| kind.eq_ignore_ascii_case(s)))
+    media_type(headers).is_some_and(|kind| STREAMS.iter().any(|s| kind.eq_ignore_ascii_case(s)))
 }
 
 /// Has proxies between us and the agent pass a stream on as it arrives.

@@ -162,10 +162,10 @@ impl Gateway {
     /// # Errors
     /// TLS to the upstreams cannot be set up.
     pub fn reloaded(&self, parts: GatewayParts) -> io::Result<Self> {
+        let new = Self::new(parts)?;
         Ok(Self {
-            upstreams: Upstreams::new(&parts.config)?,
-            admission: self.admission.reloaded(&parts.config),
-            parts,
+            admission: self.admission.reloaded(&new.parts.config),
+            ..new
         })
     }
 
@@ -248,8 +248,8 @@ impl RequestContext {
 /// Names the exchange in the response's headers, its handoff, and why it did not get the tool. The recorder knows them also
 /// where an answer failed before its first byte and was replaced.
 fn describe(headers: &mut HeaderMap, id: &str, recorder: &ExchangeRecorder) {
-    let pinned = recorder.read(|e| e.pinned.clone()).flatten();
-    let untooled = recorder.read(|e| e.untooled).flatten();
+    let pinned = recorder.read(|e| e.pinned.clone());
+    let untooled = recorder.read(|e| e.untooled);
     let named = [
         ("x-baton-exchange", Some(id)),
         ("x-baton-handoff", pinned.as_deref()),

@@ -1,6 +1,7 @@
 //! The relay: requests that the proxy does not read, and their responses, pass through byte for byte.
 
 use http::Response;
+use http::response::Parts;
 
 use super::RequestContext;
 use super::download::UpstreamBody;
@@ -57,8 +58,13 @@ pub fn answer(
     }
     ctx.recorder
         .note(|e| e.streamed = headers::is_stream(&parts.headers));
-    let mut out = Response::new(ResponseBody::upstream(body));
-    *out.status_mut() = parts.status;
-    *out.headers_mut() = headers::back(&parts.headers, false);
+    headed(&parts, false, ResponseBody::upstream(body))
+}
+
+/// A response with the status and headers of upstream's. `changed`: the body may differ from what upstream sent.
+pub fn headed(upstream: &Parts, changed: bool, body: ResponseBody) -> Response<ResponseBody> {
+    let mut out = Response::new(body);
+    *out.status_mut() = upstream.status;
+    *out.headers_mut() = headers::back(&upstream.headers, changed);
     out
 }

@@ -63,86 +63,53 @@ enum Path {
 /// Folders that a Google style path names a model in.
 const MODELS: [&str; 3] = ["/models/", "/tunedModels/", "/endpoints/"];
 
+/// A call with a transcript.
+type Call = (WireId, Endpoint);
+
+const MESSAGES: Call = (WireId::Anthropic, Endpoint::Generate);
+const COUNT_MESSAGES: Call = (WireId::Anthropic, Endpoint::Count);
+const COMPLETIONS: Call = (WireId::OpenaiChat, Endpoint::Generate);
+const RESPONSES: Call = (WireId::OpenaiResponses, Endpoint::Generate);
+const COUNT_RESPONSES: Call = (WireId::OpenaiResponses, Endpoint::Count);
+const COMPACT: Call = (WireId::OpenaiResponses, Endpoint::Compact);
+const CONTENT: Call = (WireId::Gemini, Endpoint::Generate);
+const COUNT_CONTENT: Call = (WireId::Gemini, Endpoint::Count);
+const CHAT: Call = (WireId::Ollama, Endpoint::Generate);
+
 /// Calls with a transcript, known by their path. The first match counts.
-const ENDPOINTS: &[(Path, WireId, Endpoint)] = &[
-    (Path::Ends("/v1/messages"), WireId::Anthropic, Endpoint::Generate),
-    (
-        Path::Ends("/v1/messages/count_tokens"),
-        WireId::Anthropic,
-        Endpoint::Count,
-    ),
-    (
-        Path::Ends("/chat/completions"),
-        WireId::OpenaiChat,
-        Endpoint::Generate,
-    ),
-    (
-        Path::Ends("/responses"),
-        WireId::OpenaiResponses,
-        Endpoint::Generate,
-    ),
-    (
-        Path::Ends("/responses/input_tokens"),
-        WireId::OpenaiResponses,
-        Endpoint::Count,
-    ),
-    (
-        Path::Ends("/responses/compact"),
-        WireId::OpenaiResponses,
-        Endpoint::Compact,
-    ),
-    (Path::Ends("/api/chat"), WireId::Ollama, Endpoint::Generate),
+const ENDPOINTS: &[(Path, Call)] = &[
+    (Path::Ends("/v1/messages"), MESSAGES),
+    (Path::Ends("/v1/messages/count_tokens"), COUNT_MESSAGES),
+    (Path::Ends("/chat/completions"), COMPLETIONS),
+    (Path::Ends("/responses"), RESPONSES),
+    (Path::Ends("/responses/input_tokens"), COUNT_RESPONSES),
+    (Path::Ends("/responses/compact"), COMPACT),
+    (Path::Ends("/api/chat"), CHAT),
     (
         Path::Ends("/publishers/anthropic/models/count-tokens:rawPredict"),
-        WireId::Anthropic,
-        Endpoint::Count,
+        COUNT_MESSAGES,
     ),
-    (
-        Path::Method("publishers/anthropic/", "rawPredict"),
-        WireId::Anthropic,
-        Endpoint::Generate,
-    ),
+    (Path::Method("publishers/anthropic/", "rawPredict"), MESSAGES),
     (
         Path::Method("publishers/anthropic/", "streamRawPredict"),
-        WireId::Anthropic,
-        Endpoint::Generate,
+        MESSAGES,
     ),
-    (
-        Path::Method("", "generateContent"),
-        WireId::Gemini,
-        Endpoint::Generate,
-    ),
-    (
-        Path::Method("", "streamGenerateContent"),
-        WireId::Gemini,
-        Endpoint::Generate,
-    ),
-    (Path::Method("", "countTokens"), WireId::Gemini, Endpoint::Count),
+    (Path::Method("", "generateContent"), CONTENT),
+    (Path::Method("", "streamGenerateContent"), CONTENT),
+    (Path::Method("", "countTokens"), COUNT_CONTENT),
     // Code Assist names the model in the body.
-    (
-        Path::Ends("/v1internal:generateContent"),
-        WireId::Gemini,
-        Endpoint::Generate,
-    ),
-    (
-        Path::Ends("/v1internal:streamGenerateContent"),
-        WireId::Gemini,
-        Endpoint::Generate,
-    ),
-    (
-        Path::Ends("/v1internal:countTokens"),
-        WireId::Gemini,
-        Endpoint::Count,
-    ),
+    (Path::Ends("/v1internal:generateContent"), CONTENT),
+    (Path::Ends("/v1internal:streamGenerateContent"), CONTENT),
+    (Path::Ends("/v1internal:countTokens"), COUNT_CONTENT),
 ];
 
 /// Calls with a transcript at paths that say nothing of their wire, where the config names the upstream's:
 /// Databricks and SageMaker (`…/invocations`), gateways without a version in the path.
-const UNAMBIGUOUS: &[(&str, WireId, Endpoint)] = &[
-    ("/invocations", WireId::OpenaiChat, Endpoint::Generate),
-    ("/messages", WireId::Anthropic, Endpoint::Generate),
-    ("/messages/count_tokens", WireId::Anthropic, Endpoint::Count),
-    ("/chat", WireId::Ollama, Endpoint::Generate),
+const UNAMBIGUOUS: &[(&str, Call)] = &[
+    ("/invocations", COMPLETIONS),
+    ("/messages", MESSAGES),
+    ("/messages/count_tokens", COUNT_MESSAGES),
+    ("/chat", CHAT),
 ];
 
 /// Paths without a transcript that still tell their wire, by how they begin.
@@ -210,8 +177,8 @@ pub fn find(
     let whole = path_and_query.as_str();
     let (named, target) = match whole.strip_prefix("/u/") {
         Some(rest) => {
-            let (name, rest) = split_name(rest);
-            (name, Cow::Borrowed(rest))
+            let (name, rest) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+            (Some(name), Cow::Borrowed(rest))
         }
         None => (None, target_of_account(whole, headers)),
     };
@@ -228,16 +195,14 @@ pub fn find(
     // The config knows better than headers, and a path of a wire's own better than the config.
     let configured = upstreams.get(&upstream).and_then(|u| u.wire);
     let wire = claimed.map(|(wire, _)| wire).or(configured).or(recognised);
-    let by_config = |wire| {
-        UNAMBIGUOUS
-            .iter()
-            .find(|(tail, w, _)| *w == wire && path.ends_with(tail))
+    let by_config = || {
+        let mut rows = UNAMBIGUOUS.iter();
+        let row = rows.find(|(tail, (of, _))| Some(*of) == wire && path.ends_with(tail));
+        row.map(|(_, call)| *call)
     };
-    let endpoint = match (claimed, wire) {
-        (Some((_, endpoint)), _) => endpoint,
-        (None, Some(wire)) => by_config(wire).map_or(Endpoint::Other, |row| row.2),
-        (None, None) => Endpoint::Other,
-    };
+    let endpoint = claimed
+        .or_else(by_config)
+        .map_or(Endpoint::Other, |(_, endpoint)| endpoint);
     Route {
         wire,
         endpoint,
@@ -250,12 +215,6 @@ pub fn find(
     }
 }
 
-/// `NAME/rest` into the name and `/rest`.
-fn split_name(rest: &str) -> (Option<&str>, &str) {
-    let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    (Some(&rest[..end]), &rest[end..])
-}
-
 /// Path and query at the server of the agent's account, where it names one.
 fn target_of_account<'a>(target: &'a str, headers: &HeaderMap) -> Cow<'a, str> {
     let moved = ACCOUNTS.iter().find_map(|account| {
@@ -266,11 +225,9 @@ fn target_of_account<'a>(target: &'a str, headers: &HeaderMap) -> Cow<'a, str> {
     moved.map_or(Cow::Borrowed(target), Cow::Owned)
 }
 
-fn claim(path: &str) -> Option<(WireId, Endpoint)> {
-    ENDPOINTS
-        .iter()
-        .find(|(shape, ..)| shape.matches(path))
-        .map(|(_, wire, endpoint)| (*wire, *endpoint))
+fn claim(path: &str) -> Option<Call> {
+    let mut rows = ENDPOINTS.iter();
+    rows.find(|(shape, _)| shape.matches(path)).map(|(_, call)| *call)
 }
 
 impl Path {

@@ -3,11 +3,9 @@
 
 use bytes::Bytes;
 use http::{Method, Response};
-use http_body_util::BodyExt;
 use memchr::memmem;
 
-use super::budget::Budget;
-use super::download::Gathering;
+use super::download::whole;
 use super::fault::{Code, Fault};
 use super::min_rate::MinRateBody;
 use super::response_body::ResponseBody;
@@ -51,24 +49,13 @@ pub(super) async fn run(
     {
         return Response::from_parts(parts, body);
     }
-    match collected(body, limit, &gateway.parts.bodies.budget).await {
+    match whole(body, limit, &gateway.parts.bodies.budget).await {
         Ok(all) => {
             let text = renamed(&all, &mapped.upstream, &mapped.shown);
-            let mut out = Response::new(ResponseBody::whole(text));
-            *out.status_mut() = parts.status;
-            *out.headers_mut() = headers::back(&parts.headers, true);
-            out
+            relay::headed(&parts, true, ResponseBody::whole(text))
         }
         Err(fault) => ctx.refuse(fault),
     }
-}
-
-async fn collected(mut body: ResponseBody, limit: usize, budget: &Budget) -> Result<Bytes, Fault> {
-    let mut all = Gathering::new(limit, budget);
-    while let Some(frame) = body.frame().await.transpose()? {
-        all.push(frame.into_data().unwrap_or_default()).await?;
-    }
-    Ok(all.done())
 }
 
 async fn mapped(gateway: &Gateway, ctx: &RequestContext) -> Result<Option<Mapped>, StoreError> {

@@ -45,12 +45,6 @@ impl From<Bytes> for RopeBody {
     }
 }
 
-impl From<Vec<Bytes>> for RopeBody {
-    fn from(pieces: Vec<Bytes>) -> Self {
-        Self::new(pieces)
-    }
-}
-
 /// The agent did not send its body to the end while it was passed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentGone {

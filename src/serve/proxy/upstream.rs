@@ -74,8 +74,6 @@ pub struct Upstream {
 pub struct UpstreamFault {
     /// The row of the fault table.
     pub code: Code,
-    /// Nothing of the request had been sent: another try cannot do anything twice.
-    pub unsent: bool,
     /// The cause, for the log and the agent.
     pub detail: String,
     /// The connection had served before and may just have been stale.
@@ -120,7 +118,7 @@ impl Upstream {
     /// it is.
     ///
     /// # Errors
-    /// No response began: [`UpstreamFault`] says at which stage, and whether anything was sent.
+    /// No response began: [`UpstreamFault`] says at which stage.
     pub async fn send(
         &self,
         method: &Method,
@@ -177,7 +175,6 @@ impl Upstream {
     ) -> Result<Request<()>, UpstreamFault> {
         let bad = |e: &dyn Error| UpstreamFault {
             code: Code::BAD_TARGET,
-            unsent: true,
             detail: e.to_string(),
             reused: false,
         };
@@ -215,7 +212,6 @@ impl Upstream {
                     if due <= Instant::now() {
                         return Err(UpstreamFault {
                             code: Code::SILENT,
-                            unsent: false,
                             detail: format!("{} s", idle.as_secs_f32()),
                             reused: false,
                         });
@@ -249,9 +245,8 @@ fn begun(response: Response<Incoming>, idle: Duration) -> Response<UpstreamBody>
 fn classify(error: &ClientError) -> UpstreamFault {
     let chain = || chain(error);
     let detail = chain().last().map(ToString::to_string).unwrap_or_default();
-    let fault = |code, unsent| UpstreamFault {
+    let fault = |code| UpstreamFault {
         code,
-        unsent,
         detail: detail.clone(),
         reused: served_before(error),
     };
@@ -263,22 +258,20 @@ fn classify(error: &ClientError) -> UpstreamFault {
             ConnectFault::Timeout => Code::CONNECT_TIMEOUT,
             ConnectFault::Descriptors(_) => Code::OVERLOADED,
         };
-        return fault(code, true);
+        return fault(code);
     }
     match chain().find_map(|e| e.downcast_ref::<AgentGone>()) {
-        Some(AgentGone::Broke) => return fault(Code::BODY_BROKEN, false),
-        Some(AgentGone::Slow) => return fault(Code::BODY_TIMEOUT, false),
+        Some(AgentGone::Broke) => return fault(Code::BODY_BROKEN),
+        Some(AgentGone::Slow) => return fault(Code::BODY_TIMEOUT),
         None => {}
     }
-    let library = || chain().filter_map(|e| e.downcast_ref::<hyper::Error>());
-    let unparsed = library().find(|e| e.is_parse());
+    let mut library = chain().filter_map(|e| e.downcast_ref::<hyper::Error>());
+    let unparsed = library.find(|e| e.is_parse());
     match unparsed.map(hyper::Error::is_parse_too_large) {
-        Some(true) => return fault(Code::HEAD_TOO_LARGE, false),
-        Some(false) => return fault(Code::UNREADABLE, false),
-        None => {}
+        Some(true) => fault(Code::HEAD_TOO_LARGE),
+        Some(false) => fault(Code::UNREADABLE),
+        None => fault(Code::CLOSED),
     }
-    let unsent = library().any(hyper::Error::is_canceled) || error.is_connect();
-    fault(Code::CLOSED, unsent)
 }
 
 fn served_before(error: &ClientError) -> bool {

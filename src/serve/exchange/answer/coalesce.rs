@@ -61,8 +61,9 @@ impl WriteCoalescer {
         self.all.is_empty()
     }
 
-    pub(super) fn extend(&mut self, pieces: Vec<Bytes>) {
-        self.all.extend(pieces);
+    /// The pieces, for more to be appended.
+    pub(super) fn pieces(&mut self) -> &mut Vec<Bytes> {
+        &mut self.all
     }
 
     /// A chunk of upstream's was taken; what it becomes is appended to the pieces.

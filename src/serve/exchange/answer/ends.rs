@@ -5,13 +5,6 @@ use crate::serve::exchange::Exchange;
 use crate::state::session::UnconfirmedEnd;
 
 impl Exchange {
-    /// The answer's end was delivered to the connection.
-    pub(super) fn ended(&self) {
-        if let Some(then) = self.when_ended() {
-            then();
-        }
-    }
-
     /// What is to be done when the answer's end was delivered to the connection; `None`: nothing.
     pub(in crate::serve::exchange) fn when_ended(&self) -> Option<impl FnOnce() + Send + use<>> {
         let fired = self.record.fired.take();

@@ -153,7 +153,7 @@ impl Exchange {
         Course::new(CourseTerms {
             first,
             stops: self.stops(),
-            goes_on_by_id: offered.agent.wire.goes_on_by_id() && !offered.agent.request.view().facts.unstored,
+            goes_on_by_id: !offered.agent.resends(),
             retries: self.app.config.handoff.retries,
             active: offered.active_id(),
             opening: sentinel_of.map(|handoff| RepeatedHandoff {

@@ -12,11 +12,13 @@ use tokio::time::{Instant, Sleep};
 use super::answered::Answered;
 use super::coalesce::WriteCoalescer;
 use super::effects::{self, EffectResult};
-use crate::serve::exchange::{Exchange, heavy, shaped};
+use crate::serve::exchange::{Exchange, heavy};
 use crate::serve::proxy::download::{StreamFault, UpstreamBody};
+use crate::serve::proxy::relay;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::telemetry::ExchangeOutcome;
-use baton_core::course::{Action, Course, CourseEvent, Effect, ResponseEnd, StreamMerge};
+use baton_core::course::{Action, Course, CourseEvent, Effect, ResponseEnd, StreamMerge, VerdictInput};
+use baton_core::record::Handoff;
 use baton_core::text::splice;
 use baton_core::wire::StopReason;
 
@@ -53,16 +55,9 @@ enum DriverPhase {
 impl Exchange {
     /// What a streamed answer goes through.
     pub(in crate::serve::exchange) fn merge(&self) -> StreamMerge {
-        let offered = &self.offered;
-        let dialect = offered
-            .agent
-            .wire
-            .dialect(offered.agent.request.view(), self.watch());
         let limit = self.app.config.limits.frame_bytes;
-        match self.form().by_path() {
-            Some(framing) => StreamMerge::framed(dialect, framing, limit, self.leg.tooled),
-            None => StreamMerge::new(dialect, limit, self.leg.tooled),
-        }
+        let agent = &self.offered.agent;
+        agent.merge(self.form(), self.watch(), limit, self.leg.tooled)
     }
 
     /// The same where the answer began with a draft as it was written: what follows is another leg of it.
@@ -76,21 +71,24 @@ impl Exchange {
 
 /// The answer to an agent that wants a stream.
 pub(super) fn answer(answered: Answered) -> Response<ResponseBody> {
-    let (status, headers) = (answered.parts.status, answered.parts.headers.clone());
     answered.exchange.ctx.recorder.note(|e| e.streamed = true);
-    shaped(status, &headers, ResponseBody::stream(Driver::new(answered)))
+    let parts = answered.parts;
+    let driver = Driver::new(
+        answered.exchange,
+        answered.body,
+        answered.verdict,
+        answered.sentinel_of.as_deref(),
+    );
+    relay::headed(&parts, true, ResponseBody::stream(driver))
 }
 
 impl Driver {
-    fn new(answered: Answered) -> Self {
-        let Answered {
-            mut exchange,
-            body,
-            verdict,
-            sentinel_of,
-            ..
-        } = answered;
-        let sentinel_of = sentinel_of.as_deref();
+    fn new(
+        mut exchange: Exchange,
+        body: UpstreamBody,
+        verdict: VerdictInput,
+        sentinel_of: Option<&Handoff>,
+    ) -> Self {
         let mut merge = exchange.merge_after_shown().unwrap_or_else(|| {
             let mut merge = exchange.merge();
             if let Some(text) = exchange.first_text(sentinel_of) {
@@ -114,16 +112,11 @@ impl Driver {
         }
     }
 
-    fn feed(&mut self, chunk: Bytes) {
-        let out = self.out.chunk(chunk.len());
-        self.merge.feed(chunk, out);
-    }
-
     fn happened(&mut self, event: CourseEvent) {
         self.course.handle_event(event);
         while let Some(action) = self.course.poll_action() {
             match action {
-                Action::Say(text) => self.say(&text),
+                Action::Say(text) => self.merge.say(&text, self.out.pieces()),
                 Action::Perform(effect) => self.perform(effect),
                 Action::End(close) => self.end(&close),
                 Action::EndAsItIs => self.end_as_it_is(),
@@ -153,9 +146,7 @@ impl Driver {
 
     /// Upstream's body is at its end without the leg's last event having been seen.
     fn upstream_done(&mut self) {
-        let mut out = Vec::new();
-        self.merge.finish_leg(&mut out);
-        self.out.extend(out);
+        self.merge.finish_leg(self.out.pieces());
         let report = self.merge.report().clone();
         if report.ended || report.stop.natural() {
             return self.leg_ended();
@@ -219,9 +210,7 @@ impl Driver {
         let size = |leg: &_| splice::len(&offered.later_leg(app, leg).rope);
         let ending = heavy::work(offered.agent.weight, || effects::ending(close, size));
         self.outcome = Some(effects::outcome(close, self.merge.report().stop));
-        let mut out = Vec::new();
-        self.merge.close(ending, &mut out);
-        self.out.extend(out);
+        self.merge.close(ending, self.out.pieces());
         self.phase = DriverPhase::Done;
     }
 
@@ -241,12 +230,6 @@ impl Driver {
         }));
     }
 
-    fn say(&mut self, text: &str) {
-        let mut out = Vec::new();
-        self.merge.say(text, &mut out);
-        self.out.extend(out);
-    }
-
     /// Polls what there is to poll; `Ready` when there may be something to send.
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.phase {
@@ -261,7 +244,8 @@ impl Driver {
             DriverPhase::Leg(body) => match Pin::new(body).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => {
                     if let Ok(chunk) = frame.into_data() {
-                        self.feed(chunk);
+                        let out = self.out.chunk(chunk.len());
+                        self.merge.feed(chunk, out);
                     }
                     if self.merge.failed() {
                         let why = "an event is over limits.frame_bytes".to_owned();
@@ -300,9 +284,7 @@ impl Driver {
         }
         // A wire that has nothing to emit yet is polled again later, and not at once.
         sleep.as_mut().reset(Instant::now() + every);
-        let mut out = Vec::new();
-        self.merge.keepalive(&mut out);
-        self.out.extend(out);
+        self.merge.keepalive(self.out.pieces());
         Poll::Ready(())
     }
 
@@ -313,14 +295,11 @@ impl Driver {
         };
         self.exchange.ctx.recorder.decide(outcome);
         if outcome == ExchangeOutcome::Complete {
-            self.exchange.ended();
+            if let Some(then) = self.exchange.when_ended() {
+                then();
+            }
             self.exchange.watch_pause();
         }
-    }
-
-    fn sent_something(&mut self) {
-        // The next silence begins anew.
-        self.quiet = None;
     }
 }
 
@@ -335,7 +314,8 @@ impl Body for Driver {
         loop {
             let due = self.out.are_due() || !matches!(self.phase, DriverPhase::Leg(_));
             if let Some(piece) = due.then(|| self.out.take()).flatten() {
-                self.sent_something();
+                // The next silence begins anew.
+                self.quiet = None;
                 if self.is_end_stream() {
                     self.ended();
                 }

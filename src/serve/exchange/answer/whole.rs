@@ -5,9 +5,10 @@ use http::Response;
 
 use super::answered::Answered;
 use super::effects::{self, EffectResult};
-use crate::serve::exchange::{Exchange, shaped};
+use crate::serve::exchange::Exchange;
 use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::fault::{Code, Fault};
+use crate::serve::proxy::relay;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::course::{Action, Course, CourseEvent, Effect, ResponseEnd};
@@ -32,7 +33,7 @@ pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
         exchange.ctx.recorder.decide(ExchangeOutcome::InBandError);
     }
     let Some(report) = exchange.read_reply(&body) else {
-        return shaped(parts.status, &parts.headers, ResponseBody::whole(body));
+        return relay::headed(&parts, true, ResponseBody::whole(body));
     };
     let mut reply = JoinedReply {
         course: exchange.course(verdict, sentinel_of.as_deref()),
@@ -45,7 +46,8 @@ pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
         // In a box: nearly all replies end with their first leg, and what is awaited here is as large as all of it.
         NextStep::Perform(effect) => Box::pin(reply.run(effect)).await,
     };
-    let outcome = reply.outcome(&close);
+    let last = reply.legs.last().map_or(StopReason::Open, |leg| leg.report.stop);
+    let outcome = effects::outcome(&close, last);
     let joined = ResponseBody::whole(reply.joined(&close, sentinel_of.as_deref()));
     let exchange = &reply.exchange;
     let body = match outcome {
@@ -61,7 +63,7 @@ pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
             joined
         }
     };
-    shaped(parts.status, &parts.headers, body)
+    relay::headed(&parts, true, body)
 }
 
 impl Exchange {
@@ -146,18 +148,16 @@ impl JoinedReply {
         let retry = match collect(&self.exchange, body).await {
             Ok(body) => match self.exchange.read_reply(&body) {
                 Some(report) if report.stop != StopReason::Error => return self.leg_ended(body, report),
-                Some(report) => {
-                    self.exchange.writer().count(&report);
-                    tracing::warn!(exchange, "leg answered with an error under a status of success");
-                    true
-                }
-                None if wire::is_error(&body) => {
-                    tracing::warn!(exchange, "leg answered with an error under a status of success");
-                    true
-                }
-                None => {
+                None if !wire::is_error(&body) => {
                     tracing::error!(exchange, "leg answered with what is no reply of this API");
                     false
+                }
+                report => {
+                    if let Some(report) = report {
+                        self.exchange.writer().count(&report);
+                    }
+                    tracing::warn!(exchange, "leg answered with an error under a status of success");
+                    true
                 }
             },
             Err(fault) if [Code::CLOSED.name, Code::SILENT.name].contains(&fault.code.name) => {
@@ -171,11 +171,6 @@ impl JoinedReply {
         };
         let shown = false;
         self.course.handle_event(CourseEvent::LegBroken { shown, retry });
-    }
-
-    fn outcome(&self, close: &ResponseEnd) -> ExchangeOutcome {
-        let last = self.legs.last();
-        effects::outcome(close, last.map_or(StopReason::Open, |leg| leg.report.stop))
     }
 
     /// The reply as the agent gets it; upstream's own bytes where nothing is to be changed.

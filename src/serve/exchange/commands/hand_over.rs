@@ -4,21 +4,19 @@ use std::sync::Arc;
 
 use http::Response;
 
-use super::chat_commands::ChatCommands;
-use super::reply::{CommandReply, ReplySentinel};
+use super::reply::{CommandReply, ReplySentinel, unanswered};
 use crate::serve::exchange::drafts::approval_commands;
 use crate::serve::exchange::request::Request;
 use crate::serve::exchange::{Exchange, free_cut, slow_answer};
 use crate::serve::proxy::body::RequestBody;
-use crate::serve::proxy::fault::{Code, Fault};
 use crate::serve::proxy::response_body::ResponseBody;
-use crate::state::jobs::drafts::{AcceptedDraft, DraftJob, DraftOrder, DraftQueue, DraftState};
+use crate::state::jobs::drafts::{AcceptedDraft, DraftJob, DraftOrder, DraftQueue, DraftRecord, DraftState};
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
 use baton_core::handoffs::draft::{DraftEnd, DraftRequest};
 use baton_core::mark::note;
 use baton_core::record::Handoff;
-use baton_core::rewrite::notes::{self, NoteSearch};
+use baton_core::rewrite::notes;
 
 /// The reply where no draft waits.
 pub(super) const NONE_WAITS: &str = "no draft waits for a yes.";
@@ -31,6 +29,13 @@ pub(super) enum HandoffTrigger {
     Approval(Option<String>),
 }
 
+/// The conversation's open draft: one that waits for a person may have been written by another process.
+pub(super) async fn restored_draft(exchange: &Exchange) -> Result<Option<DraftRecord>, StoreError> {
+    let Exchange { app, offered, .. } = exchange;
+    let key = offered.agent.live()?.key();
+    app.drafting.restored_in(app.sessions.store(), key).await
+}
+
 /// Has a handoff written. Keep-alives go to the agent until that has ended, which is the answer.
 pub(super) async fn answer(exchange: Exchange, trigger: HandoffTrigger) -> Response<ResponseBody> {
     let exchange = match &trigger {
@@ -40,10 +45,7 @@ pub(super) async fn answer(exchange: Exchange, trigger: HandoffTrigger) -> Respo
     slow_answer::answered(exchange.clone(), async move {
         let reply = match (HandOver { exchange: &exchange }).run(trigger).await {
             Ok(reply) => reply,
-            Err(error) => {
-                tracing::error!(exchange = exchange.ctx.id, %error, "a command cannot be answered");
-                return exchange.ctx.refuse(Fault::from(Code::STORE));
-            }
+            Err(error) => return unanswered(&exchange, &error),
         };
         let response = exchange.reply(&reply).await;
         match exchange.when_ended() {
@@ -75,9 +77,9 @@ impl HandOver<'_> {
                 "no handoff was made: the provider holds this transcript, and baton sees only what is new in it.",
             ));
         }
-        ChatCommands::of(self.exchange).restored_draft(live).await?;
+        restored_draft(self.exchange).await?;
         let ready = match &trigger {
-            HandoffTrigger::Draft(ask) if ask.is_plain() => free_cut::ready(app, &before.offered),
+            HandoffTrigger::Draft(ask) if ask.is_plain() => free_cut::ready(&before),
             _ => None,
         };
         let job = match job(&app.drafting, live, trigger, ready) {
@@ -134,12 +136,7 @@ impl HandOver<'_> {
 
     /// The same exchange without the command that it ends with.
     fn without_command(&self) -> Option<Exchange> {
-        let config = &self.exchange.app.config;
-        let look = NoteSearch {
-            prefix: &config.commands.prefix,
-            tags: &config.handoff.preamble_tags,
-            next_note: None,
-        };
+        let look = self.exchange.app.note_search();
         let offered = &self.exchange.offered;
         let reading = offered.agent.request.reading();
         let left = notes::without_last(offered.agent.wire, reading, look)?;

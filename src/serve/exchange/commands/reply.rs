@@ -3,13 +3,10 @@
 use http::Response;
 use uuid::Uuid;
 
-use crate::serve::exchange::Exchange;
-use crate::serve::exchange::local_answer::{self, LocalText};
-use crate::serve::exchange::offer::Offered;
-use crate::serve::proxy::RequestContext;
+use crate::serve::exchange::{Exchange, local_answer};
 use crate::serve::proxy::fault::{Code, Fault};
 use crate::serve::proxy::response_body::ResponseBody;
-use crate::state::store::{SharedStore, StoreError};
+use crate::state::store::StoreError;
 use baton_core::commands::UndoOutcome;
 use baton_core::mark::note;
 use baton_core::record::HandoffId;
@@ -68,30 +65,27 @@ impl Exchange {
             return self.end_shown(shown);
         }
         let id = Uuid::now_v7();
-        let store = self.app.sessions.store();
-        if let Err(error) = remember_answer(store, &self.ctx, &self.offered, id).await {
-            tracing::error!(exchange = self.ctx.id, %error, "a command's answer cannot be written");
-            return self.ctx.refuse(Fault::from(Code::STORE));
+        if let Err(error) = remember_answer(self, id).await {
+            return unanswered(self, &error);
         }
-        let text = LocalText {
-            id,
-            text: &reply.shown(),
-            handoff: reply.sentinel.as_ref().map(|sentinel| sentinel.handoff),
-        };
-        local_answer::answer(&self.ctx, &self.offered, &text)
+        let handoff = reply.sentinel.as_ref().map(|sentinel| sentinel.handoff);
+        local_answer::answer(self, id, &reply.shown(), handoff)
     }
 }
 
+/// The response where the store cannot be read or written.
+pub(super) fn unanswered(exchange: &Exchange, error: &StoreError) -> Response<ResponseBody> {
+    tracing::error!(exchange = exchange.ctx.id, %error, "a command cannot be answered");
+    exchange.ctx.refuse(Fault::from(Code::STORE))
+}
+
 /// Maps the answer's id to the response before it: a later request may go on from the answer by its id alone.
-async fn remember_answer(
-    store: &SharedStore,
-    ctx: &RequestContext,
-    offered: &Offered,
-    id: Uuid,
-) -> Result<(), StoreError> {
+async fn remember_answer(exchange: &Exchange, id: Uuid) -> Result<(), StoreError> {
+    let Exchange {
+        app, ctx, offered, ..
+    } = exchange;
     let facts = &offered.agent.request.view().facts;
-    // What resends its history does not go on by an id.
-    if !offered.agent.wire.goes_on_by_id() || facts.unstored {
+    if offered.agent.resends() {
         return Ok(());
     }
     let named = facts.previous.as_ref().map(|previous| previous.id.as_str());
@@ -100,6 +94,7 @@ async fn remember_answer(
         None => named.unwrap_or_default().to_owned(),
     };
     let shown = format!("resp_baton_{}", id.simple());
+    let store = app.sessions.store();
     store.put_response_id(&ctx.principal, &shown, &origin).await
 }
 

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use super::chat_commands::ChatCommands;
 use super::reply::{CommandReply, ReplySentinel};
 use crate::serve::exchange::active_handoff::meant;
-use crate::serve::exchange::resumed;
+use crate::serve::exchange::{Exchange, resumed};
 use crate::state::store::StoreError;
 use baton_core::mark::pasted;
 use baton_core::record::{Handoff, HandoffId, distinctive_line};
@@ -14,42 +13,40 @@ use baton_core::text::{Span, json};
 /// Characters of a handoff's distinctive line that are shown.
 const SHOWN: usize = 80;
 
-impl ChatCommands<'_> {
-    /// Goes on after another handoff.
-    pub(super) async fn resume(&self, id: &str) -> Result<CommandReply, StoreError> {
-        let Self { app, ctx, offered } = *self;
-        let found = match id_range(id) {
-            Some(ids) => meant(app, ctx, ids).await?,
-            None => Vec::new(),
-        };
-        let handoff = match found[..] {
-            [only] => app.sessions.handoff(&ctx.principal, only).await?,
-            [] => None,
-            _ => {
-                return Ok(CommandReply::new(
-                    "more than one handoff has an id that begins like this: give more of it.",
-                ));
-            }
-        };
-        Ok(match handoff {
-            Some(handoff) => CommandReply {
-                sentinel: Some(ReplySentinel {
-                    handoff: handoff.id,
-                    text: offered.sentinel(app, &handoff),
-                }),
-                ..CommandReply::new(format!(
-                    "from here on the model knows the handoff {}{}.{}",
-                    handoff.id,
-                    shown(&handoff),
-                    resumed::resume(app, ctx, offered, handoff.id).await
-                ))
-            },
-            None => CommandReply::new(
-                "this handoff is not known here. `baton handoffs list` shows the handoffs of this store; give the id, or at \
-                 least its first 13 characters.",
-            ),
-        })
-    }
+/// Goes on after another handoff.
+pub(super) async fn resume(exchange: &Exchange, id: &str) -> Result<CommandReply, StoreError> {
+    let Exchange { app, ctx, .. } = exchange;
+    let found = match id_range(id) {
+        Some(ids) => meant(app, ctx, ids).await?,
+        None => Vec::new(),
+    };
+    let handoff = match found[..] {
+        [only] => app.sessions.handoff(&ctx.principal, only).await?,
+        [] => None,
+        _ => {
+            return Ok(CommandReply::new(
+                "more than one handoff has an id that begins like this: give more of it.",
+            ));
+        }
+    };
+    Ok(match handoff {
+        Some(handoff) => CommandReply {
+            sentinel: Some(ReplySentinel {
+                handoff: handoff.id,
+                text: exchange.sentinel(&handoff),
+            }),
+            ..CommandReply::new(format!(
+                "from here on the model knows the handoff {}{}.{}",
+                handoff.id,
+                shown(&handoff),
+                resumed::resume(exchange, handoff.id).await
+            ))
+        },
+        None => CommandReply::new(
+            "this handoff is not known here. `baton handoffs list` shows the handoffs of this store; give the id, or at \
+             least its first 13 characters.",
+        ),
+    })
 }
 
 /// What a handoff is about, in a few words.

@@ -42,7 +42,7 @@ impl UndoSubject<'_> {
 
     async fn undone_or_not(&self, id: Option<&str>) -> Result<CommandReply, StoreError> {
         let reading = self.agent.request.reading();
-        if self.agent.request.view().facts.previous.is_some() {
+        if reading.view.facts.previous.is_some() {
             return Ok(CommandReply::new(
                 "nothing was undone: the provider holds this transcript, and baton sees only what is new in it.",
             ));
@@ -103,28 +103,16 @@ impl UndoSubject<'_> {
         };
         let before = find_active(lookup, candidates).await?;
         let from = before.as_ref().and_then(Active::turn);
-        let list = self.agent.request.view().list;
-        let start = from.map_or(list.start, |turn| {
-            self.agent.request.view().turns[turn].span.start
-        });
+        let view = &reading.view;
+        let start = from.map_or(view.list.start, |turn| view.turns[turn].span.start);
         let head = before.as_ref().map_or(0, |active| active.head.len());
         // System prompt and tools are part of it.
-        let cut = start.saturating_sub(list.start);
+        let cut = start.saturating_sub(view.list.start);
         let tokens = (self.agent.request.len().saturating_sub(cut) + head) as u64 / BYTES_PER_TOKEN;
-        let model = self
-            .agent
-            .request
-            .view()
-            .facts
-            .model
-            .as_deref()
-            .unwrap_or_default();
-        let query = window_query(self.ctx, model);
+        let query = window_query(self.ctx, view.facts.model.as_deref().unwrap_or_default());
         let window = self.app.config.handoff.windows.of(&query);
-        if let Some(over) = window
-            .and_then(|window| tokens.checked_sub(window))
-            .filter(|over| *over > 0)
-        {
+        let over = window.and_then(|window| tokens.checked_sub(window));
+        if let Some(over) = over.filter(|over| *over > 0) {
             return Ok(CommandReply::new(format!(
                 "nothing was undone: the model would see about {tokens} tokens, {over} more than its window holds."
             )));

@@ -8,10 +8,8 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::serve::exchange::app::App;
-use crate::serve::exchange::context::{ContextThread, note_nudge};
-use crate::serve::exchange::offer::Offered;
-use crate::serve::proxy::RequestContext;
+use crate::serve::exchange::Exchange;
+use crate::serve::exchange::context::note_nudge;
 use crate::state::disk::private_file;
 use crate::state::jobs::drafts::{AcceptedDraft, DraftJob};
 use baton_core::handoffs::draft::{DraftMethod, DraftRequest};
@@ -36,13 +34,12 @@ pub(in crate::serve::exchange) struct AutomaticHandoff {
 /// Begins the draft of such a handoff. `None`: the conversation cannot be handed over with this request, or another draft is
 /// open.
 pub(in crate::serve::exchange) fn automatic_job(
-    app: &App,
-    ctx: &RequestContext,
-    offered: &Offered,
+    exchange: &Exchange,
     handoff: AutomaticHandoff,
 ) -> Option<DraftJob> {
-    let live = offered.agent.live.as_ref()?;
-    if !offered.agent.is_safe_point(ctx.endpoint) {
+    let agent = &exchange.offered.agent;
+    let live = agent.live.as_ref()?;
+    if !agent.is_safe_point(exchange.ctx.endpoint) {
         return None;
     }
     let request = DraftRequest {
@@ -51,34 +48,31 @@ pub(in crate::serve::exchange) fn automatic_job(
         method: handoff.method,
         ..DraftRequest::default()
     };
-    let drafting = &app.drafting;
+    let drafting = &exchange.app.drafting;
     let begun = drafting.begin_with(live.key(), live.principal(), request.into(), handoff.ready);
     begun.ok()
 }
 
 /// Notes that a draft failed: a threshold begins none again until the context has grown further.
-pub(in crate::serve::exchange) fn note_no_draft(
-    ctx: &RequestContext,
-    thread: Option<&ContextThread>,
-    origin: HandoffOrigin,
-) {
-    if let Some(thread) = thread {
+pub(super) fn note_no_draft(exchange: &Exchange, origin: HandoffOrigin) {
+    if let Some(thread) = &exchange.thread {
         thread.draft_failed();
     }
     if origin == HandoffOrigin::Auto {
-        note_nudge(ctx, NudgeOutcome::AutoFailed);
+        note_nudge(&exchange.ctx, NudgeOutcome::AutoFailed);
     }
 }
 
 /// Keeps the prompt of an automatic handoff as a file, where the config names a folder. Nobody waits for it, and a file that
 /// cannot be written is only logged.
-pub(super) fn save(app: &App, ctx: &RequestContext, draft: Uuid, handoff: &Handoff) {
+pub(super) fn save(exchange: &Exchange, draft: Uuid, handoff: &Handoff) {
+    let app = &exchange.app;
     let folder = &app.config.handoff.save_dir;
     let Some(folder) = folder.clone().filter(|_| handoff.origin == HandoffOrigin::Auto) else {
         return;
     };
     let text = format!("{}\n", app.redactor.text(&handoff.prompt).trim_end());
-    let (name, exchange) = (stem(handoff.created_ms), ctx.id.clone());
+    let (name, exchange) = (stem(handoff.created_ms), exchange.ctx.id.clone());
     let drafting = Arc::clone(&app.drafting);
     tokio::task::spawn_blocking(move || match write_new(&folder, &name, &text) {
         Ok(path) => {

@@ -331,7 +331,7 @@ impl Drafter<'_> {
             .recorder
             .read(|e| e.handoffs.last().map(|h| (h.before_bytes, h.after_bytes)));
         // An answer that reports the handoff again has no event of it.
-        let (before, after) = event.flatten().unwrap_or_else(|| {
+        let (before, after) = event.unwrap_or_else(|| {
             let after = splice::len(&self.offered.fresh(self.app, handoff).rope) as u64;
             (handoff.history_bytes, after)
         });

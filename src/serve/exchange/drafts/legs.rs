@@ -13,7 +13,6 @@ use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::route;
 use crate::state::files::repository;
 use crate::state::jobs::drafts::LentIndex;
-use baton_core::course::StreamMerge;
 use baton_core::handoffs::draft::{DraftEnd, DraftFailure, DraftMethod, DraftSpec, TokenCounter};
 use baton_core::limits;
 use baton_core::rewrite::{ChangeReason, RewriteOutcome, SizeChange};
@@ -136,20 +135,12 @@ impl Drafter<'_> {
     }
 
     async fn read_streamed_draft(&self, mut body: UpstreamBody) -> DraftEnd {
-        let offered = &self.offered;
-        let dialect = offered
-            .agent
-            .wire
-            .dialect(offered.agent.request.view(), self.watch_nothing());
+        let (agent, form) = (&self.offered.agent, self.form());
         let limit = self.app.config.limits.frame_bytes;
-        let framing = self.form().framing();
         let mut shown = self
             .shown
-            .map(|shown| (shown, TextExtractor::new(framing, limit)));
-        let mut merge = match self.form().by_path() {
-            Some(framing) => StreamMerge::framed(dialect, framing, limit, false),
-            None => StreamMerge::new(dialect, limit, false),
-        };
+            .map(|shown| (shown, TextExtractor::new(form.framing(), limit)));
+        let mut merge = agent.merge(form, self.watch_nothing(), limit, false);
         let (mut raw, mut out) = (Vec::new(), Vec::new());
         loop {
             match body.next().await {

@@ -13,24 +13,19 @@ mod method;
 mod open_message;
 mod report;
 
-use std::sync::Arc;
-
 use http::Response;
 use uuid::Uuid;
 
 use self::drafter::is_reviewed;
 use super::Exchange;
-use super::app::App;
-use super::offer::Offered;
+use super::answer::after_handoff;
 use super::opening::AnswerOpening;
-use crate::serve::proxy::RequestContext;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::jobs::drafts::{DraftJob, DraftState};
-use crate::state::session::LiveConversation;
 use baton_core::handoffs::draft::DraftEnd;
 use baton_core::mark::note;
 
-pub(super) use self::automatic::{AutomaticHandoff, automatic_job, note_no_draft};
+pub(super) use self::automatic::{AutomaticHandoff, automatic_job};
 pub(super) use self::drafter::Drafter;
 pub(super) use self::open_message::open_message;
 pub(super) use self::report::approval_commands;
@@ -48,20 +43,20 @@ pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseB
         let made = exchange.drafter().hand_over(job).await;
         match made {
             Ok(handoff) => {
-                automatic::save(&exchange.app, &exchange.ctx, id, &handoff);
+                automatic::save(&exchange, id, &handoff);
                 let report = exchange.drafter().report(&handoff);
                 if let Some(shown) = exchange.begun_draft() {
                     shown.end(report.strip_prefix(note::BEGINS).unwrap_or(&report), "");
                     shown.say(&exchange.sentinel(&handoff));
-                    return exchange.go_on_after(&handoff).await;
+                    return after_handoff(exchange, &handoff).await;
                 }
                 let opening = AnswerOpening::Report(report.into());
-                Exchange { opening, ..exchange }.go_on_after(&handoff).await
+                after_handoff(Exchange { opening, ..exchange }, &handoff).await
             }
             Err(DraftEnd::Review) => exchange.begin().await,
             Err(end) => {
                 tracing::warn!(exchange = exchange.ctx.id, draft = %id, end = end.name(), why = %end, "no handoff was made");
-                note_no_draft(&exchange.ctx, exchange.thread.as_ref(), origin);
+                automatic::note_no_draft(&exchange, origin);
                 if let Some(shown) = exchange.begun_draft() {
                     shown.end(&format!("no handoff was made: {end}."), "");
                 }
@@ -73,23 +68,24 @@ pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseB
 }
 
 /// The draft that waits for a request of this conversation, where it can be made with this one.
-pub(super) fn waiting_job(app: &App, ctx: &RequestContext, offered: &Offered) -> Option<DraftJob> {
-    let live = offered.agent.live.as_ref()?;
-    if !app.drafting.waits(live.key()) || !offered.agent.is_safe_point(ctx.endpoint) {
+pub(super) fn waiting_job(exchange: &Exchange) -> Option<DraftJob> {
+    let (drafting, agent) = (&exchange.app.drafting, &exchange.offered.agent);
+    let live = agent.live.as_ref()?;
+    if !drafting.waits(live.key()) || !agent.is_safe_point(exchange.ctx.endpoint) {
         return None;
     }
-    app.drafting.take(live.key())
+    drafting.take(live.key())
 }
 
 /// The notice that a draft of this conversation waits for a person, where the person goes on without it: shown once. Its note
 /// keeps it out of the model's view.
-pub(super) fn pending_notice(app: &App, ctx: &RequestContext, offered: &Offered) -> Option<AnswerOpening> {
-    let is_for_review = |live: &&Arc<LiveConversation>| {
-        let open = app.drafting.open_in(live.key());
-        open.is_some_and(|draft| draft.state == DraftState::Review)
-    };
-    let live = offered.agent.live.as_ref().filter(is_for_review)?;
-    if !offered.agent.is_safe_point(ctx.endpoint) {
+pub(super) fn pending_notice(exchange: &Exchange) -> Option<AnswerOpening> {
+    let Exchange {
+        app, ctx, offered, ..
+    } = exchange;
+    let live = offered.agent.live.as_ref()?;
+    let open = app.drafting.open_in(live.key())?;
+    if open.state != DraftState::Review || !offered.agent.is_safe_point(ctx.endpoint) {
         return None;
     }
     let draft = app.drafting.pending_once(live.key())?;

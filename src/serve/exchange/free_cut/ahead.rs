@@ -102,7 +102,9 @@ impl Pause {
             tracing::warn!(exchange = exchange.ctx.id, %error, "no draft ahead: the request cannot be read back");
             return recorder.forget();
         }
-        let (app, ctx, offered) = (&exchange.app, &exchange.ctx, &exchange.offered);
+        let Exchange {
+            app, ctx, offered, ..
+        } = &exchange;
         if !offered.agent.is_safe_point(ctx.endpoint) {
             return recorder.forget();
         }
@@ -110,19 +112,12 @@ impl Pause {
             beginnings: None,
             original: None,
         };
-        recording::begin(app, ctx, offered, body);
+        recording::begin(&exchange, body);
         let at_ms = app.clock.now_ms();
         let made = exchange.drafter().ahead().await;
-        let paid = recorder.read(|e| {
-            e.tokens
-                .iter()
-                .flatten()
-                .copied()
-                .map(TokenCounts::from)
-                .collect()
-        });
-        let paid: Vec<TokenCounts> = paid.unwrap_or_default();
-        let cost = paid.iter().map(|counts| counts.cost(&costs.rates).total()).sum();
+        let tokens = recorder.read(|e| e.tokens.clone());
+        let paid = tokens.into_iter().flatten().map(TokenCounts::from);
+        let cost = paid.map(|counts| counts.cost(&costs.rates).total()).sum();
         let last = thread.ledger(|ledger| {
             ledger.draft_paid(cost, at_ms);
             ledger.history()

@@ -7,12 +7,10 @@
 
 mod ahead;
 
+use super::Exchange;
 use super::context::ContextThread;
 use super::drafts::open_message;
-use super::offer::Offered;
 use crate::serve::exchange::app::App;
-use crate::serve::proxy::RequestContext;
-use crate::state::config::FreeCutPolicy;
 use crate::state::jobs::drafts::AcceptedDraft;
 use baton_core::bill::{CutLedger, DraftCost, FreeCut};
 use baton_core::handoffs::draft::{DraftMethod, completed_since};
@@ -29,17 +27,12 @@ pub(super) struct FreeMoment {
 }
 
 /// Whether a new request of this thread is such a moment.
-pub(super) fn moment(
-    app: &App,
-    ctx: &RequestContext,
-    offered: &Offered,
-    thread: &ContextThread,
-) -> Option<FreeMoment> {
+pub(super) fn moment(exchange: &Exchange, thread: &ContextThread) -> Option<FreeMoment> {
+    let Exchange {
+        app, ctx, offered, ..
+    } = exchange;
     let costs = thread.costs()?;
-    let live = offered.agent.live.as_ref()?;
-    let draft = live
-        .ready_draft()
-        .filter(|draft| draft.cut == offered.active_id());
+    let draft = kept_draft(exchange);
     let ledger = thread.ledger(|ledger| {
         if let Some(draft) = draft.as_deref().filter(|_| ledger.history().is_none()) {
             *ledger = CutLedger::resumed(&draft.last);
@@ -51,7 +44,7 @@ pub(super) fn moment(
     if !offered.agent.is_safe_point(ctx.endpoint) || !thread.goes_straight_on(offered, draft.as_deref()) {
         return None;
     }
-    let ready = draft.and_then(|draft| ready_document(app, offered, &draft));
+    let ready = draft.and_then(|draft| ready_document(exchange, &draft));
     let cut = decide(ready.is_some())?;
     Some(FreeMoment { cut, ready })
 }
@@ -77,35 +70,38 @@ pub(super) fn method(cut: &FreeCut) -> Option<DraftMethod> {
 }
 
 /// The draft that is ready for this request's transcript, where there is one.
-pub(super) fn ready(app: &App, offered: &Offered) -> Option<AcceptedDraft> {
-    let live = offered.agent.live.as_ref()?;
-    let draft = live
-        .ready_draft()
-        .filter(|draft| draft.cut == offered.active_id())?;
-    ready_document(app, offered, &draft)
+pub(super) fn ready(exchange: &Exchange) -> Option<AcceptedDraft> {
+    let draft = kept_draft(exchange)?;
+    ready_document(exchange, &draft)
+}
+
+/// The draft that was written ahead of the request's own cut.
+fn kept_draft(exchange: &Exchange) -> Option<Box<ReadyDraft>> {
+    let draft = exchange.offered.agent.live.as_ref()?.ready_draft()?;
+    (draft.cut == exchange.offered.active_id()).then_some(draft)
 }
 
 /// The document of a ready draft with what came since. `None`: the transcript is another one, or too much came since.
-fn ready_document(app: &App, offered: &Offered, draft: &ReadyDraft) -> Option<AcceptedDraft> {
-    let view = offered.agent.request.view();
+fn ready_document(exchange: &Exchange, draft: &ReadyDraft) -> Option<AcceptedDraft> {
+    let view = exchange.offered.agent.request.view();
     if !positions::is_in(view, &draft.covers) {
         return None;
     }
     let from = view.leading() + draft.covers.turns;
     let document = completed_since(&draft.document, view, from)?;
     Some(AcceptedDraft {
-        document: app.redactor.text(&document).into_owned(),
+        document: exchange.app.redactor.text(&document).into_owned(),
         method: Some(DraftMethod::Oneshot),
     })
 }
 
 /// The question to a person before the cut, where the config wants that; `None`: nobody is there to answer.
-pub(super) fn offer(app: &App, offered: &Offered, cut: &FreeCut) -> Option<String> {
-    let view = offered.agent.request.view();
-    if open_message(view, &app.config.handoff.preamble_tags).is_empty() {
+pub(super) fn offer(exchange: &Exchange, cut: &FreeCut) -> Option<String> {
+    let (config, view) = (&exchange.app.config, exchange.offered.agent.request.view());
+    if open_message(view, &config.handoff.preamble_tags).is_empty() {
         return None;
     }
-    let yes = match app.config.commands.prefix.as_str() {
+    let yes = match config.commands.prefix.as_str() {
         "" => "begin a new session with a handoff".to_owned(),
         prefix => format!("`{prefix}handoff`"),
     };
@@ -116,11 +112,6 @@ pub(super) fn offer(app: &App, offered: &Offered, cut: &FreeCut) -> Option<Strin
         cut.saved.max(0.01),
         note::line(Uuid::now_v7())
     ))
-}
-
-/// Whether cuts take effect by themselves, or after a person's yes.
-pub(super) fn asks(app: &App) -> bool {
-    app.config.handoff.free == FreeCutPolicy::Ask
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Fourth stage: offers the tool, and makes what is sent upstream in the request's place.
 
-use super::active_handoff::{fresh_preamble, is_spelled_out};
-
+use super::active_handoff::{CutPlace, fresh_preamble, is_spelled_out};
 use super::pin::Pin;
 use super::placed::{Placed, Places};
 use super::read::AgentRequest;
@@ -17,7 +16,6 @@ use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::rewrite::{
     ChangeReason, ContinuedResponse, Cut, Rewrite, RewriteOutcome, SizeChange, lost, preamble, rewrite,
 };
-use baton_core::tools::ToolTable;
 use baton_core::wire::TextOnly;
 
 /// What baton adds to the request's tools.
@@ -42,17 +40,6 @@ pub(super) struct Offered {
     pub(super) offer: ToolOffer,
 }
 
-/// What the model of a leg sees of the request.
-#[derive(Clone, Copy)]
-pub(super) struct LegView<'a> {
-    pub(super) cut: Cut<'a>,
-    pub(super) tools: Option<&'a ToolTable>,
-    /// Elements to append.
-    pub(super) more: &'a [String],
-    /// The model that the leg's handoff names.
-    pub(super) routed: Option<&'a str>,
-}
-
 /// The model of a route, where upstream is not known to refuse it.
 fn known_model<'a>(app: &App, routed: Option<&'a str>) -> Option<&'a str> {
     routed.filter(|model| !app.refused_models.contains(model))
@@ -75,13 +62,12 @@ pub(super) async fn offer(app: &App, ctx: &RequestContext, placed: Placed) -> Of
         app.sessions
             .follow(live, active, pin.undone.now(), app.clock.now_ms());
     }
-    // A request that names an earlier response alone would not say which tools that one went out with.
-    let resends = !agent.wire.goes_on_by_id() || agent.request.view().facts.unstored;
     let offer = ToolOffer {
         tooled: untooled.is_none(),
         untooled,
         recall: scope.has_recall(&pin),
-        recall_next: scope.may_recall && app.config.recall.enabled && resends,
+        // A request that names an earlier response alone would not say which tools that one went out with.
+        recall_next: scope.may_recall && app.config.recall.enabled && agent.resends(),
     };
     Offered {
         agent,
@@ -100,44 +86,31 @@ impl Offered {
 
     /// The request as it goes upstream for the first leg.
     pub(super) fn first(&self, app: &App, tooled: bool) -> RewriteOutcome {
-        let what = LegView {
-            cut: self.cut(),
-            tools: tooled.then(|| app.tools_with(self.offer.recall)),
-            more: &[],
-            routed: self.routed(),
-        };
-        self.rewritten(app, what).cut_at(self.active_id())
+        self.rewritten(&self.as_received(app, tooled))
+            .cut_at(self.active_id())
     }
 
     /// The request of a leg that starts afresh after a handoff.
     pub(super) fn fresh(&self, app: &App, handoff: &Handoff) -> RewriteOutcome {
-        let what = LegView {
-            cut: Cut::Fresh { head: &handoff.head },
-            tools: Some(app.tools_with(self.offer.recall_next)),
-            more: &[],
-            routed: handoff.routed.as_deref(),
-        };
-        self.rewritten(app, what)
+        self.rewritten(&self.after(app, &handoff.head, handoff.routed.as_deref()))
     }
 
     /// The request of a later leg: afresh after a handoff, or the first one's, with more appended.
     pub(super) fn later_leg(&self, app: &App, leg: &NextLeg) -> RewriteOutcome {
-        let (cut, recall) = match &leg.head {
-            Some(head) => (Cut::Fresh { head }, self.offer.recall_next),
-            None => (self.cut(), self.offer.recall),
-        };
         let fired = leg.after.and_then(|id| app.sessions.known_handoff(id));
-        let routed = match &leg.head {
-            Some(_) => fired.as_ref().and_then(|handoff| handoff.routed.as_deref()),
-            None => self.routed(),
+        let view = match &leg.head {
+            Some(head) => self.after(
+                app,
+                head,
+                fired.as_ref().and_then(|fired| fired.routed.as_deref()),
+            ),
+            None => self.as_received(app, true),
         };
-        let what = LegView {
-            cut,
-            tools: Some(app.tools_with(recall)),
+        let what = Rewrite {
             more: &leg.more,
-            routed,
+            ..view
         };
-        self.rewritten(app, what).cut_at(leg.after.or(self.active_id()))
+        self.rewritten(&what).cut_at(leg.after.or(self.active_id()))
     }
 
     /// The model that the active handoff names in place of the requested one.
@@ -166,7 +139,7 @@ impl Offered {
         let Some(active) = &self.pin.active else {
             return 0;
         };
-        let after = usize::from(active.candidate.is_some());
+        let after = usize::from(active.candidate().is_some());
         active.turn().map_or(0, |turn| turn + after)
     }
 
@@ -185,17 +158,12 @@ impl Offered {
 
     /// The request as it goes upstream for the first leg, with `more` appended, for an answer in text alone.
     pub(super) fn for_a_text(&self, app: &App, more: &[String], how: TextOnly) -> RewriteOutcome {
-        let view = LegView {
-            cut: self.cut(),
-            tools: self.offer.tooled.then(|| app.tools_with(self.offer.recall)),
-            more,
-            routed: self.routed(),
-        };
         let what = Rewrite {
+            more,
             text_only: Some(how),
-            ..self.what(app, view)
+            ..self.as_received(app, self.offer.tooled)
         };
-        self.rewrite(&what).cut_at(self.active_id())
+        self.rewritten(&what).cut_at(self.active_id())
     }
 
     /// How many pairs found no place in the request, though it was theirs before.
@@ -220,17 +188,15 @@ impl Offered {
             return Cut::None;
         };
         let head = &active.head;
-        if let Some(edits) = &active.text {
-            return Cut::Text { edits };
-        }
-        match (&active.candidate, active.before) {
-            (Some(candidate), _) => Cut::At {
+        match &active.place {
+            CutPlace::Sentinel(candidate) => Cut::At {
                 candidate,
                 prompt: Some(&*active.prompt).filter(|_| active.spelled_out),
                 head,
             },
-            (None, Some(turn)) => Cut::BeforeTurn { turn, head },
-            (None, None) => Cut::Before { head },
+            CutPlace::BeforeTurn(turn) => Cut::BeforeTurn { turn: *turn, head },
+            CutPlace::Upstream => Cut::Before { head },
+            CutPlace::Text(edits) => Cut::Text { edits },
         }
     }
 
@@ -248,12 +214,7 @@ impl Offered {
         }
     }
 
-    /// The request as the model of a leg sees it.
-    pub(super) fn rewritten(&self, app: &App, view: LegView<'_>) -> RewriteOutcome {
-        self.rewrite(&self.what(app, view))
-    }
-
-    fn rewrite(&self, what: &Rewrite<'_>) -> RewriteOutcome {
+    fn rewritten(&self, what: &Rewrite<'_>) -> RewriteOutcome {
         let mut rewritten = rewrite(self.agent.wire, self.agent.request.reading(), what);
         if let Some(removed) = self.pin.taken_out.removed {
             let change = SizeChange {
@@ -267,18 +228,29 @@ impl Offered {
         rewritten
     }
 
-    fn what<'a>(&'a self, app: &'a App, view: LegView<'a>) -> Rewrite<'a> {
+    /// What the model sees after a handoff of this answer with this head, which may name another model.
+    fn after<'a>(&'a self, app: &'a App, head: &'a str, routed: Option<&'a str>) -> Rewrite<'a> {
         Rewrite {
-            cut: view.cut,
-            tools: view.tools,
+            cut: Cut::Fresh { head },
+            tools: Some(app.tools_with(self.offer.recall_next)),
+            model: known_model(app, routed),
+            ..self.as_received(app, true)
+        }
+    }
+
+    /// What the model sees of the request as it was received: cut at the active handoff.
+    fn as_received<'a>(&'a self, app: &'a App, tooled: bool) -> Rewrite<'a> {
+        Rewrite {
+            cut: self.cut(),
+            tools: tooled.then(|| app.tools_with(self.offer.recall)),
             pairs: &self.places.pairs,
             insertions: &self.places.insertions,
             omitted: self.places.omitted,
-            more: view.more,
+            more: &[],
             previous: self.goes_on(),
             tags: &app.config.handoff.preamble_tags,
             text_only: None,
-            model: known_model(app, view.routed),
+            model: known_model(app, self.routed()),
         }
     }
 

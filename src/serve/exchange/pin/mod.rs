@@ -14,7 +14,7 @@ use crate::serve::proxy::fault::{Code, Fault};
 use crate::state::store::StoreError;
 use baton_core::record::{HandoffId, ResponseOrigin};
 use baton_core::rewrite::notes::UndoneHandoffs;
-use baton_core::rewrite::untooled;
+use baton_core::rewrite::{Candidate, untooled};
 use baton_core::tools::RECALL_NAME;
 use baton_core::wire::{Role, Wire};
 
@@ -71,26 +71,6 @@ pub(super) struct Pinned {
     pub(super) ahead: Ahead,
 }
 
-/// What of the verdict's evidence the request and the handoff that was found give.
-fn evidence(
-    agent: &AgentRequest,
-    active: Option<&Active>,
-    missed: Option<&baton_core::rewrite::Candidate>,
-) -> PinEvidence {
-    PinEvidence {
-        is_named: agent.named,
-        known: agent.live.as_ref().and_then(|live| live.active()),
-        active: active.map(|active| active.id),
-        by_user: active.is_some_and(Active::is_by_user),
-        missed: missed.map(|candidate| MissedSentinel {
-            id: candidate.sentinel.id,
-            by_user: candidate.by_user,
-            is_last: is_last(agent, candidate.turn),
-        }),
-        ..PinEvidence::default()
-    }
-}
-
 /// Takes chat commands out of the request, which is then another transcript, with other offsets and maybe another last text.
 fn take_commands_out(
     app: &App,
@@ -106,13 +86,6 @@ fn take_commands_out(
         received.ahead.forget_offsets();
     }
     taken
-}
-
-/// Whether the agent's own loop sent it: a model call with the agent's tools that brings its history along.
-fn is_of_the_loop(ctx: &RequestContext, view: &baton_core::wire::View) -> bool {
-    is_model_call(ctx.endpoint)
-        && view.tools.is_some_and(|tools| tools.client)
-        && view.facts.previous.is_none()
 }
 
 /// Finds what a request is pinned to. `next_undo`: the handoff whose undo the answer's first line will report.
@@ -132,15 +105,13 @@ pub(super) async fn pin(
         candidates,
         mut ahead,
     } = received;
-    let wire = agent.wire;
     let newest = candidates.first().cloned();
-    let command = is_model_call(ctx.endpoint)
-        .then(|| taken_out::command(app, wire, agent.request.reading()))
-        .flatten();
+    let command = taken_out::command(app, agent.wire, agent.request.reading());
+    let command = command.filter(|_| is_model_call(ctx.endpoint));
     let lookup = PinLookup {
         app,
         ctx,
-        wire,
+        wire: agent.wire,
         reading: agent.request.reading(),
     };
     let session = agent.named.then_some(key.as_str());
@@ -148,30 +119,32 @@ pub(super) async fn pin(
     let found = lookup.pinned_to(candidates, previous, agent.live.as_ref(), &taken.undone, session);
     let found = found.await.map_err(store_down)?;
     let (active, previous) = (found.active, found.previous);
-    let may_recall = may_recall(app, &mut agent, active.as_ref());
     if agent.live.is_none() && active.is_some() {
         // Cut without its hidden pairs and the tool, it would be another prefix than the model's.
         return Err(Fault::from(Code::STORE));
     }
     let missed = newest.filter(|c| found.by_sentinel != Some(c.sentinel.at));
-    let was_undone = taken.undone.last.is_some();
     let scope = RequestScope {
-        of_the_loop: is_of_the_loop(ctx, agent.request.view()),
-        may_recall,
+        of_the_loop: agent.is_of_the_loop(ctx.endpoint),
+        may_recall: may_recall(app, &mut agent, active.as_ref()),
     };
-    let evidence = PinEvidence {
+    let verdict = PinEvidence {
         is_model_call: is_model_call(ctx.endpoint),
         of_the_loop: scope.of_the_loop,
-        was_undone,
-        ..evidence(&agent, active.as_ref(), missed.as_ref())
-    };
-    let verdict = evidence.verdict();
-    let unresolved = match missed.filter(|_| verdict.names_unknown) {
-        Some(candidate) => Some(why_unresolved(app, ctx, &candidate).await.map_err(store_down)?),
-        None => None,
-    };
+        is_named: agent.named,
+        known: agent.live.as_ref().and_then(|live| live.active()),
+        active: active.as_ref().map(|active| active.id),
+        by_user: active.as_ref().is_some_and(Active::is_by_user),
+        was_undone: taken.undone.last.is_some(),
+        missed: missed
+            .as_ref()
+            .map(|candidate| missed_sentinel(&agent, candidate)),
+    }
+    .verdict();
+    let unresolved = why_unresolved(app, ctx, missed.filter(|_| verdict.names_unknown));
+    let unresolved = unresolved.await.map_err(store_down)?;
     let pin = Pin {
-        owed: owed(wire, previous.as_ref()),
+        owed: owed(agent.wire, previous.as_ref()),
         active,
         previous,
         undone: taken.undone,
@@ -196,10 +169,14 @@ pub(super) fn store_down(error: StoreError) -> Fault {
     Fault::from(Code::STORE)
 }
 
-/// Whether nothing of the conversation follows the turn.
-fn is_last(agent: &AgentRequest, turn: usize) -> bool {
-    let mut later = agent.request.view().turns[turn + 1..].iter();
-    later.all(|t| matches!(t.role, Role::System | Role::Tools))
+/// The newest sentinel, which names no known handoff.
+fn missed_sentinel(agent: &AgentRequest, candidate: &Candidate) -> MissedSentinel {
+    let mut later = agent.request.view().turns[candidate.turn + 1..].iter();
+    MissedSentinel {
+        id: candidate.sentinel.id,
+        by_user: candidate.by_user,
+        is_last: later.all(|turn| matches!(turn.role, Role::System | Role::Tools)),
+    }
 }
 
 /// Whether the request, or one after a cut that is made now, may have the tool that searches the cut transcript. Where it

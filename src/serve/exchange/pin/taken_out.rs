@@ -53,9 +53,8 @@ impl TakenOut {
 /// report.
 pub(super) fn take_out(app: &App, agent: &mut AgentRequest, next_undo: Option<HandoffId>) -> CommandsTaken {
     let look = NoteSearch {
-        prefix: &app.config.commands.prefix,
-        tags: &app.config.handoff.preamble_tags,
         next_note: next_undo,
+        ..app.note_search()
     };
     let wire = agent.wire;
     let unquoted = without_quoted(app, wire, agent.request.reading(), agent.live.as_deref());
@@ -108,13 +107,8 @@ fn without_quoted(
     reading: &RequestReading,
     live: Option<&LiveConversation>,
 ) -> Option<RequestReading> {
-    let (view, prefix) = (&reading.view, &app.config.commands.prefix);
-    let look = NoteSearch {
-        prefix,
-        tags: &app.config.handoff.preamble_tags,
-        next_note: None,
-    };
-    if view.tools.is_some_and(|tools| tools.client) || !notes::may_say(wire, view, prefix) {
+    let (view, look) = (&reading.view, app.note_search());
+    if view.tools.is_some_and(|tools| tools.client) || !notes::may_say(wire, view, look.prefix) {
         return None;
     }
     let beside = view.facts.structured || live.is_some_and(|live| live.tooled() == Some(true));

@@ -16,12 +16,13 @@ use crate::serve::proxy::{BodyScan, RequestContext, headers};
 use crate::state::config::InjectPolicy;
 use crate::state::session::{LiveConversation, conversation_key};
 use crate::state::store::StoreError;
+use baton_core::course::StreamMerge;
 use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::rewrite::{Candidate, RequestReading};
 use baton_core::text::json;
 use baton_core::tools::TOOL_NAME;
 use baton_core::transcript::Transcript;
-use baton_core::wire::{Operation, Role, Turn, TurnPartKind, UnreadReason, View, Wire, wire};
+use baton_core::wire::{Operation, ResponseWatch, Role, Turn, TurnPartKind, UnreadReason, View, Wire, wire};
 
 /// The agent's request and its conversation.
 #[derive(Clone)]
@@ -62,6 +63,34 @@ impl AgentRequest {
     /// The form in which the answer is expected.
     pub(super) fn form(&self, target: &str) -> AnswerForm {
         AnswerForm::of(target, self.wire.framing(), self.request.view().facts.stream)
+    }
+
+    /// Whether the agent sends its whole history with each request, and does not go on by an id alone.
+    pub(super) fn resends(&self) -> bool {
+        !self.wire.goes_on_by_id() || self.request.view().facts.unstored
+    }
+
+    /// Whether the agent's own loop sent it: a model call with the agent's tools that brings its history along.
+    pub(super) fn is_of_the_loop(&self, endpoint: Endpoint) -> bool {
+        let view = self.request.view();
+        is_model_call(endpoint)
+            && view.tools.is_some_and(|tools| tools.client)
+            && view.facts.previous.is_none()
+    }
+
+    /// What a streamed answer to the request goes through. `limit`: of a frame, in bytes.
+    pub(super) fn merge(
+        &self,
+        form: AnswerForm,
+        watch: ResponseWatch,
+        limit: usize,
+        tooled: bool,
+    ) -> StreamMerge {
+        let dialect = self.wire.dialect(self.request.view(), watch);
+        match form.by_path() {
+            Some(framing) => StreamMerge::framed(dialect, framing, limit, tooled),
+            None => StreamMerge::new(dialect, limit, tooled),
+        }
     }
 
     /// Whether the conversation may be cut before this request's answer. The request must be of an agent's loop, the
@@ -256,12 +285,7 @@ struct ConversationKey {
 /// The key by the agent's name for its session, else by the conversation's opening.
 fn key(ctx: &RequestContext, wire: &dyn Wire, reading: &RequestReading) -> ConversationKey {
     let named = Cell::new(true);
-    let header = |name: &str| {
-        headers::value(&ctx.headers, name)?
-            .to_str()
-            .ok()
-            .map(str::to_owned)
-    };
+    let header = |name: &str| headers::text(&ctx.headers, name).map(str::to_owned);
     let session = reading.view.facts.session.as_deref();
     let key = conversation_key(&ctx.principal, wire.id(), header, session, &|| {
         named.set(false);
@@ -315,6 +339,6 @@ fn forbidden(app: &App, ctx: &RequestContext) -> Option<ToolOmission> {
 
 /// Claude Code's own header for a side call, where it is configured to send it.
 fn summary_class(ctx: &RequestContext) -> bool {
-    let class = headers::value(&ctx.headers, "x-claude-code-request-class").and_then(|v| v.to_str().ok());
+    let class = headers::text(&ctx.headers, "x-claude-code-request-class");
     matches!(class, Some("compaction" | "auxiliary"))
 }

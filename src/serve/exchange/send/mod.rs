@@ -20,7 +20,7 @@ pub(super) async fn send(exchange: Exchange) -> FirstLeg {
         app, ctx, offered, ..
     } = &exchange;
     let mut request = offered.first(app, offered.offer.tooled);
-    recording::note_lost(ctx, offered, &request);
+    recording::note_lost(&exchange, &request);
     let sender = LegSender::of(&exchange);
     let mut answered = sender.first(offered, &request).await;
     if let (Some(model), Ok(response)) = (&request.model, &answered)

@@ -8,8 +8,7 @@ use http::Response;
 use super::refusal::{RefusedRequest, Remedy, replaces_refusal};
 use super::sender::LegSender;
 use super::sent::{FirstLeg, Sent};
-use crate::serve::exchange::thinking;
-use crate::serve::exchange::{Exchange, shaped};
+use crate::serve::exchange::{Exchange, thinking};
 use crate::serve::proxy::relay;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::telemetry::{ExchangeOutcome, ThinkingRetry};
@@ -66,7 +65,7 @@ pub(super) async fn retry(sent: Sent) -> FirstLeg {
         }
     }
     exchange.ctx.recorder.decide(ExchangeOutcome::UpstreamError);
-    FirstLeg::Refused(shaped(parts.status, &parts.headers, ResponseBody::whole(error)))
+    FirstLeg::Refused(relay::headed(&parts, true, ResponseBody::whole(error)))
 }
 
 /// The request with the change that may help against this error.
@@ -105,16 +104,13 @@ fn changed(exchange: &mut Exchange, error: &[u8], first: &RewriteOutcome) -> Opt
 }
 
 async fn settle_thinking(exchange: &Exchange, accepted: bool) {
-    let Exchange {
-        app, ctx, offered, ..
-    } = exchange;
     let outcome = match accepted {
         true => ThinkingRetry::Accepted,
         false => ThinkingRetry::Refused,
     };
-    ctx.recorder.note(|e| e.thinking_retry = Some(outcome));
+    exchange.ctx.recorder.note(|e| e.thinking_retry = Some(outcome));
     if accepted {
-        thinking::remember_omission(app, ctx, offered).await;
+        thinking::remember_omission(exchange).await;
     }
 }
 

@@ -52,27 +52,19 @@ impl<'a> LegSender<'a> {
         self.send(request, &self.ctx.target, rope, sending).await
     }
 
-    /// Sends a later leg, once.
-    pub(in crate::serve::exchange) async fn later(
-        self,
-        leg: &RewriteOutcome,
-    ) -> Result<Response<UpstreamBody>, UpstreamFault> {
-        self.later_to(leg, &self.ctx.target).await
-    }
-
     /// Sends a later leg that `make` makes; once more to the agent's own model where upstream refuses that of a route.
     pub(in crate::serve::exchange) async fn later_or_own(
         self,
         make: impl Fn() -> RewriteOutcome,
     ) -> Result<Response<UpstreamBody>, UpstreamFault> {
         let leg = make();
-        let response = self.later(&leg).await?;
+        let response = self.later_to(&leg, &self.ctx.target).await?;
         let refused = leg.model.filter(|_| refuses_model(response.status()));
         let Some(model) = refused else {
             return Ok(response);
         };
         self.app.refused_models.is_first(&model);
-        let own = self.later(&make()).await;
+        let own = self.later_to(&make(), &self.ctx.target).await;
         self.settle_model(&model, &own);
         own
     }
@@ -91,7 +83,7 @@ impl<'a> LegSender<'a> {
         }
     }
 
-    /// The same, to another path and query than the agent's.
+    /// Sends a later leg once, to this path and query.
     pub(in crate::serve::exchange) async fn later_to(
         self,
         leg: &RewriteOutcome,

@@ -39,40 +39,28 @@ async fn exchange(stage: &Stage, steps_done: usize) -> Exchange {
 async fn without_thresholds_or_beside_the_loop_no_thread_is_followed() {
     let off = Stage::new();
     let plain = exchange(&off, 0).await;
-    assert!(context::enter(&off.app, &plain.ctx, &plain.offered).is_none());
+    assert!(context::enter(&plain).is_none());
     let stage = Stage::with(thresholds);
     let followed = exchange(&stage, 0).await;
-    assert!(context::enter(&stage.app, &followed.ctx, &followed.offered).is_some());
+    assert!(context::enter(&followed).is_some());
     let untooled = stage.request(claude(&steps(0))).header("x-baton-handoff", "off");
     let untooled = untooled.exchange().await;
-    assert!(context::enter(&stage.app, &untooled.ctx, &untooled.offered).is_none());
+    assert!(context::enter(&untooled).is_none());
     let summary = stage.request(claude(&steps(0)));
     let summary = summary.header("x-claude-code-request-class", "compaction");
     let summary = summary.exchange().await;
-    assert!(context::enter(&stage.app, &summary.ctx, &summary.offered).is_none());
+    assert!(context::enter(&summary).is_none());
 }
 
 #[tokio::test]
 async fn the_same_request_again_is_not_new_in_its_thread() {
     let stage = Stage::with(thresholds);
     let first = exchange(&stage, 0).await;
-    assert!(
-        context::enter(&stage.app, &first.ctx, &first.offered)
-            .unwrap()
-            .is_new
-    );
+    assert!(context::enter(&first).unwrap().is_new);
     let again = exchange(&stage, 0).await;
-    assert!(
-        !context::enter(&stage.app, &again.ctx, &again.offered)
-            .unwrap()
-            .is_new
-    );
+    assert!(!context::enter(&again).unwrap().is_new);
     let next = exchange(&stage, 1).await;
-    assert!(
-        context::enter(&stage.app, &next.ctx, &next.offered)
-            .unwrap()
-            .is_new
-    );
+    assert!(context::enter(&next).unwrap().is_new);
 }
 
 #[tokio::test]
@@ -80,10 +68,10 @@ async fn a_measured_context_is_due_at_its_thresholds() {
     for (tokens, due) in [(900, "nothing"), (1_500, "a notice"), (2_500, "a handoff")] {
         let stage = Stage::with(thresholds);
         let first = exchange(&stage, 0).await;
-        let entered = context::enter(&stage.app, &first.ctx, &first.offered).unwrap();
+        let entered = context::enter(&first).unwrap();
         entered.thread.measure(&first.ctx, None, used(tokens));
         let next = exchange(&stage, 1).await;
-        let entered = context::enter(&stage.app, &next.ctx, &next.offered).unwrap();
+        let entered = context::enter(&next).unwrap();
         let step = match entered.thread.due(&next.offered, 0) {
             None => "nothing",
             Some(DueStep::Nudge(_)) => "a notice",
@@ -97,7 +85,7 @@ async fn a_measured_context_is_due_at_its_thresholds() {
 async fn cached_input_fills_a_context_as_well() {
     let stage = Stage::with(thresholds);
     let first = exchange(&stage, 0).await;
-    let entered = context::enter(&stage.app, &first.ctx, &first.offered).unwrap();
+    let entered = context::enter(&first).unwrap();
     let usage = Usage {
         input: 10,
         cache_read: 1_000,
@@ -107,7 +95,7 @@ async fn cached_input_fills_a_context_as_well() {
     };
     entered.thread.measure(&first.ctx, None, usage);
     let next = exchange(&stage, 1).await;
-    let entered = context::enter(&stage.app, &next.ctx, &next.offered).unwrap();
+    let entered = context::enter(&next).unwrap();
     let Some(DueStep::Nudge(text)) = entered.thread.due(&next.offered, 0) else {
         panic!("no notice");
     };

@@ -99,18 +99,16 @@ async fn a_draft_for_review_waits_and_its_approval_hands_over() {
     assert_eq!(end, DraftEnd::Review);
     let exchange = stage.request(claude(&work())).exchange().await;
     assert_eq!(exchange.offered.agent.live.as_ref().unwrap().active(), None);
-    let Exchange {
-        app, ctx, offered, ..
-    } = &exchange;
-    assert!(drafts::waiting_job(app, ctx, offered).is_none());
-    let notice = drafts::pending_notice(app, ctx, offered).expect("a notice");
+    let app = &exchange.app;
+    assert!(drafts::waiting_job(&exchange).is_none());
+    let notice = drafts::pending_notice(&exchange).expect("a notice");
     assert!(notice.before_model().unwrap().contains("waits for your yes"));
-    assert!(drafts::pending_notice(app, ctx, offered).is_none(), "shown once");
+    assert!(drafts::pending_notice(&exchange).is_none(), "shown once");
     let draft = app.drafting.all_open().into_iter().next().unwrap();
     app.drafting
         .accept(draft.id, Some("Only the docs.".to_owned()))
         .unwrap();
-    let job = drafts::waiting_job(app, ctx, offered).expect("an approved draft");
+    let job = drafts::waiting_job(&exchange).expect("an approved draft");
     let handoff = exchange.drafter().hand_over(job).await.unwrap();
     assert!(handoff.prompt.contains("Only the docs."), "{}", handoff.prompt);
 }
@@ -132,7 +130,7 @@ async fn a_draft_waits_for_a_request_at_which_the_conversation_may_be_cut() {
     ];
     for (body, taken) in rows {
         let exchange = stage.request(body).exchange().await;
-        let job = drafts::waiting_job(&stage.app, &exchange.ctx, &exchange.offered);
+        let job = drafts::waiting_job(&exchange);
         assert_eq!(job.is_some(), taken);
     }
 }
@@ -141,21 +139,18 @@ async fn a_draft_waits_for_a_request_at_which_the_conversation_may_be_cut() {
 async fn an_automatic_draft_is_begun_once() {
     let stage = Stage::new();
     let exchange = stage.request(claude(&work())).exchange().await;
-    let Exchange {
-        app, ctx, offered, ..
-    } = &exchange;
     let automatic = || AutomaticHandoff {
         reason: "the context had 1234 tokens".to_owned(),
         ..AutomaticHandoff::default()
     };
-    let job = drafts::automatic_job(app, ctx, offered, automatic()).expect("a draft");
+    let job = drafts::automatic_job(&exchange, automatic()).expect("a draft");
     assert_eq!(job.wanted().ask.origin, HandoffOrigin::Auto);
     assert_eq!(
         job.wanted().ask.reason.as_deref(),
         Some("the context had 1234 tokens")
     );
     assert!(
-        drafts::automatic_job(app, ctx, offered, automatic()).is_none(),
+        drafts::automatic_job(&exchange, automatic()).is_none(),
         "another one is open"
     );
 }
@@ -170,7 +165,7 @@ async fn the_report_has_the_sizes_of_what_was_sent_before_and_is_sent_next() {
         .ctx
         .recorder
         .read(|e| e.handoffs.last().map(|h| h.before_bytes));
-    assert_eq!(event.flatten(), Some(before as u64));
+    assert_eq!(event, Some(before as u64));
     let report = exchange.drafter().report(&handoff);
     assert!(
         report.contains(&format!("{} KiB before", before / 1024)),

@@ -2,6 +2,7 @@
 
 mod commanding;
 mod contexts;
+mod cutting;
 mod drafting;
 mod fired;
 mod offering;

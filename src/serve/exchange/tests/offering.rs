@@ -68,22 +68,13 @@ async fn a_conversation_keeps_the_tool_that_its_prefix_has() {
 async fn a_text_that_was_appended_is_found_again_and_stays_where_it_was() {
     let stage = Stage::new();
     let turns = [user("Mend it.")];
-    let request = stage.request(claude(&turns));
-    let mut offered = request.offered().await;
+    let mut exchange = stage.request(claude(&turns)).exchange().await;
     let text = "<notice>The context is half full.</notice>";
-    assert!(
-        append(&stage.app, &request.ctx, &mut offered, text)
-            .await
-            .unwrap()
-    );
-    let first = sent(&stage, &offered).messages;
+    assert!(append(&mut exchange, text).await.unwrap());
+    let first = sent(&stage, &exchange.offered).messages;
     assert!(first.last().unwrap().to_string().contains(text));
     // A turn has one text of ours.
-    assert!(
-        !append(&stage.app, &request.ctx, &mut offered, "another")
-            .await
-            .unwrap()
-    );
+    assert!(!append(&mut exchange, "another").await.unwrap());
     let later = [&turns[..], &[model("Done."), user("Thanks.")]].concat();
     let offered = stage.request(claude(&later)).offered().await;
     let messages = sent(&stage, &offered).messages;
@@ -94,16 +85,13 @@ async fn a_text_that_was_appended_is_found_again_and_stays_where_it_was() {
 #[tokio::test]
 async fn an_appended_text_does_not_move_to_another_transcript() {
     let stage = Stage::new();
-    let request = stage.request(claude(&[user("Mend it.")]));
-    let mut offered = request.offered().await;
-    append(&stage.app, &request.ctx, &mut offered, "a notice")
-        .await
-        .unwrap();
+    let mut exchange = stage.request(claude(&[user("Mend it.")])).exchange().await;
+    append(&mut exchange, "a notice").await.unwrap();
     let rewound = stage.request(claude(&[user("Mend that."), model("Yes."), user("Go.")]));
     let offered = rewound.offered().await;
     assert!(offered.places.insertions.is_empty());
     let lost = rewound.ctx.recorder.read(|e| e.lost_insertions);
-    assert_eq!(lost, Some(1));
+    assert_eq!(lost, 1);
 }
 
 #[tokio::test]

@@ -124,5 +124,5 @@ async fn refused_calls_and_searches_are_counted_apart() {
     let pair = writer.pair(search, InsertionPlace::Aside).unwrap();
     assert_eq!(pair.tool, RECALL_NAME);
     let counts = first.ctx.recorder.read(|e| (e.refused_calls, e.recalls.len()));
-    assert_eq!(counts, Some((1, 1)));
+    assert_eq!(counts, (1, 1));
 }

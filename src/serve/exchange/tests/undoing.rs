@@ -72,7 +72,7 @@ async fn a_pending_undo_is_done_with_the_next_request_and_its_answer_reports_it(
         report.text
     );
     assert_eq!(active(&after.pinned), None);
-    let outcome = request.ctx.recorder.read(|e| e.undo).flatten();
+    let outcome = request.ctx.recorder.read(|e| e.undo);
     assert_eq!(outcome, Some(UndoOutcome::Undone));
     // The report in the transcript has the same effect in every later request.
     let mut later = transcript.clone();
@@ -118,7 +118,7 @@ async fn an_undo_of_a_handoff_that_is_active_no_longer_is_declined() {
             .contains("another handoff is active by now")
     );
     assert_eq!(active(&after.pinned), Some(second.id));
-    let outcome = request.ctx.recorder.read(|e| e.undo).flatten();
+    let outcome = request.ctx.recorder.read(|e| e.undo);
     assert_eq!(outcome, Some(UndoOutcome::Refused));
 }
 

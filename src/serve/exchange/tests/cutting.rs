@@ -1,0 +1,180 @@
+//! Where a request is cut whose sentinel is not in its transcript, and what follows from a cut.
+
+use std::sync::Arc;
+
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+
+use super::{PROMPT, Stage, an_id, calls, changed, claude, model, result, sent, user};
+use crate::serve::exchange::active_handoff::Unresolved;
+use crate::serve::exchange::{Exchange, free_cut, local_answer, resumed, thinking};
+use crate::state::config::TranscriptDetail;
+use baton_core::mark::sentinel;
+use baton_core::record::{CachedHistory, Handoff, HandoffId, ReadyDraft};
+use baton_core::rewrite::positions;
+
+const BEFORE: &str = "Mend the importer.";
+
+/// A transcript that shows the handoff, and goes on with these messages.
+fn after(handoff: &Handoff, more: &[Value]) -> Vec<Value> {
+    let shown = sentinel::short(handoff.id, None);
+    [&[user(BEFORE), model(&shown), user("Go on.")], more].concat()
+}
+
+fn short_sentinels() -> Stage {
+    Stage::with(|config| config.handoff.transcript = TranscriptDetail::Sentinel)
+}
+
+#[tokio::test]
+async fn an_answer_that_was_left_out_cuts_in_front_of_what_follows_its_request() {
+    let stage = Stage::new();
+    let handoff = stage.handoff(&[user(BEFORE)]).await;
+    let offered = stage
+        .request(claude(&[user(BEFORE), user("And the docs.")]))
+        .offered()
+        .await;
+    assert_eq!((offered.active_id(), offered.kept_from()), (Some(handoff.id), 1));
+    let view = offered.agent.request.view();
+    assert_eq!(offered.cut_end(), view.turns[1].span.start);
+    let messages = json!(sent(&stage, &offered).messages).to_string();
+    assert!(
+        messages.contains(PROMPT) && messages.contains("And the docs."),
+        "{messages}"
+    );
+    assert!(!messages.contains(BEFORE), "{messages}");
+    // A rewind to another text is none of its continuations.
+    let rewound = stage.request(claude(&[user("Mend the exporter."), user("And the docs.")]));
+    assert_eq!(rewound.offered().await.active_id(), None);
+}
+
+#[tokio::test]
+async fn a_cut_ends_at_the_sentinel_and_keeps_what_follows_its_turn() {
+    let stage = short_sentinels();
+    let uncut = stage.request(claude(&[user(BEFORE)])).offered().await;
+    assert_eq!(uncut.kept_from(), 0);
+    assert_eq!(uncut.cut_end(), uncut.agent.request.view().list.start);
+    let handoff = stage.handoff(&[user(BEFORE)]).await;
+    let offered = stage.request(claude(&after(&handoff, &[]))).offered().await;
+    let at = offered.agent.request.text();
+    let at = String::from_utf8_lossy(at).find("[[handoff-resume:").unwrap();
+    assert_eq!((offered.kept_from(), offered.cut_end()), (2, at));
+}
+
+fn thought(id: &str) -> Value {
+    json!({"role": "assistant", "content": [
+        {"type": "thinking", "thinking": "Let me see.", "signature": "c2lnbmVk"},
+        {"type": "tool_use", "id": id, "name": "run", "input": {}},
+    ]})
+}
+
+fn body(exchange: &Exchange) -> String {
+    let rope = exchange.offered.first(&exchange.app, true).rope;
+    String::from_utf8(rope.concat()).unwrap()
+}
+
+#[tokio::test]
+async fn refused_thinking_is_left_out_of_the_stretch_and_of_no_later_step() {
+    let stage = short_sentinels();
+    let handoff = stage.handoff(&[user(BEFORE)]).await;
+    let step = [thought("t1"), result("t1")];
+    let mut refused = stage.request(claude(&after(&handoff, &step))).exchange().await;
+    let first = refused.offered.first(&stage.app, true);
+    assert!(body(&refused).contains("Let me see."));
+    let again = thinking::leave_out(&stage.app, Arc::make_mut(&mut refused.offered), &first);
+    let again = String::from_utf8(again.expect("a request without it").rope.concat()).unwrap();
+    assert!(!again.contains("Let me see.") && again.contains("t1"), "{again}");
+    thinking::remember_omission(&refused).await;
+    // What the model thinks afterwards is valid.
+    let later = [&step[..], &[thought("t2"), result("t2")]].concat();
+    let later = stage.request(claude(&after(&handoff, &later))).exchange().await;
+    assert_eq!(body(&later).matches("Let me see.").count(), 1);
+}
+
+#[tokio::test]
+async fn without_thinking_after_the_cut_there_is_no_second_try() {
+    let stage = short_sentinels();
+    let handoff = stage.handoff(&[user(BEFORE)]).await;
+    let step = [calls("t1"), result("t1")];
+    let mut refused = stage.request(claude(&after(&handoff, &step))).exchange().await;
+    let first = refused.offered.first(&stage.app, true);
+    assert!(thinking::leave_out(&stage.app, Arc::make_mut(&mut refused.offered), &first).is_none());
+}
+
+async fn text_of(response: http::Response<crate::serve::proxy::response_body::ResponseBody>) -> String {
+    let body = response.into_body().collect().await;
+    let body = body.unwrap_or_else(|_| panic!("no body")).to_bytes();
+    String::from_utf8(body.to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn an_unknown_line_is_answered_in_the_form_of_the_request() {
+    let stage = Stage::new();
+    for (why, words) in [
+        (Unresolved::Unknown, "is not known here"),
+        (Unresolved::Ambiguous, "more than one handoff"),
+    ] {
+        for (stream, kind) in [
+            (false, "application/json"),
+            (true, "text/event-stream; charset=utf-8"),
+        ] {
+            let body = changed(claude(&[user("Go on.")]), json!({"stream": stream}));
+            let exchange = stage.request(body).exchange().await;
+            let response = local_answer::unresolved_handoff(&exchange, why);
+            assert_eq!(response.headers()["content-type"], kind);
+            assert_eq!(response.headers()["cache-control"], "no-cache");
+            let text = text_of(response).await;
+            assert!(text.contains(words), "{text}");
+        }
+    }
+}
+
+async fn ready(stage: &Stage, cut: Option<HandoffId>) {
+    let exchange = stage
+        .request(claude(&[user(BEFORE), model("Done.")]))
+        .exchange()
+        .await;
+    let live = exchange.offered.agent.live.as_ref().unwrap();
+    let draft = ReadyDraft {
+        id: an_id(7),
+        document: "# Goal\nMend the importer.".to_owned(),
+        covers: positions::of(exchange.offered.agent.request.view()),
+        cut,
+        last: CachedHistory::default(),
+        created_ms: 1,
+    };
+    stage.app.sessions.draft_ready(live, draft, 1).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_draft_written_ahead_serves_the_transcript_and_the_cut_that_it_was_made_of() {
+    let covered = [user(BEFORE), model("Done."), user("And the docs.")];
+    let fork = [user("Mend the exporter."), model("Done."), user("And the docs.")];
+    for (cut, transcript, serves) in [
+        (None, &covered, true),
+        (None, &fork, false),
+        (Some(an_id(8)), &covered, false),
+    ] {
+        let stage = Stage::new();
+        ready(&stage, cut).await;
+        let exchange = stage.request(claude(transcript)).exchange().await;
+        let ready = free_cut::ready(&exchange);
+        assert_eq!(ready.is_some(), serves, "{cut:?} {transcript:?}");
+        assert!(ready.is_none_or(|ready| ready.document.contains("Mend the importer.")));
+    }
+}
+
+#[tokio::test]
+async fn what_moved_since_is_put_after_the_next_request_of_its_handoff_once() {
+    let stage = short_sentinels();
+    let handoff = stage.handoff(&[user(BEFORE)]).await;
+    let mut exchange = stage.request(claude(&after(&handoff, &[]))).exchange().await;
+    let live = Arc::clone(exchange.offered.agent.live.as_ref().unwrap());
+    live.set_notice(an_id(5), "Of another handoff.".to_owned());
+    assert!(resumed::is_resumed(&exchange.offered));
+    resumed::notify(&mut exchange).await;
+    assert!(exchange.offered.places.insertions.is_empty() && live.has_notice());
+    live.set_notice(handoff.id, "parse.rs has moved.".to_owned());
+    resumed::notify(&mut exchange).await;
+    assert!(body(&exchange).contains("parse.rs has moved."));
+    assert!(!resumed::is_resumed(&exchange.offered));
+}
