@@ -146,11 +146,7 @@ fn millis(stamp: Timestamp) -> u64 {
 /// conversation, or in one that proves to have had this very branch.
 fn belonging(placed: &Placed, live: &LiveConversation, mut pairs: Vec<HiddenPair>) -> Vec<HiddenPair> {
     let (wire, view) = (placed.agent.wire, placed.agent.request.view());
-    let siblings = pairs.iter().map(|pair| match &pair.place {
-        InsertionPlace::Beside { sibling, .. } => sibling.as_str(),
-        InsertionPlace::Aside | InsertionPlace::After(_) => "",
-    });
-    let siblings: Vec<&str> = siblings.collect();
+    let siblings: Vec<&str> = pairs.iter().map(|pair| pair.place.sibling()).collect();
     let foreign = pairs.iter().any(|pair| pair.conversation != live.key());
     let proven = if foreign {
         wire.prove(view, &siblings)
