@@ -13,7 +13,7 @@ use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
-use baton_core::record::{HiddenPair, InsertionPlace};
+use baton_core::record::HiddenPair;
 use baton_core::rewrite::notes::NoteSearch;
 use baton_core::rewrite::undone_pairs;
 
