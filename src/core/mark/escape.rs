@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use memchr::memchr2;
 
 use super::find::WORDS;
+use crate::text::splice::Edit;
 use crate::text::{Span, json};
 
 /// The text after the two brackets and the optional slash.
@@ -77,6 +78,12 @@ impl Escaper {
             }
         });
         breaks
+    }
+
+    /// Follows a piece of a text, the `inside` of a literal in `text`: the edits that break it up.
+    pub fn breaks(&mut self, text: &[u8], inside: Span) -> Vec<Edit> {
+        let breaks = self.follow(inside.of(text)).into_iter();
+        breaks.map(|at| Edit::insert(inside.start + at, r"\\")).collect()
     }
 
     /// Reads the next piece of escaped text, given as the inside of a JSON string literal. Returns the spans of the

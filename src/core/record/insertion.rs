@@ -41,6 +41,14 @@ pub enum InsertionPlace {
 }
 
 impl InsertionPlace {
+    /// The call that it stands beside; empty for others.
+    pub fn sibling(&self) -> &str {
+        match self {
+            Self::Beside { sibling, .. } => sibling,
+            Self::Aside | Self::After(_) => "",
+        }
+    }
+
     /// The lookup key of an insertion here: the sibling's id, the stable part of its fingerprint, or the digest of a
     /// position.
     pub fn key(&self) -> Option<&str> {

@@ -1,8 +1,8 @@
 //! Assignments of all kinds: environments, YAML, code, nested JSON, queries, connection strings, headers, options.
 
-use super::Match;
 use super::names::{SecretName, secret_name};
 use super::values::{self, ValueForm, is_secret};
+use super::{Match, run};
 
 /// Maximum bytes of a name, and of a value that are examined. A match extends to the value's end.
 const NAME: usize = 64;
@@ -39,14 +39,10 @@ impl NameScan {
             return;
         }
         let bytes = text.as_bytes();
-        let is_name = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
-        let before = bytes[..at]
-            .iter()
-            .rev()
-            .take(NAME)
-            .take_while(|b| is_name(b))
-            .count();
-        let after = bytes[at..].iter().take(NAME).take_while(|b| is_name(b)).count();
+        let is_name = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+        let before = bytes[..at].iter().rev().take(NAME);
+        let before = before.take_while(|b| is_name(**b)).count();
+        let after = run(&bytes[at..bytes.len().min(at + NAME)], is_name);
         super::worked(before + after);
         let (start, end) = (at - before, at + after);
         let end = end + second_word(&bytes[start..], end - start);
@@ -258,24 +254,20 @@ fn operator(bytes: &[u8], start: usize, end: usize, secret_name: SecretName) -> 
 /// The examined part of the value after an operator.
 fn value(bytes: &[u8], name: usize, from: usize) -> Option<AssignedValue> {
     let rest = &bytes[from..bytes.len().min(from + BETWEEN)];
-    let blanks = rest.iter().take_while(|b| matches!(b, b' ' | b'\t')).count();
+    let blanks = run(rest, |b| matches!(b, b' ' | b'\t'));
     // A type before it, as in `token: &str = "…"`.
-    let typed = rest[blanks..]
-        .iter()
-        .take_while(|b| b.is_ascii_alphanumeric() || b"&'<>_ ?|".contains(b))
-        .count();
+    let typed = run(&rest[blanks..], |b| {
+        b.is_ascii_alphanumeric() || b"&'<>_ ?|".contains(&b)
+    });
     let mut at = blanks;
     if bytes[from - 1] == b':' && typed > 0 && rest.get(blanks + typed) == Some(&b'=') {
         at = blanks + typed + 1;
-        at += rest[at..].iter().take_while(|b| **b == b' ').count();
+        at += run(&rest[at..], |b| b == b' ');
     }
     // A block of YAML.
     if let Some(b'|' | b'>') = rest.get(at) {
         at += 1;
-        at += rest[at..]
-            .iter()
-            .take_while(|b| matches!(b, b'-' | b'+' | b' ' | b'\n' | b'\r'))
-            .count();
+        at += run(&rest[at..], |b| matches!(b, b'-' | b'+' | b' ' | b'\n' | b'\r'));
     }
     // Prefixes of literals: f"", b"", r#"", @"".
     if let [b'f' | b'b' | b'r' | b'u' | b'@', b'"' | b'\'', ..] = rest.get(at..).unwrap_or_default() {
@@ -319,7 +311,7 @@ fn value(bytes: &[u8], name: usize, from: usize) -> Option<AssignedValue> {
 /// Where the first text of a list begins, if a list of texts is at `at`.
 fn in_list(rest: &[u8], at: usize) -> Option<usize> {
     let inside = rest.get(at..)?.strip_prefix(b"[")?;
-    let blanks = inside.iter().take_while(|b| b.is_ascii_whitespace()).count();
+    let blanks = run(inside, |b| b.is_ascii_whitespace());
     let quote = inside[blanks..].iter().find(|b| **b != b'\\');
     matches!(quote, Some(b'"' | b'\'' | b'`')).then_some(at + 1 + blanks)
 }
@@ -329,7 +321,7 @@ fn after_comma(bytes: &[u8], end: usize) -> Option<usize> {
     let rest = &bytes[end..bytes.len().min(end + BETWEEN)];
     let quotes = rest.iter().take_while(|b| b"\\\"'`".contains(b)).count();
     let comma = rest.get(quotes..)?.strip_prefix(b",")?;
-    let blanks = comma.iter().take_while(|b| b.is_ascii_whitespace()).count();
+    let blanks = run(comma, |b| b.is_ascii_whitespace());
     let quote = comma[blanks..].iter().find(|b| **b != b'\\');
     matches!(quote, Some(b'"' | b'\'' | b'`')).then_some(end + quotes + 1 + blanks)
 }
@@ -383,10 +375,9 @@ fn whole(bytes: &[u8], value: &AssignedValue) -> usize {
     if value.end < value.start + VALUE {
         return value.end;
     }
-    let run = bytes[value.end..]
-        .iter()
-        .take_while(|b| b.is_ascii_alphanumeric() || b"-_.+/=%:~".contains(b) || !b.is_ascii())
-        .count();
-    super::worked(run);
-    value.end + run
+    let more = run(&bytes[value.end..], |b| {
+        b.is_ascii_alphanumeric() || b"-_.+/=%:~".contains(&b) || !b.is_ascii()
+    });
+    super::worked(more);
+    value.end + more
 }

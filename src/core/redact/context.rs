@@ -5,8 +5,8 @@ use std::ops::Range;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 
-use super::Match;
 use super::values::{self, is_template};
+use super::{Match, run};
 
 /// Maximum bytes around a keyword that are examined.
 const NEAR: usize = 300;
@@ -113,10 +113,10 @@ fn forth(bytes: &[u8], mut at: usize, limit: usize) -> usize {
     let mut end = at;
     while at < limit {
         let start = skip_blank(bytes, at, limit);
-        let run = bytes[start..limit].iter().take_while(|b| is_base64(**b)).count();
-        super::worked(start - at + run);
-        at = start + run;
-        if run == 0 || run < LONG && at < bytes.len() {
+        let len = run(&bytes[start..limit], is_base64);
+        super::worked(start - at + len);
+        at = start + len;
+        if len == 0 || len < LONG && at < bytes.len() {
             break;
         }
         end = at;
@@ -152,13 +152,10 @@ pub(super) fn encoded(text: &str, start: usize, searched_to: usize, found: &mut 
     if start < searched_to {
         return searched_to;
     }
-    let run = text.as_bytes()[start..]
-        .iter()
-        .take_while(|b| is_base64(**b))
-        .count();
-    super::worked(run);
-    push(found, start..start + run, "private-key");
-    start + run
+    let end = start + run(&text.as_bytes()[start..], is_base64);
+    super::worked(end - start);
+    push(found, start..end, "private-key");
+    end
 }
 
 /// JSON web tokens: parts in base64url with dots between.
@@ -205,10 +202,8 @@ impl Jwt {
     /// End of the part at `at`; each byte is examined only once.
     fn part_end(&mut self, bytes: &[u8], at: usize) -> usize {
         if !self.part.contains(&at) {
-            let part = bytes[at..]
-                .iter()
-                .take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
-            self.part = at..at + part.count();
+            let is_part = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
+            self.part = at..at + run(&bytes[at..], is_part);
             super::worked(self.part.len());
         }
         self.part.end
@@ -250,12 +245,10 @@ fn begins_word(bytes: &[u8], at: usize) -> bool {
 
 /// The run of a token's letters from `at` on, bounded; whether it was cut off.
 fn token_run(bytes: &[u8], at: usize) -> usize {
-    let run = bytes[at..].iter().take(NEAR).take_while(|b| {
-        b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~' | b'+' | b'/' | b'=' | b':' | b'|')
-    });
-    let run = run.count();
-    super::worked(run);
-    at + run
+    let near = &bytes[at..bytes.len().min(at + NEAR)];
+    let len = run(near, |b| b.is_ascii_alphanumeric() || b"-._~+/=:|".contains(&b));
+    super::worked(len);
+    at + len
 }
 
 /// A token after `Bearer ` or `token `.
@@ -273,12 +266,11 @@ pub(super) fn bearer(text: &str, start: usize, end: usize, found: &mut Vec<Match
 
 /// Extends a match that is longer than the examined bytes to its end.
 fn longer(bytes: &[u8], at: usize) -> usize {
-    let run = bytes[at..]
-        .iter()
-        .take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'+' | b'/' | b'='));
-    let run = run.count();
-    super::worked(run);
-    at + run
+    let len = run(&bytes[at..], |b| {
+        b.is_ascii_alphanumeric() || b"-._+/=".contains(&b)
+    });
+    super::worked(len);
+    at + len
 }
 
 /// `user:password` in base64 after `Basic `.
@@ -303,10 +295,7 @@ pub(super) fn is_basic(value: &[u8]) -> bool {
 pub(super) fn user(text: &str, start: usize, end: usize, found: &mut Vec<Match>) {
     let bytes = text.as_bytes();
     let rest = &bytes[end..bytes.len().min(end + NEAR)];
-    let blank = rest
-        .iter()
-        .take_while(|b| matches!(b, b' ' | b'=' | b'"' | b'\'' | b'\\'))
-        .count();
+    let blank = run(rest, |b| matches!(b, b' ' | b'=' | b'"' | b'\'' | b'\\'));
     let len = rest[blank..]
         .iter()
         .position(|b| b.is_ascii_whitespace() || matches!(b, b'"' | b'\''));

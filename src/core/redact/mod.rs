@@ -281,6 +281,12 @@ fn replaced<'a>(text: &'a str, found: &[Match]) -> Cow<'a, str> {
     Cow::Owned(out)
 }
 
+/// How many bytes at the start of `bytes` are of a kind.
+fn run(bytes: &[u8], is_of_kind: impl Fn(u8) -> bool) -> usize {
+    let other = bytes.iter().position(|byte| !is_of_kind(*byte));
+    other.unwrap_or(bytes.len())
+}
+
 /// Counts the bytes examined besides the automaton's pass, in tests.
 #[inline]
 fn worked(_bytes: usize) {

@@ -3,8 +3,8 @@
 use super::plan::{ChangeReason, Cut, Rewrite, RewriteOutcome, SizeChange};
 use super::reading::RequestReading;
 use super::{count, cut, insertions, pairs, thinking, unescape};
+use crate::text::json;
 use crate::text::splice::{self, Edit};
-use crate::text::{Span, json};
 use crate::wire::Wire;
 use crate::wire::view::{View, take_out_members};
 
@@ -43,12 +43,7 @@ fn listed(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -> Opti
     if uncut && !owes && what.more.is_empty() && what.insertions.is_empty() {
         return None;
     }
-    let edits = wire.listed(&reading.view);
-    if edits.is_empty() {
-        return None;
-    }
-    let body = splice::flat(splice::splice(&reading.view.body, edits));
-    reading.again(wire, &body)
+    reading.edited(wire, wire.listed(&reading.view))
 }
 
 fn rewrite_list(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -> RewriteOutcome {
@@ -182,7 +177,7 @@ fn members_of_own_history(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> V
         return Vec::new();
     }
     let text: &[u8] = &view.body;
-    take_out_members(text, Span::new(json::blank(text, 0), text.len()), &gone)
+    take_out_members(text, json::root(text), &gone)
 }
 
 /// The previous response by upstream's id; a cut drops it.

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::cut;
 use super::plan::Cut;
 use super::reading::RequestReading;
-use crate::record::{HiddenPair, InsertionPlace};
+use crate::record::HiddenPair;
 use crate::wire::Wire;
 
 /// Those that were left out of a rewritten request and should not have been: of `here`, which stood beside calls of
@@ -32,12 +32,7 @@ pub fn lost(
     let missing = pairs
         .iter()
         .filter(|pair| here.contains(&pair.id) && !placed.contains(&pair.id));
-    let (ids, siblings): (Vec<Uuid>, Vec<&str>) = missing
-        .filter_map(|pair| match &pair.place {
-            InsertionPlace::Beside { sibling, .. } => Some((pair.id, sibling.as_str())),
-            InsertionPlace::Aside | InsertionPlace::After(_) => None,
-        })
-        .unzip();
+    let (ids, siblings): (Vec<Uuid>, Vec<&str>) = missing.map(|pair| (pair.id, pair.place.sibling())).unzip();
     let anywhere = wire.find_calls(&reading.view, &siblings, 0);
     let after = wire.find_calls(&reading.view, &siblings, from);
     let was_cut = anywhere

@@ -11,13 +11,12 @@ use super::RequestReading;
 use super::chat_marks::{ChatMark, begins};
 use super::removed_texts::RemovedTexts;
 use super::texts::TextFinder;
-use super::undone::UndoHistory;
 pub use super::undone::UndoneHandoffs;
 pub use super::users_words::{NoteSearch, last_message, may_say};
 use super::users_words::{own_text, unanswered};
 use crate::commands;
 use crate::mark::MarkKind;
-use crate::text::splice::{self, Edit};
+use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::Wire;
 use crate::wire::view::{OwnKind, Role, View};
@@ -73,10 +72,10 @@ pub(super) fn take_out_in(
     for turn in unanswered {
         gone.command(wire, view, turn, look);
     }
-    let history = UndoHistory::of(view, &marks, look.next_note);
+    let undone = UndoneHandoffs::of(view, &marks, look.next_note);
     let is_gone = |id: Uuid| match state {
-        SentinelState::Now => history.undone.is_undone(id),
-        SentinelState::EverUndone => history.undone.ever.contains(&id),
+        SentinelState::Now => undone.is_undone(id),
+        SentinelState::EverUndone => undone.ever.contains(&id),
         SentinelState::NeverUndone => false,
     };
     for open in marks.opens.iter().filter(|open| is_gone(open.id)) {
@@ -91,13 +90,8 @@ pub(super) fn take_out_in(
             }
         }
     }
-    let edits = gone.edits(wire, view, &history);
-    if edits.is_empty() {
-        return None;
-    }
-    let body = splice::flat(splice::splice(&view.body, edits));
     // An agent that counts tokens may have emitted nothing yet but a command.
-    let mut left = reading.again(wire, &body)?;
+    let mut left = reading.edited(wire, gone.edits(wire, view, &undone))?;
     left.view.facts.summary = view.facts.summary;
     left.view.tools = left.view.tools.filter(|_| view.tools.is_some());
     let is_spoken = |role: Role| !matches!(role, Role::System | Role::Tools);
@@ -106,9 +100,9 @@ pub(super) fn take_out_in(
         .iter()
         .any(|t| is_spoken(t.role))
         .then(|| CleanedTranscript {
-            removed: view.body.len().saturating_sub(body.len()),
+            removed: view.body.len().saturating_sub(left.view.body.len()),
             reading: left,
-            undone: history.undone,
+            undone,
         })
 }
 
@@ -154,14 +148,7 @@ pub fn without_last(
     let last = view.turns.iter().rposition(|t| t.role == Role::User)?;
     let mut gone = RemovedTexts::default();
     gone.command(wire, view, last, look);
-    let history = UndoHistory {
-        undone: UndoneHandoffs::default(),
-    };
-    let edits = gone.edits(wire, view, &history);
-    if edits.is_empty() {
-        return None;
-    }
-    reading.again(wire, &splice::flat(splice::splice(&view.body, edits)))
+    reading.edited(wire, gone.edits(wire, view, &UndoneHandoffs::default()))
 }
 
 /// The transcript without the lines that hold the places of these asides, as far as they follow offset `from`. `None`
@@ -189,14 +176,7 @@ pub fn without_asides(
             gone.whole(item.turn);
         }
     }
-    let history = UndoHistory {
-        undone: UndoneHandoffs::default(),
-    };
-    let edits = gone.edits(wire, view, &history);
-    if edits.is_empty() {
-        return None;
-    }
-    reading.again(wire, &splice::flat(splice::splice(&view.body, edits)))
+    reading.edited(wire, gone.edits(wire, view, &UndoneHandoffs::default()))
 }
 
 /// Placeholder for a command that a request beside the session quotes.
@@ -219,14 +199,8 @@ pub fn without_quoted(
         let (_, span, text) = own_text(wire, view, turn, look.tags)?;
         quoted.extend(commands::parse(&text, look.prefix).map(|_| span));
     }
-    let edits: Vec<Edit> = quoted
-        .into_iter()
-        .map(|span| Edit::replace(span, QUOTED))
-        .collect();
-    if edits.is_empty() {
-        return None;
-    }
-    reading.again(wire, &splice::flat(splice::splice(&view.body, edits)))
+    let placeholders = quoted.into_iter().map(|span| Edit::replace(span, QUOTED));
+    reading.edited(wire, placeholders.collect())
 }
 
 /// Of each turn, the user's turn that an answer in it is to: the one directly before, though the answer may come back

@@ -9,7 +9,7 @@ use crate::record::{HiddenPair, InsertionPlace};
 use crate::text::Span;
 use crate::text::splice::{self, Edit};
 use crate::wire::view::{OwnKind, Role, TurnContent, View};
-use crate::wire::{SiblingPair, Wire};
+use crate::wire::{AsidePlace, SiblingPair, Wire};
 
 /// Whether a pair belongs to the message that is cut. Its place may be before text that an agent appended to the
 /// sentinel, and exists only after the cut.
@@ -60,7 +60,7 @@ pub(super) fn put_asides(
     if !asides && !mended && !beside_in_cut_message(wire, reading, what) {
         return None;
     }
-    let mut body = splice::flat(splice::splice(&reading.view.body, [cut, inserted].concat()));
+    let mut body = splice::edited(&reading.view.body, [cut, inserted].concat());
     for _ in 0..ASIDE_ROUNDS {
         let now = reading.again(wire, &body)?;
         let edits = aside_round(wire, &now, &mut known, placed);
@@ -68,7 +68,7 @@ pub(super) fn put_asides(
             return Some(now);
         }
         changes.extend(SizeChange::of(ChangeReason::Pair, &edits));
-        body = splice::flat(splice::splice(&body, edits));
+        body = splice::edited(&body, edits);
     }
     reading.again(wire, &body)
 }
@@ -93,15 +93,28 @@ fn aside_round(
         if touched.contains(&turn) {
             continue;
         }
-        let edits = wire.put_aside(&now.view, turn, texts.content(), part, mark.span, pair);
+        let aside = AsidePlace {
+            view: &now.view,
+            turn,
+            content: texts.content(),
+            part,
+            mark: mark.span,
+        };
+        let edits = wire.put_aside(&aside, pair);
         take(edits, id, turn, (known, &mut touched, placed, &mut all));
     }
     for item in now.items.iter().filter(|i| i.kind == OwnKind::Aside) {
         let Some(pair) = known.get(&item.id).filter(|_| !touched.contains(&item.turn)) else {
             continue;
         };
-        let whole = now.view.turns[item.turn].span;
-        let edits = wire.put_aside(&now.view, item.turn, &TurnContent::default(), 0, whole, pair);
+        let aside = AsidePlace {
+            view: &now.view,
+            turn: item.turn,
+            content: &TurnContent::default(),
+            part: 0,
+            mark: now.view.turns[item.turn].span,
+        };
+        let edits = wire.put_aside(&aside, pair);
         take(edits, item.id, item.turn, (known, &mut touched, placed, &mut all));
     }
     all

@@ -197,7 +197,7 @@ pub fn of_head(wire: &dyn Wire, view: &View, head: &str) -> Preamble {
     let text = wrapped.as_bytes();
     let mut turns: Vec<String> = json::elements(text, Span::new(0, text.len()))
         .into_iter()
-        .map(|s| String::from_utf8_lossy(s.of(text)).into_owned())
+        .map(|s| s.text(text))
         .collect();
     let Some(last) = turns.pop() else {
         return Preamble::default();

@@ -10,6 +10,7 @@ use crate::mark::sentinel::{self, Sentinel};
 use crate::mark::{self, MarkKind, RawMark};
 use crate::mark::{paste_tag, pasted};
 use crate::text::Span;
+use crate::text::splice::{self, Edit};
 use crate::wire::view::{OwnItem, OwnKind, Role, TurnPartKind, View};
 use crate::wire::{BodyFacts, CallMemo, Operation, SharedTurns, UnreadReason, Wire};
 
@@ -93,6 +94,14 @@ impl RequestReading {
         facts.stream = earlier.stream;
         facts.ours = earlier.ours;
         Some(again)
+    }
+
+    /// The same with these edits; `None` where there are none.
+    pub(super) fn edited(&self, wire: &dyn Wire, edits: Vec<Edit>) -> Option<Self> {
+        if edits.is_empty() {
+            return None;
+        }
+        self.again(wire, &splice::edited(&self.view.body, edits))
     }
 
     /// Sentinels that count if their ids do, last one first.

@@ -10,7 +10,7 @@ use crate::text::{Span, json};
 use crate::wire::Wire;
 use crate::wire::view::{self, Role, TurnPart, TurnPartKind, View};
 
-use super::undone::UndoHistory;
+use super::undone::UndoneHandoffs;
 use super::users_words::{NoteSearch, own_text};
 
 /// Tags of a person's own command that Claude Code expanded.
@@ -73,9 +73,9 @@ impl RemovedTexts {
         }
     }
 
-    pub(super) fn edits(&self, wire: &dyn Wire, view: &View, history: &UndoHistory) -> Vec<Edit> {
+    pub(super) fn edits(&self, wire: &dyn Wire, view: &View, undone: &UndoneHandoffs) -> Vec<Edit> {
         let mut turns: Vec<usize> = self.texts.keys().map(|(turn, _)| *turn).collect();
-        if history.undone.is_any() {
+        if undone.is_any() {
             let models = |turn: &usize| view.turns[*turn].role == Role::Assistant;
             turns.extend((0..view.turns.len()).filter(models));
         }
@@ -87,7 +87,7 @@ impl RemovedTexts {
             if lost[turn] {
                 continue;
             }
-            match self.in_turn(wire, view, turn, history) {
+            match self.in_turn(wire, view, turn, undone) {
                 Some(some) => edits.extend(some),
                 None => lost[turn] = true,
             }
@@ -110,14 +110,14 @@ impl RemovedTexts {
         wire: &dyn Wire,
         view: &View,
         turn: usize,
-        history: &UndoHistory,
+        undone: &UndoneHandoffs,
     ) -> Option<Vec<Edit>> {
         let content = wire.content(view, turn);
         let mut edits = Vec::new();
         let mut lost = vec![false; content.parts.len()];
         let is_models = view.turns[turn].role == Role::Assistant;
         for (n, part) in content.parts.iter().enumerate() {
-            if is_models && history.undone.is_stale(part.span.start) {
+            if is_models && undone.is_stale(part.span.start) {
                 lost[n] |= part.kind == TurnPartKind::Thinking;
                 edits.extend(wire.unbind(view, turn, part));
             }

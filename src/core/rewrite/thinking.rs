@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::positions::digests;
 use super::{Cut, RequestReading, Rewrite, cut};
 use crate::mark::MarkKind;
-use crate::record::{HiddenPair, InsertionPlace, Position};
+use crate::record::{HiddenPair, Position};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::view::{self, TurnPartKind, View};
@@ -92,11 +92,7 @@ pub(super) fn settled_pairs(
 ) -> Option<Vec<HiddenPair>> {
     let until = what.omitted.filter(|_| !what.pairs.is_empty())?;
     let view = &reading.view;
-    let siblings = what.pairs.iter().map(|pair| match &pair.place {
-        InsertionPlace::Beside { sibling, .. } => sibling.as_str(),
-        InsertionPlace::Aside | InsertionPlace::After(_) => "",
-    });
-    let siblings: Vec<&str> = siblings.collect();
+    let siblings: Vec<&str> = what.pairs.iter().map(|pair| pair.place.sibling()).collect();
     let found = wire.find_calls(view, &siblings, cut::kept_from(view, what.cut));
     let marks = reading.marks.iter().filter_map(|mark| match mark.kind {
         MarkKind::Aside(id) => Some((id, view.turn_at(mark.span.start)?)),
@@ -142,7 +138,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::record::{HiddenResult, WireId};
+    use crate::record::{HiddenResult, InsertionPlace, WireId};
     use crate::rewrite::{ChangeReason, SizeChange, positions, rewrite};
     use crate::wire::{Operation, wire};
 

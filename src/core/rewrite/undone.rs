@@ -64,12 +64,8 @@ impl UndoneHandoffs {
     }
 }
 
-/// What the notes say of the handoffs.
-pub(super) struct UndoHistory {
-    pub(super) undone: UndoneHandoffs,
-}
-
-impl UndoHistory {
+impl UndoneHandoffs {
+    /// What the notes say of the handoffs.
     pub(super) fn of(view: &View, found: &ChatMark, next_note: Option<Uuid>) -> Self {
         let turns_of_users = last_asking(view);
         let start = |at: &MarkPlace| at.span.map_or(view.turns[at.turn].span.start, |span| span.start);
@@ -85,7 +81,7 @@ impl UndoHistory {
             inside: Span::default(),
         });
         all.extend(next_note.iter().map(|at| (view.list.end, false, at)));
-        let mut undone = UndoneHandoffs::default();
+        let mut undone = Self::default();
         let mut opened: HashMap<Uuid, usize> = HashMap::new();
         let mut counting: BTreeSet<(usize, Uuid)> = BTreeSet::new();
         let mut states = vec![(0, None)];
@@ -126,7 +122,7 @@ impl UndoHistory {
             undone.from = counting.last().map_or(0, |(at, _)| *at);
             undone.states = states;
         }
-        Self { undone }
+        undone
     }
 }
 

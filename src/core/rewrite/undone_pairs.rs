@@ -77,7 +77,7 @@ fn relocate(
     pairs: &mut [HiddenPair],
 ) {
     for state in [SentinelState::EverUndone, SentinelState::NeverUndone] {
-        let siblings: Vec<&str> = pairs.iter().map(sibling).collect();
+        let siblings: Vec<&str> = pairs.iter().map(|pair| pair.place.sibling()).collect();
         let found = wire.find_calls(now, &siblings, 0);
         let lost: Vec<usize> = (0..pairs.len())
             .filter(|&n| found[n].is_none() && !siblings[n].is_empty())
@@ -103,14 +103,6 @@ fn relocate(
     }
 }
 
-/// The call that a pair stands beside; empty for others.
-fn sibling(pair: &HiddenPair) -> &str {
-    match &pair.place {
-        InsertionPlace::Beside { sibling, .. } => sibling,
-        InsertionPlace::Aside | InsertionPlace::After(_) => "",
-    }
-}
-
 /// Where each pair stands.
 fn offsets(
     wire: &dyn Wire,
@@ -126,7 +118,7 @@ fn offsets(
     let items = reading.items.iter().filter(|item| item.kind == OwnKind::Aside);
     let items = items.map(|item| (item.id, view.turns[item.turn].span.start));
     let asides: HashMap<_, _> = marks.chain(items).collect();
-    let siblings: Vec<&str> = pairs.iter().map(sibling).collect();
+    let siblings: Vec<&str> = pairs.iter().map(|pair| pair.place.sibling()).collect();
     let mut calls = wire.find_calls(view, &siblings, 0);
     // A call without an id is known by the number of its message, and notes are messages, too. What is taken out has no
     // calls, so in both transcripts a call is equally far from the end.

@@ -20,6 +20,11 @@ impl Span {
         text.get(self.start..self.end).unwrap_or_default()
     }
 
+    /// The same as text of its own.
+    pub fn text(self, text: &[u8]) -> String {
+        String::from_utf8_lossy(self.of(text)).into_owned()
+    }
+
     /// Length in bytes.
     pub fn len(self) -> usize {
         self.end.saturating_sub(self.start)

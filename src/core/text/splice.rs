@@ -63,6 +63,11 @@ fn push(rope: &mut Vec<Bytes>, piece: Bytes) {
     }
 }
 
+/// The body with these edits, as one piece of text.
+pub fn edited(body: &Bytes, edits: Vec<Edit>) -> Bytes {
+    flat(splice(body, edits))
+}
+
 /// Length of a rope in bytes.
 pub fn len(rope: &[Bytes]) -> usize {
     rope.iter().map(Bytes::len).sum()

@@ -109,7 +109,7 @@ impl<'a> CallArguments<'a> {
         let value = json::get(json, json::whole(json).ok()?, key)?;
         Some(match json::string(json, value) {
             Some(string) => string.into_owned(),
-            None => String::from_utf8_lossy(value.of(json)).into_owned(),
+            None => value.text(json),
         })
     }
 }

@@ -62,7 +62,7 @@ impl<'a> Surroundings<'a> {
 
 /// The members of a request with their names, those of a wrapped request by their path (`request.tools`).
 pub fn named_members(body: &[u8]) -> Vec<(String, Span)> {
-    let name = |key: Span| String::from_utf8_lossy(key.of(body)).into_owned();
+    let name = |key: Span| key.text(body);
     let (all, wrapper) = members(body);
     let inside = wrapper.map(|at| all[at]);
     let outside = all.iter().enumerate().filter(|(at, _)| Some(*at) != wrapper);

@@ -23,7 +23,7 @@ impl<'a> TranscriptTurn<'a> {
     pub fn alone(message: &'a [u8], role: Role) -> Self {
         Self {
             body: message,
-            span: Span::new(json::blank(message, 0), message.len()),
+            span: json::root(message),
             role,
         }
     }

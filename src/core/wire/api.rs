@@ -4,18 +4,22 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
+use super::aside::AsidePlace;
 use super::call_fingerprint;
 use super::error::Errors;
-use super::fingerprints::CallMemo;
+use super::fingerprints::{self, CallMemo, FingerprintSource};
 use super::framing::Framing;
 use super::known_turns::BodyFacts;
 use super::leg::{Dialect, Ending, HiddenCall, Leg, LegOutput, LegReport, ResponseWatch};
 use super::local_answer::{AnswerShape, LocalAnswer};
+use super::members::{TextRules, TranscriptMembers, other_choice};
+use super::own_text;
 use super::sibling_calls::{self, CallAt, SiblingPair};
-use super::view::{Operation, OwnItem, Role, TurnContent, TurnPart, TurnPartKind, UnreadReason, View};
+use super::view::{
+    Operation, OwnItem, Role, ToolList, ToolShape, TurnContent, TurnPart, TurnPartKind, UnreadReason, View,
+};
 use crate::mark::gap;
 use crate::record::{HiddenPair, HiddenResult, WireId};
-use crate::text::Span;
 use crate::text::splice::Edit;
 use crate::tools::{ToolNames, ToolTable};
 
@@ -64,7 +68,13 @@ pub trait Requests {
     }
 
     /// The edit that adds our tools; `None` where there is no list to add them to.
-    fn tools(&self, view: &View, ours: &ToolTable) -> Option<Edit>;
+    fn tools(&self, view: &View, ours: &ToolTable) -> Option<Edit> {
+        let tools = view.tools?;
+        Some(tools.with(ours, self.tool_shape(view, &tools)))
+    }
+
+    /// How a tool is declared in this list.
+    fn tool_shape(&self, view: &View, tools: &ToolList) -> ToolShape;
 
     /// Edits that make a list of a transcript that stands there as a lone string; none where it is a list.
     fn listed(&self, _view: &View) -> Vec<Edit> {
@@ -90,7 +100,9 @@ pub trait Requests {
     fn carry_over(&self, blocks: &[String], prompt: &str) -> String;
 
     /// A user message of plain text: what is left of a preamble that stood in a string.
-    fn user_text(&self, text: &str) -> String;
+    fn user_text(&self, text: &str) -> String {
+        self.carry_over(&[], text)
+    }
 
     /// A sentinel or aside as this wire streams it.
     fn sentinel_text(&self, mark: &str) -> String {
@@ -190,17 +202,40 @@ pub trait Turns {
 }
 
 /// Texts of ours in the model's view.
-pub trait Texts: Turns {
+pub trait Texts: Turns + Requests {
     /// The edits that append a text of ours to a turn of the user's or a tool's. It becomes the last text of the user's
     /// message, or a message of its own. None for another's turn.
-    fn put_text(&self, view: &View, turn: usize, text: &str) -> Vec<Edit>;
+    fn put_text(&self, view: &View, turn: usize, text: &str) -> Vec<Edit> {
+        let Some(whole) = view.turns.get(turn) else {
+            return Vec::new();
+        };
+        let message = || own_text::message(whole, self.user_text(text));
+        match whole.role {
+            Role::User => self
+                .text_inside(&self.content(view, turn), text)
+                .unwrap_or_else(message),
+            Role::Tool => message(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The edits that make a text of ours the last one of a message of the user's; `None`: it becomes a message.
+    fn text_inside(&self, content: &TurnContent, text: &str) -> Option<Vec<Edit>>;
 }
 
 /// Hidden pairs: how their siblings are named and found, and how they are put back.
 pub trait Pairs: Turns {
+    /// How the transcript is read for fingerprints, where calls may be without ids and go by those.
+    fn fingerprinted(&self) -> Option<&dyn FingerprintSource> {
+        None
+    }
+
     /// What hidden pairs name the calls of this turn by: the calls' ids, where the wire has nothing better. `memo` is
     /// of the same view, and caches the walk over many turns.
-    fn call_names(&self, view: &View, turn: usize, _memo: &mut CallMemo) -> Vec<String> {
+    fn call_names(&self, view: &View, turn: usize, memo: &mut CallMemo) -> Vec<String> {
+        if let Some(source) = self.fingerprinted() {
+            return fingerprints::call_names(source, view, turn, memo);
+        }
         let calls = self
             .content(view, turn)
             .parts
@@ -211,17 +246,24 @@ pub trait Pairs: Turns {
 
     /// Where the calls stand that hidden pairs name as their siblings, at or after offset `from`.
     fn find_calls(&self, view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
-        sibling_calls::find_by_ids(|turn| self.content(view, turn), view, siblings, from)
+        match self.fingerprinted() {
+            Some(source) => fingerprints::find_calls(source, view, siblings, from),
+            None => sibling_calls::find_by_ids(|turn| self.content(view, turn), view, siblings, from),
+        }
     }
 
     /// The siblings by names that survive edits before the calls, where their own do not.
-    fn settled(&self, _view: &View, _siblings: &[&str], _from: usize) -> Option<Vec<String>> {
-        None
+    fn settled(&self, view: &View, siblings: &[&str], from: usize) -> Option<Vec<String>> {
+        let source = self.fingerprinted()?;
+        Some(fingerprints::settled(source, view, siblings, from))
     }
 
     /// Of each call that a pair of *another* conversation stands beside, whether it is surely in this transcript, too:
     /// the conversation goes on here under another name. An id that a server counts up proves nothing.
-    fn prove(&self, _view: &View, siblings: &[&str]) -> Vec<bool> {
+    fn prove(&self, view: &View, siblings: &[&str]) -> Vec<bool> {
+        if let Some(source) = self.fingerprinted() {
+            return fingerprints::prove(source, view, siblings);
+        }
         siblings
             .iter()
             .map(|sibling| call_fingerprint::is_random(sibling))
@@ -230,8 +272,12 @@ pub trait Pairs: Turns {
 
     /// Of each sibling by which a pair was looked up among this transcript's names of calls, whether it is that very
     /// call: an id is.
-    fn are_here(&self, _view: &View, siblings: &[&str]) -> Vec<bool> {
-        vec![true; siblings.len()]
+    fn are_here(&self, view: &View, siblings: &[&str]) -> Vec<bool> {
+        let Some(source) = self.fingerprinted() else {
+            return vec![true; siblings.len()];
+        };
+        let found = fingerprints::find_calls(source, view, siblings, 0);
+        found.iter().map(Option::is_some).collect()
     }
 
     /// Final edits of a request with the tool, after `edits`: repairs without which a lost hidden pair would be
@@ -262,16 +308,8 @@ pub trait Pairs: Turns {
         vec![None; pairs.len()]
     }
 
-    /// Puts a hidden pair back at its aside: the line is `mark`, inside the text `content.parts[part]`.
-    fn put_aside(
-        &self,
-        view: &View,
-        turn: usize,
-        content: &TurnContent,
-        part: usize,
-        mark: Span,
-        pair: &HiddenPair,
-    ) -> Vec<Edit>;
+    /// Puts a hidden pair back at its aside.
+    fn put_aside(&self, aside: &AsidePlace<'_>, pair: &HiddenPair) -> Vec<Edit>;
 }
 
 pub trait Streams {
@@ -334,16 +372,36 @@ pub struct LoneText<'a> {
 }
 
 /// Requests that ask the model for a text, and for no call.
-pub trait TextRequests {
+pub trait TextRequests: Requests {
+    /// The members that these edits change.
+    fn rules(&self) -> &'static TextRules;
+
     /// The edits by which the model answers in text. Transcript, system prompt, tools, thinking and sampling stay.
-    fn text_only(&self, view: &View, how: TextOnly) -> Vec<Edit>;
+    fn text_only(&self, view: &View, how: TextOnly) -> Vec<Edit> {
+        let rules = self.rules();
+        let members = TranscriptMembers::of(view, rules.named);
+        let bound = (rules.bound)(&members, how.max_tokens, how.forbids_calls);
+        let choice =
+            other_choice(view, how.forbids_calls).and_then(|choice| (rules.choice)(&members, choice));
+        bound.into_iter().chain(choice).collect()
+    }
 
     /// The edits that leave of a request its settings: one message in place of the transcript, and no tools.
-    fn lone_text(&self, view: &View, lone: LoneText<'_>) -> Vec<Edit>;
+    fn lone_text(&self, view: &View, lone: LoneText<'_>) -> Vec<Edit> {
+        let rules = self.rules();
+        let members = TranscriptMembers::of(view, rules.named);
+        let mut edits = vec![members.only_turn(&self.user_text(lone.text))];
+        edits.extend((rules.bound)(&members, lone.max_tokens, rules.bounds_lone));
+        edits.extend(members.without_tools(rules.with_tools, rules.of_model, lone.model));
+        edits
+    }
 
     /// The edits by which the request goes to another model: its name where the body has one, and settings that are bound to a model
     /// go.
-    fn for_model(&self, view: &View, model: &str) -> Vec<Edit>;
+    fn for_model(&self, view: &View, model: &str) -> Vec<Edit> {
+        let rules = self.rules();
+        TranscriptMembers::of(view, rules.named).without_tools(&[], rules.of_model, Some(model))
+    }
 }
 
 /// Answers of our own.

@@ -16,16 +16,16 @@ use crate::tools::TOOL_NAME;
 const FROM_END: &str = "~@";
 
 /// How a wire's transcript is read.
-pub(super) trait FingerprintSource: Copy + 'static {
+pub trait FingerprintSource {
     /// The calls of one of the model's turns, in order.
-    fn calls(self, view: &View, turn: usize) -> Vec<CallInTurn>;
+    fn calls(&self, view: &View, turn: usize) -> Vec<CallInTurn>;
 
     /// The insides of the texts of one of the user's turns, in order.
-    fn user_texts(self, view: &View, turn: usize) -> Vec<Span>;
+    fn user_texts(&self, view: &View, turn: usize) -> Vec<Span>;
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct CallInTurn {
+pub struct CallInTurn {
     /// What it is known by.
     pub(super) traits: Traits,
     /// Which part of its turn it is.
@@ -74,7 +74,7 @@ pub(super) fn message(view: &View, turn: usize) -> Range<usize> {
 }
 
 impl SharedPlaces {
-    fn new(source: impl FingerprintSource, view: &View) -> Self {
+    fn new(source: &dyn FingerprintSource, view: &View) -> Self {
         let first = view.turns.iter().position(|t| t.role == Role::User);
         let opening = first.and_then(|t| source.user_texts(view, t).pop());
         let (mut begun, mut speaks) = (0, false);
@@ -106,7 +106,7 @@ impl SharedPlaces {
 
 /// Reads a message's calls, or has them already.
 fn calls(
-    source: impl FingerprintSource,
+    source: &dyn FingerprintSource,
     view: &View,
     message: Range<usize>,
     memo: &mut CallMemo,
@@ -132,7 +132,7 @@ fn calls(
 
 /// The context of the message that begins at `start`: the calls before it, else the user's last words. Tagged texts of
 /// harnesses vary and are ignored.
-fn lead(source: impl FingerprintSource, view: &View, start: usize, memo: &mut CallMemo) -> u64 {
+fn lead(source: &dyn FingerprintSource, view: &View, start: usize, memo: &mut CallMemo) -> u64 {
     let models = |t: &usize| view.turns[*t].role == Role::Assistant;
     let Some(last) = (0..start).rev().find(models) else {
         return 0;
@@ -156,7 +156,7 @@ fn lead(source: impl FingerprintSource, view: &View, start: usize, memo: &mut Ca
 
 /// The fingerprints of a message's calls. Those of older versions had other places.
 fn fingerprints(
-    source: impl FingerprintSource,
+    source: &dyn FingerprintSource,
     view: &View,
     message: &Range<usize>,
     older: bool,
@@ -183,7 +183,7 @@ fn fingerprints(
 }
 
 /// The place of the answer to this request.
-pub(super) fn place_of_answer(source: impl FingerprintSource, view: &View) -> MessageNumber {
+pub(super) fn place_of_answer(source: &dyn FingerprintSource, view: &View) -> MessageNumber {
     let mut memo = CallMemo::default();
     let end = view.turns.len();
     // An answer may go on with the message that the request ends with.
@@ -197,7 +197,7 @@ pub(super) fn place_of_answer(source: impl FingerprintSource, view: &View) -> Me
 
 /// What the calls of a turn are named by.
 pub(super) fn call_names(
-    source: impl FingerprintSource,
+    source: &dyn FingerprintSource,
     view: &View,
     turn: usize,
     memo: &mut CallMemo,
@@ -220,7 +220,7 @@ pub(super) fn call_names(
 
 /// Every call at or after offset `from`, with its fingerprint.
 fn all(
-    source: impl FingerprintSource,
+    source: &dyn FingerprintSource,
     view: &View,
     from: usize,
     older: bool,
@@ -243,7 +243,7 @@ fn all(
 
 /// The calls that these siblings name, at or after offset `from`: one walk over the transcript for all of them.
 pub(super) fn find_calls(
-    source: impl FingerprintSource,
+    source: &dyn FingerprintSource,
     view: &View,
     siblings: &[&str],
     from: usize,
@@ -279,7 +279,7 @@ impl KnownCall {
 }
 
 /// The agent's own calls, last ones first.
-fn visible<S: FingerprintSource>(source: S, view: &View) -> impl Iterator<Item = CallAt> + use<'_, S> {
+fn visible<'a>(source: &'a dyn FingerprintSource, view: &'a View) -> impl Iterator<Item = CallAt> + use<'a> {
     let turns = (0..view.turns.len()).rev();
     let models = turns.filter(|&t| view.turns[t].role == Role::Assistant);
     let calls = models.flat_map(move |turn| {
@@ -295,7 +295,7 @@ fn visible<S: FingerprintSource>(source: S, view: &View) -> impl Iterator<Item =
 
 /// The siblings by their distance from the transcript's end.
 pub(super) fn settled(
-    source: impl FingerprintSource,
+    source: &dyn FingerprintSource,
     view: &View,
     siblings: &[&str],
     from: usize,
@@ -310,7 +310,7 @@ pub(super) fn settled(
 }
 
 /// Of each sibling, whether the call that it names is surely in the transcript.
-pub(super) fn prove(source: impl FingerprintSource, view: &View, siblings: &[&str]) -> Vec<bool> {
+pub(super) fn prove(source: &dyn FingerprintSource, view: &View, siblings: &[&str]) -> Vec<bool> {
     let index = FingerprintIndex::new(all(source, view, 0, false));
     let proven = siblings
         .iter()

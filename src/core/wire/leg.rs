@@ -101,6 +101,19 @@ pub struct HiddenCall {
 }
 
 impl HiddenCall {
+    /// A call of which all came at once; arguments of more than `limit` bytes are not kept.
+    pub fn whole(id: String, tool: &'static str, after: usize, arguments: &str, limit: usize) -> Self {
+        let mut call = Self {
+            id,
+            tool,
+            complete: true,
+            after,
+            ..Self::default()
+        };
+        call.collect(arguments, limit);
+        call
+    }
+
     /// Takes a piece of the arguments, within the limit. Beyond it none are kept: with a hole they would be another
     /// call's.
     pub fn collect(&mut self, piece: &str, limit: usize) {
@@ -118,6 +131,14 @@ impl HiddenCall {
             TOOL_NAME
         } else {
             self.tool
+        }
+    }
+
+    /// The arguments as a JSON object: an empty one where they are none.
+    pub fn object(&self) -> &str {
+        match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&self.arguments) {
+            Ok(_) => self.arguments.trim(),
+            Err(_) => "{}",
         }
     }
 

@@ -1,6 +1,5 @@
 //! Edits of the members that stand around a transcript: settings put in, replaced, taken out.
 
-use super::TextOnly;
 use super::view::{ToolChoice, View, kept};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
@@ -11,6 +10,22 @@ pub(super) type NameTest = fn(&[u8], &str) -> bool;
 /// A key is its name, letter by letter.
 pub(super) fn exactly(key: &[u8], name: &str) -> bool {
     key == name.as_bytes()
+}
+
+/// What a wire changes in a request that asks for a text, and for no call.
+pub struct TextRules {
+    /// How names are spelled.
+    pub(super) named: NameTest,
+    /// Members that are invalid without tools and history.
+    pub(super) with_tools: &'static [&'static str],
+    /// Members that other models may not support.
+    pub(super) of_model: &'static [&'static str],
+    /// Bounds the output; whether a request without a bound gets one is the last argument.
+    pub(super) bound: fn(&TranscriptMembers<'_>, u64, bool) -> Option<Edit>,
+    /// Whether a lone message gets a bound where the request has none.
+    pub(super) bounds_lone: bool,
+    /// Sets another choice of tools; none where the wire has no choice.
+    pub(super) choice: fn(&TranscriptMembers<'_>, ToolChoice) -> Option<Edit>,
 }
 
 /// The members of the object that holds the transcript.
@@ -24,7 +39,7 @@ impl<'v> TranscriptMembers<'v> {
     /// Those of the body, or of the envelope in it.
     pub(super) fn of(view: &'v View, named: NameTest) -> Self {
         let text: &[u8] = &view.body;
-        let mut all = json::members(text, Span::new(json::blank(text, 0), text.len()));
+        let mut all = json::members(text, json::root(text));
         while !all.iter().any(|(_, value)| *value == view.list) {
             let around = all.iter().find(|(_, value)| value.holds(view.list.start));
             match around {
@@ -42,8 +57,12 @@ impl<'v> TranscriptMembers<'v> {
 
     /// The value under a name of an object that stands under another.
     pub(super) fn get_in(&self, outer: &str, name: &str) -> Option<Span> {
-        let outer = self.get(outer)?;
-        self.in_list(&json::members(&self.view.body, outer), name)
+        self.get_of(self.get(outer)?, name)
+    }
+
+    /// The value under a name of this object.
+    pub(super) fn get_of(&self, object: Span, name: &str) -> Option<Span> {
+        self.in_list(&json::members(&self.view.body, object), name)
     }
 
     fn in_list(&self, all: &[(Span, Span)], name: &str) -> Option<Span> {
@@ -82,13 +101,14 @@ impl<'v> TranscriptMembers<'v> {
         Edit::insert(object.start + 1, format!(r#""{name}":{value}{comma}"#))
     }
 
-    /// Sets `tool_choice` for a request for a text alone; `none` and `auto` are how the wire writes the two choices.
-    pub(super) fn tool_choice(&self, how: TextOnly, none: &str, auto: &str) -> Option<Edit> {
-        let wanted = other_choice(self.view, how)?;
-        Some(self.set(
-            "tool_choice",
-            if wanted == ToolChoice::None { none } else { auto },
-        ))
+    /// Sets `tool_choice`, a word.
+    pub(super) fn tool_choice(&self, choice: ToolChoice) -> Option<Edit> {
+        let word = if choice == ToolChoice::None {
+            r#""none""#
+        } else {
+            r#""auto""#
+        };
+        Some(self.set("tool_choice", word))
     }
 
     /// Makes `turn` the only turn of the transcript.
@@ -136,8 +156,8 @@ pub(super) fn bounded(own: Option<u64>, most: u64) -> Option<String> {
 }
 
 /// The choice of tools that a request for a text alone has, where it is another than its own.
-pub(super) fn other_choice(view: &View, how: TextOnly) -> Option<ToolChoice> {
-    let wanted = match how.forbids_calls {
+pub(super) fn other_choice(view: &View, forbids_calls: bool) -> Option<ToolChoice> {
+    let wanted = match forbids_calls {
         true => ToolChoice::None,
         false => ToolChoice::Auto,
     };

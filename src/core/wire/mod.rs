@@ -10,6 +10,7 @@ use crate::record::WireId;
 
 pub mod anthropic;
 mod api;
+mod aside;
 mod call_fingerprint;
 mod dropped_thinking;
 mod effort;
@@ -22,6 +23,7 @@ pub mod framing;
 pub mod gemini;
 mod known_turns;
 pub mod leg;
+mod leg_usage;
 mod local_answer;
 mod members;
 pub mod ollama;
@@ -43,6 +45,7 @@ pub use api::{
     AskAgain, Compose, LoneText, Pairs, Replies, Requests, StreamOpening, Streams, TextOnly, TextRequests,
     Texts, Turns, Wire,
 };
+pub use aside::AsidePlace;
 pub use call_fingerprint::unique_part;
 pub use dropped_thinking::DroppedThinking;
 pub(crate) use error::error_in;

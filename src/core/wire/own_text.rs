@@ -13,6 +13,15 @@ pub(super) fn block(text: &str) -> String {
     format!(r#"{{"type":"text","text":{}}}"#, json::quote(text))
 }
 
+/// A message of the user's: blocks, and the text as the last one; a string where there are no blocks.
+pub(super) fn user_message(blocks: &[String], text: &str) -> String {
+    let content = match blocks {
+        [] => json::quote(text),
+        blocks => format!("[{},{}]", blocks.join(","), block(text)),
+    };
+    format!(r#"{{"role":"user","content":{content}}}"#)
+}
+
 /// The block as the last one of a list; `None` where there is no list.
 pub(super) fn among_blocks(content: &TurnContent, block: &str) -> Option<Vec<Edit>> {
     let list = content.list?;

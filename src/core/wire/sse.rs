@@ -100,15 +100,18 @@ fn field<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 /// The frame with edits made in its data: `data` is what `data()` gave for `raw`, and the edits are in its
 /// offsets. Everything else of the frame stays as it is.
 pub fn edited(raw: &Bytes, data: &[u8], mut edits: Vec<Edit>) -> Bytes {
+    if edits.is_empty() {
+        return raw.clone();
+    }
     let offset = (data.as_ptr() as usize).wrapping_sub(raw.as_ptr() as usize);
     if offset.checked_add(data.len()).is_some_and(|end| end <= raw.len()) {
         for edit in &mut edits {
             edit.span = Span::new(edit.span.start + offset, edit.span.end + offset);
         }
-        return splice::flat(splice::splice(raw, edits));
+        return splice::edited(raw, edits);
     }
     // Data of several lines: the frame is written anew, with the fields it had.
-    let data = splice::flat(splice::splice(&Bytes::copy_from_slice(data), edits));
+    let data = splice::edited(&Bytes::copy_from_slice(data), edits);
     let mut out = Vec::new();
     let lines = raw.split(|&b| b == b'\n' || b == b'\r');
     for line in lines.filter(|l| !l.is_empty() && field(l, b"data").is_none()) {

@@ -1,8 +1,10 @@
 //! What the streams of all wires know of their legs.
 
-use super::frame_template::FrameTemplate;
-use super::leg::{LegReport, ResponseWatch};
+use super::frame_template::{FramePass, FrameTemplate};
+use super::leg::{LegReport, ResponseWatch, StopReason};
 use crate::mark::escape::Escaper;
+use crate::text::Span;
+use crate::text::splice::Edit;
 
 /// The legs of a stream so far, and how the present one is treated.
 #[derive(Default)]
@@ -33,6 +35,30 @@ impl StreamState {
     /// Whether the end of this leg is buffered: a call was hidden, or its numbers need rewriting.
     pub(super) fn holds(&self) -> bool {
         self.hold || self.leg > 0 || !self.report.hidden.is_empty()
+    }
+
+    /// Passes a frame on that fits the template, while its text cannot go on as a mark.
+    pub(super) fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
+        match self.escaper.is_clear() {
+            true => self.template.pass(raw, |number| number, changed),
+            false => FramePass::Unread,
+        }
+    }
+
+    /// Breaks up what looks like a mark of ours in a piece of the model's text.
+    pub(super) fn break_up(&mut self, data: &[u8], inside: Span) -> Vec<Edit> {
+        let edits = self.escaper.breaks(data, inside);
+        self.report.broken_up += edits.len();
+        edits
+    }
+
+    /// Notes an error of upstream's; whether its frame goes on. A later leg of which nothing was shown may be retried.
+    pub(super) fn fail(&mut self, shown: bool) -> bool {
+        self.report.stop = StopReason::Error;
+        let again = self.leg > 0 && !shown;
+        self.report.ended |= again;
+        self.report.again |= again;
+        !again
     }
 
     /// Begins the next leg.

@@ -1,7 +1,6 @@
 //! A request as spans: what a rewrite has to know of it, and nothing else.
 
-use crate::tools::{Tool, ToolNames, ToolTable};
-use std::fmt;
+use crate::tools::{ToolNames, ToolTable};
 
 use bytes::Bytes;
 use memchr::memmem;
@@ -111,7 +110,7 @@ impl View {
 }
 
 /// The list of tools in a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ToolList {
     /// Offset of the list's closing bracket: where ours goes.
     pub end: usize,
@@ -126,20 +125,49 @@ pub struct ToolList {
 }
 
 impl ToolList {
-    /// The edit that puts our tools after the others, each written by `entry`.
-    pub fn with(&self, ours: &ToolTable, entry: impl Fn(&mut String, &Tool) -> fmt::Result) -> Edit {
-        /// Room for names, brackets and a comma.
-        const REST: usize = 128;
-        let about = ours.iter().map(|t| t.description.len() + t.schema.len() + REST);
-        let mut text = String::with_capacity(about.sum());
+    /// The edit that puts our tools after the others.
+    pub fn with(&self, ours: &ToolTable, shape: ToolShape) -> Edit {
+        let [before, name, description, after] = shape.around;
+        let mut text = String::new();
         for (n, tool) in ours.iter().enumerate() {
-            if self.count + n > 0 {
-                text.push(',');
-            }
-            // Writing into memory cannot fail.
-            let _ = entry(&mut text, tool);
+            let comma = if self.count + n > 0 { "," } else { "" };
+            let schema = match shape.openapi {
+                true => &tool.openapi_schema,
+                false => &tool.schema,
+            };
+            let pieces: [&str; 8] = [
+                comma,
+                before,
+                tool.name,
+                name,
+                &tool.description,
+                description,
+                schema,
+                after,
+            ];
+            text.reserve(pieces.iter().map(|piece| piece.len()).sum());
+            text.extend(pieces);
         }
         Edit::insert(self.end, text)
+    }
+}
+
+/// How a tool of ours is declared.
+#[derive(Debug, Clone, Copy)]
+pub struct ToolShape {
+    /// What stands before, between and after its name, its description and its schema.
+    pub around: [&'static str; 4],
+    /// Whether the schema is OpenAPI's kind.
+    pub openapi: bool,
+}
+
+impl ToolShape {
+    /// With a schema in JSON Schema.
+    pub fn new(around: [&'static str; 4]) -> Self {
+        Self {
+            around,
+            openapi: false,
+        }
     }
 }
 
@@ -190,6 +218,16 @@ pub struct RequestFacts {
     pub unstored: bool,
     /// Responses: the response this request goes on from. The provider holds what came before it.
     pub previous: Option<PreviousResponse>,
+}
+
+impl RequestFacts {
+    /// Those of a request of which nothing else is known.
+    pub(super) fn of(operation: Operation) -> Self {
+        Self {
+            summary: operation == Operation::Compact,
+            ..Self::default()
+        }
+    }
 }
 
 /// A reference to an earlier response, as the agent knows it.
@@ -349,6 +387,6 @@ pub fn edited_part(data: &[u8], span: Span, edits: &[Edit]) -> String {
             Edit::replace(at, e.with.clone())
         })
         .collect();
-    let part = splice::flat(splice::splice(&Bytes::copy_from_slice(span.of(data)), moved));
+    let part = splice::edited(&Bytes::copy_from_slice(span.of(data)), moved);
     String::from_utf8_lossy(&part).into_owned()
 }

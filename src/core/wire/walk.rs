@@ -2,18 +2,19 @@
 
 use bytes::Bytes;
 
+use super::UnreadReason;
 use super::known_turns::{BodyFacts, SharedTurns};
 use super::view::{RequestFacts, Role, ToolList, Turn, View};
-use super::{Operation, UnreadReason};
 use crate::text::Span;
 use crate::text::json::{self, InvalidJson, WalkResult};
 use crate::text::prescan::Prescan;
 use crate::tools::TOOL_NAME;
 
-/// A body whose transcript is its `messages`; `member` reads each other top-level member (text, key, value).
+/// A body whose transcript is its `messages`; `member` reads each other top-level member (text, key, value) into the
+/// `facts` that hold without any.
 pub(super) fn view(
     (bytes, scanned): (&Bytes, &BodyFacts),
-    operation: Operation,
+    facts: RequestFacts,
     keys: &[&str],
     role: impl Fn(&[u8]) -> Role,
     member: impl Fn((&[u8], &Prescan), &[u8], Span, &mut RequestFacts, &mut Option<ToolList>),
@@ -24,10 +25,7 @@ pub(super) fn view(
         list: Span::default(),
         turns: Vec::new(),
         tools: None,
-        facts: RequestFacts {
-            summary: operation == Operation::Compact,
-            ..RequestFacts::default()
-        },
+        facts,
         shared: SharedTurns::default(),
     };
     body(text, keys, |key, at| {
@@ -55,10 +53,10 @@ pub(super) fn view(
 /// Walks the top level of a body. `member` gets each key and where its value begins, and returns where that
 /// ends. `keys` are those that a rewrite reads or edits: parsers disagree on which of two counts, so that a
 /// body which repeats one is refused.
-pub(super) fn body(
-    text: &[u8],
+pub(super) fn body<'t>(
+    text: &'t [u8],
     keys: &[&str],
-    mut member: impl FnMut(&[u8], usize) -> WalkResult,
+    mut member: impl FnMut(&'t [u8], usize) -> WalkResult,
 ) -> Result<(), UnreadReason> {
     let start = json::blank(text, 0);
     if text.get(start) != Some(&b'{') {
@@ -129,28 +127,38 @@ fn messages(
     }
 }
 
-/// A list of tools that have a `type` and a `name` each; `client` knows the types that the agent runs itself. One
-/// without a type it does.
-pub(super) fn typed_tools(
+/// A list of tools; `each` takes the values of these keys of one.
+pub(super) fn tools<const N: usize>(
     (text, prescan): (&[u8], &Prescan),
     value: Span,
-    client: impl Fn(&str) -> bool,
+    keys: [&str; N],
+    mut each: impl FnMut([Option<Span>; N], &mut ToolList),
 ) -> Option<ToolList> {
     if text.get(value.start) != Some(&b'[') {
         return None;
     }
-    let all = json::pick_each_by(text, value, ["type", "name"], |at| prescan.value_end(text, at));
+    let all = json::pick_each_by(text, value, keys, |at| prescan.value_end(text, at));
     let mut tools = ToolList {
         end: value.end - 1,
         count: all.len(),
-        client: false,
-        taken: false,
-        old_style: false,
+        ..ToolList::default()
     };
-    for [kind, name] in all {
-        let string = |span: Option<Span>| span.and_then(|s| json::string(text, s));
-        tools.client |= string(kind).is_none_or(|k| client(&k));
-        tools.taken |= string(name).is_some_and(|n| n == TOOL_NAME);
+    for found in all {
+        each(found, &mut tools);
     }
     Some(tools)
+}
+
+/// A list of tools that have a `type` and a `name` each; `client` knows the types that the agent runs itself. One
+/// without a type it does.
+pub(super) fn typed_tools(
+    text: (&[u8], &Prescan),
+    value: Span,
+    client: impl Fn(&str) -> bool,
+) -> Option<ToolList> {
+    let string = |span: Option<Span>| span.and_then(|s| json::string(text.0, s));
+    tools(text, value, ["type", "name"], |[kind, name], tools| {
+        tools.client |= string(kind).is_none_or(|k| client(&k));
+        tools.taken |= string(name).is_some_and(|n| n == TOOL_NAME);
+    })
 }

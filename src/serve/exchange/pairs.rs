@@ -13,7 +13,7 @@ use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
-use baton_core::record::{HiddenPair, InsertionPlace};
+use baton_core::record::HiddenPair;
 use baton_core::rewrite::notes::NoteSearch;
 use baton_core::rewrite::undone_pairs;
 
@@ -142,11 +142,7 @@ fn millis(stamp: Timestamp) -> u64 {
 /// conversation, or in one that verifiably had this very branch.
 fn belonging(placed: &Placed, live: &LiveConversation, mut pairs: Vec<HiddenPair>) -> Vec<HiddenPair> {
     let (wire, view) = (placed.agent.wire, placed.agent.request.view());
-    let siblings = pairs.iter().map(|pair| match &pair.place {
-        InsertionPlace::Beside { sibling, .. } => sibling.as_str(),
-        InsertionPlace::Aside | InsertionPlace::After(_) => "",
-    });
-    let siblings: Vec<&str> = siblings.collect();
+    let siblings: Vec<&str> = pairs.iter().map(|pair| pair.place.sibling()).collect();
     let foreign = pairs.iter().any(|pair| pair.conversation != live.key());
     let proven = if foreign {
         wire.prove(view, &siblings)

@@ -144,6 +144,11 @@ pub fn whole(text: &[u8]) -> Result<Span, InvalidJson> {
     Ok(Span::new(start, end))
 }
 
+/// Where the value of a text begins, up to the text's end: enough for a walk over its members or elements.
+pub fn root(text: &[u8]) -> Span {
+    Span::new(blank(text, 0), text.len())
+}
+
 /// The value of `key` in the object at `object`, the last one where the key is repeated.
 pub fn get(text: &[u8], object_at: Span, key: &str) -> Option<Span> {
     let mut found = None;
@@ -254,6 +259,11 @@ pub fn get_string<'a>(text: &'a [u8], span: Span, key: &str) -> Option<Cow<'a, s
     string(text, get(text, span, key)?)
 }
 
+/// The same as a text of its own; empty where there is no string.
+pub fn get_owned(text: &[u8], span: Span, key: &str) -> String {
+    get_string(text, span, key).unwrap_or_default().into_owned()
+}
+
 /// The unsigned number under `key` of the object at `span`; fractions are cut off.
 pub fn get_u64(text: &[u8], span: Span, key: &str) -> Option<u64> {
     number(get(text, span, key)?.of(text))
@@ -273,7 +283,7 @@ pub fn is_true(raw: &[u8]) -> bool {
 /// The object `raw` without its members `key`; the same text where it has none.
 pub fn without<'a>(raw: &'a str, key: &str) -> Cow<'a, str> {
     let text = raw.as_bytes();
-    let all = members(text, Span::new(blank(text, 0), text.len()));
+    let all = members(text, root(text));
     let (Some(first), Some(last)) = (all.first(), all.last()) else {
         return Cow::Borrowed(raw);
     };

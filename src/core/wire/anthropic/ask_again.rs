@@ -1,10 +1,11 @@
 //! What a model wrote to Anthropic's API, returned to it with the answers to its calls.
 
 use bytes::Bytes;
+use serde_json::{Map, Value, json};
 
 use super::Anthropic;
 use super::pairs;
-use super::reply::{called, raw};
+use super::reply::called;
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
 use crate::tools::ToolNames;
@@ -17,11 +18,11 @@ impl AskAgain for Anthropic {
     fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: ToolNames) -> Option<String> {
         let blocks = match spoken {
             LegOutput::Reply(body) => {
-                let whole = Span::new(json::blank(body, 0), body.len());
+                let whole = json::root(body);
                 let content = json::get(body, whole, "content")?;
                 json::elements(body, content)
                     .into_iter()
-                    .map(|b| raw(body, b))
+                    .map(|b| b.text(body))
                     .collect()
             }
             LegOutput::Stream(frames) => streamed(frames),
@@ -50,100 +51,69 @@ fn is_thinking(block: &str) -> bool {
 
 /// Rebuilds content blocks from the frames that streamed them.
 fn streamed(frames: &[Bytes]) -> Vec<String> {
-    let mut message = AnthropicEcho { blocks: Vec::new() };
+    let mut blocks: Vec<EchoBlock> = Vec::new();
     for frame in frames {
-        message.frame(&sse::data(frame));
-    }
-    message.blocks.iter().filter_map(|b| b.finished()).collect()
-}
-
-struct AnthropicEcho {
-    blocks: Vec<EchoBlock>,
-}
-
-#[derive(Default)]
-struct EchoBlock {
-    start: String,
-    text: Option<String>,
-    thinking: Option<String>,
-    signature: Option<String>,
-    input: Option<String>,
-    citations: Vec<String>,
-}
-
-impl AnthropicEcho {
-    fn frame(&mut self, data: &[u8]) {
-        let whole = Span::new(json::blank(data, 0), data.len());
+        let data = &sse::data(frame)[..];
+        let whole = json::root(data);
         match json::get_string(data, whole, "type").as_deref() {
             Some("content_block_start") => {
-                let start = json::get(data, whole, "content_block")
-                    .map(|b| raw(data, b))
-                    .unwrap_or_default();
-                self.blocks.push(EchoBlock {
-                    start,
-                    ..EchoBlock::default()
+                let start = json::get(data, whole, "content_block");
+                blocks.push(EchoBlock {
+                    members: start.and_then(|start| serde_json::from_slice(start.of(data)).ok()),
+                    input: String::new(),
                 });
             }
             Some("content_block_delta") => {
-                if let (Some(block), Some(delta)) = (self.blocks.last_mut(), json::get(data, whole, "delta"))
-                {
-                    block.delta(data, delta);
+                if let (Some(block), Some(delta)) = (blocks.last_mut(), json::get(data, whole, "delta")) {
+                    block.take(data, delta);
                 }
             }
             _ => {}
         }
     }
+    blocks.into_iter().filter_map(EchoBlock::finished).collect()
+}
+
+/// A block as its deltas make it.
+struct EchoBlock {
+    members: Option<Map<String, Value>>,
+    /// Its input so far, as text.
+    input: String,
 }
 
 impl EchoBlock {
-    fn delta(&mut self, data: &[u8], delta: Span) {
-        let grow = |to: &mut Option<String>, key: &str| {
-            if let Some(piece) = json::get_string(data, delta, key) {
-                to.get_or_insert_default().push_str(&piece);
+    fn take(&mut self, data: &[u8], delta: Span) {
+        let Some(members) = &mut self.members else { return };
+        let piece = |key: &str| json::get_string(data, delta, key);
+        for key in ["text", "thinking"] {
+            match (members.get_mut(key), piece(key)) {
+                (Some(Value::String(text)), Some(piece)) => text.push_str(&piece),
+                (_, Some(piece)) => drop(members.insert(key.to_owned(), piece.into())),
+                (_, None) => {}
             }
-        };
-        grow(&mut self.text, "text");
-        grow(&mut self.thinking, "thinking");
-        grow(&mut self.input, "partial_json");
-        if let Some(signature) = json::get_string(data, delta, "signature") {
-            self.signature = Some(signature.into_owned());
         }
-        self.citations
-            .extend(json::get(data, delta, "citation").map(|c| raw(data, c)));
+        if let Some(signature) = piece("signature") {
+            members.insert("signature".to_owned(), signature.into());
+        }
+        self.input.push_str(&piece("partial_json").unwrap_or_default());
+        let citation = json::get(data, delta, "citation");
+        if let Some(citation) = citation.and_then(|c| serde_json::from_slice::<Value>(c.of(data)).ok()) {
+            match members.get_mut("citations").and_then(Value::as_array_mut) {
+                Some(all) => all.push(citation),
+                None => drop(members.insert("citations".to_owned(), json!([citation]))),
+            }
+        }
     }
 
-    /// The block with its deltas in it; `None` where the API would refuse it.
-    fn finished(&self) -> Option<String> {
-        let mut block: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&self.start).ok()?;
-        let mut join = |key: &str, piece: &Option<String>| {
-            if let Some(piece) = piece {
-                let before = block.get(key).and_then(|v| v.as_str()).unwrap_or_default();
-                let all = format!("{before}{piece}");
-                block.insert(key.to_owned(), all.into());
-            }
-        };
-        join("text", &self.text);
-        join("thinking", &self.thinking);
-        if let Some(signature) = &self.signature {
-            block.insert("signature".into(), signature.as_str().into());
+    /// The block; `None` where the API would refuse it.
+    fn finished(self) -> Option<String> {
+        let mut members = self.members?;
+        if !self.input.trim().is_empty() {
+            let input = serde_json::from_str(&self.input).unwrap_or_else(|_| json!({}));
+            members.insert("input".to_owned(), input);
         }
-        if let Some(input) = self.input.as_deref().filter(|i| !i.trim().is_empty()) {
-            let value = serde_json::from_str(input).unwrap_or_else(|_| serde_json::json!({}));
-            block.insert("input".into(), value);
-        }
-        if !self.citations.is_empty() {
-            let all: Vec<serde_json::Value> = self
-                .citations
-                .iter()
-                .filter_map(|c| serde_json::from_str(c).ok())
-                .collect();
-            block.insert("citations".into(), all.into());
-        }
-        let blank = block.get("type").is_some_and(|t| t == "text")
-            && block
-                .get("text")
-                .and_then(|t| t.as_str())
-                .is_none_or(|t| t.trim().is_empty());
-        (!blank).then(|| serde_json::Value::Object(block).to_string())
+        let text = members.get("text").and_then(Value::as_str).unwrap_or_default();
+        let blank = text.trim().is_empty() && members.get("type").is_some_and(|kind| kind == "text");
+        (!blank).then(|| Value::Object(members).to_string())
     }
 }

@@ -3,27 +3,22 @@
 use std::collections::HashMap;
 
 use super::Anthropic;
-use crate::mark::gap;
 use crate::record::{HiddenPair, InsertionPlace};
+use crate::text::json;
 use crate::text::splice::Edit;
-use crate::text::{Span, json};
-use crate::wire::view::{self, Role, TurnContent, TurnPart, View};
+use crate::wire::aside::{AsidePlace, LonePart};
+use crate::wire::view::{self, Role, TurnContent, View};
 use crate::wire::{HiddenCall, Pairs, SiblingPair, Turns};
 
 impl Pairs for Anthropic {
     /// A hidden call as a block. Arguments that are not a JSON object become an empty one: the API accepts nothing
     /// else.
     fn hidden_call(&self, call: &HiddenCall) -> String {
-        let object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&call.arguments);
-        let input = if object.is_ok() {
-            call.arguments.trim()
-        } else {
-            "{}"
-        };
         format!(
-            r#"{{"type":"tool_use","id":{},"name":"{}","input":{input}}}"#,
+            r#"{{"type":"tool_use","id":{},"name":"{}","input":{}}}"#,
             json::quote(&call.id),
-            call.name()
+            call.name(),
+            call.object()
         )
     }
 
@@ -47,96 +42,30 @@ impl Pairs for Anthropic {
 
     /// The turn is split at the aside's line: what was written before it with the call, the result, what was written
     /// after it.
-    fn put_aside(
-        &self,
-        view: &View,
-        turn: usize,
-        content: &TurnContent,
-        part: usize,
-        mark: Span,
-        pair: &HiddenPair,
-    ) -> Vec<Edit> {
-        let text: &[u8] = &view.body;
-        let whole = view.turns[turn].span;
-        let Some(here) = content.parts.get(part) else {
+    fn put_aside(&self, aside: &AsidePlace<'_>, pair: &HiddenPair) -> Vec<Edit> {
+        let Some(split) = aside.split() else {
             return Vec::new();
         };
-        let Some(inside) = here.text else {
-            return Vec::new();
-        };
-        let before = Span::new(inside.start, gap::before(text, inside.start, mark.start));
-        let after = Span::new(gap::after(text, mark.end, inside.end), inside.end);
-        let [open, close, head, tail] = surroundings(view, whole, content, here, inside);
-        let block = |span: Span| {
-            let blank = json::unescape(span.of(text)).trim().is_empty();
-            (!blank).then(|| format!("{open}{}{close}", view.str(span)))
-        };
-        let mut with = String::new();
-        if content.list.is_none() {
-            with.push_str(&head);
-        }
-        if let Some(block) = block(before) {
-            with.push_str(&block);
+        let [mut first, last] = split.halves(&LONE);
+        first.push(pair.call.clone());
+        let mut with = format!(
+            r#"{},{{"role":"user","content":[{}]}}"#,
+            split.message(&first, &LONE),
+            result(pair)
+        );
+        if !last.is_empty() {
             with.push(',');
+            with.push_str(&split.message(&last, &LONE));
         }
-        with.push_str(&pair.call);
-        with.push_str(&tail);
-        with.push_str(&format!(r#",{{"role":"user","content":[{}]}}"#, result(pair)));
-        let last = part + 1 >= content.parts.len();
-        let rest = block(after);
-        let from = if content.list.is_none() {
-            whole.start
-        } else {
-            here.span.start
-        };
-        if rest.is_none() && last {
-            return vec![Edit::replace(Span::new(from, whole.end), with)];
-        }
-        with.push(',');
-        with.push_str(&head);
-        match (&rest, last) {
-            (Some(rest), true) => {
-                with.push_str(rest);
-                with.push_str(&tail);
-                vec![Edit::replace(Span::new(from, whole.end), with)]
-            }
-            (Some(rest), false) => {
-                with.push_str(rest);
-                vec![Edit::replace(Span::new(from, here.span.end), with)]
-            }
-            (None, _) => vec![Edit::replace(
-                Span::new(from, content.parts[part + 1].span.start),
-                with,
-            )],
-        }
+        vec![Edit::replace(split.whole, with)]
     }
 }
 
-/// The bytes around the text `inside` of a part: its block before and after it (a new block for string content), and
-/// the message before and after its blocks.
-fn surroundings(
-    view: &View,
-    whole: Span,
-    content: &TurnContent,
-    here: &TurnPart,
-    inside: Span,
-) -> [String; 4] {
-    let text = |start, end| view.str(Span::new(start, end)).into_owned();
-    match content.list {
-        Some(list) => [
-            text(here.span.start, inside.start),
-            text(inside.end, here.span.end),
-            text(whole.start, list.start + 1),
-            text(list.end - 1, whole.end),
-        ],
-        None => [
-            r#"{"type":"text","text":""#.to_owned(),
-            "\"}".to_owned(),
-            format!("{}[", text(whole.start, here.span.start)),
-            format!("]{}", text(here.span.end, whole.end)),
-        ],
-    }
-}
+/// A string of content becomes a block.
+const LONE: LonePart = LonePart {
+    brackets: ["[", "]"],
+    block: Some([r#"{"type":"text","text":""#, "\"}"]),
+};
 
 /// The result of a hidden call, as a block.
 pub(super) fn result(pair: &HiddenPair) -> String {

@@ -5,11 +5,12 @@ use bytes::Bytes;
 use std::borrow::Cow;
 
 use super::stream::stop;
-use super::usage::{self, AnthropicUsage};
+use super::usage::{AnthropicUsage, stopped};
 use crate::mark::escape::Escaper;
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 use crate::wire::leg::{HiddenCall, LegReport};
+use crate::wire::leg_usage::ProviderUsage;
 use crate::wire::served::ServedBy;
 use crate::wire::view;
 use crate::wire::{DroppedThinking, Ending, Leg, Replies, ResponseWatch};
@@ -24,9 +25,7 @@ impl Replies for Anthropic {
         let mut report = LegReport {
             id: string(id)?.into_owned(),
             stop: stop(string(stop_reason).as_deref()),
-            usage: usage
-                .map(|u| AnthropicUsage::of(text, u).usage())
-                .unwrap_or_default(),
+            usage: AnthropicUsage::read(text, usage).usage(),
             ended: true,
             served: ServedBy::of(text, whole),
             dropped_thinking: DroppedThinking::of_member(text, whole).unwrap_or_default(),
@@ -46,14 +45,8 @@ impl Replies for Anthropic {
             let id = string(id).unwrap_or_default().into_owned();
             let name = string(name).filter(|_| is_call);
             if let Some(tool) = name.and_then(|name| watch.hide.find(&name)) {
-                let mut call = HiddenCall {
-                    id,
-                    tool,
-                    complete: true,
-                    after: report.parts,
-                    ..HiddenCall::default()
-                };
-                call.collect(&raw(text, input.unwrap_or_default()), watch.buffered_bytes);
+                let input = input.unwrap_or_default().text(text);
+                let call = HiddenCall::whole(id, tool, report.parts, &input, watch.buffered_bytes);
                 report.hidden.push(call);
                 continue;
             }
@@ -77,45 +70,37 @@ impl Replies for Anthropic {
         }
         let all: Vec<_> = legs
             .iter()
-            .map(|l| counters(&l.body, Span::new(json::blank(&l.body, 0), l.body.len())))
+            .map(|l| AnthropicUsage::read(&l.body, json::get(&l.body, json::root(&l.body), "usage")))
             .collect();
         // The last leg's reply with the first one's identity: all other members are the last one's.
         let body = &last.body;
         let text: &[u8] = body;
-        let whole = Span::new(json::blank(text, 0), text.len());
+        let whole = json::root(text);
         let mut edits = Vec::new();
         for (key, value) in json::members(text, whole) {
             match key.of(text) {
                 b"content" => edits.push(Edit::replace(value, format!("[{}]", blocks.join(",")))),
                 b"id" | b"model" if legs.len() > 1 => {
-                    let name = String::from_utf8_lossy(key.of(text)).into_owned();
-                    let whole = Span::new(json::blank(&first.body, 0), first.body.len());
+                    let name = key.text(text);
+                    let whole = json::root(&first.body);
                     if let Some(own) = json::get(&first.body, whole, &name) {
-                        edits.push(Edit::replace(value, raw(&first.body, own)));
+                        edits.push(Edit::replace(value, own.text(&first.body)));
                     }
                 }
                 b"stop_reason" => edits.extend(stop_edit(text, value, ending)),
-                b"usage" => edits.extend(usage_now(&all, ending).map(|u| Edit::replace(value, u))),
+                b"usage" => edits
+                    .extend(AnthropicUsage::joined(&all, ending, stopped).map(|u| Edit::replace(value, u))),
                 _ => {}
             }
         }
-        splice::flat(splice::splice(body, edits))
+        splice::edited(body, edits)
     }
-}
-
-fn counters(text: &[u8], whole: Span) -> AnthropicUsage {
-    json::get(text, whole, "usage")
-        .map_or_else(AnthropicUsage::default, |usage| AnthropicUsage::of(text, usage))
-}
-
-pub(super) fn raw(text: &[u8], span: Span) -> String {
-    String::from_utf8_lossy(span.of(text)).into_owned()
 }
 
 /// The visible blocks of a reply, model text broken up where it looks like ours.
 fn visible(leg: &Leg) -> Vec<String> {
     let body: &[u8] = &leg.body;
-    let whole = Span::new(json::blank(body, 0), body.len());
+    let whole = json::root(body);
     let content = json::get(body, whole, "content").unwrap_or_default();
     let mut escaper = Escaper::default();
     json::elements(body, content)
@@ -137,9 +122,7 @@ fn breaks(text: &[u8], block: Span, escaper: &mut Escaper) -> Vec<Edit> {
     let Some(literal) = json::get(text, block, "text").filter(|l| is_text && l.len() >= 2) else {
         return Vec::new();
     };
-    let inside = literal.inner();
-    let found = escaper.follow(inside.of(text)).into_iter();
-    found.map(|at| Edit::insert(inside.start + at, r"\\")).collect()
+    escaper.breaks(text, literal.inner())
 }
 
 fn broken(text: &[u8], block: Span, escaper: &mut Escaper) -> String {
@@ -158,12 +141,4 @@ fn stop_edit(text: &[u8], value: Span, ending: Ending) -> Option<Edit> {
         Ending::Lost { .. } => r#""pause_turn""#,
     };
     Some(Edit::replace(value, reason))
-}
-
-fn usage_now(all: &[AnthropicUsage], ending: Ending) -> Option<String> {
-    match ending {
-        Ending::Own | Ending::WithoutCall if all.len() < 2 => None,
-        Ending::Own | Ending::WithoutCall => Some(usage::merged(all)),
-        Ending::Stopped { next_input } | Ending::Lost { next_input } => Some(usage::stopped(all, next_input)),
-    }
 }

@@ -1,18 +1,14 @@
 //! What an agent sends to Anthropic, as spans, and the edits that a rewrite makes in it.
 
 use super::Anthropic;
-use crate::tools::ToolTable;
-use std::fmt::Write;
-
 use bytes::Bytes;
 
 use crate::text::Span;
 use crate::text::json;
 use crate::text::prescan::Prescan;
-use crate::text::splice::Edit;
-use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, View};
-use crate::wire::walk;
+use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, ToolShape, View};
 use crate::wire::{BodyFacts, Operation, Requests, UnreadReason};
+use crate::wire::{own_text, walk};
 
 /// Output room under which no call can be made (pre-warming and probes send 0 or 1).
 const LEAST_ROOM: u64 = 1024;
@@ -48,32 +44,21 @@ impl Requests for Anthropic {
         operation: Operation,
         scanned: &BodyFacts,
     ) -> Result<View, UnreadReason> {
-        walk::view((body, scanned), operation, &KEYS, role, read_member)
-    }
-
-    fn tools(&self, view: &View, ours: &ToolTable) -> Option<Edit> {
-        Some(view.tools?.with(ours, |text, tool| {
-            let (name, description, schema) = (tool.name, &tool.description, &tool.schema);
-            write!(
-                text,
-                r#"{{"name":"{name}","description":{description},"input_schema":{schema}}}"#
-            )
-        }))
-    }
-
-    fn carry_over(&self, blocks: &[String], prompt: &str) -> String {
-        let prompt = json::quote(prompt);
-        if blocks.is_empty() {
-            return format!(r#"{{"role":"user","content":{prompt}}}"#);
-        }
-        format!(
-            r#"{{"role":"user","content":[{},{{"type":"text","text":{prompt}}}]}}"#,
-            blocks.join(",")
+        walk::view(
+            (body, scanned),
+            RequestFacts::of(operation),
+            &KEYS,
+            role,
+            read_member,
         )
     }
 
-    fn user_text(&self, text: &str) -> String {
-        self.carry_over(&[], text)
+    fn tool_shape(&self, _view: &View, _tools: &ToolList) -> ToolShape {
+        ToolShape::new([r#"{"name":""#, r#"","description":"#, r#","input_schema":"#, "}"])
+    }
+
+    fn carry_over(&self, blocks: &[String], prompt: &str) -> String {
+        own_text::user_message(blocks, prompt)
     }
 
     fn holding_members(&self) -> &'static [&'static str] {

@@ -4,12 +4,13 @@
 use super::Anthropic;
 use bytes::Bytes;
 
-use super::usage::{self, AnthropicUsage};
+use super::usage::{AnthropicUsage, stopped};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::error::error_in;
 use crate::wire::frame_template::{FramePass, Hole};
 use crate::wire::leg::{Dialect, HiddenCall, LegReport, StopReason};
+use crate::wire::leg_usage::{LegUsage, ProviderUsage};
 use crate::wire::stream_state::StreamState;
 use crate::wire::{DroppedThinking, Ending, ResponseWatch, Streams, View, sse};
 
@@ -23,9 +24,7 @@ impl Streams for Anthropic {
 #[derive(Default)]
 struct AnthropicStream {
     state: StreamState,
-    counters: AnthropicUsage,
-    /// Usage of earlier legs.
-    spent: Vec<AnthropicUsage>,
+    usage: LegUsage<AnthropicUsage>,
     block: OpenBlock,
     /// Index of the next block the agent sees.
     next: usize,
@@ -81,7 +80,7 @@ impl Dialect for AnthropicStream {
         let (event, mut kind) = event(data);
         self.state.template.forget();
         // Gateways have error shapes of their own.
-        if kind.is_empty() && error_in(data, Span::new(json::blank(data, 0), data.len())).is_some() {
+        if kind.is_empty() && error_in(data, json::root(data)).is_some() {
             kind = b"error";
         }
         match kind {
@@ -99,12 +98,8 @@ impl Dialect for AnthropicStream {
                 }
             }
             b"error" => {
-                self.state.report.stop = StopReason::Error;
-                if self.state.leg > 0 && self.state.report.parts == 0 {
-                    // Nothing of this leg was shown: it may be retried.
-                    self.state.report.ended = true;
-                    self.state.report.again = true;
-                } else {
+                let shown = self.state.report.parts > 0;
+                if self.state.fail(shown) {
                     out.push(raw.clone());
                 }
             }
@@ -113,11 +108,7 @@ impl Dialect for AnthropicStream {
     }
 
     fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
-        if self.state.escaper.is_clear() {
-            self.state.template.pass(raw, |n| n, changed)
-        } else {
-            FramePass::Unread
-        }
+        self.state.pass(raw, changed)
     }
 
     fn state(&self) -> &StreamState {
@@ -133,7 +124,7 @@ impl Dialect for AnthropicStream {
     }
 
     fn next_leg(&mut self) {
-        self.spent.push(std::mem::take(&mut self.counters));
+        self.usage.next_leg();
         self.block = OpenBlock::None;
         self.delta = None;
         self.stop = None;
@@ -142,7 +133,7 @@ impl Dialect for AnthropicStream {
 
     fn forget_leg(&mut self) {
         self.state.report = LegReport::default();
-        self.counters = AnthropicUsage::default();
+        self.usage.forget();
         self.block = OpenBlock::None;
         (self.delta, self.stop) = (None, None);
     }
@@ -211,20 +202,16 @@ impl AnthropicStream {
     fn message_start(&mut self, raw: &Bytes, data: &[u8], event: &AnthropicEvent, out: &mut Vec<Bytes>) {
         let mut prefilled = Vec::new();
         if let Some(message) = event.message {
-            self.state.report.id = json::get_string(data, message, "id")
-                .unwrap_or_default()
-                .into_owned();
+            self.state.report.id = json::get_owned(data, message, "id");
             if let Some(usage) = json::get(data, message, "usage") {
-                self.counters.take(data, usage);
+                self.usage.take(data, usage, &mut self.state.report);
             }
             self.state.report.served.take(data, message);
             self.state.report.dropped_thinking =
                 DroppedThinking::of_member(data, message).unwrap_or_default();
-            self.transformations = json::get(data, message, "input_transformations")
-                .map(|s| String::from_utf8_lossy(s.of(data)).into_owned());
+            self.transformations = json::get(data, message, "input_transformations").map(|s| s.text(data));
             prefilled = json::get(data, message, "content").map_or(Vec::new(), |c| json::elements(data, c));
         }
-        self.state.report.usage = self.counters.usage();
         if self.state.leg == 0 {
             self.next += prefilled.len();
             self.state.report.parts += prefilled.len();
@@ -238,7 +225,7 @@ impl AnthropicStream {
             let i = self.next;
             self.next += 1;
             self.state.report.parts += 1;
-            let block = String::from_utf8_lossy(block.of(data)).into_owned();
+            let block = block.text(data);
             let start = format!(r#"{{"type":"content_block_start","index":{i},"content_block":{block}}}"#);
             out.push(sse::named("content_block_start", &start));
             out.push(sse::named(
@@ -252,11 +239,7 @@ impl AnthropicStream {
         let block = event.block.unwrap_or_default();
         let kind = json::get_string(data, block, "type").unwrap_or_default();
         let is_call = kind == "tool_use";
-        let id = || {
-            json::get_string(data, block, "id")
-                .unwrap_or_default()
-                .into_owned()
-        };
+        let id = || json::get_owned(data, block, "id");
         let name = json::get_string(data, block, "name").filter(|_| is_call);
         if let Some(tool) = name.and_then(|name| self.state.watch.hide.find(&name)) {
             let input = json::get(data, block, "input")
@@ -299,7 +282,7 @@ impl AnthropicStream {
         if let Some(hole) = hole(data, delta, text) {
             self.state.template.learn(raw, data, &[hole], &edits);
         }
-        push(raw, data, edits, out);
+        out.push(sse::edited(raw, data, edits));
     }
 
     fn block_stop(&mut self, raw: &Bytes, data: &[u8], event: &AnthropicEvent, out: &mut Vec<Bytes>) {
@@ -326,7 +309,7 @@ impl AnthropicStream {
         out: &mut Vec<Bytes>,
     ) {
         let edits = self.moved(data, event, text);
-        push(raw, data, edits, out);
+        out.push(sse::edited(raw, data, edits));
     }
 
     fn moved(&mut self, data: &[u8], event: &AnthropicEvent, text: Option<Span>) -> Vec<Edit> {
@@ -337,21 +320,14 @@ impl AnthropicStream {
             edits.push(Edit::replace(index, shown.to_string()));
         }
         if let Some(text) = text.filter(|t| t.len() >= 2) {
-            let inside = text.inner();
-            let breaks = self.state.escaper.follow(inside.of(data));
-            self.state.report.broken_up += breaks.len();
-            edits.extend(
-                breaks
-                    .into_iter()
-                    .map(|at| Edit::insert(inside.start + at, r"\\")),
-            );
+            edits.extend(self.state.break_up(data, text.inner()));
         }
         edits
     }
 
     fn message_delta(&mut self, raw: &Bytes, data: &[u8], event: &AnthropicEvent, out: &mut Vec<Bytes>) {
         // After a fallback it is the list of the model that answered.
-        let whole = Span::new(json::blank(data, 0), data.len());
+        let whole = json::root(data);
         if let Some(dropped) = DroppedThinking::of_member(data, whole) {
             self.state.report.dropped_thinking = dropped;
         }
@@ -359,9 +335,8 @@ impl AnthropicStream {
             self.state.report.hidden.push(call);
         }
         if let Some(usage) = event.usage {
-            self.counters.take(data, usage);
+            self.usage.take(data, usage, &mut self.state.report);
         }
-        self.state.report.usage = self.counters.usage();
         let reason = event.delta.and_then(|d| json::get_string(data, d, "stop_reason"));
         self.state.report.stop = stop(reason.as_deref());
         if self.state.holds() {
@@ -390,9 +365,7 @@ impl AnthropicStream {
             }
         }
         if self.state.leg > 0 {
-            let mut all = self.spent.clone();
-            all.push(self.counters.clone());
-            let usage_now = usage::merged(&all);
+            let usage_now = AnthropicUsage::merged(&self.usage.all()).unwrap_or_default();
             let close = data.iter().rposition(|&b| b == b'}').unwrap_or(data.len());
             match event.usage {
                 Some(span) => edits.push(Edit::replace(span, usage_now)),
@@ -407,26 +380,12 @@ impl AnthropicStream {
     }
 
     fn own_delta(&mut self, reason: &str, next_input: u64) -> Bytes {
-        let mut all = self.spent.clone();
-        if self.state.report.id.is_empty() {
-            // The lost leg never began.
-        } else {
-            all.push(self.counters.clone());
-        }
-        let usage = usage::stopped(&all, next_input);
+        let usage = stopped(&self.usage.all(), next_input);
         let data = format!(
             r#"{{"type":"message_delta","delta":{{"stop_reason":"{reason}","stop_sequence":null}},"usage":{usage}}}"#
         );
         sse::named("message_delta", &data)
     }
-}
-
-fn push(raw: &Bytes, data: &[u8], edits: Vec<Edit>, out: &mut Vec<Bytes>) {
-    out.push(if edits.is_empty() {
-        raw.clone()
-    } else {
-        sse::edited(raw, data, edits)
-    });
 }
 
 /// What differs from one delta of a block to the next.

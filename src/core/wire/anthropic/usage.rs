@@ -2,6 +2,7 @@
 
 use crate::text::{Span, json};
 use crate::wire::leg::Usage;
+use crate::wire::leg_usage::ProviderUsage;
 
 /// The four counters that make up a context.
 const FOUR: [&str; 4] = [
@@ -22,16 +23,9 @@ pub(super) struct AnthropicUsage {
     iterations: Vec<String>,
 }
 
-impl AnthropicUsage {
-    /// What one usage object says.
-    pub(super) fn of(data: &[u8], usage: Span) -> Self {
-        let mut counters = Self::default();
-        counters.take(data, usage);
-        counters
-    }
-
+impl ProviderUsage for AnthropicUsage {
     /// Takes what a usage object says; null leaves what was there.
-    pub(super) fn take(&mut self, data: &[u8], usage: Span) {
+    fn take(&mut self, data: &[u8], usage: Span) {
         for (key, value) in json::members(data, usage) {
             let raw = value.of(data);
             if raw == b"null" {
@@ -41,11 +35,11 @@ impl AnthropicUsage {
                 self.four[i] = json::number(raw).unwrap_or_default();
                 continue;
             }
-            let name = text(data, key);
+            let name = key.text(data);
             if name == "iterations" {
                 self.iterations = json::elements(data, value)
                     .into_iter()
-                    .map(|s| text(data, s))
+                    .map(|s| s.text(data))
                     .collect();
             } else {
                 if name == "output_tokens_details" {
@@ -56,12 +50,12 @@ impl AnthropicUsage {
                         json::get_u64(data, value, "ephemeral_1h_input_tokens").unwrap_or_default();
                 }
                 self.others.retain(|(n, _)| *n != name);
-                self.others.push((name, text(data, value)));
+                self.others.push((name, value.text(data)));
             }
         }
     }
 
-    pub(super) fn usage(&self) -> Usage {
+    fn usage(&self) -> Usage {
         Usage {
             input: self.four[0],
             cache_write: self.four[1],
@@ -72,10 +66,33 @@ impl AnthropicUsage {
             cache_write_1h: self.written_1h.min(self.four[1]),
         }
     }
-}
 
-fn text(data: &[u8], span: Span) -> String {
-    String::from_utf8_lossy(span.of(data)).into_owned()
+    fn is_reported(&self) -> bool {
+        true
+    }
+
+    /// Input side of the last leg, output summed. All four counters are spelled out, zeros included, since
+    /// accumulators keep `message_start`'s where one is absent. The legs are not listed as `iterations`: the AI SDK
+    /// adds those up, and an agent on it would take all legs' input for its context. Only what upstream itself
+    /// lists of the last leg stays.
+    fn merged(legs: &[Self]) -> Option<String> {
+        let last = legs.last()?;
+        let mut values = last.four;
+        values[3] = legs.iter().map(|l| l.four[3]).sum();
+        // What stays message_start's in every accumulator is not repeated.
+        let fixed = ["cache_creation", "service_tier", "inference_geo", "speed"];
+        let others: String = last
+            .others
+            .iter()
+            .filter(|(name, _)| !fixed.contains(&name.as_str()) && name != "output_tokens_details")
+            .map(|(name, raw)| format!(",{}:{raw}", json::quote(name)))
+            .collect();
+        let iterations = match last.iterations.join(",") {
+            none if none.is_empty() => none,
+            all => format!(r#","iterations":[{all}]"#),
+        };
+        Some(format!("{{{}{others}{iterations}}}", four(&values)))
+    }
 }
 
 fn four(values: &[u64; 4]) -> String {
@@ -85,31 +102,6 @@ fn four(values: &[u64; 4]) -> String {
         .map(|(name, n)| format!(r#""{name}":{n}"#))
         .collect();
     members.join(",")
-}
-
-/// Input side of the last leg, output summed. All four counters are spelled out, zeros included, since
-/// accumulators keep `message_start`'s where one is absent. The legs are not listed as `iterations`: the AI SDK
-/// adds those up, and an agent on it would take all legs' input for its context. Only what upstream itself
-/// lists of the last leg stays.
-pub(super) fn merged(legs: &[AnthropicUsage]) -> String {
-    let Some(last) = legs.last() else {
-        return "{}".to_owned();
-    };
-    let mut values = last.four;
-    values[3] = legs.iter().map(|l| l.four[3]).sum();
-    // What stays message_start's in every accumulator is not repeated.
-    let fixed = ["cache_creation", "service_tier", "inference_geo", "speed"];
-    let others: String = last
-        .others
-        .iter()
-        .filter(|(name, _)| !fixed.contains(&name.as_str()) && name != "output_tokens_details")
-        .map(|(name, raw)| format!(",{}:{raw}", json::quote(name)))
-        .collect();
-    let iterations = match last.iterations.join(",") {
-        none if none.is_empty() => none,
-        all => format!(r#","iterations":[{all}]"#),
-    };
-    format!("{{{}{others}{iterations}}}", four(&values))
 }
 
 /// A response that ends with its sentinel: what was put out, and what the next request will send.

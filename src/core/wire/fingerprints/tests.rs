@@ -13,7 +13,7 @@ thread_local! {
 struct CountedSource;
 
 impl FingerprintSource for CountedSource {
-    fn calls(self, _: &View, turn: usize) -> Vec<CallInTurn> {
+    fn calls(&self, _: &View, turn: usize) -> Vec<CallInTurn> {
         LOOKS.set(LOOKS.get() + 1);
         vec![CallInTurn {
             traits: Traits::default(),
@@ -22,7 +22,7 @@ impl FingerprintSource for CountedSource {
         }]
     }
 
-    fn user_texts(self, _: &View, _: usize) -> Vec<Span> {
+    fn user_texts(&self, _: &View, _: usize) -> Vec<Span> {
         LOOKS.set(LOOKS.get() + 1);
         Vec::new()
     }
@@ -48,7 +48,7 @@ fn keys(view: &View, back: usize) -> Vec<String> {
     let mut memo = CallMemo::default();
     let models = |t: &usize| view.turns[*t].role == Role::Assistant;
     let turns = (0..view.turns.len()).rev().filter(models);
-    let keys = turns.flat_map(|turn| call_names(CountedSource, view, turn, &mut memo));
+    let keys = turns.flat_map(|turn| call_names(&CountedSource, view, turn, &mut memo));
     keys.take(back).collect()
 }
 
@@ -85,14 +85,14 @@ fn the_answer_stands_where_the_next_request_has_it() {
     use Role::{Assistant, Tool, User};
     let user_turns = [User, Assistant, Tool, Tool];
     let answered = [&user_turns[..], &[Assistant, Assistant, Tool]].concat();
-    let answer = place_of_answer(CountedSource, &view(user_turns.into_iter()));
+    let answer = place_of_answer(&CountedSource, &view(user_turns.into_iter()));
     let mut memo = CallMemo::default();
-    let names = call_names(CountedSource, &view(answered.into_iter()), 4, &mut memo);
+    let names = call_names(&CountedSource, &view(answered.into_iter()), 4, &mut memo);
     let key = crate::record::sibling_key(&names[0]);
     assert!(key.ends_with(&format!("{answer:016x}")), "{key}");
     // After a message that the answer goes on with.
     let begun = [&user_turns[..], &[Assistant]].concat();
-    assert_eq!(place_of_answer(CountedSource, &view(begun.into_iter())), answer);
+    assert_eq!(place_of_answer(&CountedSource, &view(begun.into_iter())), answer);
 }
 
 #[test]
@@ -100,9 +100,9 @@ fn a_call_keeps_its_distance_from_the_end() {
     use Role::{Assistant, User};
     let before = view([User, Assistant, User, Assistant, User].into_iter());
     let key = keys(&before, usize::MAX).remove(1);
-    let settled = settled(CountedSource, &before, &[&key, "x"], 0);
+    let settled = settled(&CountedSource, &before, &[&key, "x"], 0);
     let cut = view([User, Assistant, User, Assistant, User].into_iter().skip(1));
-    let found = |view: &View, key: &str| find_calls(CountedSource, view, &[key], 0)[0].map(|at| at.turn);
+    let found = |view: &View, key: &str| find_calls(&CountedSource, view, &[key], 0)[0].map(|at| at.turn);
     assert_eq!(found(&before, &key), Some(1));
     assert_eq!(found(&before, &settled[0]), Some(1));
     assert_eq!(found(&cut, &settled[0]), Some(0));

@@ -1,7 +1,7 @@
 //! What a model wrote to Gemini's API, returned to it with the answers to its calls.
 
 use super::Gemini;
-use super::chunk::{GeminiChunk, raw};
+use super::chunk::GeminiChunk;
 use super::{pairs, streamed_call};
 use crate::record::HiddenPair;
 use crate::tools::ToolNames;
@@ -48,7 +48,7 @@ fn parts_of<'a>(
             let hidden = piece.called(data).is_some_and(|name| ours.has(&name));
             open = (more || hidden) && streamed_call::goes_on(data, &piece);
             if !hidden && !more {
-                parts.push(raw(data, piece.part.span));
+                parts.push(piece.part.span.text(data));
             }
         }
     }

@@ -182,17 +182,6 @@ fn added(object: Span, empty: bool, key: &str, value: &str) -> Edit {
 /// Breaks up what looks like a sentinel in a text part. All texts of a message are one: agents join them, and some
 /// put them in front of the calls between.
 pub(super) fn breaks(data: &[u8], piece: &PartMembers, escaper: &mut Escaper) -> Vec<Edit> {
-    let Some(inside) = piece.part.text else {
-        return Vec::new();
-    };
-    let found = escaper.follow(inside.of(data));
-    found
-        .into_iter()
-        .map(|at| Edit::insert(inside.start + at, r"\\"))
-        .collect()
-}
-
-/// The text of a span.
-pub(super) fn raw(data: &[u8], span: Span) -> String {
-    String::from_utf8_lossy(span.of(data)).into_owned()
+    let text = piece.part.text;
+    text.map_or(Vec::new(), |inside| escaper.breaks(data, inside))
 }

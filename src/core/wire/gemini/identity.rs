@@ -1,6 +1,6 @@
 //! State of a stream's chunks: which parts are ours, and the members that every chunk repeats.
 
-use super::chunk::{GeminiChunk, raw};
+use super::chunk::GeminiChunk;
 use crate::text::Span;
 use crate::text::splice::Edit;
 use crate::wire::view;
@@ -23,10 +23,10 @@ impl GeminiIdentity {
         }
         *self = Self {
             known: chunk.candidate.is_some(),
-            id: chunk.get(data, "responseId").map(|i| raw(data, i)),
-            version: chunk.get(data, "modelVersion").map(|v| raw(data, v)),
+            id: chunk.get(data, "responseId").map(|i| i.text(data)),
+            version: chunk.get(data, "modelVersion").map(|v| v.text(data)),
             envelope: chunk.envelope.is_some(),
-            trace: chunk.envelope.flatten().map(|t| raw(data, t)),
+            trace: chunk.envelope.flatten().map(|t| t.text(data)),
         };
     }
 

@@ -2,7 +2,8 @@
 //! content for each streamed chunk: a message is a run of neighbouring model contents here.
 
 use super::Gemini;
-use crate::wire::{CallAt, CallMemo, Pairs, Turns, fingerprints};
+use crate::wire::aside::{AsidePlace, LonePart};
+use crate::wire::{CallAt, Pairs, Turns};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -10,12 +11,12 @@ use memchr::memmem;
 
 use super::part::{LOST_SIGNATURE, PartMembers};
 use super::turns::pieces;
-use crate::mark::{self, MarkKind, gap};
+use crate::mark::{self, MarkKind};
 use crate::record::{HiddenPair, InsertionPlace};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::fingerprints::{CallInTurn, FingerprintSource, message};
-use crate::wire::view::{Role, TurnContent, TurnPartKind, View};
+use crate::wire::view::{Role, TurnPartKind, View};
 use crate::wire::{HiddenCall, SiblingPair};
 
 /// Models that do not sign, or do not require signatures.
@@ -56,12 +57,8 @@ fn placed(view: &View, turns: impl Iterator<Item = usize>) -> Vec<PlacedPart> {
         .collect()
 }
 
-/// How contents are read for fingerprints.
-#[derive(Clone, Copy)]
-pub(super) struct Contents;
-
-impl FingerprintSource for Contents {
-    fn calls(self, view: &View, turn: usize) -> Vec<CallInTurn> {
+impl FingerprintSource for Gemini {
+    fn calls(&self, view: &View, turn: usize) -> Vec<CallInTurn> {
         let pieces = pieces(view, turn).into_iter().enumerate();
         let calls = pieces.filter(|(_, piece)| piece.part.kind == TurnPartKind::Call);
         calls
@@ -73,7 +70,7 @@ impl FingerprintSource for Contents {
             .collect()
     }
 
-    fn user_texts(self, view: &View, turn: usize) -> Vec<Span> {
+    fn user_texts(&self, view: &View, turn: usize) -> Vec<Span> {
         let pieces = pieces(view, turn).into_iter();
         pieces.filter_map(|piece| piece.part.text).collect()
     }
@@ -248,25 +245,8 @@ fn last_question(view: &View) -> usize {
 }
 
 impl Pairs for Gemini {
-    fn call_names(&self, view: &View, turn: usize, memo: &mut CallMemo) -> Vec<String> {
-        fingerprints::call_names(Contents, view, turn, memo)
-    }
-
-    fn find_calls(&self, view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
-        fingerprints::find_calls(Contents, view, siblings, from)
-    }
-
-    fn settled(&self, view: &View, siblings: &[&str], from: usize) -> Option<Vec<String>> {
-        Some(fingerprints::settled(Contents, view, siblings, from))
-    }
-
-    fn prove(&self, view: &View, siblings: &[&str]) -> Vec<bool> {
-        fingerprints::prove(Contents, view, siblings)
-    }
-
-    fn are_here(&self, view: &View, siblings: &[&str]) -> Vec<bool> {
-        let found = fingerprints::find_calls(Contents, view, siblings, 0);
-        found.iter().map(Option::is_some).collect()
+    fn fingerprinted(&self) -> Option<&dyn FingerprintSource> {
+        Some(self)
     }
 
     /// The first call of each step of the current turn must be signed. One that is not had its signature on a hidden
@@ -315,14 +295,7 @@ impl Pairs for Gemini {
         if let Some(raw) = &call.raw {
             return raw.clone();
         }
-        let object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&call.arguments);
-        let args = if object.is_ok() {
-            call.arguments.trim()
-        } else {
-            "{}"
-        };
-        let id = id_member(&call.id);
-        let name = call.name();
+        let (id, name, args) = (id_member(&call.id), call.name(), call.object());
         format!(r#"{{"functionCall":{{{id}"name":"{name}","args":{args}}}}}"#)
     }
 
@@ -346,57 +319,27 @@ impl Pairs for Gemini {
 
     /// The content is split at the aside's line: what was written before it with the call, the result, what was written
     /// after it.
-    fn put_aside(
-        &self,
-        view: &View,
-        turn: usize,
-        content: &TurnContent,
-        part: usize,
-        mark: Span,
-        pair: &HiddenPair,
-    ) -> Vec<Edit> {
-        let text: &[u8] = &view.body;
-        let whole = view.turns[turn].span;
-        let Some(here) = content.parts.get(part) else {
+    fn put_aside(&self, aside: &AsidePlace<'_>, pair: &HiddenPair) -> Vec<Edit> {
+        let Some(split) = aside.split() else {
             return Vec::new();
         };
-        let Some(inside) = here.text else {
-            return Vec::new();
-        };
-        let list = content.list.unwrap_or(here.span);
-        // The content up to its first part and after its last one; a single part gets brackets.
-        let brackets = if content.list.is_some() {
-            (list.start + 1, list.end - 1, "", "")
-        } else {
-            (list.start, list.end, "[", "]")
-        };
-        let head = format!("{}{}", view.str(Span::new(whole.start, brackets.0)), brackets.2);
-        let tail = format!("{}{}", brackets.3, view.str(Span::new(brackets.1, whole.end)));
-        let block = |from: usize, to: usize| {
-            let text_span = Span::new(from, to.max(from));
-            let blank = json::unescape(text_span.of(text)).trim().is_empty();
-            let open = view.str(Span::new(here.span.start, inside.start));
-            let close = view.str(Span::new(inside.end, here.span.end));
-            (!blank).then(|| format!("{open}{}{close}", view.str(text_span)))
-        };
-        let spans = |parts: &[crate::wire::TurnPart]| -> Vec<String> {
-            parts.iter().map(|p| view.str(p.span).into_owned()).collect()
-        };
-        let mut before = spans(&content.parts[..part]);
-        before.extend(block(inside.start, gap::before(text, inside.start, mark.start)));
-        before.push(pair.call.clone());
-        let mut after: Vec<String> = block(gap::after(text, mark.end, inside.end), inside.end)
-            .into_iter()
-            .collect();
-        after.extend(spans(&content.parts[part + 1..]));
+        let [mut first, last] = split.halves(&LONE);
+        first.push(pair.call.clone());
         let mut with = format!(
-            r#"{head}{}{tail},{{"role":"user","parts":[{}]}}"#,
-            before.join(","),
+            r#"{},{{"role":"user","parts":[{}]}}"#,
+            split.message(&first, &LONE),
             result(pair)
         );
-        if !after.is_empty() {
-            with.push_str(&format!(",{head}{}{tail}", after.join(",")));
+        if !last.is_empty() {
+            with.push(',');
+            with.push_str(&split.message(&last, &LONE));
         }
-        vec![Edit::replace(whole, with)]
+        vec![Edit::replace(split.whole, with)]
     }
 }
+
+/// A single part gets brackets.
+const LONE: LonePart = LonePart {
+    brackets: ["[", "]"],
+    block: None,
+};

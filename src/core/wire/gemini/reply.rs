@@ -3,16 +3,16 @@
 use super::Gemini;
 use bytes::Bytes;
 
-use super::chunk::{self, GeminiChunk, NO_PARTS, raw};
-use super::pairs::Contents;
+use super::chunk::{self, GeminiChunk, NO_PARTS};
 use super::request::text_part;
 use super::streamed_call;
-use super::usage::{self, GeminiUsage};
+use super::usage::{GeminiUsage, stopped};
 use crate::mark::escape::Escaper;
 use crate::text::json;
 use crate::text::splice::{self, Edit};
 use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
 use crate::wire::leg::LegReport;
+use crate::wire::leg_usage::ProviderUsage;
 use crate::wire::served::ServedBy;
 use crate::wire::view::{self, TurnPartKind};
 use crate::wire::{Ending, Leg, Replies, ResponseWatch, View, fingerprints};
@@ -61,11 +61,7 @@ fn read(body: &Bytes, watch: ResponseWatch, place: MessageNumber) -> Option<LegR
 }
 
 fn counters(text: &[u8], chunk: &GeminiChunk) -> GeminiUsage {
-    let mut counters = GeminiUsage::default();
-    if let Some(usage) = chunk.get(text, "usageMetadata") {
-        counters.take(text, usage);
-    }
-    counters
+    GeminiUsage::read(text, chunk.get(text, "usageMetadata"))
 }
 
 /// The visible parts of a reply, model text broken up where it looks like ours.
@@ -87,7 +83,7 @@ impl Replies for Gemini {
     }
 
     fn reply_to(&self, view: &View, body: &Bytes, watch: ResponseWatch) -> Option<LegReport> {
-        read(body, watch, fingerprints::place_of_answer(Contents, view))
+        read(body, watch, fingerprints::place_of_answer(self, view))
     }
 
     fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
@@ -125,17 +121,17 @@ impl Replies for Gemini {
         if let Some(reason) = chunk.finish.filter(|_| ours) {
             edits.push(Edit::replace(reason, r#""STOP""#));
         }
-        if let Some(usage) = usage_now(&all, ending) {
+        if let Some(usage) = GeminiUsage::joined(&all, ending, stopped) {
             edits.extend(chunk.with(text, "usageMetadata", usage));
         }
         edits.extend(grounding(text, chunk, before));
         if legs.len() > 1 {
             for key in ["responseId", "modelVersion"] {
-                let own = first_chunk.get(&legs[0].body, key).map(|v| raw(&legs[0].body, v));
+                let own = first_chunk.get(&legs[0].body, key).map(|v| v.text(&legs[0].body));
                 edits.extend(own.and_then(|own| chunk.with(text, key, own)));
             }
         }
-        splice::flat(splice::splice(&last.body, edits))
+        splice::edited(&last.body, edits)
     }
 }
 
@@ -158,12 +154,4 @@ fn grounding(text: &[u8], chunk: &GeminiChunk, by: usize) -> Vec<Edit> {
         None => Edit::insert(segment.start + 1, format!(r#""partIndex":{by},"#)),
     });
     shifted.collect()
-}
-
-fn usage_now(all: &[GeminiUsage], ending: Ending) -> Option<String> {
-    match ending {
-        Ending::Own | Ending::WithoutCall if all.len() < 2 => None,
-        Ending::Own | Ending::WithoutCall => usage::merged(all),
-        Ending::Stopped { next_input } | Ending::Lost { next_input } => Some(usage::stopped(all, next_input)),
-    }
 }

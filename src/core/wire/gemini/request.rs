@@ -1,17 +1,14 @@
 //! What an agent sends to Gemini, as spans, and the tool and the carry-over message that go in.
 
 use super::Gemini;
-use crate::tools::ToolTable;
 use bytes::Bytes;
 use memchr::memmem;
-use std::fmt::Write;
 
-use super::part::{self};
-use crate::text::prescan::Prescan;
-use crate::text::splice::Edit;
+use super::part;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
-use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, Turn, View};
+use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, ToolShape, Turn, View};
+use crate::wire::walk;
 use crate::wire::{BodyFacts, Operation, Requests, SharedTurns, UnreadReason};
 
 /// Output room under which no call can be made.
@@ -39,22 +36,17 @@ impl Requests for Gemini {
         scanned: &BodyFacts,
     ) -> Result<View, UnreadReason> {
         let text: &[u8] = body;
-        let start = json::blank(text, 0);
-        if text.get(start) != Some(&b'{') {
-            return Err(json::whole(text).map_or_else(
-                |json::InvalidJson(at)| UnreadReason::NotJson(at),
-                |_| UnreadReason::OtherShape,
-            ));
-        }
-        let (whole, end) = members(text, start, &scanned.prescan)?;
-        if json::blank(text, end) != text.len() {
-            return Err(UnreadReason::NotJson(end));
-        }
+        let mut whole = Vec::new();
+        walk::body(text, &[], |key, at| {
+            let end = scanned.prescan.value_end(text, at)?;
+            whole.push((key, Span::new(at, end)));
+            Ok(end)
+        })?;
         // Code Assist says it beside the request, and others, if at all, in the path.
-        let model = whole.iter().find(|(k, _)| k.of(text) == b"model");
+        let model = whole.iter().find(|(key, _)| *key == b"model");
         let model = model.and_then(|(_, v)| json::string(text, *v));
         let members = request(text, whole)?;
-        if repeated(text, &members) {
+        if repeated(&members) {
             return Err(UnreadReason::RepeatedKey);
         }
         let mut view = View {
@@ -64,13 +56,12 @@ impl Requests for Gemini {
             tools: None,
             facts: RequestFacts {
                 model: model.map(|m| m.into_owned()),
-                summary: operation == Operation::Compact,
-                ..RequestFacts::default()
+                ..RequestFacts::of(operation)
             },
             shared: SharedTurns::default(),
         };
         for (key, value) in members {
-            member(text, key.of(text), value, &mut view);
+            member(text, key, value, &mut view);
         }
         if view.turns.is_empty() {
             return Err(UnreadReason::OtherShape);
@@ -78,21 +69,18 @@ impl Requests for Gemini {
         Ok(view)
     }
 
-    fn tools(&self, view: &View, ours: &ToolTable) -> Option<Edit> {
-        let tools = view.tools?;
-        let snake = memmem::find(view.body.get(..tools.end)?, b"\"parameters_json_schema\"").is_some();
-        Some(tools.with(ours, |text, tool| {
-            let (name, description) = (tool.name, &tool.description);
-            let (key, schema) = match (tools.old_style, snake) {
-                (true, _) => ("parameters", &tool.openapi_schema),
-                (false, true) => ("parameters_json_schema", &tool.schema),
-                (false, false) => ("parametersJsonSchema", &tool.schema),
-            };
-            write!(
-                text,
-                r#"{{"name":"{name}","description":{description},"{key}":{schema}}}"#
-            )
-        }))
+    fn tool_shape(&self, view: &View, tools: &ToolList) -> ToolShape {
+        let before = view.body.get(..tools.end).unwrap_or_default();
+        let snake = memmem::find(before, b"\"parameters_json_schema\"").is_some();
+        let schema = match (tools.old_style, snake) {
+            (true, _) => r#","parameters":"#,
+            (false, true) => r#","parameters_json_schema":"#,
+            (false, false) => r#","parametersJsonSchema":"#,
+        };
+        ToolShape {
+            around: [r#"{"name":""#, r#"","description":"#, schema, "}"],
+            openapi: tools.old_style,
+        }
     }
 
     fn carry_over(&self, blocks: &[String], prompt: &str) -> String {
@@ -100,42 +88,27 @@ impl Requests for Gemini {
         parts.push(text_part(prompt));
         format!(r#"{{"role":"user","parts":[{}]}}"#, parts.join(","))
     }
-
-    fn user_text(&self, text: &str) -> String {
-        self.carry_over(&[], text)
-    }
 }
 
-type BodyMembers = Vec<(Span, Span)>;
+type BodyMembers<'t> = Vec<(&'t [u8], Span)>;
 
 /// The members of the object that has the contents: the body, or what is in its envelope.
-fn request(text: &[u8], whole: BodyMembers) -> Result<BodyMembers, UnreadReason> {
-    let named =
-        |all: &BodyMembers, name: &str| all.iter().find(|(k, _)| part::is(k.of(text), name)).map(|m| m.1);
-    if named(&whole, "contents").is_some() {
+fn request<'t>(text: &'t [u8], whole: BodyMembers<'t>) -> Result<BodyMembers<'t>, UnreadReason> {
+    let named = |name: &str| whole.iter().find(|(key, _)| part::is(key, name)).map(|m| m.1);
+    if named("contents").is_some() {
         return Ok(whole);
     }
     let inside = ENVELOPES
-        .iter()
-        .find_map(|e| named(&whole, e))
+        .into_iter()
+        .find_map(named)
         .ok_or(UnreadReason::OtherShape)?;
-    Ok(json::members(text, inside))
+    let members = json::members(text, inside).into_iter();
+    Ok(members.map(|(key, value)| (key.of(text), value)).collect())
 }
 
-fn members(text: &[u8], at: usize, prescan: &Prescan) -> Result<(BodyMembers, usize), UnreadReason> {
-    let mut all = Vec::new();
-    let end = json::object(text, at, |key, at| {
-        let end = prescan.value_end(text, at)?;
-        all.push((key, Span::new(at, end)));
-        Ok(end)
-    })
-    .map_err(|json::InvalidJson(at)| UnreadReason::NotJson(at))?;
-    Ok((all, end))
-}
-
-fn repeated(text: &[u8], members: &[(Span, Span)]) -> bool {
+fn repeated(members: &[(&[u8], Span)]) -> bool {
     KEYS.iter()
-        .any(|name| members.iter().filter(|(k, _)| part::is(k.of(text), name)).count() > 1)
+        .any(|name| members.iter().filter(|(key, _)| part::is(key, name)).count() > 1)
 }
 
 fn member(text: &[u8], key: &[u8], value: Span, view: &mut View) {
@@ -230,10 +203,7 @@ fn tools(text: &[u8], value: Span) -> Option<ToolList> {
         .collect();
     let mut tools = ToolList {
         end: lists.last()?.end - 1,
-        count: 0,
-        client: false,
-        taken: false,
-        old_style: false,
+        ..ToolList::default()
     };
     let mut newer = false;
     for declaration in lists.iter().flat_map(|l| json::elements(text, *l)) {
@@ -250,7 +220,7 @@ fn tools(text: &[u8], value: Span) -> Option<ToolList> {
 /// Whether the request stands in Code Assist's envelope, whose answers have one, too.
 pub(super) fn in_envelope(view: &View) -> bool {
     let text: &[u8] = &view.body;
-    let whole = Span::new(json::blank(text, 0), text.len());
+    let whole = json::root(text);
     json::get(text, whole, ENVELOPES[1]).is_some_and(|inside| inside.holds(view.list.start))
 }
 

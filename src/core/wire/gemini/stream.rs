@@ -2,29 +2,28 @@
 //! <https://ai.google.dev/api/generate-content>.
 
 use super::Gemini;
-use super::pairs::Contents;
 use crate::wire::fingerprints;
 use bytes::Bytes;
 
-use super::chunk::{self, GeminiChunk, NO_PARTS};
+use super::chunk::{GeminiChunk, NO_PARTS};
 use super::identity::{ChunkParts, GeminiIdentity};
 use super::part::PartMembers;
 use super::request::text_part;
 use super::streamed_call::{self, StreamedCall, StreamingCall};
-use super::usage::{self, GeminiUsage};
-use crate::text::Span;
+use super::usage::{GeminiUsage, stopped};
 use crate::text::splice::Edit;
 use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
 use crate::wire::error::error_in;
 use crate::wire::frame_template::FramePass;
 use crate::wire::leg::{Dialect, LegReport, StopReason};
+use crate::wire::leg_usage::{LegUsage, ProviderUsage};
 use crate::wire::stream_state::StreamState;
 use crate::wire::view::TurnPartKind;
 use crate::wire::{Ending, Framing, ResponseWatch, Streams, View, sse};
 
 impl Streams for Gemini {
     fn dialect(&self, view: &View, watch: ResponseWatch) -> Box<dyn Dialect> {
-        let place = fingerprints::place_of_answer(Contents, view);
+        let place = fingerprints::place_of_answer(self, view);
         Box::new(GeminiStream::new(watch, place))
     }
 }
@@ -36,9 +35,7 @@ struct GeminiStream {
     framing: Framing,
     /// Where the agent's transcript will have this response.
     place: MessageNumber,
-    counters: GeminiUsage,
-    /// Usage of earlier legs.
-    spent: Vec<GeminiUsage>,
+    usage: LegUsage<GeminiUsage>,
     /// Leg 1's, for every chunk: JSON values.
     identity: GeminiIdentity,
     /// Whether anything of this leg was shown.
@@ -83,12 +80,7 @@ impl Dialect for GeminiStream {
             "\n\n"
         };
         if error_in(data, chunk.root).is_some() {
-            self.state.report.stop = StopReason::Error;
-            if self.state.leg > 0 && !self.spoke {
-                // Nothing of this leg was shown: it may be retried.
-                self.state.report.ended = true;
-                self.state.report.again = true;
-            } else {
+            if self.state.fail(self.spoke) {
                 out.push(raw.clone());
             }
             return;
@@ -116,23 +108,17 @@ impl Dialect for GeminiStream {
                 shown: false,
             });
         } else {
-            out.push(edited(raw, data, seen.breaks));
-        }
-    }
-
-    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
-        if self.state.escaper.is_clear() {
-            self.state.template.pass(raw, |n| n, changed)
-        } else {
-            FramePass::Unread
+            out.push(sse::edited(raw, data, seen.breaks));
         }
     }
 
     fn settle(&mut self) {
-        if let Some(usage) = self.state.template.take_object() {
-            self.counters.take(&usage, Span::new(0, usage.len()));
-            self.state.report.usage = self.counters.usage();
-        }
+        let usage = self.state.template.take_object();
+        self.usage.settle(usage, &mut self.state.report);
+    }
+
+    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
+        self.state.pass(raw, changed)
     }
 
     fn state(&self) -> &StreamState {
@@ -148,7 +134,7 @@ impl Dialect for GeminiStream {
     }
 
     fn next_leg(&mut self) {
-        self.spent.push(std::mem::take(&mut self.counters));
+        self.usage.next_leg();
         self.fingerprints = Fingerprints::default();
         self.run = StreamingCall::None;
         self.in_text = false;
@@ -159,7 +145,7 @@ impl Dialect for GeminiStream {
 
     fn forget_leg(&mut self) {
         self.state.report = LegReport::default();
-        self.counters = GeminiUsage::default();
+        self.usage.forget();
         self.run = StreamingCall::None;
         self.end = None;
     }
@@ -186,7 +172,7 @@ impl Dialect for GeminiStream {
             (Ending::Stopped { next_input } | Ending::Lost { next_input }, end) => {
                 self.end = end;
                 self.show_end(out);
-                let usage = usage::stopped(&self.legs(), next_input);
+                let usage = stopped(&self.usage.all(), next_input);
                 let usage = format!(r#","usageMetadata":{usage}"#);
                 out.push(self.own(NO_PARTS, r#","finishReason":"STOP""#, &usage));
             }
@@ -215,8 +201,7 @@ impl GeminiStream {
 
     fn learn(&mut self, data: &[u8], chunk: &GeminiChunk) {
         if let Some(usage) = chunk.get(data, "usageMetadata") {
-            self.counters.take(data, usage);
-            self.state.report.usage = self.counters.usage();
+            self.usage.take(data, usage, &mut self.state.report);
         }
         if self.state.report.served.model.is_empty() {
             self.state.report.served.take(data, chunk.root);
@@ -234,9 +219,8 @@ impl GeminiStream {
         for piece in chunk.pieces(data) {
             let hidden = piece.part.kind == TurnPartKind::Call && self.call(data, &piece);
             if !hidden {
-                let breaks = chunk::breaks(data, &piece, &mut self.state.escaper);
-                self.state.report.broken_up += breaks.len();
-                seen.breaks.extend(breaks);
+                let text = piece.part.text.map(|inside| self.state.break_up(data, inside));
+                seen.breaks.extend(text.into_iter().flatten());
                 self.count(&piece);
             }
             seen.parts.push(piece.part.span);
@@ -331,7 +315,7 @@ impl GeminiStream {
         if self.state.leg == 0 && !self.state.watch.hide.any() {
             // Nothing can be hidden in it: the stream stays as upstream shapes it.
             self.learn_template(raw, data, chunk, &seen.breaks);
-            return out.push(edited(raw, data, seen.breaks.clone()));
+            return out.push(sse::edited(raw, data, seen.breaks.clone()));
         }
         let mut edits = match seen.edits() {
             Some(edits) => edits,
@@ -342,7 +326,7 @@ impl GeminiStream {
         edits.extend(self.same_identity(data, chunk));
         self.spoke = true;
         self.learn_template(raw, data, chunk, &edits);
-        out.push(edited(raw, data, edits));
+        out.push(sse::edited(raw, data, edits));
     }
 
     /// Learns from a chunk that goes on with a text; the elements of an array go on one by one.
@@ -364,12 +348,6 @@ impl GeminiStream {
         self.identity.edits(data, chunk)
     }
 
-    fn legs(&self) -> Vec<GeminiUsage> {
-        let mut all = self.spent.clone();
-        all.push(self.counters.clone());
-        all
-    }
-
     /// The chunk that ends the response, in place of the leg's own last one.
     fn last(&self, end: LastChunk) -> Bytes {
         let data = &self.framing.data(&end.raw)[..];
@@ -380,11 +358,11 @@ impl GeminiStream {
             None => vec![end.chunk.with_parts(data, NO_PARTS)],
         };
         if self.state.leg > 0 {
-            let usage = usage::merged(&self.legs());
+            let usage = GeminiUsage::merged(&self.usage.all());
             edits.extend(usage.and_then(|u| end.chunk.with(data, "usageMetadata", u)));
             edits.extend(self.same_identity(data, &end.chunk));
         }
-        edited(&end.raw, data, edits)
+        sse::edited(&end.raw, data, edits)
     }
 
     /// Visible parts of a last chunk that will not be sent itself.
@@ -407,11 +385,4 @@ impl GeminiStream {
             _ => Bytes::from(json),
         }
     }
-}
-
-fn edited(raw: &Bytes, data: &[u8], edits: Vec<Edit>) -> Bytes {
-    if edits.is_empty() {
-        return raw.clone();
-    }
-    sse::edited(raw, data, edits)
 }

@@ -2,7 +2,6 @@
 //! with its name and the others with pieces of its arguments.
 
 use super::Gemini;
-use super::chunk::raw;
 use super::part::{self, LOST_SIGNATURE, PartMembers};
 use crate::text::{Span, json};
 use crate::wire::{HiddenCall, Pairs};
@@ -45,21 +44,10 @@ pub(super) fn whole(
     after: usize,
     limit: usize,
 ) -> HiddenCall {
-    let arguments = piece.args.map_or("{}".to_owned(), |a| raw(data, a));
-    let oversize = arguments.len() > limit;
-    let object = arguments.starts_with('{');
-    let mut call = HiddenCall {
-        id: id(data, piece),
-        tool,
-        arguments: if oversize { String::new() } else { arguments },
-        complete: true,
-        oversize,
-        after,
-        raw: None,
-        bound_to: None,
-    };
-    call.raw = if !oversize && object {
-        Some(raw(data, piece.part.span))
+    let arguments = piece.args.map_or("{}".to_owned(), |a| a.text(data));
+    let mut call = HiddenCall::whole(id(data, piece), tool, after, &arguments, limit);
+    call.raw = if !call.oversize && arguments.starts_with('{') {
+        Some(piece.part.span.text(data))
     } else {
         piece.signature.map(|_| signed(&call, LOST_SIGNATURE))
     };
@@ -104,7 +92,7 @@ impl StreamedCall {
     /// Takes what a part of the run says.
     pub(super) fn take(&mut self, data: &[u8], piece: &PartMembers) {
         if let Some(signature) = piece.signature {
-            self.signature = Some(raw(data, signature));
+            self.signature = Some(signature.text(data));
         }
         let pieces = piece
             .call

@@ -3,24 +3,15 @@
 use super::Gemini;
 use super::request::text_part;
 use crate::text::splice::Edit;
-use crate::wire::view::{Role, View};
-use crate::wire::{Requests, Texts, Turns, own_text};
+use crate::wire::view::TurnContent;
+use crate::wire::{Texts, own_text};
 
 impl Texts for Gemini {
     /// The last part of the content, also after responses: their number counts, not the parts'.
-    fn put_text(&self, view: &View, turn: usize, text: &str) -> Vec<Edit> {
-        let Some(whole) = view.turns.get(turn) else {
-            return Vec::new();
-        };
-        match whole.role {
-            Role::User => {
-                let (content, part) = (self.content(view, turn), text_part(text));
-                own_text::among_blocks(&content, &part)
-                    .or_else(|| own_text::after_lone_block(&content, &part))
-                    .unwrap_or_default()
-            }
-            Role::Tool => own_text::message(whole, self.user_text(text)),
-            _ => Vec::new(),
-        }
+    fn text_inside(&self, content: &TurnContent, text: &str) -> Option<Vec<Edit>> {
+        let part = text_part(text);
+        own_text::among_blocks(content, &part)
+            .or_else(|| own_text::after_lone_block(content, &part))
+            .or_else(|| Some(Vec::new()))
     }
 }

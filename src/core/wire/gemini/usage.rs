@@ -2,6 +2,7 @@
 
 use crate::text::{Span, json};
 use crate::wire::leg::Usage;
+use crate::wire::leg_usage::ProviderUsage;
 
 /// The counters that make up a total.
 const COUNTERS: [&str; 4] = [
@@ -28,23 +29,22 @@ pub(super) struct GeminiUsage {
     members: Vec<(String, String)>,
 }
 
-impl GeminiUsage {
+impl ProviderUsage for GeminiUsage {
     /// Takes a `usageMetadata` object in the place of what was there.
-    pub(super) fn take(&mut self, data: &[u8], usage: Span) {
-        let text = |span: Span| String::from_utf8_lossy(span.of(data)).into_owned();
+    fn take(&mut self, data: &[u8], usage: Span) {
         *self = Self::default();
         for (key, value) in json::members(data, usage) {
-            let name = text(key);
+            let name = key.text(data);
             if let Some(i) = COUNTERS.iter().position(|c| *c == name) {
                 self.four[i] = json::number(value.of(data));
             } else if name == CACHED {
                 self.cached = json::number(value.of(data)).unwrap_or_default();
             }
-            self.members.push((name, text(value)));
+            self.members.push((name, value.text(data)));
         }
     }
 
-    pub(super) fn usage(&self) -> Usage {
+    fn usage(&self) -> Usage {
         let [prompt, tool_use, candidates, thoughts] = self.four.map(Option::unwrap_or_default);
         Usage {
             input: (prompt + tool_use).saturating_sub(self.cached),
@@ -56,41 +56,41 @@ impl GeminiUsage {
         }
     }
 
-    fn is_empty(&self) -> bool {
-        self.members.is_empty()
+    fn is_reported(&self) -> bool {
+        !self.members.is_empty()
+    }
+
+    /// Input side of the last leg, output summed, the total made anew. `None` where no leg was counted.
+    fn merged(legs: &[Self]) -> Option<String> {
+        let last = legs.iter().rev().find(|l| l.is_reported())?;
+        let mut four = last.four;
+        four[CANDIDATES] = summed(legs, CANDIDATES);
+        four[THOUGHTS] = summed(legs, THOUGHTS);
+        let total: u64 = four.iter().flatten().sum();
+        let mut out: Vec<String> = Vec::new();
+        for (name, raw) in &last.members {
+            if SUMMED_DETAILS.contains(&name.as_str()) {
+                continue;
+            }
+            let now = match COUNTERS.iter().position(|c| c == name) {
+                Some(i) => four[i].take().map(|n| n.to_string()),
+                None if name == TOTAL => Some(total.to_string()),
+                None => None,
+            };
+            out.push(format!("{}:{}", json::quote(name), now.as_ref().unwrap_or(raw)));
+        }
+        // What the last leg had no counter for and an earlier one had.
+        let rest = four
+            .iter()
+            .zip(COUNTERS)
+            .filter_map(|(n, name)| Some((name, (*n)?)));
+        out.extend(rest.map(|(name, n)| format!(r#""{name}":{n}"#)));
+        Some(format!("{{{}}}", out.join(",")))
     }
 }
 
 fn summed(legs: &[GeminiUsage], i: usize) -> Option<u64> {
     legs.iter().filter_map(|l| l.four[i]).reduce(|a, b| a + b)
-}
-
-/// Input side of the last leg, output summed, the total made anew. `None` where no leg was counted.
-pub(super) fn merged(legs: &[GeminiUsage]) -> Option<String> {
-    let last = legs.iter().rev().find(|l| !l.is_empty())?;
-    let mut four = last.four;
-    four[CANDIDATES] = summed(legs, CANDIDATES);
-    four[THOUGHTS] = summed(legs, THOUGHTS);
-    let total: u64 = four.iter().flatten().sum();
-    let mut out: Vec<String> = Vec::new();
-    for (name, raw) in &last.members {
-        if SUMMED_DETAILS.contains(&name.as_str()) {
-            continue;
-        }
-        let now = match COUNTERS.iter().position(|c| c == name) {
-            Some(i) => four[i].take().map(|n| n.to_string()),
-            None if name == TOTAL => Some(total.to_string()),
-            None => None,
-        };
-        out.push(format!("{}:{}", json::quote(name), now.as_ref().unwrap_or(raw)));
-    }
-    // What the last leg had no counter for and an earlier one had.
-    let rest = four
-        .iter()
-        .zip(COUNTERS)
-        .filter_map(|(n, name)| Some((name, (*n)?)));
-    out.extend(rest.map(|(name, n)| format!(r#""{name}":{n}"#)));
-    Some(format!("{{{}}}", out.join(",")))
 }
 
 /// A response that ends with its sentinel: what was put out, and what the next request will send.
@@ -124,13 +124,13 @@ mod tests {
             r#"{"promptTokenCount":20,"toolUsePromptTokenCount":1,"cachedContentTokenCount":5,"candidatesTokenCount":2,"candidatesTokensDetails":[],"totalTokenCount":23,"trafficType":"X"}"#,
         );
         let reported: serde_json::Value =
-            serde_json::from_str(&merged(&[one.clone(), two.clone()]).unwrap()).unwrap();
+            serde_json::from_str(&GeminiUsage::merged(&[one.clone(), two.clone()]).unwrap()).unwrap();
         let wanted = serde_json::json!({"promptTokenCount":20,"toolUsePromptTokenCount":1,
             "cachedContentTokenCount":5,"candidatesTokenCount":9,"totalTokenCount":33,"trafficType":"X",
             "thoughtsTokenCount":3});
         assert_eq!(reported, wanted);
         assert_eq!(two.usage().input, 16);
-        assert_eq!(merged(&[GeminiUsage::default()]), None);
+        assert_eq!(GeminiUsage::merged(&[GeminiUsage::default()]), None);
         let stopped: serde_json::Value = serde_json::from_str(&stopped(&[one], 50)).unwrap();
         assert_eq!(stopped["totalTokenCount"], 60);
     }

@@ -2,7 +2,7 @@
 
 use super::Ollama;
 use super::pairs;
-use super::reply::{JoinedMessage, calls, raw};
+use super::reply::{JoinedMessage, calls};
 use super::stream::LineMembers;
 use super::turns::name;
 use crate::record::HiddenPair;
@@ -31,7 +31,7 @@ impl AskAgain for Ollama {
                 .calls
                 .extend(calls(text, &line).into_iter().filter_map(|call| {
                     if !name(text, call).is_some_and(|name| ours_are.has(&name)) {
-                        return Some(raw(text, call));
+                        return Some(call.text(text));
                     }
                     // As it will be put back on every later request; others of ours are left out.
                     ours.next().map(|p| p.call.clone())

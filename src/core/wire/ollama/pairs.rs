@@ -2,36 +2,19 @@
 
 use super::Ollama;
 use super::turns::traits;
-use crate::mark::gap;
 use crate::record::HiddenPair;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::HiddenCall;
+use crate::wire::aside::AsidePlace;
 use crate::wire::fingerprints::{CallInTurn, FingerprintSource};
 use crate::wire::sibling_calls::{SiblingPair, among_calls};
-use crate::wire::view::{TurnContent, TurnPartKind, View};
-use crate::wire::{CallAt, CallMemo, Pairs, Turns, fingerprints};
+use crate::wire::view::{TurnPartKind, View};
+use crate::wire::{Pairs, Turns};
 
 impl Pairs for Ollama {
-    fn call_names(&self, view: &View, turn: usize, memo: &mut CallMemo) -> Vec<String> {
-        fingerprints::call_names(OllamaMessages, view, turn, memo)
-    }
-
-    fn find_calls(&self, view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
-        fingerprints::find_calls(OllamaMessages, view, siblings, from)
-    }
-
-    fn settled(&self, view: &View, siblings: &[&str], from: usize) -> Option<Vec<String>> {
-        Some(fingerprints::settled(OllamaMessages, view, siblings, from))
-    }
-
-    fn prove(&self, view: &View, siblings: &[&str]) -> Vec<bool> {
-        fingerprints::prove(OllamaMessages, view, siblings)
-    }
-
-    fn are_here(&self, view: &View, siblings: &[&str]) -> Vec<bool> {
-        let found = fingerprints::find_calls(OllamaMessages, view, siblings, 0);
-        found.iter().map(Option::is_some).collect()
+    fn fingerprinted(&self) -> Option<&dyn FingerprintSource> {
+        Some(self)
     }
 
     /// The call as restored: upstream's own element where it is known. Arguments that are not a JSON object become an
@@ -40,18 +23,12 @@ impl Pairs for Ollama {
         if let Some(raw) = &call.raw {
             return raw.clone();
         }
-        let object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&call.arguments);
-        let arguments = if object.is_ok() {
-            call.arguments.trim()
-        } else {
-            "{}"
-        };
         let id = if call.id.is_empty() {
             String::new()
         } else {
             format!(r#""id":{},"#, json::quote(&call.id))
         };
-        let name = call.name();
+        let (name, arguments) = (call.name(), call.object());
         format!(r#"{{{id}"function":{{"name":"{name}","arguments":{arguments}}}}}"#)
     }
 
@@ -62,39 +39,25 @@ impl Pairs for Ollama {
 
     /// The message is split at the aside's line: what was written before it with the call, the result, the message
     /// with what was written after it.
-    fn put_aside(
-        &self,
-        view: &View,
-        turn: usize,
-        content: &TurnContent,
-        part: usize,
-        mark: Span,
-        pair: &HiddenPair,
-    ) -> Vec<Edit> {
-        let text: &[u8] = &view.body;
-        let whole = view.turns[turn].span;
-        let Some(inside) = content.parts.get(part).and_then(|p| p.text) else {
+    fn put_aside(&self, aside: &AsidePlace<'_>, pair: &HiddenPair) -> Vec<Edit> {
+        let Some(split) = aside.split() else {
             return Vec::new();
         };
-        let before = gap::before(text, inside.start, mark.start).max(inside.start);
-        let after = gap::after(text, mark.end, inside.end);
+        let view = split.view;
         let mut with = format!(
             r#"{{"role":"assistant","content":"{}","tool_calls":[{}]}},{}"#,
-            view.str(Span::new(inside.start, before)),
+            view.str(split.before),
             pair.call,
             result(pair)
         );
-        let blank = json::unescape(Span::new(after, inside.end).of(text))
-            .trim()
-            .is_empty();
-        if !blank || content.parts.len() > 1 {
+        if !split.is_blank(split.after) || split.content.parts.len() > 1 {
             with.push_str(&format!(
                 ",{}{}",
-                view.str(Span::new(whole.start, inside.start)),
-                view.str(Span::new(after, whole.end))
+                view.str(Span::new(split.whole.start, split.inside.start)),
+                view.str(Span::new(split.after.start, split.whole.end))
             ));
         }
-        vec![Edit::replace(whole, with)]
+        vec![Edit::replace(split.whole, with)]
     }
 }
 
@@ -112,12 +75,8 @@ pub(super) fn result(pair: &HiddenPair) -> String {
     )
 }
 
-/// How messages are read for fingerprints.
-#[derive(Clone, Copy)]
-pub(super) struct OllamaMessages;
-
-impl FingerprintSource for OllamaMessages {
-    fn calls(self, view: &View, turn: usize) -> Vec<CallInTurn> {
+impl FingerprintSource for Ollama {
+    fn calls(&self, view: &View, turn: usize) -> Vec<CallInTurn> {
         // The list of calls may stand in front of the text, and belongs to what is after a cut in that all the same.
         let start = view.turns[turn].span.end;
         let parts = Ollama.content(view, turn).parts.into_iter().enumerate();
@@ -131,7 +90,7 @@ impl FingerprintSource for OllamaMessages {
             .collect()
     }
 
-    fn user_texts(self, view: &View, turn: usize) -> Vec<Span> {
+    fn user_texts(&self, view: &View, turn: usize) -> Vec<Span> {
         let parts = Ollama.content(view, turn).parts.into_iter();
         parts.filter_map(|part| part.text).collect()
     }

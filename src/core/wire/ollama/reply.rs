@@ -3,7 +3,6 @@
 use super::Ollama;
 use bytes::Bytes;
 
-use super::pairs::OllamaMessages;
 use super::stream::{LineMembers, hidden};
 use super::turns::{name, traits};
 use super::usage;
@@ -49,10 +48,6 @@ pub(super) fn calls(text: &[u8], line: &LineMembers) -> Vec<Span> {
     line.calls.map_or(Vec::new(), |c| json::elements(text, c))
 }
 
-pub(super) fn raw(text: &[u8], span: Span) -> String {
-    String::from_utf8_lossy(span.of(text)).into_owned()
-}
-
 /// What the legs emitted, one after the other.
 #[derive(Default)]
 pub(super) struct JoinedMessage {
@@ -70,7 +65,7 @@ impl JoinedMessage {
         let visible = calls(text, line)
             .into_iter()
             .filter(|c| !name(text, *c).is_some_and(|name| leg.report.hides(&name)));
-        self.calls.extend(visible.map(|c| raw(text, c)));
+        self.calls.extend(visible.map(|c| c.text(text)));
     }
 
     pub(super) fn members(&self) -> String {
@@ -91,7 +86,7 @@ impl Replies for Ollama {
     }
 
     fn reply_to(&self, view: &View, body: &Bytes, watch: ResponseWatch) -> Option<LegReport> {
-        read(body, watch, fingerprints::place_of_answer(OllamaMessages, view))
+        read(body, watch, fingerprints::place_of_answer(self, view))
     }
 
     fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
@@ -124,7 +119,7 @@ impl Replies for Ollama {
                 edits.extend(stopped(text, line.root, output(legs), next_input));
             }
         }
-        splice::flat(splice::splice(&last.body, edits))
+        splice::edited(&last.body, edits)
     }
 }
 

@@ -1,16 +1,14 @@
 //! What an agent sends to Ollama, as spans, and the tool and the carry-over message that go in.
 
 use super::Ollama;
-use crate::tools::ToolTable;
 use bytes::Bytes;
-use std::fmt::Write;
 
-use crate::text::splice::Edit;
+use crate::text::prescan::Prescan;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
-use crate::wire::view::{RequestFacts, Role, ToolList, Turn, View};
-use crate::wire::walk;
-use crate::wire::{BodyFacts, Operation, Requests, SharedTurns, UnreadReason};
+use crate::wire::view::{RequestFacts, Role, ToolList, ToolShape, View};
+use crate::wire::{BodyFacts, Operation, Requests, UnreadReason};
+use crate::wire::{openai, own_text, walk};
 
 /// Output room under which no call can be made.
 const LEAST_ROOM: u64 = 1024;
@@ -25,46 +23,19 @@ impl Requests for Ollama {
         operation: Operation,
         scanned: &BodyFacts,
     ) -> Result<View, UnreadReason> {
-        let text: &[u8] = body;
-        let mut view = View {
-            body: body.clone(),
-            list: Span::default(),
-            turns: Vec::new(),
-            tools: None,
-            facts: RequestFacts {
-                stream: true,
-                summary: operation == Operation::Compact,
-                ..RequestFacts::default()
-            },
-            shared: SharedTurns::default(),
+        let facts = RequestFacts {
+            stream: true,
+            ..RequestFacts::of(operation)
         };
-        walk::body(text, &KEYS, |key, at| {
-            let end = scanned.prescan.value_end(text, at)?;
-            member(text, key, Span::new(at, end), &mut view);
-            Ok(end)
-        })?;
-        if view.turns.is_empty() {
-            return Err(UnreadReason::OtherShape);
-        }
-        Ok(view)
+        walk::view((body, scanned), facts, &KEYS, role, read_member)
     }
 
-    fn tools(&self, view: &View, ours: &ToolTable) -> Option<Edit> {
-        Some(view.tools?.with(ours, |text, tool| {
-            let (name, description, schema) = (tool.name, &tool.description, &tool.schema);
-            write!(
-                text,
-                r#"{{"type":"function","function":{{"name":"{name}","description":{description},"parameters":{schema}}}}}"#
-            )
-        }))
+    fn tool_shape(&self, _view: &View, _tools: &ToolList) -> ToolShape {
+        openai::TOOL
     }
 
     fn carry_over(&self, _blocks: &[String], prompt: &str) -> String {
-        self.user_text(prompt)
-    }
-
-    fn user_text(&self, text: &str) -> String {
-        format!(r#"{{"role":"user","content":{}}}"#, json::quote(text))
+        own_text::user_message(&[], prompt)
     }
 
     fn absent_content(&self) -> Option<&'static str> {
@@ -72,52 +43,40 @@ impl Requests for Ollama {
     }
 }
 
-fn member(text: &[u8], key: &[u8], value: Span, view: &mut View) {
+fn role(literal: &[u8]) -> Role {
+    match literal {
+        b"\"user\"" => Role::User,
+        b"\"assistant\"" => Role::Assistant,
+        b"\"system\"" => Role::System,
+        b"\"tool\"" => Role::Tool,
+        _ => Role::Other,
+    }
+}
+
+fn read_member(
+    (text, prescan): (&[u8], &Prescan),
+    key: &[u8],
+    value: Span,
+    facts: &mut RequestFacts,
+    tools: &mut Option<ToolList>,
+) {
     let raw = value.of(text);
     match key {
-        b"messages" => {
-            view.list = value;
-            view.turns = turns(text, value);
-        }
-        b"tools" => view.tools = tools(text, value),
-        b"model" => view.facts.model = json::string(text, value).map(|m| m.into_owned()),
-        b"stream" => view.facts.stream = raw != b"false",
-        b"format" => view.facts.structured = !matches!(raw, b"null" | b"\"\""),
+        b"tools" => *tools = read_tools((text, prescan), value),
+        b"model" => facts.model = json::string(text, value).map(|m| m.into_owned()),
+        b"stream" => facts.stream = raw != b"false",
+        b"format" => facts.structured = !matches!(raw, b"null" | b"\"\""),
         b"options" => {
-            view.facts.cramped = json::get_u64(text, value, "num_predict").is_some_and(|n| n < LEAST_ROOM);
+            facts.cramped = json::get_u64(text, value, "num_predict").is_some_and(|n| n < LEAST_ROOM);
         }
         _ => {}
     }
 }
 
-fn turns(text: &[u8], messages: Span) -> Vec<Turn> {
-    let objects = json::elements(text, messages)
-        .into_iter()
-        .filter(|s| text.get(s.start) == Some(&b'{'));
-    let turn = |span| {
-        let role = match json::get(text, span, "role").map(|r| r.of(text)) {
-            Some(b"\"user\"") => Role::User,
-            Some(b"\"assistant\"") => Role::Assistant,
-            Some(b"\"system\"") => Role::System,
-            Some(b"\"tool\"") => Role::Tool,
-            _ => Role::Other,
-        };
-        Turn { span, role }
-    };
-    objects.map(turn).collect()
-}
-
-fn tools(text: &[u8], value: Span) -> Option<ToolList> {
-    if text.get(value.start) != Some(&b'[') {
-        return None;
-    }
-    let all = json::elements(text, value);
-    let name = |tool: &Span| json::get_string(text, json::get(text, *tool, "function")?, "name");
-    Some(ToolList {
-        end: value.end - 1,
-        count: all.len(),
-        client: !all.is_empty(),
-        taken: all.iter().any(|t| name(t).is_some_and(|n| n == TOOL_NAME)),
-        old_style: false,
+fn read_tools(text: (&[u8], &Prescan), value: Span) -> Option<ToolList> {
+    walk::tools(text, value, ["function"], |[function], tools| {
+        let name = function.and_then(|f| json::get_string(text.0, f, "name"));
+        tools.client = true;
+        tools.taken |= name.is_some_and(|n| n == TOOL_NAME);
     })
 }

@@ -2,9 +2,9 @@
 //! <https://github.com/ollama/ollama/blob/main/docs/api.md>.
 
 use super::Ollama;
-use super::pairs::OllamaMessages;
 use crate::wire::fingerprints;
 use bytes::Bytes;
+use std::borrow::Cow;
 
 use super::turns::{name, traits};
 use super::usage;
@@ -24,7 +24,7 @@ impl Streams for Ollama {
     }
 
     fn dialect(&self, view: &View, watch: ResponseWatch) -> Box<dyn Dialect> {
-        let place = fingerprints::place_of_answer(OllamaMessages, view);
+        let place = fingerprints::place_of_answer(self, view);
         Box::new(OllamaStream::new(watch, place))
     }
 }
@@ -111,23 +111,14 @@ impl LineMembers {
 
 /// Our call, with the element that it is; arguments of more than `limit` bytes are not kept.
 pub(super) fn hidden(data: &[u8], call: Span, tool: &'static str, after: usize, limit: usize) -> HiddenCall {
-    let raw = |span: Span| String::from_utf8_lossy(span.of(data)).into_owned();
     let known = traits(data, call);
-    let arguments = known.arguments.map_or("{}".to_owned(), raw);
-    let oversize = arguments.len() > limit;
-    let object = arguments.starts_with('{');
-    HiddenCall {
-        id: known
-            .id
-            .map_or(String::new(), |i| json::unescape(i.of(data)).into_owned()),
-        tool,
-        arguments: if oversize { String::new() } else { arguments },
-        complete: true,
-        oversize,
-        after,
-        raw: (!oversize && object).then(|| raw(call)),
-        bound_to: None,
-    }
+    let id = known.id.map_or(Cow::default(), |id| json::unescape(id.of(data)));
+    let arguments = known
+        .arguments
+        .map_or(Cow::from("{}"), |arguments| arguments.text(data).into());
+    let mut hidden = HiddenCall::whole(id.into_owned(), tool, after, &arguments, limit);
+    hidden.raw = (!hidden.oversize && arguments.starts_with('{')).then(|| call.text(data));
+    hidden
 }
 
 impl Dialect for OllamaStream {
@@ -142,12 +133,7 @@ impl Dialect for OllamaStream {
             return;
         };
         if error_in(data, line.root).is_some() {
-            self.state.report.stop = StopReason::Error;
-            if self.state.leg > 0 && !self.spoke {
-                // Nothing of this leg was shown: it may be retried.
-                self.state.report.ended = true;
-                self.state.report.again = true;
-            } else {
+            if self.state.fail(self.spoke) {
                 out.push(raw.clone());
             }
             return;
@@ -169,7 +155,7 @@ impl Dialect for OllamaStream {
                 if line.calls.is_none() {
                     self.state.template.learn(raw, data, &line.holes(data), &edits);
                 }
-                out.push(edited(raw, data, edits));
+                out.push(sse::edited(raw, data, edits));
             }
             return;
         }
@@ -180,7 +166,7 @@ impl Dialect for OllamaStream {
         self.state.report.usage = usage::of(data, line.root);
         self.state.report.served.take(data, line.root);
         if !self.state.holds() {
-            out.push(edited(raw, data, edits));
+            out.push(sse::edited(raw, data, edits));
             return;
         }
         self.end = Some(LastLine {
@@ -194,11 +180,7 @@ impl Dialect for OllamaStream {
     }
 
     fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
-        if self.state.escaper.is_clear() {
-            self.state.template.pass(raw, |n| n, changed)
-        } else {
-            FramePass::Unread
-        }
+        self.state.pass(raw, changed)
     }
 
     fn state(&self) -> &StreamState {
@@ -250,7 +232,7 @@ impl Dialect for OllamaStream {
             Ending::Own | Ending::WithoutCall => {
                 if let Some(end) = self.end.take() {
                     let data = Framing::Lines.data(&end.raw);
-                    out.push(edited(&end.raw, &data, end.edits));
+                    out.push(sse::edited(&end.raw, &data, end.edits));
                 }
             }
             Ending::Stopped { next_input } | Ending::Lost { next_input } => {
@@ -280,9 +262,7 @@ impl OllamaStream {
         }
         let members = ["model", "created_at"].map(|key| {
             let value = json::get(data, line.root, key);
-            value.map_or(String::new(), |v| {
-                format!(r#""{key}":{},"#, String::from_utf8_lossy(v.of(data)))
-            })
+            value.map_or(String::new(), |v| format!(r#""{key}":{},"#, v.text(data)))
         });
         self.identity = members.concat();
     }
@@ -292,10 +272,7 @@ impl OllamaStream {
             return Vec::new();
         };
         self.has_text |= !inside.is_empty();
-        let breaks = self.state.escaper.follow(inside.of(data));
-        self.state.report.broken_up += breaks.len();
-        let insert = |at| Edit::insert(inside.start + at, r"\\");
-        breaks.into_iter().map(insert).collect()
+        self.state.break_up(data, inside)
     }
 
     /// The tool of ours that is called.
@@ -360,11 +337,4 @@ impl OllamaStream {
 /// A line's message with those edits made that lie in it.
 fn message(data: &[u8], line: &LineMembers, edits: &[Edit]) -> Option<String> {
     Some(view::edited_part(data, line.message?, edits))
-}
-
-fn edited(raw: &Bytes, data: &[u8], edits: Vec<Edit>) -> Bytes {
-    if edits.is_empty() {
-        return raw.clone();
-    }
-    sse::edited(raw, data, edits)
 }

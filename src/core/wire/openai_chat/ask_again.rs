@@ -86,7 +86,7 @@ impl GrowingValue {
 
     /// Strings are glued together, lists appended to, and of anything else the last one counts.
     fn grow(&mut self, data: &[u8], value: Span) {
-        let raw = |span: Span| String::from_utf8_lossy(span.of(data)).into_owned();
+        let raw = |span: Span| span.text(data);
         match (data.get(value.start), &mut *self) {
             (Some(b'n'), _) => {}
             (Some(b'"'), Self::Text(text)) => text.push_str(&json::unescape(value.inner().of(data))),
@@ -111,7 +111,7 @@ impl ChatEcho {
         let mut message = Self::default();
         for frame in frames {
             let data = sse::data(frame);
-            let whole = Span::new(json::blank(&data, 0), data.len());
+            let whole = json::root(&data);
             let choices = json::get(&data, whole, "choices").map_or(Vec::new(), |c| json::elements(&data, c));
             let delta = choices.first().and_then(|c| json::get(&data, *c, "delta"));
             if let Some(delta) = delta {
@@ -123,7 +123,7 @@ impl ChatEcho {
 
     fn take(&mut self, data: &[u8], message: Span) {
         for (key, value) in json::members(data, message) {
-            let key = String::from_utf8_lossy(key.of(data)).into_owned();
+            let key = key.text(data);
             if key == "content" {
                 self.content.grow(data, value);
             }

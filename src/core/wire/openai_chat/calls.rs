@@ -57,15 +57,13 @@ struct CallElement {
 
 impl CallElement {
     fn read(data: &[u8], span: Span) -> Self {
-        let word = |key| json::get_string(data, span, key).unwrap_or_default().into_owned();
         let custom = json::get(data, span, "custom").is_some_and(|c| data[c.start] == b'{');
         let function = json::get(data, span, "function").unwrap_or_default();
-        let name = json::get_string(data, function, "name").unwrap_or_default();
         Self {
             span,
             index: json::get_u64(data, span, "index"),
-            id: word("id"),
-            name: name.into_owned(),
+            id: json::get_owned(data, span, "id"),
+            name: json::get_owned(data, function, "name"),
             arguments: arguments(data, function),
             custom,
         }
@@ -76,7 +74,7 @@ impl CallElement {
 pub(super) fn arguments(data: &[u8], function: Span) -> String {
     match json::get(data, function, "arguments") {
         Some(v) if data[v.start] == b'"' => json::unescape(v.inner().of(data)).into_owned(),
-        Some(v) if v.of(data) != b"null" => raw(data, v),
+        Some(v) if v.of(data) != b"null" => v.text(data),
         _ => String::new(),
     }
 }
@@ -89,13 +87,9 @@ pub(super) fn extras(data: &[u8], element: Span) -> String {
         .iter()
         .filter(|(k, v)| !own.contains(&k.of(data)) && v.of(data) != b"null");
     let texts: Vec<String> = others
-        .map(|(k, v)| format!("\"{}\":{}", raw(data, *k), raw(data, *v)))
+        .map(|(k, v)| format!("\"{}\":{}", k.text(data), v.text(data)))
         .collect();
     texts.join(",")
-}
-
-fn raw(data: &[u8], span: Span) -> String {
-    String::from_utf8_lossy(span.of(data)).into_owned()
 }
 
 impl Default for LegCalls {
@@ -156,7 +150,7 @@ impl LegCalls {
         let all: Vec<String> = shown
             .into_iter()
             .flat_map(|(buffered, span, index)| {
-                let now = raw(data, span);
+                let now = span.text(data);
                 buffered
                     .into_iter()
                     .chain([now])
@@ -281,7 +275,7 @@ impl CallSlot {
         }
         let may_be = watch.hide.may_become(name);
         if may_be && !element.custom && element.arguments.is_empty() {
-            buffered.push(raw(data, element.span));
+            buffered.push(element.span.text(data));
             return None;
         }
         Some(self.show(next, report))
@@ -329,6 +323,6 @@ fn numbered(element: &str, shown: usize, number: bool) -> String {
     let Some(edit) = index_edit(data, Span::new(0, data.len()), shown, number) else {
         return element.to_owned();
     };
-    let edited = splice::flat(splice::splice(&Bytes::copy_from_slice(data), vec![edit]));
+    let edited = splice::edited(&Bytes::copy_from_slice(data), vec![edit]);
     String::from_utf8_lossy(&edited).into_owned()
 }

@@ -34,7 +34,7 @@ impl ChatChunk {
     /// Reads a chunk; `None` where it is no object.
     pub(super) fn read(data: &[u8]) -> Option<Self> {
         let mut chunk = Self {
-            root: Span::new(json::blank(data, 0), data.len()),
+            root: json::root(data),
             ..Self::default()
         };
         let mut choices = Span::default();

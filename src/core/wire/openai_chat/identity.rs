@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::chunk::ChatChunk;
+use crate::text::json;
 use crate::text::splice::Edit;
-use crate::text::{Span, json};
 use crate::wire::sse;
 
 /// Top-level members by which a completion is known: leg 1's in every chunk. Others (`obfuscation`, filter
@@ -29,8 +29,7 @@ impl ChatIdentity {
         if !chunk.named || !self.0.is_empty() {
             return;
         }
-        let text = |span: Span| String::from_utf8_lossy(span.of(data)).into_owned();
-        let all = chunk.members.iter().map(|(k, v)| (text(*k), text(*v)));
+        let all = chunk.members.iter().map(|(k, v)| (k.text(data), v.text(data)));
         self.0 = all.filter(|(key, _)| IDENTITY.contains(&key.as_str())).collect();
     }
 

@@ -1,13 +1,13 @@
 //! Restores hidden pairs in the upstream view: beside a sibling call, or at an aside.
 
 use super::OpenaiChat;
-use crate::mark::gap;
 use crate::record::HiddenPair;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::Turns;
+use crate::wire::aside::{AsidePlace, SplitTurn};
 use crate::wire::sibling_calls::{SiblingPair, among_calls};
-use crate::wire::view::{TurnContent, TurnPart, View};
+use crate::wire::view::View;
 use crate::wire::{CallAt, HiddenCall, Pairs, sibling_calls};
 
 /// The result of a hidden call, as a message.
@@ -20,7 +20,8 @@ pub(super) fn result(pair: &HiddenPair) -> String {
 }
 
 /// Content of the first half: of the same kind as the message's own, null where nothing was written.
-fn text_before(view: &View, content: &TurnContent, part: usize, inside: Span, before: Span) -> String {
+fn text_before(split: &SplitTurn<'_>) -> String {
+    let (view, content, before) = (split.view, split.content, split.before);
     let Some(list) = content.list else {
         return if before.is_empty() {
             "null".to_owned()
@@ -28,15 +29,18 @@ fn text_before(view: &View, content: &TurnContent, part: usize, inside: Span, be
             format!("\"{}\"", view.str(before))
         };
     };
-    let here = content.parts[part].span;
-    let mut blocks: Vec<String> = content.parts[..part]
+    let here = split.here.span;
+    let mut blocks: Vec<String> = content.parts[..split.part]
         .iter()
         .filter(|p| list.holds(p.span.start))
         .map(|p| view.str(p.span).into_owned())
         .collect();
     if !before.is_empty() {
         let open = view.str(Span::new(here.start, before.end));
-        blocks.push(format!("{open}{}", view.str(Span::new(inside.end, here.end))));
+        blocks.push(format!(
+            "{open}{}",
+            view.str(Span::new(split.inside.end, here.end))
+        ));
     }
     if blocks.is_empty() {
         "null".to_owned()
@@ -46,8 +50,9 @@ fn text_before(view: &View, content: &TurnContent, part: usize, inside: Span, be
 }
 
 /// The edits that leave the second half in the message; `None` where nothing is left of it.
-fn rest(content: &TurnContent, part: usize, here: &TurnPart, inside: Span, after: Span) -> Option<Vec<Edit>> {
-    let next = content.parts.get(part + 1);
+fn rest(split: &SplitTurn<'_>) -> Option<Vec<Edit>> {
+    let (content, here, inside, after) = (split.content, split.here, split.inside, split.after);
+    let next = content.parts.get(split.part + 1);
     let Some(list) = content.list else {
         if !after.is_empty() {
             return Some(vec![Edit::delete(Span::new(inside.start, after.start))]);
@@ -99,32 +104,20 @@ impl Pairs for OpenaiChat {
 
     /// The message is split at the aside's line into the earlier text with the call, the result, and the message with
     /// the later text, if any.
-    fn put_aside(
-        &self,
-        view: &View,
-        turn: usize,
-        content: &TurnContent,
-        part: usize,
-        mark: Span,
-        pair: &HiddenPair,
-    ) -> Vec<Edit> {
-        let text: &[u8] = &view.body;
-        let Some((here, inside)) = content.parts.get(part).and_then(|p| Some((p, p.text?))) else {
+    fn put_aside(&self, aside: &AsidePlace<'_>, pair: &HiddenPair) -> Vec<Edit> {
+        let Some(split) = aside.split() else {
             return Vec::new();
         };
-        let before = Span::new(inside.start, gap::before(text, inside.start, mark.start));
-        let after = Span::new(gap::after(text, mark.end, inside.end), inside.end);
-        let whole = view.turns[turn].span;
         let first = format!(
             r#"{{"role":"assistant","content":{},"tool_calls":[{}]}}"#,
-            text_before(view, content, part, inside, before),
+            text_before(&split),
             pair.call
         );
         let pair_of_messages = format!("{first},{}", result(pair));
-        let Some(rest) = rest(content, part, here, inside, after) else {
-            return vec![Edit::replace(whole, pair_of_messages)];
+        let Some(rest) = rest(&split) else {
+            return vec![Edit::replace(split.whole, pair_of_messages)];
         };
-        let mut edits = vec![Edit::insert(whole.start, format!("{pair_of_messages},"))];
+        let mut edits = vec![Edit::insert(split.whole.start, format!("{pair_of_messages},"))];
         edits.extend(rest);
         edits
     }

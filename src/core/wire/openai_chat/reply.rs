@@ -7,11 +7,13 @@ use std::borrow::Cow;
 use super::calls::{arguments, extras};
 use super::chunk::{self, stop, without};
 use super::identity::IDENTITY;
-use super::usage::{self, ChatUsage};
+use super::usage::stopped;
 use crate::mark::escape::Escaper;
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 use crate::wire::leg::{HiddenCall, LegReport};
+use crate::wire::leg_usage::ProviderUsage;
+use crate::wire::openai::OpenaiUsage;
 use crate::wire::served::ServedBy;
 use crate::wire::{Ending, Leg, Replies, ResponseWatch};
 
@@ -22,9 +24,7 @@ impl Replies for OpenaiChat {
         let choices = json::elements(text, json::get(text, whole, "choices")?);
         let choice = *choices.first()?;
         let mut report = LegReport {
-            id: json::get_string(text, whole, "id")
-                .unwrap_or_default()
-                .into_owned(),
+            id: json::get_owned(text, whole, "id"),
             stop: stop(json::get_string(text, choice, "finish_reason").as_deref()),
             usage: counters(text, whole).usage(),
             ended: true,
@@ -37,23 +37,16 @@ impl Replies for OpenaiChat {
         // Any other value in its place cannot be extended.
         json::get(text, choice, "message").filter(|m| text[m.start] == b'{')?;
         for call in calls(text, choice) {
-            let id = json::get_string(text, call, "id")
-                .unwrap_or_default()
-                .into_owned();
+            let id = json::get_owned(text, call, "id");
             let Some(tool) = name(text, call).and_then(|name| watch.hide.find(&name)) else {
                 report.calls.push((id, report.calls.len()));
                 continue;
             };
             let function = json::get(text, call, "function").unwrap_or_default();
-            let mut hidden = HiddenCall {
-                id,
-                tool,
-                complete: true,
-                after: report.calls.len(),
-                raw: Some(extras(text, call)).filter(|e| !e.is_empty()),
-                ..HiddenCall::default()
-            };
-            hidden.collect(&arguments(text, function), watch.buffered_bytes);
+            let (arguments, extras) = (arguments(text, function), extras(text, call));
+            let mut hidden =
+                HiddenCall::whole(id, tool, report.calls.len(), &arguments, watch.buffered_bytes);
+            hidden.raw = Some(extras).filter(|e| !e.is_empty());
             report.hidden.push(hidden);
         }
         let content = json::at_path(text, choice, &["message", "content"]);
@@ -75,7 +68,9 @@ impl Replies for OpenaiChat {
             edits.extend(identity_edits(&first.body, text, whole));
         }
         if let Some(usage) = json::get(text, whole, "usage") {
-            edits.extend(usage_now(legs, ending).map(|u| Edit::replace(usage, u)));
+            let all = legs.iter().map(|l| counters(&l.body, json::root(&l.body)));
+            let now = OpenaiUsage::joined(&all.collect::<Vec<_>>(), ending, stopped);
+            edits.extend(now.map(|u| Edit::replace(usage, u)));
         }
         if let Some(reason) = json::get(text, choice, "finish_reason") {
             edits.extend(reason_edit(text, reason, ending));
@@ -85,16 +80,12 @@ impl Replies for OpenaiChat {
         if let Some(message) = json::get(text, choice, "message").filter(|_| !many) {
             edits.extend(message_edits(legs, opening, text, message));
         }
-        splice::flat(splice::splice(&last.body, edits))
+        splice::edited(&last.body, edits)
     }
 }
 
-fn counters(text: &[u8], whole: Span) -> ChatUsage {
-    let mut counters = ChatUsage::default();
-    if let Some(usage) = json::get(text, whole, "usage").filter(|u| text[u.start] == b'{') {
-        counters.take(text, usage);
-    }
-    counters
+fn counters(text: &[u8], whole: Span) -> OpenaiUsage {
+    OpenaiUsage::read(text, json::get(text, whole, "usage"))
 }
 
 fn calls(text: &[u8], choice: Span) -> Vec<Span> {
@@ -109,18 +100,15 @@ fn name(text: &[u8], call: Span) -> Option<Cow<'_, str>> {
 fn breaks(text: &[u8], content: Span) -> Vec<Edit> {
     let mut escaper = Escaper::default();
     let literals = chunk::texts(text, content);
-    let each = literals.into_iter().flat_map(|inside| {
-        let places = escaper.follow(inside.of(text));
-        places
-            .into_iter()
-            .map(move |at| Edit::insert(inside.start + at, r"\\"))
-    });
+    let each = literals
+        .into_iter()
+        .flat_map(|inside| escaper.breaks(text, inside));
     each.collect()
 }
 
 /// The body's one object and its first choice.
 fn place(body: &[u8]) -> (Span, Span) {
-    let whole = Span::new(json::blank(body, 0), body.len());
+    let whole = json::root(body);
     let choices = json::get(body, whole, "choices").map_or(Vec::new(), |c| json::elements(body, c));
     (whole, choices.first().copied().unwrap_or_default())
 }
@@ -155,13 +143,15 @@ fn content_pieces(body: &Bytes, content: Span) -> Vec<ContentPiece> {
         .into_iter()
         .map(|e| Edit::insert(e.span.start - content.start, e.with))
         .collect();
-    let broken = splice::flat(splice::splice(&body.slice(content.start..content.end), edits));
-    let raw = |span: Span| String::from_utf8_lossy(span.of(&broken)).into_owned();
+    let broken = splice::edited(&body.slice(content.start..content.end), edits);
     match broken.first() {
-        Some(b'"') => vec![ContentPiece::Text(raw(Span::new(0, broken.len()).inner()))],
+        Some(b'"') => vec![ContentPiece::Text(json::root(&broken).inner().text(&broken))],
         Some(b'[') => {
-            let blocks = json::elements(&broken, Span::new(0, broken.len()));
-            blocks.into_iter().map(|b| ContentPiece::Block(raw(b))).collect()
+            let blocks = json::elements(&broken, json::root(&broken));
+            blocks
+                .into_iter()
+                .map(|b| ContentPiece::Block(b.text(&broken)))
+                .collect()
         }
         _ => Vec::new(),
     }
@@ -209,17 +199,6 @@ fn reason_edit(text: &[u8], reason: Span, ending: Ending) -> Option<Edit> {
         Ending::Own => None,
         Ending::WithoutCall if !asks => None,
         _ => Some(Edit::replace(reason, r#""stop""#)),
-    }
-}
-
-fn usage_now(legs: &[Leg], ending: Ending) -> Option<Bytes> {
-    let all: Vec<ChatUsage> = legs.iter().map(|l| counters(&l.body, place(&l.body).0)).collect();
-    match ending {
-        Ending::Own | Ending::WithoutCall if all.len() < 2 => None,
-        Ending::Own | Ending::WithoutCall => usage::merged(&all),
-        Ending::Stopped { next_input } | Ending::Lost { next_input } => {
-            Some(usage::stopped(&all, next_input).into())
-        }
     }
 }
 

@@ -1,17 +1,15 @@
 //! What an agent sends to a chat server, as spans, and the edits that add the tool.
 
 use super::OpenaiChat;
-use crate::tools::ToolTable;
 use bytes::Bytes;
-use std::fmt::Write;
 
 use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
-use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, View};
-use crate::wire::walk;
+use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, ToolShape, View};
 use crate::wire::{BodyFacts, Operation, Requests, UnreadReason};
+use crate::wire::{openai, own_text, walk};
 
 /// Output room under which no call can be made (probes send 1).
 const LEAST_ROOM: u64 = 1024;
@@ -57,17 +55,17 @@ impl Requests for OpenaiChat {
         operation: Operation,
         scanned: &BodyFacts,
     ) -> Result<View, UnreadReason> {
-        walk::view((body, scanned), operation, &KEYS, role, read_member)
+        walk::view(
+            (body, scanned),
+            RequestFacts::of(operation),
+            &KEYS,
+            role,
+            read_member,
+        )
     }
 
-    fn tools(&self, view: &View, ours: &ToolTable) -> Option<Edit> {
-        Some(view.tools?.with(ours, |text, tool| {
-            let (name, description, schema) = (tool.name, &tool.description, &tool.schema);
-            write!(
-                text,
-                r#"{{"type":"function","function":{{"name":"{name}","description":{description},"parameters":{schema}}}}}"#
-            )
-        }))
+    fn tool_shape(&self, _view: &View, _tools: &ToolList) -> ToolShape {
+        openai::TOOL
     }
 
     /// Usage is requested in every stream that may have a later leg: without it the size is unknown.
@@ -76,7 +74,7 @@ impl Requests for OpenaiChat {
             return Vec::new();
         }
         let text: &[u8] = &view.body;
-        let whole = Span::new(json::blank(text, 0), text.len());
+        let whole = json::root(text);
         let include_usage = r#"{"include_usage":true}"#;
         let Some(options) = json::get(text, whole, "stream_options") else {
             let stream = json::get(text, whole, "stream")
@@ -101,18 +99,7 @@ impl Requests for OpenaiChat {
     }
 
     fn carry_over(&self, blocks: &[String], prompt: &str) -> String {
-        let prompt = json::quote(prompt);
-        if blocks.is_empty() {
-            return format!(r#"{{"role":"user","content":{prompt}}}"#);
-        }
-        format!(
-            r#"{{"role":"user","content":[{},{{"type":"text","text":{prompt}}}]}}"#,
-            blocks.join(",")
-        )
-    }
-
-    fn user_text(&self, text: &str) -> String {
-        self.carry_over(&[], text)
+        own_text::user_message(blocks, prompt)
     }
 
     /// Blank text is legal here, and a model's text is returned unchanged.
@@ -193,23 +180,11 @@ fn choice(text: &[u8], value: Span) -> ToolChoice {
     }
 }
 
-fn read_tools((text, prescan): (&[u8], &Prescan), value: Span) -> Option<ToolList> {
-    if text.get(value.start) != Some(&b'[') {
-        return None;
-    }
-    let all = json::pick_each_by(text, value, ["function", "custom"], |at| {
-        prescan.value_end(text, at)
-    });
-    let mut tools = ToolList {
-        end: value.end - 1,
-        count: all.len(),
-        client: false,
-        taken: false,
-        old_style: false,
-    };
-    for inner in all.into_iter().flatten().flatten() {
-        tools.client = true;
-        tools.taken |= json::get_string(text, inner, "name").is_some_and(|n| n == TOOL_NAME);
-    }
-    Some(tools)
+fn read_tools(text: (&[u8], &Prescan), value: Span) -> Option<ToolList> {
+    walk::tools(text, value, ["function", "custom"], |found, tools| {
+        for inner in found.into_iter().flatten() {
+            tools.client = true;
+            tools.taken |= json::get_string(text.0, inner, "name").is_some_and(|n| n == TOOL_NAME);
+        }
+    })
 }

@@ -7,12 +7,14 @@ use bytes::Bytes;
 use super::calls::{CallListFate, LegCalls};
 use super::chunk::{self, ChatChunk, ChunkChoice};
 use super::identity::ChatIdentity;
-use super::usage::{self, ChatUsage};
+use super::usage::stopped;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::ToolNames;
 use crate::wire::frame_template::FramePass;
-use crate::wire::leg::{Dialect, LegReport, StopReason};
+use crate::wire::leg::{Dialect, LegReport};
+use crate::wire::leg_usage::{LegUsage, ProviderUsage};
+use crate::wire::openai::OpenaiUsage;
 use crate::wire::stream_state::StreamState;
 use crate::wire::{Ending, ResponseWatch, Streams, View, sse};
 
@@ -34,9 +36,7 @@ struct ChatStream {
     hides_usage: bool,
     /// More than one choice: relayed as it is.
     many: bool,
-    counters: ChatUsage,
-    /// Usage of earlier legs.
-    spent: Vec<ChatUsage>,
+    usage: LegUsage<OpenaiUsage>,
     identity: ChatIdentity,
     calls: LegCalls,
     /// The leg has a content.
@@ -79,14 +79,11 @@ impl Dialect for ChatStream {
             return out.push(raw.clone());
         };
         if chunk.error {
-            self.state.report.stop = StopReason::Error;
-            if self.state.leg > 0 && self.state.report.parts == 0 && self.state.report.id.is_empty() {
-                // Nothing of this leg was shown: it may be retried.
-                self.state.report.ended = true;
-                self.state.report.again = true;
-                return;
+            let shown = self.state.report.parts > 0 || !self.state.report.id.is_empty();
+            if self.state.fail(shown) {
+                out.push(raw.clone());
             }
-            return out.push(raw.clone());
+            return;
         }
         self.note(data, &chunk);
         match &chunk.choice {
@@ -95,24 +92,18 @@ impl Dialect for ChatStream {
             None if chunk.usage.is_some() => self.usage_chunk(raw, data, out),
             None => {
                 let edits = self.identity_edits(data, &chunk);
-                out.push(frame(raw, data, edits));
+                out.push(sse::edited(raw, data, edits));
             }
         }
     }
 
-    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
-        if self.state.escaper.is_clear() {
-            self.state.template.pass(raw, |n| n, changed)
-        } else {
-            FramePass::Unread
-        }
+    fn settle(&mut self) {
+        let usage = self.state.template.take_object();
+        self.usage.settle(usage, &mut self.state.report);
     }
 
-    fn settle(&mut self) {
-        if let Some(usage) = self.state.template.take_object() {
-            self.counters.take(&usage, Span::new(0, usage.len()));
-            self.state.report.usage = self.counters.usage();
-        }
+    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
+        self.state.pass(raw, changed)
     }
 
     fn state(&self) -> &StreamState {
@@ -135,7 +126,7 @@ impl Dialect for ChatStream {
         // A later leg carries the tool, and so our wish.
         self.hides_usage = !self.wants_usage;
         self.spoke = false;
-        self.spent.push(std::mem::take(&mut self.counters));
+        self.usage.next_leg();
         self.calls.next_leg();
         self.ends = TerminalFrames::default();
         self.state.next_leg();
@@ -143,7 +134,7 @@ impl Dialect for ChatStream {
 
     fn forget_leg(&mut self) {
         self.state.report = LegReport::default();
-        self.counters = ChatUsage::default();
+        self.usage.forget();
         self.ends = TerminalFrames::default();
     }
 
@@ -172,20 +163,12 @@ impl Dialect for ChatStream {
             Ending::Stopped { next_input } | Ending::Lost { next_input } => {
                 out.push(self.own("{}", r#""stop""#));
                 if self.wants_usage {
-                    let usage = usage::stopped(&self.all_counters(), next_input);
+                    let usage = stopped(&self.usage.all(), next_input);
                     out.push(self.bare("[]", &usage));
                 }
                 out.push(sse::unnamed("[DONE]"));
             }
         }
-    }
-}
-
-fn frame(raw: &Bytes, data: &[u8], edits: Vec<Edit>) -> Bytes {
-    if edits.is_empty() {
-        raw.clone()
-    } else {
-        sse::edited(raw, data, edits)
     }
 }
 
@@ -204,18 +187,16 @@ impl ChatStream {
 
     /// Notes what every chunk states: its identity, its usage, its finish reason.
     fn note(&mut self, data: &[u8], chunk: &ChatChunk) {
-        let text = |span: Span| String::from_utf8_lossy(span.of(data)).into_owned();
         if self.state.report.served.model.is_empty() || chunk.usage.is_some() {
             self.state.report.served.take(data, chunk.root);
         }
         if chunk.named && self.state.report.id.is_empty() {
             let own = chunk.members.iter().find(|(key, _)| key.of(data) == b"id");
-            self.state.report.id = own.map(|(_, id)| text(id.inner())).unwrap_or_default();
+            self.state.report.id = own.map(|(_, id)| id.inner().text(data)).unwrap_or_default();
         }
         self.identity.take(data, chunk);
         if let Some(usage) = chunk.usage {
-            self.counters.take(data, usage);
-            self.state.report.usage = self.counters.usage();
+            self.usage.take(data, usage, &mut self.state.report);
         }
         if let Some(reason) = chunk.choice.as_ref().and_then(|c| c.finish) {
             self.state.report.stop = chunk::stop(json::string(data, reason).as_deref());
@@ -241,7 +222,7 @@ impl ChatStream {
             self.finish(raw, data, chunk, choice, shape, out);
         } else if shape.left || !shape.taken {
             self.learn(raw, data, chunk, &shape);
-            out.push(frame(raw, data, shape.edits));
+            out.push(sse::edited(raw, data, shape.edits));
         }
     }
 
@@ -277,7 +258,7 @@ impl ChatStream {
         let waiting = self.calls.flush(self.state.leg > 0, &mut self.state.report);
         if !self.state.holds() {
             self.release(waiting, out);
-            return out.push(frame(raw, data, shape.edits));
+            return out.push(sse::edited(raw, data, shape.edits));
         }
         if shape.left {
             let mut edits = shape.edits;
@@ -287,7 +268,7 @@ impl ChatStream {
         }
         self.release(waiting, out);
         let rest = choice.delta.filter(|_| shape.left || shape.taken);
-        let buffered = frame(
+        let buffered = sse::edited(
             raw,
             data,
             rest.map(|d| Edit::replace(d, "{}")).into_iter().collect(),
@@ -313,7 +294,7 @@ impl ChatStream {
             .usage
             .filter(|_| self.state.leg > 0 && choice.finish.is_none())
         {
-            let now = usage::merged(&self.all_counters());
+            let now = OpenaiUsage::merged(&self.usage.all());
             shape.edits.extend(now.map(|n| Edit::replace(usage, n)));
         }
         let members = choice.delta.map_or(Vec::new(), |d| json::members(data, d));
@@ -348,12 +329,7 @@ impl ChatStream {
             self.state.report.parts += usize::from(!std::mem::replace(&mut self.spoke, true));
         }
         for inside in chunk::texts(data, value) {
-            let breaks = self.state.escaper.follow(inside.of(data));
-            self.state.report.broken_up += breaks.len();
-            let edits = breaks
-                .into_iter()
-                .map(|at| Edit::insert(inside.start + at, r"\\"));
-            shape.edits.extend(edits);
+            shape.edits.extend(self.state.break_up(data, inside));
         }
         false
     }
@@ -406,10 +382,10 @@ impl ChatStream {
             edits.push(Edit::replace(reason, r#""stop""#));
         }
         if let Some(usage) = chunk.usage.filter(|_| self.state.leg > 0) {
-            let merged = usage::merged(&self.all_counters());
+            let merged = OpenaiUsage::merged(&self.usage.all());
             edits.extend(merged.map(|m| Edit::replace(usage, m)));
         }
-        frame(raw, data, edits)
+        sse::edited(raw, data, edits)
     }
 
     /// A later leg's chunk under leg 1's name.
@@ -418,12 +394,6 @@ impl ChatStream {
             return Vec::new();
         }
         self.identity.edits(data, chunk)
-    }
-
-    /// Counters of every leg that reported any.
-    fn all_counters(&self) -> Vec<ChatUsage> {
-        let all = self.spent.iter().chain([&self.counters]);
-        all.filter(|c| c.is_reported()).cloned().collect()
     }
 
     /// A chunk of our own.

@@ -17,7 +17,7 @@ impl AskAgain for OpenaiResponses {
             LegOutput::Reply(body) => {
                 let response = json::whole(body).ok()?;
                 let items = response_object::output(body, response);
-                let items: Vec<String> = items.into_iter().map(|i| response_object::raw(body, i)).collect();
+                let items: Vec<String> = items.into_iter().map(|i| i.text(body)).collect();
                 (items, stored(body, response))
             }
             LegOutput::Stream(frames) => streamed(frames),
@@ -27,7 +27,7 @@ impl AskAgain for OpenaiResponses {
         }
         let known = stored || items.iter().all(|i| resendable(i));
         let ours = |item: &String| {
-            response_object::ours(item.as_bytes(), response_object::whole(item.as_bytes()), ours).is_some()
+            response_object::ours(item.as_bytes(), json::root(item.as_bytes()), ours).is_some()
         };
         let last_thought = items.iter().rposition(|i| is_reasoning(i));
         // Reasoning that our call followed: what follows it now is not what it was for. Where the provider keeps the
@@ -66,13 +66,12 @@ impl AskAgain for OpenaiResponses {
 }
 
 fn is_reasoning(item: &str) -> bool {
-    json::get_string(item.as_bytes(), response_object::whole(item.as_bytes()), "type")
-        .is_some_and(|t| t == "reasoning")
+    json::get_string(item.as_bytes(), json::root(item.as_bytes()), "type").is_some_and(|t| t == "reasoning")
 }
 
 fn answers(item: &str, pair: &HiddenPair) -> bool {
     let text = item.as_bytes();
-    json::get_string(text, response_object::whole(text), "call_id").is_some_and(|id| id == pair.call_id)
+    json::get_string(text, json::root(text), "call_id").is_some_and(|id| id == pair.call_id)
 }
 
 /// Whether the provider keeps the response's items, so that they can be named by id.
@@ -83,7 +82,7 @@ fn stored(text: &[u8], response: Span) -> bool {
 /// Reasoning that the provider does not keep can be sent back only where it is encrypted.
 fn resendable(item: &str) -> bool {
     let text = item.as_bytes();
-    let whole = response_object::whole(text);
+    let whole = json::root(text);
     !is_reasoning(item) || json::get_string(text, whole, "encrypted_content").is_some_and(|e| !e.is_empty())
 }
 
@@ -92,13 +91,13 @@ fn streamed(frames: &[Bytes]) -> (Vec<String>, bool) {
     let (mut items, mut kept) = (Vec::new(), true);
     for frame in frames {
         let data = sse::data(frame);
-        let whole = response_object::whole(&data);
+        let whole = json::root(&data);
         if let Some(response) = json::get(&data, whole, "response") {
             kept = stored(&data, response);
         }
         let done = json::get_string(&data, whole, "type").is_some_and(|t| t == "response.output_item.done");
         if let Some(item) = json::get(&data, whole, "item").filter(|_| done) {
-            items.push(response_object::raw(&data, item));
+            items.push(item.text(&data));
         }
     }
     (items, kept)

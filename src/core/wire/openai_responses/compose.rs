@@ -6,7 +6,6 @@ use bytes::Bytes;
 
 use super::item::SENTINEL_ITEM;
 use super::own_message::OwnMessage;
-use super::response_object::whole;
 use crate::text::json;
 use crate::wire::{AnswerShape, Compose, Framing, LocalAnswer, Replies, StreamOpening, View, sse};
 
@@ -116,7 +115,7 @@ fn object(view: &View, answer: &LocalAnswer<'_>, status: &str, (output, usage): 
 
 /// The members that repeat the request's, as the agent spelled their values.
 fn echoed(view: &View) -> String {
-    let given = json::pick(&view.body, whole(&view.body), ECHOED.map(|(name, _)| name));
+    let given = json::pick(&view.body, json::root(&view.body), ECHOED.map(|(name, _)| name));
     let members = ECHOED.iter().zip(given).map(|((name, absent), given)| {
         let value = given.map_or((*absent).into(), |span| view.str(span));
         format!(r#""{name}":{value}"#)

@@ -7,11 +7,11 @@ use std::collections::HashMap;
 
 use memchr::memmem;
 
-use crate::mark::gap;
 use crate::record::{HiddenPair, HiddenResult, InsertionPlace};
 use crate::text::splice::Edit;
 use crate::text::{Span, cost, json};
-use crate::wire::view::{Role, TurnContent, TurnPartKind, View};
+use crate::wire::aside::{AsidePlace, LonePart};
+use crate::wire::view::{Role, TurnPartKind, View};
 use crate::wire::{CallAt, HiddenCall, SiblingPair, Turns, sibling_calls};
 
 use super::item::{BY_ITEM, ResponsesItem};
@@ -92,11 +92,8 @@ impl Pairs for OpenaiResponses {
         pairs: &[&HiddenPair],
         from: usize,
     ) -> Vec<Option<(usize, Vec<Edit>)>> {
-        let siblings = pairs.iter().map(|pair| match &pair.place {
-            InsertionPlace::Beside { sibling, .. } => sibling.as_str(),
-            InsertionPlace::Aside | InsertionPlace::After(_) => "",
-        });
-        let found = results_of(view, &siblings.collect::<Vec<_>>(), from);
+        let siblings: Vec<&str> = pairs.iter().map(|pair| pair.place.sibling()).collect();
+        let found = results_of(view, &siblings, from);
         if found.iter().all(Option::is_none) {
             return vec![None; pairs.len()];
         }
@@ -123,56 +120,21 @@ impl Pairs for OpenaiResponses {
 
     /// The aside's item gives way to the pair. Where an agent glued other text to it, that stays in items of its
     /// own.
-    fn put_aside(
-        &self,
-        view: &View,
-        turn: usize,
-        content: &TurnContent,
-        part: usize,
-        mark: Span,
-        pair: &HiddenPair,
-    ) -> Vec<Edit> {
-        let text: &[u8] = &view.body;
-        let whole = view.turns[turn].span;
-        let pair_items = format!("{},{}", call_like(has_id(view, turn), pair), result(pair));
-        let Some((here, inside)) = content.parts.get(part).and_then(|p| Some((p.span, p.text?))) else {
-            let mut edits = bare_messages(view, turn);
-            edits.push(Edit::replace(whole, pair_items));
-            return edits;
-        };
-        let before = Span::new(inside.start, gap::before(text, inside.start, mark.start));
-        let after = Span::new(gap::after(text, mark.end, inside.end), inside.end);
-        let open = content.list.map_or(here.start, |l| l.start + 1);
-        let close = content.list.map_or(here.end, |l| l.end - 1);
-        let block = |span: Span| {
-            let blank = json::unescape(span.of(text)).trim().is_empty();
-            (!blank).then(|| {
-                let head = view.str(Span::new(here.start, inside.start));
-                let tail = view.str(Span::new(inside.end, here.end));
-                format!("{head}{}{tail}", view.str(span))
-            })
-        };
-        let others = |parts: &[crate::wire::TurnPart]| -> Vec<String> {
-            parts.iter().map(|p| view.str(p.span).into_owned()).collect()
-        };
-        let message = |parts: Vec<String>| {
-            (!parts.is_empty()).then(|| {
-                let head = view.str(Span::new(whole.start, open));
-                let tail = view.str(Span::new(close, whole.end));
-                // Two items of one id would be refused, and ours means nothing to upstream.
-                json::without(&format!("{head}{}{tail}", parts.join(",")), "id").into_owned()
-            })
-        };
-        let mut first = others(&content.parts[..part]);
-        first.extend(block(before));
-        let mut last: Vec<String> = block(after).into_iter().collect();
-        last.extend(others(&content.parts[part + 1..]));
-        let items: Vec<String> = [message(first), Some(pair_items), message(last)]
-            .into_iter()
-            .flatten()
-            .collect();
+    fn put_aside(&self, aside: &AsidePlace<'_>, pair: &HiddenPair) -> Vec<Edit> {
+        let (view, turn) = (aside.view, aside.turn);
+        let mut items = vec![call_like(has_id(view, turn), pair), result(pair)];
+        if let Some(split) = aside.split() {
+            let lone = LonePart::default();
+            // Two items of one id would be refused, and ours means nothing to upstream.
+            let message = |parts: Vec<String>| {
+                let message = (!parts.is_empty()).then(|| split.message(&parts, &lone));
+                message.map(|message| json::without(&message, "id").into_owned())
+            };
+            let [first, last] = split.halves(&lone).map(message);
+            items = first.into_iter().chain(items).chain(last).collect();
+        }
         let mut edits = bare_messages(view, turn);
-        edits.push(Edit::replace(whole, items.join(",")));
+        edits.push(Edit::replace(view.turns[turn].span, items.join(",")));
         edits
     }
 }

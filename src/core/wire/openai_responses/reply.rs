@@ -10,6 +10,8 @@ use crate::text::json;
 use crate::text::splice;
 use crate::tools::ToolNames;
 use crate::wire::leg::LegReport;
+use crate::wire::leg_usage::ProviderUsage;
+use crate::wire::openai::OpenaiUsage;
 use crate::wire::served::ServedBy;
 use crate::wire::{DroppedThinking, Ending, Leg, Replies, ResponseWatch, View};
 
@@ -20,9 +22,7 @@ impl Replies for OpenaiResponses {
         json::get(body, response, "output").filter(|o| body[o.start] == b'[')?;
         let mut report = LegReport {
             id: json::get_string(body, response, "id")?.into_owned(),
-            usage: usage::of(body, response)
-                .map(|u| usage::read(&u))
-                .unwrap_or_default(),
+            usage: OpenaiUsage::read(body, response_object::usage(body, response)).usage(),
             ended: true,
             served: ServedBy::of(body, response),
             dropped_thinking: DroppedThinking::of_member(body, response).unwrap_or_default(),
@@ -39,14 +39,14 @@ impl Replies for OpenaiResponses {
             return Bytes::new();
         };
         let mut identity = ResponseIdentity::default();
-        identity.take(&first.body, response_object::whole(&first.body));
+        identity.take(&first.body, json::root(&first.body));
         let (mut all, mut phase) = (Vec::new(), false);
         let mut items: Vec<String> = opening
             .map(|text| OwnMessage::new(text, "", phase).done())
             .into_iter()
             .collect();
         for leg in legs {
-            let response = response_object::whole(&leg.body);
+            let response = json::root(&leg.body);
             phase |= response_object::output(&leg.body, response)
                 .into_iter()
                 .any(|item| response_object::has_phase(&leg.body, item));
@@ -61,7 +61,8 @@ impl Replies for OpenaiResponses {
             if let Some(text) = &leg.then {
                 items.push(OwnMessage::new(text, &leg.report.id, phase).done());
             }
-            all.extend(usage::of(&leg.body, response));
+            let usage = response_object::usage(&leg.body, response);
+            all.extend(usage.map(|usage| OpenaiUsage::read(&leg.body, Some(usage))));
         }
         let later = legs.len() > 1;
         let changed = later
@@ -80,7 +81,7 @@ impl Replies for OpenaiResponses {
             output: changed.then(|| format!("[{}]", items.join(","))),
             usage: match stopped {
                 Some(next_input) => Some(usage::stopped(&all, next_input)),
-                None => usage::merged(&all).filter(|_| later),
+                None => OpenaiUsage::merged(&all).filter(|_| later),
             },
             offered: match later || legs.iter().any(|l| !l.report.hidden.is_empty()) {
                 true => ToolNames::HANDOFF,
@@ -89,8 +90,8 @@ impl Replies for OpenaiResponses {
             completed: stopped.is_some(),
         };
         let body = &last.body;
-        let edits = response_object::edits(body, response_object::whole(body), &now);
-        splice::flat(splice::splice(body, edits))
+        let edits = response_object::edits(body, json::root(body), &now);
+        splice::edited(body, edits)
     }
 
     /// The reply without our tool, and with the `previous_response_id` that the agent knows.
@@ -105,7 +106,7 @@ impl Replies for OpenaiResponses {
             },
             ..ObjectOverrides::default()
         };
-        let edits = response_object::edits(&reply, response_object::whole(&reply), &now);
-        splice::flat(splice::splice(&reply, edits))
+        let edits = response_object::edits(&reply, json::root(&reply), &now);
+        splice::edited(&reply, edits)
     }
 }

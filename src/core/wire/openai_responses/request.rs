@@ -2,14 +2,12 @@
 
 use super::OpenaiResponses;
 use super::repair;
-use crate::tools::ToolTable;
 use bytes::Bytes;
-use std::fmt::Write;
 
 use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::view::{PreviousResponse, RequestFacts, Role, ToolChoice, ToolList, Turn, View};
+use crate::wire::view::{PreviousResponse, RequestFacts, Role, ToolChoice, ToolList, ToolShape, Turn, View};
 use crate::wire::walk;
 use crate::wire::{BodyFacts, Operation, Requests, SharedTurns, UnreadReason};
 
@@ -100,14 +98,13 @@ impl Requests for OpenaiResponses {
     }
 
     /// `strict` is stated, since the API would otherwise try strict mode and make `reason` required.
-    fn tools(&self, view: &View, ours: &ToolTable) -> Option<Edit> {
-        Some(view.tools?.with(ours, |text, tool| {
-            let (name, description, schema) = (tool.name, &tool.description, &tool.schema);
-            write!(
-                text,
-                r#"{{"type":"function","name":"{name}","description":{description},"parameters":{schema},"strict":false}}"#
-            )
-        }))
+    fn tool_shape(&self, _view: &View, _tools: &ToolList) -> ToolShape {
+        ToolShape::new([
+            r#"{"type":"function","name":""#,
+            r#"","description":"#,
+            r#","parameters":"#,
+            r#","strict":false}"#,
+        ])
     }
 
     /// Brackets and a message around a string input.
@@ -130,7 +127,7 @@ impl Requests for OpenaiResponses {
             return vec![Edit::replace(now.value, json::quote(id))];
         }
         let text: &[u8] = &view.body;
-        let all = json::members(text, Span::new(json::blank(text, 0), text.len()));
+        let all = json::members(text, json::root(text));
         let Some(i) = all.iter().position(|(_, value)| *value == now.value) else {
             return Vec::new();
         };
@@ -155,10 +152,6 @@ impl Requests for OpenaiResponses {
             r#"{{"type":"message","role":"user","content":[{}]}}"#,
             all.join(",")
         )
-    }
-
-    fn user_text(&self, text: &str) -> String {
-        self.carry_over(&[], text)
     }
 
     fn repair(&self, view: &View, cut: usize) -> Option<Vec<Edit>> {

@@ -15,15 +15,6 @@ use crate::wire::leg::{LegReport, StopReason};
 /// Items that wait for the agent's answer, beside those with a `call_id`.
 const APPROVAL: &str = "mcp_approval_request";
 
-pub(super) fn raw(text: &[u8], span: Span) -> String {
-    String::from_utf8_lossy(span.of(text)).into_owned()
-}
-
-/// The span of a value that stands alone.
-pub(super) fn whole(text: &[u8]) -> Span {
-    Span::new(json::blank(text, 0), text.len())
-}
-
 /// The tool that an output item calls; one inside a namespace is another's.
 pub(super) fn called(text: &[u8], item: Span) -> Option<Cow<'_, str>> {
     json::get_string(text, item, "type").filter(|t| t == "function_call")?;
@@ -51,17 +42,10 @@ pub(super) fn call_id(text: &[u8], item: Span) -> Option<String> {
 pub(super) fn hidden(text: &[u8], item: Span, tool: &'static str, after: usize, limit: usize) -> HiddenCall {
     let arguments = json::get_string(text, item, "arguments").unwrap_or_default();
     let status = json::get_string(text, item, "status");
-    let mut call = HiddenCall {
-        id: json::get_string(text, item, "call_id")
-            .unwrap_or_default()
-            .into_owned(),
-        tool,
-        complete: status.is_none_or(|s| s == "completed"),
-        after,
-        ..HiddenCall::default()
-    };
-    call.collect(&arguments, limit);
-    call.raw = (!call.oversize).then(|| raw(text, item));
+    let id = json::get_owned(text, item, "call_id");
+    let mut call = HiddenCall::whole(id, tool, after, &arguments, limit);
+    call.complete = status.is_none_or(|s| s == "completed");
+    call.raw = (!call.oversize).then(|| item.text(text));
     call
 }
 
@@ -112,22 +96,22 @@ pub(super) fn part_text(text: &[u8], part: Span) -> Option<Span> {
 
 /// Edits that break up a text literal.
 pub(super) fn break_edits(text: &[u8], literal: Span, escaper: &mut Escaper) -> Vec<Edit> {
-    let inside = literal.inner();
-    escaper
-        .follow(inside.of(text))
-        .into_iter()
-        .map(|at| Edit::insert(inside.start + at, r"\\"))
-        .collect()
+    escaper.breaks(text, literal.inner())
 }
 
 /// An output item as the agent sees it: with the edits that break up what looks like ours.
 pub(super) fn shown(text: &[u8], item: Span, edits: Vec<Edit>) -> String {
     if edits.is_empty() {
-        return raw(text, item);
+        return item.text(text);
     }
     let text = Bytes::copy_from_slice(&text[..item.end]);
-    let flat = splice::flat(splice::splice(&text, edits));
+    let flat = splice::edited(&text, edits);
     String::from_utf8_lossy(&flat[item.start..]).into_owned()
+}
+
+/// The usage object.
+pub(super) fn usage(text: &[u8], response: Span) -> Option<Span> {
+    json::get(text, response, "usage").filter(|u| text[u.start] == b'{')
 }
 
 /// The items under `output`.
@@ -202,11 +186,11 @@ impl ResponseIdentity {
     /// Takes what a response object of the first leg says; null leaves what was there.
     pub(super) fn take(&mut self, text: &[u8], response: Span) {
         for (key, value) in json::members(text, response) {
-            let name = String::from_utf8_lossy(key.of(text)).into_owned();
+            let name = key.text(text);
             let given = value.of(text) != b"null" || name == "previous_response_id";
             if given && Self::KEYS.contains(&&*name) {
                 self.0.retain(|(n, _)| *n != name);
-                self.0.push((name, raw(text, value)));
+                self.0.push((name, value.text(text)));
             }
         }
     }
@@ -269,8 +253,8 @@ pub(super) fn edits(text: &[u8], response: Span, now: &ObjectOverrides<'_>) -> V
 /// A response object that stands alone, edited.
 pub(super) fn edited(response: &str, now: &ObjectOverrides<'_>) -> String {
     let text = Bytes::copy_from_slice(response.as_bytes());
-    let edits = edits(&text, whole(&text), now);
-    String::from_utf8_lossy(&splice::flat(splice::splice(&text, edits))).into_owned()
+    let edits = edits(&text, json::root(&text), now);
+    String::from_utf8_lossy(&splice::edited(&text, edits)).into_owned()
 }
 
 /// Edits that take our tools out of an echoed list.

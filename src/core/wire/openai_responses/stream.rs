@@ -17,7 +17,9 @@ use super::response_object::{self, ObjectOverrides, ResponseIdentity};
 use crate::text::json;
 use crate::wire::error::error_in;
 use crate::wire::frame_template::{FramePass, Hole};
-use crate::wire::leg::{Dialect, HiddenCall, LegReport, StopReason};
+use crate::wire::leg::{Dialect, HiddenCall, LegReport};
+use crate::wire::leg_usage::LegUsage;
+use crate::wire::openai::OpenaiUsage;
 use crate::wire::stream_state::StreamState;
 use crate::wire::{Ending, ResponseWatch, Streams, View, sse};
 
@@ -52,9 +54,7 @@ struct ResponsesStream {
     /// Whether any item is ours.
     has_own_item: bool,
     sequence: Sequence,
-    /// Usage of earlier legs, then of this one.
-    spent: Vec<String>,
-    usage: Option<String>,
+    usage: LegUsage<OpenaiUsage>,
     /// The leg's last event as it came, and its data.
     end: Option<(Bytes, Vec<u8>)>,
     done: Option<Bytes>,
@@ -84,7 +84,7 @@ impl Dialect for ResponsesStream {
         }
         let (event, mut kind) = event(data);
         // Gateways have error shapes of their own.
-        if kind.is_empty() && error_in(data, response_object::whole(data)).is_some() {
+        if kind.is_empty() && error_in(data, json::root(data)).is_some() {
             kind = b"error";
         }
         let opens = matches!(
@@ -102,12 +102,8 @@ impl Dialect for ResponsesStream {
             b"response.output_item.added" => self.item_added(raw, data, &event, out),
             b"response.output_item.done" => self.item_done(raw, data, &event, out),
             b"error" => {
-                self.state.report.stop = StopReason::Error;
-                if self.state.leg > 0 && self.state.report.parts == 0 {
-                    // Nothing of this leg was shown: it may be retried.
-                    self.state.report.ended = true;
-                    self.state.report.again = true;
-                } else {
+                let shown = self.state.report.parts > 0;
+                if self.state.fail(shown) {
                     self.send(raw, data, &event, Vec::new(), out);
                 }
             }
@@ -139,7 +135,7 @@ impl Dialect for ResponsesStream {
     }
 
     fn next_leg(&mut self) {
-        self.spent.extend(self.usage.take());
+        self.usage.next_leg();
         self.slots.clear();
         self.texts.clear();
         self.earlier = self.items.len();
@@ -151,7 +147,7 @@ impl Dialect for ResponsesStream {
 
     fn forget_leg(&mut self) {
         self.state.report = LegReport::default();
-        self.usage = None;
+        self.usage.forget();
         self.slots.clear();
         (self.end, self.done) = (None, None);
     }
@@ -235,7 +231,7 @@ impl ResponsesStream {
             return;
         }
         self.identity.take(data, response);
-        self.object = event.response.map(|r| response_object::raw(data, r));
+        self.object = event.response.map(|r| r.text(data));
         let now = ObjectOverrides {
             previous: self.previous.as_deref(),
             offered: self.state.watch.hide,
@@ -317,7 +313,7 @@ impl ResponsesStream {
             (_, OutputSlot::Shown(shown)) => self.items.get(*shown)?.as_bytes(),
             _ => return None,
         };
-        response_object::binds(before, response_object::whole(before))
+        response_object::binds(before, json::root(before))
     }
 
     /// Any other event: of an item, or of none.

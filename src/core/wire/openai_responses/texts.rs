@@ -2,17 +2,12 @@
 
 use super::OpenaiResponses;
 use crate::text::splice::Edit;
-use crate::wire::view::{Role, View};
-use crate::wire::{Requests, Texts, own_text};
+use crate::wire::Texts;
+use crate::wire::view::TurnContent;
 
 impl Texts for OpenaiResponses {
     /// A message item of its own. A transcript that is a lone string was made a list before.
-    fn put_text(&self, view: &View, turn: usize, text: &str) -> Vec<Edit> {
-        match view.turns.get(turn) {
-            Some(whole) if matches!(whole.role, Role::User | Role::Tool) => {
-                own_text::message(whole, self.user_text(text))
-            }
-            _ => Vec::new(),
-        }
+    fn text_inside(&self, _content: &TurnContent, _text: &str) -> Option<Vec<Edit>> {
+        None
     }
 }

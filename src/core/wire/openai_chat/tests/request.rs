@@ -127,7 +127,7 @@ fn unreadable_bodies_are_reported() {
 fn usage_is_requested_where_the_agent_did_not() {
     let options_for = |members: &str| -> Value {
         let view = with(members);
-        let sent = splice::flat(splice::splice(&view.body, OpenaiChat.companions(&view)));
+        let sent = splice::edited(&view.body, OpenaiChat.companions(&view));
         serde_json::from_slice::<Value>(&sent).unwrap()["stream_options"].take()
     };
     let usage = json!({"include_usage": true});

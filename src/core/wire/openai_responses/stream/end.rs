@@ -3,12 +3,15 @@
 use bytes::Bytes;
 
 use super::super::event::{ResponsesEvent, event};
+use super::super::own_message;
 use super::super::response_object::{self, ObjectOverrides};
-use super::super::{own_message, usage};
+use super::super::usage::stopped;
 use super::{OutputSlot, ResponsesStream};
 use crate::text::json;
 use crate::wire::DroppedThinking;
 use crate::wire::leg::StopReason;
+use crate::wire::leg_usage::ProviderUsage;
+use crate::wire::openai::OpenaiUsage;
 
 impl ResponsesStream {
     /// `completed`, `failed`, `incomplete`.
@@ -41,8 +44,9 @@ impl ResponsesStream {
         if let Some(id) = json::get_string(data, response, "id") {
             self.state.report.id = id.into_owned();
         }
-        self.usage = usage::of(data, response);
-        self.state.report.usage = self.usage.as_deref().map(usage::read).unwrap_or_default();
+        if let Some(usage) = response_object::usage(data, response) {
+            self.usage.take(data, usage, &mut self.state.report);
+        }
         self.state.report.stop = response_object::stop(data, response, !self.state.report.calls.is_empty());
         self.state.report.ended = true;
         self.state.report.served.take(data, response);
@@ -53,7 +57,7 @@ impl ResponsesStream {
             self.identity.take(data, response);
         }
         if self.state.report.stop != StopReason::Error {
-            self.object = event.response.map(|r| response_object::raw(data, r));
+            self.object = event.response.map(|r| r.text(data));
         }
         if self.state.holds() {
             self.end = Some((raw.clone(), data.to_vec()));
@@ -65,15 +69,14 @@ impl ResponsesStream {
     /// The leg's own end, as the end of the whole response.
     pub(super) fn end_with(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
         let (event, _) = event(data);
-        let mut all = self.spent.clone();
-        all.extend(self.usage.clone());
         let hidden = !self.state.report.hidden.is_empty();
         let changed = self.state.leg > 0 || self.has_own_item || hidden || self.state.report.broken_up > 0;
         let now = ObjectOverrides {
             identity: (self.state.leg > 0).then_some(&self.identity),
             previous: self.previous.as_deref(),
             output: changed.then(|| self.output()),
-            usage: usage::merged(&all).filter(|_| self.state.leg > 0 && self.usage.is_some()),
+            usage: OpenaiUsage::merged(&self.usage.all())
+                .filter(|_| self.state.leg > 0 && self.usage.is_reported()),
             offered: self.state.watch.hide,
             completed: false,
         };
@@ -86,18 +89,16 @@ impl ResponsesStream {
         if self.object.is_none() {
             let object = own_message::made_up(self.state.opening.as_deref().unwrap_or_default());
             self.identity
-                .take(object.as_bytes(), response_object::whole(object.as_bytes()));
+                .take(object.as_bytes(), json::root(object.as_bytes()));
             self.own_event("response.created", &format!(r#""response":{object}"#), out);
             self.object = Some(object);
         }
         self.say_opening(out);
-        let mut all = self.spent.clone();
-        all.extend(self.usage.clone());
         let now = ObjectOverrides {
             identity: Some(&self.identity),
             previous: self.previous.as_deref(),
             output: Some(self.output()),
-            usage: Some(usage::stopped(&all, next_input)),
+            usage: Some(stopped(&self.usage.all(), next_input)),
             offered: self.state.watch.hide,
             completed: true,
         };

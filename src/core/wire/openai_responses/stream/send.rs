@@ -46,11 +46,7 @@ impl ResponsesStream {
             }
         }
         edits.extend(self.index_edit(data, event));
-        out.push(if edits.is_empty() {
-            raw.clone()
-        } else {
-            sse::edited(raw, data, edits)
-        });
+        out.push(sse::edited(raw, data, edits));
     }
 
     /// The edit that moves an event to the agent's index of its item.

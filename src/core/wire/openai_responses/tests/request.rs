@@ -293,9 +293,9 @@ fn an_earlier_response_is_renamed_or_left_out_wherever_it_stands() {
     ] {
         let view = read(body).unwrap();
         let edits = OpenaiResponses.previous(&view, None);
-        assert_eq!(splice::flat(splice::splice(&view.body, edits)), without);
+        assert_eq!(splice::edited(&view.body, edits), without);
         let edits = OpenaiResponses.previous(&view, Some("up"));
-        let renamed = splice::flat(splice::splice(&view.body, edits));
+        let renamed = splice::edited(&view.body, edits);
         assert_eq!(renamed, body.replace("\"r\"", "\"up\""));
     }
     let body = with_input(json!([user("hi")]));
