@@ -320,7 +320,17 @@ fn sections(wording: &Wording, body: &[u8], span: Span) -> Vec<LabelledSection> 
         .zip(ends)
         .filter(|(s, _)| s.kind != SectionKind::Other)
     {
-        section.print = fingerprint(Span::new(section.text, end).of(body));
+        section.print = fingerprint(unwrapped(wording, Span::new(section.text, end).of(body)));
     }
     out
+}
+
+/// The user's text without what the wording puts around it.
+fn unwrapped<'a>(wording: &Wording, raw: &'a [u8]) -> &'a [u8] {
+    let inside = wording.wrapper.and_then(|(opening, closing)| {
+        let attributes = raw.strip_prefix(opening.as_bytes())?;
+        let text = &attributes[memchr::memchr(b'>', attributes)? + 1..];
+        Some(&text[..memmem::find(text, closing.as_bytes()).unwrap_or(text.len())])
+    });
+    inside.unwrap_or(raw)
 }

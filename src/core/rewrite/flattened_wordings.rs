@@ -21,6 +21,9 @@ pub(super) struct Wording {
     pub(super) results: &'static [&'static str],
     /// Text that differs from the agent's requests, or appears only sometimes.
     pub(super) others: &'static [&'static str],
+    /// What the user's text stands between, which the agent's other requests do not have: an opening tag up to its `>`, and
+    /// the closing one.
+    pub(super) wrapper: Option<(&'static str, &'static str)>,
 }
 
 const PI: Wording = Wording {
@@ -34,6 +37,7 @@ const PI: Wording = Wording {
     assistant: "[Assistant]: ",
     results: &["[Tool result]: "],
     others: &["[Assistant thinking]: ", "[Assistant tool calls]: "],
+    wrapper: None,
 };
 
 pub(super) const WORDINGS: &[Wording] = &[
@@ -62,6 +66,7 @@ pub(super) const WORDINGS: &[Wording] = &[
             "[Synthetic context]: ",
             "[Shell]: ",
         ],
+        wrapper: None,
     },
     Wording {
         agent: "goose 1.34",
@@ -74,5 +79,19 @@ pub(super) const WORDINGS: &[Wording] = &[
         assistant: "[assistant]: ",
         results: &["[user]: tool_response: "],
         others: &["[assistant]: tool_request("],
+        wrapper: None,
+    },
+    Wording {
+        agent: "cline 3.0.65",
+        marker: "Summarize this session for continuation.",
+        begins: "Summarize this session for continuation.",
+        before: "\n\nConversation:\n",
+        after: "",
+        gap: "\n\n",
+        user: "[User]: ",
+        assistant: "[Bot]: ",
+        results: &["[Tool result]:"],
+        others: &["[Bot tool calls]: "],
+        wrapper: Some(("<user_input ", "</user_input>")),
     },
 ];
