@@ -27,7 +27,7 @@ use redis::{Pipeline, Value};
 
 use self::dial::Dialer;
 use self::kinds::{ARCHIVED, CONVERSATION, HANDOFF, HEAD, RESPONSE_ID, RedisRecord, RedisResponseId};
-use self::link::{Durable, Link, LinkRequest};
+use self::link::{Durable, Link};
 use self::scripts::RedisScript;
 use self::shared::{RedisCluster, redis_records};
 use self::values::{from_json, from_json_bytes, handoff};
@@ -137,12 +137,14 @@ impl Store for RedisStore {
     fn archive<'a>(&'a self, principal: &'a str, id: HandoffId, archived: bool) -> StoreFuture<'a, bool> {
         let key = self.shared.key(HANDOFF, &id.to_string());
         let value = u8::from(archived).to_string();
-        let args = [&*key, principal, ARCHIVED, &value].map(|arg| arg.as_bytes().to_vec());
-        let call = self.shared.call(RedisScript::Set, args.into());
         Box::pin(async move {
-            let request = LinkRequest::Script(call, Durable::Yes);
-            let answer = self.shared.writer().send("archive a handoff", &request).await?;
-            Ok(answer.first() == Some(&Value::Int(1)))
+            let args = [&*key, principal, ARCHIVED, &value];
+            let what = "archive a handoff";
+            let answer = self
+                .shared
+                .run(what, RedisScript::Set, args, Durable::Yes)
+                .await?;
+            Ok(answer.first().is_some_and(|set| set == "1"))
         })
     }
 

@@ -84,9 +84,29 @@ impl RedisCluster {
         texts(answer.into_iter().next().unwrap_or_default())
     }
 
+    /// A script that writes; returns the texts of its answer.
+    pub(super) async fn run(
+        &self,
+        what: &'static str,
+        script: RedisScript,
+        args: impl IntoIterator<Item: AsRef<[u8]>>,
+        durable: Durable,
+    ) -> Result<Vec<String>, StoreError> {
+        let args = args.into_iter().map(|arg| arg.as_ref().to_vec()).collect();
+        let request = LinkRequest::Script(self.call(script, args), durable);
+        let answer = self.writer().send(what, &request).await?;
+        texts(answer.into_iter().next().unwrap_or_default())
+    }
+
     /// Plain commands, whose answers are texts, numbers or lists of them.
     pub(super) async fn query(&self, what: &'static str, pipe: Pipeline) -> Result<Vec<Value>, StoreError> {
         self.reader().send(what, &LinkRequest::Plain(pipe)).await
+    }
+
+    /// The texts of the answer to one plain command.
+    pub(super) async fn list(&self, what: &'static str, pipe: Pipeline) -> Result<Vec<String>, StoreError> {
+        let answer = self.query(what, pipe).await?;
+        texts(answer.into_iter().next().unwrap_or_default())
     }
 
     /// Writes records; `Some`: a record has another version, and is this one.
@@ -100,9 +120,8 @@ impl RedisCluster {
         for record in records {
             record.args(&mut args);
         }
-        let request = LinkRequest::Script(self.call(RedisScript::Write, args), durable);
-        let answer = self.writer().send(what, &request).await?;
-        let mut answer = texts(answer.into_iter().next().unwrap_or_default())?.into_iter();
+        let answer = self.run(what, RedisScript::Write, args, durable).await?;
+        let mut answer = answer.into_iter();
         match (answer.next().as_deref(), answer.next()) {
             (Some("written"), _) => Ok(None),
             (Some("overtaken"), stored) => Ok(Some(stored.unwrap_or_default())),
@@ -281,13 +300,7 @@ impl RedisCluster {
                 }
                 None => pipe.cmd("ZREVRANGE").arg(&key).arg(from).arg(from + PAGE - 1),
             };
-            let ids = texts(
-                self.query(what, pipe)
-                    .await?
-                    .into_iter()
-                    .next()
-                    .unwrap_or_default(),
-            )?;
+            let ids = self.list(what, pipe).await?;
             let last = ids.len() < PAGE;
             for (_, values) in self.records(what, HANDOFF, "", ["r", ARCHIVED], ids).await? {
                 let handoff = handoff(values, String::new())?;
@@ -309,10 +322,9 @@ impl RedisCluster {
     /// Writes a replica's entry of the register, or takes it out; returns the entries of all.
     pub(super) async fn register(&self, name: &str, record: String) -> Result<Vec<Replica>, StoreError> {
         let kept = crate::state::store::replicas::KEPT.as_millis().to_string();
-        let args = [self.prefix.clone(), name.to_owned(), record, kept].map(String::into_bytes);
-        let request = LinkRequest::Script(self.call(RedisScript::Replicas, args.into()), Durable::No);
-        let answer = self.writer().send("register a replica", &request).await?;
-        let all = texts(answer.into_iter().next().unwrap_or_default())?;
+        let args = [&*self.prefix, name, &record, &kept];
+        let what = "register a replica";
+        let all = self.run(what, RedisScript::Replicas, args, Durable::No).await?;
         let mut all: Vec<Replica> = all.iter().filter_map(|record| from_json(record).ok()).collect();
         all.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(all)
@@ -334,10 +346,8 @@ impl RedisCluster {
                 kind.owned_by,
                 kind.used_by,
             ];
-            let args = args.map(|arg| arg.as_bytes().to_vec()).into();
-            let request = LinkRequest::Script(self.call(RedisScript::Sweep, args), Durable::No);
-            let answer = self.writer().send("sweep old records", &request).await?;
-            let answer = texts(answer.into_iter().next().unwrap_or_default())?;
+            let what = "sweep old records";
+            let answer = self.run(what, RedisScript::Sweep, args, Durable::No).await?;
             let mut counts = answer
                 .iter()
                 .map(|count| count.parse::<u64>().unwrap_or_default());
