@@ -323,9 +323,10 @@ fn painted(row: &ExchangeRow, line: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::journal::{EventColumns, LegTokens};
+    use crate::state::journal::EventColumns;
+    use crate::state::telemetry::UsageTokens;
 
-    const TOKENS: LegTokens = LegTokens {
+    const TOKENS: UsageTokens = UsageTokens {
         input: 10,
         cache_read: 403_600_000,
         cache_write: 0,

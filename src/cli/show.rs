@@ -8,8 +8,9 @@ use super::load_state;
 use super::log::{open, unread};
 use super::output::{Out, first_line, plural, short, size, unsent, visible};
 use crate::state::journal::{
-    BodySide, ExchangeDetail, JournalReader, LegDetail, LegTokens, MessageState, MessageSummary,
+    BodySide, ExchangeDetail, JournalReader, LegDetail, MessageState, MessageSummary,
 };
+use crate::state::telemetry::UsageTokens;
 use baton_core::text::date;
 
 /// Maximum run of kept messages shown in full; of longer runs only the first and the last are shown.
@@ -302,7 +303,7 @@ fn side_by_side<'a>(received: &'a [MessageSummary], sent: &'a [MessageSummary]) 
 }
 
 /// Tokens in words; the three parts of the input add up to its total.
-fn tokens(t: LegTokens) -> String {
+fn tokens(t: UsageTokens) -> String {
     format!(
         "{} in ({} new, {} from cache, {} into cache), {} out",
         short(t.all_input()),

@@ -17,8 +17,8 @@ use crate::cli::output::first_line;
 use crate::serve::exchange::App;
 use crate::serve::proxy::server;
 use crate::state::config::{Config, Environment, Flags};
-use crate::state::store::memory::MemoryStore;
-use crate::state::store::{HandoffFilter, SharedStore};
+use crate::state::store::sqlite::SqliteStore;
+use crate::state::store::{HandoffFilter, SharedStore, StoreError};
 use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::mark::seal::SealKey;
 use baton_core::transcript::{Transcript, TranscriptPartKind, TranscriptTurn};
@@ -111,7 +111,8 @@ pub(super) async fn play(adapter: &'static Adapter, script: DemoLength) -> Resul
     let config = config(&provider.url())?;
     let bound = server::bind(&config)?;
     let address = bound.addr();
-    let store: SharedStore = Arc::new(MemoryStore::default());
+    let store = SqliteStore::in_memory().map_err(unusable)?;
+    let store: SharedStore = Arc::new(store);
     let seal = SealKey::new(*b"a key for the time of a demo");
     let app = Arc::new(App::new(config, Arc::clone(&store), seal)?);
     let gateway = Arc::new(app::gateway(&app, Arc::new(|_| ()))?);
@@ -165,6 +166,11 @@ fn example(
 
 /// The default config with a free port and every upstream at `url`, independent of the process's environment and config
 /// files.
+/// The failure of the demo's own store.
+fn unusable(error: StoreError) -> CommandFailure {
+    CommandFailure::new(Exit::SOFTWARE, error.to_string())
+}
+
 fn config(url: &str) -> Result<Config, CommandFailure> {
     let text = format!(
         "[server]\nlisten = \"127.0.0.1:0\"\ndrain_secs = 0\n[store]\nkind = \"memory\"\n\
@@ -219,7 +225,7 @@ impl DemoRun {
     /// The newest handoff in the store that is not known yet.
     async fn fired(&mut self, turn: usize, store: &SharedStore) -> Result<Option<String>, CommandFailure> {
         let all = store.handoffs(&HandoffFilter::default()).await;
-        let all = all.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?;
+        let all = all.map_err(unusable)?;
         let known = |id: &str| self.handoffs.iter().any(|handoff| handoff.id == id);
         let Some(new) = all.into_iter().find(|handoff| !known(&handoff.id.to_string())) else {
             return Ok(None);

@@ -3,12 +3,13 @@
 use super::served::ServedBy;
 use crate::bill::TokenCounts;
 use bytes::Bytes;
+use serde::Serialize;
 
 use super::dropped_thinking::DroppedThinking;
 use crate::tools::{TOOL_NAME, ToolNames};
 
 /// Tokens of one leg, as its provider counted them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Usage {
     /// Input tokens that no cache served.
     pub input: u64,
@@ -16,11 +17,17 @@ pub struct Usage {
     pub cache_read: u64,
     /// Input tokens written to a cache.
     pub cache_write: u64,
-    /// Of these, tokens that are stored for an hour (Anthropic).
+    /// Of these, tokens that are stored for an hour (Anthropic). Absent in JSON where it is zero.
+    #[serde(skip_serializing_if = "is_zero")]
     pub cache_write_1h: u64,
     /// Output tokens, reasoning included.
     pub output: u64,
     pub reasoning: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl From<Usage> for TokenCounts {

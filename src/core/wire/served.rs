@@ -2,17 +2,21 @@
 
 use std::borrow::Cow;
 
+use serde::{Deserialize, Serialize};
+
 use crate::text::{Span, json};
 
 /// Longest name that is kept, in bytes.
 const MAX_NAME: usize = 200;
 
 /// The model that answered a leg. Providers may answer with another one than was requested.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ServedBy {
     /// Its name; empty where upstream gave none.
     pub model: String,
     /// The speed or the service tier, where upstream names one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
 }
 

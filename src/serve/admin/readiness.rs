@@ -337,7 +337,7 @@ mod tests {
         use State::{Failed, NotChecked, Off, Ok};
 
         let dir = tempfile::tempdir().unwrap();
-        let store: Arc<dyn Store> = Arc::new(crate::state::store::memory::MemoryStore::default());
+        let store: Arc<dyn Store> = Arc::new(crate::state::store::sqlite::SqliteStore::in_memory().unwrap());
         let mut readiness = readiness(store, Duration::ZERO);
         let expected = |journal| {
             vec![

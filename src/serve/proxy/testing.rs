@@ -147,7 +147,7 @@ impl Proxy {
         let app = Arc::new(
             App::new(
                 config,
-                Arc::new(crate::state::store::memory::MemoryStore::default()),
+                Arc::new(crate::state::store::sqlite::SqliteStore::in_memory().unwrap()),
                 baton_core::mark::seal::SealKey::new(*b"test"),
             )
             .unwrap(),

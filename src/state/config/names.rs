@@ -1,6 +1,6 @@
 //! Readers for host names and web origins that the data listener accepts.
 
-use super::raw::{LocatedValue, Raw};
+use super::raw::LocatedValue;
 use super::value::{ValueResult, collect, value_error};
 use crate::state::access::hosts::normal;
 
@@ -16,13 +16,7 @@ impl LocatedValue {
     }
 
     fn names(&self, read: fn(&str) -> ValueResult<String>) -> ValueResult<Vec<String>> {
-        let given = self.structured()?;
-        let Raw::List(items) = &given.raw else {
-            return value_error(
-                format!("expected a list of texts, found {}", given.raw.kind()),
-                "write [\"one\", \"two\"]",
-            );
-        };
+        let items = self.list("texts", "write [\"one\", \"two\"]")?;
         collect(
             items
                 .iter()

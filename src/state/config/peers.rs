@@ -21,13 +21,7 @@ impl LocatedValue {
     /// Other processes: tables with `url`, and `token` and `name` where they have one; at most `most`.
     pub(super) fn peers(&self, env: &Environment, min: usize, most: usize) -> ValueResult<Vec<PeerConfig>> {
         let help = "write [{ url = \"http://HOST:PORT\", token = { env = \"NAME\" } }]";
-        let given = self.structured()?;
-        let Raw::List(items) = &given.raw else {
-            return value_error(
-                format!("expected a list of tables, found {}", given.raw.kind()),
-                help,
-            );
-        };
+        let items = self.list("tables", help)?;
         if items.len() > most {
             return value_error(
                 format!("there are {} peers", items.len()),

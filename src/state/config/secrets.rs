@@ -72,13 +72,7 @@ impl LocatedValue {
 
     /// Header names with secret values.
     pub(super) fn headers(&self, env: &Environment) -> ValueResult<Vec<(String, Secret)>> {
-        let given = self.structured()?;
-        let Raw::Table(entries) = &given.raw else {
-            return value_error(
-                format!("expected a table of headers, found {}", given.raw.kind()),
-                "write { \"x-name\" = \"value\" }",
-            );
-        };
+        let entries = self.table("headers", "write { \"x-name\" = \"value\" }")?;
         collect(entries.iter().map(|entry| {
             let checked =
                 header_name(&entry.key).and_then(|name| Ok((name, entry.value.header_secret(env)?)));
@@ -88,13 +82,7 @@ impl LocatedValue {
 
     /// Names with a secret each.
     pub(super) fn named_secrets(&self, env: &Environment) -> ValueResult<Vec<(String, Secret)>> {
-        let given = self.structured()?;
-        let Raw::Table(entries) = &given.raw else {
-            return value_error(
-                format!("expected a table of names, found {}", given.raw.kind()),
-                "write { NAME = { env = \"VARIABLE\" } }",
-            );
-        };
+        let entries = self.table("names", "write { NAME = { env = \"VARIABLE\" } }")?;
         collect(entries.iter().map(|entry| {
             let checked = entry.value.secret(env, 1);
             (

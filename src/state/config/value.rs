@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::HandoffRoute;
 use super::problem::{KeyOrigin, closest_name};
-use super::raw::{Environment, LocatedValue, Raw, read_value};
+use super::raw::{Environment, LocatedValue, Raw, RawEntry, read_value};
 
 /// The error of a value, and how to fix it.
 #[derive(Debug)]
@@ -125,13 +125,7 @@ impl LocatedValue {
 
     /// Beginnings of the names of models, each with a number of tokens from 1 to `max`.
     pub(super) fn windows(&self, max: u64) -> ValueResult<Vec<(String, u64)>> {
-        let given = self.structured()?;
-        let Raw::Table(entries) = &given.raw else {
-            return value_error(
-                format!("expected a table of models, found {}", given.raw.kind()),
-                "write { \"model-name\" = 131072 }",
-            );
-        };
+        let entries = self.table("models", "write { \"model-name\" = 131072 }")?;
         collect(entries.iter().map(|entry| {
             let checked = entry.value.count(1, max);
             (
@@ -143,13 +137,8 @@ impl LocatedValue {
 
     /// Routes after handoffs: a list of tables.
     pub(super) fn routes(&self) -> ValueResult<Vec<HandoffRoute>> {
-        let given = self.structured()?;
-        let Raw::List(tables) = &given.raw else {
-            return value_error(
-                format!("expected a list of routes, found {}", given.raw.kind()),
-                "write [{ from = \"claude-opus*\", to = \"claude-sonnet-5-5\" }]",
-            );
-        };
+        let help = "write [{ from = \"claude-opus*\", to = \"claude-sonnet-5-5\" }]";
+        let tables = self.list("routes", help)?;
         collect(tables.iter().map(|table| (&table.origin, table.route())))
     }
 
@@ -261,13 +250,7 @@ impl LocatedValue {
 
     /// Texts of at least `min` characters.
     pub(super) fn texts(&self, min: usize) -> ValueResult<Vec<String>> {
-        let given = self.structured()?;
-        let Raw::List(items) = &given.raw else {
-            return value_error(
-                format!("expected a list of texts, found {}", given.raw.kind()),
-                "write [\"one\", \"two\"]",
-            );
-        };
+        let items = self.list("texts", "write [\"one\", \"two\"]")?;
         collect(items.iter().map(|item| {
             let checked = item
                 .text()
@@ -284,13 +267,7 @@ impl LocatedValue {
 
     /// Regular expressions.
     pub(super) fn patterns(&self) -> ValueResult<Vec<String>> {
-        let given = self.structured()?;
-        let Raw::List(items) = &given.raw else {
-            return value_error(
-                format!("expected a list of texts, found {}", given.raw.kind()),
-                "write ['one', 'two']",
-            );
-        };
+        let items = self.list("texts", "write ['one', 'two']")?;
         collect(items.iter().map(|item| {
             let checked = item.text().and_then(|text| match regex::Regex::new(&text) {
                 Ok(pattern) if pattern.is_match("") => value_error(
@@ -317,6 +294,25 @@ impl LocatedValue {
                 )
             }),
             _ => Ok(self.clone()),
+        }
+    }
+
+    /// The items of a list. `what`: what they are.
+    pub(super) fn list(&self, what: &str, help: &str) -> ValueResult<Vec<LocatedValue>> {
+        match self.structured()?.raw {
+            Raw::List(items) => Ok(items),
+            other => value_error(format!("expected a list of {what}, found {}", other.kind()), help),
+        }
+    }
+
+    /// The entries of a table. `what`: what they are.
+    pub(super) fn table(&self, what: &str, help: &str) -> ValueResult<Vec<RawEntry>> {
+        match self.structured()?.raw {
+            Raw::Table(entries) => Ok(entries),
+            other => value_error(
+                format!("expected a table of {what}, found {}", other.kind()),
+                help,
+            ),
         }
     }
 

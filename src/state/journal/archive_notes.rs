@@ -12,7 +12,7 @@ use super::headers::StoredHeaders;
 use super::keyed_hash::Beginnings;
 use super::note::{BodyLayout, CapturedBody, JournalNote, ReceivedRequest, SentLeg};
 use super::packed::PackedHeaders;
-use super::pending_row::{PendingLeg, PendingRow, RowWriter, StoredUsage, began_ms, json, operation_name};
+use super::pending_row::{PendingLeg, PendingRow, RowWriter, began_ms, json, operation_name};
 use super::row::unsent_tokens;
 use crate::state::telemetry::ExchangeEvent;
 use baton_core::nudge::Windows;
@@ -246,7 +246,7 @@ impl Archive {
     }
 
     fn counted(&mut self, id: &str, leg: u32, usage: Usage, stop: StopReason) {
-        let usage = json(&StoredUsage::of(usage));
+        let usage = json(&usage);
         self.change_leg(id, leg, |leg| {
             (leg.usage, leg.stop) = (Some(usage), Some(stop.name()));
         });

@@ -7,9 +7,10 @@ use rusqlite::{Row as SqlRow, params};
 use serde::Serialize;
 
 use super::query::JournalReader;
-use super::row::{EventColumns, LegTokens};
+use super::row::{EventColumns, reported};
 use super::schema::JournalError;
 use super::stored_rows::size_of;
+use crate::state::telemetry::UsageTokens;
 use baton_core::bill::{
     BilledExchange, BilledRequest, ConversationBill, ExchangeBill, PriceQuery, PriceTable, TokenCounts,
 };
@@ -25,7 +26,7 @@ pub struct BillFilter {
 }
 
 /// One exchange's line of the bill. The names are API.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct BillEntry {
     /// Id of the exchange.
     pub id: String,
@@ -74,7 +75,7 @@ pub(super) struct BilledRow {
 struct BilledLeg {
     n: u32,
     bytes: u64,
-    usage: Option<LegTokens>,
+    usage: Option<UsageTokens>,
     host: String,
 }
 
@@ -145,7 +146,7 @@ impl JournalReader {
             };
             BilledRequest {
                 bytes: leg.bytes,
-                usage: leg.usage.map(counts),
+                usage: leg.usage.map(TokenCounts::from),
                 model: model.to_owned(),
                 rates: prices.rates(&price).filter(|_| !row.event.subscription),
                 own: row.event.own_legs.contains(&leg.n),
@@ -172,7 +173,7 @@ impl JournalReader {
             Ok(BilledLeg {
                 n: leg.get(0)?,
                 bytes: leg.get(1)?,
-                usage: LegTokens::reported(usage.as_deref()),
+                usage: reported(usage.as_deref()),
                 host: host(url.as_deref().unwrap_or_default()).to_owned(),
             })
         })?;
@@ -195,14 +196,7 @@ impl BilledRow {
             agent: event.agent.clone(),
             handoff: event.fired.last().or(event.pinned.as_ref()).cloned(),
             subscription: event.subscription,
-            tokens: TokenCounts::default(),
-            cost: None,
-            input_cost: None,
-            without_tokens: None,
-            without_cost: None,
-            saved: None,
-            saved_error: None,
-            compacted: false,
+            ..BillEntry::default()
         };
         Ok(Self {
             seq: row.get(0)?,
@@ -243,17 +237,6 @@ impl BilledRow {
             ..self.entry
         }
     }
-}
-
-fn counts(tokens: LegTokens) -> TokenCounts {
-    let counts = TokenCounts {
-        input: tokens.input,
-        cache_read: tokens.cache_read,
-        cache_write: tokens.cache_write,
-        output: tokens.output,
-        ..TokenCounts::default()
-    };
-    counts.splitting_hour(tokens.cache_write_1h)
 }
 
 /// The host of a URL, without its port.

@@ -2,7 +2,7 @@
 //! must hold; `!` before a term negates it. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::filter_terms::{FilterTest, FilteredRow, Flag, NumberField};
+use super::filter_terms::{FilterTest, FilteredRow};
 
 /// Characters of a filter.
 const LONGEST: usize = 1000;
@@ -61,13 +61,13 @@ impl RowFilter {
     /// Whether it asks for costs, which have to be computed.
     pub fn needs_cost(&self) -> bool {
         let mut tests = self.0.iter();
-        tests.any(|term| matches!(term.test, FilterTest::Number(NumberField::Cost, ..)))
+        tests.any(|term| matches!(term.test, FilterTest::Number(field, ..) if field.name == "cost"))
     }
 
     /// Whether it holds for failed exchanges alone.
     pub(super) fn is_of_failures(&self) -> bool {
         let mut terms = self.0.iter();
-        terms.any(|term| !term.negated && matches!(term.test, FilterTest::Flag(Flag::Error)))
+        terms.any(|term| !term.negated && matches!(term.test, FilterTest::Flag(flag) if flag.name == "error"))
     }
 
     /// The time before which it holds for no exchange, in milliseconds since the Unix epoch.
@@ -103,23 +103,18 @@ fn words(text: &str) -> Result<Vec<FilterWord>, FilterError> {
     let mut word: Option<FilterWord> = None;
     let mut quoted = None;
     for (at, c) in text.chars().enumerate() {
+        let begun = FilterWord {
+            position: at + 1,
+            text: String::new(),
+        };
         match c {
             '"' if quoted.is_some() => quoted = None,
             '"' => {
                 quoted = Some(at + 1);
-                word.get_or_insert_with(|| FilterWord {
-                    position: at + 1,
-                    text: String::new(),
-                });
+                word.get_or_insert(begun);
             }
             c if c.is_whitespace() && quoted.is_none() => words.extend(word.take()),
-            c => word
-                .get_or_insert_with(|| FilterWord {
-                    position: at + 1,
-                    text: String::new(),
-                })
-                .text
-                .push(c),
+            c => word.get_or_insert(begun).text.push(c),
         }
     }
     if let Some(position) = quoted {
@@ -134,7 +129,8 @@ fn words(text: &str) -> Result<Vec<FilterWord>, FilterError> {
 mod tests {
     use super::*;
     use crate::state::journal::row::ExchangeRow;
-    use crate::state::journal::{AnswerSummary, CallSummary, EventColumns, LegTokens};
+    use crate::state::journal::{AnswerSummary, CallSummary, EventColumns};
+    use crate::state::telemetry::UsageTokens;
 
     fn row() -> ExchangeRow {
         let call = |name: &str| CallSummary {
@@ -161,18 +157,12 @@ mod tests {
                 ..AnswerSummary::default()
             }),
             user_line: Some("::handoff now".into()),
-            fixed_bytes: 0,
             received_messages: 1,
-            sent_messages: Vec::new(),
-            statuses: Vec::new(),
-            tokens_sum: Some(LegTokens {
+            tokens_sum: Some(UsageTokens {
                 input: 30_000,
-                ..LegTokens::default()
+                ..UsageTokens::default()
             }),
-            unsent_tokens: 0,
-            changes: Vec::new(),
-            partial: false,
-            open: false,
+            ..ExchangeRow::default()
         }
     }
 

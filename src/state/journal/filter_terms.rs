@@ -21,81 +21,85 @@ pub struct FilteredRow<'a> {
 /// What a term tests.
 #[derive(Debug, Clone)]
 pub(super) enum FilterTest {
-    Flag(Flag),
-    Text(TextField, Regex),
+    Flag(&'static FilterName<FlagTest>),
+    Text(&'static FilterName<TextValues>, Regex),
     /// Only those that began so long ago or later, in milliseconds.
     Since(u64),
-    Number(NumberField, Comparison, f64),
+    Number(&'static FilterName<NumberValue>, Comparison, f64),
 }
 
-/// A property of an exchange.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Flag {
-    Error,
-    Handoff,
-    Command,
-    Retried,
-    Refused,
-    Unpinned,
-    Recall,
-    Cancelled,
-    Open,
+/// A name of the filter language, and what it stands for.
+#[derive(Debug)]
+pub(super) struct FilterName<T> {
+    pub(super) name: &'static str,
+    value: T,
 }
 
-const FLAGS: [(&str, Flag); 9] = [
-    ("error", Flag::Error),
-    ("handoff", Flag::Handoff),
-    ("command", Flag::Command),
-    ("retried", Flag::Retried),
-    ("refused", Flag::Refused),
-    ("unpinned", Flag::Unpinned),
-    ("recall", Flag::Recall),
-    ("cancelled", Flag::Cancelled),
-    ("open", Flag::Open),
-];
+/// Whether an exchange has a property.
+type FlagTest = fn(FilteredRow<'_>) -> bool;
 
 /// Texts of an exchange.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TextField {
-    Tool,
-    Model,
-    Wire,
-    Upstream,
-    Route,
-    Conversation,
-    Status,
+type TextValues = fn(&ExchangeRow) -> Vec<String>;
+
+/// A number of an exchange, where it is known.
+type NumberValue = fn(FilteredRow<'_>) -> Option<f64>;
+
+const fn named<T: Copy>(name: &'static str, value: T) -> FilterName<T> {
+    FilterName { name, value }
 }
 
-const TEXTS: [(&str, TextField); 7] = [
-    ("tool", TextField::Tool),
-    ("model", TextField::Model),
-    ("wire", TextField::Wire),
-    ("upstream", TextField::Upstream),
-    ("route", TextField::Route),
-    ("conversation", TextField::Conversation),
-    ("status", TextField::Status),
+static FLAGS: [FilterName<FlagTest>; 9] = [
+    named("error", |exchange| exchange.row.failed()),
+    named("handoff", |exchange| !exchange.row.event.fired.is_empty()),
+    named("command", |exchange| {
+        let prefix = exchange.command_prefix;
+        let user_line = exchange.row.user_line.as_deref();
+        !prefix.is_empty() && user_line.is_some_and(|line| line.starts_with(prefix))
+    }),
+    named("retried", |exchange| {
+        let event = &exchange.row.event;
+        event.retries > 0 || event.thinking_retry.is_some()
+    }),
+    named("refused", |exchange| exchange.row.event.outcome == "refused"),
+    named("unpinned", |exchange| exchange.row.event.unpinned),
+    named("recall", |exchange| !exchange.row.event.recalls.is_empty()),
+    named("cancelled", |exchange| exchange.row.event.outcome == "cancelled"),
+    named("open", |exchange| exchange.row.open),
 ];
 
-/// Numbers of an exchange.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NumberField {
-    Cost,
-    Input,
-    Output,
-    Requests,
-    Received,
-    Sent,
-    Seconds,
-}
+static TEXTS: [FilterName<TextValues>; 7] = [
+    named("tool", |row| {
+        let calls = row.answer.iter().flat_map(|answer| &answer.calls);
+        calls.map(|call| call.name.clone()).collect()
+    }),
+    named("model", |row| {
+        let served = row.event.served.iter().flatten();
+        let served = served.map(|served| served.model.clone());
+        row.model.iter().cloned().chain(served).collect()
+    }),
+    named("wire", |row| row.wire.iter().cloned().collect()),
+    named("upstream", |row| row.upstream.iter().cloned().collect()),
+    named("route", |row| row.route.iter().cloned().collect()),
+    named("conversation", |row| row.conversation.iter().cloned().collect()),
+    named("status", |row| vec![row.event.status.to_string()]),
+];
 
-const NUMBERS: [(&str, NumberField); 7] = [
-    ("cost", NumberField::Cost),
-    ("input", NumberField::Input),
-    ("output", NumberField::Output),
-    ("requests", NumberField::Requests),
-    ("received", NumberField::Received),
-    ("sent", NumberField::Sent),
-    ("seconds", NumberField::Seconds),
+static NUMBERS: [FilterName<NumberValue>; 7] = [
+    named("cost", |exchange| exchange.cost),
+    named("input", |exchange| {
+        exchange.row.tokens_sum.map(|tokens| tokens.all_input() as f64)
+    }),
+    named("output", |exchange| {
+        exchange.row.tokens_sum.map(|tokens| tokens.output as f64)
+    }),
+    named("requests", |exchange| Some(exchange.row.event.legs as f64)),
+    named("received", |exchange| {
+        Some(exchange.row.event.received_bytes as f64)
+    }),
+    named("sent", |exchange| {
+        Some(exchange.row.event.sent_bytes.iter().sum::<u64>() as f64)
+    }),
+    named("seconds", |exchange| Some(exchange.row.event.total_ms / 1000.0)),
 ];
 
 /// On which side of the limit a number is.
@@ -119,7 +123,7 @@ impl FilterTest {
         }
         if let Some(at) = term.find(['>', '<']) {
             let (name, value) = (term[..at].to_lowercase(), &term[at + 1..]);
-            let field = named(&NUMBERS, &name)
+            let field = find(&NUMBERS, &name)
                 .ok_or_else(|| format!("{name:?} is no number; there are {}", names(&NUMBERS)))?;
             let comparison = if term[at..].starts_with('>') {
                 Comparison::Above
@@ -129,7 +133,7 @@ impl FilterTest {
             let number = number(value).ok_or_else(|| format!("{value:?} is no number, as 0.5 or 20k"))?;
             return Ok(Self::Number(field, comparison, number));
         }
-        named(&FLAGS, &term.to_lowercase()).map(Self::Flag).ok_or_else(|| {
+        find(&FLAGS, &term.to_lowercase()).map(Self::Flag).ok_or_else(|| {
             format!(
                 "{term:?} is no term; there are {}, fields ({}, since) as model:opus*, and numbers ({}) as cost>0.5",
                 names(&FLAGS),
@@ -147,20 +151,20 @@ impl FilterTest {
             let age = age_ms(value).ok_or_else(|| format!("{value:?} is no time, as 30m, 12h or 7d"))?;
             return Ok(Self::Since(age));
         }
-        let field = named(&TEXTS, name)
+        let field = find(&TEXTS, name)
             .ok_or_else(|| format!("{name:?} is no field; there are {}, since", names(&TEXTS)))?;
         Ok(Self::Text(field, pattern(value)?))
     }
 
     pub(super) fn holds(&self, exchange: FilteredRow<'_>) -> bool {
-        let FilteredRow {
-            row, cost, now_ms, ..
-        } = exchange;
         match self {
-            Self::Flag(flag) => flag.holds(exchange),
-            Self::Text(field, pattern) => field.values(row).iter().any(|value| pattern.is_match(value)),
-            Self::Since(age) => row.at_ms >= now_ms.saturating_sub(*age),
-            Self::Number(field, comparison, limit) => match (field.value(row, cost), comparison) {
+            Self::Flag(flag) => (flag.value)(exchange),
+            Self::Text(field, pattern) => {
+                let values = (field.value)(exchange.row);
+                values.iter().any(|value| pattern.is_match(value))
+            }
+            Self::Since(age) => exchange.row.at_ms >= exchange.now_ms.saturating_sub(*age),
+            Self::Number(field, comparison, limit) => match ((field.value)(exchange), comparison) {
                 (None, _) => false,
                 (Some(value), Comparison::Above) => value > *limit,
                 (Some(value), Comparison::Below) => value < *limit,
@@ -169,77 +173,13 @@ impl FilterTest {
     }
 }
 
-impl Flag {
-    fn holds(self, exchange: FilteredRow<'_>) -> bool {
-        let event = &exchange.row.event;
-        match self {
-            Self::Error => exchange.row.failed(),
-            Self::Handoff => !event.fired.is_empty(),
-            Self::Command => {
-                let prefix = exchange.command_prefix;
-                let user_line = exchange.row.user_line.as_deref();
-                !prefix.is_empty() && user_line.is_some_and(|line| line.starts_with(prefix))
-            }
-            Self::Retried => event.retries > 0 || event.thinking_retry.is_some(),
-            Self::Refused => event.outcome == "refused",
-            Self::Unpinned => event.unpinned,
-            Self::Recall => !event.recalls.is_empty(),
-            Self::Cancelled => event.outcome == "cancelled",
-            Self::Open => exchange.row.open,
-        }
-    }
+fn find<T>(table: &'static [FilterName<T>], name: &str) -> Option<&'static FilterName<T>> {
+    table.iter().find(|known| known.name == name)
 }
 
-impl TextField {
-    fn values(self, row: &ExchangeRow) -> Vec<String> {
-        let one = |value: &Option<String>| value.iter().cloned().collect();
-        match self {
-            Self::Tool => {
-                let calls = row.answer.iter().flat_map(|answer| &answer.calls);
-                calls.map(|call| call.name.clone()).collect()
-            }
-            Self::Model => {
-                let served = row
-                    .event
-                    .served
-                    .iter()
-                    .flatten()
-                    .map(|served| served.model.clone());
-                row.model.iter().cloned().chain(served).collect()
-            }
-            Self::Wire => one(&row.wire),
-            Self::Upstream => one(&row.upstream),
-            Self::Route => one(&row.route),
-            Self::Conversation => one(&row.conversation),
-            Self::Status => vec![row.event.status.to_string()],
-        }
-    }
-}
-
-impl NumberField {
-    fn value(self, row: &ExchangeRow, cost: Option<f64>) -> Option<f64> {
-        let tokens = row.tokens_sum;
-        match self {
-            Self::Cost => cost,
-            Self::Input => tokens.map(|tokens| tokens.all_input() as f64),
-            Self::Output => tokens.map(|tokens| tokens.output as f64),
-            Self::Requests => Some(row.event.legs as f64),
-            Self::Received => Some(row.event.received_bytes as f64),
-            Self::Sent => Some(row.event.sent_bytes.iter().sum::<u64>() as f64),
-            Self::Seconds => Some(row.event.total_ms / 1000.0),
-        }
-    }
-}
-
-fn named<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
-    table
-        .iter()
-        .find(|(known, _)| *known == name)
-        .map(|(_, value)| *value)
-}
-
-fn names<T>(table: &[(&str, T)]) -> String {
-    table.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+fn names<T>(table: &[FilterName<T>]) -> String {
+    let names: Vec<_> = table.iter().map(|known| known.name).collect();
+    names.join(", ")
 }
 
 /// Whole words of the value; `*` stands for any characters.

@@ -91,7 +91,7 @@ pub use query::{BodySide, ConversationSummary, ExchangeFilter, JournalReader, Jo
 pub use queue::LiveEvent;
 pub(crate) use queue::now_ms;
 pub use recorder::{Recorder, Recording};
-pub use row::{EventColumns, ExchangeRow, LegChange, LegService, LegTokens};
+pub use row::{EventColumns, ExchangeRow, LegChange};
 pub use schema::{FILE, JournalError};
 pub use search::{SearchHit, SearchResult};
 pub use session_sizes::JournaledSession;

@@ -169,16 +169,10 @@ impl JournalNote {
     /// Bytes that it keeps in memory while it is queued. Slices of one body are counted each, so the figure may be too high and
     /// is never too low.
     pub(super) fn weight(&self) -> usize {
-        SMALL
-            + match self {
-                Self::Begin(begun) => begun.received.len(),
-                Self::Sent { sent, .. } => sent.rope.iter().map(Bytes::len).sum(),
-                Self::Received { body, .. } | Self::Shown { body, .. } => body.len(),
-                Self::Answered { .. }
-                | Self::Counted { .. }
-                | Self::End { .. }
-                | Self::Flush(_)
-                | Self::Redact(_) => 0,
-            }
+        let slices = match self {
+            Self::Sent { sent, .. } => sent.rope.iter().map(Bytes::len).sum(),
+            _ => 0,
+        };
+        SMALL + self.body_bytes() + slices
     }
 }

@@ -7,7 +7,7 @@ use super::chunk_bodies::BodyNodes;
 use super::headers::StoredHeaders;
 use super::row::{EventColumns, has_failed};
 use crate::state::telemetry::ExchangeEvent;
-use baton_core::wire::{Operation, Usage};
+use baton_core::wire::Operation;
 
 /// An exchange's row.
 #[derive(Debug, Default)]
@@ -188,32 +188,6 @@ impl PendingRow {
                 self.failed
             ])?;
         Ok(found > 0)
-    }
-}
-
-/// A leg's usage, as stored.
-#[derive(Debug, Serialize)]
-pub(super) struct StoredUsage {
-    input: u64,
-    cache_read: u64,
-    cache_write: u64,
-    /// Absent where it is zero: most providers have no such lifetime.
-    #[serde(skip_serializing_if = "super::row::is_zero")]
-    cache_write_1h: u64,
-    output: u64,
-    reasoning: u64,
-}
-
-impl StoredUsage {
-    pub(super) fn of(usage: Usage) -> Self {
-        Self {
-            input: usage.input,
-            cache_read: usage.cache_read,
-            cache_write: usage.cache_write,
-            cache_write_1h: usage.cache_write_1h,
-            output: usage.output,
-            reasoning: usage.reasoning,
-        }
     }
 }
 

@@ -1,18 +1,16 @@
 //! An exchange in short, as lists, the API and `--json` show it. The names are API.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
 use super::answer_summary::AnswerSummary;
-use crate::state::telemetry::{ExchangeEvent, UsageTokens};
+use crate::state::telemetry::{ExchangeEvent, UsageTokens, is_zero, millis};
 use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::record::HandoffId;
 use baton_core::rewrite::{ChangeReason, SizeChange};
 use baton_core::wire::ServedBy;
 
 /// The row of an exchange.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct ExchangeRow {
     /// Its id, as in `x-baton-exchange`.
     pub id: String,
@@ -44,7 +42,7 @@ pub struct ExchangeRow {
     /// Upstream's status for each leg; none where it gave no answer.
     pub statuses: Vec<Option<u16>>,
     /// The tokens of all legs together; none where upstream reported none.
-    pub tokens_sum: Option<LegTokens>,
+    pub tokens_sum: Option<UsageTokens>,
     /// *Estimated input not sent*, net: tokens of the agent's request less those of everything sent for it, four bytes to the
     /// token. Negative where more was sent.
     pub unsent_tokens: i64,
@@ -110,10 +108,10 @@ pub struct EventColumns {
     /// Bytes of the response to the agent.
     pub response_bytes: u64,
     /// Usage of each leg; none of one that was not answered to its end, or for which upstream reported none.
-    pub tokens: Vec<Option<LegTokens>>,
+    pub tokens: Vec<Option<UsageTokens>>,
     /// The model that answered each leg, and how it was served, as far as upstream says.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub served: Vec<Option<LegService>>,
+    pub served: Vec<Option<ServedBy>>,
     /// Legs that baton sent on its own account, as indexes: drafts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub own_legs: Vec<u32>,
@@ -132,43 +130,6 @@ pub struct EventColumns {
     pub total_ms: f64,
     /// Our own time before the first leg.
     pub added_ms: f64,
-}
-
-/// Tokens of one leg, as the provider counted them. Whatever its wire calls input, here `input`, `cache_read` and
-/// `cache_write` are the three parts of the whole input.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LegTokens {
-    /// New input: no cache served it, and none took it.
-    pub input: u64,
-    /// Input read from a cache.
-    pub cache_read: u64,
-    /// Input written to a cache.
-    pub cache_write: u64,
-    /// Of this, input that is stored for an hour.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub cache_write_1h: u64,
-    /// Output, reasoning included.
-    pub output: u64,
-}
-
-/// Which model answered a leg.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct LegService {
-    /// Its name.
-    pub model: String,
-    /// The speed or service tier, where upstream names one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service: Option<String>,
-}
-
-impl LegService {
-    fn of(served: &ServedBy) -> Self {
-        Self {
-            model: served.model.clone(),
-            service: served.service.clone(),
-        }
-    }
 }
 
 /// The changes of one reason in one leg's request.
@@ -216,33 +177,21 @@ impl EventColumns {
             pinned: event.pinned.clone(),
             unpinned: event.unpinned,
             fired: event.fired.clone(),
-            facts: event.facts.iter().map(|facts| facts.name().to_owned()).collect(),
+            facts: names(&event.facts, |facts| facts.name()),
             legs: event.sent_bytes.len(),
             retries: event.retries,
-            recalls: event
-                .recalls
-                .iter()
-                .map(|outcome| outcome.name().to_owned())
-                .collect(),
+            recalls: names(&event.recalls, |outcome| outcome.name()),
             refused_calls: event.refused_calls,
             broken_up: event.broken_up,
             dropped_thinking: event.dropped_thinking.total(),
             thinking_retry: event.thinking_retry.map(|retry| retry.name().to_owned()),
-            nudges: event
-                .nudges
-                .iter()
-                .map(|nudged| nudged.name().to_owned())
-                .collect(),
+            nudges: names(&event.nudges, |nudged| nudged.name()),
             undo: event.undo.map(|undo| undo.name().to_owned()),
             received_bytes: event.received_bytes,
             sent_bytes: event.sent_bytes.clone(),
             response_bytes: event.response_bytes,
-            tokens: event.tokens.iter().map(|leg| leg.map(LegTokens::of)).collect(),
-            served: event
-                .served
-                .iter()
-                .map(|leg| leg.as_ref().map(LegService::of))
-                .collect(),
+            tokens: event.tokens.clone(),
+            served: event.served.clone(),
             own_legs: event.draft_legs.clone(),
             prompt_bytes: event.handoffs.iter().map(|handoff| handoff.prompt_bytes).sum(),
             agent: event.agent.clone(),
@@ -254,41 +203,14 @@ impl EventColumns {
     }
 }
 
-impl LegTokens {
-    /// A leg's tokens from its stored usage. Zeros alone mean that upstream reported none.
-    pub(super) fn reported(usage: Option<&str>) -> Option<Self> {
-        let tokens = serde_json::from_str(usage?).ok()?;
-        (tokens != Self::default()).then_some(tokens)
-    }
+fn names<T>(all: &[T], name: impl Fn(&T) -> &'static str) -> Vec<String> {
+    all.iter().map(|one| name(one).to_owned()).collect()
+}
 
-    /// All of the input.
-    pub fn all_input(self) -> u64 {
-        self.input
-            .saturating_add(self.cache_read)
-            .saturating_add(self.cache_write)
-    }
-
-    /// The sum of what is known of each leg; `None` where nothing is.
-    pub(super) fn sum(legs: &[Option<Self>]) -> Option<Self> {
-        let add = u64::saturating_add;
-        legs.iter().flatten().copied().reduce(|sum, leg| Self {
-            input: add(sum.input, leg.input),
-            cache_read: add(sum.cache_read, leg.cache_read),
-            cache_write: add(sum.cache_write, leg.cache_write),
-            cache_write_1h: add(sum.cache_write_1h, leg.cache_write_1h),
-            output: add(sum.output, leg.output),
-        })
-    }
-
-    fn of(tokens: UsageTokens) -> Self {
-        Self {
-            input: tokens.input,
-            cache_read: tokens.cache_read,
-            cache_write: tokens.cache_write,
-            cache_write_1h: tokens.cache_write_1h,
-            output: tokens.output,
-        }
-    }
+/// A leg's tokens from its stored usage. Zeros alone mean that upstream reported none.
+pub(super) fn reported(usage: Option<&str>) -> Option<UsageTokens> {
+    let tokens = serde_json::from_str(usage?).ok()?;
+    (tokens != UsageTokens::default()).then_some(tokens)
 }
 
 /// Estimated input that was not sent, net: the agent's request, as far as a window of `window` tokens takes it, less all that
@@ -311,17 +233,8 @@ pub(super) fn has_failed(status: u16, outcome: &str) -> bool {
     status >= 400 || !matches!(outcome, "" | "complete" | "cancelled")
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-pub(super) fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
 /// Whether a count that most exchanges have none of is left out.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn is_none(count: &u32) -> bool {
     *count == 0
-}
-
-fn millis(duration: Duration) -> f64 {
-    (duration.as_secs_f64() * 1_000_000.0).round() / 1000.0
 }

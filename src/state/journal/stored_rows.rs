@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, Row as SqlRow};
 
-use super::row::{EventColumns, ExchangeRow, LegChange, LegTokens};
+use super::row::{EventColumns, ExchangeRow, LegChange, reported};
 use super::schema::JournalError;
+use crate::state::telemetry::UsageTokens;
 use baton_core::rewrite::SizeChange;
 
 /// Legs of one exchange that are listed: more than any has, so that a broken file costs no memory.
@@ -44,7 +45,7 @@ pub(super) fn with_legs(
         place(
             &mut tokens,
             n,
-            LegTokens::reported(leg.get::<_, Option<String>>(5)?.as_deref()),
+            reported(leg.get::<_, Option<String>>(5)?.as_deref()),
         );
         place(&mut bytes, n, leg.get(3)?);
         let changes: Vec<SizeChange> = serde_json::from_str(&leg.get::<_, String>(2)?).unwrap_or_default();
@@ -59,7 +60,7 @@ pub(super) fn with_legs(
     if tokens.iter().any(Option::is_some) {
         row.event.tokens = tokens;
     }
-    row.tokens_sum = LegTokens::sum(&row.event.tokens);
+    row.tokens_sum = UsageTokens::sum(row.event.tokens.iter().flatten().copied());
     Ok(row)
 }
 
@@ -113,19 +114,15 @@ pub(super) fn stored_row(row: &SqlRow<'_>) -> rusqlite::Result<StoredRow> {
         route: row.get(6)?,
         model: row.get(7)?,
         received_messages: row.get(8)?,
-        sent_messages: Vec::new(),
-        statuses: Vec::new(),
-        tokens_sum: None,
         unsent_tokens: row.get(13)?,
-        changes: Vec::new(),
         answer: row
             .get::<_, Option<String>>(14)?
             .and_then(|answer| serde_json::from_str(&answer).ok()),
         user_line: row.get(15)?,
-        fixed_bytes: 0,
         partial: row.get(9)?,
         open: row.get::<_, Option<i64>>(10)?.is_none(),
         event,
+        ..ExchangeRow::default()
     };
     Ok(StoredRow {
         seq: row.get(0)?,

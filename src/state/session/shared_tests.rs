@@ -7,9 +7,9 @@ use uuid::Uuid;
 
 use super::tests::asks;
 use super::*;
-use crate::state::store::memory::MemoryStore;
 use crate::state::store::redis::tests::server::RedisServer;
 use crate::state::store::redis::tests::store_in;
+use crate::state::store::sqlite::SqliteStore;
 use crate::state::store::tests::{cut_point, handoff, pair};
 use baton_core::record::{HiddenPair, RepeatedAnswer};
 
@@ -22,7 +22,7 @@ struct Processes<const N: usize> {
 
 /// Processes over a store in memory; and over one in a server, where the machine has such a program.
 fn processes<const N: usize>() -> impl Iterator<Item = Processes<N>> {
-    let memory: SharedStore = Arc::new(MemoryStore::shared());
+    let memory: SharedStore = Arc::new(SqliteStore::shared_in_memory());
     let server = RedisServer::start_if_there(&[]);
     let redis = server.map(|server| {
         // Each process has connections of its own.

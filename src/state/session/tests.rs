@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::state::config::StoreKind;
-use crate::state::store::tests::{cut_point, handoff, pair};
+use crate::state::store::tests::{cut_point, handoff, pair, put_cut_point};
 use crate::state::store::{self, Store};
 
 fn memory() -> SharedStore {
@@ -453,7 +453,7 @@ async fn cut_points_are_read_anew_once_a_day() {
     assert!(sessions.take_over(&copy, &point, taken).await.unwrap());
     // What the store has now shows whether it was queried.
     let again = cut_point(&fired, "d2");
-    sessions.store().put_cut_point(&again).await.unwrap();
+    put_cut_point(&**sessions.store(), &again).await.unwrap();
     let known = async |now_ms| {
         let points = sessions.left_out(&copy, now_ms).await.unwrap();
         points
@@ -463,7 +463,7 @@ async fn cut_points_are_read_anew_once_a_day() {
     };
     assert_eq!(known(taken + TOUCH_AFTER_MS).await, ["d1"]);
     assert_eq!(known(taken + TOUCH_AFTER_MS + 1).await, ["d2"]);
-    sessions.store().put_cut_point(&point).await.unwrap();
+    put_cut_point(&**sessions.store(), &point).await.unwrap();
     assert_eq!(known(taken + TOUCH_AFTER_MS + 2).await, ["d2"]);
     assert_eq!(known(taken + 2 * TOUCH_AFTER_MS + 2).await, ["d1"]);
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use uuid::Uuid;
 
-use super::records::{RecordKind, StoredRecord};
+use super::records::{PlacedKind, RecordKind, StoredRecord};
 use super::{Store, StoreError};
 use baton_core::record::HandoffId;
 
@@ -127,18 +127,14 @@ impl StoreCheck {
                 known.insert((RecordKind::Handoff, handoff.id));
                 return;
             }
-            StoredRecord::Pair { record, .. } => {
-                known.insert((RecordKind::Pair, record.id));
-                return;
-            }
-            StoredRecord::Insertion { record, .. } => {
-                known.insert((RecordKind::Insertion, record.id));
-                return;
-            }
-            StoredRecord::CutPoint { record, .. } => {
-                known.insert((RecordKind::CutPoint, record.handoff));
-                references.push((RecordKind::Handoff, record.handoff, "its handoff"));
-                format!("cut point {}", record.handoff)
+            StoredRecord::Placed { record, .. } => {
+                let columns = record.columns();
+                known.insert((RecordKind::Placed(columns.kind), columns.id));
+                if columns.kind != PlacedKind::CutPoint {
+                    return;
+                }
+                references.push((RecordKind::Handoff, columns.id, "its handoff"));
+                format!("cut point {}", columns.id)
             }
             StoredRecord::ResponseId { record, .. } => {
                 let handoff = record.upstream.strip_prefix("handoff:");
@@ -151,14 +147,26 @@ impl StoreCheck {
                 let ids = |kind, ids: &[Uuid], what| {
                     ids.iter().map(move |id| (kind, *id, what)).collect::<Vec<_>>()
                 };
-                references.extend(ids(RecordKind::Pair, &record.pairs, "a hidden pair"));
+                references.extend(ids(
+                    RecordKind::Placed(PlacedKind::Pair),
+                    &record.pairs,
+                    "a hidden pair",
+                ));
                 references.extend(ids(
                     RecordKind::Handoff,
                     &record.left_out,
                     "a handoff that may be left out",
                 ));
-                references.extend(ids(RecordKind::CutPoint, &record.left_out, "a cut point"));
-                references.extend(ids(RecordKind::Insertion, &record.insertions, "an insertion"));
+                references.extend(ids(
+                    RecordKind::Placed(PlacedKind::CutPoint),
+                    &record.left_out,
+                    "a cut point",
+                ));
+                references.extend(ids(
+                    RecordKind::Placed(PlacedKind::Insertion),
+                    &record.insertions,
+                    "an insertion",
+                ));
                 format!("conversation {}", record.key)
             }
             StoredRecord::Document(record) => {

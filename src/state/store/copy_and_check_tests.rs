@@ -5,7 +5,6 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::copy_and_check::{check, copy};
-use super::memory::MemoryStore;
 use super::records::{RecordKind, Retention, StoredRecord};
 use super::redis::tests::server::RedisServer;
 use super::redis::tests::store_in;
@@ -20,7 +19,7 @@ type StoreMaker<'a> = Box<dyn Fn() -> SharedStore + 'a>;
 /// Every kind that this machine has.
 fn kinds<'a>(dir: &'a tempfile::TempDir, server: Option<&'a RedisServer>) -> Vec<StoreMaker<'a>> {
     let mut all: Vec<StoreMaker<'a>> = vec![
-        Box::new(|| Arc::new(MemoryStore::default())),
+        Box::new(|| Arc::new(SqliteStore::in_memory().unwrap())),
         Box::new(|| {
             let dir = dir.path().join(Uuid::now_v7().to_string());
             Arc::new(SqliteStore::open(&dir).unwrap())
@@ -108,9 +107,7 @@ async fn all(store: &dyn Store) -> Vec<String> {
             assert_eq!(page.unreadable, []);
             found.extend(page.records.iter().map(|record| match record {
                 StoredRecord::Handoff(record) => format!("{record:?}"),
-                StoredRecord::Pair { record, .. } => format!("{record:?}"),
-                StoredRecord::CutPoint { record, .. } => format!("{record:?}"),
-                StoredRecord::Insertion { record, .. } => format!("{record:?}"),
+                StoredRecord::Placed { record, .. } => format!("{record:?}"),
                 StoredRecord::ResponseId { record, .. } => format!("{record:?}"),
                 StoredRecord::Conversation(record) => format!("{record:?}"),
                 StoredRecord::Document(record) => format!("{record:?}"),
@@ -128,7 +125,7 @@ async fn every_kind_is_copied_to_every_kind_and_back() {
     let dir = tempfile::tempdir().unwrap();
     let server = RedisServer::start_if_there(&[]);
     // More than a page of each.
-    let filled = MemoryStore::default();
+    let filled = SqliteStore::in_memory().unwrap();
     let ids = fill(&filled, 300).await;
     let wanted = all(&filled).await;
     for from in kinds(&dir, server.as_ref()) {
@@ -205,7 +202,7 @@ async fn what_is_written_while_a_copy_runs_is_copied() {
     let dir = tempfile::tempdir().unwrap();
     let (from, to) = (
         SqliteStore::open(&dir.path().join("a")).unwrap(),
-        MemoryStore::default(),
+        SqliteStore::in_memory().unwrap(),
     );
     fill(&from, 300).await;
     let (copied, late) = tokio::join!(copy(&from, &to), fill(&from, 20));
@@ -248,7 +245,7 @@ async fn a_check_names_what_is_missing_and_what_cannot_be_read() {
     // The record, and the reference to it.
     assert_eq!(checked.count, 2, "{:?}", checked.problems);
     assert!(checked.problems[0].contains("cannot be read"));
-    let copied = copy(&store, &MemoryStore::default()).await.unwrap();
+    let copied = copy(&store, &SqliteStore::in_memory().unwrap()).await.unwrap();
     assert_eq!(copied.unreadable.len(), 1);
     let Some(server) = server else { return };
     let store = store_in(&server.url(), |o| o.prefix = "damaged".into());
@@ -311,7 +308,7 @@ async fn a_copied_document_supersedes_no_newer_one() {
     let dir = tempfile::tempdir().unwrap();
     let server = RedisServer::start_if_there(&[]);
     for to in kinds(&dir, server.as_ref()) {
-        let (source, target) = (MemoryStore::default(), to());
+        let (source, target) = (SqliteStore::in_memory().unwrap(), to());
         let [older, newer] = [document("a", "main", 5), document("a", "main", 6)];
         source.put_document(&older).await.unwrap();
         target.put_document(&newer).await.unwrap();

@@ -4,7 +4,6 @@
 //! crash of the process.
 
 pub mod copy_and_check;
-pub mod memory;
 pub mod records;
 pub mod redis;
 pub mod replicas;
@@ -30,7 +29,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
-use self::records::{RecordKind, RecordPage, Retention, StoredRecord};
+use self::records::{
+    Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, ResponseId, Retention, StoredRecord,
+};
 use self::replicas::Replica;
 use crate::state::config::{self, StoreKind};
 use crate::state::disk;
@@ -118,70 +119,19 @@ pub trait Store: Send + Sync + 'static {
     /// A handoff by id.
     fn handoff<'a>(&'a self, principal: &'a str, id: HandoffId) -> StoreFuture<'a, Option<Handoff>>;
 
-    /// Writes a handoff, its position where that is known, and the change to its conversation atomically.
-    fn put_handoff<'a>(
-        &'a self,
-        handoff: &'a Handoff,
-        point: Option<&'a CutPoint>,
-        update: &'a Update,
-    ) -> StoreFuture<'a, UpdateOutcome>;
-
-    /// Writes a handoff that is active in no conversation: it waits until somebody resumes it.
-    fn put_draft<'a>(&'a self, handoff: &'a Handoff) -> StoreFuture<'a, ()>;
-
     /// Lists handoffs, newest first, without what only a cut needs: the text of `head`, and `recall`.
     fn handoffs<'a>(&'a self, filter: &'a HandoffFilter) -> StoreFuture<'a, Vec<Handoff>>;
 
     /// Archives or unarchives a handoff; `false` for an unknown id.
     fn archive<'a>(&'a self, principal: &'a str, id: HandoffId, archived: bool) -> StoreFuture<'a, bool>;
 
-    /// Hidden pairs by id (asides, and the pairs listed by a conversation), without unknown ids.
-    fn pairs<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> StoreFuture<'a, Vec<HiddenPair>>;
-
-    /// Hidden pairs beside any of these call ids.
-    fn pairs_beside<'a>(
+    /// Records that stand in a transcript, without unknown ones; see [`Lookup`].
+    fn find<'a>(
         &'a self,
+        kind: PlacedKind,
         principal: &'a str,
-        siblings: &'a [String],
-    ) -> StoreFuture<'a, Vec<HiddenPair>>;
-
-    /// Writes pairs and the change to their conversation atomically.
-    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], update: &'a Update)
-    -> StoreFuture<'a, UpdateOutcome>;
-
-    /// Writes the position of a handoff in the agent's transcript.
-    fn put_cut_point<'a>(&'a self, point: &'a CutPoint) -> StoreFuture<'a, ()>;
-
-    /// Cut points by handoff id, without unknown ids.
-    fn cut_points<'a>(
-        &'a self,
-        principal: &'a str,
-        handoffs: &'a [HandoffId],
-    ) -> StoreFuture<'a, Vec<CutPoint>>;
-
-    /// Cut points with any of these digests, oldest first.
-    fn cut_points_at<'a>(
-        &'a self,
-        principal: &'a str,
-        digests: &'a [String],
-    ) -> StoreFuture<'a, Vec<CutPoint>>;
-
-    /// Writes an insertion and the change to its conversation atomically.
-    fn put_insertion<'a>(
-        &'a self,
-        insertion: &'a Insertion,
-        update: &'a Update,
-    ) -> StoreFuture<'a, UpdateOutcome>;
-
-    /// Insertions by id, without unknown ids.
-    fn insertions<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> StoreFuture<'a, Vec<Insertion>>;
-
-    /// Insertions that are looked up by any of these ([`InsertionPlace::key`](baton_core::record::InsertionPlace::key)), oldest first.
-    fn insertions_at<'a>(
-        &'a self,
-        principal: &'a str,
-        places: &'a [String],
-    ) -> StoreFuture<'a, Vec<Insertion>>;
+        by: Lookup<'a>,
+    ) -> StoreFuture<'a, Vec<PlacedRecord>>;
 
     /// Whether there may be any insertion at all; `false` saves its caller the work of a look-up.
     fn may_have_insertions(&self) -> bool {
@@ -191,19 +141,20 @@ pub trait Store: Send + Sync + 'static {
     /// A conversation by key.
     fn conversation<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Conversation>>;
 
-    /// Changes a conversation's record.
-    fn change<'a>(&'a self, update: &'a Update) -> StoreFuture<'a, UpdateOutcome>;
+    /// Writes records, all or none. `action` names the write in errors.
+    fn put<'a>(&'a self, action: &'static str, records: Vec<StoredRecord>) -> StoreFuture<'a, ()>;
+
+    /// Writes records and the change to their conversation atomically. A change alone may be lost with a power failure: the
+    /// next request derives it again from its sentinel, its pairs, or a provider that rejects the prefix.
+    fn put_with<'a>(
+        &'a self,
+        action: &'static str,
+        records: Vec<StoredRecord>,
+        update: &'a Update,
+    ) -> StoreFuture<'a, UpdateOutcome>;
 
     /// The upstream response id of one that the agent was shown (Responses API).
     fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> StoreFuture<'a, Option<String>>;
-
-    /// Stores the upstream id of a response id.
-    fn put_response_id<'a>(
-        &'a self,
-        principal: &'a str,
-        shown: &'a str,
-        upstream: &'a str,
-    ) -> StoreFuture<'a, ()>;
 
     /// Writes a document. One that is active supersedes, in the same transaction, the active one of the same principal,
     /// repository, branch and topic; returns the handoffs of those that it superseded.
@@ -230,23 +181,14 @@ pub trait Store: Send + Sync + 'static {
 
     /// Some records of a kind, in an order of the store's own: those after `after`, which is empty for the first page.
     /// A store in use may return a record twice.
-    fn page<'a>(&'a self, kind: RecordKind, after: &'a str) -> StoreFuture<'a, RecordPage> {
-        let _ = (kind, after);
-        Box::pin(std::future::ready(Err(copy_unsupported())))
-    }
+    fn page<'a>(&'a self, kind: RecordKind, after: &'a str) -> StoreFuture<'a, RecordPage>;
 
     /// Writes records of one kind as they are; a conversation only over an older version. Returns how many were not there
     /// like this.
-    fn import<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64> {
-        let _ = records;
-        Box::pin(std::future::ready(Err(copy_unsupported())))
-    }
+    fn import<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64>;
 
     /// How many of these records, all of one kind, are there, whatever they say.
-    fn has<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64> {
-        let _ = records;
-        Box::pin(std::future::ready(Err(copy_unsupported())))
-    }
+    fn has<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64>;
 
     /// Registers a process, or says that it is still there. Returns all that are registered, itself among them: none in a
     /// store that is not [shared](Self::shared).
@@ -274,6 +216,128 @@ pub trait Store: Send + Sync + 'static {
     fn settings_problem(&self) -> StoreFuture<'_, Option<String>> {
         Box::pin(std::future::ready(Ok(None)))
     }
+
+    /// Writes a handoff, its position where that is known, and the change to its conversation atomically.
+    fn put_handoff<'a>(
+        &'a self,
+        handoff: &'a Handoff,
+        point: Option<&'a CutPoint>,
+        update: &'a Update,
+    ) -> StoreFuture<'a, UpdateOutcome> {
+        let mut records = vec![StoredRecord::Handoff(Box::new(handoff.clone()))];
+        records.extend(point.map(|point| PlacedRecord::CutPoint(point.clone()).into()));
+        self.put_with("write a handoff", records, update)
+    }
+
+    /// Writes a handoff that is active in no conversation: it waits until somebody resumes it.
+    fn put_draft<'a>(&'a self, handoff: &'a Handoff) -> StoreFuture<'a, ()> {
+        let record = StoredRecord::Handoff(Box::new(handoff.clone()));
+        self.put("write a handoff", vec![record])
+    }
+
+    /// Writes pairs and the change to their conversation atomically.
+    fn put_pairs<'a>(
+        &'a self,
+        pairs: &'a [HiddenPair],
+        update: &'a Update,
+    ) -> StoreFuture<'a, UpdateOutcome> {
+        let record = |pair: &HiddenPair| PlacedRecord::Pair(Box::new(pair.clone())).into();
+        self.put_with("write hidden pairs", pairs.iter().map(record).collect(), update)
+    }
+
+    /// Writes an insertion and the change to its conversation atomically.
+    fn put_insertion<'a>(
+        &'a self,
+        insertion: &'a Insertion,
+        update: &'a Update,
+    ) -> StoreFuture<'a, UpdateOutcome> {
+        let record = PlacedRecord::Insertion(insertion.clone()).into();
+        self.put_with("write an insertion", vec![record], update)
+    }
+
+    /// Changes a conversation's record.
+    fn change<'a>(&'a self, update: &'a Update) -> StoreFuture<'a, UpdateOutcome> {
+        self.put_with("write a conversation", Vec::new(), update)
+    }
+
+    /// Stores the upstream id of a response id.
+    fn put_response_id<'a>(
+        &'a self,
+        principal: &'a str,
+        shown: &'a str,
+        upstream: &'a str,
+    ) -> StoreFuture<'a, ()> {
+        let record = ResponseId {
+            principal: principal.to_owned(),
+            shown: shown.to_owned(),
+            upstream: upstream.to_owned(),
+        };
+        let used_ms = now_ms();
+        self.put(
+            "write a response id",
+            vec![StoredRecord::ResponseId { record, used_ms }],
+        )
+    }
+
+    /// Hidden pairs by id (asides, and the pairs listed by a conversation).
+    fn pairs<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> StoreFuture<'a, Vec<HiddenPair>> {
+        let found = self.find(PlacedKind::Pair, principal, Lookup::Ids(ids));
+        all_of(found, PlacedRecord::into_pair)
+    }
+
+    /// Hidden pairs beside any of these call ids.
+    fn pairs_beside<'a>(
+        &'a self,
+        principal: &'a str,
+        siblings: &'a [String],
+    ) -> StoreFuture<'a, Vec<HiddenPair>> {
+        let found = self.find(PlacedKind::Pair, principal, Lookup::Places(siblings));
+        all_of(found, PlacedRecord::into_pair)
+    }
+
+    /// Cut points by handoff id.
+    fn cut_points<'a>(
+        &'a self,
+        principal: &'a str,
+        handoffs: &'a [HandoffId],
+    ) -> StoreFuture<'a, Vec<CutPoint>> {
+        let found = self.find(PlacedKind::CutPoint, principal, Lookup::Ids(handoffs));
+        all_of(found, PlacedRecord::into_cut_point)
+    }
+
+    /// Cut points with any of these digests.
+    fn cut_points_at<'a>(
+        &'a self,
+        principal: &'a str,
+        digests: &'a [String],
+    ) -> StoreFuture<'a, Vec<CutPoint>> {
+        let found = self.find(PlacedKind::CutPoint, principal, Lookup::Places(digests));
+        all_of(found, PlacedRecord::into_cut_point)
+    }
+
+    /// Insertions by id.
+    fn insertions<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> StoreFuture<'a, Vec<Insertion>> {
+        let found = self.find(PlacedKind::Insertion, principal, Lookup::Ids(ids));
+        all_of(found, PlacedRecord::into_insertion)
+    }
+
+    /// Insertions with any of these places.
+    fn insertions_at<'a>(
+        &'a self,
+        principal: &'a str,
+        places: &'a [String],
+    ) -> StoreFuture<'a, Vec<Insertion>> {
+        let found = self.find(PlacedKind::Insertion, principal, Lookup::Places(places));
+        all_of(found, PlacedRecord::into_insertion)
+    }
+}
+
+/// Found records as their own type.
+fn all_of<'a, T: 'a>(
+    found: StoreFuture<'a, Vec<PlacedRecord>>,
+    own: fn(PlacedRecord) -> Option<T>,
+) -> StoreFuture<'a, Vec<T>> {
+    Box::pin(async move { Ok(found.await?.into_iter().filter_map(own).collect()) })
 }
 
 impl HandoffFilter {
@@ -298,7 +362,7 @@ impl HandoffFilter {
 /// The directory or the file cannot be created or opened, or the server's certificates not be read.
 pub fn open(settings: &config::StoreConfig, state_dir: &Path) -> Result<SharedStore, StoreError> {
     match settings.kind {
-        StoreKind::Memory => Ok(Arc::new(memory::MemoryStore::default())),
+        StoreKind::Memory => Ok(Arc::new(sqlite::SqliteStore::in_memory()?)),
         StoreKind::Sqlite => Ok(Arc::new(sqlite::SqliteStore::open(state_dir)?)),
         StoreKind::Redis => Ok(Arc::new(redis::RedisStore::of(settings)?)),
     }
@@ -312,18 +376,11 @@ pub fn open(settings: &config::StoreConfig, state_dir: &Path) -> Result<SharedSt
 pub fn open_for_reading(settings: &config::StoreConfig, state_dir: &Path) -> Result<SharedStore, StoreError> {
     match settings.kind {
         StoreKind::Redis => Ok(Arc::new(redis::RedisStore::of(settings)?)),
-        StoreKind::Memory => Ok(Arc::new(memory::MemoryStore::default())),
+        StoreKind::Memory => Ok(Arc::new(sqlite::SqliteStore::in_memory()?)),
         StoreKind::Sqlite => Ok(match sqlite::SqliteStore::open_existing(state_dir)? {
             Some(store) => Arc::new(store),
-            None => Arc::new(memory::MemoryStore::default()),
+            None => Arc::new(sqlite::SqliteStore::in_memory()?),
         }),
-    }
-}
-
-/// The error of a store that is not gone through as a whole.
-fn copy_unsupported() -> StoreError {
-    StoreError {
-        message: "this store cannot be copied".to_owned(),
     }
 }
 

@@ -1,5 +1,8 @@
 //! Records of any kind, for what goes through a whole store: copies and checks.
 
+use serde::Serialize;
+use uuid::Uuid;
+
 use baton_core::record::{Conversation, CutPoint, DocumentRecord, Handoff, HiddenPair, Insertion};
 
 /// Records read at a time.
@@ -10,12 +13,8 @@ pub(super) const PAGE: usize = 256;
 pub enum RecordKind {
     /// Handoffs.
     Handoff,
-    /// Hidden pairs.
-    Pair,
-    /// Cut points.
-    CutPoint,
-    /// Other insertions.
-    Insertion,
+    /// What stands at a place of a transcript.
+    Placed(PlacedKind),
     /// Response ids.
     ResponseId,
     /// Conversations.
@@ -24,13 +23,24 @@ pub enum RecordKind {
     Document,
 }
 
+/// A kind of record that stands at a place of a transcript and is looked up by its id or by that place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum PlacedKind {
+    /// Hidden pairs, by the call beside them.
+    Pair,
+    /// Cut points, by the digest of their position.
+    CutPoint,
+    /// Other insertions, by [`InsertionPlace::key`](baton_core::record::InsertionPlace::key).
+    Insertion,
+}
+
 impl RecordKind {
     /// Every kind; what others refer to comes first, so that a copy that was interrupted refers to nothing that is missing.
     pub const ALL: [Self; 7] = [
         Self::Handoff,
-        Self::Pair,
-        Self::CutPoint,
-        Self::Insertion,
+        Self::Placed(PlacedKind::Pair),
+        Self::Placed(PlacedKind::CutPoint),
+        Self::Placed(PlacedKind::Insertion),
         Self::ResponseId,
         Self::Conversation,
         Self::Document,
@@ -40,13 +50,124 @@ impl RecordKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Handoff => "handoffs",
-            Self::Pair => "hidden pairs",
-            Self::CutPoint => "cut points",
-            Self::Insertion => "insertions",
+            Self::Placed(PlacedKind::Pair) => "hidden pairs",
+            Self::Placed(PlacedKind::CutPoint) => "cut points",
+            Self::Placed(PlacedKind::Insertion) => "insertions",
             Self::ResponseId => "response ids",
             Self::Conversation => "conversations",
             Self::Document => "packets",
         }
+    }
+}
+
+impl PlacedKind {
+    /// What a failed look-up did, for its error.
+    pub(super) fn reading(self) -> &'static str {
+        match self {
+            Self::Pair => "read hidden pairs",
+            Self::CutPoint => "read cut points",
+            Self::Insertion => "read insertions",
+        }
+    }
+}
+
+/// What placed records are looked up by.
+#[derive(Debug, Clone, Copy)]
+pub enum Lookup<'a> {
+    /// Their ids. Found in this order.
+    Ids(&'a [Uuid]),
+    /// Keys of their places. Found oldest first, each once.
+    Places(&'a [String]),
+}
+
+/// A record that stands at a place of a transcript.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+#[expect(missing_docs, reason = "the kinds are described there")]
+pub enum PlacedRecord {
+    Pair(Box<HiddenPair>),
+    CutPoint(CutPoint),
+    Insertion(Insertion),
+}
+
+/// What a store keeps beside the JSON of a placed record.
+pub(super) struct PlacedColumns<'a> {
+    pub(super) kind: PlacedKind,
+    pub(super) id: Uuid,
+    pub(super) principal: &'a str,
+    pub(super) conversation: &'a str,
+    /// The key of its place.
+    pub(super) key: Option<&'a str>,
+    pub(super) created_ms: u64,
+}
+
+impl PlacedRecord {
+    pub(super) fn columns(&self) -> PlacedColumns<'_> {
+        match self {
+            Self::Pair(pair) => PlacedColumns {
+                kind: PlacedKind::Pair,
+                id: pair.id,
+                principal: &pair.principal,
+                conversation: &pair.conversation,
+                key: pair.place.key(),
+                created_ms: pair.created_ms,
+            },
+            Self::CutPoint(point) => PlacedColumns {
+                kind: PlacedKind::CutPoint,
+                id: point.handoff,
+                principal: &point.principal,
+                conversation: &point.conversation,
+                key: Some(&point.position.digest),
+                created_ms: point.created_ms,
+            },
+            Self::Insertion(insertion) => PlacedColumns {
+                kind: PlacedKind::Insertion,
+                id: insertion.id,
+                principal: &insertion.principal,
+                conversation: &insertion.conversation,
+                key: insertion.place.key(),
+                created_ms: insertion.created_ms,
+            },
+        }
+    }
+
+    pub(super) fn from_json(kind: PlacedKind, json: &str) -> serde_json::Result<Self> {
+        Ok(match kind {
+            PlacedKind::Pair => Self::Pair(serde_json::from_str(json)?),
+            PlacedKind::CutPoint => Self::CutPoint(serde_json::from_str(json)?),
+            PlacedKind::Insertion => Self::Insertion(serde_json::from_str(json)?),
+        })
+    }
+
+    pub(super) fn into_pair(self) -> Option<HiddenPair> {
+        match self {
+            Self::Pair(pair) => Some(*pair),
+            _ => None,
+        }
+    }
+
+    pub(super) fn into_cut_point(self) -> Option<CutPoint> {
+        match self {
+            Self::CutPoint(point) => Some(point),
+            _ => None,
+        }
+    }
+
+    pub(super) fn into_insertion(self) -> Option<Insertion> {
+        match self {
+            Self::Insertion(insertion) => Some(insertion),
+            _ => None,
+        }
+    }
+
+    /// Sorts what was looked up by places: oldest first, each once.
+    pub(super) fn sort_oldest_first<T>(found: &mut Vec<T>, record: impl Fn(&T) -> &Self) {
+        let key = |one: &T| {
+            let columns = record(one).columns();
+            (columns.created_ms, columns.id)
+        };
+        found.sort_by_key(&key);
+        found.dedup_by_key(|one| key(one));
     }
 }
 
@@ -56,16 +177,8 @@ impl RecordKind {
 pub enum StoredRecord {
     /// With its head, and whether it is archived.
     Handoff(Box<Handoff>),
-    Pair {
-        record: Box<HiddenPair>,
-        used_ms: u64,
-    },
-    CutPoint {
-        record: CutPoint,
-        used_ms: u64,
-    },
-    Insertion {
-        record: Insertion,
+    Placed {
+        record: PlacedRecord,
         used_ms: u64,
     },
     ResponseId {
@@ -74,6 +187,14 @@ pub enum StoredRecord {
     },
     Conversation(Box<Conversation>),
     Document(Box<DocumentRecord>),
+}
+
+impl From<PlacedRecord> for StoredRecord {
+    /// Last used when it was made.
+    fn from(record: PlacedRecord) -> Self {
+        let used_ms = record.columns().created_ms;
+        Self::Placed { record, used_ms }
+    }
 }
 
 /// A response id of the Responses API, with its upstream id.
@@ -132,9 +253,7 @@ impl StoredRecord {
     pub fn kind(&self) -> RecordKind {
         match self {
             Self::Handoff(_) => RecordKind::Handoff,
-            Self::Pair { .. } => RecordKind::Pair,
-            Self::CutPoint { .. } => RecordKind::CutPoint,
-            Self::Insertion { .. } => RecordKind::Insertion,
+            Self::Placed { record, .. } => RecordKind::Placed(record.columns().kind),
             Self::ResponseId { .. } => RecordKind::ResponseId,
             Self::Conversation(_) => RecordKind::Conversation,
             Self::Document(_) => RecordKind::Document,
@@ -146,22 +265,8 @@ impl StoredRecord {
     pub(super) fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (
-                Self::Pair { record, used_ms },
-                Self::Pair {
-                    record: r,
-                    used_ms: u,
-                },
-            ) => record == r && used_ms >= u,
-            (
-                Self::CutPoint { record, used_ms },
-                Self::CutPoint {
-                    record: r,
-                    used_ms: u,
-                },
-            ) => record == r && used_ms >= u,
-            (
-                Self::Insertion { record, used_ms },
-                Self::Insertion {
+                Self::Placed { record, used_ms },
+                Self::Placed {
                     record: r,
                     used_ms: u,
                 },
@@ -182,9 +287,7 @@ impl StoredRecord {
     pub fn size(&self) -> u64 {
         let json = match self {
             Self::Handoff(record) => serde_json::to_string(record),
-            Self::Pair { record, .. } => serde_json::to_string(record),
-            Self::CutPoint { record, .. } => serde_json::to_string(record),
-            Self::Insertion { record, .. } => serde_json::to_string(record),
+            Self::Placed { record, .. } => serde_json::to_string(record),
             Self::ResponseId { record, .. } => {
                 return (record.principal.len() + record.shown.len() + record.upstream.len()) as u64;
             }

@@ -91,7 +91,10 @@ impl ExchangeEvent {
             });
         }
         if !self.recalls.is_empty() {
-            notes.push(format!("recalled: {}", self.recalled()));
+            notes.push(format!(
+                "recalled: {}",
+                super::names(&self.recalls, |recall| recall.name())
+            ));
         }
         if self.unpinned {
             notes.push("unpinned".to_owned());

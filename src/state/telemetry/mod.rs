@@ -28,6 +28,8 @@ pub use thinking_retry::ThinkingRetry;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use serde::{Deserialize, Serialize};
+
 use crate::state::jobs::recalls::AnswerOutcome;
 use baton_core::commands::UndoOutcome;
 use baton_core::nudge::NudgeOutcome;
@@ -36,8 +38,9 @@ use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::wire::wire;
 use baton_core::wire::{DroppedThinking, ServedBy, StopReason};
 
-/// Tokens of one leg or of a whole exchange, as the provider counted them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Tokens of one leg or of a whole exchange, as the provider counted them. Whatever its wire calls input, here `input`,
+/// `cache_read` and `cache_write` are the three parts of the whole input.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsageTokens {
     /// Input tokens that no cache served (Anthropic's sense; OpenAI's total less the cached ones).
     pub input: u64,
@@ -46,6 +49,7 @@ pub struct UsageTokens {
     /// Input tokens written to a cache.
     pub cache_write: u64,
     /// Of these, tokens that are stored for an hour.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub cache_write_1h: u64,
     /// Output tokens, reasoning included.
     pub output: u64,
@@ -244,12 +248,6 @@ impl ExchangeEvent {
         self.ends[legs - 1] = Some(end);
     }
 
-    /// Names of what came of nudging, separated by commas.
-    fn nudge_names(&self) -> String {
-        let names: Vec<_> = self.nudges.iter().map(|nudged| nudged.name()).collect();
-        names.join(",")
-    }
-
     /// Whether upstream reported the usage of any leg.
     pub fn has_tokens(&self) -> bool {
         self.tokens.iter().any(Option::is_some)
@@ -268,15 +266,7 @@ impl ExchangeEvent {
     fn sum(&self, drafts: bool) -> UsageTokens {
         let legs = (0u32..).zip(&self.tokens);
         let wanted = legs.filter(|(leg, _)| self.draft_legs.contains(leg) == drafts);
-        wanted
-            .filter_map(|(_, tokens)| *tokens)
-            .fold(UsageTokens::default(), |sum, leg: UsageTokens| UsageTokens {
-                input: sum.input.saturating_add(leg.input),
-                cache_read: sum.cache_read.saturating_add(leg.cache_read),
-                cache_write: sum.cache_write.saturating_add(leg.cache_write),
-                cache_write_1h: sum.cache_write_1h.saturating_add(leg.cache_write_1h),
-                output: sum.output.saturating_add(leg.output),
-            })
+        UsageTokens::sum(wanted.filter_map(|(_, tokens)| *tokens)).unwrap_or_default()
     }
 
     /// Its tries to make the document of a handoff, as `method:outcome`.
@@ -295,18 +285,6 @@ impl ExchangeEvent {
             let tokens = self.tokens.get(usize::try_from(*leg).ok()?).copied()??;
             Some((*method, tokens))
         })
-    }
-
-    /// How its recalls came out.
-    pub(crate) fn recalled(&self) -> String {
-        let outcomes: Vec<_> = self.recalls.iter().map(|outcome| outcome.name()).collect();
-        outcomes.join(",")
-    }
-
-    /// The outcomes of adding observed facts, separated by commas.
-    fn fact_names(&self) -> String {
-        let names: Vec<_> = self.facts.iter().map(|facts| facts.name()).collect();
-        names.join(",")
     }
 
     /// Logs the exchange with all its fields.
@@ -336,21 +314,21 @@ impl ExchangeEvent {
             baton.pinned = self.pinned,
             baton.unpinned = self.unpinned.then_some(true),
             baton.fired = (!self.fired.is_empty()).then(|| self.fired.join(",")),
-            baton.facts = (!self.facts.is_empty()).then(|| self.fact_names()),
+            baton.facts = (!self.facts.is_empty()).then(|| names(&self.facts, |facts| facts.name())),
             baton.legs = self.sent_bytes.len(),
             baton.draft_legs = (!self.draft_legs.is_empty()).then_some(self.draft_legs.len()),
             baton.drafts = (!self.drafts.is_empty()).then(|| self.draft_names()),
             baton.draft_input_tokens = drafted.map(UsageTokens::all_input),
             baton.draft_output_tokens = drafted.map(|tokens| tokens.output),
             baton.retries = self.retries,
-            baton.recalls = (!self.recalls.is_empty()).then(|| self.recalled()),
+            baton.recalls = (!self.recalls.is_empty()).then(|| names(&self.recalls, |recall| recall.name())),
             baton.refused_calls = self.refused_calls,
             baton.lost_pairs = (self.lost_pairs > 0).then_some(self.lost_pairs),
             baton.lost_insertions = (self.lost_insertions > 0).then_some(self.lost_insertions),
             baton.dropped_thinking = self.dropped_thinking.some(),
             baton.thinking_retry = self.thinking_retry.map(ThinkingRetry::name),
             baton.broken_up = self.broken_up,
-            baton.nudges = (!self.nudges.is_empty()).then(|| self.nudge_names()),
+            baton.nudges = (!self.nudges.is_empty()).then(|| names(&self.nudges, |nudged| nudged.name())),
             baton.undo = self.undo.map(UndoOutcome::name),
             // OpenTelemetry includes cached tokens in the input.
             gen_ai.usage.input_tokens = spent.map(UsageTokens::all_input),
@@ -376,6 +354,28 @@ impl UsageTokens {
             .saturating_add(self.cache_read)
             .saturating_add(self.cache_write)
     }
+
+    /// The sum of what is known of each leg; `None` where nothing is.
+    pub(crate) fn sum(legs: impl Iterator<Item = Self>) -> Option<Self> {
+        let add = u64::saturating_add;
+        legs.reduce(|sum, leg| Self {
+            input: add(sum.input, leg.input),
+            cache_read: add(sum.cache_read, leg.cache_read),
+            cache_write: add(sum.cache_write, leg.cache_write),
+            cache_write_1h: add(sum.cache_write_1h, leg.cache_write_1h),
+            output: add(sum.output, leg.output),
+        })
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+pub(crate) fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// Names of what came of something, separated by commas.
+fn names<T>(all: &[T], name: impl Fn(&T) -> &'static str) -> String {
+    all.iter().map(name).collect::<Vec<_>>().join(",")
 }
 
 /// The agent's text, bounded in length.
@@ -386,7 +386,7 @@ fn shortened(text: &str) -> &str {
         .map_or(text, |(end, _)| &text[..end])
 }
 
-fn millis(duration: Duration) -> f64 {
+pub(crate) fn millis(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1_000_000.0).round() / 1000.0
 }
 

@@ -29,17 +29,8 @@ impl<T> Default for PerWire<T> {
 /// The series by wire.
 pub(super) struct WireSeries {
     pub(super) outcomes: OutcomeSeries,
-    pub(super) legs: Counter,
-    pub(super) leg_retries: Counter,
-    pub(super) pinned_requests: Counter,
-    pub(super) unpinned: Counter,
-    pub(super) refused_calls: Counter,
-    pub(super) lost_pairs: Counter,
-    pub(super) lost_insertions: Counter,
-    pub(super) broken_up: Counter,
-    pub(super) received_bytes: Counter,
-    pub(super) sent_bytes: Counter,
-    pub(super) response_bytes: Counter,
+    /// In the order of the table of counters by wire.
+    pub(super) counters: Vec<Counter>,
     pub(super) added: Histogram,
 }
 

@@ -4,16 +4,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use baton_core::record::{
-    Conversation, CutPoint, DocumentRecord, Handoff, HandoffId, HandoffStatus, HiddenPair, Insertion,
-    Principal, Update, UpdateOutcome,
+    Conversation, DocumentRecord, Handoff, HandoffId, HandoffStatus, Principal, Update, UpdateOutcome,
 };
 use baton_proxy::state::config::Config;
-use baton_proxy::state::store::records::Retention;
+use baton_proxy::state::store::records::{
+    Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, Retention, StoredRecord,
+};
 use baton_proxy::state::store::{DocumentFilter, HandoffFilter, SharedStore, Store, StoreError, StoreFuture};
 use baton_strict::{Options, Queue, Received, Reply, Strict};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
-use uuid::Uuid;
 
 use super::anthropic::Anthropic;
 use super::{AgentWire, Baton, Message, RawResponse, config, memory};
@@ -199,19 +199,16 @@ impl Store for FlakyStore {
     fn handoff<'a>(&'a self, principal: &'a str, id: HandoffId) -> StoreFuture<'a, Option<Handoff>> {
         self.read(self.inner.handoff(principal, id))
     }
-    fn put_handoff<'a>(
+    fn put<'a>(&'a self, action: &'static str, records: Vec<StoredRecord>) -> StoreFuture<'a, ()> {
+        self.write(self.inner.put(action, records))
+    }
+    fn put_with<'a>(
         &'a self,
-        handoff: &'a Handoff,
-        point: Option<&'a CutPoint>,
+        action: &'static str,
+        records: Vec<StoredRecord>,
         update: &'a Update,
     ) -> StoreFuture<'a, UpdateOutcome> {
-        match self.no_writes.load(Ordering::SeqCst) {
-            true => switched_off(),
-            false => self.inner.put_handoff(handoff, point, update),
-        }
-    }
-    fn put_draft<'a>(&'a self, handoff: &'a Handoff) -> StoreFuture<'a, ()> {
-        self.write(self.inner.put_draft(handoff))
+        self.write(self.inner.put_with(action, records, update))
     }
     fn handoffs<'a>(&'a self, filter: &'a HandoffFilter) -> StoreFuture<'a, Vec<Handoff>> {
         self.read(self.inner.handoffs(filter))
@@ -219,15 +216,19 @@ impl Store for FlakyStore {
     fn archive<'a>(&'a self, principal: &'a str, id: HandoffId, archived: bool) -> StoreFuture<'a, bool> {
         self.write(self.inner.archive(principal, id, archived))
     }
-    fn pairs<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> StoreFuture<'a, Vec<HiddenPair>> {
-        self.read(self.inner.pairs(principal, ids))
-    }
-    fn pairs_beside<'a>(
+    fn find<'a>(
         &'a self,
+        kind: PlacedKind,
         principal: &'a str,
-        siblings: &'a [String],
-    ) -> StoreFuture<'a, Vec<HiddenPair>> {
-        let found = self.read(self.inner.pairs_beside(principal, siblings));
+        by: Lookup<'a>,
+    ) -> StoreFuture<'a, Vec<PlacedRecord>> {
+        if kind == PlacedKind::Insertion {
+            self.insertion_reads.fetch_add(1, Ordering::SeqCst);
+        }
+        let found = self.read(self.inner.find(kind, principal, by));
+        if !matches!((kind, by), (PlacedKind::Pair, Lookup::Places(_))) {
+            return found;
+        }
         match self.held.lock().unwrap().take() {
             Some((reached, go_on)) => Box::pin(async move {
                 let found = found.await;
@@ -238,74 +239,14 @@ impl Store for FlakyStore {
             None => found,
         }
     }
-    fn put_pairs<'a>(
-        &'a self,
-        pairs: &'a [HiddenPair],
-        update: &'a Update,
-    ) -> StoreFuture<'a, UpdateOutcome> {
-        match self.no_writes.load(Ordering::SeqCst) {
-            true => switched_off(),
-            false => self.inner.put_pairs(pairs, update),
-        }
-    }
-    fn put_cut_point<'a>(&'a self, point: &'a CutPoint) -> StoreFuture<'a, ()> {
-        self.write(self.inner.put_cut_point(point))
-    }
-    fn cut_points<'a>(
-        &'a self,
-        principal: &'a str,
-        handoffs: &'a [HandoffId],
-    ) -> StoreFuture<'a, Vec<CutPoint>> {
-        self.read(self.inner.cut_points(principal, handoffs))
-    }
-    fn cut_points_at<'a>(
-        &'a self,
-        principal: &'a str,
-        digests: &'a [String],
-    ) -> StoreFuture<'a, Vec<CutPoint>> {
-        self.read(self.inner.cut_points_at(principal, digests))
-    }
-    fn put_insertion<'a>(
-        &'a self,
-        insertion: &'a Insertion,
-        update: &'a Update,
-    ) -> StoreFuture<'a, UpdateOutcome> {
-        self.write(self.inner.put_insertion(insertion, update))
-    }
-    fn insertions<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> StoreFuture<'a, Vec<Insertion>> {
-        self.insertion_reads.fetch_add(1, Ordering::SeqCst);
-        self.read(self.inner.insertions(principal, ids))
-    }
-    fn insertions_at<'a>(
-        &'a self,
-        principal: &'a str,
-        places: &'a [String],
-    ) -> StoreFuture<'a, Vec<Insertion>> {
-        self.insertion_reads.fetch_add(1, Ordering::SeqCst);
-        self.read(self.inner.insertions_at(principal, places))
-    }
     fn may_have_insertions(&self) -> bool {
         self.inner.may_have_insertions()
     }
     fn conversation<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Conversation>> {
         self.read(self.inner.conversation(key))
     }
-    fn change<'a>(&'a self, update: &'a Update) -> StoreFuture<'a, UpdateOutcome> {
-        match self.no_writes.load(Ordering::SeqCst) {
-            true => switched_off(),
-            false => self.inner.change(update),
-        }
-    }
     fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> StoreFuture<'a, Option<String>> {
         self.read(self.inner.response_id(principal, shown))
-    }
-    fn put_response_id<'a>(
-        &'a self,
-        principal: &'a str,
-        shown: &'a str,
-        upstream: &'a str,
-    ) -> StoreFuture<'a, ()> {
-        self.write(self.inner.put_response_id(principal, shown, upstream))
     }
     fn put_document<'a>(&'a self, packet: &'a DocumentRecord) -> StoreFuture<'a, Vec<HandoffId>> {
         self.write(self.inner.put_document(packet))
@@ -326,6 +267,15 @@ impl Store for FlakyStore {
     }
     fn sweep<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, u64> {
         self.write(self.inner.sweep(retention))
+    }
+    fn page<'a>(&'a self, kind: RecordKind, after: &'a str) -> StoreFuture<'a, RecordPage> {
+        self.read(self.inner.page(kind, after))
+    }
+    fn import<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64> {
+        self.write(self.inner.import(records))
+    }
+    fn has<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64> {
+        self.read(self.inner.has(records))
     }
     fn ping(&self) -> StoreFuture<'_, ()> {
         self.read(self.inner.ping())

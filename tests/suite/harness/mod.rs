@@ -24,7 +24,6 @@ use baton_proxy::state::jobs::drafts::DraftQueue;
 use baton_proxy::state::journal::Recorder;
 use baton_proxy::state::session::Sessions;
 use baton_proxy::state::store::SharedStore;
-use baton_proxy::state::store::memory::MemoryStore;
 use baton_proxy::state::store::sqlite::SqliteStore;
 use baton_proxy::state::telemetry::ExchangeEvent;
 use bytes::Bytes;
@@ -88,7 +87,7 @@ fn memory_dir() -> PathBuf {
 }
 
 pub fn memory() -> SharedStore {
-    Arc::new(MemoryStore::default())
+    Arc::new(SqliteStore::in_memory().unwrap())
 }
 
 /// A temporary folder, in memory where the system has such a thing: these tests do not test the disk.

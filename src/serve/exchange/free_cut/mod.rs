@@ -120,7 +120,7 @@ mod tests {
 
     use super::*;
     use crate::serve::proxy::testing;
-    use crate::state::store::memory::MemoryStore;
+    use crate::state::store::sqlite::SqliteStore;
     use baton_core::bill::FreeCutReason;
     use baton_core::mark::seal::SealKey;
 
@@ -129,7 +129,12 @@ mod tests {
         config.draft.method = method;
         config.draft.model = model.map(str::to_owned);
         config.draft.bundle_tokens = 8_000;
-        App::new(config, Arc::new(MemoryStore::default()), SealKey::new(*b"test")).unwrap()
+        App::new(
+            config,
+            Arc::new(SqliteStore::in_memory().unwrap()),
+            SealKey::new(*b"test"),
+        )
+        .unwrap()
     }
 
     #[test]

@@ -33,7 +33,7 @@ use crate::serve::proxy::{BodyScan, RequestContext, testing};
 use crate::state::config::{Config, InjectPolicy};
 use crate::state::journal::Recorder;
 use crate::state::store::SharedStore;
-use crate::state::store::memory::MemoryStore;
+use crate::state::store::sqlite::SqliteStore;
 use baton_core::mark::seal::SealKey;
 use baton_core::record::{Handoff, HandoffId, WireId};
 
@@ -52,7 +52,7 @@ impl Stage {
 
     /// With another config.
     fn with(change: impl FnOnce(&mut Config)) -> Self {
-        Self::over(Arc::new(MemoryStore::default()), change)
+        Self::over(Arc::new(SqliteStore::in_memory().unwrap()), change)
     }
 
     fn over(store: SharedStore, change: impl FnOnce(&mut Config)) -> Self {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{PROMPT, Stage, an_id, claude, model, sent, user};
 use crate::serve::exchange::active_handoff::Unresolved;
 use crate::state::config::TranscriptDetail;
-use crate::state::store::memory::MemoryStore;
+use crate::state::store::sqlite::SqliteStore;
 use baton_core::mark::sentinel;
 use baton_core::record::{Handoff, HandoffId};
 
@@ -84,7 +84,7 @@ async fn a_seal_stands_for_a_lost_store_and_no_other_text_does() {
     let request = stage.request(claude(&[user(BEFORE)]));
     let shown = request.offered().await.sentinel(&stage.app, &handoff);
     assert!(shown.contains(PROMPT), "{shown}");
-    let empty = Stage::over(Arc::new(MemoryStore::default()), |_| ());
+    let empty = Stage::over(Arc::new(SqliteStore::in_memory().unwrap()), |_| ());
     assert_eq!(active(&empty, &after(&shown), "local").await, Some(handoff.id));
     let forged = shown.replace("the importer", "the exporter");
     assert_ne!(forged, shown);

@@ -7,31 +7,16 @@ use redis::{Pipeline, Value};
 use super::documents;
 use super::kinds::{self, RedisKind};
 use super::shared::RedisCluster;
-use super::values::{from_json, handoff, texts, unexpected_reply};
-use super::{
-    ARCHIVED, CONVERSATION, CUT_POINT, DOCUMENT, Durable, HANDOFF, HEAD, INSERTION, PAIR, RESPONSE_ID,
-    RedisRecord, RedisResponseId,
-};
+use super::values::{from_json, handoff, placed, texts, unexpected_reply};
+use super::{ARCHIVED, Durable, HEAD, RedisRecord, RedisResponseId};
 use crate::state::store::StoreError;
 use crate::state::store::records::{self, PAGE, RecordKind, RecordPage, StoredRecord};
-
-fn kind_of(kind: RecordKind) -> RedisKind {
-    match kind {
-        RecordKind::Handoff => HANDOFF,
-        RecordKind::Pair => PAIR,
-        RecordKind::CutPoint => CUT_POINT,
-        RecordKind::Insertion => INSERTION,
-        RecordKind::ResponseId => RESPONSE_ID,
-        RecordKind::Conversation => CONVERSATION,
-        RecordKind::Document => DOCUMENT,
-    }
-}
 
 impl RedisCluster {
     /// A page by the server's own cursor, which may return a record twice and misses none that is there all the time.
     pub(super) async fn page(&self, kind: RecordKind, after: &str) -> Result<RecordPage, StoreError> {
         let what = "read a page of records";
-        let of = kind_of(kind);
+        let of = RedisKind::from(kind);
         let mut pipe = Pipeline::new();
         let cursor = Some(after).filter(|after| !after.is_empty()).unwrap_or("0");
         let key = format!("{}{}", self.prefix, of.times);
@@ -80,10 +65,11 @@ impl RedisCluster {
                     Some(StoredRecord::Conversation(stored)) => stored.version,
                     _ => 0,
                 };
-                let newer = self
-                    .write("write records", vec![as_is(record, over)?], Durable::Yes)
-                    .await?;
-                match newer {
+                let mut copy = RedisRecord::of(record, over)?;
+                if let StoredRecord::Handoff(handoff) = record {
+                    copy = copy.archived(handoff.archived);
+                }
+                match self.write("write records", vec![copy], Durable::Yes).await? {
                     None => {
                         changed += 1;
                         break;
@@ -116,7 +102,7 @@ impl RedisCluster {
         kind: RecordKind,
         ids: &[String],
     ) -> Result<Vec<Option<Result<StoredRecord, StoreError>>>, StoreError> {
-        let of = kind_of(kind);
+        let of = RedisKind::from(kind);
         let fields = ["o", "r", ARCHIVED, HEAD, documents::STATUS];
         let found = self
             .records_by_id(what, of, "", fields, ids.iter().cloned())
@@ -137,16 +123,8 @@ fn parsed(
 ) -> Result<StoredRecord, StoreError> {
     Ok(match kind {
         RecordKind::Handoff => StoredRecord::Handoff(Box::new(handoff([record, archived], head)?)),
-        RecordKind::Pair => StoredRecord::Pair {
-            record: Box::new(from_json(&record)?),
-            used_ms,
-        },
-        RecordKind::CutPoint => StoredRecord::CutPoint {
-            record: from_json(&record)?,
-            used_ms,
-        },
-        RecordKind::Insertion => StoredRecord::Insertion {
-            record: from_json(&record)?,
+        RecordKind::Placed(kind) => StoredRecord::Placed {
+            record: placed(kind, &record)?,
             used_ms,
         },
         RecordKind::ResponseId => {
@@ -170,27 +148,9 @@ fn parsed(
 fn id_of(record: &StoredRecord) -> String {
     match record {
         StoredRecord::Handoff(handoff) => handoff.id.to_string(),
-        StoredRecord::Pair { record, .. } => record.id.to_string(),
-        StoredRecord::CutPoint { record, .. } => record.handoff.to_string(),
-        StoredRecord::Insertion { record, .. } => record.id.to_string(),
+        StoredRecord::Placed { record, .. } => record.columns().id.to_string(),
         StoredRecord::ResponseId { record, .. } => kinds::response(&record.principal, &record.shown),
         StoredRecord::Conversation(conversation) => conversation.key.clone(),
         StoredRecord::Document(document) => document.handoff.to_string(),
     }
-}
-
-/// A record to be written with the last use that it has; a conversation over the version `over`.
-fn as_is(record: &StoredRecord, over: u64) -> Result<RedisRecord, StoreError> {
-    Ok(match record {
-        StoredRecord::Handoff(handoff) => RedisRecord::handoff(handoff)?.archived(handoff.archived),
-        StoredRecord::Pair { record, used_ms } => RedisRecord::pair(record)?.used(*used_ms),
-        StoredRecord::CutPoint { record, used_ms } => RedisRecord::cut_point(record)?.used(*used_ms),
-        StoredRecord::Insertion { record, used_ms } => RedisRecord::insertion(record)?.used(*used_ms),
-        StoredRecord::ResponseId { record, used_ms } => {
-            RedisRecord::response_id(&record.principal, &record.shown, &record.upstream, *used_ms)?
-        }
-        StoredRecord::Conversation(conversation) => RedisRecord::conversation(conversation, over)?,
-        // A script of their own writes them.
-        StoredRecord::Document(_) => return Err(unexpected_reply("write records")),
-    })
 }

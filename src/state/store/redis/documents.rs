@@ -3,7 +3,7 @@
 use redis::Pipeline;
 use serde::{Deserialize, Serialize};
 
-use super::link::{Durable, LinkRequest};
+use super::link::Durable;
 use super::scripts::RedisScript;
 use super::shared::{PAGE, RedisCluster};
 use super::values::{from_json, texts, unexpected_reply};
@@ -99,10 +99,8 @@ impl RedisCluster {
             time.to_string(),
             u8::from(write.is_copy).to_string(),
         ];
-        let args = args.map(String::into_bytes).into();
-        let request = LinkRequest::Script(self.call(RedisScript::Document, args), Durable::Yes);
-        let answer = self.writer().send(what, &request).await?;
-        let mut answer = texts(answer.into_iter().next().unwrap_or_default())?.into_iter();
+        let answer = self.run(what, RedisScript::Document, args, Durable::Yes).await?;
+        let mut answer = answer.into_iter();
         match (answer.next().as_deref(), answer.next()) {
             (Some("written"), Some(status)) => {
                 let superseded = answer.filter_map(|id| id.parse().ok());
@@ -125,13 +123,7 @@ impl RedisCluster {
                     let mut pipe = Pipeline::new();
                     let key = format!("{}packets", self.prefix);
                     pipe.cmd("ZREVRANGE").arg(&key).arg(from).arg(from + PAGE - 1);
-                    texts(
-                        self.query(what, pipe)
-                            .await?
-                            .into_iter()
-                            .next()
-                            .unwrap_or_default(),
-                    )?
+                    self.list(what, pipe).await?
                 }
             };
             let mut pipe = Pipeline::new();
@@ -173,10 +165,8 @@ impl RedisCluster {
                 from.to_string(),
                 PAGE.to_string(),
             ];
-            let args = args.map(String::into_bytes).into();
-            let request = LinkRequest::Script(self.call(RedisScript::Archive, args), Durable::Yes);
-            let answer = self.writer().send(what, &request).await?;
-            let mut answer = texts(answer.into_iter().next().unwrap_or_default())?.into_iter();
+            let answer = self.run(what, RedisScript::Archive, args, Durable::Yes).await?;
+            let mut answer = answer.into_iter();
             let looked = answer.next().and_then(|looked| looked.parse::<usize>().ok());
             let looked = looked.ok_or_else(|| unexpected_reply(what))?;
             while let (Some(owner), Some(id)) = (answer.next(), answer.next()) {

@@ -9,79 +9,98 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use super::values::unexpected_reply;
 use crate::state::store::StoreError;
-use baton_core::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion};
+use crate::state::store::records::{PlacedKind, PlacedRecord, RecordKind, ResponseId, StoredRecord};
+use baton_core::record::{Conversation, Handoff, HandoffId};
 
-/// A kind of record.
+/// A kind of record. A name that is empty: the kind has no such thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RedisKind {
     /// Its name in keys.
     pub(super) name: &'static str,
     /// The index by time.
     pub(super) times: &'static str,
+    /// The indexes by place; what stands after it is of [`at_place`](RedisKind::at_place).
+    places: &'static str,
     /// The kind whose record field `c` names: what it owns is not swept while it is there.
     pub(super) owned_by: &'static str,
     /// The index of what uses a record, the record's id after it: what is used is not swept.
     pub(super) used_by: &'static str,
 }
 
-pub(super) const CONVERSATION: RedisKind = RedisKind {
-    name: "conv",
-    times: "i:conv:used",
-    owned_by: "",
-    used_by: "",
-};
+const fn kind(name: &'static str, times: &'static str) -> RedisKind {
+    RedisKind {
+        name,
+        times,
+        places: "",
+        owned_by: "",
+        used_by: "",
+    }
+}
+
+pub(super) const CONVERSATION: RedisKind = kind("conv", "i:conv:used");
 
 pub(super) const HANDOFF: RedisKind = RedisKind {
-    name: "handoff",
-    times: "i:handoff:made",
     owned_by: "conv",
     used_by: "i:conv:at:",
+    ..kind("handoff", "i:handoff:made")
 };
 
-pub(super) const PAIR: RedisKind = RedisKind {
-    name: "pair",
-    times: "i:pair:used",
+const PAIR: RedisKind = RedisKind {
+    places: "i:pair:by:",
     owned_by: "conv",
-    used_by: "",
+    ..kind("pair", "i:pair:used")
 };
 
-pub(super) const CUT_POINT: RedisKind = RedisKind {
-    name: "cut",
-    times: "i:cut:used",
+const CUT_POINT: RedisKind = RedisKind {
+    places: "i:cut:at:",
     owned_by: "conv",
-    used_by: "",
+    ..kind("cut", "i:cut:used")
 };
 
-pub(super) const INSERTION: RedisKind = RedisKind {
-    name: "insertion",
-    times: "i:insertion:used",
+const INSERTION: RedisKind = RedisKind {
+    places: "i:insertion:at:",
     owned_by: "conv",
-    used_by: "",
+    ..kind("insertion", "i:insertion:used")
 };
 
-pub(super) const RESPONSE_ID: RedisKind = RedisKind {
-    name: "resp",
-    times: "i:resp:used",
-    owned_by: "",
-    used_by: "",
-};
+pub(super) const RESPONSE_ID: RedisKind = kind("resp", "i:resp:used");
 
 /// Written by a script of its own, since one document supersedes another.
-pub(super) const DOCUMENT: RedisKind = RedisKind {
-    name: "packet",
-    times: "packets",
-    owned_by: "",
-    used_by: "",
-};
+const DOCUMENT: RedisKind = kind("packet", "packets");
 
 /// A record that only shows that one can be written.
-pub(super) const PROBE: RedisKind = RedisKind {
-    name: "probe",
-    times: "i:probe:used",
-    owned_by: "",
-    used_by: "",
-};
+const PROBE: RedisKind = kind("probe", "i:probe:used");
+
+impl From<PlacedKind> for RedisKind {
+    fn from(kind: PlacedKind) -> Self {
+        match kind {
+            PlacedKind::Pair => PAIR,
+            PlacedKind::CutPoint => CUT_POINT,
+            PlacedKind::Insertion => INSERTION,
+        }
+    }
+}
+
+impl From<RecordKind> for RedisKind {
+    fn from(kind: RecordKind) -> Self {
+        match kind {
+            RecordKind::Handoff => HANDOFF,
+            RecordKind::Placed(kind) => kind.into(),
+            RecordKind::ResponseId => RESPONSE_ID,
+            RecordKind::Conversation => CONVERSATION,
+            RecordKind::Document => DOCUMENT,
+        }
+    }
+}
+
+impl RedisKind {
+    /// The index of a principal's records with a place of this key.
+    pub(super) fn at_place(self, principal: &str, key: &str) -> String {
+        format!("{}{}", self.places, short(&[principal, key]))
+    }
+}
 
 /// The handoffs of all principals by id, for ids that are cut off.
 pub(super) const HANDOFF_IDS: &str = "i:handoff:ids";
@@ -117,146 +136,96 @@ pub(super) struct RedisResponseId {
 }
 
 impl RedisRecord {
-    pub(super) fn handoff(handoff: &Handoff) -> Result<Self, StoreError> {
+    fn new(kind: RedisKind, id: String, owner: &str, record: String, used_ms: u64) -> Self {
+        Self {
+            kind,
+            id,
+            owner: owner.to_owned(),
+            version: None,
+            fields: vec![("r", record)],
+            first: Vec::new(),
+            indexes: Vec::new(),
+            used_ms,
+        }
+    }
+
+    /// `over`: the version of the conversation that this one replaces.
+    pub(super) fn of(record: &StoredRecord, over: u64) -> Result<Self, StoreError> {
+        match record {
+            StoredRecord::Handoff(handoff) => Self::handoff(handoff),
+            StoredRecord::Placed { record, used_ms } => Self::placed(record, *used_ms),
+            StoredRecord::ResponseId { record, used_ms } => Self::response_id(record, *used_ms),
+            StoredRecord::Conversation(conversation) => Self::conversation(conversation, over),
+            // A script of their own writes them.
+            StoredRecord::Document(_) => Err(unexpected_reply("write records")),
+        }
+    }
+
+    fn handoff(handoff: &Handoff) -> Result<Self, StoreError> {
         let listed = Handoff {
             head: String::new(),
             archived: false,
             ..handoff.clone()
         };
-        Ok(Self {
-            kind: HANDOFF,
-            id: handoff.id.to_string(),
-            owner: handoff.principal.clone(),
-            version: None,
-            fields: vec![
-                ("r", json(&listed)?),
-                (HEAD, handoff.head.clone()),
-                ("c", handoff.conversation.clone()),
-            ],
-            first: vec![(ARCHIVED, u8::from(handoff.archived).to_string())],
-            indexes: vec![
-                (HANDOFF_IDS.to_owned(), 0),
-                (of_conversation(&handoff.conversation), handoff.created_ms),
-            ],
-            used_ms: handoff.created_ms,
-        })
+        let (id, made_ms) = (handoff.id.to_string(), handoff.created_ms);
+        let mut record = Self::new(HANDOFF, id, &handoff.principal, json(&listed)?, made_ms);
+        record.fields.push((HEAD, handoff.head.clone()));
+        record.fields.push(("c", handoff.conversation.clone()));
+        record.first = vec![(ARCHIVED, u8::from(handoff.archived).to_string())];
+        record.indexes = vec![
+            (HANDOFF_IDS.to_owned(), 0),
+            (of_conversation(&handoff.conversation), made_ms),
+        ];
+        Ok(record)
     }
 
-    pub(super) fn pair(pair: &HiddenPair) -> Result<Self, StoreError> {
-        let sibling = pair.place.key();
-        Ok(Self {
-            kind: PAIR,
-            id: pair.id.to_string(),
-            owner: pair.principal.clone(),
-            version: None,
-            fields: vec![("r", json(pair)?), ("c", pair.conversation.clone())],
-            first: Vec::new(),
-            indexes: sibling
-                .map(|sibling| (sibling_index(&pair.principal, sibling), pair.created_ms))
-                .into_iter()
-                .collect(),
-            used_ms: pair.created_ms,
-        })
-    }
-
-    pub(super) fn insertion(insertion: &Insertion) -> Result<Self, StoreError> {
-        let place = insertion.place.key();
-        Ok(Self {
-            kind: INSERTION,
-            id: insertion.id.to_string(),
-            owner: insertion.principal.clone(),
-            version: None,
-            fields: vec![("r", json(insertion)?), ("c", insertion.conversation.clone())],
-            first: Vec::new(),
-            indexes: place
-                .map(|place| (at_place(&insertion.principal, place), insertion.created_ms))
-                .into_iter()
-                .collect(),
-            used_ms: insertion.created_ms,
-        })
-    }
-
-    pub(super) fn cut_point(point: &CutPoint) -> Result<Self, StoreError> {
-        Ok(Self {
-            kind: CUT_POINT,
-            id: point.handoff.to_string(),
-            owner: point.principal.clone(),
-            version: None,
-            fields: vec![("r", json(point)?), ("c", point.conversation.clone())],
-            first: Vec::new(),
-            indexes: vec![(
-                at_digest(&point.principal, &point.position.digest),
-                point.created_ms,
-            )],
-            used_ms: point.created_ms,
-        })
+    fn placed(placed: &PlacedRecord, used_ms: u64) -> Result<Self, StoreError> {
+        let columns = placed.columns();
+        let kind = RedisKind::from(columns.kind);
+        let id = columns.id.to_string();
+        let mut record = Self::new(kind, id, columns.principal, json(placed)?, used_ms);
+        record.fields.push(("c", columns.conversation.to_owned()));
+        let index = columns.key.map(|key| kind.at_place(columns.principal, key));
+        record.indexes = index
+            .map(|index| (index, columns.created_ms))
+            .into_iter()
+            .collect();
+        Ok(record)
     }
 
     /// `over`: the version of the record that this one replaces.
     pub(super) fn conversation(conversation: &Conversation, over: u64) -> Result<Self, StoreError> {
-        let mut at: Vec<HandoffId> = conversation
-            .active
-            .into_iter()
-            .chain(conversation.left_out.clone())
-            .collect();
+        let active = conversation.active.iter();
+        let mut at: Vec<HandoffId> = active.chain(&conversation.left_out).copied().collect();
         at.sort_unstable();
         at.dedup();
-        Ok(Self {
-            kind: CONVERSATION,
-            id: conversation.key.clone(),
-            owner: conversation.principal.clone(),
-            version: Some(over),
-            fields: vec![
-                ("r", json(conversation)?),
-                ("v", conversation.version.to_string()),
-            ],
-            first: Vec::new(),
-            indexes: at
-                .iter()
-                .map(|id| (format!("{}{id}", HANDOFF.used_by), 0))
-                .collect(),
-            used_ms: conversation.updated_ms,
-        })
+        let mut record = Self::new(
+            CONVERSATION,
+            conversation.key.clone(),
+            &conversation.principal,
+            json(conversation)?,
+            conversation.updated_ms,
+        );
+        record.version = Some(over);
+        record.fields.push(("v", conversation.version.to_string()));
+        record.indexes = at
+            .iter()
+            .map(|id| (format!("{}{id}", HANDOFF.used_by), 0))
+            .collect();
+        Ok(record)
     }
 
-    pub(super) fn response_id(
-        principal: &str,
-        shown: &str,
-        upstream: &str,
-        used_ms: u64,
-    ) -> Result<Self, StoreError> {
+    fn response_id(of: &ResponseId, used_ms: u64) -> Result<Self, StoreError> {
         let record = RedisResponseId {
-            shown: shown.to_owned(),
-            upstream: upstream.to_owned(),
+            shown: of.shown.clone(),
+            upstream: of.upstream.clone(),
         };
-        Ok(Self {
-            kind: RESPONSE_ID,
-            id: response(principal, shown),
-            owner: principal.to_owned(),
-            version: None,
-            fields: vec![("r", json(&record)?)],
-            first: Vec::new(),
-            indexes: Vec::new(),
-            used_ms,
-        })
+        let id = response(&of.principal, &of.shown);
+        Ok(Self::new(RESPONSE_ID, id, &of.principal, json(&record)?, used_ms))
     }
 
     pub(super) fn probe() -> Self {
-        Self {
-            kind: PROBE,
-            id: "probe".to_owned(),
-            owner: "baton".to_owned(),
-            version: None,
-            fields: vec![("r", String::new())],
-            first: Vec::new(),
-            indexes: Vec::new(),
-            used_ms: 0,
-        }
-    }
-
-    /// The same, last used at another time.
-    pub(super) fn used(self, used_ms: u64) -> Self {
-        Self { used_ms, ..self }
+        Self::new(PROBE, "probe".to_owned(), "baton", String::new(), 0)
     }
 
     /// The same, archived or not, whatever the stored one is.
@@ -292,21 +261,6 @@ impl RedisRecord {
             }
         }
     }
-}
-
-/// The index of the pairs beside a sibling.
-pub(super) fn sibling_index(principal: &str, sibling: &str) -> String {
-    format!("i:pair:by:{}", short(&[principal, sibling]))
-}
-
-/// The index of the insertions with a place.
-pub(super) fn at_place(principal: &str, place: &str) -> String {
-    format!("i:insertion:at:{}", short(&[principal, place]))
-}
-
-/// The index of the cut points with a digest.
-pub(super) fn at_digest(principal: &str, digest: &str) -> String {
-    format!("i:cut:at:{}", short(&[principal, digest]))
 }
 
 /// The index of a conversation's handoffs.

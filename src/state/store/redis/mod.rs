@@ -24,24 +24,19 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use redis::{Pipeline, Value};
-use uuid::Uuid;
 
 use self::dial::Dialer;
-use self::kinds::{
-    ARCHIVED, CONVERSATION, CUT_POINT, DOCUMENT, HANDOFF, HEAD, INSERTION, PAIR, RESPONSE_ID, RedisRecord,
-    RedisResponseId,
-};
-use self::link::{Durable, Link, LinkRequest};
+use self::kinds::{ARCHIVED, CONVERSATION, HANDOFF, HEAD, RESPONSE_ID, RedisRecord, RedisResponseId};
+use self::link::{Durable, Link};
 use self::scripts::RedisScript;
-use self::shared::RedisCluster;
+use self::shared::{RedisCluster, redis_records};
 use self::values::{from_json, from_json_bytes, handoff};
-use super::records::{RecordKind, RecordPage, Retention, StoredRecord};
+use super::records::{Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, Retention, StoredRecord};
 use super::replicas::Replica;
-use super::{DocumentFilter, HandoffFilter, Store, StoreError, StoreFuture, now_ms};
+use super::{DocumentFilter, HandoffFilter, Store, StoreError, StoreFuture};
 use crate::state::config::{self, ServerDurability, StoreAddress};
 use baton_core::record::{
-    Conversation, CutPoint, DocumentRecord, Handoff, HandoffId, HandoffStatus, HiddenPair, Insertion,
-    Principal, Update, UpdateOutcome,
+    Conversation, DocumentRecord, Handoff, HandoffId, HandoffStatus, Principal, Update, UpdateOutcome,
 };
 
 /// Connections for writes: one may wait for a replica, and what is written meanwhile does not queue after it.
@@ -135,33 +130,6 @@ impl Store for RedisStore {
         })
     }
 
-    fn put_handoff<'a>(
-        &'a self,
-        handoff: &'a Handoff,
-        point: Option<&'a CutPoint>,
-        update: &'a Update,
-    ) -> StoreFuture<'a, UpdateOutcome> {
-        let records = move || {
-            let mut all = vec![RedisRecord::handoff(handoff)?];
-            all.extend(point.map(RedisRecord::cut_point).transpose()?);
-            Ok(all)
-        };
-        Box::pin(
-            self.shared
-                .update("write a handoff", records, update, Durable::Yes),
-        )
-    }
-
-    fn put_draft<'a>(&'a self, handoff: &'a Handoff) -> StoreFuture<'a, ()> {
-        Box::pin(async move {
-            let records = vec![RedisRecord::handoff(handoff)?];
-            self.shared
-                .write("write a handoff", records, Durable::Yes)
-                .await
-                .map(drop)
-        })
-    }
-
     fn handoffs<'a>(&'a self, filter: &'a HandoffFilter) -> StoreFuture<'a, Vec<Handoff>> {
         Box::pin(self.shared.handoffs(filter))
     }
@@ -169,113 +137,24 @@ impl Store for RedisStore {
     fn archive<'a>(&'a self, principal: &'a str, id: HandoffId, archived: bool) -> StoreFuture<'a, bool> {
         let key = self.shared.key(HANDOFF, &id.to_string());
         let value = u8::from(archived).to_string();
-        let args = [&*key, principal, ARCHIVED, &value].map(|arg| arg.as_bytes().to_vec());
-        let call = self.shared.call(RedisScript::Set, args.into());
         Box::pin(async move {
-            let request = LinkRequest::Script(call, Durable::Yes);
-            let answer = self.shared.writer().send("archive a handoff", &request).await?;
-            Ok(answer.first() == Some(&Value::Int(1)))
+            let args = [&*key, principal, ARCHIVED, &value];
+            let what = "archive a handoff";
+            let answer = self
+                .shared
+                .run(what, RedisScript::Set, args, Durable::Yes)
+                .await?;
+            Ok(answer.first().is_some_and(|set| set == "1"))
         })
     }
 
-    fn pairs<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> StoreFuture<'a, Vec<HiddenPair>> {
-        let ids = ids.iter().copied();
-        Box::pin(self.shared.parsed("read hidden pairs", PAIR, principal, ids))
-    }
-
-    fn pairs_beside<'a>(
+    fn find<'a>(
         &'a self,
+        kind: PlacedKind,
         principal: &'a str,
-        siblings: &'a [String],
-    ) -> StoreFuture<'a, Vec<HiddenPair>> {
-        Box::pin(async move {
-            let order = |pair: &HiddenPair| (pair.created_ms, pair.id);
-            let found = self.shared.found_at(
-                "read hidden pairs",
-                PAIR,
-                principal,
-                siblings,
-                kinds::sibling_index,
-                order,
-            );
-            let mut found = found.await?;
-            found.dedup_by_key(|pair| pair.id);
-            Ok(found)
-        })
-    }
-
-    fn put_pairs<'a>(
-        &'a self,
-        pairs: &'a [HiddenPair],
-        update: &'a Update,
-    ) -> StoreFuture<'a, UpdateOutcome> {
-        let records = move || pairs.iter().map(RedisRecord::pair).collect();
-        Box::pin(
-            self.shared
-                .update("write hidden pairs", records, update, Durable::Yes),
-        )
-    }
-
-    fn put_cut_point<'a>(&'a self, point: &'a CutPoint) -> StoreFuture<'a, ()> {
-        Box::pin(async move {
-            let records = vec![RedisRecord::cut_point(point)?];
-            self.shared
-                .write("write a cut point", records, Durable::Yes)
-                .await
-                .map(drop)
-        })
-    }
-
-    fn cut_points<'a>(
-        &'a self,
-        principal: &'a str,
-        handoffs: &'a [HandoffId],
-    ) -> StoreFuture<'a, Vec<CutPoint>> {
-        let ids = handoffs.iter().copied();
-        Box::pin(self.shared.parsed("read cut points", CUT_POINT, principal, ids))
-    }
-
-    fn cut_points_at<'a>(
-        &'a self,
-        principal: &'a str,
-        digests: &'a [String],
-    ) -> StoreFuture<'a, Vec<CutPoint>> {
-        let order = |point: &CutPoint| point.handoff;
-        let at = kinds::at_digest;
-        Box::pin(
-            self.shared
-                .found_at("read cut points", CUT_POINT, principal, digests, at, order),
-        )
-    }
-
-    fn put_insertion<'a>(
-        &'a self,
-        insertion: &'a Insertion,
-        update: &'a Update,
-    ) -> StoreFuture<'a, UpdateOutcome> {
-        let records = move || Ok(vec![RedisRecord::insertion(insertion)?]);
-        Box::pin(
-            self.shared
-                .update("write an insertion", records, update, Durable::Yes),
-        )
-    }
-
-    fn insertions<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> StoreFuture<'a, Vec<Insertion>> {
-        let ids = ids.iter().copied();
-        Box::pin(self.shared.parsed("read insertions", INSERTION, principal, ids))
-    }
-
-    fn insertions_at<'a>(
-        &'a self,
-        principal: &'a str,
-        places: &'a [String],
-    ) -> StoreFuture<'a, Vec<Insertion>> {
-        let order = |insertion: &Insertion| insertion.id;
-        let at = kinds::at_place;
-        Box::pin(
-            self.shared
-                .found_at("read insertions", INSERTION, principal, places, at, order),
-        )
+        by: Lookup<'a>,
+    ) -> StoreFuture<'a, Vec<PlacedRecord>> {
+        Box::pin(self.shared.placed(kind, principal, by))
     }
 
     fn conversation<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Conversation>> {
@@ -295,13 +174,20 @@ impl Store for RedisStore {
         })
     }
 
-    fn change<'a>(&'a self, update: &'a Update) -> StoreFuture<'a, UpdateOutcome> {
-        // As in the SQLite store, not durable: the next request derives it again.
-        let records = || Ok(Vec::new());
-        Box::pin(
-            self.shared
-                .update("write a conversation", records, update, Durable::No),
-        )
+    fn put<'a>(&'a self, action: &'static str, records: Vec<StoredRecord>) -> StoreFuture<'a, ()> {
+        Box::pin(async move {
+            let records = redis_records(&records)?;
+            self.shared.write(action, records, Durable::Yes).await.map(drop)
+        })
+    }
+
+    fn put_with<'a>(
+        &'a self,
+        action: &'static str,
+        records: Vec<StoredRecord>,
+        update: &'a Update,
+    ) -> StoreFuture<'a, UpdateOutcome> {
+        Box::pin(async move { self.shared.update(action, &records, update).await })
     }
 
     fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> StoreFuture<'a, Option<String>> {
@@ -316,22 +202,6 @@ impl Store for RedisStore {
                 .first()
                 .map(|(_, [record])| from_json::<RedisResponseId>(record));
             Ok(record.transpose()?.map(|record| record.upstream))
-        })
-    }
-
-    fn put_response_id<'a>(
-        &'a self,
-        principal: &'a str,
-        shown: &'a str,
-        upstream: &'a str,
-    ) -> StoreFuture<'a, ()> {
-        Box::pin(async move {
-            let record = RedisRecord::response_id(principal, shown, upstream, now_ms())?;
-            let written = self
-                .shared
-                .write("write a response id", vec![record], Durable::Yes)
-                .await;
-            written.map(drop)
         })
     }
 
@@ -361,9 +231,9 @@ impl Store for RedisStore {
             // What they own goes after them.
             let kinds = [
                 (CONVERSATION, Some(retention.conversations)),
-                (PAIR, Some(retention.pairs)),
-                (CUT_POINT, Some(retention.places)),
-                (INSERTION, Some(retention.places)),
+                (PlacedKind::Pair.into(), Some(retention.pairs)),
+                (PlacedKind::CutPoint.into(), Some(retention.places)),
+                (PlacedKind::Insertion.into(), Some(retention.places)),
                 (RESPONSE_ID, Some(retention.response_ids)),
                 (HANDOFF, retention.handoffs),
             ];

@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use redis::{Pipeline, Value};
-use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::kinds::{self, ARCHIVED, HANDOFF, HANDOFF_IDS, RedisKind, RedisRecord};
 use super::link::{Durable, Link, LinkRequest};
 use super::scripts::{RedisScript, ScriptCall};
-use super::values::{from_json, handoff, is_stale, step, texts, unexpected_reply};
+use super::values::{from_json, handoff, is_stale, placed, step, texts, unexpected_reply};
 use crate::state::config::ServerDurability;
+use crate::state::store::records::{Lookup, PlacedKind, PlacedRecord, StoredRecord};
 use crate::state::store::replicas::Replica;
 use crate::state::store::{HandoffFilter, StoreError, foreign_record, now_ms};
 use baton_core::record::{Handoff, Update, UpdateOutcome};
@@ -34,6 +34,18 @@ pub(super) struct RedisCluster {
     pub(super) reader: Link,
     pub(super) writers: Vec<Link>,
     pub(super) next_writer: AtomicUsize,
+}
+
+/// A placed record as the server returned it.
+struct FoundRecord {
+    id: String,
+    used_ms: u64,
+    record: String,
+}
+
+/// The records as the server stores them.
+pub(super) fn redis_records(records: &[StoredRecord]) -> Result<Vec<RedisRecord>, StoreError> {
+    records.iter().map(|record| RedisRecord::of(record, 0)).collect()
 }
 
 impl RedisCluster {
@@ -72,9 +84,29 @@ impl RedisCluster {
         texts(answer.into_iter().next().unwrap_or_default())
     }
 
+    /// A script that writes; returns the texts of its answer.
+    pub(super) async fn run(
+        &self,
+        what: &'static str,
+        script: RedisScript,
+        args: impl IntoIterator<Item: AsRef<[u8]>>,
+        durable: Durable,
+    ) -> Result<Vec<String>, StoreError> {
+        let args = args.into_iter().map(|arg| arg.as_ref().to_vec()).collect();
+        let request = LinkRequest::Script(self.call(script, args), durable);
+        let answer = self.writer().send(what, &request).await?;
+        texts(answer.into_iter().next().unwrap_or_default())
+    }
+
     /// Plain commands, whose answers are texts, numbers or lists of them.
     pub(super) async fn query(&self, what: &'static str, pipe: Pipeline) -> Result<Vec<Value>, StoreError> {
         self.reader().send(what, &LinkRequest::Plain(pipe)).await
+    }
+
+    /// The texts of the answer to one plain command.
+    pub(super) async fn list(&self, what: &'static str, pipe: Pipeline) -> Result<Vec<String>, StoreError> {
+        let answer = self.query(what, pipe).await?;
+        texts(answer.into_iter().next().unwrap_or_default())
     }
 
     /// Writes records; `Some`: a record has another version, and is this one.
@@ -88,9 +120,8 @@ impl RedisCluster {
         for record in records {
             record.args(&mut args);
         }
-        let request = LinkRequest::Script(self.call(RedisScript::Write, args), durable);
-        let answer = self.writer().send(what, &request).await?;
-        let mut answer = texts(answer.into_iter().next().unwrap_or_default())?.into_iter();
+        let answer = self.run(what, RedisScript::Write, args, durable).await?;
+        let mut answer = answer.into_iter();
         match (answer.next().as_deref(), answer.next()) {
             (Some("written"), _) => Ok(None),
             (Some("overtaken"), stored) => Ok(Some(stored.unwrap_or_default())),
@@ -103,10 +134,14 @@ impl RedisCluster {
     pub(super) async fn update(
         &self,
         what: &'static str,
-        records: impl Fn() -> Result<Vec<RedisRecord>, StoreError>,
+        records: &[StoredRecord],
         update: &Update,
-        durable: Durable,
     ) -> Result<UpdateOutcome, StoreError> {
+        // As in the SQLite store: the next request derives a change alone again.
+        let durable = match records.is_empty() {
+            true => Durable::No,
+            false => Durable::Yes,
+        };
         let known = &update.known;
         let mut stored = (known.version > 0).then(|| known.clone());
         let began = Instant::now();
@@ -117,7 +152,7 @@ impl RedisCluster {
             }
             let over = stored.as_ref().map_or(0, |stored| stored.version);
             let written = update.on(stored, step()?).ok_or_else(|| foreign_record(what))?;
-            let mut all = records()?;
+            let mut all = redis_records(records)?;
             all.push(RedisRecord::conversation(&written.record, over)?);
             match self.write(what, all, durable).await? {
                 None => return Ok(written),
@@ -170,68 +205,58 @@ impl RedisCluster {
         Ok(found)
     }
 
-    /// Parsed records by id; those used long ago are touched.
-    pub(super) async fn parsed<T: DeserializeOwned>(
+    /// Placed records, as [`Lookup`] has it; those used long ago are touched.
+    pub(super) async fn placed(
         self: &Arc<Self>,
-        what: &'static str,
-        kind: RedisKind,
-        owner: &str,
-        ids: impl IntoIterator<Item = Uuid>,
-    ) -> Result<Vec<T>, StoreError> {
-        let ids: Vec<String> = ids.into_iter().map(|id| id.to_string()).collect();
-        if ids.is_empty() {
-            return Ok(Vec::new());
-        }
-        let found = self.records(what, kind, owner, ["r"], ids.clone()).await?;
-        let touched = found.iter().map(|(used, _)| *used);
-        // An unknown id among them is touched in vain.
-        if touched.into_iter().any(is_stale) {
-            self.touch(kind, ids);
-        }
-        found.iter().map(|(_, [record])| from_json(record)).collect()
-    }
-
-    /// The records in some indexes, each once.
-    pub(super) async fn find<T: DeserializeOwned>(
-        self: &Arc<Self>,
-        what: &'static str,
-        kind: RedisKind,
-        owner: &str,
-        indexes: HashSet<String>,
-    ) -> Result<Vec<T>, StoreError> {
-        let (mut found, mut stale) = (Vec::new(), Vec::new());
-        let indexes: Vec<String> = indexes.into_iter().collect();
-        for indexes in indexes.chunks(PAGE) {
-            let args = [&*self.prefix, kind.name, owner, kind.times].into_iter();
-            let args = args.chain(indexes.iter().map(String::as_str));
-            let args = args.map(|arg| arg.as_bytes().to_vec()).collect();
-            let mut answer = self.read(what, RedisScript::Find, args).await?.into_iter();
-            while let (Some(id), Some(used), Some(record)) = (answer.next(), answer.next(), answer.next()) {
-                found.push(from_json(&record)?);
-                if is_stale(used.parse().unwrap_or_default()) {
-                    stale.push(id);
-                }
+        kind: PlacedKind,
+        principal: &str,
+        by: Lookup<'_>,
+    ) -> Result<Vec<PlacedRecord>, StoreError> {
+        let found = match by {
+            Lookup::Ids(ids) => {
+                let ids = ids.iter().map(Uuid::to_string);
+                let found = self.records_by_id(kind.reading(), kind.into(), principal, ["r"], ids);
+                let found = found.await?.into_iter();
+                found
+                    .map(|(id, (used_ms, [record]))| FoundRecord { id, used_ms, record })
+                    .collect()
             }
-        }
+            Lookup::Places(places) => self.at_places(kind, principal, places).await?,
+        };
+        let stale = found.iter().filter(|found| is_stale(found.used_ms));
+        let stale: Vec<String> = stale.map(|found| found.id.clone()).collect();
         if !stale.is_empty() {
-            self.touch(kind, stale);
+            self.touch(kind.into(), stale);
+        }
+        let found = found.iter().map(|found| placed(kind, &found.record));
+        let mut found = found.collect::<Result<Vec<_>, _>>()?;
+        if matches!(by, Lookup::Places(_)) {
+            PlacedRecord::sort_oldest_first(&mut found, |record| record);
         }
         Ok(found)
     }
 
-    /// The records that one of the indexes of these keys leads to, in `order`.
-    pub(super) async fn found_at<T: DeserializeOwned, K: Ord>(
-        self: &Arc<Self>,
-        what: &'static str,
-        kind: RedisKind,
+    /// The records in the indexes of these places.
+    async fn at_places(
+        &self,
+        kind: PlacedKind,
         principal: &str,
-        keys: &[String],
-        index: fn(&str, &str) -> String,
-        order: fn(&T) -> K,
-    ) -> Result<Vec<T>, StoreError> {
-        let indexes = keys.iter().map(|key| index(principal, key)).collect();
-        let mut found = self.find(what, kind, principal, indexes).await?;
-        found.sort_by_key(order);
+        places: &[String],
+    ) -> Result<Vec<FoundRecord>, StoreError> {
+        let (what, kind) = (kind.reading(), RedisKind::from(kind));
+        let indexes: HashSet<String> = places.iter().map(|key| kind.at_place(principal, key)).collect();
+        let indexes: Vec<String> = indexes.into_iter().collect();
+        let mut found = Vec::new();
+        for indexes in indexes.chunks(PAGE) {
+            let args = [&*self.prefix, kind.name, principal, kind.times].into_iter();
+            let args = args.chain(indexes.iter().map(String::as_str));
+            let args = args.map(|arg| arg.as_bytes().to_vec()).collect();
+            let mut answer = self.read(what, RedisScript::Find, args).await?.into_iter();
+            while let (Some(id), Some(used), Some(record)) = (answer.next(), answer.next(), answer.next()) {
+                let used_ms = used.parse().unwrap_or_default();
+                found.push(FoundRecord { id, used_ms, record });
+            }
+        }
         Ok(found)
     }
 
@@ -275,13 +300,7 @@ impl RedisCluster {
                 }
                 None => pipe.cmd("ZREVRANGE").arg(&key).arg(from).arg(from + PAGE - 1),
             };
-            let ids = texts(
-                self.query(what, pipe)
-                    .await?
-                    .into_iter()
-                    .next()
-                    .unwrap_or_default(),
-            )?;
+            let ids = self.list(what, pipe).await?;
             let last = ids.len() < PAGE;
             for (_, values) in self.records(what, HANDOFF, "", ["r", ARCHIVED], ids).await? {
                 let handoff = handoff(values, String::new())?;
@@ -303,10 +322,9 @@ impl RedisCluster {
     /// Writes a replica's entry of the register, or takes it out; returns the entries of all.
     pub(super) async fn register(&self, name: &str, record: String) -> Result<Vec<Replica>, StoreError> {
         let kept = crate::state::store::replicas::KEPT.as_millis().to_string();
-        let args = [self.prefix.clone(), name.to_owned(), record, kept].map(String::into_bytes);
-        let request = LinkRequest::Script(self.call(RedisScript::Replicas, args.into()), Durable::No);
-        let answer = self.writer().send("register a replica", &request).await?;
-        let all = texts(answer.into_iter().next().unwrap_or_default())?;
+        let args = [&*self.prefix, name, &record, &kept];
+        let what = "register a replica";
+        let all = self.run(what, RedisScript::Replicas, args, Durable::No).await?;
         let mut all: Vec<Replica> = all.iter().filter_map(|record| from_json(record).ok()).collect();
         all.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(all)
@@ -328,10 +346,8 @@ impl RedisCluster {
                 kind.owned_by,
                 kind.used_by,
             ];
-            let args = args.map(|arg| arg.as_bytes().to_vec()).into();
-            let request = LinkRequest::Script(self.call(RedisScript::Sweep, args), Durable::No);
-            let answer = self.writer().send("sweep old records", &request).await?;
-            let answer = texts(answer.into_iter().next().unwrap_or_default())?;
+            let what = "sweep old records";
+            let answer = self.run(what, RedisScript::Sweep, args, Durable::No).await?;
             let mut counts = answer
                 .iter()
                 .map(|count| count.parse::<u64>().unwrap_or_default());

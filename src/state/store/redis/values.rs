@@ -4,6 +4,7 @@ use redis::Value;
 use serde::de::DeserializeOwned;
 
 use super::dial::text;
+use crate::state::store::records::{PlacedKind, PlacedRecord};
 use crate::state::store::{StoreError, now_ms, random};
 use baton_core::record::Handoff;
 
@@ -31,6 +32,10 @@ pub(super) fn handoff([record, archived]: [String; 2], head: String) -> Result<H
     })
 }
 
+pub(super) fn placed(kind: PlacedKind, record: &str) -> Result<PlacedRecord, StoreError> {
+    PlacedRecord::from_json(kind, record).map_err(unreadable)
+}
+
 /// The texts of a list.
 pub(super) fn texts(value: Value) -> Result<Vec<String>, StoreError> {
     let read = |value| text(value).map_err(|message| StoreError { message });
@@ -46,9 +51,13 @@ pub(super) fn from_json<T: DeserializeOwned>(record: &str) -> Result<T, StoreErr
 }
 
 pub(super) fn from_json_bytes<T: DeserializeOwned>(record: &[u8]) -> Result<T, StoreError> {
-    serde_json::from_slice(record).map_err(|error| StoreError {
+    serde_json::from_slice(record).map_err(unreadable)
+}
+
+fn unreadable(error: serde_json::Error) -> StoreError {
+    StoreError {
         message: format!("a record cannot be read: {error}"),
-    })
+    }
 }
 
 pub(super) fn unexpected_reply(what: &str) -> StoreError {

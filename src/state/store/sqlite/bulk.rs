@@ -1,13 +1,11 @@
 //! SQL of what goes through the whole file: pages of records, and records written as they are.
 
-use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension, Params, Row, params};
-use serde::de::DeserializeOwned;
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
-use super::{document_rows, rows};
+use super::document_rows;
+use super::rows::{self, PlacedTable, uint};
 use crate::state::store::records::{PAGE, RecordKind, RecordPage, ResponseId, StoredRecord};
-use baton_core::record::Conversation;
 
 /// The separator in a response id's key.
 const BETWEEN: char = '\u{1f}';
@@ -62,27 +60,12 @@ pub(super) fn import(conn: &Connection, records: &[StoredRecord]) -> rusqlite::R
         }
         changed += 1;
         match record {
+            StoredRecord::Document(document) => changed -= u64::from(!document_rows::import(conn, document)?),
             StoredRecord::Handoff(handoff) => {
-                rows::put_handoff(conn, handoff)?;
+                rows::put(conn, record)?;
                 rows::archive(conn, &handoff.principal, handoff.id, handoff.archived)?;
             }
-            StoredRecord::Pair { record, used_ms } => {
-                rows::put_pair(conn, record)?;
-                rows::touch_pairs(conn, &[record.id], *used_ms)?;
-            }
-            StoredRecord::CutPoint { record, used_ms } => {
-                rows::put_cut_point(conn, record)?;
-                rows::touch_cut_points(conn, &[record.handoff], *used_ms)?;
-            }
-            StoredRecord::Insertion { record, used_ms } => {
-                rows::put_insertion(conn, record)?;
-                rows::touch_insertions(conn, &[record.id], *used_ms)?;
-            }
-            StoredRecord::ResponseId { record, used_ms } => {
-                rows::put_response_id(conn, &record.principal, &record.shown, &record.upstream, *used_ms)?;
-            }
-            StoredRecord::Conversation(conversation) => rows::put_conversation(conn, conversation)?,
-            StoredRecord::Document(document) => changed -= u64::from(!document_rows::import(conn, document)?),
+            _ => rows::put(conn, record)?,
         }
     }
     Ok(changed)
@@ -128,9 +111,10 @@ impl std::fmt::Display for RowId {
 fn table(kind: RecordKind) -> (&'static str, &'static str) {
     match kind {
         RecordKind::Handoff => ("handoffs", "id"),
-        RecordKind::Pair => ("pairs", "id"),
-        RecordKind::CutPoint => ("cut_points", "handoff"),
-        RecordKind::Insertion => ("insertions", "id"),
+        RecordKind::Placed(kind) => {
+            let table = PlacedTable::of(kind);
+            (table.name, table.id)
+        }
         RecordKind::ResponseId => ("response_ids", "shown"),
         RecordKind::Conversation => ("conversations", "key"),
         RecordKind::Document => ("packets", "handoff"),
@@ -141,9 +125,7 @@ fn table(kind: RecordKind) -> (&'static str, &'static str) {
 fn stored(conn: &Connection, like: &StoredRecord) -> rusqlite::Result<Option<StoredRecord>> {
     let id = match like {
         StoredRecord::Handoff(handoff) => RowId::Uuid(handoff.id),
-        StoredRecord::Pair { record, .. } => RowId::Uuid(record.id),
-        StoredRecord::CutPoint { record, .. } => RowId::Uuid(record.handoff),
-        StoredRecord::Insertion { record, .. } => RowId::Uuid(record.id),
+        StoredRecord::Placed { record, .. } => RowId::Uuid(record.columns().id),
         StoredRecord::Conversation(conversation) => RowId::Key(conversation.key.clone()),
         StoredRecord::Document(document) => RowId::Uuid(document.handoff),
         StoredRecord::ResponseId { record, .. } => {
@@ -161,32 +143,19 @@ fn record(conn: &Connection, kind: RecordKind, id: &RowId) -> rusqlite::Result<O
     let id = match id {
         RowId::Uuid(id) => *id,
         RowId::Key(key) => {
-            let found: Option<Conversation> = rows::conversation(conn, key)?;
+            let found = rows::conversation(conn, key)?;
             return Ok(found.map(|record| StoredRecord::Conversation(Box::new(record))));
         }
     };
-    let (table, column) = table(kind);
-    let sql = format!("SELECT record, touched_ms FROM {table} WHERE {column} = ?1");
     Ok(match kind {
         RecordKind::Handoff => {
-            let sql = "SELECT principal FROM handoffs WHERE id = ?1";
-            let owner: Option<String> = one(conn, sql, [id.as_bytes()], |row| row.get(0))?;
-            let found = owner
-                .map(|owner| rows::handoff(conn, &owner, id))
-                .transpose()?
-                .flatten();
+            let found = rows::handoff(conn, None, id)?;
             found.map(|handoff| StoredRecord::Handoff(Box::new(handoff)))
         }
-        RecordKind::Pair => touched(conn, &sql, id)?.map(|(record, used_ms)| StoredRecord::Pair {
-            record: Box::new(record),
-            used_ms,
+        RecordKind::Placed(kind) => rows::placed_by_id(conn, kind, id)?.map(|found| StoredRecord::Placed {
+            record: found.record,
+            used_ms: found.used_ms,
         }),
-        RecordKind::CutPoint => {
-            touched(conn, &sql, id)?.map(|(record, used_ms)| StoredRecord::CutPoint { record, used_ms })
-        }
-        RecordKind::Insertion => {
-            touched(conn, &sql, id)?.map(|(record, used_ms)| StoredRecord::Insertion { record, used_ms })
-        }
         RecordKind::Document => {
             document_rows::one(conn, id)?.map(|document| StoredRecord::Document(Box::new(document)))
         }
@@ -194,37 +163,13 @@ fn record(conn: &Connection, kind: RecordKind, id: &RowId) -> rusqlite::Result<O
     })
 }
 
-fn touched<T: DeserializeOwned>(
-    conn: &Connection,
-    sql: &str,
-    id: Uuid,
-) -> rusqlite::Result<Option<(T, u64)>> {
-    one(conn, sql, [id.as_bytes()], |row| {
-        let text = row.get_ref(0)?.as_str()?;
-        let record = serde_json::from_str(text)
-            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error)))?;
-        let used: i64 = row.get(1)?;
-        Ok((record, u64::try_from(used).unwrap_or(0)))
-    })
-}
-
-fn one<T>(
-    conn: &Connection,
-    sql: &str,
-    params: impl Params,
-    read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
-) -> rusqlite::Result<Option<T>> {
-    conn.prepare_cached(sql)?.query_row(params, read).optional()
-}
-
 fn response_id(row: &Row<'_>) -> rusqlite::Result<StoredRecord> {
-    let used: i64 = row.get(3)?;
     Ok(StoredRecord::ResponseId {
         record: ResponseId {
             principal: row.get(0)?,
             shown: row.get(1)?,
             upstream: row.get(2)?,
         },
-        used_ms: u64::try_from(used).unwrap_or(0),
+        used_ms: uint(row.get(3)?),
     })
 }

@@ -1,4 +1,4 @@
-//! The default store: one SQLite file in the state directory.
+//! The default store: one SQLite file in the state directory; and the store `memory`, the same tables without a file.
 //!
 //! One worker thread writes. It commits in groups and flushes with every commit, so an answered write survives a power
 //! loss. After a failed flush, and while the file is deleted or replaced, every write fails (`writer`). Writes that can be
@@ -29,14 +29,13 @@ use uuid::Uuid;
 
 use self::job::JobDurability;
 use self::places::PlaceSet;
-use self::rows::{TouchedInsertion, TouchedPair, TouchedPoint};
+use self::rows::{RowKeys, TouchedRecord};
 use self::worker::DbWorker;
 use self::writer::{Flush, SqliteWriter, to_disk};
-use super::records::{RecordKind, RecordPage, Retention, StoredRecord};
+use super::records::{Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, Retention, StoredRecord};
 use super::{DocumentFilter, HandoffFilter, Store, StoreError, StoreFuture, make_dir, now_ms};
 use baton_core::record::{
-    Conversation, CutPoint, DocumentRecord, Handoff, HandoffId, HandoffStatus, HiddenPair, Insertion,
-    Principal, Update, UpdateOutcome,
+    Conversation, DocumentRecord, Handoff, HandoffId, HandoffStatus, Principal, Update, UpdateOutcome,
 };
 
 /// The file's name in the state directory.
@@ -46,13 +45,16 @@ pub const FILE: &str = "baton.db";
 /// weeks, and one write a day for a busy conversation.
 const TOUCH_AFTER_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// The SQLite store. One serving process holds it; commands may read and archive beside it.
+/// The SQLite store. One serving process holds its file; commands may read and archive beside it.
 pub struct SqliteStore {
-    writer: DbWorker,
-    reader: DbWorker,
+    kind: &'static str,
+    writer: Arc<DbWorker>,
+    reader: Arc<DbWorker>,
     siblings: PlaceSet,
     places: PlaceSet,
     commits: Arc<AtomicU64>,
+    #[cfg(test)]
+    shared: bool,
 }
 
 impl SqliteStore {
@@ -83,19 +85,44 @@ impl SqliteStore {
         }
     }
 
+    /// The store `memory`: the same tables without a file, which one worker reads and writes.
+    ///
+    /// # Errors
+    /// The worker's thread cannot be started.
+    pub fn in_memory() -> Result<Self, StoreError> {
+        let (conn, file) = (schema::open_in_memory()?, Path::new(schema::IN_MEMORY));
+        let explained = |err| schema::explain(file, &err);
+        let siblings = PlaceSet::of(PlacedKind::Pair, &conn).map_err(explained)?;
+        let places = PlaceSet::of(PlacedKind::Insertion, &conn).map_err(explained)?;
+        let worker = Arc::new(DbWorker::in_memory(conn, file)?);
+        Ok(Self {
+            kind: "memory",
+            writer: Arc::clone(&worker),
+            reader: worker,
+            siblings,
+            places,
+            commits: Arc::default(),
+            #[cfg(test)]
+            shared: false,
+        })
+    }
+
     fn start(writer: Connection, file: PathBuf, flush: Flush) -> Result<Self, StoreError> {
         let reader = schema::open_reader(&file)?;
         let explained = |err| schema::explain(&file, &err);
-        let siblings = PlaceSet::of_pairs(&reader).map_err(explained)?;
-        let places = PlaceSet::of_insertions(&reader).map_err(explained)?;
+        let siblings = PlaceSet::of(PlacedKind::Pair, &reader).map_err(explained)?;
+        let places = PlaceSet::of(PlacedKind::Insertion, &reader).map_err(explained)?;
         let commits = Arc::new(AtomicU64::new(0));
         let writer = SqliteWriter::new(writer, &file, Arc::clone(&commits), flush);
         Ok(Self {
-            writer: DbWorker::writer(writer, &file)?,
-            reader: DbWorker::reader(reader, &file)?,
+            kind: "sqlite",
+            writer: Arc::new(DbWorker::writer(writer, &file)?),
+            reader: Arc::new(DbWorker::reader(reader, &file)?),
             siblings,
             places,
             commits,
+            #[cfg(test)]
+            shared: false,
         })
     }
 
@@ -104,51 +131,55 @@ impl SqliteStore {
         self.commits.load(Ordering::Relaxed)
     }
 
-    /// Returns the pairs, and submits a touch of those whose timestamp is old.
-    fn touched(&self, found: Vec<TouchedPair>) -> Vec<HiddenPair> {
-        let now = now_ms();
-        let stale = |(pair, at): &TouchedPair| (now.saturating_sub(*at) > TOUCH_AFTER_MS).then_some(pair.id);
-        let ids: Vec<Uuid> = found.iter().filter_map(stale).collect();
-        if !ids.is_empty() {
-            drop(self.writer.submit("touch hidden pairs", move |conn| {
-                rows::touch_pairs(conn, &ids, now)
-            }));
+    /// The places of a kind that have a record, where they are known.
+    fn index(&self, kind: PlacedKind) -> Option<&PlaceSet> {
+        match kind {
+            PlacedKind::Pair => Some(&self.siblings),
+            PlacedKind::Insertion => Some(&self.places),
+            PlacedKind::CutPoint => None,
         }
-        found.into_iter().map(|(pair, _)| pair).collect()
     }
 
-    /// Marks cut points as used.
-    fn touched_points(&self, found: Vec<TouchedPoint>) -> Vec<CutPoint> {
-        let now = now_ms();
-        let stale =
-            |(point, at): &TouchedPoint| (now.saturating_sub(*at) > TOUCH_AFTER_MS).then_some(point.handoff);
-        let ids: Vec<HandoffId> = found.iter().filter_map(stale).collect();
-        if !ids.is_empty() {
-            drop(self.writer.submit("touch cut points", move |conn| {
-                rows::touch_cut_points(conn, &ids, now)
-            }));
+    /// Before a write: a superfluous place costs a look-up, a missing one would hide its record.
+    fn add_places(&self, records: &[StoredRecord]) {
+        for record in records {
+            if let StoredRecord::Placed { record, .. } = record {
+                let columns = record.columns();
+                if let (Some(index), Some(key)) = (self.index(columns.kind), columns.key) {
+                    index.add(columns.principal, key);
+                }
+            }
         }
-        found.into_iter().map(|(point, _)| point).collect()
     }
 
-    /// Marks insertions as used.
-    fn touched_insertions(&self, found: Vec<TouchedInsertion>) -> Vec<Insertion> {
+    /// Returns the records, and submits a touch of those whose timestamp is old.
+    fn touched(&self, kind: PlacedKind, found: Vec<TouchedRecord>) -> Vec<PlacedRecord> {
         let now = now_ms();
-        let stale = |(insertion, at): &TouchedInsertion| {
-            (now.saturating_sub(*at) > TOUCH_AFTER_MS).then_some(insertion.id)
-        };
-        let ids: Vec<Uuid> = found.iter().filter_map(stale).collect();
+        let stale = |found: &&TouchedRecord| now.saturating_sub(found.used_ms) > TOUCH_AFTER_MS;
+        let ids: Vec<Uuid> = found
+            .iter()
+            .filter(stale)
+            .map(|found| found.record.columns().id)
+            .collect();
         if !ids.is_empty() {
-            drop(self.writer.submit("touch insertions", move |conn| {
-                rows::touch_insertions(conn, &ids, now)
+            drop(self.writer.submit("touch records", move |conn| {
+                ids.iter().try_for_each(|id| rows::touch(conn, kind, *id, now))
             }));
         }
-        found.into_iter().map(|(insertion, _)| insertion).collect()
+        found.into_iter().map(|found| found.record).collect()
     }
 }
 
 #[cfg(test)]
 impl SqliteStore {
+    /// A store in memory that several proxies of this process use.
+    pub(crate) fn shared_in_memory() -> Self {
+        Self {
+            shared: true,
+            ..Self::in_memory().unwrap()
+        }
+    }
+
     /// Blocks the writer's thread until the sender is used or dropped.
     pub(crate) fn hold_writer(&self) -> std::sync::mpsc::Sender<()> {
         let (release, resumed) = std::sync::mpsc::channel::<()>();
@@ -169,39 +200,19 @@ impl SqliteStore {
 
 impl Store for SqliteStore {
     fn kind(&self) -> &'static str {
-        "sqlite"
+        self.kind
+    }
+
+    #[cfg(test)]
+    fn shared(&self) -> bool {
+        self.shared
     }
 
     fn handoff<'a>(&'a self, principal: &'a str, id: HandoffId) -> StoreFuture<'a, Option<Handoff>> {
         let principal = principal.to_owned();
-        Box::pin(
-            self.reader
-                .call("read a handoff", move |conn| rows::handoff(conn, &principal, id)),
-        )
-    }
-
-    fn put_handoff<'a>(
-        &'a self,
-        handoff: &'a Handoff,
-        point: Option<&'a CutPoint>,
-        update: &'a Update,
-    ) -> StoreFuture<'a, UpdateOutcome> {
-        let (handoff, point, update) = (handoff.clone(), point.cloned(), update.clone());
-        Box::pin(self.writer.call("write a handoff", move |conn| {
-            rows::put_handoff(conn, &handoff)?;
-            if let Some(point) = &point {
-                rows::put_cut_point(conn, point)?;
-            }
-            rows::change(conn, &update)
+        Box::pin(self.reader.call("read a handoff", move |conn| {
+            rows::handoff(conn, Some(&principal), id)
         }))
-    }
-
-    fn put_draft<'a>(&'a self, handoff: &'a Handoff) -> StoreFuture<'a, ()> {
-        let handoff = handoff.clone();
-        Box::pin(
-            self.writer
-                .call("write a handoff", move |conn| rows::put_handoff(conn, &handoff)),
-        )
     }
 
     fn handoffs<'a>(&'a self, filter: &'a HandoffFilter) -> StoreFuture<'a, Vec<Handoff>> {
@@ -219,127 +230,25 @@ impl Store for SqliteStore {
         }))
     }
 
-    fn pairs<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> StoreFuture<'a, Vec<HiddenPair>> {
-        if ids.is_empty() {
-            return Box::pin(async { Ok(Vec::new()) });
-        }
-        let (principal, ids) = (principal.to_owned(), ids.to_owned());
-        Box::pin(async move {
-            let read = move |conn: &Connection| rows::pairs(conn, &principal, &ids);
-            let found = self.reader.call("read hidden pairs", read).await?;
-            Ok(self.touched(found))
-        })
-    }
-
-    fn pairs_beside<'a>(
+    fn find<'a>(
         &'a self,
+        kind: PlacedKind,
         principal: &'a str,
-        siblings: &'a [String],
-    ) -> StoreFuture<'a, Vec<HiddenPair>> {
-        let hits = self.siblings.hits(principal, siblings);
-        if hits.is_empty() {
-            return Box::pin(async { Ok(Vec::new()) });
+        by: Lookup<'a>,
+    ) -> StoreFuture<'a, Vec<PlacedRecord>> {
+        let keys = match (by, self.index(kind)) {
+            (Lookup::Ids(ids), _) => RowKeys::ids(ids),
+            (Lookup::Places(places), Some(index)) => RowKeys::Places(index.hits(principal, places)),
+            (Lookup::Places(places), None) => RowKeys::Places(places.to_vec()),
+        };
+        if keys.is_empty() {
+            return Box::pin(std::future::ready(Ok(Vec::new())));
         }
         let principal = principal.to_owned();
         Box::pin(async move {
-            let read = move |conn: &Connection| rows::pairs_beside(conn, &principal, &hits);
-            let found = self.reader.call("read hidden pairs", read).await?;
-            Ok(self.touched(found))
-        })
-    }
-
-    fn put_pairs<'a>(
-        &'a self,
-        pairs: &'a [HiddenPair],
-        update: &'a Update,
-    ) -> StoreFuture<'a, UpdateOutcome> {
-        // Before the write: a superfluous entry costs a look-up, a missing one would hide a pair.
-        let siblings = pairs
-            .iter()
-            .filter_map(|p| Some((p.principal.as_str(), p.place.key()?)));
-        self.siblings.add(siblings);
-        let (pairs, update) = (pairs.to_vec(), update.clone());
-        Box::pin(self.writer.call("write hidden pairs", move |conn| {
-            for pair in &pairs {
-                rows::put_pair(conn, pair)?;
-            }
-            rows::change(conn, &update)
-        }))
-    }
-
-    fn put_cut_point<'a>(&'a self, point: &'a CutPoint) -> StoreFuture<'a, ()> {
-        let point = point.clone();
-        let write = move |conn: &Connection| rows::put_cut_point(conn, &point);
-        Box::pin(self.writer.call("write a cut point", write))
-    }
-
-    fn cut_points<'a>(
-        &'a self,
-        principal: &'a str,
-        handoffs: &'a [HandoffId],
-    ) -> StoreFuture<'a, Vec<CutPoint>> {
-        let (principal, handoffs) = (principal.to_owned(), handoffs.to_owned());
-        Box::pin(async move {
-            let read = move |conn: &Connection| rows::cut_points(conn, &principal, &handoffs);
-            let found = self.reader.call("read cut points", read).await?;
-            Ok(self.touched_points(found))
-        })
-    }
-
-    fn cut_points_at<'a>(
-        &'a self,
-        principal: &'a str,
-        digests: &'a [String],
-    ) -> StoreFuture<'a, Vec<CutPoint>> {
-        let (principal, digests) = (principal.to_owned(), digests.to_owned());
-        Box::pin(async move {
-            let read = move |conn: &Connection| rows::cut_points_at(conn, &principal, &digests);
-            let found = self.reader.call("read cut points", read).await?;
-            Ok(self.touched_points(found))
-        })
-    }
-
-    fn put_insertion<'a>(
-        &'a self,
-        insertion: &'a Insertion,
-        update: &'a Update,
-    ) -> StoreFuture<'a, UpdateOutcome> {
-        // Before the write, like siblings.
-        let place = insertion
-            .place
-            .key()
-            .map(|key| (insertion.principal.as_str(), key));
-        self.places.add(place.into_iter());
-        let (insertion, update) = (insertion.clone(), update.clone());
-        Box::pin(self.writer.call("write an insertion", move |conn| {
-            rows::put_insertion(conn, &insertion)?;
-            rows::change(conn, &update)
-        }))
-    }
-
-    fn insertions<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> StoreFuture<'a, Vec<Insertion>> {
-        let (principal, ids) = (principal.to_owned(), ids.to_owned());
-        Box::pin(async move {
-            let read = move |conn: &Connection| rows::insertions(conn, &principal, &ids);
-            let found = self.reader.call("read insertions", read).await?;
-            Ok(self.touched_insertions(found))
-        })
-    }
-
-    fn insertions_at<'a>(
-        &'a self,
-        principal: &'a str,
-        places: &'a [String],
-    ) -> StoreFuture<'a, Vec<Insertion>> {
-        let hits = self.places.hits(principal, places);
-        if hits.is_empty() {
-            return Box::pin(async { Ok(Vec::new()) });
-        }
-        let principal = principal.to_owned();
-        Box::pin(async move {
-            let read = move |conn: &Connection| rows::insertions_at(conn, &principal, &hits);
-            let found = self.reader.call("read insertions", read).await?;
-            Ok(self.touched_insertions(found))
+            let read = move |conn: &Connection| rows::placed(conn, kind, &principal, &keys);
+            let found = self.reader.call(kind.reading(), read).await?;
+            Ok(self.touched(kind, found))
         })
     }
 
@@ -355,35 +264,35 @@ impl Store for SqliteStore {
         )
     }
 
-    fn change<'a>(&'a self, update: &'a Update) -> StoreFuture<'a, UpdateOutcome> {
+    fn put<'a>(&'a self, action: &'static str, records: Vec<StoredRecord>) -> StoreFuture<'a, ()> {
+        self.add_places(&records);
+        Box::pin(self.writer.call(action, move |conn| {
+            records.iter().try_for_each(|record| rows::put(conn, record))
+        }))
+    }
+
+    fn put_with<'a>(
+        &'a self,
+        action: &'static str,
+        records: Vec<StoredRecord>,
+        update: &'a Update,
+    ) -> StoreFuture<'a, UpdateOutcome> {
+        self.add_places(&records);
+        let durability = match records.is_empty() {
+            true => JobDurability::ProcessExit,
+            false => JobDurability::PowerLoss,
+        };
         let update = update.clone();
-        // After a power loss the next request derives it again: from its sentinel, from its pairs, or from a provider
-        // that rejects the prefix.
-        Box::pin(
-            self.writer
-                .call_with(JobDurability::ProcessExit, "write a conversation", move |conn| {
-                    rows::change(conn, &update)
-                }),
-        )
+        Box::pin(self.writer.call_with(durability, action, move |conn| {
+            records.iter().try_for_each(|record| rows::put(conn, record))?;
+            rows::change(conn, &update)
+        }))
     }
 
     fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> StoreFuture<'a, Option<String>> {
         let (principal, shown) = (principal.to_owned(), shown.to_owned());
         Box::pin(self.reader.call("read a response id", move |conn| {
             rows::response_id(conn, &principal, &shown)
-        }))
-    }
-
-    fn put_response_id<'a>(
-        &'a self,
-        principal: &'a str,
-        shown: &'a str,
-        upstream: &'a str,
-    ) -> StoreFuture<'a, ()> {
-        let (principal, shown) = (principal.to_owned(), shown.to_owned());
-        let upstream = upstream.to_owned();
-        Box::pin(self.writer.call("write a response id", move |conn| {
-            rows::put_response_id(conn, &principal, &shown, &upstream, now_ms())
         }))
     }
 
@@ -443,19 +352,7 @@ impl Store for SqliteStore {
     }
 
     fn import<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64> {
-        for record in records {
-            match record {
-                StoredRecord::Pair { record, .. } => {
-                    let sibling = record.place.key().map(|key| (record.principal.as_str(), key));
-                    self.siblings.add(sibling.into_iter());
-                }
-                StoredRecord::Insertion { record, .. } => {
-                    let place = record.place.key().map(|key| (record.principal.as_str(), key));
-                    self.places.add(place.into_iter());
-                }
-                _ => {}
-            }
-        }
+        self.add_places(records);
         let records = records.to_vec();
         Box::pin(
             self.writer

@@ -8,6 +8,7 @@ use std::sync::{PoisonError, RwLock};
 use rusqlite::Connection;
 
 use super::rows;
+use crate::state::store::records::PlacedKind;
 
 /// The places that have a hidden pair or an insertion, as 64-bit hashes. A collision costs one look-up.
 pub(super) struct PlaceSet {
@@ -16,38 +17,24 @@ pub(super) struct PlaceSet {
 }
 
 impl PlaceSet {
-    /// The siblings of all hidden pairs.
+    /// The places of all records of a kind.
     ///
     /// # Errors
     /// The database cannot be read.
-    pub(super) fn of_pairs(conn: &Connection) -> rusqlite::Result<Self> {
-        Self::load(|each| rows::siblings(conn, each))
-    }
-
-    /// The places of all insertions.
-    ///
-    /// # Errors
-    /// The database cannot be read.
-    pub(super) fn of_insertions(conn: &Connection) -> rusqlite::Result<Self> {
-        Self::load(|each| rows::places(conn, each))
-    }
-
-    fn load(
-        read: impl FnOnce(&mut dyn FnMut(String, String)) -> rusqlite::Result<()>,
-    ) -> rusqlite::Result<Self> {
+    pub(super) fn of(kind: PlacedKind, conn: &Connection) -> rusqlite::Result<Self> {
         let hasher = RandomState::new();
         let mut known = HashSet::new();
-        read(&mut |principal, place| {
-            known.insert(hasher.hash_one((principal.as_str(), place.as_str())));
+        rows::places(conn, kind, |principal, place| {
+            known.insert(hasher.hash_one((principal, place)));
         })?;
         let known = RwLock::new(known);
         Ok(Self { hasher, known })
     }
 
-    /// Adds places, each with its principal.
-    pub(super) fn add<'a>(&self, places: impl Iterator<Item = (&'a str, &'a str)>) {
+    /// Adds the place of a principal's record.
+    pub(super) fn add(&self, principal: &str, place: &str) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        known.extend(places.map(|place| self.hasher.hash_one(place)));
+        known.insert(self.hasher.hash_one((principal, place)));
     }
 
     /// Whether there is none.

@@ -1,17 +1,16 @@
 //! Conversion between records and rows; all SQL statements of the store.
 
 use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
+use rusqlite::{Connection, OptionalExtension, Row, Statement, ToSql, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use crate::state::store::records::Retention;
+use super::document_rows;
+use crate::state::store::records::{PlacedKind, PlacedRecord, Retention, StoredRecord};
 use crate::state::store::{HandoffFilter, foreign_record};
 use baton_core::record::WireId;
-use baton_core::record::{
-    Conversation, CutPoint, Handoff, HandoffId, HandoffOrigin, HiddenPair, Insertion, Update, UpdateOutcome,
-};
+use baton_core::record::{Conversation, Handoff, HandoffId, HandoffOrigin, Update, UpdateOutcome};
 
 /// Columns of a handoff except its head and what stands after that, in the order `read_handoff` expects.
 const HANDOFF: &str = "id, principal, conversation, wire, created_ms, archived, parent, model, \
@@ -27,27 +26,6 @@ const PUT_HANDOFF: &str = "INSERT INTO handoffs
           routed = ?16
         WHERE principal = ?2";
 
-/// Writes a hidden pair. One that exists keeps its last use.
-const PUT_PAIR: &str = "INSERT INTO pairs (id, principal, conversation, sibling, touched_ms, record)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-        ON CONFLICT (id) DO UPDATE SET conversation = ?3, sibling = ?4, touched_ms = max(touched_ms, ?5), record = ?6
-        WHERE principal = ?2";
-
-/// Writes a cut point. One that exists keeps its last use.
-const PUT_CUT_POINT: &str =
-    "INSERT INTO cut_points (handoff, principal, conversation, digest, touched_ms, record)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-        ON CONFLICT (handoff) DO UPDATE SET conversation = ?3, digest = ?4, record = ?6,
-          touched_ms = max(touched_ms, ?5)
-        WHERE principal = ?2";
-
-/// Writes an insertion. One that exists keeps its last use.
-const PUT_INSERTION: &str =
-    "INSERT INTO insertions (id, principal, conversation, place, touched_ms, record)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-        ON CONFLICT (id) DO UPDATE SET conversation = ?3, place = ?4, touched_ms = max(touched_ms, ?5), record = ?6
-        WHERE principal = ?2";
-
 /// Writes a conversation.
 const PUT_CONVERSATION: &str =
     "INSERT INTO conversations (key, principal, updated_ms, record) VALUES (?1, ?2, ?3, ?4)
@@ -57,16 +35,77 @@ const PUT_CONVERSATION: &str =
 const PUT_RESPONSE_ID: &str = "INSERT OR REPLACE INTO response_ids (principal, shown, upstream, touched_ms)
         VALUES (?1, ?2, ?3, ?4)";
 
-/// A hidden pair with its last use, in milliseconds since the Unix epoch.
-pub(super) type TouchedPair = (HiddenPair, u64);
+/// The table of a kind of placed records.
+pub(super) struct PlacedTable {
+    pub(super) name: &'static str,
+    pub(super) id: &'static str,
+    /// The key of a record's place.
+    place: &'static str,
+}
 
-/// A cut point with its last use, in milliseconds since the Unix epoch.
-pub(super) type TouchedPoint = (CutPoint, u64);
+impl PlacedTable {
+    pub(super) fn of(kind: PlacedKind) -> Self {
+        let (name, id, place) = match kind {
+            PlacedKind::Pair => ("pairs", "id", "sibling"),
+            PlacedKind::CutPoint => ("cut_points", "handoff", "digest"),
+            PlacedKind::Insertion => ("insertions", "id", "place"),
+        };
+        Self { name, id, place }
+    }
 
-/// An insertion with its last use, in milliseconds since the Unix epoch.
-pub(super) type TouchedInsertion = (Insertion, u64);
+    /// Writes a record. One that exists keeps its last use.
+    fn put(&self) -> String {
+        let Self { name, id, place } = self;
+        format!(
+            "INSERT INTO {name} ({id}, principal, conversation, {place}, touched_ms, record)
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+                ON CONFLICT ({id}) DO UPDATE SET conversation = ?3, {place} = ?4,
+                  touched_ms = max(touched_ms, ?5), record = ?6
+                WHERE principal = ?2"
+        )
+    }
+}
 
-pub(super) fn put_handoff(conn: &Connection, h: &Handoff) -> rusqlite::Result<()> {
+/// What rows of a table of placed records are looked up by.
+pub(super) enum RowKeys {
+    Ids(Vec<[u8; 16]>),
+    Places(Vec<String>),
+}
+
+impl RowKeys {
+    pub(super) fn ids(ids: &[Uuid]) -> Self {
+        Self::Ids(ids.iter().map(|id| id.into_bytes()).collect())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            Self::Ids(ids) => ids.is_empty(),
+            Self::Places(places) => places.is_empty(),
+        }
+    }
+}
+
+/// A placed record with its last use, in milliseconds since the Unix epoch.
+pub(super) struct TouchedRecord {
+    pub(super) record: PlacedRecord,
+    pub(super) used_ms: u64,
+}
+
+/// Writes a record of any kind. A handoff that exists stays archived or not.
+pub(super) fn put(conn: &Connection, record: &StoredRecord) -> rusqlite::Result<()> {
+    match record {
+        StoredRecord::Handoff(handoff) => put_handoff(conn, handoff),
+        StoredRecord::Placed { record, used_ms } => put_placed(conn, record, *used_ms),
+        StoredRecord::ResponseId { record, used_ms } => {
+            let values = params![record.principal, record.shown, record.upstream, int(*used_ms)];
+            conn.prepare_cached(PUT_RESPONSE_ID)?.execute(values).map(drop)
+        }
+        StoredRecord::Conversation(conversation) => put_conversation(conn, conversation),
+        StoredRecord::Document(document) => document_rows::put(conn, document).map(drop),
+    }
+}
+
+fn put_handoff(conn: &Connection, h: &Handoff) -> rusqlite::Result<()> {
     let changed = conn.prepare_cached(PUT_HANDOFF)?.execute(params![
         h.id.as_bytes(),
         h.principal,
@@ -88,12 +127,15 @@ pub(super) fn put_handoff(conn: &Connection, h: &Handoff) -> rusqlite::Result<()
     owned(changed, "write a handoff")
 }
 
+/// A handoff of this principal's; `None`: whoever owns it.
 pub(super) fn handoff(
     conn: &Connection,
-    principal: &str,
+    principal: Option<&str>,
     id: HandoffId,
 ) -> rusqlite::Result<Option<Handoff>> {
-    let sql = format!("SELECT {HANDOFF}, head, recall FROM handoffs WHERE id = ?1 AND principal = ?2");
+    let sql = format!(
+        "SELECT {HANDOFF}, head, recall FROM handoffs WHERE id = ?1 AND principal = ifnull(?2, principal)"
+    );
     let mut statement = conn.prepare_cached(&sql)?;
     let read = |row: &Row<'_>| {
         let handoff = read_handoff(row)?;
@@ -150,187 +192,87 @@ pub(super) fn archive(
     Ok(changed > 0)
 }
 
-pub(super) fn put_pair(conn: &Connection, pair: &HiddenPair) -> rusqlite::Result<()> {
-    let changed = conn.prepare_cached(PUT_PAIR)?.execute(params![
-        pair.id.as_bytes(),
-        pair.principal,
-        pair.conversation,
-        pair.place.key(),
-        int(pair.created_ms),
-        to_json(pair)?,
+fn put_placed(conn: &Connection, record: &PlacedRecord, used_ms: u64) -> rusqlite::Result<()> {
+    let columns = record.columns();
+    let sql = PlacedTable::of(columns.kind).put();
+    let changed = conn.prepare_cached(&sql)?.execute(params![
+        columns.id.as_bytes(),
+        columns.principal,
+        columns.conversation,
+        columns.key,
+        int(used_ms),
+        to_json(record)?,
     ])?;
-    owned(changed, "write a hidden pair")
+    owned(changed, "write a record")
 }
 
-/// In the order of `ids`.
-pub(super) fn pairs(conn: &Connection, principal: &str, ids: &[Uuid]) -> rusqlite::Result<Vec<TouchedPair>> {
-    let sql = "SELECT record, touched_ms FROM pairs WHERE id = ?1 AND principal = ?2";
-    let mut statement = conn.prepare_cached(sql)?;
-    let mut found = Vec::new();
-    for id in ids {
-        let pair = statement.query_row(params![id.as_bytes(), principal], read_touched);
-        found.extend(pair.optional()?);
-    }
-    Ok(found)
-}
-
-/// Oldest first, each once.
-pub(super) fn pairs_beside(
+/// Records by id, in the order of the ids; or by place, oldest first and each once.
+pub(super) fn placed(
     conn: &Connection,
+    kind: PlacedKind,
     principal: &str,
-    siblings: &[String],
-) -> rusqlite::Result<Vec<TouchedPair>> {
-    let sql = "SELECT record, touched_ms FROM pairs WHERE sibling = ?1 AND principal = ?2";
-    let mut statement = conn.prepare_cached(sql)?;
-    let mut found: Vec<TouchedPair> = Vec::new();
-    for sibling in siblings {
-        for pair in statement.query_map(params![sibling, principal], read_touched)? {
-            found.push(pair?);
+    keys: &RowKeys,
+) -> rusqlite::Result<Vec<TouchedRecord>> {
+    let PlacedTable { name, id, place } = PlacedTable::of(kind);
+    let by = |column: &str| {
+        format!("SELECT record, touched_ms FROM {name} WHERE {column} = ?1 AND principal = ?2")
+    };
+    let mut found = Vec::new();
+    let mut collect = |statement: &mut Statement<'_>, key: &dyn ToSql| {
+        for record in statement.query_map(params![key, principal], |row| read_placed(kind, row))? {
+            found.push(record?);
+        }
+        Ok::<_, rusqlite::Error>(())
+    };
+    match keys {
+        RowKeys::Ids(ids) => {
+            let mut statement = conn.prepare_cached(&by(id))?;
+            ids.iter().try_for_each(|id| collect(&mut statement, id))?;
+        }
+        RowKeys::Places(places) => {
+            let mut statement = conn.prepare_cached(&by(place))?;
+            places
+                .iter()
+                .try_for_each(|place| collect(&mut statement, place))?;
+            PlacedRecord::sort_oldest_first(&mut found, |found| &found.record);
         }
     }
-    found.sort_by_key(|(pair, _)| (pair.created_ms, pair.id));
-    found.dedup_by_key(|(pair, _)| pair.id);
     Ok(found)
 }
 
-pub(super) fn touch_pairs(conn: &Connection, ids: &[Uuid], now_ms: u64) -> rusqlite::Result<()> {
-    let mut statement =
-        conn.prepare_cached("UPDATE pairs SET touched_ms = max(touched_ms, ?2) WHERE id = ?1")?;
-    for id in ids {
-        statement.execute(params![id.as_bytes(), int(now_ms)])?;
-    }
-    Ok(())
+/// The record of an id, whoever owns it.
+pub(super) fn placed_by_id(
+    conn: &Connection,
+    kind: PlacedKind,
+    id: Uuid,
+) -> rusqlite::Result<Option<TouchedRecord>> {
+    let PlacedTable { name, id: column, .. } = PlacedTable::of(kind);
+    let sql = format!("SELECT record, touched_ms FROM {name} WHERE {column} = ?1");
+    let mut statement = conn.prepare_cached(&sql)?;
+    statement
+        .query_row([id.as_bytes()], |row| read_placed(kind, row))
+        .optional()
 }
 
-/// Calls `each` with the principal and the sibling of every pair.
-pub(super) fn siblings(conn: &Connection, mut each: impl FnMut(String, String)) -> rusqlite::Result<()> {
-    let sql = "SELECT principal, sibling FROM pairs WHERE sibling IS NOT NULL";
-    let mut statement = conn.prepare(sql)?;
+pub(super) fn touch(conn: &Connection, kind: PlacedKind, id: Uuid, now_ms: u64) -> rusqlite::Result<()> {
+    let PlacedTable { name, id: column, .. } = PlacedTable::of(kind);
+    let sql = format!("UPDATE {name} SET touched_ms = max(touched_ms, ?2) WHERE {column} = ?1");
+    let mut statement = conn.prepare_cached(&sql)?;
+    statement.execute(params![id.as_bytes(), int(now_ms)]).map(drop)
+}
+
+/// Calls `each` with the principal and the place of every record of a kind that has one.
+pub(super) fn places(
+    conn: &Connection,
+    kind: PlacedKind,
+    mut each: impl FnMut(&str, &str),
+) -> rusqlite::Result<()> {
+    let PlacedTable { name, place, .. } = PlacedTable::of(kind);
+    let sql = format!("SELECT principal, {place} FROM {name} WHERE {place} IS NOT NULL");
+    let mut statement = conn.prepare(&sql)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        each(row.get(0)?, row.get(1)?);
-    }
-    Ok(())
-}
-
-pub(super) fn put_cut_point(conn: &Connection, point: &CutPoint) -> rusqlite::Result<()> {
-    let changed = conn.prepare_cached(PUT_CUT_POINT)?.execute(params![
-        point.handoff.as_bytes(),
-        point.principal,
-        point.conversation,
-        point.position.digest,
-        int(point.created_ms),
-        to_json(point)?,
-    ])?;
-    owned(changed, "write a cut point")
-}
-
-/// In the order of `handoffs`.
-pub(super) fn cut_points(
-    conn: &Connection,
-    principal: &str,
-    handoffs: &[HandoffId],
-) -> rusqlite::Result<Vec<TouchedPoint>> {
-    let sql = "SELECT record, touched_ms FROM cut_points WHERE handoff = ?1 AND principal = ?2";
-    let mut statement = conn.prepare_cached(sql)?;
-    let mut found = Vec::new();
-    for id in handoffs {
-        let point = statement.query_row(params![id.as_bytes(), principal], read_touched);
-        found.extend(point.optional()?);
-    }
-    Ok(found)
-}
-
-/// Oldest first.
-pub(super) fn cut_points_at(
-    conn: &Connection,
-    principal: &str,
-    digests: &[String],
-) -> rusqlite::Result<Vec<TouchedPoint>> {
-    let sql = "SELECT record, touched_ms FROM cut_points WHERE digest = ?1 AND principal = ?2";
-    let mut statement = conn.prepare_cached(sql)?;
-    let mut found: Vec<TouchedPoint> = Vec::new();
-    for digest in digests {
-        for point in statement.query_map(params![digest, principal], read_touched)? {
-            found.push(point?);
-        }
-    }
-    found.sort_by_key(|(point, _)| point.handoff);
-    Ok(found)
-}
-
-pub(super) fn touch_cut_points(conn: &Connection, ids: &[HandoffId], now_ms: u64) -> rusqlite::Result<()> {
-    let mut statement =
-        conn.prepare_cached("UPDATE cut_points SET touched_ms = max(touched_ms, ?2) WHERE handoff = ?1")?;
-    for id in ids {
-        statement.execute(params![id.as_bytes(), int(now_ms)])?;
-    }
-    Ok(())
-}
-
-pub(super) fn put_insertion(conn: &Connection, insertion: &Insertion) -> rusqlite::Result<()> {
-    let changed = conn.prepare_cached(PUT_INSERTION)?.execute(params![
-        insertion.id.as_bytes(),
-        insertion.principal,
-        insertion.conversation,
-        insertion.place.key(),
-        int(insertion.created_ms),
-        to_json(insertion)?,
-    ])?;
-    owned(changed, "write an insertion")
-}
-
-/// In the order of `ids`.
-pub(super) fn insertions(
-    conn: &Connection,
-    principal: &str,
-    ids: &[Uuid],
-) -> rusqlite::Result<Vec<TouchedInsertion>> {
-    let sql = "SELECT record, touched_ms FROM insertions WHERE id = ?1 AND principal = ?2";
-    let mut statement = conn.prepare_cached(sql)?;
-    let mut found = Vec::new();
-    for id in ids {
-        let insertion = statement.query_row(params![id.as_bytes(), principal], read_touched);
-        found.extend(insertion.optional()?);
-    }
-    Ok(found)
-}
-
-/// Oldest first, each once.
-pub(super) fn insertions_at(
-    conn: &Connection,
-    principal: &str,
-    places: &[String],
-) -> rusqlite::Result<Vec<TouchedInsertion>> {
-    let sql = "SELECT record, touched_ms FROM insertions WHERE place = ?1 AND principal = ?2";
-    let mut statement = conn.prepare_cached(sql)?;
-    let mut found: Vec<TouchedInsertion> = Vec::new();
-    for place in places {
-        for insertion in statement.query_map(params![place, principal], read_touched)? {
-            found.push(insertion?);
-        }
-    }
-    found.sort_by_key(|(insertion, _)| insertion.id);
-    found.dedup_by_key(|(insertion, _)| insertion.id);
-    Ok(found)
-}
-
-pub(super) fn touch_insertions(conn: &Connection, ids: &[Uuid], now_ms: u64) -> rusqlite::Result<()> {
-    let mut statement =
-        conn.prepare_cached("UPDATE insertions SET touched_ms = max(touched_ms, ?2) WHERE id = ?1")?;
-    for id in ids {
-        statement.execute(params![id.as_bytes(), int(now_ms)])?;
-    }
-    Ok(())
-}
-
-/// Calls `each` with the principal and the place of every insertion.
-pub(super) fn places(conn: &Connection, mut each: impl FnMut(String, String)) -> rusqlite::Result<()> {
-    let sql = "SELECT principal, place FROM insertions WHERE place IS NOT NULL";
-    let mut statement = conn.prepare(sql)?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        each(row.get(0)?, row.get(1)?);
+        each(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?);
     }
     Ok(())
 }
@@ -346,7 +288,7 @@ pub(super) fn change(conn: &Connection, update: &Update) -> rusqlite::Result<Upd
     Ok(written)
 }
 
-pub(super) fn put_conversation(conn: &Connection, c: &Conversation) -> rusqlite::Result<()> {
+fn put_conversation(conn: &Connection, c: &Conversation) -> rusqlite::Result<()> {
     let changed = conn.prepare_cached(PUT_CONVERSATION)?.execute(params![
         c.key,
         c.principal,
@@ -359,18 +301,6 @@ pub(super) fn put_conversation(conn: &Connection, c: &Conversation) -> rusqlite:
 pub(super) fn conversation(conn: &Connection, key: &str) -> rusqlite::Result<Option<Conversation>> {
     let mut statement = conn.prepare_cached("SELECT record FROM conversations WHERE key = ?1")?;
     statement.query_row([key], |row| from_json(row, 0)).optional()
-}
-
-pub(super) fn put_response_id(
-    conn: &Connection,
-    principal: &str,
-    shown: &str,
-    upstream: &str,
-    now_ms: u64,
-) -> rusqlite::Result<()> {
-    let mut statement = conn.prepare_cached(PUT_RESPONSE_ID)?;
-    statement.execute(params![principal, shown, upstream, int(now_ms)])?;
-    Ok(())
 }
 
 pub(super) fn response_id(
@@ -390,14 +320,10 @@ pub(super) fn response_id(
 pub(super) fn probe(conn: &Connection) -> rusqlite::Result<()> {
     // Makes SQLite reread the schema: preparing a statement trusts its cached copy.
     conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
-    for sql in [
-        PUT_HANDOFF,
-        PUT_PAIR,
-        PUT_CUT_POINT,
-        PUT_INSERTION,
-        PUT_CONVERSATION,
-        PUT_RESPONSE_ID,
-    ] {
+    let placed = [PlacedKind::Pair, PlacedKind::CutPoint, PlacedKind::Insertion];
+    let placed = placed.map(|kind| PlacedTable::of(kind).put());
+    let placed = placed.iter().map(String::as_str);
+    for sql in placed.chain([PUT_HANDOFF, PUT_CONVERSATION, PUT_RESPONSE_ID]) {
         // Prepared, not run.
         conn.prepare(sql)?;
     }
@@ -471,8 +397,12 @@ fn read_handoff(row: &Row<'_>) -> rusqlite::Result<Handoff> {
     })
 }
 
-fn read_touched<T: DeserializeOwned>(row: &Row<'_>) -> rusqlite::Result<(T, u64)> {
-    Ok((from_json(row, 0)?, uint(row.get(1)?)))
+fn read_placed(kind: PlacedKind, row: &Row<'_>) -> rusqlite::Result<TouchedRecord> {
+    let record = PlacedRecord::from_json(kind, row.get_ref(0)?.as_str()?);
+    Ok(TouchedRecord {
+        record: record.map_err(|err| unreadable(0, err))?,
+        used_ms: uint(row.get(1)?),
+    })
 }
 
 /// The error where no row was changed: the id exists and belongs to another principal.
@@ -491,8 +421,11 @@ fn to_json<T: Serialize>(record: &T) -> rusqlite::Result<String> {
 
 fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
     let text = row.get_ref(column)?.as_str()?;
-    serde_json::from_str(text)
-        .map_err(|err| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(err)))
+    serde_json::from_str(text).map_err(|err| unreadable(column, err))
+}
+
+fn unreadable(column: usize, err: serde_json::Error) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(err))
 }
 
 // SQLite's integers are signed; times and sizes are far below the limit.

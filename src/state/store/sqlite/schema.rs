@@ -112,6 +112,19 @@ pub(super) fn open_newest(file: &Path) -> Result<Connection, StoreError> {
     Ok(conn)
 }
 
+/// What errors call a database without a file.
+pub(super) const IN_MEMORY: &str = ":memory:";
+
+/// Opens an empty database without a file.
+///
+/// # Errors
+/// SQLite cannot be set up.
+pub(super) fn open_in_memory() -> Result<Connection, StoreError> {
+    let mut conn = connect(Path::new(IN_MEMORY))?;
+    migrate(&mut conn, Path::new(IN_MEMORY))?;
+    Ok(conn)
+}
+
 /// Reopens the file for writing.
 ///
 /// # Errors

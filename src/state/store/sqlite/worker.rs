@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::job::{JobDurability, SqlJob, SqlTask};
-use super::writer::SqliteWriter;
+use super::writer::{SqliteWriter, in_savepoint};
 use crate::state::store::StoreError;
 
 /// Most writes in one transaction. Bounds how long the first job waits for the last one.
@@ -30,6 +30,19 @@ impl DbWorker {
         Self::start("baton-read", file, move |jobs| {
             for mut job in jobs {
                 let result = job.run(&conn);
+                job.finish(result.as_ref().err());
+            }
+        })
+    }
+
+    /// A worker that reads and writes a database without a file: each job is done or undone as a whole.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub(super) fn in_memory(conn: Connection, file: &Path) -> Result<Self, StoreError> {
+        Self::start("baton-memory", file, move |jobs| {
+            for mut job in jobs {
+                let result = in_savepoint(&conn, job.as_mut());
                 job.finish(result.as_ref().err());
             }
         })

@@ -338,7 +338,8 @@ fn as_sql_error(why: String) -> rusqlite::Error {
     rusqlite::Error::ToSqlConversionFailure(why.into())
 }
 
-fn in_savepoint(conn: &Connection, job: &mut dyn SqlJob) -> rusqlite::Result<()> {
+/// Runs a job; one that fails changes nothing.
+pub(super) fn in_savepoint(conn: &Connection, job: &mut dyn SqlJob) -> rusqlite::Result<()> {
     exec(conn, "SAVEPOINT job")?;
     let result = job.run(conn);
     if result.is_err() && !conn.is_autocommit() {

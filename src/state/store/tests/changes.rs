@@ -192,10 +192,10 @@ pub(super) async fn sweeping_keeps_what_is_used(store: &dyn Store) {
         handoff("w", "used", 9),
     ];
     for point in &points {
-        store.put_cut_point(&cut_point(point, "d")).await.unwrap();
+        put_cut_point(store, &cut_point(point, "d")).await.unwrap();
     }
     assert_eq!(store.cut_points("w", &[points[1].id]).await.unwrap().len(), 1);
-    store.put_cut_point(&cut_point(&points[1], "d")).await.unwrap();
+    put_cut_point(store, &cut_point(&points[1], "d")).await.unwrap();
 
     let texts = ["old", "old", "used"].map(|key| insertion("w", key, "w"));
     for text in &texts {

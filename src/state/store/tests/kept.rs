@@ -154,7 +154,7 @@ pub(super) async fn cut_points_are_kept(store: &dyn Store) {
         cut_point(&other, "d1"),
     ];
     for point in points.iter().rev() {
-        store.put_cut_point(point).await.unwrap();
+        put_cut_point(store, point).await.unwrap();
     }
     let [one, two, other] = points;
     let ids = [two.handoff, Uuid::now_v7(), other.handoff, one.handoff];
@@ -175,7 +175,7 @@ pub(super) async fn cut_points_are_kept(store: &dyn Store) {
 
     let mut again = one.clone();
     again.position.digest = "d2".into();
-    store.put_cut_point(&again).await.unwrap();
+    put_cut_point(store, &again).await.unwrap();
     assert_eq!(store.cut_points_at("a", &digests).await.unwrap().len(), 1);
     assert_eq!(
         store.cut_points("a", &[one.handoff]).await.unwrap(),
@@ -183,7 +183,7 @@ pub(super) async fn cut_points_are_kept(store: &dyn Store) {
     );
     let mut stolen = again.clone();
     stolen.principal = "b".into();
-    assert!(store.put_cut_point(&stolen).await.is_err());
+    assert!(put_cut_point(store, &stolen).await.is_err());
     assert_eq!(store.cut_points("a", &[one.handoff]).await.unwrap(), [again]);
 
     let mut listed = conversation("a", "cut", 9);

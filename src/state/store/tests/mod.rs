@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::memory::MemoryStore;
 use super::sqlite::SqliteStore;
 use super::*;
 use baton_core::record::WireId;
@@ -117,6 +116,12 @@ pub(crate) fn cut_point(handoff: &Handoff, digest: &str) -> CutPoint {
     }
 }
 
+/// Writes the position of a handoff alone.
+pub(crate) async fn put_cut_point(store: &dyn Store, point: &CutPoint) -> Result<(), StoreError> {
+    let record = PlacedRecord::CutPoint(point.clone()).into();
+    store.put("write a cut point", vec![record]).await
+}
+
 pub(crate) fn document(principal: &str, branch: &str, created_ms: u64) -> DocumentRecord {
     DocumentRecord {
         handoff: Uuid::now_v7(),
@@ -150,8 +155,8 @@ pub(crate) async fn conforms(new: impl Fn() -> SharedStore) {
 
 #[tokio::test]
 async fn memory_conforms() {
-    conforms(|| Arc::new(MemoryStore::default())).await;
-    let store: SharedStore = Arc::new(MemoryStore::default());
+    conforms(|| Arc::new(SqliteStore::in_memory().unwrap())).await;
+    let store: SharedStore = Arc::new(SqliteStore::in_memory().unwrap());
     documents::no_moment_has_two_active_documents_or_none(&store, true).await;
 }
 

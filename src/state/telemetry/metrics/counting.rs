@@ -4,14 +4,16 @@ use std::sync::{Arc, OnceLock};
 
 use super::costs::KINDS;
 use super::labels::{
-    ByDraft, ByDraftTokens, ByModel, ByNudge, ByOrigin, ByOutcome, ByReason, ByTokenType, ByWire,
-    DROP_REASONS, OPERATION, label,
+    ByDraft, ByDraftTokens, ByModel, ByOrigin, ByOutcome, ByReason, ByTokenType, ByWire, DROP_REASONS,
+    OPERATION, label,
 };
-use super::{Metrics, WireCounter};
+use super::names::WIRE_COUNTS;
+use super::{Metrics, OutcomeCounter};
 use crate::state::jobs::recalls::AnswerOutcome;
 use crate::state::telemetry::series::{ModelSeries, ModelsSeries, OutcomeSeries, TokenSeries, WireSeries};
 use crate::state::telemetry::{ExchangeEvent, FactsOutcome, HandoffEvent, ThinkingRetry};
 use baton_core::commands::UndoOutcome;
+use baton_core::nudge::NudgeOutcome;
 use baton_core::record::{HandoffOrigin, WireId};
 
 impl Metrics {
@@ -27,20 +29,8 @@ impl Metrics {
             self.exchanges.get_or_create_owned(&label)
         });
         exchanges.inc();
-        for (counter, amount) in [
-            (&series.legs, event.sent_bytes.len() as u64),
-            (&series.leg_retries, u64::from(event.retries)),
-            (&series.pinned_requests, u64::from(event.pinned.is_some())),
-            (&series.unpinned, u64::from(event.unpinned)),
-            (&series.refused_calls, u64::from(event.refused_calls)),
-            (&series.lost_pairs, u64::from(event.lost_pairs)),
-            (&series.lost_insertions, u64::from(event.lost_insertions)),
-            (&series.broken_up, u64::from(event.broken_up)),
-            (&series.received_bytes, event.received_bytes),
-            (&series.sent_bytes, event.sent_bytes.iter().sum()),
-            (&series.response_bytes, event.response_bytes),
-        ] {
-            counter.inc_by(amount);
+        for (counter, count) in series.counters.iter().zip(&WIRE_COUNTS) {
+            counter.inc_by((count.amount)(event));
         }
         series.added.observe(event.added.as_secs_f64());
         self.record_rare(event);
@@ -52,33 +42,31 @@ impl Metrics {
 
     /// Counts what most exchanges have none of.
     fn record_rare(&self, event: &ExchangeEvent) {
+        let wire = label(event.wire);
+        let count = |counter: &OutcomeCounter, outcome| {
+            counter.get_or_create(&ByOutcome { wire, outcome }).inc();
+        };
         for recall in &event.recalls {
-            let (wire, outcome) = (label(event.wire), recall.name());
-            self.recalls.get_or_create(&ByOutcome { wire, outcome }).inc();
+            count(&self.recalls, recall.name());
         }
         for handoff in &event.handoffs {
             self.record_handoff(handoff);
         }
         for facts in &event.facts {
-            let (wire, outcome) = (label(event.wire), facts.name());
-            let labels = ByOutcome { wire, outcome };
-            self.handoff_facts.get_or_create(&labels).inc();
+            count(&self.handoff_facts, facts.name());
         }
         if !event.drafts.is_empty() {
             self.record_drafts(event);
         }
         for nudged in &event.nudges {
-            let (wire, outcome) = (label(event.wire), nudged.name());
-            self.nudges.get_or_create(&ByNudge { wire, outcome }).inc();
+            count(&self.nudges, nudged.name());
         }
         if let Some(undo) = event.undo {
-            let (wire, outcome) = (label(event.wire), undo.name());
-            self.undos.get_or_create(&ByOutcome { wire, outcome }).inc();
+            count(&self.undos, undo.name());
         }
         let dropped = event.dropped_thinking;
         for (reason, count) in DROP_REASONS.into_iter().zip([dropped.prefix, dropped.other]) {
             if count > 0 {
-                let wire = label(event.wire);
                 let counter = self
                     .dropped_thinking
                     .get_or_create_owned(&ByReason { wire, reason });
@@ -86,10 +74,7 @@ impl Metrics {
             }
         }
         if let Some(retry) = event.thinking_retry {
-            let (wire, outcome) = (label(event.wire), retry.name());
-            self.thinking_retries
-                .get_or_create(&ByOutcome { wire, outcome })
-                .inc();
+            count(&self.thinking_retries, retry.name());
         }
     }
 
@@ -132,49 +117,36 @@ impl Metrics {
     fn wire_series(&self, wire: Option<WireId>) -> WireSeries {
         // Created with the wire's first exchange: `rate` and `increase` miss the first count of a counter that starts
         // with it.
+        let by_wire = ByWire { wire: label(wire) };
+        let wire = by_wire.wire;
         for origin in HandoffOrigin::ALL.map(HandoffOrigin::name) {
-            let wire = label(wire);
             drop(self.handoffs.get_or_create(&ByOrigin { wire, origin }));
         }
-        for outcome in baton_core::nudge::NudgeOutcome::ALL.map(baton_core::nudge::NudgeOutcome::name) {
-            let wire = label(wire);
-            drop(self.nudges.get_or_create(&ByNudge { wire, outcome }));
-        }
-        for outcome in AnswerOutcome::ALL.map(AnswerOutcome::name) {
-            let wire = label(wire);
-            drop(self.recalls.get_or_create(&ByOutcome { wire, outcome }));
-        }
-        for outcome in FactsOutcome::ALL.map(FactsOutcome::name) {
-            let wire = label(wire);
-            drop(self.handoff_facts.get_or_create(&ByOutcome { wire, outcome }));
-        }
-        for outcome in UndoOutcome::ALL.map(UndoOutcome::name) {
-            let wire = label(wire);
-            drop(self.undos.get_or_create(&ByOutcome { wire, outcome }));
-        }
         for reason in DROP_REASONS {
-            let wire = label(wire);
             drop(self.dropped_thinking.get_or_create(&ByReason { wire, reason }));
         }
-        for outcome in ThinkingRetry::ALL.map(ThinkingRetry::name) {
-            let wire = label(wire);
-            drop(self.thinking_retries.get_or_create(&ByOutcome { wire, outcome }));
+        let families: [(&OutcomeCounter, &[&'static str]); 5] = [
+            (&self.nudges, &NudgeOutcome::ALL.map(NudgeOutcome::name)),
+            (&self.recalls, &AnswerOutcome::ALL.map(AnswerOutcome::name)),
+            (&self.handoff_facts, &FactsOutcome::ALL.map(FactsOutcome::name)),
+            (&self.undos, &UndoOutcome::ALL.map(UndoOutcome::name)),
+            (
+                &self.thinking_retries,
+                &ThinkingRetry::ALL.map(ThinkingRetry::name),
+            ),
+        ];
+        for (counter, outcomes) in families {
+            for outcome in outcomes.iter().copied() {
+                drop(counter.get_or_create(&ByOutcome { wire, outcome }));
+            }
         }
-        let by_wire = ByWire { wire: label(wire) };
-        let counter = |family: &WireCounter| family.get_or_create_owned(&by_wire);
         WireSeries {
             outcomes: OutcomeSeries::default(),
-            legs: counter(&self.legs),
-            leg_retries: counter(&self.leg_retries),
-            pinned_requests: counter(&self.pinned_requests),
-            unpinned: counter(&self.unpinned),
-            refused_calls: counter(&self.refused_calls),
-            lost_pairs: counter(&self.lost_pairs),
-            lost_insertions: counter(&self.lost_insertions),
-            broken_up: counter(&self.broken_up),
-            received_bytes: counter(&self.received_bytes),
-            sent_bytes: counter(&self.sent_bytes),
-            response_bytes: counter(&self.response_bytes),
+            counters: self
+                .wire_counts
+                .iter()
+                .map(|family| family.get_or_create_owned(&by_wire))
+                .collect(),
             added: self.added.get_or_create_owned(&by_wire),
         }
     }

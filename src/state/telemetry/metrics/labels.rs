@@ -79,12 +79,6 @@ pub(super) struct ByOutcome {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct ByNudge {
-    pub(super) wire: &'static str,
-    pub(super) outcome: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct ByModel {
     pub(super) gen_ai_operation_name: &'static str,
     pub(super) gen_ai_provider_name: &'static str,

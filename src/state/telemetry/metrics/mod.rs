@@ -20,9 +20,10 @@ use prometheus_client::registry::Registry;
 use self::costs::CostMetrics;
 pub use self::costs::ModelPricing;
 use self::labels::{
-    ADDED_BUCKETS, BYTE_BUCKETS, ByDraft, ByDraftTokens, ByModel, ByNudge, ByOrigin, ByOutcome, ByReason,
-    ByResult, ByTokenType, ByWire, DOCUMENT_RESULTS, DURATION_BUCKETS, FIRST_TOKEN_BUCKETS, TOKEN_BUCKETS,
+    ADDED_BUCKETS, BYTE_BUCKETS, ByDraft, ByDraftTokens, ByModel, ByOrigin, ByOutcome, ByReason, ByResult,
+    ByTokenType, ByWire, DOCUMENT_RESULTS, DURATION_BUCKETS, FIRST_TOKEN_BUCKETS, TOKEN_BUCKETS,
 };
+use self::names::WIRE_COUNTS;
 use super::models::LabelledModels;
 use super::series::{ModelsSeries, PerWire, WireSeries};
 
@@ -30,6 +31,7 @@ type CountDropped = Box<dyn Fn() -> u64 + Send + Sync>;
 type CountPackets = Box<dyn Fn() -> [u64; 3] + Send + Sync>;
 type CountOpen = Box<dyn Fn() -> usize + Send + Sync>;
 type WireCounter = Family<ByWire, Counter>;
+type OutcomeCounter = Family<ByOutcome, Counter>;
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
 /// All metrics of a process.
@@ -40,7 +42,7 @@ pub struct Metrics {
     first_token: Histograms<ByModel>,
     duration: Histograms<ByModel>,
     added: Histograms<ByWire>,
-    exchanges: Family<ByOutcome, Counter>,
+    exchanges: OutcomeCounter,
     costs: CostMetrics,
     open: Gauge,
     count_open: OnceLock<CountOpen>,
@@ -49,29 +51,20 @@ pub struct Metrics {
     traces_dropped: Counter,
     documents: Family<ByResult, Counter>,
     count_documents: OnceLock<CountPackets>,
-    recalls: Family<ByOutcome, Counter>,
+    recalls: OutcomeCounter,
     handoffs: Family<ByOrigin, Counter>,
-    handoff_facts: Family<ByOutcome, Counter>,
+    handoff_facts: OutcomeCounter,
     handoff_prompt: Histograms<ByOrigin>,
     handoff_before: Histograms<ByOrigin>,
     handoff_after: Histograms<ByOrigin>,
-    nudges: Family<ByNudge, Counter>,
-    undos: Family<ByOutcome, Counter>,
-    thinking_retries: Family<ByOutcome, Counter>,
+    nudges: OutcomeCounter,
+    undos: OutcomeCounter,
+    thinking_retries: OutcomeCounter,
     dropped_thinking: Family<ByReason, Counter>,
     drafts: Family<ByDraft, Counter>,
     draft_tokens: Family<ByDraftTokens, Counter>,
-    legs: WireCounter,
-    leg_retries: WireCounter,
-    pinned_requests: WireCounter,
-    unpinned: WireCounter,
-    refused_calls: WireCounter,
-    lost_pairs: WireCounter,
-    lost_insertions: WireCounter,
-    broken_up: WireCounter,
-    received_bytes: WireCounter,
-    sent_bytes: WireCounter,
-    response_bytes: WireCounter,
+    /// In the order of [`WIRE_COUNTS`].
+    wire_counts: [WireCounter; WIRE_COUNTS.len()],
     by_wire: PerWire<WireSeries>,
     by_model: PerWire<ModelsSeries>,
 }
@@ -119,17 +112,7 @@ impl Metrics {
             dropped_thinking: Family::default(),
             drafts: Family::default(),
             draft_tokens: Family::default(),
-            legs: Family::default(),
-            leg_retries: Family::default(),
-            pinned_requests: Family::default(),
-            unpinned: Family::default(),
-            refused_calls: Family::default(),
-            lost_pairs: Family::default(),
-            lost_insertions: Family::default(),
-            broken_up: Family::default(),
-            received_bytes: Family::default(),
-            sent_bytes: Family::default(),
-            response_bytes: Family::default(),
+            wire_counts: Default::default(),
             by_wire: PerWire::default(),
             by_model: PerWire::default(),
         };

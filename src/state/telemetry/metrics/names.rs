@@ -4,6 +4,7 @@
 use prometheus_client::metrics::info::Info;
 
 use super::Metrics;
+use crate::state::telemetry::ExchangeEvent;
 
 /// Registers rows of a name, a help text and a metric.
 macro_rules! register {
@@ -43,17 +44,75 @@ impl Metrics {
             "baton_thinking_dropped" "Blocks of thinking that upstream reports to have dropped from what the model saw, by reason" self.dropped_thinking;
             "baton_drafts" "Tries to write the document of a handoff, by method and by how they ended" self.drafts;
             "baton_draft_tokens" "Tokens of requests for such documents, by how they are billed; the other metrics of tokens have them, too" self.draft_tokens;
-            "baton_legs" "Upstream requests" self.legs;
-            "baton_leg_retries" "Retries of upstream requests after a handoff" self.leg_retries;
-            "baton_pinned_requests" "Requests cut at a handoff" self.pinned_requests;
-            "baton_unpinned" "Requests without the sentinel of their conversation's handoff" self.unpinned;
-            "baton_refused_calls" "Handoff calls that were refused" self.refused_calls;
-            "baton_lost_pairs" "Hidden calls that could not be put back, because their place in the transcript is gone" self.lost_pairs;
-            "baton_lost_insertions" "Texts of baton's own that could not be put back, because their place in the transcript is gone" self.lost_insertions;
-            "baton_broken_up" "Sentinel-like texts of the model that were escaped" self.broken_up;
-            "baton_received_bytes" "Request bytes from agents" self.received_bytes;
-            "baton_sent_bytes" "Request bytes to upstreams" self.sent_bytes;
-            "baton_response_bytes" "Response bytes to agents" self.response_bytes;
+        }
+        for (count, metric) in WIRE_COUNTS.iter().zip(&self.wire_counts) {
+            self.registry.register(count.name, count.help, metric.clone());
         }
     }
 }
+
+/// A counter by wire, to which every exchange adds.
+pub(super) struct WireCount {
+    name: &'static str,
+    help: &'static str,
+    pub(super) amount: fn(&ExchangeEvent) -> u64,
+}
+
+/// The counters by wire, in the order in which they are shown.
+pub(super) const WIRE_COUNTS: [WireCount; 11] = [
+    WireCount {
+        name: "baton_legs",
+        help: "Upstream requests",
+        amount: |event| event.sent_bytes.len() as u64,
+    },
+    WireCount {
+        name: "baton_leg_retries",
+        help: "Retries of upstream requests after a handoff",
+        amount: |event| event.retries.into(),
+    },
+    WireCount {
+        name: "baton_pinned_requests",
+        help: "Requests cut at a handoff",
+        amount: |event| event.pinned.is_some().into(),
+    },
+    WireCount {
+        name: "baton_unpinned",
+        help: "Requests without the sentinel of their conversation's handoff",
+        amount: |event| event.unpinned.into(),
+    },
+    WireCount {
+        name: "baton_refused_calls",
+        help: "Handoff calls that were refused",
+        amount: |event| event.refused_calls.into(),
+    },
+    WireCount {
+        name: "baton_lost_pairs",
+        help: "Hidden calls that could not be put back, because their place in the transcript is gone",
+        amount: |event| event.lost_pairs.into(),
+    },
+    WireCount {
+        name: "baton_lost_insertions",
+        help: "Texts of baton's own that could not be put back, because their place in the transcript is gone",
+        amount: |event| event.lost_insertions.into(),
+    },
+    WireCount {
+        name: "baton_broken_up",
+        help: "Sentinel-like texts of the model that were escaped",
+        amount: |event| event.broken_up.into(),
+    },
+    WireCount {
+        name: "baton_received_bytes",
+        help: "Request bytes from agents",
+        amount: |event| event.received_bytes,
+    },
+    WireCount {
+        name: "baton_sent_bytes",
+        help: "Request bytes to upstreams",
+        amount: |event| event.sent_bytes.iter().sum(),
+    },
+    WireCount {
+        name: "baton_response_bytes",
+        help: "Response bytes to agents",
+        amount: |event| event.response_bytes,
+    },
+];

@@ -230,7 +230,10 @@ fn of_exchange(event: &ExchangeEvent) -> Attributes {
         a.put("baton.fired", event.fired.join(","));
     }
     if !event.facts.is_empty() {
-        a.put("baton.facts", event.fact_names());
+        a.put(
+            "baton.facts",
+            super::super::names(&event.facts, |facts| facts.name()),
+        );
     }
     a.count("baton.legs", event.sent_bytes.len() as u64);
     a.count("baton.retries", event.retries.into());

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 
 use super::*;
-use crate::state::store::tests::{conversation, cut_point, handoff, insertion, pair, update};
+use crate::state::store::tests::{conversation, cut_point, handoff, insertion, pair, put_cut_point, update};
 use baton_core::record::RecordChange;
 
 /// Set for the child of `survives_sigkill`: the directory it writes to.
@@ -313,7 +313,7 @@ async fn a_file_without_cut_points_is_brought_forward() {
             .left_out
             .is_empty()
     );
-    store.put_cut_point(&cut_point(&handoff, "d")).await.unwrap();
+    put_cut_point(&store, &cut_point(&handoff, "d")).await.unwrap();
     assert_eq!(store.cut_points("local", &[kept]).await.unwrap().len(), 1);
 }
 
