@@ -6,10 +6,10 @@
 //! agent's text, `session_file` from an agent's own session file. `quality` rates it, `recover` shortens it for the
 //! next session. `line` reads the two values of a status line, `names` has the names of files and folders.
 
+mod beads;
 mod conversation;
 mod drift;
 mod emit;
-mod integrations;
 mod ledger;
 mod lenient;
 mod line;
@@ -35,8 +35,8 @@ mod value;
 #[allow(clippy::disallowed_methods)]
 mod tests;
 
+pub use beads::beads;
 pub use drift::{CurrentRepository, Drift};
-pub use integrations::{InboxMessage, Reservation, beads, describe_reservations, threads};
 pub use ledger::entry as ledger_entry;
 pub use line::{GoalAndNow, goal_and_now, value_of};
 pub use model::{
