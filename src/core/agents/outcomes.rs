@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::table;
+use crate::text::cut::cut;
 
 /// The lists of `outcomes.toml`, which says what each is.
 #[derive(Deserialize)]
@@ -45,11 +46,7 @@ pub fn is_not_run(text: &str) -> bool {
 }
 
 fn beginning(text: &str) -> String {
-    let mut end = text.len().min(BEGINNING);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text[..end].to_ascii_lowercase()
+    cut(text, BEGINNING).to_ascii_lowercase()
 }
 
 /// Whether this result of a tool that changes files says that it did; `None` where it does not say.

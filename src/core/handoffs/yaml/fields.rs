@@ -9,8 +9,8 @@ use super::model::{
 };
 use super::terms::NO_TIME;
 use super::time::Time;
-use super::validate::FieldError;
 use super::value::YamlValue;
+use crate::handoffs::field_error::FieldError;
 
 /// What a field holds, borrowed from its mapping. *Given* is left out where it is empty or zero.
 pub(super) enum Field<'f> {
@@ -65,7 +65,14 @@ pub(super) fn read<T: Mapping>(
     mapping
 }
 
-/// The same as a tree.
+/// Reads a mapping inside of another one.
+fn inner<T: Mapping>(e: &mut FieldErrors<'_>, value: YamlValue) -> T {
+    let entries = e.entries(value);
+    let (errors, path) = e.inside();
+    read(errors, &path, entries)
+}
+
+/// A mapping as a tree.
 pub(super) fn write<T: Mapping>(mapping: &mut T) -> YamlValue {
     let fields = mapping.fields();
     let known = fields.known.into_iter();
@@ -86,7 +93,7 @@ impl Field<'_> {
             Flag(flag) => **flag = e.flag(value),
             Texts(texts) => **texts = e.texts(value),
             Named(texts) => **texts = e.map(value),
-            Inner(inner) => inner.read(e, value),
+            Inner(field) => field.read(e, value),
         }
     }
 
@@ -110,7 +117,7 @@ impl Field<'_> {
                 let entries = entries.map(|(key, text)| (key.clone(), YamlValue::Text(text.clone())));
                 Some(YamlValue::Map(entries.collect()))
             }
-            Inner(inner) => inner.write(),
+            Inner(field) => field.write(),
         }
     }
 }
@@ -137,7 +144,7 @@ pub(super) trait InnerField {
 
 impl<T: Mapping> InnerField for T {
     fn read(&mut self, e: &mut FieldErrors<'_>, value: YamlValue) {
-        *self = e.mapping(value);
+        *self = inner(e, value);
     }
 
     fn write(&mut self) -> Option<YamlValue> {
@@ -148,7 +155,7 @@ impl<T: Mapping> InnerField for T {
 impl<T: Mapping> InnerField for Option<T> {
     fn read(&mut self, e: &mut FieldErrors<'_>, value: YamlValue) {
         if value != YamlValue::Null {
-            *self = Some(e.mapping(value));
+            *self = Some(inner(e, value));
         }
     }
 
@@ -165,7 +172,7 @@ impl<T: Mapping> InnerField for Vec<T> {
                 YamlValue::Text(text) | YamlValue::Plain(text) => T::of_text(text),
                 _ => None,
             };
-            text.unwrap_or_else(|| e.mapping(item))
+            text.unwrap_or_else(|| inner(e, item))
         };
         *self = items.into_iter().map(read).collect();
     }

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use super::fields::{self, Mapping};
 use super::terms::NO_TIME;
 use super::time::Time;
-use super::validate::FieldError;
+use super::validate::violation;
 use super::value::YamlValue;
+use crate::handoffs::field_error::FieldError;
 
 /// Where a value stands, and what is wrong so far.
 pub(super) struct FieldErrors<'e> {
@@ -34,7 +34,7 @@ impl<'e> FieldErrors<'e> {
             None => value.to_json().to_string(),
         };
         let field = self.field();
-        self.list.push(FieldError::new(&field, expected, &found));
+        self.list.push(violation(&field, expected, &found));
     }
 
     pub(super) fn text(&mut self, value: YamlValue) -> String {
@@ -118,7 +118,7 @@ impl<'e> FieldErrors<'e> {
         entries.collect()
     }
 
-    fn entries(&mut self, value: YamlValue) -> Vec<(String, YamlValue)> {
+    pub(super) fn entries(&mut self, value: YamlValue) -> Vec<(String, YamlValue)> {
         match value {
             YamlValue::Null => Vec::new(),
             YamlValue::Map(entries) => entries,
@@ -140,10 +140,9 @@ impl<'e> FieldErrors<'e> {
         }
     }
 
-    /// Reads a mapping inside of this one.
-    pub(super) fn mapping<T: Mapping>(&mut self, value: YamlValue) -> T {
-        let entries = self.entries(value);
+    /// The list of errors, and where this value stands, for what is inside of it.
+    pub(super) fn inside(&mut self) -> (&mut Vec<FieldError>, String) {
         let path = self.field();
-        fields::read(self.list, &path, entries)
+        (self.list, path)
     }
 }

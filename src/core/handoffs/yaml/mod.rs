@@ -50,5 +50,4 @@ pub use terms::{GENERAL, VERSION};
 pub use text::cut;
 pub use text_rules::{TextAnalysis, analyze};
 pub use tree::{ParsedFile, read};
-pub use validate::FieldError;
 pub use value::YamlValue;

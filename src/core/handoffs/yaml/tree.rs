@@ -6,8 +6,8 @@ use super::fields;
 use super::model::{HandoffFile, QualityReport};
 use super::parse::{self, InvalidYaml};
 use super::terms::VERSION;
-use super::validate::FieldError;
 use super::value::YamlValue;
+use crate::handoffs::field_error::FieldError;
 
 /// A file as it was read.
 #[derive(Debug, Clone, PartialEq)]
