@@ -33,7 +33,7 @@ pub(super) enum HandoffsCommand {
     Undo(UndoArgs),
     /// Continue a handoff in a new session of any agent: print the command, or run it
     Resume(ResumeArgs),
-    /// Give the file reservations of a handoff file to another agent, over Agent Mail
+    /// Named examples/agent-mail since the transfer of reservations is there
     #[command(hide = true)]
     Transfer(TransferArgs),
 }
@@ -282,7 +282,7 @@ pub(super) struct CreateArgs {
     /// What the file's name says; by default the goal's first words
     #[arg(long, value_name = "TEXT")]
     pub(super) description: Option<String>,
-    /// The agent's name, by which Agent Mail and beads know it
+    /// The agent's name, by which beads know it
     #[arg(long, value_name = "NAME")]
     pub(super) agent: Option<String>,
     /// cc, cod or gmi
@@ -300,7 +300,7 @@ pub(super) struct CreateArgs {
     /// The repository whose state is recorded [handoff.git_dir]
     #[arg(long, value_name = "DIR")]
     pub(super) git_dir: Option<PathBuf>,
-    /// Ask neither git, nor beads, nor Agent Mail
+    /// Ask neither git nor beads
     #[arg(long)]
     pub(super) alone: bool,
     /// The project, as Agent Mail knows it; by default the repository
@@ -439,23 +439,14 @@ pub(super) struct ResumeArgs {
 }
 
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "\
-Either the new agent holds all of them in the end, or the old one does.
-
-Examples:
-  baton handoffs transfer api/2026-11-22_18-05_login-works.yaml --to BlueLake
-  baton handoffs transfer handoff.yaml --to BlueLake --json | jq .conflicts")]
 pub(super) struct TransferArgs {
-    /// A path, or SESSION/NAME.yaml in the folder of handoff files
     pub(super) file: PathBuf,
     #[command(flatten)]
     pub(super) folder: FolderArgs,
-    /// The agent that gets them
-    #[arg(long, value_name = "AGENT")]
-    pub(super) to: String,
-    /// Print JSON
-    #[arg(long)]
-    pub(super) json: bool,
+    #[arg(long = "to")]
+    _to: String,
+    #[arg(long = "json")]
+    _json: bool,
 }
 
 /// Seconds of `90s`, `15m`, `12h`, `30d`, `8w`.

@@ -1,6 +1,7 @@
 //! The integration tests: one binary, so that a rebuild stays short.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, unreachable_pub)]
 
+mod agent_mail;
 mod agents;
 mod arms;
 mod automatic;

@@ -7,20 +7,17 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::common::{mail, print};
+use super::common::print;
 use super::lookup::{failure, folder, warn};
 use super::sources;
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::{CreateArgs, DocumentFormat};
 use crate::cli::output::{Out, visible};
 use crate::state::config::Config;
-use crate::state::files::yaml_files::agent_mail::AgentMail;
 use crate::state::files::yaml_files::gather::GitRunner;
 use crate::state::files::yaml_files::{FileNaming, now, write_text, write_to};
 use baton_core::handoffs::yaml::time::Time;
-use baton_core::handoffs::yaml::{
-    HandoffFile, ReservationTransfer, describe_reservations, names, score, threads,
-};
+use baton_core::handoffs::yaml::{HandoffFile, names, score};
 
 /// Time for all of a file that nobody waits for, since an agent's hook has to end; and for one that a person makes.
 const AUTO_LIMIT: Duration = Duration::from_secs(30);
@@ -69,7 +66,7 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> Result<(), CommandFailure
         file.set_tokens(args.tokens_used.unwrap_or(file.tokens_used), max);
     }
     if !args.alone {
-        enrich(args, &config, worked_in.as_deref(), until, at, &mut file);
+        enrich(args, &config, worked_in.as_deref(), until, &mut file);
     }
     file.infer_status();
     if args.auto && !leave_nothing_open(&mut file) {
@@ -175,106 +172,29 @@ fn ask(file: &mut HandoffFile) -> Result<(), CommandFailure> {
     }
 }
 
-/// Adds what git, beads and Agent Mail report, all queried at once.
+/// Adds what git and beads report, both queried at once.
 fn enrich(
     args: &CreateArgs,
     config: &Config,
     worked_in: Option<&Path>,
     until: Instant,
-    at: Time,
     file: &mut HandoffFile,
 ) {
     let configured = args.git_dir.as_deref().or(config.documents.git_dir.as_deref());
     // The transcript may come from another machine.
     let dir = configured.or(worked_in.filter(|dir| dir.is_dir()));
-    let agent = Some(file.agent_id.clone()).filter(|name| !name.is_empty());
-    let here = PathBuf::from(".");
-    let (git, beads, mail) = thread::scope(|scope| {
+    let agent = Some(file.agent_id.as_str()).filter(|name| !name.is_empty());
+    let (git, beads) = thread::scope(|scope| {
         let asker = |dir| GitRunner { dir, until };
         let git = scope.spawn(move || dir.and_then(|dir| asker(dir).git_state()));
-        let beads = {
-            let agent = agent.as_deref();
-            let dir = dir.unwrap_or(&here);
-            scope.spawn(move || asker(dir).beads(agent))
-        };
-        let mail = agent
-            .as_deref()
-            .and_then(|agent| mailed(args, config, dir.unwrap_or(&here), agent, until));
-        (git.join().ok().flatten(), beads.join().unwrap_or_default(), mail)
+        let beads = asker(dir.unwrap_or(Path::new("."))).beads(agent);
+        (git.join().ok().flatten(), beads)
     });
     if let Some(git) = git {
         git.add_to(file);
     }
     if file.active_beads.is_empty() {
         file.active_beads = beads;
-    }
-    if let (Some(mail), Some(agent)) = (mail, agent) {
-        mail.add_to(file, agent, at);
-    }
-}
-
-/// The messages and reservations of an agent in Agent Mail.
-struct Mailed {
-    project: String,
-    messages: Vec<baton_core::handoffs::yaml::InboxMessage>,
-    reservations: Vec<baton_core::handoffs::yaml::Reservation>,
-}
-
-fn mailed(args: &CreateArgs, config: &Config, dir: &Path, agent: &str, until: Instant) -> Option<Mailed> {
-    let client = mail(config).ok()??;
-    let project = args.project.clone().or_else(|| {
-        let dir = std::path::absolute(dir).ok()?;
-        Some(dir.to_str()?.to_owned())
-    })?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .ok()?;
-    let left = until.saturating_duration_since(Instant::now());
-    let answers = runtime.block_on(async {
-        let both = async {
-            let client: &AgentMail = &client;
-            tokio::join!(
-                client.inbox(&project, agent),
-                client.reservations(&project, agent)
-            )
-        };
-        tokio::time::timeout(left, both).await
-    });
-    let (messages, reservations) = answers.ok()?;
-    Some(Mailed {
-        messages: messages.unwrap_or_default(),
-        reservations: reservations.unwrap_or_default(),
-        project,
-    })
-}
-
-impl Mailed {
-    fn add_to(self, file: &mut HandoffFile, agent: String, at: Time) {
-        if file.agent_mail_threads.is_empty() {
-            file.agent_mail_threads = threads(self.messages);
-        }
-        let reserved: Vec<_> = self
-            .reservations
-            .into_iter()
-            .filter(|one| one.holds(at))
-            .collect();
-        if reserved.is_empty() {
-            return;
-        }
-        let text = describe_reservations(&reserved, at);
-        file.findings
-            .entry("file_reservations".to_owned())
-            .or_insert(text);
-        if file.reservation_transfer.is_none() {
-            file.reservation_transfer = Some(ReservationTransfer {
-                from_agent: agent,
-                project_key: self.project,
-                created_at: at.rfc3339(),
-                reservations: reserved.iter().map(|one| one.snapshot()).collect(),
-                ..ReservationTransfer::default()
-            });
-        }
     }
 }
 

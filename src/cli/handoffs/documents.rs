@@ -7,7 +7,7 @@ use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::output::{Out, visible};
 use crate::cli::stored::unanswered;
 use crate::state::files::documents::{self, document_of};
-use crate::state::store::{DocumentFilter, HandoffFilter, SharedStore};
+use crate::state::store::{HandoffFilter, SharedStore};
 use baton_core::handoffs::document::fields::HandoffDocument;
 use baton_core::record::{DocumentRecord, Handoff, HandoffId, HandoffStatus};
 
@@ -27,15 +27,8 @@ pub(super) async fn of_all(
     store: &SharedStore,
     without_documents: bool,
 ) -> Result<HashMap<HandoffId, DocumentRecord>, CommandFailure> {
-    let all = DocumentFilter {
-        without_documents,
-        ..DocumentFilter::default()
-    };
-    let documents = store.documents(&all).await.map_err(unanswered)?;
-    Ok(documents
-        .into_iter()
-        .map(|document| (document.handoff, document))
-        .collect())
+    let documents = all(store, without_documents).await?.into_iter();
+    Ok(documents.map(|document| (document.handoff, document)).collect())
 }
 
 /// How many handoffs the store has, archived ones included.

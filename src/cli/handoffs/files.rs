@@ -13,7 +13,8 @@ use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::{DocumentFormat, ListArgs, ShowArgs};
 use crate::cli::output::{Out, first_line, plural, table, visible};
 use crate::state::files::yaml_files::{FileSummary, HandoffYaml, LineReader, now, read_file};
-use baton_core::handoffs::yaml::{FieldError, names};
+use baton_core::handoffs::FieldError;
+use baton_core::handoffs::yaml::names;
 
 /// Pause between two reads of `show --line --follow`.
 const LOOK: Duration = Duration::from_secs(1);

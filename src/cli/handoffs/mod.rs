@@ -37,7 +37,7 @@ pub(super) fn run(command: &HandoffsCommand, out: &mut Out) -> Result<(), Comman
         HandoffsCommand::Delete(args) => archive::delete(args, out),
         HandoffsCommand::Undo(args) => blocking(undo::run(args, out)),
         HandoffsCommand::Resume(args) => resume::run(args, out),
-        HandoffsCommand::Transfer(args) => transfer::run(args, out),
+        HandoffsCommand::Transfer(args) => transfer::run(args),
     }
 }
 

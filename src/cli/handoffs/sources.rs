@@ -15,6 +15,7 @@ use crate::cli::output::visible;
 use crate::state::config::{Config, Secret};
 use baton_core::handoffs::yaml::{HandoffFile, MAX_BYTES, SessionReader, analyze, names, read};
 use baton_core::redact::{Redactor, unnamed};
+use baton_core::text::cut::ceil;
 use baton_core::transcript::{AnswerContent, Transcript};
 
 /// Bytes of an agent's output that are looked at: its end.
@@ -163,11 +164,7 @@ fn text_of(path: &Path) -> Result<String, CommandFailure> {
 }
 
 fn end_of(text: &str) -> &str {
-    let mut start = text.len().saturating_sub(OUTPUT_BYTES);
-    while !text.is_char_boundary(start) {
-        start += 1;
-    }
-    &text[start..]
+    &text[ceil(text, text.len().saturating_sub(OUTPUT_BYTES))..]
 }
 
 // A file of a person's is as small as every other one.

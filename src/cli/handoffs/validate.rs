@@ -12,49 +12,21 @@ use crate::cli::handoff_args::CheckHandoffArgs;
 use crate::cli::output::{Out, visible};
 use crate::state::files::documents::{JSON, MARKDOWN};
 use crate::state::files::yaml_files::{FileError, read_file};
-use baton_core::handoffs::document::fields::{SchemaViolation, validate};
-use baton_core::handoffs::yaml::FieldError;
+use baton_core::handoffs::FieldError;
+use baton_core::handoffs::document::fields::validate;
 
 /// The errors of a document. The names are API.
 #[derive(Serialize)]
 struct CheckedDocument {
     path: String,
     valid: bool,
-    errors: Vec<DocumentProblem>,
+    errors: Vec<FieldError>,
     /// Hints that are no errors.
-    notes: Vec<DocumentProblem>,
-}
-
-/// An error of a document. The names are API.
-#[derive(Serialize)]
-struct DocumentProblem {
-    field: String,
-    message: String,
-    value: String,
-}
-
-impl From<SchemaViolation> for DocumentProblem {
-    fn from(it: SchemaViolation) -> Self {
-        Self {
-            field: it.field,
-            message: it.message,
-            value: it.value,
-        }
-    }
-}
-
-impl From<FieldError> for DocumentProblem {
-    fn from(it: FieldError) -> Self {
-        Self {
-            field: it.field,
-            message: it.message,
-            value: it.value,
-        }
-    }
+    notes: Vec<FieldError>,
 }
 
 impl CheckedDocument {
-    fn new(path: &Path, errors: Vec<DocumentProblem>, notes: Vec<DocumentProblem>) -> Self {
+    fn new(path: &Path, errors: Vec<FieldError>, notes: Vec<FieldError>) -> Self {
         Self {
             path: path.display().to_string(),
             valid: errors.is_empty(),
@@ -129,14 +101,13 @@ fn everything(names: &HandoffLookup) -> Result<Vec<NamedHandoff>, CommandFailure
 
 /// A handoff file. One that is no YAML has one error; one that is not there is a failure.
 fn file(path: &Path) -> Result<CheckedDocument, CommandFailure> {
-    let wrong = |all: Vec<FieldError>| all.into_iter().map(DocumentProblem::from).collect();
     match read_file(path) {
         Ok(found) => {
             let notes = found.file.notes();
-            Ok(CheckedDocument::new(path, wrong(found.errors), wrong(notes)))
+            Ok(CheckedDocument::new(path, found.errors, notes))
         }
         Err(FileError::Malformed(_, error)) => {
-            let error = DocumentProblem {
+            let error = FieldError {
                 field: String::new(),
                 message: error.to_string(),
                 value: String::new(),
@@ -157,13 +128,12 @@ fn document(json: &Path) -> CheckedDocument {
                 beside.then(|| fs::read_to_string(json.with_file_name(MARKDOWN)).unwrap_or_default());
             validate(&text, markdown.as_deref())
         }
-        Err(error) => vec![SchemaViolation {
+        Err(error) => vec![FieldError {
             field: JSON.to_owned(),
             message: error.to_string(),
             value: String::new(),
         }],
     };
-    let errors = errors.into_iter().map(DocumentProblem::from).collect();
     CheckedDocument::new(json, errors, Vec::new())
 }
 
@@ -172,26 +142,14 @@ fn print(checked: &[CheckedDocument], out: &mut Out) -> Result<(), CommandFailur
     for one in checked {
         let path = visible(&one.path);
         for error in &one.errors {
-            out.line(format_args!("{path}: {}", described(error)))?;
+            out.line(format_args!("{path}: {}", visible(&error.to_string())))?;
         }
         for note in &one.notes {
-            out.line(format_args!("{path}: note: {}", described(note)))?;
+            out.line(format_args!("{path}: note: {}", visible(&note.to_string())))?;
         }
         if one.valid {
             out.line(format_args!("{path}: valid"))?;
         }
     }
     Ok(())
-}
-
-fn described(wrong: &DocumentProblem) -> String {
-    let field = match wrong.field.as_str() {
-        "" => String::new(),
-        field => format!("{field}: "),
-    };
-    let value = match wrong.value.as_str() {
-        "" => String::new(),
-        value => format!(" (found {value:?})"),
-    };
-    visible(&format!("{field}{}{value}", wrong.message))
 }

@@ -6,10 +6,7 @@ pub use self::folders::joined;
 use self::folders::{Folders, unparenthesised};
 use super::command_table::COMMANDS;
 pub use super::command_table::CommandPurpose;
-use super::shell_words::{
-    CHECKS, FILTERS, GIT_LOOKS, GIT_PRINTS, HIDES, HIDING, LOOKS, LOOKS_WITHOUT, PREFIXES, PREPARE, PRINTS,
-    QUIET, REWRITES, UNDOES,
-};
+use super::shell_words::WORDS;
 
 /// A command of a shell line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,7 +92,9 @@ pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
 /// Whether a command of a line prints nothing but what another one of it gave it.
 fn adds_nothing(steps: &[(&str, CommandJoint)], at: usize, plain: &str) -> bool {
     let name = name_of_program(plain);
-    prepares(plain) || QUIET.contains(&name) || is_piped_into(steps, at) && FILTERS.contains(&name)
+    prepares(plain)
+        || WORDS.quiet.contains(&name)
+        || is_piped_into(steps, at) && WORDS.filters.contains(&name)
 }
 
 fn is_piped_into(steps: &[(&str, CommandJoint)], at: usize) -> bool {
@@ -115,9 +114,11 @@ pub fn prints_stored_text(line: &str) -> bool {
         let plain = bare(unparenthesised(text));
         let name = name_of_program(plain);
         let stored = match name {
-            "git" => plain.split_whitespace().any(|word| GIT_PRINTS.contains(&word)),
+            "git" => plain
+                .split_whitespace()
+                .any(|word| WORDS.git_prints.contains(&word)),
             "docker" | "kubectl" | "podman" => plain.split_whitespace().any(|word| word == "logs"),
-            _ => PRINTS.contains(&name) || FILTERS.contains(&name),
+            _ => WORDS.prints.contains(&name) || WORDS.filters.contains(&name),
         };
         stored && !is_piped_into(&steps, at)
     };
@@ -141,7 +142,8 @@ pub fn name_of(command: &str) -> String {
 /// Whether a line may run commands that are not seen as such: in words, loops and branches, by another shell, after a
 /// here-document.
 pub fn may_hide(line: &str) -> bool {
-    HIDING.iter().any(|mark| line.contains(mark)) || hidden_words(line).any(|word| HIDES.contains(&word))
+    WORDS.hiding.iter().any(|mark| line.contains(mark))
+        || hidden_words(line).any(|word| WORDS.hides.contains(&word))
 }
 
 /// The words of a line, also those inside of quotes.
@@ -170,7 +172,7 @@ pub fn last_command(line: &str) -> Option<&str> {
 /// Whether a shell line may remove files or restore older ones, by its words.
 pub fn may_undo(line: &str) -> bool {
     let mut words = line.split(|c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')' | '/'));
-    words.any(|word| UNDOES.contains(&word))
+    words.any(|word| WORDS.undoes.contains(&word))
 }
 
 /// Whether a shell line surely changes no file of the work: it looks, tests, builds or lints, and writes nowhere. What
@@ -202,12 +204,12 @@ fn step_looks(command: &str) -> bool {
     let name = first.rsplit('/').next().unwrap_or(first);
     let rest: Vec<&str> = words.collect();
     let has = |some: &[&str]| rest.iter().any(|word| some.iter().any(|one| word == one));
-    if let Some((_, with)) = LOOKS_WITHOUT.iter().find(|(known, _)| *known == name) {
+    if let Some(row) = WORDS.looks_without.iter().find(|row| row.name == name) {
         let in_place = name == "sed"
             && rest
                 .iter()
                 .any(|word| word.starts_with("-i") || word.starts_with("--in-place"));
-        return !has(with) && !in_place;
+        return !has(&row.words) && !in_place;
     }
     match (name, purpose(command)) {
         ("git", _) => {
@@ -215,12 +217,12 @@ fn step_looks(command: &str) -> bool {
                 && rest[1..].iter().all(|word| {
                     word.starts_with("-a") || word.starts_with("-v") || *word == "--show-current"
                 });
-            branches || rest.first().is_some_and(|word| GIT_LOOKS.contains(word))
+            branches || rest.first().is_some_and(|word| WORDS.git_looks.contains(word))
         }
         (_, Some(purpose)) if purpose.verifies() => {
-            !(REWRITES.contains(&name) || has(&REWRITES)) || has(&CHECKS)
+            !(WORDS.rewrites.contains(&name) || has(&WORDS.rewrites)) || has(&WORDS.checks)
         }
-        _ => LOOKS.contains(&name) || command.trim().is_empty(),
+        _ => WORDS.looks.contains(&name) || command.trim().is_empty(),
     }
 }
 
@@ -265,8 +267,8 @@ fn purpose(command: &str) -> Option<CommandPurpose> {
     };
     let row = COMMANDS
         .iter()
-        .find(|(_, patterns)| patterns.iter().any(|pattern| fits(pattern)));
-    row.map(|(purpose, _)| *purpose)
+        .find(|row| row.words.iter().any(|pattern| fits(pattern)));
+    row.map(|row| row.purpose)
         .or_else(|| script.then(as_script).flatten())
 }
 
@@ -274,7 +276,7 @@ fn purpose(command: &str) -> Option<CommandPurpose> {
 /// prepares.
 fn prepares(command: &str) -> bool {
     let first = command.split_whitespace().next().unwrap_or_default();
-    PREPARE.contains(&first) && !command.contains('>') || first.is_empty()
+    WORDS.prepare.contains(&first) && !command.contains('>') || first.is_empty()
 }
 
 /// A command without assignments and prefixes.
@@ -289,8 +291,8 @@ fn bare(command: &str) -> &str {
             rest = rest[word.len()..].trim_start();
             continue;
         }
-        for (words, more) in PREFIXES {
-            if let Some(tail) = after_words(rest, words, more) {
+        for prefix in &WORDS.prefixes {
+            if let Some(tail) = after_words(rest, &prefix.words, prefix.more) {
                 rest = tail;
                 continue 'again;
             }

@@ -1,5 +1,6 @@
 //! What is known of agents as tables: what their tools do, how they word summaries and what else stands in a user's
-//! place, which commands test, build or change something. Extended by a row.
+//! place, which commands test, build or change something. Extended by a row, in the `.toml` files beside the code where a
+//! table is long.
 //!
 //! Knows names and texts alone: no wire, no transcript, no policy. What a table does not have is not known, and never
 //! guessed: people and models take what is made from these tables for fact.
@@ -13,6 +14,7 @@ pub mod outcomes;
 pub mod resets;
 mod shell_words;
 pub mod surroundings;
+pub(crate) mod table;
 pub mod todo;
 pub mod tools;
 pub mod wordings;

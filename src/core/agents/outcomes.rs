@@ -1,85 +1,30 @@
 //! How results of calls are worded: of calls that were never run, of files that were changed, of files that are new;
 //! and what git says of its repository. Each as the tools word it at the start of a result or of a line.
 
-/// Beginnings of results of calls that did not run: the person refused them, a rule did, or the agent was stopped.
-/// Claude Code, Codex, Gemini CLI and Qwen Code, OpenCode, goose, Cline.
-const NOT_RUN: [&str; 18] = [
-    "The user doesn't want to proceed",
-    "The user doesn't want to take this action",
-    "[Request interrupted by user",
-    "Permission to use ",
-    "Claude requested permissions",
-    "This command requires approval",
-    "exec command rejected",
-    "rejected by user",
-    "aborted by user",
-    "patch rejected by user",
-    "[Operation Cancelled]",
-    "User did not allow",
-    "Tool call cancelled",
-    "The user rejected permission",
-    "The user has specified a rule",
-    "Tool execution aborted",
-    "The user has declined to run this tool",
-    "The user denied this operation",
-];
+use std::sync::LazyLock;
 
-/// Words of a tool that changed a file; small letters.
-const CHANGED: [&str; 8] = [
-    "success",
-    "has been updated",
-    "has been edited",
-    "file created",
-    "created new file",
-    "updated the following files",
-    "edited file",
-    "was written",
-];
+use serde::Deserialize;
 
-/// Words of a tool that says so and failed; small letters.
-const UNCHANGED: [&str; 9] = [
-    "unsuccess",
-    "not success",
-    "error",
-    "failed",
-    "failure",
-    "not found",
-    "no changes",
-    "could not",
-    "cannot",
-];
+use super::table;
+use crate::text::cut::cut;
 
-/// Words of a tool that wrote a file that was not there; small letters.
-const MADE: [&str; 4] = [
-    "file created successfully",
-    "created new file",
-    "created and wrote to new file",
-    "created file",
-];
+/// The lists of `outcomes.toml`, which says what each is.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
+struct OutcomeWordings {
+    not_run: Vec<&'static str>,
+    changed: Vec<&'static str>,
+    unchanged: Vec<&'static str>,
+    made: Vec<&'static str>,
+    overwritten: Vec<&'static str>,
+    unprepared: Vec<&'static str>,
+    preparing: Vec<&'static str>,
+}
 
-/// Words of a tool that wrote over a file; small letters.
-const OVERWRITTEN: [&str; 4] = [
-    "has been updated",
-    "overwrote file",
-    "overwrote existing",
-    "updated file",
-];
+static WORDINGS: LazyLock<OutcomeWordings> = LazyLock::new(|| table::read(include_str!("outcomes.toml")));
 
 /// Bytes of a result in which such words are looked for.
 const BEGINNING: usize = 400;
-
-/// Words with which shells and commands say that a folder or a file is not to be had; small letters.
-const UNPREPARED: [&str; 6] = [
-    "no such file or directory",
-    "not a directory",
-    "can't cd to",
-    "file exists",
-    "permission denied",
-    "directory stack empty",
-];
-
-/// What stands in front of these words in a line: a shell's own command, or one that prepares.
-const PREPARING: [&str; 5] = ["cd: ", "pushd: ", "mkdir: ", "source: ", ": line "];
 
 /// Whether a result says that a command that prepares others failed, so that those did not run, or ran elsewhere.
 pub fn is_unprepared(text: &str) -> bool {
@@ -87,8 +32,8 @@ pub fn is_unprepared(text: &str) -> bool {
     const LINES: usize = 20;
     let says = |line: &str| {
         let small = line.to_ascii_lowercase();
-        PREPARING.iter().any(|words| small.contains(words))
-            && UNPREPARED.iter().any(|words| small.contains(words))
+        WORDINGS.preparing.iter().any(|words| small.contains(words))
+            && WORDINGS.unprepared.iter().any(|words| small.contains(words))
     };
     let lines = || text.lines().filter(|line| line.len() < 400);
     lines().take(LINES).any(says) || lines().rev().take(LINES).any(says)
@@ -97,22 +42,18 @@ pub fn is_unprepared(text: &str) -> bool {
 /// Whether this result says that the call did not run.
 pub fn is_not_run(text: &str) -> bool {
     let text = text.trim_start().trim_start_matches("<tool_use_error>");
-    NOT_RUN.iter().any(|words| text.starts_with(words))
+    WORDINGS.not_run.iter().any(|words| text.starts_with(words))
 }
 
 fn beginning(text: &str) -> String {
-    let mut end = text.len().min(BEGINNING);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text[..end].to_ascii_lowercase()
+    cut(text, BEGINNING).to_ascii_lowercase()
 }
 
 /// Whether this result of a tool that changes files says that it did; `None` where it does not say.
 pub fn changed(text: &str) -> Option<bool> {
     let text = beginning(text);
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    match (has(&UNCHANGED), has(&CHANGED)) {
+    match (has(&WORDINGS.unchanged), has(&WORDINGS.changed)) {
         (false, true) => Some(true),
         (true, false) => Some(false),
         _ => None,
@@ -123,7 +64,7 @@ pub fn changed(text: &str) -> Option<bool> {
 pub fn made(text: &str) -> Option<bool> {
     let text = beginning(text);
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    match (has(&MADE), has(&OVERWRITTEN)) {
+    match (has(&WORDINGS.made), has(&WORDINGS.overwritten)) {
         (true, false) => Some(true),
         (false, true) => Some(false),
         _ => None,

@@ -1,12 +1,15 @@
-//! Tools of the known agents, by what they do.
-//!
-//! Claude Code, Codex, OpenCode, Gemini CLI, Qwen Code, pi, goose, Cline; names that several of them share mean the
-//! same in all. Names read off their requests (`tests/golden`) and, where no recording has them, off their sources.
+//! Tools of the known agents, by what they do: `tools.toml`.
 
+use std::sync::LazyLock;
+
+use serde::Deserialize;
 use serde_json::Value;
 
+use super::table;
+
 /// What a tool does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ToolKind {
     /// Runs a command.
     Shell,
@@ -36,136 +39,14 @@ pub enum ToolKind {
     Other,
 }
 
-const TOOLS: &[(ToolKind, &[&str])] = &[
-    (
-        ToolKind::Shell,
-        &[
-            "Bash",
-            "bash",
-            "shell",
-            "shell_command",
-            "local_shell",
-            "container.exec",
-            "exec_command",
-            "exec",
-            "run_shell_command",
-            "run_terminal_cmd",
-            "run_in_terminal",
-            "execute_command",
-            "run_commands",
-        ],
-    ),
-    (
-        ToolKind::Read,
-        &[
-            "Read",
-            "read",
-            "read_file",
-            "read_files",
-            "read_many_files",
-            "view",
-            "view_file",
-            "NotebookRead",
-        ],
-    ),
-    (
-        ToolKind::Write,
-        &[
-            "Write",
-            "write",
-            "write_file",
-            "write_to_file",
-            "create_file",
-            "new_file",
-        ],
-    ),
-    (
-        ToolKind::Edit,
-        &[
-            "Edit",
-            "MultiEdit",
-            "NotebookEdit",
-            "edit",
-            "multiedit",
-            "edit_file",
-            "replace",
-            "replace_in_file",
-            "str_replace",
-        ],
-    ),
-    (ToolKind::Patch, &["apply_patch", "apply_diff", "patch"]),
-    (ToolKind::Delete, &["delete_file"]),
-    (
-        ToolKind::Search,
-        &[
-            "Grep",
-            "Glob",
-            "LS",
-            "WebSearch",
-            "WebFetch",
-            "grep",
-            "glob",
-            "ls",
-            "list",
-            "find",
-            "tree",
-            "list_directory",
-            "list_files",
-            "search_files",
-            "search_file_content",
-            "grep_search",
-            "search_codebase",
-            "google_web_search",
-            "web_search",
-            "web_fetch",
-            "webfetch",
-            "websearch",
-            "codesearch",
-        ],
-    ),
-    (
-        ToolKind::Todo,
-        &[
-            "TodoWrite",
-            "TaskCreate",
-            "TaskUpdate",
-            "update_plan",
-            "todowrite",
-            "todo_write",
-            "write_todos",
-            "update_todo_list",
-            "manage_todo_list",
-        ],
-    ),
-    (
-        ToolKind::Ask,
-        &[
-            "AskUserQuestion",
-            "ask_user",
-            "ask_user_question",
-            "ask_followup_question",
-            "request_user_input",
-            "question",
-        ],
-    ),
-    (
-        ToolKind::Agent,
-        &[
-            "Task",
-            "Agent",
-            "task",
-            "agent",
-            "spawn_agent",
-            "delegate",
-            "subagent",
-        ],
-    ),
-    (ToolKind::Own, &["session_handoff", "session_recall"]),
-    (
-        ToolKind::Editor,
-        &["text_editor", "str_replace_editor", "str_replace_based_edit_tool"],
-    ),
-];
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
+struct ToolRow {
+    kind: ToolKind,
+    names: Vec<&'static str>,
+}
+
+static TOOLS: LazyLock<Vec<ToolRow>> = LazyLock::new(|| table::rows(include_str!("tools.toml")));
 
 /// Arguments that name one file, or a list of them.
 const PATHS: [&str; 10] = [
@@ -198,8 +79,8 @@ impl ToolKind {
         let known = |name: &str| {
             TOOLS
                 .iter()
-                .find(|(_, names)| names.contains(&name))
-                .map(|(kind, _)| *kind)
+                .find(|row| row.names.contains(&name))
+                .map(|row| row.kind)
         };
         // goose's list is kept by `todo__write`, and `write` alone is another tool.
         if name.starts_with("todo__") {

@@ -5,5 +5,8 @@
 
 pub mod document;
 pub mod draft;
+mod field_error;
 pub mod recall;
 pub mod yaml;
+
+pub use field_error::FieldError;

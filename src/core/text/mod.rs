@@ -1,11 +1,12 @@
 //! JSON text as bytes: where values begin and end, and edits as slices.
 //!
-//! `visible` makes control characters visible in whatever is printed.
+//! `visible` makes control characters visible in whatever is printed, `cut` cuts texts between characters.
 //!
 //! Knows JSON's structure and nothing of requests or providers; imports nothing of the other rooms. No tree is built,
 //! and no byte outside an edit is copied.
 
 pub mod cost;
+pub mod cut;
 pub mod date;
 pub mod json;
 pub mod prescan;

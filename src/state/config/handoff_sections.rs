@@ -195,12 +195,6 @@ pub struct DocumentPolicy {
     pub topic: Option<String>,
     /// Patterns of files that hold a verification or a review.
     pub verdict_paths: Vec<String>,
-    /// URL of Agent Mail's MCP endpoint.
-    pub agent_mail_url: Option<String>,
-    /// Bearer token for it.
-    pub agent_mail_token: Option<Secret>,
-    /// Tokens that agents registered with, by name.
-    pub agent_mail_agents: Vec<(String, Secret)>,
     /// Age from which a superseded document is archived; `None`: never.
     pub archive_after: Option<Duration>,
     /// Words by which a sentence of the model's is an assumption.

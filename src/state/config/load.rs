@@ -106,8 +106,6 @@ fn own_secrets(config: &Config) -> Vec<Secret> {
     let clients = config.clients.iter().map(|client| &client.key);
     let peers = config.admin.peers.iter().filter_map(|peer| peer.token.as_ref());
     let all = upstreams.chain(clients).chain(&config.admin.token).chain(peers);
-    let all = all.chain(&config.documents.agent_mail_token);
-    let all = all.chain(config.documents.agent_mail_agents.iter().map(|(_, token)| token));
     all.chain(&config.handoff.seal_keys).cloned().collect()
 }
 

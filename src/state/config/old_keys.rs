@@ -10,6 +10,13 @@ const NEW_SECTION: &str = "handoff";
 /// Keys that have another name in the new section.
 const RENAMED: &[(&str, &str)] = &[("enabled", "documents")];
 
+/// Keys of what is an example now, and the variables that it reads instead.
+const OF_EXAMPLES: &[(&str, &str)] = &[
+    ("agent_mail_url", "AGENT_MAIL_URL (examples/agent-mail)"),
+    ("agent_mail_token", "AGENT_MAIL_TOKEN (examples/agent-mail)"),
+    ("agent_mail_agents", "AGENT_MAIL_AGENTS (examples/agent-mail)"),
+];
+
 /// A key that was set under its old name.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct OldKey {
@@ -70,7 +77,29 @@ pub(super) fn renamed(
             layer.push(in_new_section(old, new));
         }
     }
+    layer.retain_mut(|entry| keep_without_examples(entry, found));
     layer
+}
+
+/// Takes keys out that examples have now; a section that had nothing else goes too.
+fn keep_without_examples(section: &mut RawEntry, found: &mut Vec<OldKey>) -> bool {
+    let Raw::Table(table) = &mut section.value.raw else {
+        return true;
+    };
+    if section.key != NEW_SECTION {
+        return true;
+    }
+    let before = table.len();
+    table.retain(|entry| {
+        let moved = OF_EXAMPLES.iter().find(|(name, _)| *name == entry.key);
+        found.extend(moved.map(|(name, new)| OldKey {
+            origin: entry.key_origin.clone(),
+            old: format!("{NEW_SECTION}.{name}"),
+            new: (*new).to_owned(),
+        }));
+        moved.is_none()
+    });
+    !table.is_empty() || before == 0
 }
 
 /// The keys of the old section. Another type is left to the reader of sections, which reports it.

@@ -79,18 +79,6 @@ impl LocatedValue {
             (&entry.value.origin, checked)
         }))
     }
-
-    /// Names with a secret each.
-    pub(super) fn named_secrets(&self, env: &Environment) -> ValueResult<Vec<(String, Secret)>> {
-        let entries = self.table("names", "write { NAME = { env = \"VARIABLE\" } }")?;
-        collect(entries.iter().map(|entry| {
-            let checked = entry.value.secret(env, 1);
-            (
-                &entry.value.origin,
-                checked.map(|secret| (entry.key.clone(), secret)),
-            )
-        }))
-    }
 }
 
 fn variable(name: &str, env: &Environment) -> ValueResult<String> {

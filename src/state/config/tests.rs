@@ -67,8 +67,6 @@ fn the_default_holds_with_its_optional_keys_too() {
         "ANTHROPIC_API_KEY",
         "LAPTOP_KEY",
         "SEAL_KEY",
-        "AGENT_MAIL_TOKEN",
-        "BLUELAKE_TOKEN",
     ];
     let env: Vec<_> = keys
         .map(|name| (name, "0123456789abcdef0123456789abcdef"))
@@ -79,7 +77,6 @@ fn the_default_holds_with_its_optional_keys_too() {
     assert_eq!(documented.connect, defaults.upstreams["anthropic"].connect);
     assert_eq!(documented.idle, defaults.upstreams["anthropic"].idle);
     assert_eq!(config.clients[0].name, "laptop");
-    assert_eq!(config.documents.agent_mail_agents[0].0, "BlueLake");
     assert_eq!(
         config.documents.assumption_words,
         baton_core::handoffs::draft::DraftIndexSettings::default().assumptions
@@ -447,6 +444,22 @@ fn the_keys_of_the_version_before_are_read_and_named() {
         "a variable comes after the file"
     );
     assert!(config.old_keys[0].to_string().contains("BATON_PACKETS__TOPIC"));
+}
+
+#[test]
+fn keys_of_what_is_an_example_now_name_it() {
+    let text = "[handoff]\nagent_mail_agents = { A = { env = \"NOT_SET\" } }\ntopic = \"a\"\n[packets]\nagent_mail_url = 3\n";
+    let config = load(text, &[], &Flags::default()).unwrap();
+    assert_eq!(config.documents.topic.as_deref(), Some("a"));
+    let named: Vec<_> = config.old_keys.iter().map(|key| key.new.as_str()).collect();
+    assert_eq!(
+        named,
+        [
+            "handoff.agent_mail_url",
+            "AGENT_MAIL_AGENTS (examples/agent-mail)",
+            "AGENT_MAIL_URL (examples/agent-mail)"
+        ]
+    );
 }
 
 #[test]

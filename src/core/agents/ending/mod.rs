@@ -4,11 +4,9 @@
 //! of a test runner or compiler. Then the error flag, and last its absence. What says "went well" beside what says
 //! "failed" is unknown. Only a nonzero code stands against tests that passed: a run may fail for another reason.
 
-mod builders;
 mod exit_lines;
 mod report;
 mod runner;
-mod test_runners;
 
 pub use self::report::ReportedResult;
 

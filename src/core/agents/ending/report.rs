@@ -5,9 +5,7 @@ use std::sync::LazyLock;
 
 use regex::RegexSet;
 
-use super::builders::BUILDERS;
-use super::runner::Runner;
-use super::test_runners::TEST_RUNNERS;
+use super::runner::RUNNERS;
 use crate::agents::commands::CommandPurpose;
 
 /// Lines at the start and at the end of a text that are looked at.
@@ -59,20 +57,16 @@ struct RunnerTable {
     rows: Vec<(usize, ClosingLine)>,
 }
 
-pub(super) fn runners() -> impl Iterator<Item = &'static Runner> {
-    TEST_RUNNERS.iter().chain(BUILDERS)
-}
-
 static TABLE: LazyLock<RunnerTable> = LazyLock::new(|| {
     let (mut expressions, mut rows) = (Vec::new(), Vec::new());
-    for (at, runner) in runners().enumerate() {
+    for (at, runner) in RUNNERS.iter().enumerate() {
         let mut add = |all: &[&'static str], line| {
             expressions.extend_from_slice(all);
             rows.extend(all.iter().map(|_| (at, line)));
         };
         add(runner.opens.as_slice(), ClosingLine::Opens);
-        add(runner.passed, ClosingLine::Passed);
-        add(runner.failed, ClosingLine::Failed);
+        add(&runner.passed, ClosingLine::Passed);
+        add(&runner.failed, ClosingLine::Failed);
     }
     // The tests compile every one of them.
     let set = RegexSet::new(expressions).unwrap_or_default();
@@ -126,8 +120,8 @@ impl ClosingLines {
             return;
         }
         let opened = |runner: usize| {
-            runners()
-                .nth(runner)
+            RUNNERS
+                .get(runner)
                 .is_some_and(|row| row.opens.is_none() || self.opened.contains(&runner))
         };
         let passed = rows().find(|row| row.1 == ClosingLine::Passed && opened(row.0));
@@ -140,7 +134,7 @@ impl ClosingLines {
     fn report(&self, text: &str, lines: usize) -> ReportedResult {
         let passed = self
             .passed
-            .and_then(|(at, line)| Some((at, runners().nth(at)?, line)));
+            .and_then(|(at, line)| Some((at, RUNNERS.get(at)?, line)));
         match passed {
             None if self.failed.is_empty() => ReportedResult::Silent,
             None => ReportedResult::Failed,

@@ -1,20 +1,32 @@
-//! A program that closes its work with lines that are known.
+//! Programs that close their work with lines that are known: `runners.toml`.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
 
 use crate::agents::commands::CommandPurpose;
+use crate::agents::table;
 
 /// A program with its closing lines: regular expressions over lines without colours, with single spaces.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Runner {
     #[allow(dead_code, reason = "names the row; the tests hold one sample to each")]
     pub(super) name: &'static str,
     /// What it does where it passes.
     pub(super) purpose: CommandPurpose,
     /// It closes each part of its work, so that a failure counts whatever passes after it.
+    #[serde(default)]
     pub(super) by_parts: bool,
     /// A line without which those of `passed` mean nothing.
     pub(super) opens: Option<&'static str>,
     /// Lines of a run that went well.
-    pub(super) passed: &'static [&'static str],
+    #[serde(default)]
+    pub(super) passed: Vec<&'static str>,
     /// Lines of a run that did not.
-    pub(super) failed: &'static [&'static str],
+    #[serde(default)]
+    pub(super) failed: Vec<&'static str>,
 }
+
+pub(super) static RUNNERS: LazyLock<Vec<Runner>> =
+    LazyLock::new(|| table::rows(include_str!("runners.toml")));

@@ -4,7 +4,8 @@ use std::fmt;
 
 use tiktoken_rs::tokenizer::{Tokenizer, get_tokenizer};
 
-use super::tokens::{self, floor, trimmed_end};
+use super::tokens::{self, trimmed_end};
+use crate::text::cut::floor;
 
 /// A text is counted in pieces of so many bytes: the vocabulary's pattern overflows its stack on a megabyte of blanks.
 const PIECE: usize = 64 << 10;

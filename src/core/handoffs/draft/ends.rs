@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::fill::BudgetTooSmall;
+use super::words::WORDS;
 use crate::text::json;
 use crate::wire::{StopReason, error_in};
 
@@ -174,22 +175,9 @@ fn message(body: &[u8]) -> String {
     line.join(" ").chars().take(MESSAGE).collect()
 }
 
-/// How providers say that a request does not fit.
-const WINDOW: [&str; 9] = [
-    "prompt is too long",
-    "input is too long",
-    "maximum context length",
-    "context_length_exceeded",
-    "context window",
-    "exceeds the maximum number of tokens",
-    "input token count",
-    "exceed context limit",
-    "request_too_large",
-];
-
 fn exceeds(message: &str) -> bool {
     let message = message.to_ascii_lowercase();
-    WINDOW.iter().any(|words| message.contains(words))
+    WORDS.window.iter().any(|words| message.contains(words))
 }
 
 #[cfg(test)]

@@ -6,51 +6,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::excerpt::{LINE, content_lines, cut};
-
-/// Words in a line that mentions an error.
-const ERRORS: [&str; 17] = [
-    "error:",
-    "error[",
-    "error ",
-    "failed",
-    "failure",
-    "fatal:",
-    "panicked",
-    "exception",
-    "traceback",
-    "not found",
-    "no such",
-    "denied",
-    "cannot ",
-    "undefined",
-    "assertion",
-    "mismatch",
-    "timed out",
-];
-
-/// Words in a line that may describe an error.
-const DENIES: [&str; 20] = [
-    " not ",
-    "n't ",
-    "missing",
-    "invalid",
-    "unexpected",
-    "refused",
-    "unable",
-    "without",
-    "empty",
-    "unknown",
-    "wrong",
-    "expected",
-    "broken",
-    "rejected",
-    "conflict",
-    "out of ",
-    "crash",
-    "abort",
-    "killed",
-    "timeout",
-];
+use super::words::WORDS;
 
 /// At most three lines of an error: those that say so, with what an open one (`panicked at a.rs:3:`) is about, else the
 /// last ones.
@@ -96,7 +52,7 @@ fn hints(lines: &[&str], most: usize) -> Vec<usize> {
     let once: Vec<usize> = (0..lines.len()).filter(|at| seen.insert(lines[*at])).collect();
     let denies = |at: &&usize| {
         let small = floor_ascii(lines[**at]);
-        DENIES.iter().any(|word| small.contains(word))
+        WORDS.denies.iter().any(|word| small.contains(word))
     };
     let mut chosen: Vec<usize> = once.iter().filter(denies).take(most).copied().collect();
     let mut last = once.iter().rev().copied().filter(|at| !chosen.contains(at));
@@ -142,7 +98,7 @@ fn streams(text: &str) -> Cow<'_, str> {
 /// Whether a line mentions an error. Counts of none (`0 failed`) do not.
 fn has_error(line: &str) -> bool {
     let line = floor_ascii(line);
-    let found = ERRORS.iter().any(|word| line.contains(word));
+    let found = WORDS.errors.iter().any(|word| line.contains(word));
     found && !line.contains("0 failed") && !line.contains("0 errors") && !line.contains("no error")
 }
 

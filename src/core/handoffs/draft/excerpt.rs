@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::count::TokenCounter;
-use super::tokens::floor;
+use crate::text::cut::{ceil, floor};
 
 /// A line longer than this is cut.
 pub(super) const LINE: usize = 200;
@@ -154,10 +154,7 @@ pub(super) fn both_ends(text: &str, bytes: usize) -> String {
         return text;
     }
     let head = floor(&text, bytes / 2);
-    let mut tail = text.len() - bytes / 2;
-    while !text.is_char_boundary(tail) {
-        tail += 1;
-    }
+    let tail = ceil(&text, text.len() - bytes / 2);
     format!("{}\n[…]\n{}", text[..head].trim_end(), text[tail..].trim_start())
 }
 

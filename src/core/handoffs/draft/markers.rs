@@ -1,11 +1,17 @@
-//! Words by which a sentence is a constraint, a decision, or something else that must not be lost.
+//! Words by which a sentence is a constraint, a decision, or something else that must not be lost: `markers.toml`.
 
 use std::collections::HashSet;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
 
 use super::excerpt::{one_line, sentences};
+use super::words::WORDS;
+use crate::agents::table;
 
 /// The class of a kept sentence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum SentenceClass {
     /// A constraint.
     Constraint,
@@ -24,9 +30,11 @@ pub(super) enum SentenceClass {
 }
 
 /// The speaker whose sentences a word marks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 enum MarkerSpeaker {
     /// Anybody's.
+    #[default]
     Any,
     /// The person's: in a model's prose it means little.
     Person,
@@ -34,93 +42,24 @@ enum MarkerSpeaker {
     Model,
 }
 
-/// Words in the order in which they are looked for; small letters. A word ends where letters end.
-const WORDS: &[(SentenceClass, MarkerSpeaker, &str)] = &[
-    (SentenceClass::Decision, MarkerSpeaker::Any, "decided"),
-    (SentenceClass::Decision, MarkerSpeaker::Any, "decision"),
-    (SentenceClass::Decision, MarkerSpeaker::Any, "we agreed"),
-    (SentenceClass::Decision, MarkerSpeaker::Model, "chose"),
-    (SentenceClass::Decision, MarkerSpeaker::Model, "going with"),
-    (SentenceClass::Blocker, MarkerSpeaker::Any, "blocked"),
-    (SentenceClass::Blocker, MarkerSpeaker::Any, "blocker"),
-    (SentenceClass::Blocker, MarkerSpeaker::Any, "cannot proceed"),
-    (SentenceClass::Constraint, MarkerSpeaker::Any, "constraint"),
-    (SentenceClass::Constraint, MarkerSpeaker::Any, "requirement"),
-    (SentenceClass::Constraint, MarkerSpeaker::Person, "must"),
-    (SentenceClass::Constraint, MarkerSpeaker::Person, "never"),
-    (SentenceClass::Constraint, MarkerSpeaker::Person, "always"),
-    (SentenceClass::Constraint, MarkerSpeaker::Person, "do not"),
-    (SentenceClass::Constraint, MarkerSpeaker::Person, "don't"),
-    (SentenceClass::Constraint, MarkerSpeaker::Person, "at most"),
-    (SentenceClass::Constraint, MarkerSpeaker::Person, "no more than"),
-    (SentenceClass::Constraint, MarkerSpeaker::Person, "make sure"),
-    (SentenceClass::Constraint, MarkerSpeaker::Person, "prefer"),
-    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "still fails"),
-    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "still fail"),
-    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "still failing"),
-    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "still broken"),
-    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "still open"),
-    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "still red"),
-    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "keeps failing"),
-    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "fails and i"),
-    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "unresolved"),
-    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "unsolved"),
-    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "unfixed"),
-    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "not fixed"),
-    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "not resolved"),
-    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "not solved"),
-    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "could not fix"),
-    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "couldn't fix"),
-    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "cannot fix"),
-    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "can't fix"),
-    (
-        SentenceClass::LeftOpen,
-        MarkerSpeaker::Model,
-        "was not able to fix",
-    ),
-    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "known failure"),
-    (SentenceClass::DeadEnd, MarkerSpeaker::Model, "did not work"),
-    (SentenceClass::DeadEnd, MarkerSpeaker::Model, "didn't work"),
-    (SentenceClass::DeadEnd, MarkerSpeaker::Model, "does not work"),
-    (SentenceClass::DeadEnd, MarkerSpeaker::Model, "doesn't work"),
-    (SentenceClass::DeadEnd, MarkerSpeaker::Model, "dead end"),
-    (SentenceClass::DeadEnd, MarkerSpeaker::Model, "failed because"),
-    (SentenceClass::Later, MarkerSpeaker::Any, "todo"),
-    (SentenceClass::Later, MarkerSpeaker::Any, "fixme"),
-    (SentenceClass::Later, MarkerSpeaker::Model, "follow-up"),
-];
+/// Words that mark sentences of a class.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
+struct MarkerRow {
+    class: SentenceClass,
+    #[serde(default)]
+    speaker: MarkerSpeaker,
+    words: Vec<&'static str>,
+}
 
-/// Words with which something is left as it is, and words for how it is then, at most so many words after them.
-const LEAVES: [&str; 11] = [
-    "leave", "leaves", "leaving", "left", "keep", "keeping", "kept", "remain", "remains", "stay", "stays",
-];
-const AS_IT_IS: [&str; 6] = ["open", "failing", "broken", "red", "unfinished", "failed"];
+/// In the order in which they are looked for.
+static MARKERS: LazyLock<Vec<MarkerRow>> = LazyLock::new(|| table::rows(include_str!("markers.toml")));
+
+/// Words after one of `leaves` among which one of `as_it_is` stands.
 const NEAR: usize = 5;
-
-/// Words that take what follows them for the sentence before theirs.
-const POINTING: [&str; 6] = ["this", "that", "it", "these", "those", "both"];
 
 /// Bytes of the sentence before that a pointing one is kept with.
 const BEFORE: usize = 140;
-
-/// Words by which something that failed is mended.
-const MENDED: [&str; 12] = [
-    "fixed",
-    "resolved",
-    "solved",
-    "repaired",
-    "passes",
-    "pass",
-    "works",
-    "succeeds",
-    "no longer fails",
-    "green",
-    "closed",
-    "mended",
-];
-
-/// Words that say that it is not.
-const NOT_MENDED: [&str; 7] = ["not", "n't", "still", "un", "never", "should", "to be"];
 
 /// Words by which a sentence of the model's is an assumption, where nobody names others (`packets.assumption_words`).
 pub(super) const ASSUMPTIONS: [&str; 9] = [
@@ -185,10 +124,8 @@ fn class(sentence: &str, by_person: bool, more: ConfiguredMarkers<'_>) -> Option
         MarkerSpeaker::Person => by_person,
         MarkerSpeaker::Model => !by_person,
     };
-    let known = WORDS
-        .iter()
-        .find(|(_, whose, word)| mine(*whose) && has_word(&small, word));
-    let known = known.map(|(class, ..)| *class);
+    let marks = |row: &&MarkerRow| mine(row.speaker) && row.words.iter().any(|word| has_word(&small, word));
+    let known = MARKERS.iter().find(marks).map(|row| row.class);
     let known = known.or_else(|| (!by_person && is_left(&small)).then_some(SentenceClass::LeftOpen));
     let has = |words: &[String]| words.iter().any(|word| has_word(&small, word));
     known
@@ -199,12 +136,12 @@ fn class(sentence: &str, by_person: bool, more: ConfiguredMarkers<'_>) -> Option
 /// Whether a sentence in small letters says that something is left failing.
 fn is_left(sentence: &str) -> bool {
     let words: Vec<&str> = words(sentence).collect();
-    let leaves = |at: &usize| LEAVES.contains(&words[*at]);
+    let leaves = |at: &usize| WORDS.leaves.contains(&words[*at]);
     let as_it_is = |at: usize| {
         words[at..]
             .iter()
             .take(NEAR + 1)
-            .any(|word| AS_IT_IS.contains(word))
+            .any(|word| WORDS.as_it_is.contains(word))
     };
     (0..words.len()).filter(leaves).any(as_it_is)
 }
@@ -213,7 +150,7 @@ fn is_left(sentence: &str) -> bool {
 fn points(sentence: &str) -> bool {
     let small = sentence.to_lowercase();
     let first = words(&small).next().unwrap_or_default();
-    POINTING.contains(&first) || names(sentence).next().is_none()
+    WORDS.pointing.contains(&first) || names(sentence).next().is_none()
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {
@@ -234,8 +171,8 @@ fn names(text: &str) -> impl Iterator<Item = &str> {
 pub(super) fn mends(text: &str, left_open: &str) -> bool {
     sentences(text).any(|sentence| {
         let small = sentence.to_lowercase();
-        let is_mended = MENDED.iter().any(|word| has_word(&small, word))
-            && !NOT_MENDED.iter().any(|word| has_word(&small, word))
+        let is_mended = WORDS.mended.iter().any(|word| has_word(&small, word))
+            && !WORDS.not_mended.iter().any(|word| has_word(&small, word))
             && !is_left(&small);
         is_mended && names(left_open).any(|name| names(sentence).any(|other| other == name))
     })

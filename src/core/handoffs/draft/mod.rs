@@ -31,6 +31,7 @@ mod since;
 mod terms;
 mod tokens;
 mod turns;
+mod words;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -75,13 +76,7 @@ impl DraftIndex {
     /// # Errors
     /// The required pieces do not fit.
     pub fn local(&self, request: &DraftSpec<'_>) -> Result<String, BudgetTooSmall> {
-        let facts = DraftFacts::of(self);
-        let repository = self.repository(request);
-        let request = DraftSpec {
-            repository: &repository,
-            ..*request
-        };
-        local::document(&facts, &self.relevance(&facts, request.focus), &request)
+        self.written(request, local::document)
     }
 
     /// What a model is shown that writes the document.
@@ -89,13 +84,7 @@ impl DraftIndex {
     /// # Errors
     /// The required pieces do not fit.
     pub fn bundle(&self, request: &DraftSpec<'_>) -> Result<String, BudgetTooSmall> {
-        let facts = DraftFacts::of(self);
-        let repository = self.repository(request);
-        let request = DraftSpec {
-            repository: &repository,
-            ..*request
-        };
-        bundle::text(&facts, &self.relevance(&facts, request.focus), &request)
+        self.written(request, bundle::text)
     }
 
     /// A model's document with what it lacks under "Also known": sections that the prompt asks for, and what must be
@@ -117,8 +106,19 @@ impl DraftIndex {
         keeps::share(&DraftFacts::of(self), text)
     }
 
-    fn repository(&self, request: &DraftSpec<'_>) -> String {
-        excerpt::within(&self.clean(request.repository), REPOSITORY, request.count).into_owned()
+    /// A text of the facts, with what is shown of the repository.
+    fn written(
+        &self,
+        request: &DraftSpec<'_>,
+        write: fn(&DraftFacts<'_>, &[f32], &DraftSpec<'_>) -> Result<String, BudgetTooSmall>,
+    ) -> Result<String, BudgetTooSmall> {
+        let facts = DraftFacts::of(self);
+        let clean = self.clean(request.repository);
+        let request = DraftSpec {
+            repository: &excerpt::within(&clean, REPOSITORY, request.count),
+            ..*request
+        };
+        write(&facts, &self.relevance(&facts, request.focus), &request)
     }
 
     /// Relevance of each turn to the focus; without one, to the current task.

@@ -14,7 +14,6 @@ use super::message::{
 };
 use super::pairs::CallLookup;
 use super::terms::TermCounts;
-use super::tokens::floor;
 use crate::agents::commands;
 use crate::agents::files::{self, FileChange};
 use crate::agents::may_run_commands;
@@ -24,6 +23,7 @@ use crate::agents::todo::{self, TodoItem};
 use crate::agents::tools::{self, ToolKind};
 use crate::agents::wordings::{self, UserText};
 use crate::redact::{Redactor, unnamed};
+use crate::text::cut::{ceil, floor};
 use crate::transcript::{
     AgentKind, AnswerContent, AnswerPartKind as Answer, ToolCall, ToolResult, ToolUse, Transcript,
     TranscriptPart, TranscriptPartKind, TranscriptTurn,
@@ -495,11 +495,8 @@ fn bounded(text: &str, bytes: usize) -> std::borrow::Cow<'_, str> {
     if text.len() <= bytes {
         return text.into();
     }
-    let mut tail = text.len() - bytes / 2;
-    while !text.is_char_boundary(tail) {
-        tail += 1;
-    }
-    format!("{}\n[…]\n{}", &text[..floor(text, bytes / 2)], &text[tail..]).into()
+    let (head, tail) = (floor(text, bytes / 2), ceil(text, text.len() - bytes / 2));
+    format!("{}\n[…]\n{}", &text[..head], &text[tail..]).into()
 }
 
 fn terms(items: &[IndexedItem]) -> TermCounts {

@@ -2,6 +2,8 @@
 //! `o200k_base` on English, code, logs and JSON (docs/decisions.md has the figures); whatever shows such a number says
 //! that it is estimated.
 
+use crate::text::cut::floor;
+
 /// Tokens are counted in hundredths, so that sums stay exact.
 const ONE: usize = 100;
 
@@ -46,15 +48,6 @@ pub(super) fn trimmed_end(text: &str, end: usize) -> &str {
     let near = text[..end].rfind('\n').filter(|at| at * 2 > end);
     let near = near.or_else(|| text[..end].rfind(' ').filter(|at| at * 10 > end * 8));
     text[..near.unwrap_or(end)].trim_end()
-}
-
-/// The place at or before `at` where a character begins.
-pub(super) fn floor(text: &str, mut at: usize) -> usize {
-    at = at.min(text.len());
-    while !text.is_char_boundary(at) {
-        at -= 1;
-    }
-    at
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

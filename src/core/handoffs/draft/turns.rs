@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::excerpt::first_line;
 use super::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult, IndexedText};
+use super::words::WORDS;
 use crate::agents::wordings::UserText;
 use crate::wire::Role;
 
@@ -195,32 +196,6 @@ fn begun<'i>(n: usize, at: usize) -> IndexedTurn<'i> {
     }
 }
 
-/// Words with which a person lets the model go on.
-const GO_ON: [&str; 22] = [
-    "yes",
-    "y",
-    "yep",
-    "ok",
-    "okay",
-    "sure",
-    "continue",
-    "go",
-    "go on",
-    "go ahead",
-    "proceed",
-    "next",
-    "do it",
-    "do that",
-    "please continue",
-    "please do",
-    "keep going",
-    "carry on",
-    "resume",
-    "ja",
-    "weiter",
-    "mach weiter",
-];
-
 /// Start of the current task: the last request, and the earlier requests that it continues. A request continues one
 /// that was stopped or ended with a question, or only lets the model continue.
 pub(super) fn current(turns: &[IndexedTurn<'_>]) -> usize {
@@ -229,7 +204,9 @@ pub(super) fn current(turns: &[IndexedTurn<'_>]) -> usize {
     };
     while at > 0 {
         let words = turns[at].person_text().to_lowercase();
-        let goes_on = GO_ON.contains(&words.trim_matches(|c: char| !c.is_alphanumeric()));
+        let goes_on = WORDS
+            .go_on
+            .contains(&words.trim_matches(|c: char| !c.is_alphanumeric()));
         let unfinished = turns[at - 1].ended != TurnEnd::Answered;
         let from_person = turns[at].is_from_person();
         if from_person && !goes_on && !unfinished {
@@ -240,38 +217,9 @@ pub(super) fn current(turns: &[IndexedTurn<'_>]) -> usize {
     at
 }
 
-/// Words by which a model states that all was done.
-const DONE: [&str; 14] = [
-    "done",
-    "finished",
-    "completed",
-    "complete",
-    "implemented",
-    "fixed",
-    "all tests pass",
-    "is in place",
-    "now works",
-    "added",
-    "merged",
-    "✓",
-    "✅",
-    "successfully",
-];
-
-/// Words by which it states that something is missing.
-const NOT_DONE: [&str; 8] = [
-    "next,",
-    "next i",
-    "remaining",
-    "still need",
-    "not yet",
-    "blocked",
-    "let me",
-    "i'll now",
-];
-
 /// Whether a model's last words tell that the task is done.
 pub(super) fn claims_done(text: &str) -> bool {
     let text = text.to_lowercase();
-    DONE.iter().any(|word| text.contains(word)) && !NOT_DONE.iter().any(|word| text.contains(word))
+    WORDS.done.iter().any(|word| text.contains(word))
+        && !WORDS.not_done.iter().any(|word| text.contains(word))
 }

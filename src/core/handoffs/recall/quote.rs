@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::rank::TermWeights;
 use crate::handoffs::draft::tokens;
 use crate::redact::{Redactor, unnamed};
+use crate::text::cut::floor;
 use crate::text::words;
 
 /// Bytes on both sides of a passage in which credentials are looked for: a private key is known by its first line.
@@ -26,14 +27,6 @@ pub(super) fn clean(text: &str, range: &Range<usize>, redactor: &Redactor) -> St
     }
     out.push_str(&text[at..range.end]);
     unnamed::redacted(&out).into_owned()
-}
-
-fn floor(text: &str, at: usize) -> usize {
-    let mut at = at.min(text.len());
-    while !text.is_char_boundary(at) {
-        at -= 1;
-    }
-    at
 }
 
 /// At most so many tokens of a text: the lines of the greatest weight, and their neighbours.

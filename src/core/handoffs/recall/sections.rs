@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::agents::wordings::{self, UserText};
+use crate::text::cut::floor;
 use crate::wire::Role;
 
 /// Bytes of a passage, about: what an excerpt shows.
@@ -146,10 +147,7 @@ pub(super) fn passages(text: &str, section: &Range<usize>) -> Vec<Range<usize>> 
 
 /// Where to divide a line: between two words at or before `most`, where there is such a place.
 fn divided(text: &str, from: usize, most: usize) -> usize {
-    let mut end = most;
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
+    let end = floor(text, most);
     let near = text[from..end].rfind(char::is_whitespace).filter(|at| *at > 0);
     near.map_or(end, |at| from + at)
 }

@@ -3,32 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use super::model::CompletedTask;
 use super::terms::NO_TIME;
 use super::time::Time;
-use super::validate::FieldError;
+use super::validate::violation;
 use super::value::YamlValue;
-
-/// Gives each entry to `take`, which returns those that it does not know.
-pub(super) fn members(
-    errors: &mut Vec<FieldError>,
-    path: &str,
-    entries: Vec<(String, YamlValue)>,
-    mut take: impl FnMut(&mut FieldErrors<'_>, &str, YamlValue) -> Option<YamlValue>,
-) -> Vec<(String, YamlValue)> {
-    let mut unknown = Vec::new();
-    for (name, value) in entries {
-        let mut errors = FieldErrors {
-            list: errors,
-            path,
-            name: &name,
-        };
-        if let Some(value) = take(&mut errors, &name, value) {
-            unknown.push((name, value));
-        }
-    }
-    unknown
-}
+use crate::handoffs::field_error::FieldError;
 
 /// Where a value stands, and what is wrong so far.
 pub(super) struct FieldErrors<'e> {
@@ -37,7 +16,11 @@ pub(super) struct FieldErrors<'e> {
     name: &'e str,
 }
 
-impl FieldErrors<'_> {
+impl<'e> FieldErrors<'e> {
+    pub(super) fn new(list: &'e mut Vec<FieldError>, path: &'e str, name: &'e str) -> Self {
+        Self { list, path, name }
+    }
+
     fn field(&self) -> String {
         match self.path {
             "" => self.name.to_owned(),
@@ -51,7 +34,7 @@ impl FieldErrors<'_> {
             None => value.to_json().to_string(),
         };
         let field = self.field();
-        self.list.push(FieldError::new(&field, expected, &found));
+        self.list.push(violation(&field, expected, &found));
     }
 
     pub(super) fn text(&mut self, value: YamlValue) -> String {
@@ -135,7 +118,7 @@ impl FieldErrors<'_> {
         entries.collect()
     }
 
-    fn entries(&mut self, value: YamlValue) -> Vec<(String, YamlValue)> {
+    pub(super) fn entries(&mut self, value: YamlValue) -> Vec<(String, YamlValue)> {
         match value {
             YamlValue::Null => Vec::new(),
             YamlValue::Map(entries) => entries,
@@ -157,30 +140,9 @@ impl FieldErrors<'_> {
         }
     }
 
-    /// Reads the members of a mapping inside of this one.
-    pub(super) fn inside<T: Default>(
-        &mut self,
-        value: YamlValue,
-        mut member: impl FnMut(&mut T, &mut FieldErrors<'_>, &str, YamlValue) -> Option<YamlValue>,
-        keep: impl FnOnce(&mut T, Vec<(String, YamlValue)>),
-    ) -> T {
-        let entries = self.entries(value);
+    /// The list of errors, and where this value stands, for what is inside of it.
+    pub(super) fn inside(&mut self) -> (&mut Vec<FieldError>, String) {
         let path = self.field();
-        let mut inner = T::default();
-        let unknown = members(self.list, &path, entries, |errors, name, value| {
-            member(&mut inner, errors, name, value)
-        });
-        keep(&mut inner, unknown);
-        inner
-    }
-
-    pub(super) fn tasks(&mut self, value: YamlValue) -> Vec<CompletedTask> {
-        let items = self.items(value);
-        let task = |item| match item {
-            // A task that has no files is easily written as a text.
-            YamlValue::Text(text) | YamlValue::Plain(text) => CompletedTask::new(text),
-            item => self.inside(item, CompletedTask::member, |task, unknown| task.extra = unknown),
-        };
-        items.into_iter().map(task).collect()
+        (self.list, path)
     }
 }

@@ -6,20 +6,19 @@
 //! agent's text, `session_file` from an agent's own session file. `quality` rates it, `recover` shortens it for the
 //! next session. `line` reads the two values of a status line, `names` has the names of files and folders.
 
+mod beads;
 mod conversation;
 mod drift;
 mod emit;
-mod integrations;
+mod fields;
 mod ledger;
 mod lenient;
 mod line;
 mod markdown;
-mod members;
 mod model;
 pub mod names;
 mod of_document;
 mod parse;
-mod parts;
 mod quality;
 mod recover;
 mod session_file;
@@ -35,8 +34,8 @@ mod value;
 #[allow(clippy::disallowed_methods)]
 mod tests;
 
+pub use beads::beads;
 pub use drift::{CurrentRepository, Drift};
-pub use integrations::{InboxMessage, Reservation, beads, describe_reservations, threads};
 pub use ledger::entry as ledger_entry;
 pub use line::{GoalAndNow, goal_and_now, value_of};
 pub use model::{
@@ -51,5 +50,4 @@ pub use terms::{GENERAL, VERSION};
 pub use text::cut;
 pub use text_rules::{TextAnalysis, analyze};
 pub use tree::{ParsedFile, read};
-pub use validate::FieldError;
 pub use value::YamlValue;

@@ -12,20 +12,25 @@ const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
 const WEEK: i64 = 7 * DAY;
 
-/// One thing that a dimension asks for.
-struct QualityCriterion {
-    points: i64,
-    there: bool,
-    reason: &'static str,
-    hint: &'static str,
-}
+/// What a dimension asks for: its points, the code of what is missing, and whether it is there.
+type QualityCriterion = (i64, &'static str, bool);
 
-const fn criterion(points: i64, there: bool, reason: &'static str, hint: &'static str) -> QualityCriterion {
-    QualityCriterion {
-        points,
-        there,
-        reason,
-        hint,
+/// How to mend what is missing.
+fn hint(reason: &str) -> &'static str {
+    match reason {
+        "missing_goal" => "say what the session accomplished",
+        "missing_now" => "say what to do first",
+        "missing_test" => "name the command that verifies the work",
+        "no_tasks" => "list what was done",
+        "no_files" => "list the files that were touched",
+        "no_decisions_or_findings" => "note decisions with their reasons, and findings",
+        "no_outlook" | "no_next_steps" => "list next steps, blockers or open questions",
+        "no_active_beads" | "no_beads" => "name the tasks in progress",
+        "blockers_not_named" => "name what stands in the way",
+        "no_threads" => "name the threads of Agent Mail",
+        "no_memories" => "carry memories along",
+        "no_agent" => "say which agent it was",
+        _ => "",
     }
 }
 
@@ -83,18 +88,17 @@ fn status(score: i64) -> &'static str {
 }
 
 fn sum(name: &str, all: &[QualityCriterion]) -> Dimension {
-    let missing = || all.iter().filter(|criterion| !criterion.there);
+    let missing = || {
+        all.iter()
+            .filter(|(.., there)| !there)
+            .map(|(_, reason, _)| *reason)
+    };
+    let there = all.iter().filter(|(.., there)| *there);
     Dimension {
         name: name.to_owned(),
-        score: all
-            .iter()
-            .filter(|criterion| criterion.there)
-            .map(|criterion| criterion.points)
-            .sum(),
-        reasons: missing()
-            .map(|criterion| format!("{name}.{}", criterion.reason))
-            .collect(),
-        hints: missing().map(|criterion| criterion.hint.to_owned()).collect(),
+        score: there.map(|(points, ..)| points).sum(),
+        reasons: missing().map(|reason| format!("{name}.{reason}")).collect(),
+        hints: missing().map(|reason| hint(reason).to_owned()).collect(),
         extra: Vec::new(),
     }
 }
@@ -107,133 +111,54 @@ fn coverage(file: &HandoffFile) -> [QualityCriterion; 7] {
     let found = !file.decisions.is_empty() || !file.findings.is_empty();
     let ahead = !file.next.is_empty() || !file.blockers.is_empty() || !file.questions.is_empty();
     [
-        criterion(
-            20,
-            has_text(&file.goal),
-            "missing_goal",
-            "say what the session accomplished",
-        ),
-        criterion(20, has_text(&file.now), "missing_now", "say what to do first"),
-        criterion(
-            15,
-            has_text(&file.test),
-            "missing_test",
-            "name the command that verifies the work",
-        ),
-        criterion(
-            15,
-            !file.done_this_session.is_empty(),
-            "no_tasks",
-            "list what was done",
-        ),
-        criterion(
-            10,
-            file.file_count() > 0,
-            "no_files",
-            "list the files that were touched",
-        ),
-        criterion(
-            10,
-            found,
-            "no_decisions_or_findings",
-            "note decisions with their reasons, and findings",
-        ),
-        criterion(
-            10,
-            ahead,
-            "no_outlook",
-            "list next steps, blockers or open questions",
-        ),
+        (20, "missing_goal", has_text(&file.goal)),
+        (20, "missing_now", has_text(&file.now)),
+        (15, "missing_test", has_text(&file.test)),
+        (15, "no_tasks", !file.done_this_session.is_empty()),
+        (10, "no_files", file.file_count() > 0),
+        (10, "no_decisions_or_findings", found),
+        (10, "no_outlook", ahead),
     ]
 }
 
 fn actionability(file: &HandoffFile) -> [QualityCriterion; 5] {
     let clear = !file.is_blocked() || !file.blockers.is_empty();
     [
-        criterion(30, has_text(&file.now), "missing_now", "say what to do first"),
-        criterion(
-            20,
-            !file.next.is_empty(),
-            "no_next_steps",
-            "list next steps, blockers or open questions",
-        ),
-        criterion(
-            20,
-            has_text(&file.test),
-            "missing_test",
-            "name the command that verifies the work",
-        ),
-        criterion(
-            15,
-            !file.active_beads.is_empty(),
-            "no_active_beads",
-            "name the tasks in progress",
-        ),
-        criterion(15, clear, "blockers_not_named", "name what stands in the way"),
+        (30, "missing_now", has_text(&file.now)),
+        (20, "no_next_steps", !file.next.is_empty()),
+        (20, "missing_test", has_text(&file.test)),
+        (15, "no_active_beads", !file.active_beads.is_empty()),
+        (15, "blockers_not_named", clear),
     ]
 }
 
 fn traceability(file: &HandoffFile) -> [QualityCriterion; 5] {
+    let agent = has_text(&file.agent_id) || has_text(&file.agent_type);
     [
-        criterion(
-            25,
-            !file.paths().is_empty() || file.file_count() > 0,
-            "no_files",
-            "list the files that were touched",
-        ),
-        criterion(
-            20,
-            !file.active_beads.is_empty(),
-            "no_beads",
-            "name the tasks in progress",
-        ),
-        criterion(
-            20,
-            !file.agent_mail_threads.is_empty(),
-            "no_threads",
-            "name the threads of Agent Mail",
-        ),
-        criterion(
-            20,
-            !file.cm_memories.is_empty(),
-            "no_memories",
-            "carry memories along",
-        ),
-        criterion(
-            15,
-            has_text(&file.agent_id) || has_text(&file.agent_type),
-            "no_agent",
-            "say which agent it was",
-        ),
+        (25, "no_files", !file.paths().is_empty() || file.file_count() > 0),
+        (20, "no_beads", !file.active_beads.is_empty()),
+        (20, "no_threads", !file.agent_mail_threads.is_empty()),
+        (20, "no_memories", !file.cm_memories.is_empty()),
+        (15, "no_agent", agent),
     ]
 }
 
 fn recency(file: &HandoffFile, now: Time) -> Dimension {
-    let at = file.written_at();
-    let (score, reason, hint) = match at.map(|at| now.since(at)) {
-        None => (35, Some("unknown"), Some("say when it was written")),
-        Some(age) if age < 0 => (85, Some("in_the_future"), None),
-        Some(0..=HOUR) => (100, None, None),
-        Some(0..=DAY) => (85, None, None),
-        Some(0..=WEEK) => (
-            60,
-            Some("older_than_a_day"),
-            Some("check it against the repository"),
-        ),
-        Some(_) => (
-            25,
-            Some("stale_week_plus"),
-            Some("check it against the repository"),
-        ),
+    const LOOK: &str = "check it against the repository";
+    let (score, reason, hint) = match file.written_at().map(|at| now.since(at)) {
+        None => (35, "unknown", "say when it was written"),
+        Some(..0) => (85, "in_the_future", ""),
+        Some(0..=HOUR) => (100, "", ""),
+        Some(0..=DAY) => (85, "", ""),
+        Some(0..=WEEK) => (60, "older_than_a_day", LOOK),
+        Some(_) => (25, "stale_week_plus", LOOK),
     };
+    let given = |text: String, of: &str| (!of.is_empty()).then_some(text).into_iter().collect();
     Dimension {
         name: "recency".to_owned(),
         score,
-        reasons: reason
-            .map(|reason| format!("recency.{reason}"))
-            .into_iter()
-            .collect(),
-        hints: hint.map(str::to_owned).into_iter().collect(),
+        reasons: given(format!("recency.{reason}"), reason),
+        hints: given(hint.to_owned(), hint),
         extra: Vec::new(),
     }
 }

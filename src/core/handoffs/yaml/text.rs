@@ -3,17 +3,7 @@
 /// What marks a text that was cut.
 const MORE: &str = "...";
 
-/// At most so many bytes of a text, cut between two characters.
-pub fn cut(text: &str, bytes: usize) -> &str {
-    if text.len() <= bytes {
-        return text;
-    }
-    let mut end = bytes;
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
-}
+pub use crate::text::cut::cut;
 
 /// At most so many characters of a text.
 pub(super) fn cut_chars(text: &str, most: usize) -> &str {

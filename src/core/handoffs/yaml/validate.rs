@@ -1,44 +1,16 @@
 //! The rules of a file; all violations are reported at once.
 
-use serde::Serialize;
-
 use super::model::HandoffFile;
 use super::names;
 use super::terms::{AGENT_TYPE, OUTCOME, STATUS, VERSION};
-use super::text::cut;
 use super::time::{Time, is_date};
+use crate::handoffs::field_error::FieldError;
 
 /// Bytes of a wrong value that an error quotes.
 const QUOTED_BYTES: usize = 200;
 
-/// An error in a member.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct FieldError {
-    /// The member, as in `files.created`.
-    pub field: String,
-    /// What is expected.
-    pub message: String,
-    /// What is there.
-    pub value: String,
-}
-
-impl FieldError {
-    pub(super) fn new(field: &str, message: impl Into<String>, value: &str) -> Self {
-        Self {
-            field: field.to_owned(),
-            message: message.into(),
-            value: cut(value, QUOTED_BYTES).to_owned(),
-        }
-    }
-}
-
-impl std::fmt::Display for FieldError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.value.as_str() {
-            "" => write!(f, "{}: {}", self.field, self.message),
-            value => write!(f, "{}: {} (found {value:?})", self.field, self.message),
-        }
-    }
+pub(super) fn violation(field: &str, message: impl Into<String>, value: &str) -> FieldError {
+    FieldError::quoting(QUOTED_BYTES, field, message, value)
 }
 
 impl HandoffFile {
@@ -46,7 +18,7 @@ impl HandoffFile {
     pub fn errors(&self) -> Vec<FieldError> {
         let mut errors = Vec::new();
         let mut wrong = |field: &str, message: String, value: &str| {
-            errors.push(FieldError::new(field, message, value));
+            errors.push(violation(field, message, value));
         };
         for (field, text) in [("goal", &self.goal), ("now", &self.now)] {
             if text.trim().is_empty() {
@@ -86,23 +58,15 @@ impl HandoffFile {
     fn token_errors(&self, errors: &mut Vec<FieldError>) {
         for (field, number) in [("tokens_used", self.tokens_used), ("tokens_max", self.tokens_max)] {
             if number < 0 {
-                errors.push(FieldError::new(field, "at least 0", &number.to_string()));
+                errors.push(violation(field, "at least 0", &number.to_string()));
             }
         }
         if self.tokens_max > 0 && self.tokens_used > self.tokens_max {
             let message = format!("at most tokens_max, which is {}", self.tokens_max);
-            errors.push(FieldError::new(
-                "tokens_used",
-                message,
-                &self.tokens_used.to_string(),
-            ));
+            errors.push(violation("tokens_used", message, &self.tokens_used.to_string()));
         }
         if !(0.0..=100.0).contains(&self.tokens_pct) {
-            errors.push(FieldError::new(
-                "tokens_pct",
-                "0 to 100",
-                &self.tokens_pct.to_string(),
-            ));
+            errors.push(violation("tokens_pct", "0 to 100", &self.tokens_pct.to_string()));
         }
     }
 
@@ -110,7 +74,7 @@ impl HandoffFile {
     pub fn notes(&self) -> Vec<FieldError> {
         let is_known = self.version.is_empty() || self.version == VERSION;
         let note = || {
-            FieldError::new(
+            violation(
                 "version",
                 format!("another version than {VERSION}"),
                 &self.version,

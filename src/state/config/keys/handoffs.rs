@@ -134,15 +134,6 @@ pub(super) const HANDOFF: KeySection = KeySection {
         key("verdict_paths", |d, v, _| {
             put(&mut d.config.documents.verdict_paths, v.texts(PATTERN_CHARS))
         }),
-        optional("agent_mail_url", |d, v, _| {
-            put(&mut d.config.documents.agent_mail_url, v.base_url().map(Some))
-        }),
-        optional("agent_mail_token", |d, v, e| {
-            put(&mut d.config.documents.agent_mail_token, v.secret(e, 1).map(Some))
-        }),
-        optional("agent_mail_agents", |d, v, e| {
-            put(&mut d.config.documents.agent_mail_agents, v.named_secrets(e))
-        }),
         key("archive_days", |d, v, _| {
             let days = v.days(0.0, 3650.0);
             put(

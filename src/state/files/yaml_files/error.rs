@@ -4,7 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use baton_core::handoffs::yaml::{FieldError, InvalidYaml};
+use baton_core::handoffs::FieldError;
+use baton_core::handoffs::yaml::InvalidYaml;
 
 /// Why a file was not written, read or moved.
 #[derive(Debug)]

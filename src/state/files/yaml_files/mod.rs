@@ -1,9 +1,8 @@
 //! Handoff files on disk: `DIR/SESSION/NAME.yaml`. Their content is read and written by `baton_core::handoffs::yaml`;
-//! this room has the folders, the lock, the clock, and the tools that are queried: git, beads, Agent Mail.
+//! this room has the folders, the lock, the clock, and the tools that are queried: git, beads.
 //!
 //! Everything here is for people and agents beside the proxy; nothing of it stands in the way of an exchange.
 
-pub mod agent_mail;
 mod error;
 mod folder;
 pub mod gather;
@@ -15,7 +14,6 @@ mod of_document;
 mod paths;
 mod read;
 mod rotate;
-pub mod transfer;
 mod write;
 
 #[cfg(test)]

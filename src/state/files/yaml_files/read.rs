@@ -9,10 +9,9 @@ use super::error::FileError;
 use super::folder::HandoffFolder;
 use super::newest;
 use super::paths::is_regular;
+use baton_core::handoffs::FieldError;
 use baton_core::handoffs::yaml::time::Time;
-use baton_core::handoffs::yaml::{
-    FieldError, HandoffFile, InvalidYaml, MAX_BYTES, goal_and_now, names, read, value_of,
-};
+use baton_core::handoffs::yaml::{HandoffFile, InvalidYaml, MAX_BYTES, goal_and_now, names, read, value_of};
 
 /// A file that was found and read.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 mod closing;
 
 use self::closing::CLOSING;
-use super::report::runners;
+use super::runner::RUNNERS;
 use super::*;
 use crate::agents::commands::CommandPurpose;
 
@@ -36,12 +36,12 @@ fn silent<'e>(command: &'e str, text: &'e str) -> Evidence<'e> {
 
 #[test]
 fn every_expression_is_one_and_every_program_has_its_closing_lines_here() {
-    for runner in runners() {
+    for runner in RUNNERS.iter() {
         let all = runner
             .opens
             .iter()
-            .chain(runner.passed)
-            .chain(runner.failed)
+            .chain(&runner.passed)
+            .chain(&runner.failed)
             .copied();
         regex::RegexSet::new(all).unwrap_or_else(|why| panic!("{}: {why}", runner.name));
         assert!(
@@ -117,7 +117,11 @@ fn closing_lines_of_success_are_believed_where_nothing_contradicts_them() {
             continue;
         }
         let of_command = commands::runs(command)[0].purpose;
-        let of_program = runners().find(|runner| runner.name == *name).unwrap().purpose;
+        let of_program = RUNNERS
+            .iter()
+            .find(|runner| runner.name == *name)
+            .unwrap()
+            .purpose;
         if of_command == of_program {
             assert_eq!(end(&evidence(command, passed)), RunEnd::Passed, "{name}");
         }

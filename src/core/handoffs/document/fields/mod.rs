@@ -17,7 +17,7 @@ mod value;
 mod tests;
 
 pub use source::{Checkout, HandoffSource};
-pub use validate::{SchemaViolation, validate};
+pub use validate::validate;
 pub use value::{
     ChangedFile, CommandRun, FailedAttempt, HandoffClaim, HandoffDocument, HandoffKind, HandoffSize,
     HandoffStatement, HandoffTodo, NO_NEXT_ACTION, Pointer, Prerequisite, PrerequisiteKind, Risk, Severity,

@@ -1,26 +1,14 @@
 //! Whether a packet's two documents say the same. The JSON counts.
 
-use serde::Serialize;
-
 use super::markdown::{self, PROMPT};
 use super::{HandoffDocument, HandoffKind, VERSION};
-
-/// Where a document is not as it should be.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct SchemaViolation {
-    /// The JSON's member or the Markdown's heading.
-    pub field: String,
-    /// What is wrong, in words.
-    pub message: String,
-    /// What stands there.
-    pub value: String,
-}
+use crate::handoffs::field_error::FieldError;
 
 /// Bytes of a value that are shown.
 const VALUE: usize = 120;
 
 /// All that is wrong with a packet's documents: the JSON by itself, and where the Markdown differs from it.
-pub fn validate(json: &str, markdown: Option<&str>) -> Vec<SchemaViolation> {
+pub fn validate(json: &str, markdown: Option<&str>) -> Vec<FieldError> {
     let packet = match serde_json::from_str::<HandoffDocument>(json) {
         Ok(packet) => packet,
         Err(error) => return vec![difference("", &error.to_string(), "")],
@@ -44,20 +32,12 @@ pub fn validate(json: &str, markdown: Option<&str>) -> Vec<SchemaViolation> {
     found
 }
 
-fn difference(field: &str, message: &str, value: &str) -> SchemaViolation {
-    let mut end = value.len().min(VALUE);
-    while !value.is_char_boundary(end) {
-        end -= 1;
-    }
-    SchemaViolation {
-        field: field.to_owned(),
-        message: message.to_owned(),
-        value: value[..end].to_owned(),
-    }
+fn difference(field: &str, message: &str, value: &str) -> FieldError {
+    FieldError::quoting(VALUE, field, message, value)
 }
 
 /// The sections that differ.
-fn differing(expected: &str, found: &str) -> Vec<SchemaViolation> {
+fn differing(expected: &str, found: &str) -> Vec<FieldError> {
     let (expected, found) = (parts(expected), parts(found));
     let mut differences = Vec::new();
     for (heading, text) in &expected {

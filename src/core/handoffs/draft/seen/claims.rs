@@ -1,8 +1,14 @@
 //! Claims of success, checked against what was seen.
 
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
 use super::{SeenFacts, SeenVerification};
 use crate::agents::commands::CommandPurpose;
+use crate::agents::table;
 use crate::handoffs::draft::excerpt::{one_line, sentences};
+use crate::handoffs::draft::words::WORDS;
 
 /// The status of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,72 +49,15 @@ const SENTENCE: usize = 200;
 /// Maximum claims reported; the first ones count.
 const MOST: usize = 12;
 
-/// Words that claim success; small letters. Without a purpose, any run that verifies will do.
-const CLAIMS: &[(Option<CommandPurpose>, &[&str])] = &[
-    (
-        Some(CommandPurpose::Test),
-        &[
-            "tests pass",
-            "tests passed",
-            "tests are passing",
-            "tests now pass",
-            "tests all pass",
-            "tests are green",
-            "tests succeed",
-            "tests green",
-            "test suite passes",
-            "test suite is green",
-            "suite is green",
-            "suite passes",
-        ],
-    ),
-    (
-        Some(CommandPurpose::Build),
-        &[
-            "build passes",
-            "build passed",
-            "build succeeds",
-            "build is green",
-            "builds cleanly",
-            "builds without errors",
-            "compiles cleanly",
-            "compiles without errors",
-        ],
-    ),
-    (
-        Some(CommandPurpose::Lint),
-        &[
-            "lint passes",
-            "lint is clean",
-            "linter is clean",
-            "clippy is clean",
-            "clippy passes",
-            "type check passes",
-            "typecheck passes",
-        ],
-    ),
-    (
-        None,
-        &[
-            "checks pass",
-            "everything passes",
-            "everything works",
-            "everything is green",
-            "all green",
-            "verified that",
-            "is verified",
-            "fully tested",
-            "tested and working",
-        ],
-    ),
-];
+/// Words that claim success. Without a purpose, any run that verifies will do.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
+struct ClaimRow {
+    purpose: Option<CommandPurpose>,
+    words: Vec<&'static str>,
+}
 
-/// Words that make a sentence no claim of what is: a wish, a condition, a denial, a question, what is still to come.
-const NO_CLAIM: [&str; 34] = [
-    "not", "no", "n't", "never", "until", "unless", "once", "when", "if", "whether", "should", "must",
-    "shall", "will", "would", "can", "could", "may", "might", "ensure", "make", "so", "then", "before",
-    "after", "verify", "check", "confirm", "need", "needs", "goal", "want", "wants", "cannot",
-];
+static CLAIMS: LazyLock<Vec<ClaimRow>> = LazyLock::new(|| table::rows(include_str!("claims.toml")));
 
 impl SeenFacts {
     /// The claims of success in a text that are not proven by a run after which no file changed.
@@ -118,9 +67,9 @@ impl SeenFacts {
             let small = sentence.to_lowercase();
             let claimed = CLAIMS
                 .iter()
-                .find(|(_, words)| words.iter().any(|word| claims(&small, word)));
-            let Some((purpose, _)) = claimed else { continue };
-            let Some((status, why)) = self.status_of(*purpose) else {
+                .find(|row| row.words.iter().any(|word| claims(&small, word)));
+            let Some(row) = claimed else { continue };
+            let Some((status, why)) = self.status_of(row.purpose) else {
                 continue;
             };
             let text = one_line(sentence, SENTENCE);
@@ -182,7 +131,7 @@ fn claims(sentence: &str, words: &str) -> bool {
     }
     let before = sentence[..at].split(|c: char| !(c.is_alphanumeric() || c == '\''));
     let after = sentence[at + words.len()..].split_whitespace().take(3);
-    let takes_back = |word: &str| NO_CLAIM.contains(&word) || word.ends_with("n't");
+    let takes_back = |word: &str| WORDS.no_claim.contains(&word) || word.ends_with("n't");
     !before.into_iter().any(takes_back)
         && !after
             .into_iter()

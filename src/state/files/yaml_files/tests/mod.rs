@@ -1,8 +1,6 @@
 mod files;
 mod git;
 mod processes;
-mod server;
-mod transfers;
 
 use std::path::Path;
 

@@ -1,0 +1,310 @@
+//! Fields of a mapping: one list, by which it is read and written.
+
+use std::collections::BTreeMap;
+
+use super::lenient::FieldErrors;
+use super::model::{
+    CompletedTask, Dimension, FileChanges, HandoffFile, QualityReport, ReservationSnapshot,
+    ReservationTransfer,
+};
+use super::terms::NO_TIME;
+use super::time::Time;
+use super::value::YamlValue;
+use crate::handoffs::field_error::FieldError;
+
+/// What a field holds, borrowed from its mapping. *Given* is left out where it is empty or zero.
+pub(super) enum Field<'f> {
+    Text(&'f mut String),
+    GivenText(&'f mut String),
+    Time(&'f mut String),
+    GivenTime(&'f mut String),
+    Whole(&'f mut i64),
+    GivenWhole(&'f mut i64),
+    GivenShare(&'f mut f64),
+    Flag(&'f mut bool),
+    Texts(&'f mut Vec<String>),
+    Named(&'f mut BTreeMap<String, String>),
+    /// A mapping, or a list of them.
+    Inner(&'f mut dyn InnerField),
+}
+
+use Field::{
+    Flag, GivenShare, GivenText, GivenTime, GivenWhole, Inner, Named, Text, Texts, Time as TimeField, Whole,
+};
+
+/// The fields of a mapping in the format's order, and its keys that the format does not know.
+pub(super) struct MappingFields<'f> {
+    known: Vec<(&'static str, Field<'f>)>,
+    extra: &'f mut Vec<(String, YamlValue)>,
+}
+
+/// A mapping of the format.
+pub(super) trait Mapping: Default {
+    fn fields(&mut self) -> MappingFields<'_>;
+
+    /// What a text stands for where a mapping is expected.
+    fn of_text(_: &str) -> Option<Self> {
+        None
+    }
+}
+
+/// Reads a mapping; what has the wrong type is reported.
+pub(super) fn read<T: Mapping>(
+    errors: &mut Vec<FieldError>,
+    path: &str,
+    entries: Vec<(String, YamlValue)>,
+) -> T {
+    let mut mapping = T::default();
+    let mut fields = mapping.fields();
+    for (name, value) in entries {
+        match fields.known.iter_mut().find(|(known, _)| *known == name) {
+            Some((known, field)) => field.read(&mut FieldErrors::new(errors, path, known), value),
+            None => fields.extra.push((name, value)),
+        }
+    }
+    mapping
+}
+
+/// Reads a mapping inside of another one.
+fn inner<T: Mapping>(e: &mut FieldErrors<'_>, value: YamlValue) -> T {
+    let entries = e.entries(value);
+    let (errors, path) = e.inside();
+    read(errors, &path, entries)
+}
+
+/// A mapping as a tree.
+pub(super) fn write<T: Mapping>(mapping: &mut T) -> YamlValue {
+    let fields = mapping.fields();
+    let known = fields.known.into_iter();
+    let mut entries: Vec<_> = known
+        .filter_map(|(name, field)| Some((name.to_owned(), field.write()?)))
+        .collect();
+    entries.extend_from_slice(fields.extra);
+    YamlValue::Map(entries)
+}
+
+impl Field<'_> {
+    fn read(&mut self, e: &mut FieldErrors<'_>, value: YamlValue) {
+        match self {
+            Text(text) | GivenText(text) => **text = e.text(value),
+            TimeField(time) | GivenTime(time) => **time = e.time(value),
+            Whole(number) | GivenWhole(number) => **number = e.whole(value),
+            GivenShare(share) => **share = e.share(value),
+            Flag(flag) => **flag = e.flag(value),
+            Texts(texts) => **texts = e.texts(value),
+            Named(texts) => **texts = e.map(value),
+            Inner(field) => field.read(e, value),
+        }
+    }
+
+    fn write(self) -> Option<YamlValue> {
+        let plain = |text: String| Some(YamlValue::Plain(text));
+        let texts = |texts: &[String]| texts.iter().cloned().map(YamlValue::Text).collect();
+        match self {
+            GivenText(text) | GivenTime(text) if text.is_empty() => None,
+            GivenWhole(0) => None,
+            GivenShare(share) if *share == 0.0 => None,
+            Texts(items) if items.is_empty() => None,
+            Named(items) if items.is_empty() => None,
+            Text(text) | GivenText(text) => Some(YamlValue::Text(text.clone())),
+            TimeField(text) | GivenTime(text) => Some(time(text)),
+            Whole(number) | GivenWhole(number) => plain(number.to_string()),
+            GivenShare(share) => plain(share.to_string()),
+            Flag(flag) => plain(flag.to_string()),
+            Texts(items) => Some(YamlValue::List(texts(items))),
+            Named(items) => {
+                let entries = items.iter();
+                let entries = entries.map(|(key, text)| (key.clone(), YamlValue::Text(text.clone())));
+                Some(YamlValue::Map(entries.collect()))
+            }
+            Inner(field) => field.write(),
+        }
+    }
+}
+
+/// A time without quotes, as Go's reader expects it.
+fn time(text: &str) -> YamlValue {
+    match text {
+        "" => YamlValue::Plain(NO_TIME.to_owned()),
+        // Only what YAML reads as a time too; another text keeps its quotes.
+        text => match YamlValue::unquoted(text) {
+            value @ YamlValue::Plain(_) if Time::parse(text).is_some() => value,
+            _ => YamlValue::Text(text.to_owned()),
+        },
+    }
+}
+
+/// A mapping inside of another one.
+pub(super) trait InnerField {
+    fn read(&mut self, e: &mut FieldErrors<'_>, value: YamlValue);
+
+    /// `None` where it is left out.
+    fn write(&mut self) -> Option<YamlValue>;
+}
+
+impl<T: Mapping> InnerField for T {
+    fn read(&mut self, e: &mut FieldErrors<'_>, value: YamlValue) {
+        *self = inner(e, value);
+    }
+
+    fn write(&mut self) -> Option<YamlValue> {
+        Some(write(self)).filter(|value| *value != YamlValue::Map(Vec::new()))
+    }
+}
+
+impl<T: Mapping> InnerField for Option<T> {
+    fn read(&mut self, e: &mut FieldErrors<'_>, value: YamlValue) {
+        if value != YamlValue::Null {
+            *self = Some(inner(e, value));
+        }
+    }
+
+    fn write(&mut self) -> Option<YamlValue> {
+        self.as_mut().map(write)
+    }
+}
+
+impl<T: Mapping> InnerField for Vec<T> {
+    fn read(&mut self, e: &mut FieldErrors<'_>, value: YamlValue) {
+        let items = e.items(value);
+        let read = |item: YamlValue| {
+            let text = match &item {
+                YamlValue::Text(text) | YamlValue::Plain(text) => T::of_text(text),
+                _ => None,
+            };
+            text.unwrap_or_else(|| inner(e, item))
+        };
+        *self = items.into_iter().map(read).collect();
+    }
+
+    fn write(&mut self) -> Option<YamlValue> {
+        (!self.is_empty()).then(|| YamlValue::List(self.iter_mut().map(write).collect()))
+    }
+}
+
+impl Mapping for HandoffFile {
+    fn fields(&mut self) -> MappingFields<'_> {
+        MappingFields {
+            known: vec![
+                ("version", Text(&mut self.version)),
+                ("session", Text(&mut self.session)),
+                ("date", Text(&mut self.date)),
+                ("created_at", TimeField(&mut self.created_at)),
+                ("updated_at", TimeField(&mut self.updated_at)),
+                ("status", Text(&mut self.status)),
+                ("outcome", Text(&mut self.outcome)),
+                ("goal", Text(&mut self.goal)),
+                ("now", Text(&mut self.now)),
+                ("test", Text(&mut self.test)),
+                ("done_this_session", Inner(&mut self.done_this_session)),
+                ("blockers", Texts(&mut self.blockers)),
+                ("questions", Texts(&mut self.questions)),
+                ("decisions", Named(&mut self.decisions)),
+                ("findings", Named(&mut self.findings)),
+                ("worked", Texts(&mut self.worked)),
+                ("failed", Texts(&mut self.failed)),
+                ("next", Texts(&mut self.next)),
+                ("files", Inner(&mut self.files)),
+                ("active_beads", Texts(&mut self.active_beads)),
+                ("agent_mail_threads", Texts(&mut self.agent_mail_threads)),
+                ("cm_memories", Texts(&mut self.cm_memories)),
+                ("agent_id", GivenText(&mut self.agent_id)),
+                ("agent_type", GivenText(&mut self.agent_type)),
+                ("pane_id", GivenText(&mut self.pane_id)),
+                ("tokens_used", GivenWhole(&mut self.tokens_used)),
+                ("tokens_max", GivenWhole(&mut self.tokens_max)),
+                ("tokens_pct", GivenShare(&mut self.tokens_pct)),
+                ("quality", Inner(&mut self.quality)),
+                ("reservation_transfer", Inner(&mut self.reservation_transfer)),
+            ],
+            extra: &mut self.extra,
+        }
+    }
+}
+
+impl Mapping for CompletedTask {
+    fn fields(&mut self) -> MappingFields<'_> {
+        MappingFields {
+            known: vec![("task", Text(&mut self.task)), ("files", Texts(&mut self.files))],
+            extra: &mut self.extra,
+        }
+    }
+
+    /// A task that has no files is easily written as a text.
+    fn of_text(text: &str) -> Option<Self> {
+        Some(Self::new(text))
+    }
+}
+
+impl Mapping for FileChanges {
+    fn fields(&mut self) -> MappingFields<'_> {
+        MappingFields {
+            known: vec![
+                ("created", Texts(&mut self.created)),
+                ("modified", Texts(&mut self.modified)),
+                ("deleted", Texts(&mut self.deleted)),
+            ],
+            extra: &mut self.extra,
+        }
+    }
+}
+
+impl Mapping for QualityReport {
+    fn fields(&mut self) -> MappingFields<'_> {
+        MappingFields {
+            known: vec![
+                ("score", Whole(&mut self.score)),
+                ("status", Text(&mut self.status)),
+                ("scored_at", GivenTime(&mut self.scored_at)),
+                ("dimensions", Inner(&mut self.dimensions)),
+                ("reasons", Texts(&mut self.reasons)),
+                ("hints", Texts(&mut self.hints)),
+            ],
+            extra: &mut self.extra,
+        }
+    }
+}
+
+impl Mapping for Dimension {
+    fn fields(&mut self) -> MappingFields<'_> {
+        MappingFields {
+            known: vec![
+                ("name", Text(&mut self.name)),
+                ("score", Whole(&mut self.score)),
+                ("reasons", Texts(&mut self.reasons)),
+                ("hints", Texts(&mut self.hints)),
+            ],
+            extra: &mut self.extra,
+        }
+    }
+}
+
+impl Mapping for ReservationTransfer {
+    fn fields(&mut self) -> MappingFields<'_> {
+        MappingFields {
+            known: vec![
+                ("from_agent", Text(&mut self.from_agent)),
+                ("project_key", Text(&mut self.project_key)),
+                ("ttl_seconds", GivenWhole(&mut self.ttl_seconds)),
+                ("grace_period_seconds", GivenWhole(&mut self.grace_period_seconds)),
+                ("created_at", GivenTime(&mut self.created_at)),
+                ("reservations", Inner(&mut self.reservations)),
+            ],
+            extra: &mut self.extra,
+        }
+    }
+}
+
+impl Mapping for ReservationSnapshot {
+    fn fields(&mut self) -> MappingFields<'_> {
+        MappingFields {
+            known: vec![
+                ("path_pattern", Text(&mut self.path_pattern)),
+                ("exclusive", Flag(&mut self.exclusive)),
+                ("reason", GivenText(&mut self.reason)),
+                ("expires_at", GivenTime(&mut self.expires_at)),
+            ],
+            extra: &mut self.extra,
+        }
+    }
+}

@@ -1,0 +1,772 @@
+//! `examples/agent-mail`: the script over the public commands, against an Agent Mail that answers by a script.
+
+mod server;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use baton_core::handoffs::yaml::time::Time;
+use baton_core::handoffs::yaml::{HandoffFile, ReservationSnapshot, ReservationTransfer};
+use serde_json::{Value, json};
+
+use self::server::{MailCall, MailReply, MailServer};
+
+/// Where there is no Python, the tests pass without having run; CI has one.
+fn python() -> bool {
+    let asked = Command::new("python3")
+        .args(["-c", "import http.client"])
+        .output();
+    let has_one = asked.is_ok_and(|done| done.status.success());
+    let is_ci = std::env::var("CI").is_ok_and(|given| given == "true");
+    assert!(has_one || !is_ci, "no python3");
+    has_one
+}
+
+/// The script in a folder, with nothing in its environment but the server.
+fn script(dir: &Path, url: &str, args: &[&str]) -> Command {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut command = Command::new("python3");
+    command
+        .arg(root.join("examples/agent-mail/agent_mail.py"))
+        .args(args)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", dir)
+        .env("BATON", env!("CARGO_BIN_EXE_baton"))
+        .env("AGENT_MAIL_URL", url)
+        .env("AGENT_MAIL_TOKEN", "t")
+        .current_dir(dir)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// What it prints, while the server goes on.
+async fn done(child: Child) -> Output {
+    tokio::task::spawn_blocking(|| child.wait_with_output().unwrap())
+        .await
+        .unwrap()
+}
+
+fn json_of(done: &Output) -> Value {
+    let complaint = String::from_utf8_lossy(&done.stderr);
+    serde_json::from_slice(&done.stdout).unwrap_or_else(|error| panic!("{error}: {complaint}"))
+}
+
+fn file_of(dir: &Path, requested: &ReservationTransfer) -> PathBuf {
+    let file = HandoffFile {
+        goal: "a".to_owned(),
+        now: "b".to_owned(),
+        reservation_transfer: Some(requested.clone()),
+        ..HandoffFile::default()
+    };
+    let path = dir.join("handoff.yaml");
+    std::fs::write(&path, file.to_yaml()).unwrap();
+    path
+}
+
+/// A transfer to an agent, and its outcome.
+async fn run_with(url: &str, requested: &ReservationTransfer, to: &str, agents: &str) -> Value {
+    let dir = tempfile::tempdir().unwrap();
+    file_of(dir.path(), requested);
+    let mut command = script(
+        dir.path(),
+        url,
+        &["transfer", "handoff.yaml", "--json", "--to", to],
+    );
+    let done = done(command.env("AGENT_MAIL_AGENTS", agents).spawn().unwrap()).await;
+    let outcome = json_of(&done);
+    let code = if outcome["success"] == true { 0 } else { 69 };
+    assert_eq!(done.status.code(), Some(code), "{outcome}");
+    outcome
+}
+
+async fn run(server: &MailServer, requested: &ReservationTransfer, to: &str) -> Value {
+    run_with(&server.url, requested, to, "").await
+}
+
+fn is_back(outcome: &Value) -> bool {
+    outcome["success"] == false && outcome["rolled_back"] == true
+}
+
+/// What the script makes of a handoff file that has an agent.
+async fn added(server: &MailServer, args: &[&str], file: &Value) -> Value {
+    let dir = tempfile::tempdir().unwrap();
+    let args = [&["add"], args].concat();
+    let mut child = script(dir.path(), &server.url, &args).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(file.to_string().as_bytes()).unwrap();
+    drop(input);
+    json_of(&done(child).await)
+}
+
+fn requested() -> ReservationTransfer {
+    let one = |path: &str, exclusive| ReservationSnapshot {
+        path_pattern: path.to_owned(),
+        exclusive,
+        ..ReservationSnapshot::default()
+    };
+    ReservationTransfer {
+        from_agent: "Old".to_owned(),
+        project_key: "/p".to_owned(),
+        grace_period_seconds: 1,
+        reservations: vec![
+            one("b", false),
+            one("a", true),
+            one("c", false),
+            one("c", true),
+            one("", true),
+        ],
+        ..ReservationTransfer::default()
+    }
+}
+
+/// Grants and releases whatever is requested.
+fn kind(tool: &str, arguments: &Value) -> MailReply {
+    let paths = arguments["paths"].as_array().cloned().unwrap_or_default();
+    MailReply::Tool(match tool {
+        "release_file_reservations" => json!({"released": paths.len()}),
+        "renew_file_reservations" => json!({"renewed": paths.len()}),
+        _ => {
+            let granted: Vec<_> = paths.iter().map(|path| json!({"path_pattern": path})).collect();
+            json!({"granted": granted, "conflicts": []})
+        }
+    })
+}
+
+/// Reservations are advice: Agent Mail grants them in spite of a conflict, and reports it.
+fn conflict(path: &str) -> MailReply {
+    MailReply::Tool(
+        json!({"granted": [{"path_pattern": path}], "conflicts": [{"path": path, "holders": [{"agent": "Third"}]}]}),
+    )
+}
+
+fn is(call: (&str, &Value), tool: &str, agent: &str) -> bool {
+    call.0 == tool && call.1["agent_name"] == agent
+}
+
+const RESERVE: &str = "file_reservation_paths";
+const RELEASE: &str = "release_file_reservations";
+
+#[tokio::test]
+async fn files_go_from_one_agent_to_the_other() {
+    if !python() {
+        return;
+    }
+    let server = MailServer::start(|tool, arguments, _| kind(tool, arguments)).await;
+    let outcome = run(&server, &requested(), "New").await;
+    assert_eq!(
+        outcome,
+        json!({
+            "from_agent": "Old",
+            "to_agent": "New",
+            "requested_paths": ["a", "b", "c"],
+            "granted_paths": ["a", "c", "b"],
+            "released_paths": ["a", "b", "c"],
+            "conflicts": [],
+            "rolled_back": false,
+            "success": true,
+        })
+    );
+    assert_eq!(
+        server.received_calls(),
+        ["release Old a,b,c", "file New exclusive a,c", "file New shared b"]
+    );
+    let reserved = &server.calls()[1].1;
+    assert_eq!(reserved["ttl_seconds"], 900);
+    assert_eq!(reserved["reason"], "handoff transfer from Old");
+}
+
+#[tokio::test]
+async fn what_a_person_reads_says_who_has_the_files() {
+    if !python() {
+        return;
+    }
+    let server = MailServer::start(|tool, arguments, _| match arguments["agent_name"] == "Wrong" {
+        true => conflict("b\u{1b}[31m"),
+        false => kind(tool, arguments),
+    })
+    .await;
+    let dir = tempfile::tempdir().unwrap();
+    file_of(dir.path(), &requested());
+    let said = async |to: &str| {
+        let mut command = script(dir.path(), &server.url, &["transfer", "handoff.yaml", "--to", to]);
+        String::from_utf8(done(command.spawn().unwrap()).await.stdout).unwrap()
+    };
+    assert_eq!(said("New").await, "3 paths went from Old to New\n");
+    let failed = said("Wrong").await;
+    assert!(
+        failed.starts_with("not transferred: 2 paths are reserved by others\n")
+            && failed.contains("  b\\x1b[31m is held by Third\n")
+            && failed.ends_with("Old holds its files\n"),
+        "{failed}"
+    );
+}
+
+#[tokio::test]
+async fn without_project_agent_or_paths_nobody_is_queried() {
+    if !python() {
+        return;
+    }
+    let server = MailServer::start(|tool, arguments, _| kind(tool, arguments)).await;
+    let error = |outcome: Value| outcome["error"].as_str().unwrap_or_default().to_owned();
+    let mut no_project = requested();
+    no_project.project_key.clear();
+    assert!(error(run(&server, &no_project, "New").await).contains("project"));
+    let mut no_agent = requested();
+    no_agent.from_agent.clear();
+    assert!(error(run(&server, &no_agent, "New").await).contains("agents"));
+    assert!(error(run(&server, &requested(), "").await).contains("agents"));
+    let mut no_paths = requested();
+    no_paths.reservations.clear();
+    let outcome = run(&server, &no_paths, "New").await;
+    assert!(
+        outcome["success"] == true && outcome["requested_paths"] == json!([]),
+        "{outcome}"
+    );
+    assert_eq!(server.calls(), Vec::<MailCall>::new());
+    let outcome = run_with("http://127.0.0.1:1/mcp/", &requested(), "New", "").await;
+    assert!(error(outcome).contains("cannot be reached"));
+    let dir = tempfile::tempdir().unwrap();
+    for (url, complaint) in [("", "AGENT_MAIL_URL"), ("no url at all", "no URL")] {
+        let mut command = script(dir.path(), url, &["transfer", "handoff.yaml", "--to", "New"]);
+        let done = done(command.spawn().unwrap()).await;
+        assert_eq!(done.status.code(), Some(78));
+        assert!(String::from_utf8_lossy(&done.stderr).contains(complaint));
+    }
+}
+
+#[tokio::test]
+async fn the_same_agent_renews() {
+    if !python() {
+        return;
+    }
+    let server = MailServer::start(|tool, arguments, _| kind(tool, arguments)).await;
+    let outcome = run(&server, &requested(), "Old").await;
+    assert_eq!(outcome["success"], true, "{outcome}");
+    assert_eq!(server.received_calls(), ["renew Old a,b,c"]);
+    assert_eq!(server.calls()[0].1["extend_seconds"], 900);
+    let short = MailServer::start(|_, _, _| MailReply::Tool(json!({"renewed": 2}))).await;
+    let outcome = run(&short, &requested(), "Old").await;
+    assert_eq!(outcome["error"], "2 of 3 reservations were renewed");
+    let fails = MailServer::start(|_, _, _| MailReply::Fails("no such agent")).await;
+    let outcome = run(&fails, &requested(), "Old").await;
+    assert_eq!(outcome["error"], "renew_file_reservations: no such agent");
+    assert_eq!(fails.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn a_release_that_fails_or_falls_short_leaves_the_files_with_the_old_agent() {
+    if !python() {
+        return;
+    }
+    let fails = MailServer::start(|tool, arguments, _| match tool {
+        RELEASE => MailReply::Fails("database is locked"),
+        _ => kind(tool, arguments),
+    })
+    .await;
+    let outcome = run(&fails, &requested(), "New").await;
+    assert!(
+        is_back(&outcome) && outcome["released_paths"] == json!([]),
+        "{outcome}"
+    );
+    assert!(outcome["error"].as_str().unwrap().contains("database is locked"));
+    let short = MailServer::start(|tool, arguments, _| match tool {
+        RELEASE => MailReply::Tool(json!({"released": 2})),
+        _ => kind(tool, arguments),
+    })
+    .await;
+    let outcome = run(&short, &requested(), "New").await;
+    assert!(is_back(&outcome), "{outcome}");
+    assert_eq!(outcome["error"], "2 of 3 reservations were released");
+    // What went is reserved again, for the old one.
+    assert_eq!(
+        short.received_calls(),
+        ["release Old a,b,c", "file Old exclusive a,c", "file Old shared b"]
+    );
+}
+
+#[tokio::test]
+async fn a_conflict_is_tried_twice_and_then_everything_goes_back() {
+    if !python() {
+        return;
+    }
+    let once = MailServer::start(|tool, arguments, calls| {
+        let tries = calls
+            .iter()
+            .filter(|(tool, arguments)| is((tool, arguments), RESERVE, "New"));
+        match is((tool, arguments), RESERVE, "New") && arguments["exclusive"] == false && tries.count() < 2 {
+            true => conflict("b"),
+            false => kind(tool, arguments),
+        }
+    })
+    .await;
+    let began = Instant::now();
+    let mut by_default = requested();
+    by_default.grace_period_seconds = 0;
+    let outcome = run(&once, &by_default, "New").await;
+    assert!(
+        outcome["success"] == true && outcome["conflicts"] == json!([]),
+        "{outcome}"
+    );
+    assert!(began.elapsed() >= Duration::from_secs(2));
+    assert_eq!(
+        once.received_calls(),
+        [
+            "release Old a,b,c",
+            "file New exclusive a,c",
+            "file New shared b",
+            "release New a,c,b",
+            "file New exclusive a,c",
+            "file New shared b"
+        ]
+    );
+    let twice = MailServer::start(|tool, arguments, _| {
+        match is((tool, arguments), RESERVE, "New") && arguments["exclusive"] == false {
+            true => conflict("b"),
+            false => kind(tool, arguments),
+        }
+    })
+    .await;
+    let outcome = run(&twice, &requested(), "New").await;
+    assert!(
+        is_back(&outcome) && outcome["granted_paths"] == json!([]),
+        "{outcome}"
+    );
+    assert_eq!(outcome["conflicts"], json!([{"path": "b", "holders": ["Third"]}]));
+    assert_eq!(
+        twice.received_calls()[5..],
+        [
+            "file New shared b",
+            "release New a,c,b",
+            "file Old exclusive a,c",
+            "file Old shared b"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn any_other_error_after_the_release_gives_everything_back() {
+    if !python() {
+        return;
+    }
+    let server = MailServer::start(|tool, arguments, _| {
+        match is((tool, arguments), RESERVE, "New") && arguments["exclusive"] == false {
+            true => MailReply::Raw(500, "down".to_owned()),
+            false => kind(tool, arguments),
+        }
+    })
+    .await;
+    let outcome = run(&server, &requested(), "New").await;
+    assert!(is_back(&outcome), "{outcome}");
+    assert_eq!(outcome["error"], "Agent Mail answered with status 500");
+    assert_eq!(
+        server.received_calls()[3..],
+        ["release New a,c,b", "file Old exclusive a,c", "file Old shared b"],
+        "what it may have been granted without an answer, too"
+    );
+    let fewer = MailServer::start(|tool, arguments, _| match is((tool, arguments), RESERVE, "New") {
+        true => MailReply::Tool(json!({"granted": [{"path_pattern": "a"}], "conflicts": []})),
+        false => kind(tool, arguments),
+    })
+    .await;
+    let outcome = run(&fewer, &requested(), "New").await;
+    assert_eq!(outcome["error"], "2 of 3 paths were granted");
+    assert!(is_back(&outcome));
+    // Where nothing can be put back, it says so.
+    let gone = MailServer::start(|tool, arguments, _| match tool {
+        RESERVE => MailReply::Fails("gone"),
+        _ => kind(tool, arguments),
+    })
+    .await;
+    let outcome = run(&gone, &requested(), "New").await;
+    assert!(
+        outcome["rolled_back"] == false && outcome["released_paths"] == json!(["a", "b", "c"]),
+        "{outcome}"
+    );
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn who_cancels_in_the_wait_gives_everything_back() {
+    if !python() {
+        return;
+    }
+    let server = MailServer::start(|tool, arguments, _| match is((tool, arguments), RESERVE, "New") {
+        true => conflict("a"),
+        false => kind(tool, arguments),
+    })
+    .await;
+    let mut requested = requested();
+    requested.grace_period_seconds = 3600;
+    let dir = tempfile::tempdir().unwrap();
+    file_of(dir.path(), &requested);
+    let args = ["transfer", "handoff.yaml", "--json", "--to", "New"];
+    let child = script(dir.path(), &server.url, &args).spawn().unwrap();
+    // The last call before the wait.
+    while server
+        .received_calls()
+        .last()
+        .is_none_or(|call| call != "release New a,a")
+    {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let id = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let outcome = json_of(&done(child).await);
+    assert!(is_back(&outcome), "{outcome}");
+    assert_eq!(outcome["error"], "cancelled");
+    assert_eq!(server.received_calls().last().unwrap(), "file Old shared b");
+}
+
+#[tokio::test]
+async fn a_call_has_a_limit_and_so_has_putting_back() {
+    if !python() {
+        return;
+    }
+    let server = MailServer::start(|tool, arguments, _| match tool {
+        RESERVE => MailReply::Hangs,
+        _ => kind(tool, arguments),
+    })
+    .await;
+    let began = Instant::now();
+    let outcome = run(&server, &requested(), "New").await;
+    assert!(
+        outcome["success"] == false && outcome["rolled_back"] == false,
+        "{outcome}"
+    );
+    assert!(
+        outcome["error"].as_str().unwrap().contains("within 10 s"),
+        "{outcome}"
+    );
+    assert!(began.elapsed() < Duration::from_secs(60));
+}
+
+#[tokio::test]
+async fn answers_come_in_every_shape_of_the_protocol() {
+    if !python() {
+        return;
+    }
+    let late = MailServer::start(|tool, arguments, calls| match kind(tool, arguments) {
+        // The first one is the one event of a stream.
+        MailReply::Tool(answer) if calls.is_empty() => {
+            let result = json!({"content": [{"type": "text", "text": answer.to_string()}]});
+            let message = json!({"jsonrpc": "2.0", "id": 1, "result": result});
+            MailReply::Raw(200, format!("event: message\ndata: {message}\n\n"))
+        }
+        MailReply::Tool(answer) => MailReply::Late(Duration::from_millis(10), answer),
+        other => other,
+    })
+    .await;
+    let outcome = run(&late, &requested(), "New").await;
+    assert_eq!(outcome["success"], true, "{outcome}");
+    let error = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -1, "message": "no tool"}}).to_string();
+    for (body, message) in [
+        (error.as_str(), "no tool"),
+        ("<html>", "no JSON-RPC"),
+        ("{\"id\":1}", "no result"),
+        ("[3]", "no JSON-RPC"),
+    ] {
+        let body = body.to_owned();
+        let server = MailServer::start(move |_, _, _| MailReply::Raw(200, body.clone())).await;
+        let outcome = run(&server, &requested(), "New").await;
+        assert!(outcome["error"].as_str().unwrap().contains(message), "{outcome}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_wants_a_session_gets_one() {
+    if !python() {
+        return;
+    }
+    let initialized = json!({"jsonrpc": "2.0", "id": 2, "result": {}}).to_string();
+    let server = MailServer::start(move |tool, arguments, calls| match tool {
+        "initialize" => MailReply::Raw(200, initialized.clone()),
+        "notifications/initialized" => MailReply::Raw(202, String::new()),
+        _ if calls.is_empty() => MailReply::Raw(400, "no session".to_owned()),
+        _ => kind(tool, arguments),
+    })
+    .await;
+    let outcome = run(&server, &requested(), "New").await;
+    assert_eq!(outcome["success"], true, "{outcome}");
+    let tools: Vec<_> = server.calls().into_iter().map(|(tool, _)| tool).collect();
+    assert_eq!(
+        tools[..4],
+        [RELEASE, "initialize", "notifications/initialized", RELEASE]
+    );
+}
+
+#[tokio::test]
+async fn inbox_and_reservations_are_added_to_a_file() {
+    if !python() {
+        return;
+    }
+    let server = MailServer::start(|tool, arguments, _| match tool {
+        "fetch_inbox" => {
+            assert_eq!(arguments["limit"], 10);
+            let message = |thread: &str, subject: &str, importance: &str, at: &str| {
+                json!({"thread_id": thread, "subject": subject, "from": "Blue", "importance": importance, "created_ts": at})
+            };
+            let mut all = vec![
+                message("T-1", "old", "normal", "2026-01-01T00:00:00"),
+                message("T-1", "newer", "normal", "2026-01-02T00:00:00+00:00"),
+                message("", &"ü".repeat(40), "urgent", "2026-01-03T00:00:00Z"),
+                message("T-2", "no time", "normal", ""),
+            ];
+            all.extend((0..30).map(|n| message(&n.to_string(), "more", "", "")));
+            MailReply::Tool(json!({"result": all}))
+        }
+        "resources/read" => {
+            assert_eq!(arguments["uri"], "resource://file_reservations/%2Fa%20b?active_only=true&format=json");
+            MailReply::Fails("no resources here")
+        }
+        _ => MailReply::Tool(json!([
+            {"agent": "Me", "path_pattern": "src/**", "exclusive": true, "expires_ts": "2999-01-01T00:12:30", "reason": "r"},
+            {"agent": "Me", "path_pattern": "old", "exclusive": true, "expires_ts": "2025-12-31T23:00:00Z"},
+            {"agent": "Me", "path_pattern": "given back", "released_ts": "2025-12-31T23:00:00Z"},
+            {"agent": "Other", "path_pattern": "docs/**"}
+        ])),
+    })
+    .await;
+    let file = json!({"goal": "a", "now": "b", "agent_id": "Me"});
+    let added_file = added(&server, &["--project", "/a b"], &file).await;
+    let threads = added_file["agent_mail_threads"].as_array().unwrap();
+    assert_eq!(threads.len(), 10);
+    assert_eq!(
+        json!(threads[..4]),
+        json!([
+            format!("⚠️ {} (from: Blue)", "ü".repeat(20)),
+            "[T-1] newer (from: Blue)",
+            "[T-2] no time (from: Blue)",
+            "[0] more (from: Blue)",
+        ])
+    );
+    let reserved = added_file["findings"]["file_reservations"].as_str().unwrap();
+    assert!(
+        reserved.starts_with("src/** (expires: ") && reserved.ends_with("h, exclusive)"),
+        "{reserved}"
+    );
+    let transfer = &added_file["reservation_transfer"];
+    assert_eq!(
+        (&transfer["from_agent"], &transfer["project_key"]),
+        (&json!("Me"), &json!("/a b"))
+    );
+    assert_eq!(
+        transfer["reservations"],
+        json!([{"path_pattern": "src/**", "exclusive": true, "reason": "r", "expires_at": "2999-01-01T00:12:30Z"}])
+    );
+    // baton reads it, and what a file says already stays.
+    let read = baton_core::handoffs::yaml::read(&added_file.to_string()).unwrap();
+    assert!(read.mistyped.is_empty() && read.file.errors().is_empty());
+    assert_eq!(
+        added(&server, &["--project", "/a b"], &added_file).await,
+        added_file
+    );
+    let nobody = json!({"goal": "a"});
+    assert_eq!(added(&server, &[], &nobody).await, nobody);
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_adds_nothing() {
+    if !python() {
+        return;
+    }
+    let server = MailServer::start(|_, _, _| MailReply::Raw(500, "down".to_owned())).await;
+    let file = json!({"goal": "a", "now": "b", "agent_id": "Me"});
+    assert_eq!(added(&server, &[], &file).await, file);
+}
+
+/// Reservations by what is left of their time, minutes and hours.
+#[tokio::test]
+async fn a_finding_says_how_long_reservations_last() {
+    if !python() {
+        return;
+    }
+    let server = MailServer::start(|tool, _, _| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        let left = |seconds: i64| Time::of_seconds(now.cast_signed() + seconds).rfc3339();
+        MailReply::Tool(match tool {
+            "list_file_reservations" => json!([
+                {"agent": "Me", "path_pattern": "a", "expires_ts": left(750), "exclusive": true},
+                {"agent_name": "Me", "path_pattern": "b", "expires_ts": left(5410)},
+                {"agent": "Me", "path_pattern": "c", "expires_ts": "some day"},
+            ]),
+            _ => json!([]),
+        })
+    })
+    .await;
+    let file = added(&server, &[], &json!({"goal": "a", "agent_id": "Me"})).await;
+    assert_eq!(
+        file["findings"]["file_reservations"],
+        "a (expires: 12m, exclusive); b (expires: 1.5h); c (expires: expired)"
+    );
+}
+
+/// Agent Mail as it is: reservations are advice, granted beside another holder's, which is reported as a conflict.
+struct MailLedger(std::sync::Mutex<Vec<(String, String, bool)>>);
+
+impl MailLedger {
+    fn with(all: &[(&str, &str, bool)]) -> Self {
+        let all = all
+            .iter()
+            .map(|(agent, path, exclusive)| ((*agent).to_owned(), (*path).to_owned(), *exclusive));
+        Self(std::sync::Mutex::new(all.collect()))
+    }
+
+    fn answer(&self, tool: &str, arguments: &Value) -> MailReply {
+        let mut all = self.0.lock().unwrap();
+        let agent = arguments["agent_name"].as_str().unwrap().to_owned();
+        let paths = arguments["paths"].as_array().unwrap();
+        let paths: Vec<&str> = paths.iter().filter_map(Value::as_str).collect();
+        let is_meant = |one: &(String, String, bool)| one.0 == agent && paths.contains(&one.1.as_str());
+        MailReply::Tool(match tool {
+            RELEASE => {
+                let before = all.len();
+                all.retain(|one| !is_meant(one));
+                json!({"released": before - all.len()})
+            }
+            RESERVE => {
+                let exclusive = arguments["exclusive"].as_bool().unwrap();
+                let clash = |one: &&(String, String, bool), path: &str| {
+                    one.0 != agent && one.1 == path && (one.2 || exclusive)
+                };
+                let conflicts = paths.iter().filter_map(|path| {
+                    let holders: Vec<_> = all
+                        .iter()
+                        .filter(|one| clash(one, path))
+                        .map(|one| json!({"agent": one.0}))
+                        .collect();
+                    (!holders.is_empty()).then(|| json!({"path": path, "holders": holders}))
+                });
+                let conflicts: Vec<_> = conflicts.collect();
+                let granted: Vec<_> = paths
+                    .iter()
+                    .map(|path| json!({"path_pattern": path, "exclusive": exclusive}))
+                    .collect();
+                all.extend(
+                    paths
+                        .iter()
+                        .map(|path| (agent.clone(), (*path).to_owned(), exclusive)),
+                );
+                json!({"granted": granted, "conflicts": conflicts})
+            }
+            _ => json!({"renewed": all.iter().filter(|one| is_meant(one)).count()}),
+        })
+    }
+
+    /// Who holds what, sorted.
+    fn received_calls(&self) -> Vec<String> {
+        let mut all: Vec<_> = self
+            .0
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|(agent, path, _)| format!("{agent} {path}"))
+            .collect();
+        all.sort();
+        all
+    }
+}
+
+/// A third agent holds a path all the while: the old one had its own beside it, and has it again.
+#[tokio::test]
+async fn files_that_a_third_agent_reserved_too_go_back_and_that_is_reported() {
+    if !python() {
+        return;
+    }
+    let reserved = [
+        ("Old", "a", true),
+        ("Old", "b", false),
+        ("Old", "c", true),
+        ("Third", "c", true),
+    ];
+    let kept = std::sync::Arc::new(MailLedger::with(&reserved));
+    let before = kept.received_calls();
+    let of_server = kept.clone();
+    let server = MailServer::start(move |tool, arguments, _| of_server.answer(tool, arguments)).await;
+    let outcome = run(&server, &requested(), "New").await;
+    assert!(
+        is_back(&outcome) && outcome["granted_paths"] == json!([]),
+        "{outcome}"
+    );
+    assert_eq!(outcome["conflicts"][0]["holders"], json!(["Third"]));
+    assert_eq!(kept.received_calls(), before);
+}
+
+/// A server that lists few tools offers those for reservations through another one (0.1.0 by default).
+#[tokio::test]
+async fn tools_that_a_server_does_not_list_are_called_through_another_one() {
+    if !python() {
+        return;
+    }
+    for wrong in [
+        MailReply::Fails("Unknown tool: release_file_reservations"),
+        MailReply::Raw(
+            200,
+            json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "Unknown tool: x"}})
+                .to_string(),
+        ),
+    ] {
+        let server = MailServer::start(move |tool, arguments, _| match tool {
+            "call_extended_tool" => kind(arguments["tool_name"].as_str().unwrap(), &arguments["arguments"]),
+            _ => wrong.clone(),
+        })
+        .await;
+        let outcome = run(&server, &requested(), "New").await;
+        assert_eq!(outcome["success"], true, "{outcome}");
+        let tools: Vec<_> = server.calls().into_iter().map(|(tool, _)| tool).collect();
+        // The other one is tried first from then on.
+        assert_eq!(
+            tools,
+            [
+                RELEASE,
+                "call_extended_tool",
+                "call_extended_tool",
+                "call_extended_tool"
+            ]
+        );
+    }
+    let neither = MailServer::start(|_, _, _| MailReply::Fails("Unknown tool: x")).await;
+    let outcome = run(&neither, &requested(), "New").await;
+    assert_eq!(
+        outcome["error"],
+        "release_file_reservations: Agent Mail has no such tool"
+    );
+}
+
+/// Newer servers do nothing in an agent's name without the token that it registered with.
+#[tokio::test]
+async fn each_call_has_the_token_of_its_agent() {
+    if !python() {
+        return;
+    }
+    let server = MailServer::start(|tool, arguments, _| {
+        let agent = arguments["agent_name"].as_str().unwrap();
+        match arguments["registration_token"].as_str() == Some(&format!("{agent}-token")) {
+            true => kind(tool, arguments),
+            false => MailReply::Fails("AUTHENTICATION_REQUIRED"),
+        }
+    })
+    .await;
+    let outcome = run(&server, &requested(), "New").await;
+    assert!(
+        outcome["error"]
+            .as_str()
+            .unwrap()
+            .contains("AUTHENTICATION_REQUIRED"),
+        "{outcome}"
+    );
+    let agents = "Old=Old-token, New=New-token";
+    let outcome = run_with(&server.url, &requested(), "New", agents).await;
+    assert_eq!(outcome["success"], true, "{outcome}");
+}
