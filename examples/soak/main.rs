@@ -1,5 +1,5 @@
-//! A soak: random agents on five wires before real `baton serve` processes and the strict provider, while processes are killed,
-//! stores go down, the disk is full, the clock jumps and upstream fails.
+//! A soak: random agents on five wires before real `baton serve` processes and the strict provider. Meanwhile processes are
+//! killed, stores go down, the disk is full, the clock jumps and upstream fails.
 //!
 //! `cargo run --release --example soak -- --minutes 30 --plot soak.svg`
 //!

@@ -190,8 +190,8 @@ impl Judge {
         ))
     }
 
-    /// Mostly a call of the agent's tool; at times the end of a turn, a handoff, one beside a call, one without a prompt, or
-    /// a search of what was cut.
+    /// Mostly a call of the agent's tool. At times the end of a turn, a handoff, one beside a call or without a prompt, or a
+    /// search of what was cut.
     fn turn(&self, request: &Received, random: &mut Random) -> Reply {
         let number = self.ledger.next_number();
         let mut reply = Reply::new().reasoning();

@@ -1,4 +1,4 @@
-//! What a request must come to upstream, read from the agent's own history: a second, slow reading of the rules of sentinels,
+//! What a request must be upstream, read from the agent's own history. It is a second, slow reading of the rules of sentinels,
 //! notes and cuts, by markers that stand in every text.
 
 use std::collections::HashSet;

@@ -6,11 +6,11 @@ use bytes::Bytes;
 
 use super::aside::AsidePlace;
 use super::call_fingerprint;
+use super::dialect::Dialect;
 use super::error::Errors;
 use super::fingerprints::{self, CallMemo, FingerprintSource};
 use super::framing::Framing;
 use super::known_turns::BodyFacts;
-use super::dialect::Dialect;
 use super::leg::{Ending, HiddenCall, Leg, LegOutput, LegReport, ResponseWatch};
 use super::local_answer::{AnswerShape, LocalAnswer};
 use super::members::{TextRules, TranscriptMembers, other_choice};

@@ -48,6 +48,7 @@ pub use api::{
 };
 pub use aside::AsidePlace;
 pub use call_fingerprint::unique_part;
+pub use dialect::Dialect;
 pub use dropped_thinking::DroppedThinking;
 pub(crate) use error::error_in;
 pub use error::{Errors, OwnError, is_error};
@@ -55,7 +56,6 @@ pub use fingerprints::CallMemo;
 pub use frame_template::FramePass;
 pub use framing::Framing;
 pub use known_turns::{BodyFacts, KnownTurns, OpenCalls, SharedTurns};
-pub use dialect::Dialect;
 pub use leg::{Ending, HiddenCall, Leg, LegOutput, LegReport, ResponseWatch, StopReason, Usage};
 pub use local_answer::{AnswerShape, LocalAnswer};
 pub use own_text::EMPTY_TURN;

@@ -8,6 +8,7 @@
 //! calls) without SQL.
 
 mod bulk;
+mod columns;
 mod document_rows;
 mod job;
 mod places;

@@ -2,10 +2,9 @@
 
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, Statement, ToSql, params};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
+use super::columns::{from_json, int, owned, to_json, uint, unreadable};
 use super::document_rows;
 use crate::state::store::records::{PlacedKind, PlacedRecord, Retention, StoredRecord};
 use crate::state::store::{HandoffFilter, foreign_record};
@@ -403,36 +402,4 @@ fn read_placed(kind: PlacedKind, row: &Row<'_>) -> rusqlite::Result<TouchedRecor
         record: record.map_err(|err| unreadable(0, err))?,
         used_ms: uint(row.get(1)?),
     })
-}
-
-/// The error where no row was changed: the id exists and belongs to another principal.
-pub(super) fn owned(changed: usize, what: &str) -> rusqlite::Result<()> {
-    if changed == 0 {
-        return Err(rusqlite::Error::ToSqlConversionFailure(Box::new(foreign_record(
-            what,
-        ))));
-    }
-    Ok(())
-}
-
-fn to_json<T: Serialize>(record: &T) -> rusqlite::Result<String> {
-    serde_json::to_string(record).map_err(|err| rusqlite::Error::ToSqlConversionFailure(Box::new(err)))
-}
-
-fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
-    let text = row.get_ref(column)?.as_str()?;
-    serde_json::from_str(text).map_err(|err| unreadable(column, err))
-}
-
-fn unreadable(column: usize, err: serde_json::Error) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(err))
-}
-
-// SQLite's integers are signed; times and sizes are far below the limit.
-pub(super) fn int(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-pub(super) fn uint(value: i64) -> u64 {
-    u64::try_from(value).unwrap_or(0)
 }

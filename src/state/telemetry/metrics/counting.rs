@@ -7,7 +7,7 @@ use super::labels::{
     ByDraft, ByDraftTokens, ByModel, ByOrigin, ByOutcome, ByReason, ByTokenType, ByWire, DROP_REASONS,
     OPERATION, label,
 };
-use super::names::WIRE_COUNTS;
+use super::wire_counts::WIRE_COUNTS;
 use super::{Metrics, OutcomeCounter};
 use crate::state::jobs::recalls::AnswerOutcome;
 use crate::state::telemetry::series::{ModelSeries, ModelsSeries, OutcomeSeries, TokenSeries, WireSeries};

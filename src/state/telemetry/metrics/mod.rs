@@ -7,6 +7,7 @@ mod labels;
 mod names;
 #[cfg(test)]
 mod tests;
+mod wire_counts;
 
 use std::sync::OnceLock;
 
@@ -23,7 +24,7 @@ use self::labels::{
     ADDED_BUCKETS, BYTE_BUCKETS, ByDraft, ByDraftTokens, ByModel, ByOrigin, ByOutcome, ByReason, ByResult,
     ByTokenType, ByWire, DOCUMENT_RESULTS, DURATION_BUCKETS, FIRST_TOKEN_BUCKETS, TOKEN_BUCKETS,
 };
-use self::names::WIRE_COUNTS;
+use self::wire_counts::WIRE_COUNTS;
 use super::models::LabelledModels;
 use super::series::{ModelsSeries, PerWire, WireSeries};
 
