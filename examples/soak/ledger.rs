@@ -1,6 +1,7 @@
 //! What all parts of the soak write down: counts, faults by kind, disturbances, and violations.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -32,6 +33,8 @@ pub struct Violation {
 /// One of each run.
 pub struct Ledger {
     pub began: Instant,
+    /// Where the bodies of requests that break a rule are kept.
+    evidence: Option<PathBuf>,
     /// The last number that a marker was given.
     numbers: AtomicU64,
     /// Whether agents and chaos end.
@@ -52,8 +55,9 @@ pub struct Entries {
 }
 
 impl Ledger {
-    pub fn new() -> Self {
+    pub fn new(evidence: Option<PathBuf>) -> Self {
         Self {
+            evidence,
             began: Instant::now(),
             numbers: AtomicU64::new(0),
             ending: AtomicBool::new(false),
@@ -103,6 +107,7 @@ impl Ledger {
     /// A fault that chaos made, with its time.
     pub fn event(&self, what: &'static str) {
         let seconds = self.seconds();
+        eprintln!("[{seconds:7.1} s] {what}");
         self.fault(what);
         self.entries().events.push((seconds, what));
     }
@@ -122,6 +127,15 @@ impl Ledger {
         *entries.violations.entry(kind).or_default() += 1;
         if entries.texts.len() < KEPT {
             entries.texts.push(violation);
+        }
+    }
+
+    /// Keeps the body of an upstream request, by its number.
+    pub fn evidence(&self, request: usize, body: &[u8]) {
+        let Some(dir) = &self.evidence else { return };
+        let file = dir.join(format!("{:.0}s-request-{request}.json", self.seconds()));
+        if let Err(error) = std::fs::write(&file, body) {
+            eprintln!("{}: {error}", file.display());
         }
     }
 

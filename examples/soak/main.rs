@@ -67,6 +67,9 @@ struct Arguments {
     /// Only these parts.
     #[arg(long, value_enum)]
     only: Vec<Third>,
+    /// Keep the bodies of upstream requests that break a rule in this folder, which exists.
+    #[arg(long, value_name = "DIR")]
+    evidence: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -116,7 +119,10 @@ async fn soak(arguments: &Arguments) -> Result<bool, String> {
         Some(program) => program.clone(),
         None => tokio::task::block_in_place(built)?,
     };
-    let (ledger, mut random) = (Arc::new(Ledger::new()), Random::new(arguments.seed));
+    let (ledger, mut random) = (
+        Arc::new(Ledger::new(arguments.evidence.clone())),
+        Random::new(arguments.seed),
+    );
     let judge = Arc::new(Judge::new(Arc::clone(&ledger), random.branch(), arguments.agents));
     let mut soak = Soak {
         ledger: Arc::clone(&ledger),

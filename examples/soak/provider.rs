@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use baton_strict::{CallStyle, Complaint, Endpoint, Fault, Model, Options, Received, Reply, Rule, Strict};
 use serde_json::json;
@@ -90,7 +90,7 @@ impl Judge {
 
     fn watch(&self, request: &Received, complaints: &[Complaint]) {
         for complaint in complaints {
-            self.complaint(complaint);
+            self.complaint(request, complaint);
         }
         if request.endpoint != Endpoint::Generate {
             return;
@@ -120,29 +120,40 @@ impl Judge {
         let is_cut = expected.cut.is_some();
         drop(all);
         let agent = request.header(AGENT).unwrap_or("?");
-        let place = |text: String| {
+        let place = |text: &str| {
             format!(
                 "agent {agent}, {} request {}: {text}",
                 request.wire, request.number
             )
         };
-        match verdict {
+        match &verdict {
             Verdict::Right if is_cut => self.ledger.count("cuts checked"),
             Verdict::Right => self.ledger.count("whole views checked"),
             Verdict::CutSince => self.ledger.count("later legs"),
             Verdict::Lost(text) => self.ledger.violation("lost shown handoff", place(text)),
             Verdict::Missing(text) => self.ledger.violation("missing upstream", place(text)),
         }
+        if matches!(verdict, Verdict::Lost(_) | Verdict::Missing(_)) {
+            self.ledger.evidence(request.number, &request.raw);
+        }
     }
 
-    /// A conversation that is served while the store is offline has no tool; its list of tools changes then.
-    fn complaint(&self, complaint: &Complaint) {
-        let by_outage = complaint.rule == Rule::ToolsChanged
-            && self.ledger.has_been(&[Disturbance::Store, Disturbance::Disk]);
-        match by_outage {
-            true => self.ledger.fault("tools changed by an outage"),
-            false => self.ledger.violation("provider", complaint.to_string()),
+    /// A conversation that is served while the store is offline has no tool, and its hidden calls are not put back. Its list of
+    /// tools changes then, OpenAI and Gemini drop the reasoning after it, and a request that is refused for it is sent again.
+    fn complaint(&self, request: &Received, complaint: &Complaint) {
+        let outages = [Disturbance::Store, Disturbance::Disk];
+        let by_tools = matches!(complaint.rule, Rule::ToolsChanged | Rule::ReasoningPrefix);
+        if by_tools && self.ledger.has_been(&outages) {
+            return self.ledger.fault("tools changed by an outage");
         }
+        let is_refused = matches!(complaint.rule, Rule::Binding | Rule::Signature);
+        if is_refused && self.ledger.was_disturbed(&outages, Instant::now()) {
+            return self.ledger.fault("refused upstream during an outage");
+        }
+        let agent = request.header(AGENT).unwrap_or("?");
+        self.ledger
+            .violation("provider", format!("agent {agent}: {complaint}"));
+        self.ledger.evidence(request.number, &request.raw);
     }
 
     fn random(&self) -> Random {
@@ -256,7 +267,8 @@ fn delivered(reply: Reply, random: &mut Random, slow: bool) -> Reply {
     ]);
     let reply = reply.call_style(style).deltas(random.pick(&[20, 20, 7, 200]));
     let reply = match random.below(10) {
-        0 => reply.in_bytes(7),
+        // Without pauses, of which there would be thousands.
+        0 => return reply.in_bytes(7),
         1 | 2 => reply.whole(),
         _ => reply,
     };

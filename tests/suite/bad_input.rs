@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use async_compression::tokio::bufread::{GzipEncoder, ZstdEncoder};
-use baton_strict::{Fault, Reply};
+use baton_strict::{Fault, Options, Queue, Reply, Strict};
 use bytes::Bytes;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -18,6 +18,7 @@ use crate::harness::fixture::{
     AnthropicFixture, FlakyStore, PROMPT, handoff, history, said, texts, then, user,
 };
 use crate::harness::{AgentWire, Baton, config, memory, read_until};
+use crate::matrix::variants::GEMINI;
 
 #[tokio::test]
 async fn unreadable_bodies_are_relayed_unchanged() {
@@ -371,6 +372,53 @@ async fn a_store_that_is_down_fails_pinned_requests_and_no_others() {
     fixture.script.push(Reply::text("Next."));
     baton.turn(&Anthropic, &Anthropic.body(&next, true)).await;
     assert_eq!(texts(fixture.last().messages())[0], format!("u: {PROMPT}"));
+}
+
+/// Gemini refuses a call without its signature, which stands on the hidden call beside it.
+#[tokio::test]
+async fn what_upstream_refuses_without_the_hidden_calls_is_sent_again_once_the_store_is_back() {
+    let store = FlakyStore::new(memory());
+    let hidden = json!({"prompt": "Goal: skip BOMs."});
+    let beside = Reply::text("Both.")
+        .call("session_handoff", hidden)
+        .call("read_file", json!({"path": "a"}));
+    let script = Queue::new([Reply::text("Yes."), beside]);
+    let provider = Strict::start(script.clone(), Options::default()).await.unwrap();
+    let baton = Baton::start(config(&provider.url()), store.clone());
+    let ask = async |baton: &Baton, history: &[Value]| {
+        let body = (GEMINI.body)(history, true).to_string();
+        baton.post((GEMINI.path)(true), GEMINI.headers, body.into()).await
+    };
+    let mut history = vec![(GEMINI.message)("user", "Read it.")];
+    for next in ["Go on.", ""] {
+        let response = ask(&baton, &history).await;
+        let answer = (GEMINI.parse)(&response.raw, true).unwrap();
+        history.extend(answer.keep);
+        history.extend(match next {
+            "" => (GEMINI.results)(&answer.calls, "ok"),
+            text => vec![(GEMINI.message)("user", text)],
+        });
+    }
+    // A new process: nothing is in memory.
+    let baton = Baton::start(config(&provider.url()), store.clone());
+    store.no_reads.store(true, Ordering::SeqCst);
+    let refused = ask(&baton, &history).await;
+    assert_eq!(
+        (refused.status, refused.header("x-baton-error")),
+        (503, Some("store_unavailable"))
+    );
+    let complaints = provider.complaints().len();
+    store.no_reads.store(false, Ordering::SeqCst);
+    script.push(Reply::text("Done."));
+    script.push(Reply::text("Fresh."));
+    let response = ask(&baton, &history).await;
+    assert_eq!(response.status, 200, "{}", response.text());
+    assert_eq!(
+        provider.complaints().len(),
+        complaints,
+        "{:?}",
+        provider.complaints()
+    );
 }
 
 #[tokio::test]

@@ -40,6 +40,9 @@ struct BeginningRow {
 
 static BEGINNINGS: LazyLock<Vec<BeginningRow>> = LazyLock::new(|| table::rows(include_str!("wordings.toml")));
 
+/// The tag of our notices on the use of the context.
+const NOTICE: &str = "context-notice";
+
 /// What a harness writes in full after a result (Claude Code, once it has loaded a tool that was requested).
 const WHOLE: [&str; 2] = ["Tool loaded.", "Tools loaded."];
 
@@ -103,20 +106,31 @@ pub fn after_harness<'a>(text: &'a str, tags: &[String]) -> &'a str {
     rest
 }
 
-/// A result without what the harness has put after it: blocks of `<system-reminder>` (Claude Code).
+/// A result without what the harness has put after it: blocks of `<system-reminder>` (Claude Code), and notices of ours.
 pub fn before_reminders(result: &str) -> &str {
-    const BEGINS: &str = "<system-reminder>";
-    if !result.trim_end().ends_with("</system-reminder>") {
-        return result;
+    before_blocks(result, &["system-reminder", NOTICE])
+}
+
+/// A person's text without the notices of ours after it: where a message is one string, they are part of it.
+pub fn before_notices(text: &str) -> &str {
+    before_blocks(text, &[NOTICE])
+}
+
+/// The text before the blocks with these tags at its end.
+fn before_blocks<'a>(text: &'a str, tags: &[&str]) -> &'a str {
+    let mut rest = text;
+    'blocks: loop {
+        for tag in tags {
+            let inside = rest.trim_end().strip_suffix(&*format!("</{tag}>"));
+            let begins = inside
+                .and_then(|inside| memchr::memmem::rfind(inside.as_bytes(), format!("<{tag}>").as_bytes()));
+            if let Some(at) = begins {
+                rest = text[..at].trim_end();
+                continue 'blocks;
+            }
+        }
+        return rest;
     }
-    let mut rest = result.trim_end();
-    while let Some(inside) = rest.strip_suffix("</system-reminder>") {
-        let Some(at) = memchr::memmem::rfind(inside.as_bytes(), BEGINS.as_bytes()) else {
-            break;
-        };
-        rest = inside[..at].trim_end();
-    }
-    rest
 }
 
 fn after_block(text: &str) -> Option<&str> {
@@ -138,6 +152,20 @@ mod tests {
         let quoted = format!("{one}\nand more");
         assert_eq!(before_reminders(&quoted), quoted);
         assert_eq!(before_reminders("</system-reminder>"), "</system-reminder>");
+        let notice = "<context-notice>\nAt 50%.\n</context-notice>";
+        assert_eq!(before_reminders(&format!("a\n\n{one}\n\n{notice}")), "a");
+        assert_eq!(
+            before_notices(&format!("Port it.\n\n{notice}\n\n{notice}")),
+            "Port it."
+        );
+        assert_eq!(
+            before_notices(&format!("{notice}\nand more ")),
+            format!("{notice}\nand more ")
+        );
+        assert_eq!(
+            before_notices(&format!("Port it.\n{one}")),
+            format!("Port it.\n{one}")
+        );
     }
 
     #[test]

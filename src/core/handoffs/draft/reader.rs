@@ -180,6 +180,7 @@ impl<'a> MessageReader<'_, 'a> {
         let (kind, text) = match role {
             Role::User => {
                 let own = wordings::after_harness(text, &self.settings.tags);
+                let own = wordings::before_notices(own);
                 (wordings::user_text(own, &self.settings.tags), own)
             }
             Role::Assistant if self.answers_summary_request() => (UserText::Summary, text),

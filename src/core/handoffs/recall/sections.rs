@@ -75,6 +75,8 @@ pub(super) fn of(text: &str, role: Role, tags: &[String]) -> Sections {
             if *source != TextSource::CarryOver {
                 let own = wordings::after_harness(&text[range.clone()], tags);
                 range.start = range.end - own.len();
+                let own = wordings::before_notices(own);
+                range.end = range.start + own.len();
                 *source = match wordings::user_text(own, tags) {
                     UserText::Person => TextSource::Person,
                     UserText::Summary | UserText::Branch => TextSource::Summary,

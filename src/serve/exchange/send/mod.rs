@@ -38,7 +38,9 @@ pub(super) async fn send(exchange: Exchange) -> FirstLeg {
     };
     ctx.recorder.first_byte();
     let wire = offered.agent.wire;
-    let may_retry = wire.binds_prefixes() || offered.pin.active.is_some() && wire.may_refuse_thinking();
+    let may_retry = wire.binds_prefixes()
+        || offered.pin.active.is_some() && wire.may_refuse_thinking()
+        || retry::lacks_pairs(offered);
     let refused = response.status() == StatusCode::BAD_REQUEST && may_retry;
     let sent = Sent {
         exchange,

@@ -8,7 +8,9 @@ use http::Response;
 use super::refusal::{RefusedRequest, Remedy, replaces_refusal};
 use super::sender::LegSender;
 use super::sent::{FirstLeg, Sent};
-use crate::serve::exchange::{Exchange, thinking};
+use crate::serve::exchange::offer::Offered;
+use crate::serve::exchange::{Exchange, shaped, thinking};
+use crate::serve::proxy::fault::{Code, Fault};
 use crate::serve::proxy::relay;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::telemetry::{ExchangeOutcome, ThinkingRetry};
@@ -64,8 +66,21 @@ pub(super) async fn retry(sent: Sent) -> FirstLeg {
             });
         }
     }
+    if lacks_pairs(&exchange.offered) {
+        tracing::error!(
+            exchange = exchange.ctx.id,
+            "upstream refuses a request that was sent without what the store has"
+        );
+        return FirstLeg::Refused(exchange.ctx.refuse(Fault::from(Code::STORE)));
+    }
     exchange.ctx.recorder.decide(ExchangeOutcome::UpstreamError);
     FirstLeg::Refused(relay::headed(&parts, true, ResponseBody::whole(error)))
+}
+
+/// Whether hidden calls of a conversation may be missing, since the store cannot be read: a refusal may be of that alone, and the
+/// agent then sends the request again.
+pub(super) fn lacks_pairs(offered: &Offered) -> bool {
+    offered.agent.live.is_none() && offered.agent.request.view().under_way()
 }
 
 /// The request with the change that may help against this error.
