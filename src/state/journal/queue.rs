@@ -37,6 +37,7 @@ pub(super) const MOST_LOST_ENDS: usize = 16 * 1024;
 pub enum LiveEvent {
     /// An exchange has begun.
     Begun {
+        /// Its id.
         id: String,
         /// Key of its conversation.
         conversation: Option<String>,
@@ -47,6 +48,7 @@ pub enum LiveEvent {
     Handoff(Box<HandoffEvent>),
     /// An exchange has ended and can be read as a whole.
     Ended {
+        /// Its id.
         id: String,
     },
 }

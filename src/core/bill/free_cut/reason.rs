@@ -14,6 +14,7 @@ pub enum FreeCutReason {
     EffortChanged,
     /// The next request is above a step of the price.
     PriceStep {
+        /// The step.
         tokens: u64,
     },
     /// The next request is near the end of the window, or where the agent compacts.
