@@ -17,10 +17,8 @@ pub(super) enum RequestForm {
 
 /// A request in the journal.
 pub(super) struct JournalRequest {
-    /// Its exchange.
     pub(super) row: ExchangeRow,
     pub(super) wire: WireId,
-    /// The transcript.
     pub(super) view: View,
     /// The leg whose request this is; none where the journal has the agent's request alone.
     pub(super) leg: Option<u32>,

@@ -26,13 +26,11 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// A running proxy. The field names are API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Process {
-    /// Its process id.
     pub(super) pid: u32,
     /// URL of the data listener.
     pub(super) data: String,
     /// URL of the admin listener.
     pub(super) admin: String,
-    /// Its version.
     pub(super) version: String,
     /// Start time in milliseconds since the Unix epoch.
     pub(super) started_ms: u64,

@@ -107,7 +107,6 @@ impl Stay {
 
 /// How a proxy for this state directory is started.
 pub(super) struct Start<'a> {
-    /// The state directory.
     pub(super) dir: &'a Path,
     /// The config file, if there is one.
     pub(super) config: Option<PathBuf>,

@@ -20,7 +20,6 @@ pub enum Fault {
     },
     /// An answer that is not the API's at all, such as the HTML page of a gateway.
     Raw {
-        /// The HTTP status.
         status: u16,
         /// The `content-type` header.
         content_type: String,

@@ -6,7 +6,6 @@ use super::document::{ConversationExport, ExportHead};
 use super::work::{ExportedPart, ExportedTurn};
 use baton_core::text::date;
 
-/// The whole document.
 pub(super) fn document(document: &ConversationExport) -> String {
     let mut out = head(&document.head);
     if document.work.is_empty() {

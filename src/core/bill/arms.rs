@@ -111,7 +111,6 @@ pub struct ArmBill {
     pub unused_drafts: f64,
     /// Requests of all kinds.
     pub requests: u32,
-    /// Its cuts.
     pub cuts: Vec<ArmCut>,
     /// The agent's own compactions.
     pub compactions: u32,

@@ -8,7 +8,6 @@ use super::cost::TokenCounts;
 pub struct RequestSegment {
     /// Identifies its content.
     pub id: u64,
-    /// Its length.
     pub tokens: u64,
 }
 

@@ -4,7 +4,6 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-/// The embedded file.
 const FILE: &str = include_str!("../../../config/models.json");
 
 /// The rows of the file. A file that cannot be parsed has none; a test holds that it can.
@@ -25,7 +24,6 @@ struct WindowRule {
     word: Option<String>,
     /// Their first generation, as `5` or `4.6`.
     since: Option<String>,
-    /// The window.
     tokens: u64,
 }
 

@@ -12,7 +12,6 @@ use super::insertion::Position;
 pub struct ReadyDraft {
     /// A UUIDv7.
     pub id: Uuid,
-    /// The document.
     pub document: String,
     /// The end of the transcript that it describes.
     pub covers: Position,

@@ -81,7 +81,6 @@ pub enum TranscriptPartKind<'a> {
 pub struct ToolCall<'a> {
     /// The id that its result names; some wires have none.
     pub id: Option<JsonText<'a>>,
-    /// The tool.
     pub name: Option<JsonText<'a>>,
     /// What it is called with.
     pub arguments: Option<CallArguments<'a>>,

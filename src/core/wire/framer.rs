@@ -12,7 +12,6 @@ use super::framing::{Framing, Scanner};
 /// Whole frames in one buffer, one after the other.
 #[derive(Debug, Clone, Default)]
 pub struct FrameBatch {
-    /// The buffer.
     pub buf: Bytes,
     /// The frames in it, blank lines included; they follow each other without a gap.
     pub frames: Vec<Range<usize>>,

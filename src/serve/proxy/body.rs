@@ -95,7 +95,6 @@ impl RequestBody {
 /// A complete body.
 #[derive(Debug)]
 pub struct Collected {
-    /// The body.
     pub body: RequestBody,
     /// What is known of the text by then.
     pub scan: BodyScan,

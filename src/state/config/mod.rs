@@ -53,7 +53,6 @@ pub struct Config {
     pub admin: Admin,
     /// Directory of the store, the journal and the seal keys.
     pub state_dir: PathBuf,
-    /// The store.
     pub store: StoreConfig,
     /// Providers by name; `anthropic`, `openai` and `gemini` always exist.
     pub upstreams: BTreeMap<String, UpstreamConfig>,
@@ -73,9 +72,7 @@ pub struct Config {
     pub log: Log,
     /// Traces.
     pub telemetry: Telemetry,
-    /// The journal.
     pub journal: Journal,
-    /// The bill.
     pub bill: Bill,
     /// Limits.
     pub limits: LimitConfig,

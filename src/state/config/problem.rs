@@ -57,7 +57,6 @@ pub enum ProblemKind {
 /// One problem of a config.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// Its kind.
     pub kind: ProblemKind,
     /// The place of the problem.
     pub origin: KeyOrigin,

@@ -5,10 +5,8 @@ use std::time::Duration;
 
 use super::StoreAddress;
 
-/// The store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreConfig {
-    /// Its kind.
     pub kind: StoreKind,
     /// The server; always there with [`StoreKind::Redis`].
     pub address: Option<StoreAddress>,

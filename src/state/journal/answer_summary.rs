@@ -41,7 +41,6 @@ pub struct AnswerSummary {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CallSummary {
-    /// The tool.
     pub name: String,
     /// The argument that distinguishes this call: a command, a path, a query.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -24,7 +24,6 @@ pub struct SavingsReport {
 pub struct PriceSource {
     /// The source's name.
     pub source: String,
-    /// Its date.
     pub date: String,
 }
 

@@ -40,7 +40,6 @@ pub struct CarriedReport {
 /// Results of one tool, or of one tool with one argument. The names are API.
 #[derive(Debug, Default, Clone, PartialEq, Serialize)]
 pub struct CarriedGroup {
-    /// The tool.
     pub tool: String,
     /// The call's main argument, where the group is of one.
     pub argument: Option<String>,

@@ -52,13 +52,11 @@ pub struct MessageSummary {
     pub role: String,
     /// `text`, `tool_use`, `tool_result`, `thinking`, `tools`, `mixed`, `other`.
     pub kind: String,
-    /// Its size.
     pub bytes: u64,
     /// How it begins.
     pub first_line: String,
     /// The message's fate; for the agent's messages in the first leg.
     pub state: MessageState,
-    /// The reason.
     pub why: Option<ChangeReason>,
     #[serde(skip)]
     pub(super) chunk: i64,
@@ -75,13 +73,10 @@ pub struct LegDetail {
     pub answered_ms: Option<u64>,
     /// Milliseconds until the end of upstream's body, or until there was no answer.
     pub ended_ms: Option<u64>,
-    /// Its request.
     pub sent: LegRequest,
     /// The fate of each of the agent's messages in this leg.
     pub received_states: Vec<MessageState>,
-    /// The reasons.
     pub received_whys: Vec<Option<ChangeReason>>,
-    /// Its response.
     pub response: LegResponse,
 }
 
@@ -92,7 +87,6 @@ pub struct LegRequest {
     pub url: Option<String>,
     /// Its headers, redacted.
     pub headers: Vec<(String, String)>,
-    /// Its messages.
     pub messages: Vec<MessageSummary>,
     /// The system prompt and the tools, where they stand beside the messages.
     pub envelope: Vec<MessageSummary>,
@@ -118,7 +112,6 @@ pub struct LegResponse {
     pub bytes: u64,
     /// Why it ended: `done`, `calls`, `truncated`, `refused`, `paused`, `error`, `open`.
     pub stop: Option<String>,
-    /// Its usage.
     pub usage: Option<Value>,
     /// Whether the copy lacks its end.
     pub truncated: bool,

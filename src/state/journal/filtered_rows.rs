@@ -21,7 +21,6 @@ const MOST_ROWS: usize = 10_000;
 pub struct RowQuery<'a> {
     /// The conversation, the place in the list and its length.
     pub range: ExchangeFilter,
-    /// The filter.
     pub filter: &'a RowFilter,
     /// Prices, for filters by cost.
     pub prices: &'a PriceTable,

@@ -12,7 +12,6 @@ use super::summary::{self, ShownPart};
 pub struct FullMessage {
     /// Whose it is.
     pub role: String,
-    /// Its parts.
     pub parts: Vec<ShownPart>,
 }
 

@@ -35,11 +35,9 @@ pub struct ExchangeFilter {
 /// A conversation in short.
 #[derive(Debug, Clone, Serialize)]
 pub struct ConversationSummary {
-    /// Its key.
     pub key: String,
     /// The first line of the first real user text.
     pub title: String,
-    /// Its wire.
     pub wire: Option<String>,
     /// The model of its newest request.
     pub model: Option<String>,

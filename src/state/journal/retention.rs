@@ -14,7 +14,6 @@ const COLLECTED: usize = 512;
 /// Pages returned to the file system in one step.
 const GIVEN_BACK: usize = 256;
 
-/// The bounds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct JournalBounds {
     /// Of the file and its write-ahead log together.

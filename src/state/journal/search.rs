@@ -42,7 +42,6 @@ pub struct SearchResult {
 pub struct SearchHit {
     /// The exchange in which the text was first seen.
     pub exchange: String,
-    /// Its conversation.
     pub conversation: Option<String>,
     /// The conversation's title.
     pub title: Option<String>,

@@ -13,7 +13,6 @@ const LOOK_AFTER: usize = 16 << 10;
 /// The fixed cost of a step.
 const STEP: usize = 256;
 
-/// The present slice.
 pub(super) struct TimeSlice {
     began: Instant,
     bytes: usize,

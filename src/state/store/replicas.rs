@@ -14,7 +14,6 @@ pub struct Replica {
     pub name: String,
     /// URL of its admin listener; no trailing slash.
     pub url: String,
-    /// Its version.
     #[serde(default)]
     pub version: String,
 }

@@ -32,7 +32,6 @@ pub const MOST_KEYS: usize = 16;
 /// A key as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredKey {
-    /// The key.
     pub key: SealKey,
     /// When it was made, in milliseconds since the Unix epoch, as far as its file shows.
     pub made_ms: Option<u64>,

@@ -9,7 +9,6 @@ use baton_core::redact::Redactor;
 /// names are API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HandoffEvent {
-    /// Its id.
     pub id: String,
     /// The exchange in which it fired.
     pub exchange: String,
@@ -19,7 +18,6 @@ pub struct HandoffEvent {
     pub origin: &'static str,
     /// The reason, if one was given; redacted.
     pub reason: Option<String>,
-    /// The wire.
     pub wire: &'static str,
     /// Model as requested.
     pub model: Option<String>,

@@ -160,7 +160,6 @@ impl BlockPrefix {
 pub(super) struct RefusedThinking {
     /// Its place, as the API's error messages name it.
     pub(super) path: String,
-    /// Its type.
     pub(super) kind: String,
     /// What is wrong with it.
     pub(super) why: BindingError,

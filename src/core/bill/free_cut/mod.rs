@@ -76,7 +76,6 @@ pub struct NextRequest<'a> {
     pub at_ms: u64,
     /// The model that it asks.
     pub model: &'a str,
-    /// Its effort.
     pub effort: &'a str,
     /// Tokens at which the window, or the agent's own compaction, ends the history.
     pub limit: Option<u64>,

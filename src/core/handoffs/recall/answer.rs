@@ -29,7 +29,6 @@ const NEAREST: usize = 6;
 /// The answer to a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecallAnswer {
-    /// The answer.
     pub text: String,
     /// How many excerpts it has.
     pub excerpts: usize,

@@ -6,7 +6,6 @@ use crate::transcript::Transcript;
 /// The part of a request that the model no longer sees.
 #[derive(Clone, Copy)]
 pub struct CutPart<'a> {
-    /// The whole transcript.
     pub transcript: Transcript<'a>,
     /// Offset in the request's body: what stands in front of it was cut.
     pub end: usize,

@@ -15,7 +15,6 @@ mod usage;
 use crate::record::WireId;
 use crate::wire::Wire;
 
-/// The wire.
 pub struct Anthropic;
 
 impl Wire for Anthropic {

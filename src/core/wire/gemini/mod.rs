@@ -25,7 +25,6 @@ mod text_only;
 use crate::record::WireId;
 use crate::wire::Wire;
 
-/// The wire.
 pub struct Gemini;
 
 impl Wire for Gemini {

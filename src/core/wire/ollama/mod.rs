@@ -19,7 +19,6 @@ mod text_only;
 use crate::record::WireId;
 use crate::wire::Wire;
 
-/// The wire.
 pub struct Ollama;
 
 impl Wire for Ollama {

@@ -22,7 +22,6 @@ mod text_only;
 use crate::record::WireId;
 use crate::wire::Wire;
 
-/// The wire.
 pub struct OpenaiChat;
 
 impl Wire for OpenaiChat {

@@ -19,7 +19,6 @@ pub(super) const BY_ITEM: &str = "item:";
 pub(super) struct ResponsesItem {
     /// What it is, messages being texts.
     pub(super) part: TurnPartKind,
-    /// Its own id.
     pub(super) id: Option<Span>,
     /// The id of the call that it is or answers.
     pub(super) call_id: Option<Span>,

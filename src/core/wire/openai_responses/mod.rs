@@ -22,7 +22,6 @@ mod usage;
 use crate::record::WireId;
 use crate::wire::Wire;
 
-/// The wire.
 pub struct OpenaiResponses;
 
 impl Wire for OpenaiResponses {

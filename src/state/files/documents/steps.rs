@@ -120,7 +120,6 @@ pub async fn set_status(
 /// The result of a change of status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatusChange {
-    /// The status before.
     pub before: HandoffStatus,
     /// The handoffs whose documents it superseded.
     pub superseded: Vec<HandoffId>,

@@ -58,7 +58,6 @@ pub type TranscriptReader = Box<dyn FnOnce() -> Option<Bytes> + Send>;
 
 /// A handoff that is stored, with what its document is made of.
 pub struct StoredHandoff {
-    /// The handoff.
     pub handoff: Handoff,
     /// The carry-over prompt that its transcript begins with.
     pub carry_over: Option<String>,
@@ -66,7 +65,6 @@ pub struct StoredHandoff {
     pub exchange: Option<String>,
     /// Bytes of the request before it and of the first one after it.
     pub bytes: HandoffSize,
-    /// The transcript.
     pub transcript: TranscriptReader,
 }
 

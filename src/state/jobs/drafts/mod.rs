@@ -32,7 +32,6 @@ const ENDED: usize = 256;
 /// Why a draft cannot be begun: another one of the conversation is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenDraft {
-    /// The open one.
     pub id: Uuid,
     /// How far it is.
     pub state: DraftState,
@@ -47,7 +46,6 @@ pub enum CancelRefusal {
     Ended,
 }
 
-/// The drafts.
 #[derive(Debug)]
 pub struct DraftQueue {
     all: Mutex<DraftTable>,

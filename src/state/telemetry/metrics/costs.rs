@@ -22,7 +22,6 @@ type Dollars = Counter<f64, AtomicU64>;
 /// The table of prices, and the host of each upstream, which chooses the provider's part of it.
 #[derive(Debug)]
 pub struct ModelPricing {
-    /// The table.
     pub table: Arc<PriceTable>,
     /// Hosts by name of the upstream.
     pub hosts: HashMap<String, String>,
