@@ -9,7 +9,7 @@ use super::refusal::{RefusedRequest, Remedy, replaces_refusal};
 use super::sender::LegSender;
 use super::sent::{FirstLeg, Sent};
 use crate::serve::exchange::offer::Offered;
-use crate::serve::exchange::{Exchange, shaped, thinking};
+use crate::serve::exchange::{Exchange, thinking};
 use crate::serve::proxy::fault::{Code, Fault};
 use crate::serve::proxy::relay;
 use crate::serve::proxy::response_body::ResponseBody;
