@@ -408,6 +408,7 @@ async fn what_upstream_refuses_without_the_hidden_calls_is_sent_again_once_the_s
         (503, Some("store_unavailable"))
     );
     let complaints = provider.complaints().len();
+    assert_ne!(complaints, 0, "upstream has refused it");
     store.no_reads.store(false, Ordering::SeqCst);
     script.push(Reply::text("Done."));
     script.push(Reply::text("Fresh."));

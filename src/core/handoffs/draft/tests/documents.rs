@@ -374,3 +374,19 @@ fn of_more_failures_than_there_is_room_for_the_newest_are_kept() {
         assert!(document.contains("`Part119`"), "{document}");
     }
 }
+
+/// Where a message is one string, a notice of ours is a part of it.
+#[test]
+fn a_notice_after_a_persons_text_is_not_quoted() {
+    let notice = crate::nudge::text(5_000, Some(9_000));
+    let string = |text: &str| json!({"role": "user", "content": format!("{text}\n\n{notice}")});
+    let document = local(&[
+        string("Port the parser. It must stay under 3 MB."),
+        model("Done: the parser is ported."),
+        string("Now write the exporter."),
+        model("The writer goes into a file of its own."),
+    ]);
+    assert!(document.contains("Now write the exporter."), "{document}");
+    assert!(document.contains("It must stay under 3 MB."), "{document}");
+    assert!(!document.contains("context-notice"), "{document}");
+}
