@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use super::keys::{self, CLIENT, CLIENTS, ConfigDraft, ConfigKey, SECTIONS, UPSTREAM, UPSTREAMS};
 use super::old_keys::{self, OldKey};
@@ -15,6 +16,12 @@ pub const DEFAULT_TEXT: &str = include_str!("../../../config/baton.toml");
 
 /// The file name under which problems of the built-in default would be reported.
 const DEFAULT_NAME: &str = "config/baton.toml (built in)";
+
+/// The documented default, parsed once, and its problems.
+static DEFAULT: LazyLock<(Vec<RawEntry>, Vec<Problem>)> = LazyLock::new(|| {
+    let mut problems = Vec::new();
+    (read_toml(DEFAULT_NAME, DEFAULT_TEXT, &mut problems), problems)
+});
 
 /// Prefix of environment variables that set keys; `__` stands for the dot.
 const PREFIX: &str = "BATON_";
@@ -61,18 +68,19 @@ impl Config {
         env: &Environment,
         flags: &Flags,
     ) -> Result<Self, Vec<Problem>> {
+        let (default, problems) = &*DEFAULT;
         let mut loader = Loader {
             env,
-            problems: Vec::new(),
+            problems: problems.clone(),
             origins: BTreeMap::new(),
             named: Vec::new(),
             old_keys: Vec::new(),
         };
         let mut draft = keys::blank();
-        for (name, text) in [Some((DEFAULT_NAME, DEFAULT_TEXT)), file].into_iter().flatten() {
+        loader.file(&mut draft, default);
+        if let Some((name, text)) = file {
             let entries = read_toml(name, text, &mut loader.problems);
-            raw::named_variables(&entries, &mut loader.named);
-            loader.layer(&mut draft, &entries);
+            loader.file(&mut draft, &entries);
         }
         let entries = loader.environment(&draft);
         loader.layer(&mut draft, &entries);
@@ -164,6 +172,12 @@ struct Loader<'a> {
 }
 
 impl Loader<'_> {
+    /// Reads a file's entries, and which variables they name.
+    fn file(&mut self, draft: &mut ConfigDraft, entries: &[RawEntry]) {
+        raw::named_variables(entries, &mut self.named);
+        self.layer(draft, entries);
+    }
+
     fn layer(&mut self, draft: &mut ConfigDraft, entries: &[RawEntry]) {
         let entries = old_keys::renamed(entries, &mut self.old_keys, &mut self.problems);
         for entry in &entries {
