@@ -9,11 +9,11 @@ use crate::mark::aside;
 use crate::record::WireId;
 use crate::record::{HiddenPair, HiddenResult, InsertionPlace};
 use crate::rewrite::untooled;
-use crate::rewrite::{RequestReading, Rewrite, rewrite};
+use crate::rewrite::{Cut, RequestReading, Rewrite, rewrite};
 use crate::text::splice;
 use crate::wire::AskAgain;
-use crate::wire::Streams;
 use crate::wire::{Ending, Operation, ResponseWatch, StopReason};
+use crate::wire::{Requests, Streams};
 
 const ID: uuid::Uuid = uuid::Uuid::from_u128(7);
 const OURS: &str = r#"{"function":{"name":"session_handoff","arguments":{"prompt":"p"}}}"#;
@@ -246,4 +246,31 @@ fn the_follow_up_repeats_the_models_output() {
         json!({"role":"assistant","content":"a","thinking":"hm","tool_calls":[ours]})
     );
     assert_eq!(follow_up[1]["role"], "tool");
+}
+
+#[test]
+fn a_tools_message_that_has_calls_too_goes_as_a_whole() {
+    let sentinel = "[[handoff-resume:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]\\nGo on.\\n[[/handoff-resume:VR-iunEUwURMLNGuL8sekw]]";
+    let body = format!(
+        r#"{{"messages":[{{"role":"user","content":"a"}},{{"role":"assistant","content":"{sentinel}\n\nFresh."}},{{"role":"tool","content":"lost","tool_calls":[{F},{F}]}},{{"role":"user","content":"b"}}]}}"#
+    );
+    let reading = reading(&body);
+    let candidates = reading.candidates(&Ollama);
+    let head = Ollama.carry_over(&[], "Go on.");
+    let what = Rewrite {
+        cut: Cut::At {
+            candidate: &candidates[0],
+            prompt: Some("Go on."),
+            head: &head,
+        },
+        ..Rewrite::default()
+    };
+    let sent: Value = serde_json::from_slice(&splice::flat(rewrite(&Ollama, &reading, &what).rope)).unwrap();
+    let roles: Vec<_> = sent["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|turn| &turn["role"])
+        .collect();
+    assert_eq!(roles, ["user", "assistant", "user"], "{sent}");
 }
