@@ -19,9 +19,12 @@ fuzz_target!(|input: &[u8]| {
     assert!(left.iter().all(|mark| matches!(mark.kind, MarkKind::Broken(_))), "{broken}");
     let (mut down, mut up) = (Escaper::default(), Escaper::default());
     let (mut shown_whole, mut back) = (String::new(), String::new());
-    let letters: Vec<char> = text.chars().collect();
-    for piece in letters.chunks(1 + usize::from(*length)) {
-        let quoted = json::quote(&piece.iter().collect::<String>());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest.ceil_char_boundary(1 + usize::from(*length));
+        let (piece, after) = rest.split_at(end);
+        rest = after;
+        let quoted = json::quote(piece);
         let raw = &quoted.as_bytes()[1..quoted.len() - 1];
         let mut shown = raw.to_vec();
         for at in down.follow(raw).into_iter().rev() {

@@ -11,6 +11,10 @@ const SECRET: &str = "hunter2-hunter2";
 
 static REDACTOR: LazyLock<Redactor> = LazyLock::new(|| Redactor::new(&[]).knowing([SECRET]));
 
+fn holds_secret(text: &[u8]) -> bool {
+    memchr::memmem::find(text, SECRET.as_bytes()).is_some()
+}
+
 fuzz_target!(|input: &[u8]| {
     let [way, text @ ..] = input else { return };
     let redact = |text: &[u8]| match way % 3 {
@@ -19,7 +23,6 @@ fuzz_target!(|input: &[u8]| {
         _ => REDACTOR.raw(text).into_owned(),
     };
     let clean = redact(text);
-    let holds = |text: &[u8]| text.windows(SECRET.len()).any(|window| window == SECRET.as_bytes());
-    assert!(!holds(&clean), "{}", String::from_utf8_lossy(&clean));
+    assert!(!holds_secret(&clean), "{}", String::from_utf8_lossy(&clean));
     assert!(way % 3 != 0 || !is_json(text) || is_json(&clean), "{}", String::from_utf8_lossy(&clean));
 });

@@ -1,10 +1,12 @@
 //! A stream of any wire gives the agent the same bytes however it was split, with a hidden call or without.
 #![no_main]
 
+use std::sync::LazyLock;
+
 use baton_core::course::StreamMerge;
 use baton_core::rewrite::RequestReading;
 use baton_core::tools::ToolNames;
-use baton_core::wire::{Ending, Operation, ResponseWatch, Wire, WIRES};
+use baton_core::wire::{Ending, Operation, ResponseWatch, WIRES};
 use baton_fuzz::pieces;
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
@@ -17,15 +19,22 @@ const REQUESTS: [&str; 5] = [
     r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#,
 ];
 
+/// The requests, read once.
+static READINGS: LazyLock<Vec<RequestReading>> = LazyLock::new(|| {
+    let read = |(at, text): (usize, &&'static str)| {
+        let body = Bytes::from_static(text.as_bytes());
+        RequestReading::new(WIRES[at], &body, Operation::Generate).unwrap_or_else(|why| panic!("{why:?}"))
+    };
+    REQUESTS.iter().enumerate().map(read).collect()
+});
+
 /// What the agent gets of these chunks, and what is reported of them.
-fn answered(wire: &dyn Wire, request: &str, chunks: Vec<Bytes>) -> (Vec<u8>, String) {
-    let body = Bytes::copy_from_slice(request.as_bytes());
-    let reading = RequestReading::new(wire, &body, Operation::Generate).unwrap_or_else(|why| panic!("{why:?}"));
+fn answered(at: usize, chunks: Vec<Bytes>) -> (Vec<u8>, String) {
     let watch = ResponseWatch {
         hide: ToolNames::HANDOFF,
         buffered_bytes: 4096,
     };
-    let mut merge = StreamMerge::new(wire.dialect(&reading.view, watch), usize::MAX / 2, true);
+    let mut merge = StreamMerge::new(WIRES[at].dialect(&READINGS[at].view, watch), usize::MAX / 2, true);
     let mut out = Vec::new();
     for chunk in chunks {
         merge.feed(chunk, &mut out);
@@ -39,8 +48,8 @@ fn answered(wire: &dyn Wire, request: &str, chunks: Vec<Bytes>) -> (Vec<u8>, Str
 fuzz_target!(|input: &[u8]| {
     let [wire, first, second, text @ ..] = input else { return };
     let at = usize::from(*wire) % WIRES.len();
-    let whole = answered(WIRES[at], REQUESTS[at], vec![Bytes::copy_from_slice(text)]);
-    let split = answered(WIRES[at], REQUESTS[at], pieces(text, [*first, *second]));
+    let whole = answered(at, vec![Bytes::copy_from_slice(text)]);
+    let split = answered(at, pieces(text, [*first, *second]));
     assert_eq!(whole.1, split.1);
     assert_eq!(String::from_utf8_lossy(&whole.0), String::from_utf8_lossy(&split.0));
 });
