@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// The line through the last two thirds of a stretch without restarts may rise by so much of its mean, or by these amounts,
+/// The line through the last third of a stretch without restarts, after caches have filled, may rise by so much of its mean, or by these amounts,
 /// whichever is more.
 const SHARE: f64 = 0.10;
 const OWN_MIB: f64 = 8.0;
@@ -80,7 +80,7 @@ fn plateau(name: &str, samples: &[Sample]) -> Option<Plateau> {
     let (first, last) = (stretch.first()?.seconds, stretch.last()?.seconds);
     let rest: Vec<&Sample> = stretch
         .into_iter()
-        .filter(|sample| sample.seconds >= first + (last - first) / 3.0)
+        .filter(|sample| sample.seconds >= last - (last - first) / 3.0)
         .collect();
     let line = |value: fn(&Sample) -> f64| {
         let points: Vec<(f64, f64)> = rest
