@@ -144,7 +144,8 @@ impl Sending<'_> {
     ) -> Outcome {
         let text = || format!("{} {} {}", answer.status, answer.code, tail(&answer.raw));
         let is_html = answer.raw.starts_with(b"<html>");
-        if !(is_html && faulty) && !self.has_shape(&answer.raw) {
+        let has_shape = is_html && faulty || self.has_shape(&answer.raw);
+        if !has_shape {
             return self.wrong("error of another shape", text());
         }
         let known = match answer.code.as_str() {

@@ -15,20 +15,24 @@ struct Panel {
     top: f64,
     height: f64,
     value: fn(&Sample) -> f64,
+    /// A second value, drawn pale, which is never smaller.
+    whole: fn(&Sample) -> f64,
 }
 
 const PANELS: [Panel; 2] = [
     Panel {
-        title: "resident memory, MiB",
+        title: "resident memory, MiB (pale: with pages of mapped files)",
         top: 40.0,
         height: 190.0,
-        value: |sample| sample.rss_mib,
+        value: |sample| sample.own_mib,
+        whole: |sample| sample.rss_mib,
     },
     Panel {
         title: "open descriptors",
         top: 280.0,
         height: 150.0,
         value: |sample| sample.descriptors as f64,
+        whole: |sample| sample.descriptors as f64,
     },
 ];
 
@@ -78,7 +82,7 @@ pub fn svg(samples: &[Sample], ledger: &Ledger, seconds: f64) -> String {
 
 /// The largest value of the panel's axis.
 fn most(panel: &Panel, samples: &[Sample]) -> f64 {
-    let most = samples.iter().map(panel.value).fold(1.0, f64::max);
+    let most = samples.iter().map(panel.whole).fold(1.0, f64::max);
     let step = if most > 80.0 { 50.0 } else { 20.0 };
     (most / step).ceil() * step
 }
@@ -116,17 +120,19 @@ fn lines(
     let most = most(panel, samples);
     let of_name: Vec<&Sample> = samples.iter().filter(|sample| sample.process == name).collect();
     for run in of_name.chunk_by(|one, next| one.pid == next.pid) {
-        let points: Vec<String> = run
-            .iter()
-            .map(|sample| {
-                let y = panel.top + panel.height * (1.0 - (panel.value)(sample) / most);
-                format!("{:.1},{y:.1}", x(sample.seconds))
-            })
-            .collect();
-        let points = points.join(" ");
-        _ = writeln!(
-            svg,
-            "<polyline points=\"{points}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\"/>"
-        );
+        for (value, opacity) in [(panel.whole, 0.3), (panel.value, 1.0)] {
+            let points: Vec<String> = run
+                .iter()
+                .map(|sample| {
+                    let y = panel.top + panel.height * (1.0 - value(sample) / most);
+                    format!("{:.1},{y:.1}", x(sample.seconds))
+                })
+                .collect();
+            let points = points.join(" ");
+            _ = writeln!(
+                svg,
+                "<polyline points=\"{points}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\" stroke-opacity=\"{opacity}\"/>"
+            );
+        }
     }
 }

@@ -80,7 +80,7 @@ impl Report<'_> {
             println!("| {what} | {count} |");
         }
         println!(
-            "\n| process | settled s | RSS MiB | rise | descriptors | rise | plateau |\n|---|---:|---:|---:|---:|---:|---|"
+            "\n| process | settled s | RSS MiB | without mapped files | rise | descriptors | rise | plateau |\n|---|---:|---:|---:|---:|---:|---:|---|"
         );
         for one in &plateaus {
             let holds = match one.holds {
@@ -89,11 +89,12 @@ impl Report<'_> {
                 None => "not judged",
             };
             println!(
-                "| {} | {:.0} | {:.1} | {:+.1} | {:.0} | {:+.1} | {holds} |",
+                "| {} | {:.0} | {:.1} | {:.1} | {:+.1} | {:.0} | {:+.1} | {holds} |",
                 one.process,
                 one.seconds,
                 one.rss_mib,
-                one.rss_rise_mib,
+                one.own_mib,
+                one.own_rise_mib,
                 one.descriptors,
                 one.descriptors_rise
             );

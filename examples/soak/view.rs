@@ -84,10 +84,13 @@ impl Expected {
         let known = shown.iter().flat_map(|one| one.numbers.iter().copied()).collect();
         let at = active.map_or(0, |active| shown[active].at);
         let cut = active.map(|active| shown.remove(active));
-        let gone = all[..at]
+        // Answers to commands quote the prompts of handoffs.
+        let mut kept = all.split_off(at);
+        kept.retain(|(kind, _)| *kind != b'c');
+        let gone = all
             .iter()
             .copied()
-            .filter(|(kind, _)| *kind != b'u')
+            .filter(|(kind, _)| matches!(kind, b'a' | b'r'))
             .collect();
         Self {
             id: cut.as_ref().map_or_else(String::new, |cut| cut.id.clone()),
@@ -95,7 +98,7 @@ impl Expected {
             others: shown.into_iter().map(|one| one.beginning).collect(),
             gone,
             known,
-            kept: all.split_off(at),
+            kept,
             number,
             arrived: false,
         }

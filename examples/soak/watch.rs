@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-/// The line through the last two thirds of a stretch without restarts may rise by so much of its mean, or by these amounts,
+/// The line through the last third of a stretch without restarts, after caches have filled, may rise by so much of its mean, or by these amounts,
 /// whichever is more.
 const SHARE: f64 = 0.10;
-const RSS_MIB: f64 = 8.0;
+const OWN_MIB: f64 = 8.0;
 const DESCRIPTORS: f64 = 24.0;
 
 /// A stretch that is shorter in seconds is not judged: caches and pools fill first.
@@ -18,6 +18,8 @@ pub struct Sample {
     pub process: String,
     pub pid: u32,
     pub rss_mib: f64,
+    /// Of it what is no page of a mapped file, which the system takes back: the journal and the program are mapped.
+    pub own_mib: f64,
     pub descriptors: usize,
     /// Whether no process is restarted any more in this third.
     pub settled: bool,
@@ -29,7 +31,8 @@ pub struct Plateau {
     pub process: String,
     pub seconds: f64,
     pub rss_mib: f64,
-    pub rss_rise_mib: f64,
+    pub own_mib: f64,
+    pub own_rise_mib: f64,
     pub descriptors: f64,
     pub descriptors_rise: f64,
     /// `None`: too short to be judged.
@@ -38,13 +41,17 @@ pub struct Plateau {
 
 pub fn sample(process: &str, pid: u32, seconds: f64, settled: bool) -> Option<Sample> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kib: f64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    let mib = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        let kib: f64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+        Some(kib / 1024.0)
+    };
     Some(Sample {
         seconds,
         process: process.to_owned(),
         pid,
-        rss_mib: kib / 1024.0,
+        rss_mib: mib("VmRSS:")?,
+        own_mib: mib("RssAnon:")?,
         descriptors: std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count(),
         settled,
     })
@@ -73,7 +80,7 @@ fn plateau(name: &str, samples: &[Sample]) -> Option<Plateau> {
     let (first, last) = (stretch.first()?.seconds, stretch.last()?.seconds);
     let rest: Vec<&Sample> = stretch
         .into_iter()
-        .filter(|sample| sample.seconds >= first + (last - first) / 3.0)
+        .filter(|sample| sample.seconds >= last - (last - first) / 3.0)
         .collect();
     let line = |value: fn(&Sample) -> f64| {
         let points: Vec<(f64, f64)> = rest
@@ -82,15 +89,17 @@ fn plateau(name: &str, samples: &[Sample]) -> Option<Plateau> {
             .collect();
         mean_and_rise(&points)
     };
-    let (rss, rss_rise) = line(|sample| sample.rss_mib);
+    let (rss, _) = line(|sample| sample.rss_mib);
+    let (own, own_rise) = line(|sample| sample.own_mib);
     let (descriptors, descriptors_rise) = line(|sample| sample.descriptors as f64);
     let holds =
-        rss_rise <= RSS_MIB.max(rss * SHARE) && descriptors_rise <= DESCRIPTORS.max(descriptors * SHARE);
+        own_rise <= OWN_MIB.max(own * SHARE) && descriptors_rise <= DESCRIPTORS.max(descriptors * SHARE);
     Some(Plateau {
         process: name.to_owned(),
         seconds: last - first,
         rss_mib: rss,
-        rss_rise_mib: rss_rise,
+        own_mib: own,
+        own_rise_mib: own_rise,
         descriptors,
         descriptors_rise,
         holds: (last - first >= SHORTEST).then_some(holds),
