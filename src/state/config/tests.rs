@@ -104,7 +104,9 @@ fn every_file_of_the_folder_loads() {
     let mut seen = 0;
     for file in folders.into_iter().flatten() {
         let path = file.expect("entry").path();
-        let is_config = path.file_name().is_some_and(|name| name != "prices.toml" && name != "agents.toml");
+        let is_config = path
+            .file_name()
+            .is_some_and(|name| name != "prices.toml" && name != "agents.toml");
         if is_config && path.extension().is_some_and(|extension| extension == "toml") {
             let loaded = Config::load(Some(&path), &env, &Flags::default());
             assert!(loaded.is_ok(), "{}: {loaded:?}", path.display());
