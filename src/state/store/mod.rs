@@ -4,6 +4,7 @@
 //! crash of the process.
 
 pub mod copy_and_check;
+mod error;
 pub mod records;
 pub mod redis;
 pub mod replicas;
@@ -18,7 +19,6 @@ pub(crate) mod tests;
 #[cfg(test)]
 mod versions_tests;
 
-use std::fmt;
 use std::fs;
 use std::future::Future;
 use std::io;
@@ -29,6 +29,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
+pub use self::error::StoreError;
+use self::error::foreign_record;
 use self::records::{
     Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, ResponseId, Retention, StoredRecord,
 };
@@ -45,21 +47,6 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 
 /// The store in use.
 pub type SharedStore = Arc<dyn Store>;
-
-/// A failed store call. It is never the agent's fault, and a retry may succeed.
-#[derive(Debug, Clone)]
-pub struct StoreError {
-    /// The operation and its error, for the log.
-    pub message: String,
-}
-
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for StoreError {}
 
 /// Selects handoffs for listings.
 #[derive(Debug, Clone, Default)]
@@ -381,13 +368,6 @@ pub fn open_for_reading(settings: &config::StoreConfig, state_dir: &Path) -> Res
             Some(store) => Arc::new(store),
             None => Arc::new(sqlite::SqliteStore::in_memory()?),
         }),
-    }
-}
-
-/// The error of a write to a record of another principal. Ids are random, so this is a fault, not a race.
-fn foreign_record(what: &str) -> StoreError {
-    StoreError {
-        message: format!("{what}: the id belongs to another principal"),
     }
 }
 

@@ -112,17 +112,13 @@ mod state {
 
             /// What is written of a record; `None` where a script of its own writes it.
             fn stored(record: &StoredRecord) -> Option<Result<RedisRecord, StoreError>> {
-                Some(match record {
-                    StoredRecord::Handoff(handoff) => RedisRecord::handoff(handoff).map(|stored| stored.archived(handoff.archived)),
-                    StoredRecord::Pair { record, used_ms } => RedisRecord::pair(record).map(|stored| stored.used(*used_ms)),
-                    StoredRecord::CutPoint { record, used_ms } => RedisRecord::cut_point(record).map(|stored| stored.used(*used_ms)),
-                    StoredRecord::Insertion { record, used_ms } => RedisRecord::insertion(record).map(|stored| stored.used(*used_ms)),
-                    StoredRecord::ResponseId { record, used_ms } => {
-                        RedisRecord::response_id(&record.principal, &record.shown, &record.upstream, *used_ms)
+                match record {
+                    StoredRecord::Document(_) => None,
+                    StoredRecord::Handoff(handoff) => {
+                        Some(RedisRecord::of(record, 0).map(|stored| stored.archived(handoff.archived)))
                     }
-                    StoredRecord::Conversation(conversation) => RedisRecord::conversation(conversation, 0),
-                    StoredRecord::Document(_) => return None,
-                })
+                    _ => Some(RedisRecord::of(record, 0)),
+                }
             }
         }
     }

@@ -2,15 +2,15 @@
 
 use std::collections::HashMap;
 
-use redis::{Pipeline, Value};
+use redis::Pipeline;
 
+use super::answers::{self, UsedFields, from_json};
 use super::documents;
 use super::kinds::{self, RedisKind};
 use super::shared::RedisCluster;
-use super::values::{from_json, handoff, placed, texts, unexpected_reply};
-use super::{ARCHIVED, Durable, HEAD, RedisRecord, RedisResponseId};
+use super::{ARCHIVED, Durable, HEAD, RedisRecord};
 use crate::state::store::StoreError;
-use crate::state::store::records::{self, PAGE, RecordKind, RecordPage, StoredRecord};
+use crate::state::store::records::{PAGE, RecordKind, RecordPage, StoredRecord};
 
 impl RedisCluster {
     /// A page by the server's own cursor, which may return a record twice and misses none that is there all the time.
@@ -21,19 +21,7 @@ impl RedisCluster {
         let cursor = Some(after).filter(|after| !after.is_empty()).unwrap_or("0");
         let key = format!("{}{}", self.prefix, of.times);
         pipe.cmd("ZSCAN").arg(key).arg(cursor).arg("COUNT").arg(PAGE);
-        let (cursor, found) = match self.query(what, pipe).await?.into_iter().next() {
-            Some(Value::Array(pair)) => {
-                let mut pair = pair.into_iter();
-                let cursor = texts(pair.next().unwrap_or_default())?.into_iter().next();
-                (
-                    cursor.unwrap_or_default(),
-                    texts(pair.next().unwrap_or_default())?,
-                )
-            }
-            _ => return Err(unexpected_reply(what)),
-        };
-        // Each with its score after it.
-        let ids: Vec<String> = found.into_iter().step_by(2).collect();
+        let (cursor, ids) = answers::page(what, self.query(what, pipe).await?)?;
         let mut page = RecordPage {
             next: Some(cursor).filter(|cursor| cursor != "0"),
             ..RecordPage::default()
@@ -107,42 +95,10 @@ impl RedisCluster {
         let found = self
             .records_by_id(what, of, "", fields, ids.iter().cloned())
             .await?;
-        let mut found: HashMap<String, (u64, [String; 5])> = found.into_iter().collect();
-        let mut take = |id: &String| {
-            let (used_ms, values) = found.remove(id)?;
-            Some(parsed(kind, used_ms, values))
-        };
+        let mut found: HashMap<String, UsedFields<5>> = found.into_iter().collect();
+        let mut take = |id: &String| found.remove(id).map(|fields| answers::record(kind, fields));
         Ok(ids.iter().map(&mut take).collect())
     }
-}
-
-fn parsed(
-    kind: RecordKind,
-    used_ms: u64,
-    [owner, record, archived, head, status]: [String; 5],
-) -> Result<StoredRecord, StoreError> {
-    Ok(match kind {
-        RecordKind::Handoff => StoredRecord::Handoff(Box::new(handoff([record, archived], head)?)),
-        RecordKind::Placed(kind) => StoredRecord::Placed {
-            record: placed(kind, &record)?,
-            used_ms,
-        },
-        RecordKind::ResponseId => {
-            let id: RedisResponseId = from_json(&record)?;
-            StoredRecord::ResponseId {
-                record: records::ResponseId {
-                    principal: owner,
-                    shown: id.shown,
-                    upstream: id.upstream,
-                },
-                used_ms,
-            }
-        }
-        RecordKind::Conversation => StoredRecord::Conversation(from_json(&record)?),
-        RecordKind::Document => {
-            StoredRecord::Document(Box::new(documents::document(owner, &status, &record)?))
-        }
-    })
 }
 
 fn id_of(record: &StoredRecord) -> String {

@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 
+use super::answers::{greeting, primary_address, redirection};
 use super::scripts::RedisScript;
 use super::settings::{ServerState, WriteWait};
 use crate::state::config::{ServerDurability, StoreAddress, Topology};
@@ -122,18 +123,8 @@ impl Dialer {
         pipe.cmd("INFO");
         pipe.cmd("CONFIG").arg("GET").arg("appendfsync");
         let answers = connection.send_packed_commands(&pipe, 0, pipe.len()).await;
-        let mut answers = answers.map_err(|error| error.to_string())?.into_iter();
-        let mut digests = Vec::new();
-        for answer in answers.by_ref().take(RedisScript::ALL.len()) {
-            digests.push(text(answer)?);
-        }
-        let info = text(answers.next().unwrap_or_default())?;
-        // Servers that others look after may not tell.
-        let fsync = match answers.next() {
-            Some(Value::Array(pair)) => pair.into_iter().nth(1).and_then(|value| text(value).ok()),
-            _ => None,
-        };
-        let server = ServerState::read(&info, fsync);
+        let answers = answers.map_err(|error| error.to_string())?;
+        let (digests, server) = greeting(RedisScript::ALL.len(), answers)?;
         if server.role != "master" {
             return Err(format!("it is a {}, and cannot be written to", server.role));
         }
@@ -163,14 +154,7 @@ impl Dialer {
         let (mut connection, _driver) = self.open(host, port, false).await?;
         let mut command = Cmd::new();
         command.arg("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(group);
-        let Value::Array(found) = one(&mut connection, &command).await? else {
-            return Err(format!("it knows no group {group}"));
-        };
-        let mut found = found.into_iter().map(text);
-        let mut next = || found.next().unwrap_or_else(|| Err("no address".to_owned()));
-        let host = next()?;
-        let port = next()?.parse().map_err(|_| "no port".to_owned())?;
-        Ok((host, port))
+        primary_address(group, one(&mut connection, &command).await?)
     }
 
     /// A connection, and the task that drives it.
@@ -249,28 +233,6 @@ async fn one(connection: &mut MultiplexedConnection, command: &Cmd) -> Result<Va
     }
 }
 
-/// The target of a redirection: `MOVED 3999 127.0.0.1:6381`.
-fn redirection(error: &str) -> Option<(String, u16)> {
-    let mut words = error.strip_prefix("MOVED ")?.split_whitespace().skip(1);
-    let (host, port) = words.next()?.rsplit_once(':')?;
-    Some((host.to_owned(), port.parse().ok()?))
-}
-
-/// A value's text.
-pub(super) fn text(value: Value) -> Result<String, String> {
-    match value {
-        Value::BulkString(bytes) => String::from_utf8(bytes).map_err(|_| "an answer is not UTF-8".to_owned()),
-        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Ok(text),
-        Value::Int(number) => Ok(number.to_string()),
-        Value::ServerError(error) => Err(format!(
-            "{} {}",
-            error.code(),
-            error.details().unwrap_or_default()
-        )),
-        other => Err(format!("an answer has another form: {other:?}")),
-    }
-}
-
 fn connector(ca: Option<&Path>) -> Result<TlsConnector, String> {
     let mut roots = rustls::RootCertStore::empty();
     match ca {
@@ -294,20 +256,4 @@ fn connector(ca: Option<&Path>) -> Result<TlsConnector, String> {
         .with_root_certificates(roots)
         .with_no_client_auth();
     Ok(TlsConnector::from(Arc::new(config)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn redirections_are_read() {
-        assert_eq!(
-            redirection("MOVED 3999 127.0.0.1:6381"),
-            Some(("127.0.0.1".into(), 6381))
-        );
-        assert_eq!(redirection("MOVED 3999 ::1:6381"), Some(("::1".into(), 6381)));
-        assert_eq!(redirection("MOVED 3999 :6381"), Some((String::new(), 6381)));
-        assert_eq!(redirection("ERR no"), None);
-    }
 }

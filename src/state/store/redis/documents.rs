@@ -1,27 +1,16 @@
 //! Documents: a hash for each, an index by time, and one of those that are active by what they are about.
 
 use redis::Pipeline;
-use serde::{Deserialize, Serialize};
 
+use super::answers::{
+    RedisDocument, ScriptResult, document, document_written, documents_archived, unexpected_reply,
+};
 use super::link::Durable;
 use super::scripts::RedisScript;
 use super::shared::{PAGE, RedisCluster};
-use super::values::{from_json, texts, unexpected_reply};
 use crate::state::store::records::StoredRecord;
 use crate::state::store::{DocumentFilter, StoreError, foreign_record};
 use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus, Principal};
-
-/// A document without what stands in fields of its own.
-#[derive(Serialize, Deserialize)]
-struct RedisDocument {
-    handoff: HandoffId,
-    repository: String,
-    branch: String,
-    topic: String,
-    created_ms: u64,
-    folder: String,
-    document: String,
-}
 
 /// The field with a document's status.
 pub(super) const STATUS: &str = "s";
@@ -34,16 +23,6 @@ struct Write<'a> {
     /// The key and the record; `None`: the status alone is written.
     document: Option<&'a DocumentRecord>,
     is_copy: bool,
-}
-
-/// The result of the script.
-enum ScriptResult {
-    /// The document has this status now, and these are superseded.
-    Written(String, Vec<HandoffId>),
-    /// The record belongs to another principal.
-    Foreign,
-    /// There is none whose status could be written.
-    Unknown,
 }
 
 impl RedisCluster {
@@ -100,16 +79,7 @@ impl RedisCluster {
             u8::from(write.is_copy).to_string(),
         ];
         let answer = self.run(what, RedisScript::Document, args, Durable::Yes).await?;
-        let mut answer = answer.into_iter();
-        match (answer.next().as_deref(), answer.next()) {
-            (Some("written"), Some(status)) => {
-                let superseded = answer.filter_map(|id| id.parse().ok());
-                Ok(ScriptResult::Written(status, superseded.collect()))
-            }
-            (Some("foreign"), _) => Ok(ScriptResult::Foreign),
-            (Some("unknown"), _) => Ok(ScriptResult::Unknown),
-            _ => Err(unexpected_reply(what)),
-        }
+        document_written(what, answer)
     }
 
     /// The documents that are wanted, newest first.
@@ -133,7 +103,7 @@ impl RedisCluster {
             }
             if !ids.is_empty() {
                 for values in self.query(what, pipe).await? {
-                    found.extend(read(values)?.filter(|document| filter.matches(document)));
+                    found.extend(document(values)?.filter(|document| filter.matches(document)));
                 }
             }
             let enough = filter.limit > 0 && found.len() >= filter.limit;
@@ -166,12 +136,8 @@ impl RedisCluster {
                 PAGE.to_string(),
             ];
             let answer = self.run(what, RedisScript::Archive, args, Durable::Yes).await?;
-            let mut answer = answer.into_iter();
-            let looked = answer.next().and_then(|looked| looked.parse::<usize>().ok());
-            let looked = looked.ok_or_else(|| unexpected_reply(what))?;
-            while let (Some(owner), Some(id)) = (answer.next(), answer.next()) {
-                archived.extend(id.parse().ok().map(|id| (owner, id)));
-            }
+            let (looked, found) = documents_archived(what, answer)?;
+            archived.extend(found);
             if looked < PAGE {
                 break;
             }
@@ -237,34 +203,5 @@ fn stored(what: &str, document: &DocumentRecord) -> Result<String, StoreError> {
     };
     serde_json::to_string(&stored).map_err(|error| StoreError {
         message: format!("{what}: {error}"),
-    })
-}
-
-/// A document from its fields; `None` where there is none.
-fn read(values: redis::Value) -> Result<Option<DocumentRecord>, StoreError> {
-    if let redis::Value::Array(values) = &values
-        && values.contains(&redis::Value::Nil)
-    {
-        return Ok(None);
-    }
-    let Ok([principal, status, record]) = <[String; 3]>::try_from(texts(values)?) else {
-        return Ok(None);
-    };
-    document(principal, &status, &record).map(Some)
-}
-
-/// A document from what is stored of it.
-pub(super) fn document(principal: String, status: &str, record: &str) -> Result<DocumentRecord, StoreError> {
-    let stored: RedisDocument = from_json(record)?;
-    Ok(DocumentRecord {
-        handoff: stored.handoff,
-        principal,
-        repository: stored.repository,
-        branch: stored.branch,
-        topic: stored.topic,
-        status: HandoffStatus::named(status).unwrap_or(HandoffStatus::Superseded),
-        created_ms: stored.created_ms,
-        folder: stored.folder,
-        document: stored.document,
     })
 }

@@ -5,11 +5,11 @@
 //! last uses in milliseconds and only grow: by it they are listed, copied and swept. A new kind is a constant here and a
 //! function that makes its [`Record`].
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::values::unexpected_reply;
+use super::answers::{RedisResponseId, unexpected_reply};
 use crate::state::store::StoreError;
 use crate::state::store::records::{PlacedKind, PlacedRecord, RecordKind, ResponseId, StoredRecord};
 use baton_core::record::{Conversation, Handoff, HandoffId};
@@ -126,13 +126,6 @@ pub(super) struct RedisRecord {
     indexes: Vec<(String, u64)>,
     /// Last use, in milliseconds since the Unix epoch.
     used_ms: u64,
-}
-
-/// The upstream id of a response id.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct RedisResponseId {
-    pub(super) shown: String,
-    pub(super) upstream: String,
 }
 
 impl RedisRecord {

@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use redis::{Pipeline, ServerErrorKind, Value};
+use redis::{Pipeline, Value};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinHandle;
 
+use super::answers::{LinkFault, durable, server_fault};
 use super::dial::{Dialer, PrimaryConnection};
 use super::scripts::ScriptCall;
 use super::settings::WriteWait;
@@ -183,22 +184,7 @@ impl Link {
             return Err(fault);
         }
         if let Some(wait) = waited {
-            let reached = match values.pop() {
-                Some(Value::Int(replicas)) => replicas > 0,
-                Some(Value::Array(counts)) => counts.first() == Some(&Value::Int(1)),
-                _ => false,
-            };
-            if !reached {
-                return Err(LinkFault::Refused(
-                    match wait {
-                        WriteWait::File => {
-                            "it is not in the server's file in time (store.durability = \"fsync\")"
-                        }
-                        _ => "no replica has it in time (store.durability = \"replicated\")",
-                    }
-                    .to_owned(),
-                ));
-            }
+            durable(wait, values.pop())?;
         }
         Ok(values)
     }
@@ -234,14 +220,6 @@ impl Link {
             message: format!("{what} at {}: {why}", self.shared.dial.address),
         }
     }
-}
-
-/// The failure of a request.
-enum LinkFault {
-    /// The connection, or what it leads to, is not what it was: another one may do.
-    Broken(String),
-    /// The server refused it.
-    Refused(String),
 }
 
 impl LinkCore {
@@ -299,24 +277,3 @@ async fn keep(shared: Arc<LinkCore>) {
 
 /// How long an attempt to connect may take.
 const CONNECT: Duration = Duration::from_secs(1);
-/// The fault that a reply is, if it is an error.
-fn server_fault(value: &Value) -> Option<LinkFault> {
-    let Value::ServerError(error) = value else {
-        return None;
-    };
-    let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
-    Some(match error.kind() {
-        // The scripts are loaded with the connection; a failover or a flush takes them.
-        Some(
-            ServerErrorKind::NoScript
-            | ServerErrorKind::ReadOnly
-            | ServerErrorKind::Moved
-            | ServerErrorKind::Ask
-            | ServerErrorKind::MasterDown
-            | ServerErrorKind::ClusterDown
-            | ServerErrorKind::BusyLoading
-            | ServerErrorKind::TryAgain,
-        ) => LinkFault::Broken(text),
-        _ => LinkFault::Refused(text),
-    })
-}

@@ -5,6 +5,7 @@
 //! on the newer one. Reads and writes have connections of their own: a write may wait for a replica or for the server's
 //! file, and what is read does not queue after it. Nothing here ends by itself in the server; [`Store::sweep`] deletes.
 
+mod answers;
 mod bulk;
 mod dial;
 mod documents;
@@ -13,7 +14,6 @@ mod link;
 mod scripts;
 mod settings;
 mod shared;
-mod values;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -23,14 +23,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use redis::{Pipeline, Value};
+use redis::Pipeline;
 
+use self::answers::{RedisResponseId, first_texts, from_json, handoff};
 use self::dial::Dialer;
-use self::kinds::{ARCHIVED, CONVERSATION, HANDOFF, HEAD, RESPONSE_ID, RedisRecord, RedisResponseId};
+use self::kinds::{ARCHIVED, CONVERSATION, HANDOFF, HEAD, RESPONSE_ID, RedisRecord};
 use self::link::{Durable, Link};
 use self::scripts::RedisScript;
 use self::shared::{RedisCluster, redis_records};
-use self::values::{from_json, from_json_bytes, handoff};
 use super::records::{Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, Retention, StoredRecord};
 use super::replicas::Replica;
 use super::{DocumentFilter, HandoffFilter, Store, StoreError, StoreFuture};
@@ -144,7 +144,7 @@ impl Store for RedisStore {
                 .shared
                 .run(what, RedisScript::Set, args, Durable::Yes)
                 .await?;
-            Ok(answer.first().is_some_and(|set| set == "1"))
+            Ok(first_texts(answer)?.first().is_some_and(|set| set == "1"))
         })
     }
 
@@ -161,16 +161,7 @@ impl Store for RedisStore {
         Box::pin(async move {
             let mut pipe = Pipeline::new();
             pipe.cmd("HGET").arg(self.shared.key(CONVERSATION, key)).arg("r");
-            match self
-                .shared
-                .query("read a conversation", pipe)
-                .await?
-                .into_iter()
-                .next()
-            {
-                Some(Value::BulkString(record)) => from_json_bytes(&record).map(Some),
-                _ => Ok(None),
-            }
+            answers::conversation(self.shared.query("read a conversation", pipe).await?)
         })
     }
 

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use redis::{Pipeline, Value};
 use uuid::Uuid;
 
+use super::answers::{self, UsedFields, first_texts, from_json, handoff, placed};
 use super::kinds::{self, ARCHIVED, HANDOFF, HANDOFF_IDS, RedisKind, RedisRecord};
 use super::link::{Durable, Link, LinkRequest};
 use super::scripts::{RedisScript, ScriptCall};
-use super::values::{from_json, handoff, is_stale, placed, step, texts, unexpected_reply};
 use crate::state::config::ServerDurability;
 use crate::state::store::records::{Lookup, PlacedKind, PlacedRecord, StoredRecord};
 use crate::state::store::replicas::Replica;
-use crate::state::store::{HandoffFilter, StoreError, foreign_record, now_ms};
+use crate::state::store::{HandoffFilter, StoreError, foreign_record, now_ms, random};
 use baton_core::record::{Handoff, Update, UpdateOutcome};
 
 /// How often a change is made again where others change the same record meanwhile. Each time one of them succeeds.
@@ -24,6 +24,9 @@ const MOST_OVERTAKEN: usize = 256;
 
 /// Records read or looked at by one call: the server does nothing else meanwhile.
 pub(super) const PAGE: usize = 256;
+
+/// A record that is read is touched again when its last use is older than this: see the SQLite store.
+const TOUCH_AFTER_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// The connections, and the names of keys.
 pub(super) struct RedisCluster {
@@ -34,13 +37,6 @@ pub(super) struct RedisCluster {
     pub(super) reader: Link,
     pub(super) writers: Vec<Link>,
     pub(super) next_writer: AtomicUsize,
-}
-
-/// A placed record as the server returned it.
-struct FoundRecord {
-    id: String,
-    used_ms: u64,
-    record: String,
 }
 
 /// The records as the server stores them.
@@ -78,24 +74,22 @@ impl RedisCluster {
         what: &'static str,
         script: RedisScript,
         args: Vec<Vec<u8>>,
-    ) -> Result<Vec<String>, StoreError> {
+    ) -> Result<Vec<Value>, StoreError> {
         let request = LinkRequest::Script(self.call(script, args), Durable::No);
-        let answer = self.reader().send(what, &request).await?;
-        texts(answer.into_iter().next().unwrap_or_default())
+        self.reader().send(what, &request).await
     }
 
-    /// A script that writes; returns the texts of its answer.
+    /// A script that writes; returns its answer.
     pub(super) async fn run(
         &self,
         what: &'static str,
         script: RedisScript,
         args: impl IntoIterator<Item: AsRef<[u8]>>,
         durable: Durable,
-    ) -> Result<Vec<String>, StoreError> {
+    ) -> Result<Vec<Value>, StoreError> {
         let args = args.into_iter().map(|arg| arg.as_ref().to_vec()).collect();
         let request = LinkRequest::Script(self.call(script, args), durable);
-        let answer = self.writer().send(what, &request).await?;
-        texts(answer.into_iter().next().unwrap_or_default())
+        self.writer().send(what, &request).await
     }
 
     /// Plain commands, whose answers are texts, numbers or lists of them.
@@ -105,8 +99,7 @@ impl RedisCluster {
 
     /// The texts of the answer to one plain command.
     pub(super) async fn list(&self, what: &'static str, pipe: Pipeline) -> Result<Vec<String>, StoreError> {
-        let answer = self.query(what, pipe).await?;
-        texts(answer.into_iter().next().unwrap_or_default())
+        first_texts(self.query(what, pipe).await?)
     }
 
     /// Writes records; `Some`: a record has another version, and is this one.
@@ -121,13 +114,7 @@ impl RedisCluster {
             record.args(&mut args);
         }
         let answer = self.run(what, RedisScript::Write, args, durable).await?;
-        let mut answer = answer.into_iter();
-        match (answer.next().as_deref(), answer.next()) {
-            (Some("written"), _) => Ok(None),
-            (Some("overtaken"), stored) => Ok(Some(stored.unwrap_or_default())),
-            (Some("foreign"), _) => Err(foreign_record(what)),
-            _ => Err(unexpected_reply(what)),
-        }
+        answers::written(what, answer)
     }
 
     /// Writes records and the change to their conversation.
@@ -173,7 +160,7 @@ impl RedisCluster {
         owner: &str,
         fields: [&str; N],
         ids: impl IntoIterator<Item = String>,
-    ) -> Result<Vec<(u64, [String; N])>, StoreError> {
+    ) -> Result<Vec<UsedFields<N>>, StoreError> {
         let found = self.records_by_id(what, kind, owner, fields, ids).await?;
         Ok(found.into_iter().map(|(_, found)| found).collect())
     }
@@ -186,7 +173,7 @@ impl RedisCluster {
         owner: &str,
         fields: [&str; N],
         ids: impl IntoIterator<Item = String>,
-    ) -> Result<Vec<(String, (u64, [String; N]))>, StoreError> {
+    ) -> Result<Vec<(String, UsedFields<N>)>, StoreError> {
         let ids: Vec<String> = ids.into_iter().collect();
         let mut found = Vec::with_capacity(ids.len());
         for ids in ids.chunks(PAGE) {
@@ -196,11 +183,7 @@ impl RedisCluster {
             args.extend(fields);
             args.extend(ids.iter().map(String::as_str));
             let args = args.into_iter().map(|arg| arg.as_bytes().to_vec()).collect();
-            let mut answer = self.read(what, RedisScript::Read, args).await?.into_iter();
-            while let (Some(id), Some(used)) = (answer.next(), answer.next()) {
-                let values = [(); N].map(|()| answer.next().unwrap_or_default());
-                found.push((id, (used.parse().unwrap_or_default(), values)));
-            }
+            found.extend(answers::rows(self.read(what, RedisScript::Read, args).await?)?);
         }
         Ok(found)
     }
@@ -215,20 +198,17 @@ impl RedisCluster {
         let found = match by {
             Lookup::Ids(ids) => {
                 let ids = ids.iter().map(Uuid::to_string);
-                let found = self.records_by_id(kind.reading(), kind.into(), principal, ["r"], ids);
-                let found = found.await?.into_iter();
-                found
-                    .map(|(id, (used_ms, [record]))| FoundRecord { id, used_ms, record })
-                    .collect()
+                self.records_by_id(kind.reading(), kind.into(), principal, ["r"], ids)
+                    .await?
             }
             Lookup::Places(places) => self.at_places(kind, principal, places).await?,
         };
-        let stale = found.iter().filter(|found| is_stale(found.used_ms));
-        let stale: Vec<String> = stale.map(|found| found.id.clone()).collect();
+        let stale = found.iter().filter(|(_, (used_ms, _))| is_stale(*used_ms));
+        let stale: Vec<String> = stale.map(|(id, _)| id.clone()).collect();
         if !stale.is_empty() {
             self.touch(kind.into(), stale);
         }
-        let found = found.iter().map(|found| placed(kind, &found.record));
+        let found = found.iter().map(|(_, (_, [record]))| placed(kind, record));
         let mut found = found.collect::<Result<Vec<_>, _>>()?;
         if matches!(by, Lookup::Places(_)) {
             PlacedRecord::sort_oldest_first(&mut found, |record| record);
@@ -242,7 +222,7 @@ impl RedisCluster {
         kind: PlacedKind,
         principal: &str,
         places: &[String],
-    ) -> Result<Vec<FoundRecord>, StoreError> {
+    ) -> Result<Vec<(String, UsedFields<1>)>, StoreError> {
         let (what, kind) = (kind.reading(), RedisKind::from(kind));
         let indexes: HashSet<String> = places.iter().map(|key| kind.at_place(principal, key)).collect();
         let indexes: Vec<String> = indexes.into_iter().collect();
@@ -251,11 +231,7 @@ impl RedisCluster {
             let args = [&*self.prefix, kind.name, principal, kind.times].into_iter();
             let args = args.chain(indexes.iter().map(String::as_str));
             let args = args.map(|arg| arg.as_bytes().to_vec()).collect();
-            let mut answer = self.read(what, RedisScript::Find, args).await?.into_iter();
-            while let (Some(id), Some(used), Some(record)) = (answer.next(), answer.next(), answer.next()) {
-                let used_ms = used.parse().unwrap_or_default();
-                found.push(FoundRecord { id, used_ms, record });
-            }
+            found.extend(answers::rows(self.read(what, RedisScript::Find, args).await?)?);
         }
         Ok(found)
     }
@@ -324,10 +300,7 @@ impl RedisCluster {
         let kept = crate::state::store::replicas::KEPT.as_millis().to_string();
         let args = [&*self.prefix, name, &record, &kept];
         let what = "register a replica";
-        let all = self.run(what, RedisScript::Replicas, args, Durable::No).await?;
-        let mut all: Vec<Replica> = all.iter().filter_map(|record| from_json(record).ok()).collect();
-        all.sort_by(|one, other| one.name.cmp(&other.name));
-        Ok(all)
+        answers::replicas(self.run(what, RedisScript::Replicas, args, Durable::No).await?)
     }
 
     /// Deletes what was last used before a time and is not in use.
@@ -348,13 +321,7 @@ impl RedisCluster {
             ];
             let what = "sweep old records";
             let answer = self.run(what, RedisScript::Sweep, args, Durable::No).await?;
-            let mut counts = answer
-                .iter()
-                .map(|count| count.parse::<u64>().unwrap_or_default());
-            let (looked, deleted) = (
-                counts.next().unwrap_or_default(),
-                counts.next().unwrap_or_default(),
-            );
+            let (looked, deleted) = answers::swept(answer)?;
             gone += deleted;
             kept += looked - deleted.min(looked);
             if looked < PAGE as u64 {
@@ -362,4 +329,17 @@ impl RedisCluster {
             }
         }
     }
+}
+
+/// What is added to a version: at random, so that a version which a failover lost is not met again in another record.
+fn step() -> Result<u64, StoreError> {
+    let mut bytes = [0; 4];
+    random(&mut bytes).map_err(|error| StoreError {
+        message: format!("no randomness: {error}"),
+    })?;
+    Ok(1 + u64::from(u32::from_be_bytes(bytes) >> 12))
+}
+
+fn is_stale(used_ms: u64) -> bool {
+    now_ms().saturating_sub(used_ms) > TOUCH_AFTER_MS
 }

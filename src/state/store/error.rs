@@ -1,0 +1,25 @@
+//! The error of a store call.
+
+use std::fmt;
+
+/// A failed store call. It is never the agent's fault, and a retry may succeed.
+#[derive(Debug, Clone)]
+pub struct StoreError {
+    /// The operation and its error, for the log.
+    pub message: String,
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+/// The error of a write to a record of another principal. Ids are random, so this is a fault, not a race.
+pub(super) fn foreign_record(what: &str) -> StoreError {
+    StoreError {
+        message: format!("{what}: the id belongs to another principal"),
+    }
+}

@@ -1,0 +1,357 @@
+//! Reads the server's answers: from its values to texts, records and counts.
+//!
+//! Pure: no connection, no clock. Any server may answer with anything; each function returns, and an answer of another form
+//! is an error. `tests/fuzz` calls them all (`resp`).
+
+use redis::{ServerErrorKind, Value};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::settings::{ServerState, WriteWait};
+use crate::state::store::records::{PlacedKind, PlacedRecord, RecordKind, ResponseId, StoredRecord};
+use crate::state::store::replicas::Replica;
+use crate::state::store::{StoreError, foreign_record};
+use baton_core::record::{Conversation, DocumentRecord, Handoff, HandoffId, HandoffStatus, Principal};
+
+/// A record's last use in milliseconds since the Unix epoch, and the fields that were read of it.
+pub(super) type UsedFields<const N: usize> = (u64, [String; N]);
+
+/// A value's text.
+pub(super) fn text(value: Value) -> Result<String, String> {
+    match value {
+        Value::BulkString(bytes) => String::from_utf8(bytes).map_err(|_| "an answer is not UTF-8".to_owned()),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Ok(text),
+        Value::Int(number) => Ok(number.to_string()),
+        Value::ServerError(error) => Err(format!(
+            "{} {}",
+            error.code(),
+            error.details().unwrap_or_default()
+        )),
+        other => Err(format!("an answer has another form: {other:?}")),
+    }
+}
+
+/// The texts of a list.
+pub(super) fn texts(value: Value) -> Result<Vec<String>, StoreError> {
+    let read = |value| text(value).map_err(|message| StoreError { message });
+    match value {
+        Value::Array(values) => values.into_iter().map(read).collect(),
+        Value::Nil => Ok(Vec::new()),
+        other => read(other).map(|text| vec![text]),
+    }
+}
+
+/// The texts of the first answer.
+pub(super) fn first_texts(answers: Vec<Value>) -> Result<Vec<String>, StoreError> {
+    texts(answers.into_iter().next().unwrap_or_default())
+}
+
+pub(super) fn from_json<T: DeserializeOwned>(record: &str) -> Result<T, StoreError> {
+    from_json_bytes(record.as_bytes())
+}
+
+fn from_json_bytes<T: DeserializeOwned>(record: &[u8]) -> Result<T, StoreError> {
+    serde_json::from_slice(record).map_err(unreadable)
+}
+
+fn unreadable(error: serde_json::Error) -> StoreError {
+    StoreError {
+        message: format!("a record cannot be read: {error}"),
+    }
+}
+
+pub(super) fn unexpected_reply(what: &str) -> StoreError {
+    StoreError {
+        message: format!("{what}: the server's answer has another form"),
+    }
+}
+
+/// The failure of a request.
+#[derive(Debug)]
+pub(super) enum LinkFault {
+    /// The connection, or what it leads to, is not what it was: another one may do.
+    Broken(String),
+    /// The server refused it.
+    Refused(String),
+}
+
+/// The fault that a reply is, if it is an error.
+pub(super) fn server_fault(value: &Value) -> Option<LinkFault> {
+    let Value::ServerError(error) = value else {
+        return None;
+    };
+    let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
+    Some(match error.kind() {
+        // The scripts are loaded with the connection; a failover or a flush takes them.
+        Some(
+            ServerErrorKind::NoScript
+            | ServerErrorKind::ReadOnly
+            | ServerErrorKind::Moved
+            | ServerErrorKind::Ask
+            | ServerErrorKind::MasterDown
+            | ServerErrorKind::ClusterDown
+            | ServerErrorKind::BusyLoading
+            | ServerErrorKind::TryAgain,
+        ) => LinkFault::Broken(text),
+        _ => LinkFault::Refused(text),
+    })
+}
+
+/// The target of a redirection: `MOVED 3999 127.0.0.1:6381`.
+pub(super) fn redirection(error: &str) -> Option<(String, u16)> {
+    let mut words = error.strip_prefix("MOVED ")?.split_whitespace().skip(1);
+    let (host, port) = words.next()?.rsplit_once(':')?;
+    Some((host.to_owned(), port.parse().ok()?))
+}
+
+/// The primary's address, as a Sentinel that knows the group gives it.
+pub(super) fn primary_address(group: &str, answer: Value) -> Result<(String, u16), String> {
+    let Value::Array(found) = answer else {
+        return Err(format!("it knows no group {group}"));
+    };
+    let mut found = found.into_iter().map(text);
+    let mut next = || found.next().unwrap_or_else(|| Err("no address".to_owned()));
+    let host = next()?;
+    let port = next()?.parse().map_err(|_| "no port".to_owned())?;
+    Ok((host, port))
+}
+
+/// The digests of as many scripts, and the server's state: the answers to `SCRIPT LOAD`, `INFO` and `CONFIG GET`.
+pub(super) fn greeting(scripts: usize, answers: Vec<Value>) -> Result<(Vec<String>, ServerState), String> {
+    let mut answers = answers.into_iter();
+    let digests = answers
+        .by_ref()
+        .take(scripts)
+        .map(text)
+        .collect::<Result<_, _>>()?;
+    let info = text(answers.next().unwrap_or_default())?;
+    // Servers that others look after may not tell.
+    let fsync = match answers.next() {
+        Some(Value::Array(pair)) => pair.into_iter().nth(1).and_then(|value| text(value).ok()),
+        _ => None,
+    };
+    Ok((digests, ServerState::read(&info, fsync)))
+}
+
+/// Checks the answer to `WAIT` or `WAITAOF`: that the write is where it must be.
+///
+/// # Errors
+/// It is not there in time.
+pub(super) fn durable(wait: WriteWait, answer: Option<Value>) -> Result<(), LinkFault> {
+    let reached = match answer {
+        Some(Value::Int(replicas)) => replicas > 0,
+        Some(Value::Array(counts)) => counts.first() == Some(&Value::Int(1)),
+        _ => false,
+    };
+    let missing = match wait {
+        WriteWait::File => "it is not in the server's file in time (store.durability = \"fsync\")",
+        _ => "no replica has it in time (store.durability = \"replicated\")",
+    };
+    reached
+        .then_some(())
+        .ok_or_else(|| LinkFault::Refused(missing.to_owned()))
+}
+
+/// What a write of records came to; `Some`: a record has another version, and is this one.
+pub(super) fn written(what: &str, answers: Vec<Value>) -> Result<Option<String>, StoreError> {
+    let mut answer = first_texts(answers)?.into_iter();
+    match (answer.next().as_deref(), answer.next()) {
+        (Some("written"), _) => Ok(None),
+        (Some("overtaken"), stored) => Ok(Some(stored.unwrap_or_default())),
+        (Some("foreign"), _) => Err(foreign_record(what)),
+        _ => Err(unexpected_reply(what)),
+    }
+}
+
+/// Records by id, each with its last use and its fields.
+pub(super) fn rows<const N: usize>(answers: Vec<Value>) -> Result<Vec<(String, UsedFields<N>)>, StoreError> {
+    let mut answer = first_texts(answers)?.into_iter();
+    let mut found = Vec::new();
+    while let (Some(id), Some(used)) = (answer.next(), answer.next()) {
+        let values = [(); N].map(|()| answer.next().unwrap_or_default());
+        found.push((id, (used.parse().unwrap_or_default(), values)));
+    }
+    Ok(found)
+}
+
+/// A page of an index: the cursor of the next one, and the ids.
+pub(super) fn page(what: &str, answers: Vec<Value>) -> Result<(String, Vec<String>), StoreError> {
+    let Some(Value::Array(pair)) = answers.into_iter().next() else {
+        return Err(unexpected_reply(what));
+    };
+    let mut pair = pair.into_iter();
+    let cursor = texts(pair.next().unwrap_or_default())?.into_iter().next();
+    let found = texts(pair.next().unwrap_or_default())?;
+    // Each with its score after it.
+    Ok((cursor.unwrap_or_default(), found.into_iter().step_by(2).collect()))
+}
+
+/// How many records a sweep looked at, and how many it deleted.
+pub(super) fn swept(answers: Vec<Value>) -> Result<(u64, u64), StoreError> {
+    let answer = first_texts(answers)?;
+    let count = |at: usize| {
+        answer
+            .get(at)
+            .and_then(|count| count.parse().ok())
+            .unwrap_or_default()
+    };
+    Ok((count(0), count(1)))
+}
+
+/// The replicas in the register, without unreadable ones.
+pub(super) fn replicas(answers: Vec<Value>) -> Result<Vec<Replica>, StoreError> {
+    let all = first_texts(answers)?;
+    let mut all: Vec<Replica> = all.iter().filter_map(|record| from_json(record).ok()).collect();
+    all.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(all)
+}
+
+/// The record of a conversation.
+pub(super) fn conversation(answers: Vec<Value>) -> Result<Option<Conversation>, StoreError> {
+    match answers.into_iter().next() {
+        Some(Value::BulkString(record)) => from_json_bytes(&record).map(Some),
+        _ => Ok(None),
+    }
+}
+
+pub(super) fn handoff([record, archived]: [String; 2], head: String) -> Result<Handoff, StoreError> {
+    Ok(Handoff {
+        head,
+        archived: archived == "1",
+        ..from_json(&record)?
+    })
+}
+
+pub(super) fn placed(kind: PlacedKind, record: &str) -> Result<PlacedRecord, StoreError> {
+    PlacedRecord::from_json(kind, record).map_err(unreadable)
+}
+
+/// The upstream id of a response id.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct RedisResponseId {
+    pub(super) shown: String,
+    pub(super) upstream: String,
+}
+
+/// A record of any kind: from its owner, its JSON, whether it is archived, its head and its status.
+pub(super) fn record(
+    kind: RecordKind,
+    (used_ms, [owner, record, archived, head, status]): UsedFields<5>,
+) -> Result<StoredRecord, StoreError> {
+    Ok(match kind {
+        RecordKind::Handoff => StoredRecord::Handoff(Box::new(handoff([record, archived], head)?)),
+        RecordKind::Placed(kind) => StoredRecord::Placed {
+            record: placed(kind, &record)?,
+            used_ms,
+        },
+        RecordKind::ResponseId => {
+            let id: RedisResponseId = from_json(&record)?;
+            StoredRecord::ResponseId {
+                record: ResponseId {
+                    principal: owner,
+                    shown: id.shown,
+                    upstream: id.upstream,
+                },
+                used_ms,
+            }
+        }
+        RecordKind::Conversation => StoredRecord::Conversation(from_json(&record)?),
+        RecordKind::Document => StoredRecord::Document(Box::new(document_of(owner, &status, &record)?)),
+    })
+}
+
+/// A document without what stands in fields of its own.
+#[derive(Serialize, Deserialize)]
+pub(super) struct RedisDocument {
+    pub(super) handoff: HandoffId,
+    pub(super) repository: String,
+    pub(super) branch: String,
+    pub(super) topic: String,
+    pub(super) created_ms: u64,
+    pub(super) folder: String,
+    pub(super) document: String,
+}
+
+/// The result of the script that writes documents.
+#[derive(Debug)]
+pub(super) enum ScriptResult {
+    /// The document has this status now, and these are superseded.
+    Written(String, Vec<HandoffId>),
+    /// The record belongs to another principal.
+    Foreign,
+    /// There is none whose status could be written.
+    Unknown,
+}
+
+/// What a write of a document came to.
+pub(super) fn document_written(what: &str, answers: Vec<Value>) -> Result<ScriptResult, StoreError> {
+    let mut answer = first_texts(answers)?.into_iter();
+    match (answer.next().as_deref(), answer.next()) {
+        (Some("written"), Some(status)) => {
+            let superseded = answer.filter_map(|id| id.parse().ok());
+            Ok(ScriptResult::Written(status, superseded.collect()))
+        }
+        (Some("foreign"), _) => Ok(ScriptResult::Foreign),
+        (Some("unknown"), _) => Ok(ScriptResult::Unknown),
+        _ => Err(unexpected_reply(what)),
+    }
+}
+
+/// How many documents were looked at, and which are archived now.
+pub(super) fn documents_archived(
+    what: &str,
+    answers: Vec<Value>,
+) -> Result<(usize, Vec<(Principal, HandoffId)>), StoreError> {
+    let mut answer = first_texts(answers)?.into_iter();
+    let looked = answer.next().and_then(|looked| looked.parse().ok());
+    let looked = looked.ok_or_else(|| unexpected_reply(what))?;
+    let mut archived = Vec::new();
+    while let (Some(owner), Some(id)) = (answer.next(), answer.next()) {
+        archived.extend(id.parse().ok().map(|id| (owner, id)));
+    }
+    Ok((looked, archived))
+}
+
+/// A document from its fields; `None` where there is none.
+pub(super) fn document(values: Value) -> Result<Option<DocumentRecord>, StoreError> {
+    if let Value::Array(values) = &values
+        && values.contains(&Value::Nil)
+    {
+        return Ok(None);
+    }
+    let Ok([principal, status, record]) = <[String; 3]>::try_from(texts(values)?) else {
+        return Ok(None);
+    };
+    document_of(principal, &status, &record).map(Some)
+}
+
+fn document_of(principal: String, status: &str, record: &str) -> Result<DocumentRecord, StoreError> {
+    let stored: RedisDocument = from_json(record)?;
+    Ok(DocumentRecord {
+        handoff: stored.handoff,
+        principal,
+        repository: stored.repository,
+        branch: stored.branch,
+        topic: stored.topic,
+        status: HandoffStatus::named(status).unwrap_or(HandoffStatus::Superseded),
+        created_ms: stored.created_ms,
+        folder: stored.folder,
+        document: stored.document,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redirections_are_read() {
+        assert_eq!(
+            redirection("MOVED 3999 127.0.0.1:6381"),
+            Some(("127.0.0.1".into(), 6381))
+        );
+        assert_eq!(redirection("MOVED 3999 ::1:6381"), Some(("::1".into(), 6381)));
+        assert_eq!(redirection("MOVED 3999 :6381"), Some((String::new(), 6381)));
+        assert_eq!(redirection("ERR no"), None);
+    }
+}
