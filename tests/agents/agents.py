@@ -295,7 +295,6 @@ AGENTS = [
         ready="Auto-approve all",
         lead=" " * 40,  # It loses the first ones while it starts.
         reopen=lambda home: ["--id", next((home / ".cline/data/sessions").iterdir()).name],
-        open={"compaction": "baton does not know the wording of cline's summary request, which has the first prompt of a finished task"},
         meter=meters.cline,
     ),
 ]

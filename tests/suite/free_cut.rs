@@ -145,6 +145,18 @@ impl Scene {
         panic!("{} requests, not {count}", self.requests());
     }
 
+    /// Waits until a draft ahead has ended, whatever came of it: its cost is booked then.
+    async fn until_draft_ahead_ended(&self) {
+        for _ in 0..500 {
+            let events = self.fixture.baton.events(1).await;
+            if events.iter().any(|event| event.route == "draft ahead") {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("no draft ahead has ended");
+    }
+
     async fn has_ready_draft(&self) -> bool {
         let events = self.fixture.baton.events(1).await;
         let key = events[0].conversation.clone().unwrap();
@@ -309,6 +321,7 @@ async fn a_draft_ahead_that_fails_changes_nothing() {
         scene.fixture.push(Reply::status(403, "no"));
         scene.clock.advance(4 * MINUTE + 30_000);
         scene.until_requests(asked + 1).await;
+        scene.until_draft_ahead_ended().await;
         scene.clock.advance(3 * MINUTE);
         scene.fixture.push(Reply::text("Went on."));
         assert_eq!(scene.says("And the exporter?").await.text, "Went on.");

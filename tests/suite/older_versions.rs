@@ -132,7 +132,6 @@ async fn a_server_of_an_older_version_goes_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "writes the fixtures, by an older program"]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
 async fn write() {
     let older = std::env::var_os("BATON_OLDER").expect("BATON_OLDER names an older baton");
     let start = |config: &Path, state: &Path| {

@@ -505,7 +505,6 @@ async fn a_failover_under_load_loses_no_handoff_that_was_shown() {
 /// `cargo nextest run --test suite shared_store::cost --run-ignored all --no-capture`
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "measures, judges nothing"]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
 async fn cost_of_a_shared_store() {
     const ROUNDS: usize = 200;
     let server = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "everysec"]);
