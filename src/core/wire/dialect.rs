@@ -39,7 +39,7 @@ pub trait Dialect: Send {
     /// The same.
     fn state_mut(&mut self) -> &mut StreamState;
 
-    /// What the present leg has come to so far.
+    /// The report of the present leg so far.
     fn report(&self) -> &LegReport {
         &self.state().report
     }

@@ -22,7 +22,7 @@ use baton_core::commands::{ChatCommand, help, parse};
 use baton_core::handoffs::draft::{DraftRequest, FLAGS};
 use baton_core::limits::BYTES_PER_TOKEN;
 
-/// What a command comes to.
+/// The outcome of a command.
 enum CommandStep {
     Reply(CommandReply),
     HandOver(HandoffTrigger),
