@@ -79,3 +79,43 @@ impl<U: ProviderUsage> LegUsage<U> {
         all.filter(|leg| leg.is_reported()).cloned().collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::tools::ToolNames;
+    use crate::wire::{Leg, ResponseWatch, WIRES};
+
+    const REPLIES: [&str; 5] = [
+        r#"{"id":"a","type":"message","content":[],"usage":{"input_tokens":N,"output_tokens":N}}"#,
+        r#"{"id":"a","choices":[{"index":0,"message":{"content":""}}],"usage":{"prompt_tokens":N,"completion_tokens":N}}"#,
+        r#"{"id":"a","object":"response","status":"completed","output":[],"usage":{"input_tokens":N,"output_tokens":N}}"#,
+        r#"{"candidates":[{"content":{"parts":[]}}],"usageMetadata":{"promptTokenCount":N,"candidatesTokenCount":N}}"#,
+        r#"{"message":{"role":"assistant","content":""},"done":true,"prompt_eval_count":N,"eval_count":N}"#,
+    ];
+
+    #[test]
+    fn what_an_upstream_counts_without_measure_is_summed() {
+        let watch = ResponseWatch {
+            hide: ToolNames::HANDOFF,
+            buffered_bytes: 4096,
+        };
+        for (wire, reply) in WIRES.iter().zip(REPLIES) {
+            let body = Bytes::from(reply.replace('N', &u64::MAX.to_string()));
+            let report = wire.reply(&body, watch).unwrap();
+            assert!(report.usage.output > 0, "{reply}");
+            let leg = Leg {
+                body,
+                report,
+                then: None,
+            };
+            for ending in [Ending::Own, Ending::Stopped { next_input: 7 }] {
+                let joined = wire.join(&[leg.clone(), leg.clone(), leg.clone()], None, ending);
+                let joined = String::from_utf8_lossy(&joined);
+                assert!(joined.contains("3000000000000"), "{joined}");
+            }
+        }
+    }
+}

@@ -32,16 +32,15 @@ fn map(out: &mut String, entries: &[(String, YamlValue)], depth: usize, mut begu
             indent(out, depth);
         }
         begun = false;
-        if key.len() > KEY_BYTES {
-            out.push_str("? ");
-            scalar(out, key);
+        let from = out.len();
+        scalar(out, key);
+        // Escapes count, too.
+        if out.len() - from > KEY_BYTES {
+            out.insert_str(from, "? ");
             out.push('\n');
             indent(out, depth);
-            out.push(':');
-        } else {
-            scalar(out, key);
-            out.push(':');
         }
+        out.push(':');
         match value {
             YamlValue::Map(inner) if !inner.is_empty() => {
                 out.push('\n');

@@ -353,3 +353,13 @@ fn json_has_the_same_members_with_numbers_as_numbers() {
     assert_eq!(json["created_at"], "2026-11-22T18:05:48Z");
     assert_eq!(json["done_this_session"][0]["files"][0], "src/auth.rs");
 }
+
+#[test]
+fn a_key_that_escapes_make_long_is_read_again() {
+    let key = "\u{4}".repeat(300);
+    let file = read(&format!("findings:\n  ? \"{}\"\n  : a\n", "\\x04".repeat(300)))
+        .unwrap()
+        .file;
+    assert_eq!(file.findings, [(key, "a".to_owned())].into());
+    assert_eq!(read(&file.to_yaml()).unwrap().file, file);
+}
