@@ -178,15 +178,17 @@ impl Seen {
             .collect();
         for turn in &turns {
             seen.turns += 1;
-            for text in &turn.texts {
-                if turn.role == Role::User {
+            // A stream of Gemini's breaks a text into parts at any place, within a marker, too.
+            let markers_of_turn = markers(&turn.texts.concat());
+            if turn.role == Role::User {
+                for text in &turn.texts {
                     seen.user.push_str(text);
                     seen.user.push('\n');
-                } else {
-                    seen.spoken.extend(markers(text));
                 }
-                seen.all.extend(markers(text));
+            } else {
+                seen.spoken.extend(&markers_of_turn);
             }
+            seen.all.extend(markers_of_turn);
             for result in turn
                 .results
                 .iter()
