@@ -86,6 +86,10 @@ impl Sending<'_> {
         match (self.variant.parse)(&answer.raw, self.stream) {
             Ok(answer) => self.checked(answer),
             Err(_) if faulty => self.failed("agent: answer with an error"),
+            // A stream that has begun with keep-alives can say it in an event alone.
+            Err(_) if is_outage(&answer.raw) && disturbed(&[Disturbance::Store, Disturbance::Disk]) => {
+                self.failed("agent: store_unavailable within a stream")
+            }
             Err(error) => self.wrong(
                 "invalid answer",
                 format!("{error}; it ends {}", tail(&answer.raw)),
@@ -206,6 +210,19 @@ impl Sending<'_> {
         self.judge.ledger.violation(kind, text);
         Outcome::Wrong
     }
+}
+
+/// Whether a stream without any content ends with the error that the store cannot be reached.
+fn is_outage(raw: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(raw);
+    let mut lines = text
+        .lines()
+        .filter(|line| line.starts_with("data:") || line.starts_with('{'))
+        .filter(|line| !line.contains("\"ping\""));
+    let error = lines
+        .next()
+        .is_some_and(|line| line.contains("baton: the store of handoffs cannot be reached"));
+    error && lines.next().is_none()
 }
 
 /// The end of a body, for a violation's text.

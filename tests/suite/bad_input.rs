@@ -18,7 +18,7 @@ use crate::harness::fixture::{
     AnthropicFixture, FlakyStore, PROMPT, handoff, history, said, texts, then, user,
 };
 use crate::harness::{AgentWire, Baton, config, memory, read_until};
-use crate::matrix::variants::GEMINI;
+use crate::matrix::variants::{ANTHROPIC, GEMINI};
 
 #[tokio::test]
 async fn unreadable_bodies_are_relayed_unchanged() {
@@ -420,6 +420,38 @@ async fn what_upstream_refuses_without_the_hidden_calls_is_sent_again_once_the_s
         "{:?}",
         provider.complaints()
     );
+}
+
+/// The copy of a conversation with hidden calls has the tool, though that cannot be written down: the calls need it.
+#[tokio::test]
+async fn a_copy_with_hidden_calls_has_the_tool_while_nothing_can_be_written() {
+    const OTHER: &[(&str, &str)] = &[
+        ("anthropic-version", "2023-06-01"),
+        ("x-api-key", "sk-agent"),
+        ("x-session-id", "copy"),
+    ];
+    let store = FlakyStore::new(memory());
+    let refused = Reply::text("Look.")
+        .call("session_handoff", json!({"prompt": ""}))
+        .call("read_file", json!({"path": "a"}));
+    let script = Queue::new([refused, Reply::text("Done.")]);
+    let provider = Strict::start(script.clone(), Options::default()).await.unwrap();
+    let baton = Baton::start(config(&provider.url()), store.clone());
+    let ask = async |headers: &'static [(&'static str, &'static str)], history: &[Value]| {
+        let body = (ANTHROPIC.body)(history, true).to_string();
+        baton.post((ANTHROPIC.path)(true), headers, body.into()).await
+    };
+    let mut history = vec![(ANTHROPIC.message)("user", "Read it.")];
+    let response = ask(ANTHROPIC.headers, &history).await;
+    let answer = (ANTHROPIC.parse)(&response.raw, true).unwrap();
+    history.extend(answer.keep);
+    history.extend((ANTHROPIC.results)(&answer.calls, "ok"));
+    store.no_writes.store(true, Ordering::SeqCst);
+    assert_eq!(ask(OTHER, &history).await.status, 200);
+    let sent = provider.generations().last().unwrap().body.clone();
+    assert!(sent["messages"].to_string().contains("session_handoff"), "{sent}");
+    assert!(sent["tools"].to_string().contains("session_handoff"), "{sent}");
+    assert!(provider.complaints().is_empty(), "{:?}", provider.complaints());
 }
 
 #[tokio::test]

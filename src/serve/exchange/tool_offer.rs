@@ -37,19 +37,19 @@ pub(super) async fn why_untooled(app: &App, ctx: &RequestContext, placed: &Place
         let own = app.config.handoff.inject == InjectPolicy::Auto && has_reset(view);
         own.then_some(ToolOmission::AgentResets)
     };
+    // What of ours stands in the transcript was put there beside the tool, and is valid beside it alone.
+    let ours = !placed.places.pairs.is_empty() || !placed.places.insertions.is_empty();
     let decision = match live.tooled() {
         _ if placed.pin.active.is_some() => None,
         Some(true) => return unfit.filter(|_| !view.under_way()),
-        Some(false) => unfit
+        Some(false) if !ours => unfit
             .or_else(resets)
             .or_else(|| bound().then_some(ToolOmission::BoundHistory)),
-        None if unfit.is_some() => return unfit,
-        None => {
-            // What of ours stands in the transcript was put there beside the tool.
-            let ours = !placed.places.pairs.is_empty() || !placed.places.insertions.is_empty();
+        _ if unfit.is_some() => return unfit,
+        _ if ours => None,
+        _ => {
             let why =
-                || resets().or_else(|| (view.under_way() && bound()).then_some(ToolOmission::BoundHistory));
-            let why = (!ours).then(why).flatten();
+                resets().or_else(|| (view.under_way() && bound()).then_some(ToolOmission::BoundHistory));
             match why {
                 Some(_) if view.under_way() && had_handoff(app, ctx, placed).await => None,
                 why => why,
@@ -60,16 +60,16 @@ pub(super) async fn why_untooled(app: &App, ctx: &RequestContext, placed: &Place
         return decision;
     }
     let tooled = decision.is_none();
+    let is_proven = ours || placed.pin.active.is_some();
     match app.sessions.decide_tooled(live, tooled, app.clock.now_ms()).await {
-        // Another process has decided otherwise meanwhile; a sentinel proves that the conversation has the tool.
-        Ok(stands) if stands != tooled && placed.pin.active.is_none() => {
-            (!stands).then_some(ToolOmission::BoundHistory)
-        }
+        // Another process has decided otherwise meanwhile; what of ours stands in the transcript proves that it has the tool.
+        Ok(stands) if stands != tooled && !is_proven => (!stands).then_some(ToolOmission::BoundHistory),
         Ok(_) => decision,
         Err(error) => {
             // Without a record the next request might decide otherwise: better no tool than one that comes and goes.
-            tracing::error!(%error, "no tool, since that it was given cannot be written down");
-            placed.pin.active.is_none().then_some(ToolOmission::StoreDown)
+            let why = (!is_proven).then_some(ToolOmission::StoreDown);
+            tracing::error!(%error, tool = why.is_none(), "whether the conversation has the tool cannot be written down");
+            why
         }
     }
 }
