@@ -86,7 +86,7 @@ impl Sending<'_> {
         match (self.variant.parse)(&answer.raw, self.stream) {
             Ok(answer) => self.checked(answer),
             Err(_) if faulty => self.failed("agent: answer with an error"),
-            // A stream that has begun with keep-alives can say it in an event alone.
+            // After keep-alives have begun the stream, the error can only be an event of it.
             Err(_) if is_outage(&answer.raw) && disturbed(&[Disturbance::Store, Disturbance::Disk]) => {
                 self.failed("agent: store_unavailable within a stream")
             }

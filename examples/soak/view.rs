@@ -178,7 +178,7 @@ impl Seen {
             .collect();
         for turn in &turns {
             seen.turns += 1;
-            // A stream of Gemini's breaks a text into parts at any place, within a marker, too.
+            // Gemini may split a text into parts anywhere, even within a marker.
             let markers_of_turn = markers(&turn.texts.concat());
             if turn.role == Role::User {
                 for text in &turn.texts {

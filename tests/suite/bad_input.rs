@@ -422,7 +422,7 @@ async fn what_upstream_refuses_without_the_hidden_calls_is_sent_again_once_the_s
     );
 }
 
-/// The copy of a conversation with hidden calls has the tool, though that cannot be written down: the calls need it.
+/// The hidden calls in a copied conversation need the tool, even if that decision cannot be written to the store.
 #[tokio::test]
 async fn a_copy_with_hidden_calls_has_the_tool_while_nothing_can_be_written() {
     const OTHER: &[(&str, &str)] = &[

@@ -97,7 +97,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_an_upstream_counts_without_measure_is_summed() {
+    fn counters_of_any_size_are_summed() {
         let watch = ResponseWatch {
             hide: ToolNames::HANDOFF,
             buffered_bytes: 4096,

@@ -37,7 +37,7 @@ pub(super) async fn why_untooled(app: &App, ctx: &RequestContext, placed: &Place
         let own = app.config.handoff.inject == InjectPolicy::Auto && has_reset(view);
         own.then_some(ToolOmission::AgentResets)
     };
-    // What of ours stands in the transcript was put there beside the tool, and is valid beside it alone.
+    // Hidden calls and insertions were made while the tool was offered, and the provider accepts them only with it.
     let ours = !placed.places.pairs.is_empty() || !placed.places.insertions.is_empty();
     let decision = match live.tooled() {
         _ if placed.pin.active.is_some() => None,
@@ -62,7 +62,7 @@ pub(super) async fn why_untooled(app: &App, ctx: &RequestContext, placed: &Place
     let tooled = decision.is_none();
     let is_proven = ours || placed.pin.active.is_some();
     match app.sessions.decide_tooled(live, tooled, app.clock.now_ms()).await {
-        // Another process has decided otherwise meanwhile; what of ours stands in the transcript proves that it has the tool.
+        // Another process has decided otherwise meanwhile. A sentinel, hidden calls or insertions prove that the tool was offered.
         Ok(stands) if stands != tooled && !is_proven => (!stands).then_some(ToolOmission::BoundHistory),
         Ok(_) => decision,
         Err(error) => {

@@ -34,7 +34,7 @@ fn map(out: &mut String, entries: &[(String, YamlValue)], depth: usize, mut begu
         begun = false;
         let from = out.len();
         scalar(out, key);
-        // Escapes count, too.
+        // The written key is measured, since an escape is longer than its character.
         if out.len() - from > KEY_BYTES {
             out.insert_str(from, "? ");
             out.push('\n');

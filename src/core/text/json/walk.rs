@@ -269,14 +269,14 @@ pub fn get_u64(text: &[u8], span: Span, key: &str) -> Option<u64> {
     number(get(text, span, key)?.of(text))
 }
 
-/// Above every count of tokens, parts or choices; sums of it over many responses fit into 64 bits, signed ones too.
-const MOST: u64 = 1_000_000_000_000;
+/// More than any real count of tokens, parts or choices. Sums over many responses still fit into a signed 64-bit integer.
+const MAX_COUNT: u64 = 1_000_000_000_000;
 
-/// An unsigned number's text as a number; a trillion for what is more. An upstream may count anything.
+/// An unsigned number's text as a number, at most a trillion: what an upstream sends is not trusted.
 pub fn number(raw: &[u8]) -> Option<u64> {
     let digits = raw.iter().take_while(|b| b.is_ascii_digit()).count();
     let number: u64 = std::str::from_utf8(raw.get(..digits)?).ok()?.parse().ok()?;
-    Some(number.min(MOST))
+    Some(number.min(MAX_COUNT))
 }
 
 /// Whether the literal `raw` is exactly `true`.
