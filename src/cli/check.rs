@@ -60,7 +60,7 @@ pub(super) fn run(args: &CheckArgs, out: &mut Out) -> Result<(), CommandFailure>
     }
     match problems.is_empty() {
         true => Ok(()),
-        false => Err(CommandFailure::silent(Exit::CONFIG)),
+        false => Err(Exit::CONFIG.silent()),
     }
 }
 
@@ -78,9 +78,7 @@ pub(super) fn store_server_problem(config: &Config) -> Option<Problem> {
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let opened = store::open(&config.store, &config.state_dir).and_then(|store| {
-        let runtime = runtime.map_err(|error| StoreError {
-            message: error.to_string(),
-        })?;
+        let runtime = runtime.map_err(|error| StoreError::new(error.to_string()))?;
         runtime.block_on(store.settings_problem())
     });
     match opened {

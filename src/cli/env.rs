@@ -115,9 +115,7 @@ fn print_lines(
     let shell = args
         .shell
         .unwrap_or_else(|| ShellSyntax::of(std::env::var("SHELL").ok().as_deref()));
-    for line in lines(agent, setup, shell) {
-        out.line(format_args!("{line}"))?;
-    }
+    out.lines(lines(agent, setup, shell))?;
     // On standard error: a person still sees them when a shell evaluates the lines.
     let mut stderr = Out::stderr();
     for note in notes {
@@ -147,7 +145,8 @@ fn address(config: &Config) -> Result<(String, bool), CommandFailure> {
     let listen = config.server.listen;
     if listen.port() == 0 {
         let message = "no proxy runs, and `server.listen` leaves its port open";
-        return Err(CommandFailure::new(Exit::UNAVAILABLE, message)
+        return Err(Exit::UNAVAILABLE
+            .failure(message)
             .help("start `baton serve` first, or use `baton run`"));
     }
     let scheme = if config.server.tls.is_some() {

@@ -37,6 +37,20 @@ impl Exit {
     /// A program is not found (shell convention).
     pub(super) const NOT_FOUND: Self = Self(127);
 
+    /// The failure that ends with it.
+    pub(super) fn failure(self, message: impl Into<String>) -> CommandFailure {
+        CommandFailure {
+            exit: self,
+            message: message.into(),
+            help: None,
+        }
+    }
+
+    /// The failure that ends with it, whose reason was printed already.
+    pub(super) fn silent(self) -> CommandFailure {
+        self.failure("")
+    }
+
     /// The number, for a process that ends at once.
     pub(super) fn code(self) -> i32 {
         self.0.into()
@@ -64,22 +78,9 @@ pub(super) struct CommandFailure {
 }
 
 impl CommandFailure {
-    pub(super) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self {
-            exit,
-            message: message.into(),
-            help: None,
-        }
-    }
-
     pub(super) fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
-    }
-
-    /// A failure whose reason was printed already.
-    pub(super) fn silent(exit: Exit) -> Self {
-        Self::new(exit, "")
     }
 
     /// Prints the message to standard error and returns the exit code.
@@ -102,8 +103,8 @@ impl CommandFailure {
 impl From<io::Error> for CommandFailure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::BrokenPipe => Self::silent(Exit::OK),
-            _ => Self::new(Exit::IO, format!("cannot write: {error}")),
+            io::ErrorKind::BrokenPipe => Exit::OK.silent(),
+            _ => Exit::IO.failure(format!("cannot write: {error}")),
         }
     }
 }

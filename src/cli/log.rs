@@ -112,8 +112,13 @@ pub(super) fn open(dir: &Path) -> Result<Option<JournalReader>, CommandFailure> 
     JournalReader::open(dir).map_err(unread)
 }
 
+/// The journal of a command that needs one.
+pub(super) fn open_existing(dir: &Path) -> Result<JournalReader, CommandFailure> {
+    open(dir)?.ok_or_else(|| Exit::NO_INPUT.failure("nothing in the journal yet"))
+}
+
 pub(super) fn unread(error: JournalError) -> CommandFailure {
-    CommandFailure::new(Exit::UNAVAILABLE, visible(&error.to_string()))
+    Exit::UNAVAILABLE.failure(visible(&error.to_string()))
 }
 
 fn of(conversation: Option<&str>, row: &ExchangeRow) -> bool {
@@ -130,15 +135,16 @@ pub(super) fn full_key(query: &JournalReader, beginning: &str) -> Result<String,
     let mut matching = all.iter().filter(|c| c.key.starts_with(beginning));
     match (matching.next(), matching.next()) {
         (Some(one), None) => Ok(one.key.clone()),
-        (None, _) => Err(CommandFailure::new(
-            Exit::NO_INPUT,
-            format!("there is no conversation {} in the journal", visible(beginning)),
-        )),
-        (Some(_), Some(_)) => Err(CommandFailure::new(
-            Exit::USAGE,
-            format!("more than one conversation begins with {}", visible(beginning)),
-        )
-        .help("give more of the key")),
+        (None, _) => Err(Exit::NO_INPUT.failure(format!(
+            "there is no conversation {} in the journal",
+            visible(beginning)
+        ))),
+        (Some(_), Some(_)) => Err(Exit::USAGE
+            .failure(format!(
+                "more than one conversation begins with {}",
+                visible(beginning)
+            ))
+            .help("give more of the key")),
     }
 }
 

@@ -4,11 +4,10 @@ use std::path::Path;
 
 use super::exit::{CommandFailure, Exit};
 use super::output::visible;
+use crate::state::clock::now_ms;
 use crate::state::journal::{
     BillFilter, ExchangeFilter, ExchangeRow, FilteredRow, JournalError, JournalReader, RowFilter, RowQuery,
-    now_ms,
 };
-use crate::state::prices;
 use baton_core::bill::PriceTable;
 use std::sync::Arc;
 
@@ -29,11 +28,11 @@ impl FilterTerms {
         let text = words.join(" ");
         let filter = RowFilter::parse(&text).map_err(|why| {
             let place = format!("{}\n{}^", visible(&text), " ".repeat(why.position - 1));
-            CommandFailure::new(Exit::USAGE, format!("{}\n{place}", visible(&why.message)))
+            Exit::USAGE.failure(format!("{}\n{place}", visible(&why.message)))
         })?;
         Ok(Self {
             filter,
-            prices: prices::table(prices).map_err(|error| CommandFailure::new(Exit::CONFIG, error))?,
+            prices: super::prices(prices)?,
             command_prefix: command_prefix.to_owned(),
         })
     }

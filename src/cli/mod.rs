@@ -47,13 +47,17 @@ mod ui;
 mod uninstall;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use tokio::runtime::Runtime;
 
 use crate::state::config::{Config, Environment, Flags, Problem, ProblemKind};
+use crate::state::prices as price_tables;
+use baton_core::bill::PriceTable;
 
 use self::args::{Args, CliCommand};
 use self::exit::{CommandFailure, Exit};
@@ -140,8 +144,19 @@ fn load_or_fail(file: Option<&PathBuf>, flags: &Flags) -> Result<Config, Command
             false => Exit::CONFIG,
         };
         let lines: Vec<_> = problems.iter().map(|p| output::visible(&p.to_string())).collect();
-        CommandFailure::new(exit, format!("the config does not hold\n{}", lines.join("\n")))
+        exit.failure(format!("the config does not hold\n{}", lines.join("\n")))
     })
+}
+
+/// The price table of a file, or the embedded one.
+fn prices(file: Option<&Path>) -> Result<Arc<PriceTable>, CommandFailure> {
+    price_tables::table(file).map_err(|error| Exit::CONFIG.failure(error))
+}
+
+/// The runtime of a command that asks a store or sends.
+fn runtime() -> Result<Runtime, CommandFailure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| Exit::SOFTWARE.failure(error.to_string()))
 }
 
 /// Loads the config for commands that only read the state.

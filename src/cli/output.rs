@@ -41,6 +41,12 @@ impl Out {
         self.writer.flush()
     }
 
+    /// Prints some lines.
+    pub(super) fn lines(&mut self, lines: impl IntoIterator<Item = String>) -> io::Result<()> {
+        let mut lines = lines.into_iter();
+        lines.try_for_each(|line| self.line(format_args!("{line}")))
+    }
+
     /// Prints a value as JSON.
     pub(super) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_string_pretty(value)?;

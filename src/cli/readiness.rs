@@ -16,13 +16,13 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 pub(super) fn report(state_dir: &Path, out: &mut Out) -> Result<(), CommandFailure> {
     let RunState::Running(process) = running::find(state_dir) else {
         let message = format!("no proxy serves from {}", state_dir.display());
-        return Err(CommandFailure::new(Exit::UNAVAILABLE, message).help("start one: baton serve"));
+        return Err(Exit::UNAVAILABLE.failure(message).help("start one: baton serve"));
     };
     let answer = match &process {
         Some(process) => check(&process.admin),
         None => Err("the proxy is starting".to_owned()),
     };
-    answer.map_err(|problem| CommandFailure::new(Exit::UNAVAILABLE, problem))?;
+    answer.map_err(|problem| Exit::UNAVAILABLE.failure(problem))?;
     out.line(format_args!("ready"))?;
     Ok(())
 }

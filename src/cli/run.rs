@@ -22,7 +22,9 @@ use crate::state::store::make_dir;
 
 pub(super) fn run(args: &RunArgs) -> Result<(), CommandFailure> {
     let [program, own @ ..] = args.agent.as_slice() else {
-        return Err(CommandFailure::new(Exit::USAGE, "which agent?").help("such as `baton run claude`"));
+        return Err(Exit::USAGE
+            .failure("which agent?")
+            .help("such as `baton run claude`"));
     };
     agent(program, &[], own, &args.state)
 }
@@ -55,7 +57,7 @@ pub(super) fn agent(
     stay.leave(&proxy);
     match ended? {
         0 => Ok(()),
-        code => Err(CommandFailure::silent(Exit::of_agent(code))),
+        code => Err(Exit::of_agent(code).silent()),
     }
 }
 
@@ -172,7 +174,7 @@ impl AgentRun<'_> {
         };
         let variable = format!("BATON_UPSTREAMS__{}__BASE_URL", upstream.to_uppercase());
         let message = format!("{setting} is {url}, and baton sends to {}", base(upstream));
-        Err(CommandFailure::new(Exit::CONFIG, message).help(format!(
+        Err(Exit::CONFIG.failure(message).help(format!(
             "to go there through baton, set upstreams.{upstream}.base_url in the config, or {variable}; else unset {setting}"
         )))
     }
@@ -217,7 +219,7 @@ pub(super) fn written(file: &ConfigFile, folder: &Path, base: &str) -> Result<St
     let text = file.content.text(theirs.as_deref(), base);
     let text = text.map_err(|error| {
         let message = format!("your own {} cannot be read: {error}", file.name);
-        CommandFailure::new(Exit::CONFIG, message)
+        Exit::CONFIG.failure(message)
     })?;
     let path = folder.join(&file.name);
     let write = || {
@@ -231,7 +233,7 @@ pub(super) fn written(file: &ConfigFile, folder: &Path, base: &str) -> Result<St
 
 fn unwritten(file: &str, error: &io::Error) -> CommandFailure {
     let message = format!("{file} cannot be written for the agent: {error}");
-    CommandFailure::new(Exit::CANNOT_CREATE, message)
+    Exit::CANNOT_CREATE.failure(message)
 }
 
 fn unstarted(program: &OsStr, error: &io::Error) -> CommandFailure {
@@ -240,12 +242,9 @@ fn unstarted(program: &OsStr, error: &io::Error) -> CommandFailure {
         io::ErrorKind::NotFound => {
             let message = format!("{program} is not found");
             let help = "install it, or give the path to it: baton run ./path/to/it";
-            CommandFailure::new(Exit::NOT_FOUND, message).help(help)
+            Exit::NOT_FOUND.failure(message).help(help)
         }
-        _ => CommandFailure::new(
-            Exit::NOT_EXECUTABLE,
-            format!("{program} cannot be started: {error}"),
-        ),
+        _ => Exit::NOT_EXECUTABLE.failure(format!("{program} cannot be started: {error}")),
     }
 }
 

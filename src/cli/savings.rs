@@ -2,13 +2,13 @@
 
 use anstyle::{AnsiColor, Style};
 
-use super::exit::{CommandFailure, Exit};
+use super::exit::CommandFailure;
 use super::load_state;
 use super::log::{full_key, open, unread};
 use super::output::{Out, first_line, plural, short};
 use super::savings_args::{GroupArg, SavingsArgs};
-use crate::state::journal::{BillEntry, BillFilter, BillGroup, BillSum, SavingsReport, now_ms};
-use crate::state::prices;
+use crate::state::clock::now_ms;
+use crate::state::journal::{BillEntry, BillFilter, BillGroup, BillSum, SavingsReport};
 use baton_core::bill::{PriceTable, TokenCounts};
 
 /// Cells of the longest bar.
@@ -20,7 +20,7 @@ const NAME: usize = 28;
 pub(super) fn run(args: &SavingsArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let config = load_state(&args.state)?;
     let file = args.prices.as_deref().or(config.bill.prices.as_deref());
-    let prices = prices::table(file).map_err(|error| CommandFailure::new(Exit::CONFIG, error))?;
+    let prices = super::prices(file)?;
     let entries = entries(args, &config.state_dir, &prices)?;
     let report = SavingsReport::of(&entries, args.by.group(), &prices);
     if args.json {
@@ -33,9 +33,7 @@ pub(super) fn run(args: &SavingsArgs, out: &mut Out) -> Result<(), CommandFailur
             config.state_dir.display()
         ))?;
     } else {
-        for line in lines(&report, args.by) {
-            out.line(format_args!("{line}"))?;
-        }
+        out.lines(lines(&report, args.by))?;
     }
     Ok(())
 }
@@ -48,20 +46,15 @@ fn entries(
     let Some(query) = open(dir)? else {
         return Ok(Vec::new());
     };
-    let conversation = args
-        .conversation
-        .as_deref()
-        .map(|key| full_key(&query, key))
-        .transpose()?;
+    let conversation = args.conversation.as_deref();
     let since = args
         .since
         .map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     let filter = BillFilter {
-        conversation,
-        since_ms: if since == 0 {
-            0
-        } else {
-            now_ms().saturating_sub(since)
+        conversation: conversation.map(|key| full_key(&query, key)).transpose()?,
+        since_ms: match since {
+            0 => 0,
+            since => now_ms().saturating_sub(since),
         },
     };
     query.bill(&filter, prices).map_err(unread)

@@ -8,7 +8,7 @@ use super::exit::{CommandFailure, Exit};
 use super::load_state;
 use super::output::{Out, age, first_line, plural, table, visible};
 use super::seal_key_args::{ALL, SealKeyArgs};
-use super::stored::now_ms;
+use crate::state::clock::now_ms;
 use crate::state::config::Config;
 use crate::state::store::StoreError;
 use crate::state::store::seal_key::{self, FILE, StoredKeys};
@@ -56,10 +56,7 @@ fn show(config: &Config, json: bool, out: &mut Out) -> Result<(), CommandFailure
         "{} in {place}",
         plural(shown.keys.len() as u64, "seal key")
     ))?;
-    for line in rows(&shown.keys, now_ms()) {
-        out.line(format_args!("{line}"))?;
-    }
-    Ok(())
+    Ok(out.lines(rows(&shown.keys, now_ms()))?)
 }
 
 fn shown(config: &Config) -> Result<Shown, CommandFailure> {
@@ -82,9 +79,9 @@ fn shown(config: &Config) -> Result<Shown, CommandFailure> {
             "there is no seal key in {} yet",
             visible(&dir.display().to_string())
         );
-        return Err(
-            CommandFailure::new(Exit::NO_INPUT, message).help("`baton serve` makes one at its first start")
-        );
+        return Err(Exit::NO_INPUT
+            .failure(message)
+            .help("`baton serve` makes one at its first start"));
     };
     Ok(Shown {
         from: "file",
@@ -142,7 +139,9 @@ fn retire(config: &Config, wanted: &str, out: &mut Out) -> Result<(), CommandFai
         id => vec![older(&keys, id)?],
     };
     if seal_key::retire(dir, &ids).map_err(unwritten)?.is_none() {
-        return Err(CommandFailure::new(Exit::NO_INPUT, "the keys have changed meanwhile").help("try again"));
+        return Err(Exit::NO_INPUT
+            .failure("the keys have changed meanwhile")
+            .help("try again"));
     }
     match ids.len() {
         0 => out.line(format_args!("there is no older key to retire"))?,
@@ -159,21 +158,15 @@ fn older(keys: &StoredKeys, wanted: &str) -> Result<String, CommandFailure> {
     let mut matching = older.filter(begins);
     match (matching.next(), matching.next()) {
         (Some(id), None) => Ok(id),
-        (Some(_), Some(_)) => Err(CommandFailure::new(
-            Exit::USAGE,
-            format!("more than one key begins with {}", visible(&wanted)),
-        )
-        .help("give more of the id")),
-        (None, _) if begins(&keys.newest.key.id()) => Err(CommandFailure::new(
-            Exit::USAGE,
-            format!("key {} makes the new seals", keys.newest.key.id()),
-        )
-        .help("make another one first: `baton seal-key --rotate`")),
-        (None, _) => Err(CommandFailure::new(
-            Exit::NO_INPUT,
-            format!("there is no older key {}", visible(&wanted)),
-        )
-        .help("`baton seal-key` lists the ids")),
+        (Some(_), Some(_)) => Err(Exit::USAGE
+            .failure(format!("more than one key begins with {}", visible(&wanted)))
+            .help("give more of the id")),
+        (None, _) if begins(&keys.newest.key.id()) => Err(Exit::USAGE
+            .failure(format!("key {} makes the new seals", keys.newest.key.id()))
+            .help("make another one first: `baton seal-key --rotate`")),
+        (None, _) => Err(Exit::NO_INPUT
+            .failure(format!("there is no older key {}", visible(&wanted)))
+            .help("`baton seal-key` lists the ids")),
     }
 }
 
@@ -183,13 +176,15 @@ fn of_files<'a>(config: &'a Config, instead: &str) -> Result<&'a Path, CommandFa
         return Ok(config.seal_key_dir());
     }
     let message = "the seal keys are given in the config (handoff.seal_key)";
-    Err(CommandFailure::new(Exit::USAGE, message).help(format!("{instead}, then restart each proxy in turn")))
+    Err(Exit::USAGE
+        .failure(message)
+        .help(format!("{instead}, then restart each proxy in turn")))
 }
 
 fn unreadable(error: StoreError) -> CommandFailure {
-    CommandFailure::new(Exit::NO_INPUT, visible(&error.message))
+    Exit::NO_INPUT.failure(visible(&error.message))
 }
 
 fn unwritten(error: StoreError) -> CommandFailure {
-    CommandFailure::new(Exit::CANNOT_CREATE, visible(&error.message))
+    Exit::CANNOT_CREATE.failure(visible(&error.message))
 }

@@ -20,9 +20,8 @@ use super::running::{self, Process, StateDirLock, reachable};
 use super::sharing;
 use crate::app::{Service, ServiceParts, is_true};
 use crate::serve::proxy::{descriptors, server};
+use crate::state::clock::now_ms;
 use crate::state::config::{Config, Flags};
-use crate::state::journal;
-use crate::state::prices;
 use crate::state::store::seals::Seals;
 use crate::state::store::{self, SharedStore};
 use crate::state::telemetry::{self, Metrics, ModelPricing};
@@ -48,10 +47,10 @@ pub(super) fn run(args: &ServeArgs, out: &mut Out) -> Result<(), CommandFailure>
         sharing::detach();
         config.server.drain = config.server.drain.min(sharing::DRAIN);
     }
-    telemetry::start(&config.log).map_err(|error| CommandFailure::new(Exit::SOFTWARE, error))?;
+    telemetry::start(&config.log).map_err(|error| Exit::SOFTWARE.failure(error))?;
     descriptors::fit(&mut config, descriptors::raise());
     let runtime = tokio::runtime::Runtime::new();
-    let runtime = runtime.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?;
+    let runtime = runtime.map_err(|error| Exit::SOFTWARE.failure(error.to_string()))?;
     let start = ServeStart {
         config,
         loaded,
@@ -60,10 +59,6 @@ pub(super) fn run(args: &ServeArgs, out: &mut Out) -> Result<(), CommandFailure>
         for_agents: args.for_agents,
     };
     runtime.block_on(serve(start, out))
-}
-
-fn bill_prices(config: &Config) -> Result<Arc<PriceTable>, CommandFailure> {
-    prices::table(config.bill.prices.as_deref()).map_err(|error| CommandFailure::new(Exit::CONFIG, error))
 }
 
 /// The prices of the metrics of costs.
@@ -96,7 +91,7 @@ async fn serve(start: ServeStart, out: &mut Out) -> Result<(), CommandFailure> {
     } = start;
     // Installed before anything is printed: a reader of the lines may send a signal at once.
     let stop = stop_on_signal()?;
-    let prices = bill_prices(&config)?;
+    let prices = super::prices(config.bill.prices.as_deref())?;
     let metrics = Arc::new(Metrics::priced(pricing(&config, Arc::clone(&prices))));
     let (store, seals) = open_state(&config)?;
     refuse_unfit(&store).await?;
@@ -112,7 +107,7 @@ async fn serve(start: ServeStart, out: &mut Out) -> Result<(), CommandFailure> {
         data,
         admin,
     });
-    let service = service.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?;
+    let service = service.map_err(|error| Exit::SOFTWARE.failure(error.to_string()))?;
     let claim = announce(&config, service.addr(), for_agents, out)?;
     let reloader = service.reloader(loaded.clone());
     let reloading = tokio::spawn(reload::watch(source, loaded, versions, reloader));
@@ -161,7 +156,7 @@ fn announce(
     let claim = claim(config, &here, format!("http://{}", reachable(admin)), for_agents);
     if for_agents && claim.is_none() {
         let message = "another proxy serves from this state directory";
-        return Err(CommandFailure::new(Exit::UNAVAILABLE, message));
+        return Err(Exit::UNAVAILABLE.failure(message));
     }
     if let Some(warning) = open_listener(config, data) {
         // Whoever starts a proxy without looking at its log should still see it.
@@ -189,7 +184,7 @@ fn claim(config: &Config, data: &str, admin: String, started_by_run: bool) -> Op
         data: data.to_owned(),
         admin,
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        started_ms: journal::now_ms(),
+        started_ms: now_ms(),
         started_by_run,
     };
     match StateDirLock::of(&config.state_dir, &process) {
@@ -212,7 +207,8 @@ fn open_state(config: &Config) -> Result<(SharedStore, Seals), CommandFailure> {
         let seals = scope.spawn(|| seals(config));
         let store = store::open(&config.store, &config.state_dir).map_err(|error| {
             let message = format!("the store cannot be opened: {error}");
-            CommandFailure::new(Exit::CANNOT_CREATE, message)
+            Exit::CANNOT_CREATE
+                .failure(message)
                 .help("choose another folder with --state-dir or `state.dir`")
         });
         let seals = seals.join().unwrap_or_else(|panic| resume_unwind(panic));
@@ -226,7 +222,7 @@ async fn refuse_unfit(store: &SharedStore) -> Result<(), CommandFailure> {
         Ok(None) => Ok(()),
         Ok(Some(why)) => {
             let message = format!("the store's server cannot hold handoffs: {why}");
-            Err(CommandFailure::new(Exit::CONFIG, message).help("see `store.durability`"))
+            Err(Exit::CONFIG.failure(message).help("see `store.durability`"))
         }
         Err(error) => {
             tracing::error!(%error, "serving without the store until it is there");
@@ -243,9 +239,7 @@ fn seals(config: &Config) -> Result<Seals, CommandFailure> {
         return Ok(SealKeys::new(newest, given.collect()).into());
     }
     Seals::of_dir(config.seal_key_dir()).map_err(|error| {
-        CommandFailure::new(
-            Exit::CANNOT_CREATE,
-            format!("the seal keys cannot be had: {error}"),
+        Exit::CANNOT_CREATE.failure(format!("the seal keys cannot be had: {error}"),
         )
         .help("choose another folder with `handoff.seal_key_dir`, --state-dir or `state.dir`, or give `handoff.seal_key`")
     })
@@ -274,17 +268,17 @@ fn cannot_listen(error: &io::Error, config: &Config, listener: &Listener) -> Com
     let address = (listener.address)(config);
     let (key, flag) = (listener.key, listener.flag);
     match error.kind() {
-        io::ErrorKind::AddrInUse => CommandFailure::new(
-            Exit::UNAVAILABLE,
-            format!("{address} is in use by {}", holder(address, config)),
-        )
-        .help(format!(
-            "stop that one, or choose another address with {flag} or `{key}`; port 0 picks a free one"
-        )),
+        io::ErrorKind::AddrInUse => Exit::UNAVAILABLE
+            .failure(format!("{address} is in use by {}", holder(address, config)))
+            .help(format!(
+                "stop that one, or choose another address with {flag} or `{key}`; port 0 picks a free one"
+            )),
         // What the certificate files hold.
-        io::ErrorKind::InvalidData => CommandFailure::new(Exit::CONFIG, error.to_string())
+        io::ErrorKind::InvalidData => Exit::CONFIG
+            .failure(error.to_string())
             .help("mend `server.tls_cert` and `server.tls_key`"),
-        _ => CommandFailure::new(Exit::UNAVAILABLE, format!("cannot listen on {address}: {error}"))
+        _ => Exit::UNAVAILABLE
+            .failure(format!("cannot listen on {address}: {error}"))
             .help(format!("choose another address with {flag} or `{key}`")),
     }
 }
@@ -335,8 +329,7 @@ struct Signals {
 impl Signals {
     fn listen() -> Result<Self, CommandFailure> {
         use tokio::signal::unix::{SignalKind, signal};
-        let listen =
-            |kind| signal(kind).map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()));
+        let listen = |kind| signal(kind).map_err(|error| Exit::SOFTWARE.failure(error.to_string()));
         Ok(Self {
             interrupt: listen(SignalKind::interrupt())?,
             terminate: listen(SignalKind::terminate())?,

@@ -57,7 +57,7 @@ pub(super) struct Stay {
 impl Stay {
     /// Takes the shared lock. Waits until a proxy that is stopping has ended.
     pub(super) fn begin(dir: &Path) -> Result<Self, CommandFailure> {
-        make_dir(dir).map_err(|error| CommandFailure::new(Exit::CANNOT_CREATE, error.to_string()))?;
+        make_dir(dir).map_err(|error| Exit::CANNOT_CREATE.failure(error.to_string()))?;
         let lock = open(dir, AGENTS)?;
         let began = Instant::now();
         loop {
@@ -71,7 +71,7 @@ impl Stay {
                 Err(TryLockError::WouldBlock) if began.elapsed() < GONE_TIME => thread::sleep(PAUSE),
                 Err(TryLockError::WouldBlock) => {
                     let message = "the last proxy is still stopping";
-                    return Err(CommandFailure::new(Exit::UNAVAILABLE, message).help("try again in a moment"));
+                    return Err(Exit::UNAVAILABLE.failure(message).help("try again in a moment"));
                 }
                 Err(TryLockError::Error(error)) => return Err(unlockable(dir, &error)),
             }
@@ -142,15 +142,15 @@ pub(super) fn proxy(start: &Start<'_>) -> Result<Process, CommandFailure> {
         let _ = child.wait();
     }
     let message = format!("the proxy is not ready after {} s: {why}", READY_TIME.as_secs());
-    Err(
-        CommandFailure::new(Exit::UNAVAILABLE, format!("{message}{}", last_lines(start.dir)))
-            .help("`baton status` says which process serves; stop it, or see why it is not ready"),
-    )
+    Err(Exit::UNAVAILABLE
+        .failure(format!("{message}{}", last_lines(start.dir)))
+        .help("`baton status` says which process serves; stop it, or see why it is not ready"))
 }
 
 fn in_background(start: &Start<'_>) -> Result<Child, CommandFailure> {
     let failed = |error: io::Error| {
-        CommandFailure::new(Exit::UNAVAILABLE, format!("the proxy cannot be started: {error}"))
+        Exit::UNAVAILABLE
+            .failure(format!("the proxy cannot be started: {error}"))
             .help("start `baton serve` in another terminal, and run this again")
     };
     let log = start.dir.join(LOG);
@@ -183,7 +183,8 @@ fn ended(child: &mut Child, dir: &Path) -> Result<(), CommandFailure> {
         return Ok(());
     }
     let message = format!("the proxy did not start: {status}{}", last_lines(dir));
-    Err(CommandFailure::new(Exit::UNAVAILABLE, message)
+    Err(Exit::UNAVAILABLE
+        .failure(message)
         .help(format!("all it said is in {}", dir.join(LOG).display())))
 }
 
@@ -229,6 +230,7 @@ fn open(dir: &Path, name: &str) -> Result<File, CommandFailure> {
 
 fn unlockable(dir: &Path, error: &io::Error) -> CommandFailure {
     let message = format!("no file can be locked in {}: {error}", dir.display());
-    CommandFailure::new(Exit::CANNOT_CREATE, message)
+    Exit::CANNOT_CREATE
+        .failure(message)
         .help("choose another folder with --state-dir or `state.dir`")
 }

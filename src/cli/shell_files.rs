@@ -28,7 +28,7 @@ pub(super) fn man(args: &ManArgs, out: &mut Out) -> Result<(), CommandFailure> {
     };
     let unwritten = |error: io::Error| {
         let message = format!("{} cannot be written: {error}", folder.display());
-        CommandFailure::new(Exit::CANNOT_CREATE, message)
+        Exit::CANNOT_CREATE.failure(message)
     };
     fs::create_dir_all(folder).map_err(unwritten)?;
     for page in &pages {

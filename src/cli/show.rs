@@ -5,7 +5,7 @@ use anstyle::{AnsiColor, Style};
 use super::args::ShowExchangeArgs;
 use super::exit::{CommandFailure, Exit};
 use super::load_state;
-use super::log::{open, unread};
+use super::log::{open_existing, unread};
 use super::output::{Out, first_line, plural, short, size, unsent, visible};
 use crate::state::journal::{
     BodySide, ExchangeDetail, JournalReader, LegDetail, MessageState, MessageSummary,
@@ -27,9 +27,7 @@ const MARGIN: usize = 40;
 
 pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let config = load_state(&args.state)?;
-    let Some(query) = open(&config.state_dir)? else {
-        return Err(CommandFailure::new(Exit::NO_INPUT, "nothing in the journal yet"));
-    };
+    let query = open_existing(&config.state_dir)?;
     let id = find_exchange(&query, &args.exchange)?;
     let what = &args.what;
     // Legs count from 1 for people and from 0 in the file.
@@ -58,7 +56,7 @@ pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> Result<(), CommandF
     };
     if let Some(side) = side {
         let body = query.body(&id, side).map_err(unread)?;
-        let body = body.ok_or_else(|| CommandFailure::new(Exit::NO_INPUT, "the journal has no such body"))?;
+        let body = body.ok_or_else(|| Exit::NO_INPUT.failure("the journal has no such body"))?;
         return Ok(out.body(&body)?);
     }
     let exchange = query
@@ -68,10 +66,8 @@ pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> Result<(), CommandF
     if args.json {
         return Ok(out.json(&exchange)?);
     }
-    for line in exchange_lines(&exchange, leg, out.width()) {
-        out.line(format_args!("{line}"))?;
-    }
-    Ok(())
+    let lines = exchange_lines(&exchange, leg, out.width());
+    Ok(out.lines(lines)?)
 }
 
 /// The exchange with this id or unique id prefix.
@@ -81,17 +77,17 @@ pub(super) fn find_exchange(query: &JournalReader, wanted: &str) -> Result<Strin
     match (wanted.is_empty(), ids.len()) {
         (false, 1) => Ok(ids.remove(0)),
         (false, 0) => Err(no_such_exchange(&wanted)),
-        _ => Err(CommandFailure::new(
-            Exit::USAGE,
-            format!("more than one exchange begins with {}", visible(&wanted)),
-        )
-        .help("give more of the id")),
+        _ => Err(Exit::USAGE
+            .failure(format!("more than one exchange begins with {}", visible(&wanted)))
+            .help("give more of the id")),
     }
 }
 
 fn no_such_exchange(id: &str) -> CommandFailure {
     let message = format!("there is no exchange {} in the journal", visible(id));
-    CommandFailure::new(Exit::NO_INPUT, message).help("`baton log` shows what there is")
+    Exit::NO_INPUT
+        .failure(message)
+        .help("`baton log` shows what there is")
 }
 
 fn no_leg(leg: u32, legs: usize) -> CommandFailure {
@@ -102,7 +98,7 @@ fn no_leg(leg: u32, legs: usize) -> CommandFailure {
             plural(legs as u64, "leg")
         ),
     };
-    CommandFailure::new(Exit::NO_INPUT, message)
+    Exit::NO_INPUT.failure(message)
 }
 
 /// Prints the exchange: request, legs, diff, and response.

@@ -6,11 +6,12 @@ use serde::Serialize;
 
 use super::args::StatusArgs;
 use super::exit::{CommandFailure, Exit};
-use super::load_state;
 use super::log::{open, unread};
 use super::output::{Out, age, first_line, plural, size, unsent};
 use super::readiness;
 use super::running::{self, Process, RunState};
+use super::{load_state, runtime};
+use crate::state::clock::now_ms;
 use crate::state::config::{Config, StoreKind};
 use crate::state::files::yaml_files::{HandoffFolder, LineReader};
 use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalTotals};
@@ -79,27 +80,22 @@ pub(super) fn run(args: &StatusArgs, out: &mut Out) -> Result<(), CommandFailure
     match (args.json, args.line) {
         (true, _) => out.json(&status)?,
         (_, true) => out.line(format_args!("{}{}", line(&status), handed_over(&config)))?,
-        _ => {
-            for row in rows(&status) {
-                out.line(format_args!("{row}"))?;
-            }
-        }
+        _ => out.lines(rows(&status))?,
     }
     Ok(())
 }
 
 fn handoffs(config: &Config) -> Result<Vec<Handoff>, CommandFailure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?;
+    let runtime = runtime()?;
     let store = store::open_for_reading(&config.store, &config.state_dir);
     let read =
         store.and_then(|store| runtime.block_on(async { store.handoffs(&HandoffFilter::default()).await }));
-    read.map_err(|error| CommandFailure::new(Exit::UNAVAILABLE, error.to_string()))
+    read.map_err(|error| Exit::UNAVAILABLE.failure(error.to_string()))
 }
 
 /// A short line of fixed form, for prompts.
 fn line(status: &Status) -> String {
-    let now = crate::state::journal::now_ms();
+    let now = now_ms();
     let last = status
         .last_exchange
         .as_ref()
@@ -152,7 +148,7 @@ fn running(status: &Status, now: u64) -> String {
 }
 
 fn rows(status: &Status) -> Vec<String> {
-    let now = crate::state::journal::now_ms();
+    let now = now_ms();
     let last = status.last_exchange.as_ref().map_or_else(
         || "none yet".to_owned(),
         |row| format!("{}, {}", ago(row.at_ms, now), row.id),

@@ -4,9 +4,9 @@ use serde::Serialize;
 
 use super::args::{StoreCheckArgs, StoreCommand, StoreCopyArgs};
 use super::exit::{CommandFailure, Exit};
-use super::load_state;
 use super::output::{Out, plural, size, visible};
 use super::stored::unanswered;
+use super::{load_state, runtime};
 use crate::state::config::{Config, StoreKind};
 use crate::state::store::copy_and_check::{self, RecordAmount};
 use crate::state::store::records::RecordKind;
@@ -33,8 +33,7 @@ struct StoreReport {
 }
 
 pub(super) fn run(command: &StoreCommand, out: &mut Out) -> Result<(), CommandFailure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?;
+    let runtime = runtime()?;
     let (report, json) = match command {
         StoreCommand::Copy(args) => (runtime.block_on(copy(args))?, args.json),
         StoreCommand::Check(args) => (runtime.block_on(check(args))?, args.json),
@@ -45,7 +44,7 @@ pub(super) fn run(command: &StoreCommand, out: &mut Out) -> Result<(), CommandFa
     }
     match report.ok {
         true => Ok(()),
-        false => Err(CommandFailure::silent(Exit::DATA)),
+        false => Err(Exit::DATA.silent()),
     }
 }
 
@@ -96,7 +95,7 @@ fn open_store(config: &Config, url: Option<&str>, open: OpenStore) -> Result<Sha
     match url {
         None if settings.kind == StoreKind::Memory => {
             let message = "store.kind is \"memory\": its records live inside the running proxy alone";
-            return Err(CommandFailure::new(Exit::UNAVAILABLE, message).help("give a URL"));
+            return Err(Exit::UNAVAILABLE.failure(message).help("give a URL"));
         }
         None => {}
         Some(url) => match url.strip_prefix("sqlite:") {
@@ -105,14 +104,16 @@ fn open_store(config: &Config, url: Option<&str>, open: OpenStore) -> Result<Sha
                 dir = path.strip_prefix("//").unwrap_or(path).into();
                 if dir.exists() && !dir.is_dir() {
                     let message = format!("{} is a file, and a store is a folder", dir.display());
-                    return Err(CommandFailure::new(Exit::NO_INPUT, message)
+                    return Err(Exit::NO_INPUT
+                        .failure(message)
                         .help("write sqlite:DIR with the folder that holds baton.db"));
                 }
             }
             None => {
                 let address = url.parse().map_err(|why: String| {
                     // Not the URL itself: it may hold a password.
-                    CommandFailure::new(Exit::USAGE, format!("that is no URL of a store: {why}"))
+                    Exit::USAGE
+                        .failure(format!("that is no URL of a store: {why}"))
                         .help("write sqlite:DIR, or a URL as `store.url` has it")
                 })?;
                 (settings.kind, settings.address) = (StoreKind::Redis, Some(address));

@@ -1,7 +1,5 @@
 //! Functions that the commands that read the store directly share.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use super::exit::{CommandFailure, Exit};
 use super::output::visible;
 use crate::state::config::{Config, StoreKind};
@@ -10,7 +8,7 @@ use baton_core::record::{Handoff, HandoffId};
 
 pub(super) fn unanswered(error: StoreError) -> CommandFailure {
     let message = format!("the store does not answer: {}", visible(&error.message));
-    CommandFailure::new(Exit::UNAVAILABLE, message)
+    Exit::UNAVAILABLE.failure(message)
 }
 
 /// The line that a session which goes on from a handoff begins with.
@@ -18,17 +16,12 @@ pub(super) fn resume_line(handoff: &Handoff) -> String {
     format!("[[handoff-resume:{}]]", handoff.id)
 }
 
-pub(super) fn now_ms() -> u64 {
-    // A clock before 1970 makes everything new.
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
 /// The store, for reading. What lives in a running proxy's memory alone cannot be had.
 pub(super) fn open(config: &Config) -> Result<SharedStore, CommandFailure> {
     if config.store.kind == StoreKind::Memory {
         let message = "store.kind is \"memory\": its handoffs live inside the running proxy alone";
-        return Err(CommandFailure::new(Exit::UNAVAILABLE, message)
+        return Err(Exit::UNAVAILABLE
+            .failure(message)
             .help("use \"sqlite\" to look at them from outside"));
     }
     store::open_for_reading(&config.store, &config.state_dir).map_err(unanswered)
@@ -48,7 +41,9 @@ pub(super) fn find_id(
     let usable = !wanted.is_empty() && wanted.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
     if !usable {
         let message = format!("{:?} is not an id", visible(&wanted));
-        return Err(CommandFailure::new(Exit::USAGE, message).help("`baton handoffs list` shows the ids"));
+        return Err(Exit::USAGE
+            .failure(message)
+            .help("`baton handoffs list` shows the ids"));
     }
     let mut matching = ids.filter(|id| {
         let id = id.to_string();
@@ -56,25 +51,19 @@ pub(super) fn find_id(
     });
     match (matching.next(), matching.next()) {
         (Some(id), None) => Ok(id),
-        (None, _) => Err(
-            CommandFailure::new(Exit::NO_INPUT, format!("there is no handoff {wanted}"))
-                .help("`baton handoffs list --all` shows all"),
-        ),
-        (Some(_), Some(_)) => Err(CommandFailure::new(
-            Exit::USAGE,
-            format!("more than one handoff begins with {wanted}"),
-        )
-        .help("give more of the id")),
+        (None, _) => Err(Exit::NO_INPUT
+            .failure(format!("there is no handoff {wanted}"))
+            .help("`baton handoffs list --all` shows all")),
+        (Some(_), Some(_)) => Err(Exit::USAGE
+            .failure(format!("more than one handoff begins with {wanted}"))
+            .help("give more of the id")),
     }
 }
 
 /// The handoff with this id or unique id prefix, with its full prompt.
 pub(super) async fn wanted(store: &SharedStore, id: &str) -> Result<Handoff, CommandFailure> {
-    let everything = HandoffFilter {
-        archived: true,
-        ..HandoffFilter::default()
-    };
-    let handoffs = store.handoffs(&everything).await.map_err(unanswered)?;
+    let handoffs = store.handoffs(&HandoffFilter::everything()).await;
+    let handoffs = handoffs.map_err(unanswered)?;
     let found = find(&handoffs, id)?;
     let whole = store.handoff(&found.principal, found.id).await;
     Ok(whole.map_err(unanswered)?.unwrap_or_else(|| found.clone()))
@@ -86,5 +75,5 @@ pub(super) fn find<'a>(handoffs: &'a [Handoff], wanted: &str) -> Result<&'a Hand
     let mut matching = handoffs.iter().filter(|handoff| handoff.id == id);
     matching
         .next()
-        .ok_or_else(|| CommandFailure::new(Exit::NO_INPUT, "it is no longer there"))
+        .ok_or_else(|| Exit::NO_INPUT.failure("it is no longer there"))
 }

@@ -42,7 +42,7 @@ pub(super) fn run(args: &UiArgs, out: &mut Out) -> Result<(), CommandFailure> {
         return Ok(());
     }
     let runtime = tokio::runtime::Runtime::new();
-    let runtime = runtime.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?;
+    let runtime = runtime.map_err(|error| Exit::SOFTWARE.failure(error.to_string()))?;
     runtime.block_on(serve(args, &config, out))
 }
 
@@ -67,15 +67,13 @@ async fn listen(wanted: SocketAddr) -> Result<TcpListener, CommandFailure> {
         }
         bound => bound,
     };
-    bound.map_err(|error| {
-        CommandFailure::new(Exit::UNAVAILABLE, format!("cannot listen on {wanted}: {error}"))
-    })
+    bound.map_err(|error| Exit::UNAVAILABLE.failure(format!("cannot listen on {wanted}: {error}")))
 }
 
 /// The inspector over the files alone.
 fn read_only(config: &Config) -> Result<AdminState, CommandFailure> {
     let store = store::open_for_reading(&config.store, &config.state_dir);
-    let store = store.map_err(|error| CommandFailure::new(Exit::UNAVAILABLE, error.to_string()))?;
+    let store = store.map_err(|error| Exit::UNAVAILABLE.failure(error.to_string()))?;
     let prices = prices::table(config.bill.prices.as_deref());
     Ok(AdminState {
         metrics: Arc::new(Metrics::new()),
@@ -91,7 +89,7 @@ fn read_only(config: &Config) -> Result<AdminState, CommandFailure> {
             windows: config.handoff.windows.clone(),
             thresholds: config.handoff.thresholds,
             command_prefix: config.commands.prefix.clone(),
-            prices: prices.map_err(|error| CommandFailure::new(Exit::CONFIG, error))?,
+            prices: prices.map_err(|error| Exit::CONFIG.failure(error))?,
             data_listener: None,
             started: Instant::now(),
         }),

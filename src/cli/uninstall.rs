@@ -67,7 +67,7 @@ pub(super) fn run(args: &UninstallArgs, out: &mut Out) -> Result<(), CommandFail
         out.line(format_args!(
             "nothing removed; --yes removes it without a question"
         ))?;
-        return Err(CommandFailure::silent(Exit::USAGE));
+        return Err(Exit::USAGE.silent());
     }
     for (manager, path) in &plan.services {
         service::remove(manager, path)?;
@@ -211,7 +211,7 @@ fn refuse_running(config: &Config, patience: Duration) -> Result<(), CommandFail
         if Instant::now() >= due {
             let process = process.map_or_else(String::new, |process| format!(" (process {})", process.pid));
             let message = format!("a proxy serves from the state directory{process}");
-            return Err(CommandFailure::new(Exit::UNAVAILABLE, message).help("stop it first"));
+            return Err(Exit::UNAVAILABLE.failure(message).help("stop it first"));
         }
         thread::sleep(PAUSE);
     }
@@ -219,5 +219,5 @@ fn refuse_running(config: &Config, patience: Duration) -> Result<(), CommandFail
 
 fn unremoved(path: &Path, error: &io::Error) -> CommandFailure {
     let message = format!("{} cannot be removed: {error}", path.display());
-    CommandFailure::new(Exit::IO, message)
+    Exit::IO.failure(message)
 }

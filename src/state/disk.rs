@@ -5,7 +5,10 @@ use std::fs::{self, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
+
+/// From this age on, a temporary file was left by a process that was killed: writing one takes milliseconds.
+const ABANDONED_AFTER: Duration = Duration::from_secs(600);
 
 /// Who may read a file or folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,6 +129,43 @@ pub(crate) fn name_new(temp: &Path, path: &Path) -> io::Result<bool> {
         Err(_) if path.exists() => Ok(false),
         Err(_) => fs::rename(temp, path).map(|()| true),
     }
+}
+
+/// Deletes what killed processes left in a folder: old files with temporary names, which begin and end so.
+pub(crate) fn sweep(dir: &Path, begins: &str, ends: &str) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let is_temp = name
+            .to_str()
+            .is_some_and(|name| name.starts_with(begins) && name.ends_with(ends));
+        let age = || {
+            let modified = entry.metadata().ok()?.modified().ok()?;
+            SystemTime::now().duration_since(modified).ok()
+        };
+        if is_temp && age().is_some_and(|age| age > ABANDONED_AFTER) {
+            // It is in nobody's way.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Makes a folder with those above it.
+///
+/// # Errors
+/// It cannot be made.
+pub(crate) fn make_dir(path: &Path, access: FileAccess) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(
+        &mut builder,
+        match access {
+            FileAccess::Owner => 0o700,
+            FileAccess::Everybody => 0o755,
+        },
+    );
+    builder.create(path)
 }
 
 /// Flushes a folder, so that its files' names survive a power loss.

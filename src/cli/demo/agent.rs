@@ -58,10 +58,7 @@ impl DemoAgent {
         let (headers, reply) = self.post(body.clone()).await?;
         let reply: Option<Value> = serde_json::from_slice(&reply).ok();
         let messages = reply.as_ref().and_then(self.adapter.reply).ok_or_else(|| {
-            CommandFailure::new(
-                Exit::SOFTWARE,
-                format!("the reply of turn {} cannot be read", self.turn + 1),
-            )
+            Exit::SOFTWARE.failure(format!("the reply of turn {} cannot be read", self.turn + 1))
         })?;
         let calls = adapters::calls(&messages);
         self.history.extend(messages);
@@ -99,18 +96,12 @@ impl DemoAgent {
         let body = body.collect().await.map_err(broken)?.to_bytes();
         if head.status != StatusCode::OK {
             let body_text = String::from_utf8_lossy(&body);
-            return Err(CommandFailure::new(
-                Exit::SOFTWARE,
-                format!("answered {}: {body_text}", head.status),
-            ));
+            return Err(Exit::SOFTWARE.failure(format!("answered {}: {body_text}", head.status)));
         }
         Ok((head.headers, body))
     }
 }
 
 fn broken(error: impl std::error::Error) -> CommandFailure {
-    CommandFailure::new(
-        Exit::SOFTWARE,
-        format!("the demo's own connection failed: {error}"),
-    )
+    Exit::SOFTWARE.failure(format!("the demo's own connection failed: {error}"))
 }

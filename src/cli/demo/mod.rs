@@ -30,7 +30,7 @@ pub(super) fn run(args: &DemoArgs, out: &mut Out) -> Result<(), CommandFailure> 
     };
     let adapter = adapter_named(&args.wire)?;
     let runtime = tokio::runtime::Runtime::new();
-    let runtime = runtime.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?;
+    let runtime = runtime.map_err(|error| Exit::SOFTWARE.failure(error.to_string()))?;
     let story = runtime.block_on(story::play(adapter, script))?;
     if let Some(file) = &args.svg {
         draw(&story, file)?;
@@ -51,32 +51,26 @@ fn adapter_named(name: &str) -> Result<&'static Adapter, CommandFailure> {
         .find(|adapter| Some(adapter.wire) == wanted)
         .ok_or_else(|| {
             let names: Vec<_> = ADAPTERS.iter().map(|adapter| adapter.wire.name()).collect();
-            CommandFailure::new(Exit::USAGE, format!("there is no demo of the wire {name:?}"))
+            Exit::USAGE
+                .failure(format!("there is no demo of the wire {name:?}"))
                 .help(format!("--wire takes: {}", names.join(", ")))
         })
 }
 
 fn draw(story: &DemoRun, file: &Path) -> Result<(), CommandFailure> {
-    std::fs::write(file, picture::svg(story)).map_err(|error| {
-        CommandFailure::new(
-            Exit::CANNOT_CREATE,
-            format!("cannot write {}: {error}", file.display()),
-        )
-    })
+    std::fs::write(file, picture::svg(story))
+        .map_err(|error| Exit::CANNOT_CREATE.failure(format!("cannot write {}: {error}", file.display())))
 }
 
 /// Fails where the demo did not show a cut, whatever it printed.
 fn judge(story: &DemoRun) -> Result<(), CommandFailure> {
     if let Some(complaint) = story.complaints.first() {
-        return Err(CommandFailure::new(
-            Exit::SOFTWARE,
-            format!("the provider complained: {complaint}"),
-        ));
+        return Err(Exit::SOFTWARE.failure(format!("the provider complained: {complaint}")));
     }
     let (made, wanted) = (story.handoffs.len(), story.tasks - 1);
     if made != wanted {
         let message = format!("{made} handoffs were made where the script has {wanted}");
-        return Err(CommandFailure::new(Exit::SOFTWARE, message));
+        return Err(Exit::SOFTWARE.failure(message));
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use anstyle::{AnsiColor, Style};
 
 use super::story::{DemoRun, DemoTotals, Example, MeasuredTurn, MessageOutline, Outline, SENTINEL};
 use crate::cli::output::{Out, first_line, plural, size};
+use baton_core::text::words::grouped;
 
 /// Width where the output has none.
 const COLUMNS: usize = 100;
@@ -30,15 +31,10 @@ const FIRED: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::
 /// Prints all of it.
 pub(super) fn print(story: &DemoRun, out: &mut Out) -> io::Result<()> {
     let columns = out.width().unwrap_or(COLUMNS);
-    for line in chart(story, columns).into_iter().chain(summary(story)) {
-        out.line(format_args!("{line}"))?;
-    }
-    for line in story
-        .example
-        .iter()
-        .flat_map(|example| before_and_after(example, columns))
-    {
-        out.line(format_args!("{line}"))?;
+    out.lines(chart(story, columns))?;
+    out.lines(summary(story))?;
+    if let Some(example) = &story.example {
+        out.lines(before_and_after(example, columns))?;
     }
     out.line(format_args!(
         "\nTry it with an agent: `baton serve`, then set the agent's base URL to it."
@@ -160,7 +156,7 @@ fn summary(story: &DemoRun) -> Vec<String> {
                     minus(totals.unsent_bytes),
                     size(totals.unsent_bytes.unsigned_abs())
                 ),
-                thousands(totals.unsent_tokens.unsigned_abs() / 1000 * 1000)
+                grouped(totals.unsent_tokens.unsigned_abs() / 1000 * 1000)
             ),
         ),
         ("input cost", cost(totals)),
@@ -188,18 +184,6 @@ fn cost(totals: &DemoTotals) -> String {
         cost.without,
         cost.model
     )
-}
-
-fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 fn before_and_after(example: &Example, columns: usize) -> Vec<String> {
@@ -292,6 +276,6 @@ mod tests {
 
     #[test]
     fn thousands_are_set_apart() {
-        assert_eq!([7, 1000, 1_234_567].map(thousands), ["7", "1,000", "1,234,567"]);
+        assert_eq!([7, 1000, 1_234_567].map(grouped), ["7", "1,000", "1,234,567"]);
     }
 }

@@ -168,7 +168,7 @@ fn example(
 /// files.
 /// The failure of the demo's own store.
 fn unusable(error: StoreError) -> CommandFailure {
-    CommandFailure::new(Exit::SOFTWARE, error.to_string())
+    Exit::SOFTWARE.failure(error.to_string())
 }
 
 fn config(url: &str) -> Result<Config, CommandFailure> {
@@ -180,7 +180,7 @@ fn config(url: &str) -> Result<Config, CommandFailure> {
     );
     Config::from_text(Some(("demo", &text)), &Environment::default(), &Flags::default()).map_err(|problems| {
         let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
-        CommandFailure::new(Exit::SOFTWARE, lines.join("\n"))
+        Exit::SOFTWARE.failure(lines.join("\n"))
     })
 }
 

@@ -21,45 +21,19 @@ use super::system_args::DoctorArgs;
 use super::{config_file, load};
 use crate::state::config::{Flags, Problem};
 
-struct DoctorCheck {
-    name: &'static str,
-    run: fn(&Installation) -> Vec<Finding>,
-}
+/// A check's name, and what it finds.
+type DoctorCheck = (&'static str, fn(&Installation) -> Vec<Finding>);
 
 /// The checks of an installation whose config holds, in the order in which they are printed.
 const CHECKS: &[DoctorCheck] = &[
-    DoctorCheck {
-        name: CONFIG,
-        run: config_warnings,
-    },
-    DoctorCheck {
-        name: "ports",
-        run: machine::ports,
-    },
-    DoctorCheck {
-        name: "clock",
-        run: machine::clock,
-    },
-    DoctorCheck {
-        name: "store",
-        run: state::store,
-    },
-    DoctorCheck {
-        name: "journal",
-        run: state::journal,
-    },
-    DoctorCheck {
-        name: "upstreams",
-        run: upstreams::reachable,
-    },
-    DoctorCheck {
-        name: "agents",
-        run: agents::found,
-    },
-    DoctorCheck {
-        name: "sign-ins",
-        run: agents::sign_ins,
-    },
+    (CONFIG, config_warnings),
+    ("ports", machine::ports),
+    ("clock", machine::clock),
+    ("store", state::store),
+    ("journal", state::journal),
+    ("upstreams", upstreams::reachable),
+    ("agents", agents::found),
+    ("sign-ins", agents::sign_ins),
 ];
 
 /// The check that also runs where the config does not hold.
@@ -110,14 +84,14 @@ pub(super) fn run(args: &DoctorArgs, out: &mut Out) -> Result<(), CommandFailure
     }
     match (report.ok, broken) {
         (true, _) => Ok(()),
-        (false, true) => Err(CommandFailure::silent(Exit::CONFIG)),
-        (false, false) => Err(CommandFailure::silent(Exit::UNAVAILABLE)),
+        (false, true) => Err(Exit::CONFIG.silent()),
+        (false, false) => Err(Exit::UNAVAILABLE.silent()),
     }
 }
 
 fn examine(installation: &Installation) -> Vec<ReportedFinding> {
     let rows = CHECKS.iter();
-    rows.flat_map(|check| reported(check.name, (check.run)(installation)))
+    rows.flat_map(|(name, run)| reported(name, run(installation)))
         .collect()
 }
 

@@ -86,11 +86,7 @@ fn handoffs(config: &Config) -> Result<u64, String> {
         .build()
         .map_err(|error| error.to_string())?;
     let store = store::open_for_reading(&config.store, &config.state_dir).map_err(|error| error.message)?;
-    let all = HandoffFilter {
-        archived: true,
-        ..HandoffFilter::default()
-    };
-    let found = runtime.block_on(async { store.handoffs(&all).await });
+    let found = runtime.block_on(async { store.handoffs(&HandoffFilter::everything()).await });
     found.map(|all| all.len() as u64).map_err(|error| error.message)
 }
 

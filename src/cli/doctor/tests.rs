@@ -70,7 +70,7 @@ fn the_clock_is_compared_with_most_upstreams_and_with_the_journal() {
 
 #[test]
 fn every_warning_and_error_has_advice() {
-    let names: Vec<_> = CHECKS.iter().map(|check| check.name).collect();
+    let names: Vec<_> = CHECKS.iter().map(|(name, _)| *name).collect();
     assert_eq!(
         names,
         [

@@ -13,11 +13,11 @@ use self::document::{ConversationExport, ExportHead, ExportedHandoff};
 use self::work::ExportedTurn;
 use super::exit::{CommandFailure, Exit};
 use super::export_args::{ExportArgs, ExportFormat};
-use super::load_state;
 use super::log::{open, unread};
 use super::newest::{JournalRequest, RequestForm, newest};
 use super::output::{Out, visible};
 use super::stored::{self, unanswered};
+use super::{load_state, runtime};
 use crate::state::config::{Config, StoreKind};
 use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalReader};
 use crate::state::store::{HandoffFilter, SharedStore};
@@ -34,8 +34,7 @@ enum Wanted {
 }
 
 pub(super) fn run(args: &ExportArgs, out: &mut Out) -> Result<(), CommandFailure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?;
+    let runtime = runtime()?;
     if args.format == ExportFormat::Har {
         return runtime.block_on(har(args, out));
     }
@@ -71,7 +70,7 @@ async fn har(args: &ExportArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let rows = sources.rows(Some(&key), 0)?;
     let Some(journal) = sources.journal.as_ref().filter(|_| !rows.is_empty()) else {
         let message = format!("the journal has no exchange of conversation {}", visible(&key));
-        return Err(CommandFailure::new(Exit::NO_INPUT, message));
+        return Err(Exit::NO_INPUT.failure(message));
     };
     let version = env!("CARGO_PKG_VERSION");
     let head = format!(
@@ -114,12 +113,11 @@ impl Sources {
             StoreKind::Memory => None,
             _ => Some(stored::open(&config)?),
         };
-        let all = HandoffFilter {
-            archived: true,
-            ..HandoffFilter::default()
-        };
         let handoffs = match &store {
-            Some(store) => store.handoffs(&all).await.map_err(unanswered)?,
+            Some(store) => store
+                .handoffs(&HandoffFilter::everything())
+                .await
+                .map_err(unanswered)?,
             None => Vec::new(),
         };
         let journal = open(&config.state_dir)?;
@@ -154,19 +152,18 @@ impl Sources {
         let mut matching = handoffs.chain(keys.map(|key| Wanted::Conversation(key.clone())));
         match (matching.next(), matching.next()) {
             (Some(only), None) => Ok(only),
-            (None, _) => Err(CommandFailure::new(
-                Exit::NO_INPUT,
-                format!("there is no conversation and no handoff {}", visible(&text)),
-            )
-            .help("`baton handoffs list` shows handoffs, and the inspector conversations")),
-            (Some(_), Some(_)) => Err(CommandFailure::new(
-                Exit::USAGE,
-                format!(
+            (None, _) => Err(Exit::NO_INPUT
+                .failure(format!(
+                    "there is no conversation and no handoff {}",
+                    visible(&text)
+                ))
+                .help("`baton handoffs list` shows handoffs, and the inspector conversations")),
+            (Some(_), Some(_)) => Err(Exit::USAGE
+                .failure(format!(
                     "more than one conversation or handoff begins with {}",
                     visible(&text)
-                ),
-            )
-            .help("give more of it")),
+                ))
+                .help("give more of it")),
         }
     }
 
@@ -276,7 +273,7 @@ impl Sources {
         };
         if head.handoff.is_none() && work.is_empty() {
             let message = format!("nothing is left of conversation {}", visible(&head.conversation));
-            return Err(CommandFailure::new(Exit::NO_INPUT, message).help(
+            return Err(Exit::NO_INPUT.failure(message).help(
                 "the journal keeps the newest exchanges only (journal.max_bytes, journal.max_age_days)",
             ));
         }

@@ -35,11 +35,11 @@ fn stored(
     let superseded = blocking(&lookup.config, async |store| {
         let handoff = wanted(&store, &id.to_string()).await?;
         if handoff.archived && !args.undo {
-            return Err(CommandFailure::new(Exit::USAGE, "it is archived already"));
+            return Err(Exit::USAGE.failure("it is archived already"));
         }
         let done = store.archive(&handoff.principal, handoff.id, !args.undo).await;
         if !done.map_err(unanswered)? {
-            return Err(CommandFailure::new(Exit::NO_INPUT, "it is no longer there"));
+            return Err(Exit::NO_INPUT.failure("it is no longer there"));
         }
         documents::set_status(&store, &handoff, status).await
     })?;

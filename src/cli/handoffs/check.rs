@@ -54,11 +54,12 @@ pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> Result<(), CommandF
         [name] => Some(name.as_str()),
         _ => {
             let message = "one handoff at a time is compared with the repository";
-            return Err(CommandFailure::new(Exit::USAGE, message).help("--syntax checks any number"));
+            return Err(Exit::USAGE.failure(message).help("--syntax checks any number"));
         }
     };
     let Some(found) = found(&names, name)? else {
-        return Err(CommandFailure::new(Exit::NO_INPUT, "nothing to check")
+        return Err(Exit::NO_INPUT
+            .failure("nothing to check")
             .help("`baton handoffs list` lists handoffs, `baton handoffs list --files` their files"));
     };
     let drift = drift(&found, args.git_dir.as_ref(), &names.config);
@@ -75,7 +76,7 @@ pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> Result<(), CommandF
         out.line(format_args!("{}", visible(&drift.line())))?;
     }
     match drift.is_drift() {
-        true => Err(CommandFailure::silent(Exit::DRIFT)),
+        true => Err(Exit::DRIFT.silent()),
         false => Ok(()),
     }
 }

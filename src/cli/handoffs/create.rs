@@ -53,7 +53,7 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> Result<(), CommandFailure
     let is_given = args.goal.is_some() && args.now.is_some();
     if args.json && !has_source && !args.auto && !is_given {
         let message = "with --json nobody is asked: give --goal and --now, or a source";
-        return Err(CommandFailure::new(Exit::USAGE, message));
+        return Err(Exit::USAGE.failure(message));
     }
     let (folder, config) = folder(&args.folder)?;
     let at = now();
@@ -84,10 +84,7 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> Result<(), CommandFailure
 fn end_after(limit: Duration) {
     thread::spawn(move || {
         thread::sleep(limit);
-        let late = CommandFailure::new(
-            Exit::UNAVAILABLE,
-            format!("not done within {} s", limit.as_secs()),
-        );
+        let late = Exit::UNAVAILABLE.failure(format!("not done within {} s", limit.as_secs()));
         let _ = late.report();
         std::process::exit(Exit::UNAVAILABLE.code());
     });
@@ -128,7 +125,7 @@ fn given(args: &CreateArgs) -> Result<HandoffFile, CommandFailure> {
     for decision in &args.decision {
         let Some((what, why)) = pair(decision) else {
             let message = format!("--decision {decision:?} is not WHAT=WHY");
-            return Err(CommandFailure::new(Exit::USAGE, message));
+            return Err(Exit::USAGE.failure(message));
         };
         file.decisions.insert(what, why);
     }

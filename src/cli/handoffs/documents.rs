@@ -33,11 +33,8 @@ pub(super) async fn of_all(
 
 /// How many handoffs the store has, archived ones included.
 pub(super) async fn count(store: &SharedStore) -> Result<usize, CommandFailure> {
-    let everything = HandoffFilter {
-        archived: true,
-        ..HandoffFilter::default()
-    };
-    let handoffs = store.handoffs(&everything).await.map_err(unanswered)?.len();
+    let handoffs = store.handoffs(&HandoffFilter::everything()).await;
+    let handoffs = handoffs.map_err(unanswered)?.len();
     Ok(handoffs.max(all(store, true).await?.len()))
 }
 
@@ -48,7 +45,7 @@ pub(super) async fn set_status(
     status: HandoffStatus,
 ) -> Result<Vec<HandoffId>, CommandFailure> {
     let done = documents::set_status(store, &handoff.principal, handoff.id, status).await;
-    let done = done.map_err(|error| CommandFailure::new(Exit::UNAVAILABLE, visible(&error.to_string())))?;
+    let done = done.map_err(|error| Exit::UNAVAILABLE.failure(visible(&error.to_string())))?;
     Ok(done.map_or_else(Vec::new, |done| done.superseded))
 }
 
@@ -56,7 +53,7 @@ pub(super) async fn set_status(
 pub(super) async fn activate(store: &SharedStore, handoff: &Handoff) -> Result<(), CommandFailure> {
     let active = HandoffStatus::Active;
     let done = documents::set_status(store, &handoff.principal, handoff.id, active).await;
-    let done = done.map_err(|error| CommandFailure::new(Exit::UNAVAILABLE, visible(&error.to_string())))?;
+    let done = done.map_err(|error| Exit::UNAVAILABLE.failure(visible(&error.to_string())))?;
     if let Some(done) = done.filter(|done| done.before != active) {
         let mut out = Out::stderr();
         out.line(format_args!(

@@ -11,15 +11,16 @@ use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::DraftArgs;
 
 use crate::cli::load_state;
-use crate::cli::log::{full_key, open, unread};
+use crate::cli::log::{full_key, open_existing, unread};
 use crate::cli::newest::JournalRequest;
 use crate::cli::output::{Out, size, visible};
-use crate::cli::stored::{now_ms, resume_line, unanswered};
+use crate::cli::stored::{resume_line, unanswered};
 use crate::serve::exchange::{FACTS_TOKENS, wants_facts};
-use crate::state::config::{Config, PreambleMode as Keep, Secret, StoreKind};
+use crate::state::clock::now_ms;
+use crate::state::config::{Config, PreambleMode as Keep, StoreKind};
 use crate::state::files::documents::{self, DocumentSettings, StoredHandoff};
 use crate::state::files::repository;
-use crate::state::journal::{ExchangeFilter, JournalReader, Redactor};
+use crate::state::journal::{ExchangeFilter, JournalReader};
 use crate::state::store::{self, SharedStore};
 use baton_core::handoffs::document::fields::HandoffSize;
 use baton_core::handoffs::draft::{
@@ -50,9 +51,7 @@ struct Made<'a> {
 
 pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let config = load_state(&args.state)?;
-    let Some(query) = open(&config.state_dir)? else {
-        return Err(CommandFailure::new(Exit::NO_INPUT, "nothing in the journal yet"));
-    };
+    let query = open_existing(&config.state_dir)?;
     let key = full_key(&query, &args.key)?;
     let newest = newest(&query, &key)?;
     let store = for_writing(&config)?;
@@ -70,7 +69,7 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), CommandFa
     };
     let index = indexed(&config, &newest, earlier.as_ref());
     if !draft::enough(index.spoken()) {
-        return Err(CommandFailure::new(Exit::NO_INPUT, "nothing to hand off yet"));
+        return Err(Exit::NO_INPUT.failure("nothing to hand off yet"));
     }
     let repository = repository_of(&config, args);
     let request = request(&config, args, &repository, count(&newest));
@@ -204,18 +203,15 @@ pub(super) fn newest(query: &JournalReader, key: &str) -> Result<JournalRequest,
             "the journal has no request of conversation {} that can be read",
             visible(key)
         );
-        CommandFailure::new(Exit::NO_INPUT, message)
+        Exit::NO_INPUT
+            .failure(message)
             .help("it keeps the newest exchanges only (journal.max_bytes, journal.max_age_days)")
     })
 }
 
 fn indexed(config: &Config, newest: &JournalRequest, earlier: Option<&Handoff>) -> DraftIndex {
-    let secrets = config.journal.secrets.iter().map(Secret::reveal);
     let carry_over = earlier.map(|handoff| handoff.prompt.clone());
-    let redactor = Redactor::new(&config.journal.redact)
-        .knowing(secrets)
-        .with_secret_files(&config.draft.secret_files);
-    let mut index = DraftIndex::new(config.draft_settings(carry_over, redactor));
+    let mut index = DraftIndex::new(config.draft_settings(carry_over, config.redactor()));
     index.extend(&Transcript::of(&newest.view));
     if let Some(answer) = &newest.answer {
         index.answered(&AnswerContent::of(answer));
@@ -260,7 +256,9 @@ fn repository_of(config: &Config, args: &DraftArgs) -> String {
 }
 
 fn too_small(error: BudgetTooSmall) -> CommandFailure {
-    CommandFailure::new(Exit::USAGE, error.to_string()).help(format!("give more: --tokens {}", error.needed))
+    Exit::USAGE
+        .failure(error.to_string())
+        .help(format!("give more: --tokens {}", error.needed))
 }
 
 /// A document of a person's, or of a model that a person prompted.
@@ -270,12 +268,9 @@ fn given(file: &Path) -> Result<String, CommandFailure> {
         true => std::io::stdin().read_to_string(&mut text).map(|_| ()),
         false => std::fs::read_to_string(file).map(|read| text = read),
     };
-    read.map_err(|error| CommandFailure::new(Exit::NO_INPUT, format!("{}: {error}", file.display())))?;
+    read.map_err(|error| Exit::NO_INPUT.failure(format!("{}: {error}", file.display())))?;
     match text.trim().is_empty() {
-        true => Err(CommandFailure::new(
-            Exit::NO_INPUT,
-            format!("{} is empty", file.display()),
-        )),
+        true => Err(Exit::NO_INPUT.failure(format!("{} is empty", file.display()))),
         false => Ok(text),
     }
 }
@@ -284,7 +279,7 @@ fn given(file: &Path) -> Result<String, CommandFailure> {
 fn for_writing(config: &Config) -> Result<SharedStore, CommandFailure> {
     if config.store.kind == StoreKind::Memory {
         let message = "store.kind is \"memory\": a handoff made here would be lost at once";
-        return Err(CommandFailure::new(Exit::UNAVAILABLE, message).help("use \"sqlite\""));
+        return Err(Exit::UNAVAILABLE.failure(message).help("use \"sqlite\""));
     }
     store::open(&config.store, &config.state_dir).map_err(unanswered)
 }

@@ -13,7 +13,6 @@ use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::{DocumentFormat, ListArgs, ShowArgs};
 use crate::cli::output::{Out, first_line, plural, table, visible};
 use crate::state::files::yaml_files::{FileSummary, HandoffYaml, LineReader, now, read_file};
-use baton_core::handoffs::FieldError;
 use baton_core::handoffs::yaml::names;
 
 /// Pause between two reads of `show --line --follow`.
@@ -58,10 +57,8 @@ pub(super) fn list(args: &ListArgs, names: &HandoffLookup, out: &mut Out) -> Res
     if found.is_empty() {
         return none(args.session.as_deref(), names);
     }
-    for line in table(&found.iter().map(|one| row(one, out.width())).collect::<Vec<_>>()) {
-        out.line(format_args!("{line}"))?;
-    }
-    Ok(())
+    let rows: Vec<_> = found.iter().map(|one| row(one, out.width())).collect();
+    Ok(out.lines(table(&rows))?)
 }
 
 /// Says to standard error what there is instead: that there is no file is no error.
@@ -128,7 +125,8 @@ fn print_found(args: &ShowArgs, found: &HandoffYaml, out: &mut Out) -> Result<()
         out.line(format_args!("{}", visible(&found.path.display().to_string())))?;
         return Ok(());
     }
-    warn_of_errors(&found.errors);
+    // A file that breaks rules is printed all the same.
+    warn(&found.errors);
     let by_default = if args.json {
         DocumentFormat::Json
     } else {
@@ -139,18 +137,9 @@ fn print_found(args: &ShowArgs, found: &HandoffYaml, out: &mut Out) -> Result<()
 
 /// The error for a session where a single file is needed.
 pub(super) fn is_session(session: &str) -> CommandFailure {
-    CommandFailure::new(Exit::USAGE, format!("{session} is a session")).help(format!(
+    Exit::USAGE.failure(format!("{session} is a session")).help(format!(
         "`baton handoffs show {session}` prints its newest handoff file, `baton handoffs list {session}` lists them"
     ))
-}
-
-/// A file that breaks rules is printed all the same.
-fn warn_of_errors(errors: &[FieldError]) {
-    let mut err = Out::stderr();
-    for error in errors {
-        // Standard error may be closed.
-        let _ = err.line(format_args!("warning: {}", visible(&error.to_string())));
-    }
 }
 
 pub(super) fn line(
@@ -199,14 +188,12 @@ pub(super) fn named(
     let text = given.to_string_lossy();
     match names.find(&text)? {
         NamedHandoff::File(path) => Ok(path),
-        NamedHandoff::Session(session) => Err(CommandFailure::new(
-            Exit::USAGE,
-            format!("{session} is a session"),
-        )
-        .help(format!("name one of its files: `baton handoffs list {session}`"))),
+        NamedHandoff::Session(session) => Err(Exit::USAGE
+            .failure(format!("{session} is a session"))
+            .help(format!("name one of its files: `baton handoffs list {session}`"))),
         NamedHandoff::Stored(_) | NamedHandoff::Document(_) => {
             let message = format!("{} is a handoff of the store, not a handoff file", visible(&text));
-            Err(CommandFailure::new(Exit::USAGE, message).help(not_of_store))
+            Err(Exit::USAGE.failure(message).help(not_of_store))
         }
     }
 }
@@ -231,17 +218,11 @@ pub(super) fn clean(
 fn ledger(session: &str, lookup: &HandoffLookup, out: &mut Out) -> Result<(), CommandFailure> {
     let session = names::session(session);
     if !names::is_session(session) {
-        return Err(CommandFailure::new(
-            Exit::USAGE,
-            "no name for a session: letters, digits, `_` and `-` alone",
-        ));
+        return Err(Exit::USAGE.failure("no name for a session: letters, digits, `_` and `-` alone"));
     }
     match std::fs::read(lookup.folder.ledger(session)) {
         Ok(text) => Ok(out.body(&text)?),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => none(Some(session), lookup),
-        Err(error) => Err(CommandFailure::new(
-            Exit::IO,
-            format!("the ledger cannot be read: {error}"),
-        )),
+        Err(error) => Err(Exit::IO.failure(format!("the ledger cannot be read: {error}"))),
     }
 }

@@ -10,7 +10,8 @@ use super::{documents, files, follow};
 use crate::cli::exit::CommandFailure;
 use crate::cli::handoff_args::{ListArgs, StatusArg};
 use crate::cli::output::{Out, age, first_line, size, table};
-use crate::cli::stored::{now_ms, unanswered};
+use crate::cli::stored::unanswered;
+use crate::state::clock::now_ms;
 use crate::state::files::documents::document_of;
 use crate::state::store::{HandoffFilter, SharedStore};
 use baton_core::handoffs::document::fields::HandoffKind;
@@ -58,11 +59,10 @@ async fn list_stored(
     let packets = documents::of_all(store, !is_for_programs).await?;
     handoffs.retain(|handoff| matches(args, handoff, packets.get(&handoff.id)));
     handoffs.truncate(if limit == 0 { usize::MAX } else { limit });
-    let everything = HandoffFilter {
-        archived: true,
-        ..HandoffFilter::default()
-    };
-    let all = store.handoffs(&everything).await.map_err(unanswered)?;
+    let all = store
+        .handoffs(&HandoffFilter::everything())
+        .await
+        .map_err(unanswered)?;
     let (handoffs, placed) = placed(handoffs, &all, args.map);
     if is_for_programs {
         let both = handoffs.iter().zip(&placed);
@@ -83,9 +83,8 @@ async fn list_stored(
         .iter()
         .map(|it| if args.map { it.depth } else { 0 })
         .collect();
-    for line in rows(&handoffs, (&statuses, &depths), now_ms(), out.width()) {
-        out.line(format_args!("{line}"))?;
-    }
+    let rows = rows(&handoffs, (&statuses, &depths), now_ms(), out.width());
+    out.lines(rows)?;
     if let Some(files) = lookup.files_hint() {
         Out::stderr().line(format_args!("{files}"))?;
     }

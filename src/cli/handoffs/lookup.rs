@@ -1,13 +1,14 @@
 //! Looks up what a user names: a handoff of the store (by its id, its folder or its JSON), or a handoff file (by its path or
 //! its session).
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::FolderArgs;
-use crate::cli::load_state;
 use crate::cli::output::{Out, plural, visible};
 use crate::cli::stored::{find_id, open, unanswered};
+use crate::cli::{load_state, runtime};
 use crate::state::config::Config;
 use crate::state::files::documents::{JSON, document_of};
 use crate::state::files::yaml_files::{FileError, HandoffFolder, HandoffYaml, read_file};
@@ -31,11 +32,11 @@ pub(super) fn failure(error: FileError) -> CommandFailure {
         FileError::Busy(_) => Exit::UNAVAILABLE,
         FileError::Io(..) => Exit::IO,
     };
-    CommandFailure::new(exit, visible(&error.to_string()))
+    exit.failure(visible(&error.to_string()))
 }
 
 /// Prints problems that do not stop a command.
-pub(super) fn warn(warnings: &[FileError]) {
+pub(super) fn warn(warnings: &[impl Display]) {
     let mut err = Out::stderr();
     for warning in warnings {
         // Standard error may be closed.
@@ -88,11 +89,10 @@ impl HandoffLookup {
         }
         blocking(&self.config, async |store| {
             let documents = all(&store, true).await?;
-            let everything = HandoffFilter {
-                archived: true,
-                ..HandoffFilter::default()
-            };
-            let handoffs = store.handoffs(&everything).await.map_err(unanswered)?;
+            let handoffs = store
+                .handoffs(&HandoffFilter::everything())
+                .await
+                .map_err(unanswered)?;
             let mut ids: Vec<_> = handoffs.iter().map(|handoff| handoff.id).collect();
             ids.extend(documents.iter().map(|document| document.handoff));
             ids.sort();
@@ -161,21 +161,19 @@ fn found(path: PathBuf, document: &HandoffDocument) -> HandoffYaml {
 pub(super) fn read_document(path: &Path) -> Result<HandoffDocument, CommandFailure> {
     let shown = || visible(&path.display().to_string());
     let text = std::fs::read_to_string(path)
-        .map_err(|error| CommandFailure::new(Exit::NO_INPUT, format!("{}: {error}", shown())))?;
+        .map_err(|error| Exit::NO_INPUT.failure(format!("{}: {error}", shown())))?;
     HandoffDocument::read(&text).map_err(|error| {
-        CommandFailure::new(
-            Exit::DATA,
-            format!("{}: not the document of a handoff: {error}", shown()),
-        )
-        .help("`baton handoffs create --from-file FILE` reads a handoff file in JSON")
+        Exit::DATA
+            .failure(format!("{}: not the document of a handoff: {error}", shown()))
+            .help("`baton handoffs create --from-file FILE` reads a handoff file in JSON")
     })
 }
 
 pub(super) fn other_version(record: &DocumentRecord) -> CommandFailure {
-    CommandFailure::new(
-        Exit::DATA,
-        format!("the document of {} is of another version", record.handoff),
-    )
+    Exit::DATA.failure(format!(
+        "the document of {} is of another version",
+        record.handoff
+    ))
 }
 
 /// All documents, newest first.
@@ -198,10 +196,7 @@ pub(super) async fn one(store: &SharedStore, id: HandoffId) -> Result<DocumentRe
     };
     let found = store.documents(&one).await.map_err(unanswered)?.pop();
     found.ok_or_else(|| {
-        CommandFailure::new(
-            Exit::NO_INPUT,
-            "this handoff has no document in the store of this state directory",
-        )
+        Exit::NO_INPUT.failure("this handoff has no document in the store of this state directory")
     })
 }
 
@@ -210,8 +205,6 @@ pub(super) fn blocking<T>(
     config: &Config,
     ask: impl AsyncFnOnce(SharedStore) -> Result<T, CommandFailure>,
 ) -> Result<T, CommandFailure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?;
     // Within the runtime: a client of a server starts its tasks there.
-    runtime.block_on(async { ask(open(config)?).await })
+    runtime()?.block_on(async { ask(open(config)?).await })
 }

@@ -21,29 +21,23 @@ mod undo;
 mod validate;
 
 pub(super) use self::record::named;
-use super::exit::{CommandFailure, Exit};
+use super::exit::CommandFailure;
 use super::handoff_args::HandoffsCommand;
 use super::output::Out;
+use super::runtime;
 
 pub(super) fn run(command: &HandoffsCommand, out: &mut Out) -> Result<(), CommandFailure> {
     match command {
         HandoffsCommand::List(args) => list::run(args, out),
         HandoffsCommand::Show(args) => show::run(args, out),
-        HandoffsCommand::Draft(args) => blocking(draft::run(args, out)),
+        HandoffsCommand::Draft(args) => runtime()?.block_on(draft::run(args, out)),
         HandoffsCommand::Create(args) => create::run(args, out),
         HandoffsCommand::Check(args) if args.syntax => validate::run(args, out),
         HandoffsCommand::Check(args) => check::run(args, out),
         HandoffsCommand::Archive(args) => archive::run(args, out),
         HandoffsCommand::Delete(args) => archive::delete(args, out),
-        HandoffsCommand::Undo(args) => blocking(undo::run(args, out)),
+        HandoffsCommand::Undo(args) => runtime()?.block_on(undo::run(args, out)),
         HandoffsCommand::Resume(args) => resume::run(args, out),
         HandoffsCommand::Transfer(args) => transfer::run(args),
     }
-}
-
-fn blocking(done: impl Future<Output = Result<(), CommandFailure>>) -> Result<(), CommandFailure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime
-        .map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?
-        .block_on(done)
 }

@@ -11,7 +11,7 @@ use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::ResumeArgs;
 use crate::cli::output::{Out, visible};
 use crate::cli::shells::ShellSyntax;
-use crate::cli::{agents, env, load_state, run, stored};
+use crate::cli::{agents, env, load_state, run, runtime, stored};
 use crate::state::files::documents::{self as state_documents, DriftReport};
 use baton_core::record::Handoff;
 
@@ -89,9 +89,7 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> Result<(), CommandFailure
 fn wanted(args: &ResumeArgs) -> Result<(Handoff, Option<DriftReport>), CommandFailure> {
     let config = load_state(&args.state)?;
     let store = stored::open(&config)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?;
-    runtime.block_on(async {
+    runtime()?.block_on(async {
         let handoff = stored::wanted(&store, &args.id).await?;
         if args.run {
             documents::activate(&store, &handoff).await?;
@@ -100,8 +98,7 @@ fn wanted(args: &ResumeArgs) -> Result<(Handoff, Option<DriftReport>), CommandFa
         let compared =
             state_documents::compare_with_repository(&store, &handoff.principal, handoff.id, dir, LIMIT)
                 .await;
-        let compared =
-            compared.map_err(|error| CommandFailure::new(Exit::UNAVAILABLE, visible(&error.to_string())))?;
+        let compared = compared.map_err(|error| Exit::UNAVAILABLE.failure(visible(&error.to_string())))?;
         Ok((handoff, compared))
     })
 }

@@ -17,8 +17,7 @@ pub(super) fn read(
     reader: &mut SessionReader<'_>,
     until: Instant,
 ) -> Result<(), CommandFailure> {
-    let unread =
-        |error: std::io::Error| CommandFailure::new(Exit::NO_INPUT, format!("{}: {error}", path.display()));
+    let unread = |error: std::io::Error| Exit::NO_INPUT.failure(format!("{}: {error}", path.display()));
     let mut file = File::open(path).map_err(unread)?;
     let length = file.metadata().map_err(unread)?.len();
     let mut lines = BufReader::with_capacity(1 << 16, {

@@ -12,7 +12,8 @@ use super::{check, files};
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::{DocumentFormat, ShowArgs};
 use crate::cli::output::{Out, age, first_line, plural, size, table, visible};
-use crate::cli::stored::{now_ms, resume_line, unanswered, wanted};
+use crate::cli::stored::{resume_line, unanswered, wanted};
+use crate::state::clock::now_ms;
 use crate::state::files::documents::document_of;
 use crate::state::store::{DocumentFilter, HandoffFilter, SharedStore};
 use baton_core::handoffs::document::fields::{HandoffDocument, NO_NEXT_ACTION};
@@ -86,7 +87,7 @@ fn newest(args: &ShowArgs, lookup: &HandoffLookup) -> Result<HandoffId, CommandF
         } else {
             "no handoffs yet"
         };
-        let failure = CommandFailure::new(Exit::NO_INPUT, message);
+        let failure = Exit::NO_INPUT.failure(message);
         if help.is_empty() {
             failure
         } else {
@@ -124,7 +125,8 @@ fn stored(
             (None, Some(DocumentFormat::Json)) => Ok(out.json(&HandoffOutput::of(&handoff))?),
             (None, Some(DocumentFormat::Md)) => Ok(out.body(markdown(&handoff).as_bytes())?),
             (None, Some(DocumentFormat::Yaml)) => Ok(out.body(yaml(&handoff).as_bytes())?),
-            (None, None) => Err(CommandFailure::new(Exit::NO_INPUT, "this handoff has no folder")
+            (None, None) => Err(Exit::NO_INPUT
+                .failure("this handoff has no folder")
                 .help("handoffs.documents writes one for each handoff that is made from now on")),
         }
     })
@@ -158,8 +160,7 @@ async fn print_all(
     let packet = documents::of_handoff(store, &handoff.principal, handoff.id).await;
     let everything = HandoffFilter {
         principal: Some(handoff.principal.clone()),
-        archived: true,
-        ..HandoffFilter::default()
+        ..HandoffFilter::everything()
     };
     let all = store.handoffs(&everything).await.map_err(unanswered)?;
     let lineage = HandoffLineage::of(handoff, &all);

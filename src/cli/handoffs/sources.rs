@@ -10,9 +10,9 @@ use super::draft;
 use super::session;
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::CreateArgs;
-use crate::cli::log::{full_key, open};
+use crate::cli::log::{full_key, open_existing};
 use crate::cli::output::visible;
-use crate::state::config::{Config, Secret};
+use crate::state::config::Config;
 use baton_core::handoffs::yaml::{HandoffFile, MAX_BYTES, SessionReader, analyze, names, read};
 use baton_core::redact::{Redactor, unnamed};
 use baton_core::text::cut::ceil;
@@ -43,10 +43,7 @@ pub(super) fn fill(
     until: Instant,
     file: &mut HandoffFile,
 ) -> Result<Option<PathBuf>, CommandFailure> {
-    let secrets = config.journal.secrets.iter().map(Secret::reveal);
-    let redactor = Redactor::new(&config.journal.redact)
-        .knowing(secrets)
-        .with_secret_files(&config.draft.secret_files);
+    let redactor = config.redactor();
     if let Some(path) = &args.output {
         let text = end_of(&text_of(path)?).to_owned();
         fill_from_text(&text, &redactor, file);
@@ -93,10 +90,9 @@ fn hook(
 ) -> Result<Option<PathBuf>, CommandFailure> {
     let mut text = String::new();
     let read = std::io::stdin().take(HOOK_BYTES).read_to_string(&mut text);
-    read.map_err(|error| CommandFailure::new(Exit::NO_INPUT, format!("standard input: {error}")))?;
-    let hook: Hook = serde_json::from_str(&text).map_err(|error| {
-        CommandFailure::new(Exit::DATA, format!("standard input is no hook's input: {error}"))
-    })?;
+    read.map_err(|error| Exit::NO_INPUT.failure(format!("standard input: {error}")))?;
+    let hook: Hook = serde_json::from_str(&text)
+        .map_err(|error| Exit::DATA.failure(format!("standard input is no hook's input: {error}")))?;
     let mut folder = hook.cwd;
     if let Some(path) = &hook.transcript_path {
         folder = of_session(path, redactor, until, file)?.or(folder);
@@ -121,13 +117,9 @@ fn hook(
 fn from_file(path: &Path, file: &mut HandoffFile) -> Result<(), CommandFailure> {
     let text = text_of(path)?;
     let named = || visible(&path.display().to_string());
-    let read =
-        read(&text).map_err(|error| CommandFailure::new(Exit::DATA, format!("{}: {error}", named())))?;
+    let read = read(&text).map_err(|error| Exit::DATA.failure(format!("{}: {error}", named())))?;
     if let Some(error) = read.mistyped.first() {
-        return Err(CommandFailure::new(
-            Exit::DATA,
-            format!("{}: {}", named(), visible(&error.to_string())),
-        ));
+        return Err(Exit::DATA.failure(format!("{}: {}", named(), visible(&error.to_string()))));
     }
     let given = std::mem::replace(file, read.file);
     file.take(given);
@@ -140,9 +132,7 @@ fn conversation(
     redactor: &Redactor,
     file: &mut HandoffFile,
 ) -> Result<Option<PathBuf>, CommandFailure> {
-    let Some(query) = open(&config.state_dir)? else {
-        return Err(CommandFailure::new(Exit::NO_INPUT, "nothing in the journal yet"));
-    };
+    let query = open_existing(&config.state_dir)?;
     let key = full_key(&query, key)?;
     let newest = draft::newest(&query, &key)?;
     let answer = newest.answer.as_deref().map(AnswerContent::of);
@@ -159,7 +149,7 @@ fn text_of(path: &Path) -> Result<String, CommandFailure> {
         true => std::io::stdin().read_to_end(&mut bytes).map(|_| ()),
         false => std::fs::read(path).map(|read| bytes = read),
     };
-    read.map_err(|error| CommandFailure::new(Exit::NO_INPUT, format!("{}: {error}", path.display())))?;
+    read.map_err(|error| Exit::NO_INPUT.failure(format!("{}: {error}", path.display())))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

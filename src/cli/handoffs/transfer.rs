@@ -11,6 +11,7 @@ pub(super) fn run(args: &TransferArgs) -> Result<(), CommandFailure> {
         "handoffs of the store name no reservations: give examples/agent-mail a handoff file that does";
     named(&args.file, &names, not_of_store)?;
     let message = "reservations are transferred by examples/agent-mail/agent_mail.py now";
-    Err(CommandFailure::new(Exit::CONFIG, message)
+    Err(Exit::CONFIG
+        .failure(message)
         .help("set AGENT_MAIL_URL in place of handoff.agent_mail_url, and give it the same arguments"))
 }

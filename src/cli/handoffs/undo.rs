@@ -18,7 +18,8 @@ use crate::cli::handoff_args::UndoArgs;
 use crate::cli::load_state;
 use crate::cli::output::{Out, visible};
 use crate::cli::running::{self, Process, RunState};
-use crate::cli::stored::{now_ms, open, unanswered, wanted};
+use crate::cli::stored::{open, unanswered, wanted};
+use crate::state::clock::now_ms;
 use crate::state::config::{Config, Secret, StoreKind};
 use crate::state::session::{Sessions, UndoRefused};
 use baton_core::record::{PendingUndo, UndoAnswer};
@@ -46,7 +47,7 @@ pub(super) async fn run(args: &UndoArgs, out: &mut Out) -> Result<(), CommandFai
         (_, RunState::Running(Some(process))) => Some(process),
         (_, RunState::Running(None)) => {
             let message = "a proxy is starting on this state directory";
-            return Err(CommandFailure::new(Exit::UNAVAILABLE, message).help("try again in a moment"));
+            return Err(Exit::UNAVAILABLE.failure(message).help("try again in a moment"));
         }
         _ => None,
     };
@@ -92,7 +93,7 @@ pub(super) async fn run(args: &UndoArgs, out: &mut Out) -> Result<(), CommandFai
 }
 
 fn refused(why: &UndoRefused) -> CommandFailure {
-    let failure = CommandFailure::new(Exit::NO_INPUT, why.to_string());
+    let failure = Exit::NO_INPUT.failure(why.to_string());
     match why {
         UndoRefused::UnknownConversation => failure.help("`baton log` shows the keys of conversations"),
         UndoRefused::NotActive { .. } => failure.help(
@@ -114,7 +115,7 @@ async fn by_proxy(
             "the running proxy (process {}) does not answer at {}: {why}",
             process.pid, process.admin
         );
-        CommandFailure::new(Exit::UNAVAILABLE, message)
+        Exit::UNAVAILABLE.failure(message)
     };
     let posted = tokio::time::timeout(TIME, post(config, process, id, args)).await;
     let (status, answer) = match posted {
@@ -137,7 +138,7 @@ async fn by_proxy(
     }
     let message = answer.pointer("/error/message").and_then(Value::as_str);
     let message = message.map_or_else(|| format!("the running proxy answered {status}"), visible);
-    Err(CommandFailure::new(Exit::NO_INPUT, message))
+    Err(Exit::NO_INPUT.failure(message))
 }
 
 async fn post(

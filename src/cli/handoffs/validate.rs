@@ -69,10 +69,7 @@ pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> Result<(), CommandF
     match (unread, wrong) {
         (Some(failure), _) => Err(failure),
         (None, 0) => Ok(()),
-        (None, wrong) => Err(CommandFailure::new(
-            Exit::DATA,
-            format!("{wrong} of {} are not valid", checked.len()),
-        )),
+        (None, wrong) => Err(Exit::DATA.failure(format!("{wrong} of {} are not valid", checked.len()))),
     }
 }
 

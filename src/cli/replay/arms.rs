@@ -5,14 +5,15 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::resent::{ResentTurns, TurnSender};
-use super::transport::runtime;
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::log::{full_key, unread};
 use crate::cli::output::{Out, plural, short, visible};
 use crate::cli::replay_args::ReplayArgs;
+use crate::cli::runtime;
 use crate::cli::show::find_exchange;
+use crate::state::clock::now_ms;
 use crate::state::config::Config;
-use crate::state::journal::{JournalReader, now_ms};
+use crate::state::journal::JournalReader;
 use baton_core::bill::{ArmBill, PriceQuery, PriceTable, Rates, SessionSizes};
 
 /// The arms are simulated, and nothing is sent.
@@ -54,12 +55,8 @@ pub(super) fn run(
 ) -> Result<(), CommandFailure> {
     let conversation = conversation(query, &args.exchange)?;
     let session = query.session_sizes(&conversation, table).map_err(unread)?;
-    let journaled = session.ok_or_else(|| {
-        CommandFailure::new(
-            Exit::NO_INPUT,
-            "the provider counted no tokens of that conversation",
-        )
-    })?;
+    let journaled = session
+        .ok_or_else(|| Exit::NO_INPUT.failure("the provider counted no tokens of that conversation"))?;
     let session = &journaled.sizes;
     let mut arms: Vec<ArmResult> = Vec::new();
     for arm in &args.arms {
@@ -69,7 +66,9 @@ pub(super) fn run(
                 "no price is known of a model of that conversation ({})",
                 session.model
             );
-            CommandFailure::new(Exit::DATA, why).help("give a table of prices: bill.prices")
+            Exit::DATA
+                .failure(why)
+                .help("give a table of prices: bill.prices")
         })?;
         let difference = bill.cost - arms.first().map_or(bill.cost, |first| first.bill.cost);
         arms.push(ArmResult {
@@ -98,17 +97,13 @@ pub(super) fn run(
         arms,
     };
     if let Some(file) = &args.plot {
-        std::fs::write(file, plot(&output)).map_err(|error| {
-            CommandFailure::new(Exit::CANNOT_CREATE, format!("{}: {error}", file.display()))
-        })?;
+        std::fs::write(file, plot(&output))
+            .map_err(|error| Exit::CANNOT_CREATE.failure(format!("{}: {error}", file.display())))?;
     }
     if args.json {
         return Ok(out.json(&output)?);
     }
-    for line in lines(&output, table) {
-        out.line(format_args!("{line}"))?;
-    }
-    Ok(())
+    Ok(out.lines(lines(&output, table))?)
 }
 
 /// Sends the turns after the first cut of any arm anew, in each arm.
@@ -116,7 +111,9 @@ fn ask(sender: &TurnSender<'_>, arms: &mut [ArmResult], turns: usize) -> Result<
     let cuts = arms.iter().flat_map(|one| &one.bill.cuts);
     let Some(first) = cuts.map(|cut| cut.call).min() else {
         let why = "no arm cuts that conversation, so there is nothing to compare";
-        return Err(CommandFailure::new(Exit::DATA, why).help("leave --provider out, or name other arms"));
+        return Err(Exit::DATA
+            .failure(why)
+            .help("leave --provider out, or name other arms"));
     };
     let runtime = runtime()?;
     for one in arms {

@@ -13,15 +13,14 @@ use similar::{ChangeTag, TextDiff};
 
 use self::answer::{PricedAt, ReplayAnswer};
 use self::request::{ReplayRequest, RequestChoice};
-use self::transport::{recorded, runtime, send};
+use self::transport::{recorded, send};
 use super::exit::{CommandFailure, Exit};
-use super::load_state;
-use super::log::{open, unread};
+use super::log::{open_existing, unread};
 use super::output::{Out, short, visible};
 use super::replay_args::ReplayArgs;
 use super::show::find_exchange;
-use crate::state::journal::now_ms;
-use crate::state::prices;
+use super::{load_state, prices, runtime};
+use crate::state::clock::now_ms;
 
 /// Lines that stay around a difference.
 const CONTEXT: usize = 2;
@@ -42,17 +41,14 @@ struct ReplayOutput {
 
 pub(super) fn run(args: &ReplayArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let config = load_state(&args.state)?;
-    let journal = open(&config.state_dir)?;
-    let query = journal.ok_or_else(|| CommandFailure::new(Exit::NO_INPUT, "nothing in the journal yet"))?;
-    let table = prices::table(config.bill.prices.as_deref())
-        .map_err(|error| CommandFailure::new(Exit::CONFIG, error))?;
+    let query = open_existing(&config.state_dir)?;
+    let table = prices(config.bill.prices.as_deref())?;
     if !args.arms.is_empty() {
         return arms::run(args, &config, &query, &table, out);
     }
     let id = find_exchange(&query, &args.exchange)?;
     let exchange = query.exchange(&id).map_err(unread)?;
-    let exchange = exchange
-        .ok_or_else(|| CommandFailure::new(Exit::NO_INPUT, "the exchange is gone from the journal"))?;
+    let exchange = exchange.ok_or_else(|| Exit::NO_INPUT.failure("the exchange is gone from the journal"))?;
     let choice = RequestChoice {
         received: args.received,
         leg: args.leg,
@@ -96,10 +92,7 @@ pub(super) fn run(args: &ReplayArgs, out: &mut Out) -> Result<(), CommandFailure
     if args.json {
         return Ok(out.json(&output)?);
     }
-    for line in lines(&output) {
-        out.line(format_args!("{line}"))?;
-    }
-    Ok(())
+    Ok(out.lines(lines(&output))?)
 }
 
 /// The command that prints the same body.

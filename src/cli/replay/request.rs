@@ -102,23 +102,21 @@ impl ReplayRequest {
                 .join(", ")
         };
         let found = config.upstreams.get(&self.upstream).ok_or_else(|| {
-            CommandFailure::new(
-                Exit::USAGE,
-                format!("the config has no upstream `{}`", self.upstream),
-            )
-            .help(format!("--to takes one of: {}", names()))
+            Exit::USAGE
+                .failure(format!("the config has no upstream `{}`", self.upstream))
+                .help(format!("--to takes one of: {}", names()))
         })?;
         match found.wire {
-            Some(other) if other != self.wire => Err(CommandFailure::new(
-                Exit::USAGE,
-                format!(
+            Some(other) if other != self.wire => Err(Exit::USAGE
+                .failure(format!(
                     "the request is {}, and `{}` speaks {}",
                     self.wire.name(),
                     self.upstream,
                     other.name()
-                ),
-            )
-            .help("a request is replayed on its own wire; `baton handoffs resume --with` changes the agent")),
+                ))
+                .help(
+                    "a request is replayed on its own wire; `baton handoffs resume --with` changes the agent",
+                )),
             _ => Ok(found),
         }
     }
@@ -151,11 +149,11 @@ impl ReplayRequest {
                 variables.join(" or "),
                 self.upstream
             );
-            return Err(CommandFailure::new(Exit::USAGE, message).help(help));
+            return Err(Exit::USAGE.failure(message).help(help));
         };
         let KeyHeader { name, prefix } = key_header(wire(self.wire), &self.target, key.reveal());
         let value = HeaderValue::from_str(&format!("{prefix}{}", key.reveal()));
-        let mut value = value.map_err(|_| CommandFailure::new(Exit::USAGE, "the key is no header value"))?;
+        let mut value = value.map_err(|_| Exit::USAGE.failure("the key is no header value"))?;
         value.set_sensitive(true);
         headers.insert(HeaderName::from_static(name), value);
         Ok(headers)
@@ -182,7 +180,7 @@ impl ReplayRequest {
 }
 
 fn missing(message: &str) -> CommandFailure {
-    CommandFailure::new(Exit::NO_INPUT, message)
+    Exit::NO_INPUT.failure(message)
 }
 
 fn leg<'e>(
@@ -250,10 +248,7 @@ fn with_model(body: &Bytes, model: &str) -> Result<Bytes, CommandFailure> {
     let whole = json::whole(body).ok();
     let named = whole.and_then(|whole| json::get(body, whole, "model"));
     let span: Span = named.ok_or_else(|| {
-        CommandFailure::new(
-            Exit::USAGE,
-            "this wire names its model in the URL: --model cannot change it",
-        )
+        Exit::USAGE.failure("this wire names its model in the URL: --model cannot change it")
     })?;
     let edit = Edit::replace(span, json::quote(model));
     Ok(splice::flat(splice::splice(body, vec![edit])))

@@ -11,8 +11,9 @@ use super::request::{ReplayRequest, RequestChoice};
 use super::transport::{recorded, send};
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::log::unread;
+use crate::state::clock::now_ms;
 use crate::state::config::Config;
-use crate::state::journal::{JournalReader, JournaledSession, now_ms};
+use crate::state::journal::{JournalReader, JournaledSession};
 use baton_core::bill::{ArmBill, PriceTable};
 use baton_core::handoffs::draft::{self, Prompts};
 use baton_core::rewrite::{Cut, RequestReading, Rewrite, preamble, rewrite};
@@ -127,12 +128,8 @@ impl TurnSender<'_> {
     fn request(&self, call: usize) -> Result<ReplayRequest, CommandFailure> {
         let id = &self.session.exchanges[call];
         let exchange = self.query.exchange(id).map_err(unread)?;
-        let exchange = exchange.ok_or_else(|| {
-            CommandFailure::new(
-                Exit::NO_INPUT,
-                format!("the exchange {id} is gone from the journal"),
-            )
-        })?;
+        let exchange = exchange
+            .ok_or_else(|| Exit::NO_INPUT.failure(format!("the exchange {id} is gone from the journal")))?;
         let choice = RequestChoice {
             received: true,
             leg: 1,
@@ -145,7 +142,7 @@ impl TurnSender<'_> {
     fn reading(&self, request: &ReplayRequest) -> Result<RequestReading, CommandFailure> {
         let wire: &dyn Wire = wire(request.wire);
         RequestReading::new(wire, &request.body, Operation::Generate)
-            .map_err(|_| CommandFailure::new(Exit::DATA, "the journal's copy of a request cannot be read"))
+            .map_err(|_| Exit::DATA.failure("the journal's copy of a request cannot be read"))
     }
 
     async fn answer(
@@ -163,7 +160,7 @@ impl TurnSender<'_> {
         let answer = ReplayAnswer::read(request, status, &body, prices);
         if !(200..300).contains(&status) {
             let message = format!("{} answered {status}: {:.300}", self.upstream, answer.text);
-            return Err(CommandFailure::new(Exit::UNAVAILABLE, message));
+            return Err(Exit::UNAVAILABLE.failure(message));
         }
         resent.cost = resent.cost.zip(answer.cost).map(|(sum, cost)| sum + cost);
         Ok(answer)

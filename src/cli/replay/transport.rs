@@ -14,12 +14,6 @@ use crate::state::journal::{BodySide, JournalReader};
 /// Bytes of an answer that are read.
 const ANSWER_BYTES: usize = 64 << 20;
 
-/// The runtime of a command that sends.
-pub(super) fn runtime() -> Result<tokio::runtime::Runtime, CommandFailure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))
-}
-
 /// What came then: the answer to the leg.
 pub(super) fn recorded(query: &JournalReader, id: &str, leg: u32) -> Result<Bytes, CommandFailure> {
     let body = query.body(id, BodySide::Response(leg)).map_err(unread)?;
@@ -32,11 +26,11 @@ pub(super) async fn send(
     request: &ReplayRequest,
     headers: http::HeaderMap,
 ) -> Result<(u16, Bytes), CommandFailure> {
-    let unavailable = |detail: String| CommandFailure::new(Exit::UNAVAILABLE, visible(&detail));
+    let unavailable = |detail: String| Exit::UNAVAILABLE.failure(visible(&detail));
     let upstreams = Upstreams::new(config).map_err(|error| unavailable(error.to_string()))?;
     let upstream = upstreams
         .get(&request.upstream)
-        .ok_or_else(|| CommandFailure::new(Exit::SOFTWARE, "the upstream is gone"))?;
+        .ok_or_else(|| Exit::SOFTWARE.failure("the upstream is gone"))?;
     let again = headers.clone();
     let body = RopeBody::from(request.body.clone());
     let response = upstream.send(&request.method, &request.target, headers, || again, body);

@@ -43,7 +43,7 @@ fn install(args: &ServiceInstallArgs, out: &mut Out) -> Result<(), CommandFailur
     let path = path(manager)?;
     write(&path, &text).map_err(|error| {
         let message = format!("{} cannot be written: {error}", path.display());
-        CommandFailure::new(Exit::CANNOT_CREATE, message)
+        Exit::CANNOT_CREATE.failure(message)
     })?;
     out.line(format_args!("wrote {}", path.display()))?;
     perform(manager, ServiceStep::Start)?;
@@ -79,7 +79,7 @@ fn plan(state: &StateArgs, config: &Config) -> Result<ServicePlan, CommandFailur
 }
 
 fn path(manager: &ServiceManager) -> Result<PathBuf, CommandFailure> {
-    let missing = || CommandFailure::new(Exit::CANNOT_CREATE, "there is no home folder");
+    let missing = || Exit::CANNOT_CREATE.failure("there is no home folder");
     manager.path().ok_or_else(missing)
 }
 
@@ -117,7 +117,7 @@ pub(super) fn remove(manager: &ServiceManager, path: &Path) -> Result<(), Comman
     }
     fs::remove_file(path).map_err(|error| {
         let message = format!("{} cannot be removed: {error}", path.display());
-        CommandFailure::new(Exit::IO, message)
+        Exit::IO.failure(message)
     })?;
     perform(manager, ServiceStep::Forget)
 }
@@ -172,7 +172,7 @@ fn status(args: &ServiceStatusArgs, out: &mut Out) -> Result<(), CommandFailure>
     }
     match report.active {
         true => Ok(()),
-        false => Err(CommandFailure::silent(Exit::UNAVAILABLE)),
+        false => Err(Exit::UNAVAILABLE.silent()),
     }
 }
 
@@ -192,7 +192,7 @@ fn perform(manager: &ServiceManager, step: ServiceStep) -> Result<(), CommandFai
             Err(error) => error.to_string(),
         };
         let message = format!("`{}` failed: {}", command.join(" "), visible(&why));
-        return Err(CommandFailure::new(Exit::UNAVAILABLE, message).help(format!(
+        return Err(Exit::UNAVAILABLE.failure(message).help(format!(
             "{} must run for this user; else start `baton serve` by other means",
             manager.name
         )));

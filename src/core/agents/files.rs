@@ -1,4 +1,8 @@
-//! Files that hold credentials, by their names, and the files that a patch changes.
+//! Files that hold credentials, by their names, and the files that a call or a patch changes.
+
+use serde_json::Value;
+
+use super::tools::{self, ToolKind};
 
 /// Names of files, and what they end or begin with.
 const WHOLE: [&str; 10] = [
@@ -106,6 +110,27 @@ pub fn patched(patch: &str) -> Vec<(String, FileChange)> {
         named.push((path.trim().to_owned(), change));
     }
     named
+}
+
+/// The files that a call names, and what it does to each. `command`: the line of a call that runs commands.
+pub fn named(kind: ToolKind, arguments: &Value, command: Option<&str>) -> Vec<(String, Option<FileChange>)> {
+    let patch = match kind {
+        ToolKind::Patch => tools::patch(arguments),
+        // Codex also patches by a command.
+        ToolKind::Shell => command.filter(|command| command.contains("apply_patch")),
+        _ => None,
+    };
+    let patched = patch.map(patched).unwrap_or_default().into_iter();
+    if patched.len() > 0 {
+        return patched.map(|(path, change)| (path, Some(change))).collect();
+    }
+    let change = match kind {
+        ToolKind::Edit | ToolKind::Patch | ToolKind::Write => Some(FileChange::Modified),
+        ToolKind::Delete => Some(FileChange::Deleted),
+        _ => None,
+    };
+    let paths = tools::paths(kind, arguments).into_iter();
+    paths.map(|path| (path, change)).collect()
 }
 
 /// Whether a path fits a pattern: `?` is one character and `*` any number of them, both without `/`; `**` takes `/`,

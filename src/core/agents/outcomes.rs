@@ -45,30 +45,25 @@ pub fn is_not_run(text: &str) -> bool {
     WORDINGS.not_run.iter().any(|words| text.starts_with(words))
 }
 
-fn beginning(text: &str) -> String {
-    cut(text, BEGINNING).to_ascii_lowercase()
-}
-
-/// Whether this result of a tool that changes files says that it did; `None` where it does not say.
-pub fn changed(text: &str) -> Option<bool> {
-    let text = beginning(text);
+/// Whether a result begins with words of the one kind or of the other; `None` where it has neither or both.
+fn says(text: &str, yes: &[&str], no: &[&str]) -> Option<bool> {
+    let text = cut(text, BEGINNING).to_ascii_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    match (has(&WORDINGS.unchanged), has(&WORDINGS.changed)) {
-        (false, true) => Some(true),
-        (true, false) => Some(false),
-        _ => None,
-    }
-}
-
-/// Whether the file that was written is a new one; `None` where the result does not say.
-pub fn made(text: &str) -> Option<bool> {
-    let text = beginning(text);
-    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    match (has(&WORDINGS.made), has(&WORDINGS.overwritten)) {
+    match (has(yes), has(no)) {
         (true, false) => Some(true),
         (false, true) => Some(false),
         _ => None,
     }
+}
+
+/// Whether this result of a tool that changes files says that it did; `None` where it does not say.
+pub fn changed(text: &str) -> Option<bool> {
+    says(text, &WORDINGS.changed, &WORDINGS.unchanged)
+}
+
+/// Whether the file that was written is a new one; `None` where the result does not say.
+pub fn made(text: &str) -> Option<bool> {
+    says(text, &WORDINGS.made, &WORDINGS.overwritten)
 }
 
 /// What git reported of the repository.

@@ -130,12 +130,6 @@ impl ExchangeBill {
         let cost = without.cost?;
         Some((cost.total() - cost.output) * without.error)
     }
-
-    /// Tokens of input that baton kept back, net of what it sent in addition: negative where it sent more.
-    pub fn saved_input(&self) -> Option<i64> {
-        let without = self.without.as_ref()?.tokens.whole_input();
-        Some(signed(without) - signed(self.tokens.whole_input()))
-    }
 }
 
 impl ConversationBill {
@@ -383,8 +377,4 @@ impl CacheUse {
             output: request.output,
         }
     }
-}
-
-fn signed(tokens: u64) -> i64 {
-    i64::try_from(tokens).unwrap_or(i64::MAX)
 }

@@ -20,6 +20,10 @@ impl Dialect for ReadingDialect {
         self.0.frame(raw, data, out);
     }
 
+    fn pass(&mut self, _raw: &[u8], _changed: &mut Vec<u8>) -> FramePass {
+        FramePass::Unread
+    }
+
     fn state(&self) -> &StreamState {
         self.0.state()
     }

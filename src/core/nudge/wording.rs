@@ -3,6 +3,7 @@
 
 use super::quota::NearLimit;
 use crate::text::date::rfc3339;
+use crate::text::words::grouped;
 
 /// How every nudge of this version begins.
 const OPENING: &str = "<context-notice>";
@@ -74,19 +75,6 @@ fn ordinal(number: u32) -> String {
         _ => "th",
     };
     format!("{number}{suffix}")
-}
-
-/// `123,456`
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 #[cfg(test)]

@@ -80,8 +80,6 @@ pub enum RecordChange {
     UndoOver(PendingUndo),
     /// A draft was written ahead of a handoff. It takes the place of an older one.
     DraftReady(Box<ReadyDraft>),
-    /// The draft of this id is of no use any more.
-    DraftDropped(Uuid),
 }
 
 impl RecordChange {
@@ -152,9 +150,6 @@ impl RecordChange {
             Self::DraftReady(draft) => {
                 let newer = record.ready_draft.take().filter(|known| known.id > draft.id);
                 record.ready_draft = newer.or_else(|| Some(draft.clone()));
-            }
-            Self::DraftDropped(id) => {
-                record.ready_draft = record.ready_draft.take().filter(|known| known.id != *id);
             }
         }
     }
@@ -378,9 +373,6 @@ mod tests {
         let known = |record: &Conversation| record.ready_draft.as_ref().map(|draft| draft.id);
         let newest = changed(&Conversation::default(), &[ready(2), ready(1)]);
         assert_eq!(known(&newest), Some(id(2)), "an older one that is written later");
-        let drop = |n| RecordChange::DraftDropped(id(n));
-        assert_eq!(known(&changed(&newest, &[drop(1)])), Some(id(2)));
-        assert_eq!(known(&changed(&newest, &[drop(2)])), None);
         assert_eq!(known(&changed(&newest, &[fired(9, Vec::new())])), None);
     }
 

@@ -56,13 +56,3 @@ pub struct DocumentRecord {
     /// The JSON document.
     pub document: String,
 }
-
-impl DocumentRecord {
-    /// Whether at most one of the two may be active.
-    pub fn is_about_the_same(&self, other: &Self) -> bool {
-        self.principal == other.principal
-            && self.repository == other.repository
-            && self.branch == other.branch
-            && self.topic == other.topic
-    }
-}

@@ -3,6 +3,7 @@
 use super::names::{SecretName, secret_name};
 use super::values::{self, ValueForm, is_secret};
 use super::{Match, run};
+use crate::text::cut::ceil;
 
 /// Maximum bytes of a name, and of a value that are examined. A match extends to the value's end.
 const NAME: usize = 64;
@@ -104,10 +105,7 @@ impl NameScan {
             }
         };
         if let Some(at) = judged {
-            let mut to = whole(bytes, value).max(words);
-            while !text.is_char_boundary(to) {
-                to += 1;
-            }
+            let to = ceil(text, whole(bytes, value).max(words));
             found.push(Match {
                 range: value.start + at..to,
                 kind: kind(secret_name),
@@ -143,10 +141,7 @@ impl NameScan {
             }),
         };
         let Some(at) = secret else { return false };
-        let mut to = from + line.len();
-        while !text.is_char_boundary(to) {
-            to += 1;
-        }
+        let to = ceil(text, from + line.len());
         found.push(Match {
             range: from + at..to,
             kind: kind(secret_name),

@@ -191,6 +191,19 @@ pub fn weight(found: f32, length: f32, mean: f32) -> f32 {
     found * (K1 + 1.0) / (found + norm)
 }
 
+/// A number with its thousands apart: `123,456`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
 /// A count with its noun: `1 turn`, `3 turns`.
 pub fn plural(count: u64, noun: &str) -> String {
     match count {

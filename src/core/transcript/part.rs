@@ -45,11 +45,6 @@ impl<'a> TranscriptPart<'a> {
     pub fn raw(&self) -> &'a [u8] {
         self.span.of(self.body)
     }
-
-    /// The value that holds a result's content, in its wire's shape.
-    pub fn content(&self) -> Option<&'a [u8]> {
-        Some(self.text_spans[0]?.of(self.body))
-    }
 }
 
 impl fmt::Debug for TranscriptPart<'_> {

@@ -2,6 +2,7 @@
 
 use super::view::{TurnContent, TurnPart, View};
 use crate::mark::gap;
+use crate::text::splice::Edit;
 use crate::text::{Span, json};
 
 /// Where an aside stands. An item of its own has no parts.
@@ -76,6 +77,18 @@ impl SplitTurn<'_> {
         let mut last: Vec<String> = self.block(self.after, lone).into_iter().collect();
         last.extend(self.texts(&self.content.parts[self.part + 1..]));
         [first, last]
+    }
+
+    /// The turn in two: the first half with `call` at its end, then the message `result`, then the second half, if any.
+    pub(super) fn around(&self, call: &str, result: &str, lone: &LonePart) -> Vec<Edit> {
+        let [mut first, last] = self.halves(lone);
+        first.push(call.to_owned());
+        let mut with = format!("{},{result}", self.message(&first, lone));
+        if !last.is_empty() {
+            with.push(',');
+            with.push_str(&self.message(&last, lone));
+        }
+        vec![Edit::replace(self.whole, with)]
     }
 
     /// The turn with these parts in the place of its own.

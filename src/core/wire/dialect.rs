@@ -25,9 +25,9 @@ pub trait Dialect: Send {
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>);
 
     /// Takes the frame at the start of `raw` without parsing it, where it fits the template of one that was parsed: it
-    /// goes on unchanged, or is rewritten into `changed`. `UnreadReason` is always right, and slower.
-    fn pass(&mut self, _raw: &[u8], _changed: &mut Vec<u8>) -> FramePass {
-        FramePass::Unread
+    /// goes on unchanged, or is rewritten into `changed`. `Unread` is always right, and slower.
+    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
+        self.state_mut().pass(raw, changed)
     }
 
     /// Takes the values of frames that passed unread: called before the report is read.

@@ -19,19 +19,6 @@ pub enum Framing {
 }
 
 impl Framing {
-    /// The framing of a streamed body with this content type; `None` where it is none of them.
-    pub fn of(content_type: &str) -> Option<Self> {
-        let kind = content_type.split(';').next().unwrap_or_default().trim();
-        let known = [
-            ("text/event-stream", Self::Sse),
-            ("application/json", Self::JsonArray),
-            ("application/x-ndjson", Self::Lines),
-        ];
-        known
-            .into_iter()
-            .find_map(|(name, framing)| kind.eq_ignore_ascii_case(name).then_some(framing))
-    }
-
     /// The payload of a frame; empty where it has none.
     pub fn data(self, frame: &[u8]) -> Cow<'_, [u8]> {
         match self {
@@ -235,16 +222,5 @@ mod tests {
             frames(Framing::JsonArray, &[b"{\"error\":{}}"]),
             [b"{\"error\":{}}".to_vec()]
         );
-    }
-
-    #[test]
-    fn content_types_name_their_framing() {
-        assert_eq!(
-            Framing::of("Text/Event-Stream; charset=utf-8"),
-            Some(Framing::Sse)
-        );
-        assert_eq!(Framing::of("application/json"), Some(Framing::JsonArray));
-        assert_eq!(Framing::of("application/x-ndjson"), Some(Framing::Lines));
-        assert_eq!(Framing::of("text/html"), None);
     }
 }

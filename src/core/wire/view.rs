@@ -33,7 +33,7 @@ pub enum UnreadReason {
 }
 
 /// An agent's request, indexed.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct View {
     /// The whole body.
     pub body: Bytes,
@@ -272,18 +272,9 @@ pub struct TurnContent {
 impl TurnContent {
     /// The call with this id.
     pub fn call(&self, text: &[u8], id: &str) -> Option<usize> {
-        self.with_id(TurnPartKind::Call, text, id)
-    }
-
-    /// The result with this call's id.
-    pub fn result(&self, text: &[u8], id: &str) -> Option<usize> {
-        self.with_id(TurnPartKind::Result, text, id)
-    }
-
-    fn with_id(&self, kind: TurnPartKind, text: &[u8], id: &str) -> Option<usize> {
         self.parts
             .iter()
-            .position(|p| p.kind == kind && p.id.is_some_and(|s| s.of(text) == id.as_bytes()))
+            .position(|p| p.kind == TurnPartKind::Call && p.id.is_some_and(|s| s.of(text) == id.as_bytes()))
     }
 }
 
@@ -296,6 +287,18 @@ pub struct TurnPart {
     pub text: Option<Span>,
     /// The inside of its call id literal (calls and results).
     pub id: Option<Span>,
+}
+
+impl TurnPart {
+    /// A part without text and id.
+    pub(super) fn new(span: Span, kind: TurnPartKind) -> Self {
+        Self {
+            span,
+            kind,
+            text: None,
+            id: None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

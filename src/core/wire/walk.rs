@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::UnreadReason;
-use super::known_turns::{BodyFacts, SharedTurns};
+use super::known_turns::BodyFacts;
 use super::view::{RequestFacts, Role, ToolList, Turn, View};
 use crate::text::Span;
 use crate::text::json::{self, InvalidJson, WalkResult};
@@ -22,11 +22,8 @@ pub(super) fn view(
     let text: &[u8] = bytes;
     let mut view = View {
         body: bytes.clone(),
-        list: Span::default(),
-        turns: Vec::new(),
-        tools: None,
         facts,
-        shared: SharedTurns::default(),
+        ..View::default()
     };
     body(text, keys, |key, at| {
         if key == b"messages" {

@@ -10,9 +10,8 @@ use super::peers::Scope;
 use super::query::{ApiResult, QueryParams, Unanswered, read, shown};
 use super::responses::{FullResponse, TEXT, error, respond};
 use super::{Inspector, all_replicas, api_drafts, api_handoffs, api_savings, api_undo};
-use crate::state::journal::{
-    BodySide, ExchangeFilter, ExchangeRow, JournalReader, RowFilter, RowQuery, now_ms,
-};
+use crate::state::clock::now_ms;
+use crate::state::journal::{BodySide, ExchangeFilter, ExchangeRow, JournalReader, RowFilter, RowQuery};
 use baton_core::nudge::WindowQuery;
 
 /// Answers `/api/{path}?{query}`: for all replicas, where there are peers and none is named.

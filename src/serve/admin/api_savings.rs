@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::Inspector;
 use super::query::{ApiResult, QueryParams, Unanswered, read, shown};
-use crate::state::journal::{BillFilter, BillGroup, SavingsReport, age_ms, now_ms};
+use crate::state::clock::now_ms;
+use crate::state::journal::{BillFilter, BillGroup, SavingsReport, age_ms};
 
 /// `/api/savings?by=&since=&conversation=`.
 pub(super) async fn report(inspector: &Inspector, params: &QueryParams) -> ApiResult {

@@ -9,7 +9,7 @@ use super::Inspector;
 use super::api_handoffs;
 use super::query::{ApiResult, Unanswered, body_in_json};
 use super::responses::{JSON, error, respond};
-use crate::state::journal::now_ms;
+use crate::state::clock::now_ms;
 use crate::state::session::UndoRefused;
 use baton_core::record::{Conversation, PendingUndo, UndoAnswer};
 

@@ -99,34 +99,21 @@ fn first(parts: &[Part], name: &str) -> Value {
 
 /// Exchanges, newest first, each with its replica. Ids begin with their time.
 pub(super) fn exchanges(parts: &[Part], limit: usize) -> Vec<Value> {
-    let rows = parts.iter().flat_map(|part| {
-        let rows = list(&part.body, "exchanges").iter();
-        rows.map(|row| of_replica(row.clone(), &part.replica))
-    });
-    by_id(rows.collect(), limit)
+    by_id(rows(parts, "exchanges"), limit)
 }
 
 /// Handoffs, newest first, each once: replicas may share a store.
 pub(super) fn handoffs(parts: &[Part], limit: usize) -> Vec<Value> {
-    let mut all = by_id(
-        parts
-            .iter()
-            .flat_map(|part| list(&part.body, "handoffs").to_vec())
-            .collect(),
-        0,
-    );
+    let each = parts.iter().flat_map(|part| list(&part.body, "handoffs"));
+    let mut all = by_id(each.cloned().collect(), 0);
     all.dedup_by(|a, b| a["id"] == b["id"]);
     cut(all, limit)
 }
 
 /// Places where something was found, newest first, each with its replica, and whether everything was searched.
 pub(super) fn hits(parts: &[Part], limit: usize) -> (Vec<Value>, bool) {
-    let hits = parts.iter().flat_map(|part| {
-        let hits = list(&part.body, "hits").iter();
-        hits.map(|hit| of_replica(hit.clone(), &part.replica))
-    });
     let complete = parts.iter().all(|part| part.body["complete"] != json!(false));
-    (newest_first(hits.collect(), "at_ms", limit), complete)
+    (newest_first(rows(parts, "hits"), "at_ms", limit), complete)
 }
 
 /// The same object with the name of its replica.
@@ -135,6 +122,15 @@ pub(super) fn of_replica(mut row: Value, replica: &str) -> Value {
         row["replica"] = json!(replica);
     }
     row
+}
+
+/// The rows of all answers, each with its replica.
+fn rows(parts: &[Part], name: &str) -> Vec<Value> {
+    let of_part = |part: &'_ Part| -> Vec<Value> {
+        let rows = list(&part.body, name).iter();
+        rows.map(|row| of_replica(row.clone(), &part.replica)).collect()
+    };
+    parts.iter().flat_map(of_part).collect()
 }
 
 fn list<'a>(body: &'a Value, name: &str) -> &'a [Value] {

@@ -10,7 +10,7 @@ use super::clock::Clock;
 use super::once::OnceLog;
 use crate::serve::proxy::BodyMemory;
 use crate::serve::proxy::spill::Spill;
-use crate::state::config::{Config, Secret};
+use crate::state::config::Config;
 use crate::state::files::documents::DocumentWriter;
 use crate::state::jobs::drafts::DraftQueue;
 use crate::state::jobs::recalls::{CallAnswerer, Recaller};
@@ -87,10 +87,7 @@ impl App {
     }
 
     fn with_seals(config: Config, store: SharedStore, seals: Arc<Seals>) -> io::Result<Self> {
-        let secrets = config.journal.secrets.iter().map(Secret::reveal);
-        let redactor = Redactor::lazy(&config.journal.redact)
-            .knowing(secrets)
-            .with_secret_files(&config.draft.secret_files);
+        let redactor = config.redactor();
         let handoff = Tool::handoff(config.handoff.description.as_deref());
         let recall = Tool::recall(config.recall.per_turn);
         let recall_tools = Arc::new(ToolTable::new(vec![handoff.clone(), recall]));

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use uuid::Uuid;
+
+use crate::state::clock::now_ms;
 
 /// The system's clock; a test may shift it. Clones share the shift.
 #[derive(Debug, Clone, Default)]
@@ -33,9 +35,7 @@ impl Clock {
 
     /// Milliseconds since the Unix epoch.
     pub fn now_ms(&self) -> u64 {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
-        now.saturating_add_signed(self.ahead_ms.load(Relaxed))
+        now_ms().saturating_add_signed(self.ahead_ms.load(Relaxed))
     }
 
     /// Waits until this clock has that time.

@@ -3,7 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::state::telemetry::{ExchangeEvent, ExchangeOutcome};
 
@@ -58,7 +58,7 @@ impl ExchangeRecorder {
     pub fn start(id: String, route: String, upstream: String, hook: EventHook) -> Self {
         let event = ExchangeEvent {
             outcome: ExchangeOutcome::Cancelled,
-            started: SystemTime::now(),
+            started: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
             ..ExchangeEvent::new(id, upstream, route)
         };
         Self(Arc::new(Inner {

@@ -9,7 +9,7 @@ use baton_core::handoffs::draft::DraftMethod;
 use baton_core::nudge::{Thresholds, Windows};
 
 /// Handoff settings; `config/baton.toml` describes each key.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct HandoffPolicy {
     /// Whether the next leg continues the same response.
     pub mode: HandoffMode,
@@ -112,9 +112,10 @@ pub struct SubagentThresholds {
 }
 
 /// `handoff.facts`: the handoffs whose prompt is followed by observed facts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum FactsPolicy {
     /// Those whose prompt baton wrote.
+    #[default]
     Drafts,
     /// After every prompt.
     All,
@@ -123,9 +124,10 @@ pub enum FactsPolicy {
 }
 
 /// `handoff.review`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ReviewPolicy {
     /// Drafts take effect by themselves.
+    #[default]
     Never,
     /// Handoffs that a person or the API requests wait for a person's approval.
     Manual,
@@ -134,9 +136,10 @@ pub enum ReviewPolicy {
 }
 
 /// `handoff.free`: whether a conversation is cut at a moment at which the provider's cache is lost anyway.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum FreeCutPolicy {
     /// No.
+    #[default]
     Off,
     /// A person is offered it in the chat first.
     Ask,
@@ -145,18 +148,20 @@ pub enum FreeCutPolicy {
 }
 
 /// `handoff.mode`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum HandoffMode {
     /// The next leg's answer continues the same response.
+    #[default]
     Continue,
     /// The response ends after the sentinel.
     Stop,
 }
 
 /// `handoff.inject`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum InjectPolicy {
     /// Requests of agent loops get the tool, unless the agent has one that starts the context anew.
+    #[default]
     Auto,
     /// Requests of agents that have such a tool get baton's, too.
     Always,
@@ -165,18 +170,20 @@ pub enum InjectPolicy {
 }
 
 /// `handoff.transcript`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum TranscriptDetail {
     /// Opening line, prompt, and closing line with the seal.
+    #[default]
     Full,
     /// The opening line and the line for people.
     Sentinel,
 }
 
 /// `handoff.preamble`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PreambleMode {
     /// Kept in front of the prompt.
+    #[default]
     Keep,
     /// Removed like the rest.
     Drop,
@@ -202,14 +209,14 @@ pub struct DocumentPolicy {
 }
 
 /// Commands in the chat.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ChatCommandPolicy {
     /// The prefix of chat commands; empty: there are none.
     pub prefix: String,
 }
 
 /// How drafts are made: documents of a conversation that baton writes.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct DraftPolicy {
     /// The repository whose state a draft describes.
     pub git_dir: Option<PathBuf>,
@@ -238,7 +245,7 @@ pub struct DraftPolicy {
 }
 
 /// The tool that searches what was cut.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct RecallPolicy {
     /// Whether conversations get it at their next handoff.
     pub enabled: bool,

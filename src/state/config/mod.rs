@@ -188,6 +188,13 @@ impl Config {
             .or(self.draft.git_dir.as_deref())
     }
 
+    /// Takes credentials, and the proxy's own secrets, out of what is kept of transcripts.
+    pub fn redactor(&self) -> Redactor {
+        Redactor::lazy(&self.journal.redact)
+            .knowing(self.journal.secrets.iter().map(Secret::reveal))
+            .with_secret_files(&self.draft.secret_files)
+    }
+
     /// How transcripts are read for drafts, documents and facts; `carry_over` is the prompt that they begin with.
     pub fn draft_settings(
         &self,
@@ -210,7 +217,7 @@ fn small(words: &[String]) -> Vec<String> {
 }
 
 /// Logging.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Log {
     /// A `tracing` filter: `info`, `baton=debug`, ….
     pub level: String,
@@ -221,7 +228,7 @@ pub struct Log {
 }
 
 /// Traces.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Telemetry {
     /// Base URL of an OTLP/HTTP collector; `None`: no traces.
     pub otlp_endpoint: Option<String>,
@@ -235,7 +242,7 @@ pub struct Bill {
 }
 
 /// Journal settings; `config/baton.toml` describes each key.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Journal {
     /// Whether the journal is kept.
     pub enabled: bool,
@@ -254,7 +261,7 @@ pub struct Journal {
 }
 
 /// Limits; `config/baton.toml` gives the reason of each.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct LimitConfig {
     /// Maximum bytes of a decompressed request body.
     pub body_bytes: usize,

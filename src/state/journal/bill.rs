@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::query::JournalReader;
 use super::row::{EventColumns, reported};
 use super::schema::JournalError;
-use super::stored_rows::size_of;
+use super::stored_rows::{json, size_of};
 use crate::state::telemetry::UsageTokens;
 use baton_core::bill::{
     BilledExchange, BilledRequest, ConversationBill, ExchangeBill, PriceQuery, PriceTable, TokenCounts,
@@ -183,10 +183,7 @@ impl JournalReader {
 
 impl BilledRow {
     fn read(row: &SqlRow<'_>) -> rusqlite::Result<Self> {
-        let event: Option<String> = row.get(8)?;
-        let event: EventColumns = event
-            .and_then(|event| serde_json::from_str(&event).ok())
-            .unwrap_or_default();
+        let event: EventColumns = json(row, 8)?.unwrap_or_default();
         let entry = BillEntry {
             id: row.get(1)?,
             conversation: row.get(2)?,

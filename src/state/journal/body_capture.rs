@@ -8,7 +8,8 @@ use bytes::{Bytes, BytesMut};
 
 use super::note::{CapturedBody, JournalNote};
 use super::packed::PackedHeaders;
-use super::queue::{RecordedExchange, now_ms};
+use super::queue::RecordedExchange;
+use crate::state::clock::now_ms;
 
 /// Chunks under this size are copied. Keeping a slice would keep the whole buffer that the connection was read into, and the
 /// connection would have to allocate another.

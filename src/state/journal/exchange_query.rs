@@ -13,6 +13,7 @@ use super::headers::{self, StoredHeaders};
 use super::query::JournalReader;
 use super::reasons;
 use super::schema::JournalError;
+use super::stored_rows::{CHAIN, json};
 use baton_core::rewrite::{ChangeReason, SizeChange};
 
 /// The columns of an exchange that its row in short has not.
@@ -151,18 +152,16 @@ impl JournalReader {
              headers_own, url, sent_headers, sent_headers_own, answered_ms, ended_ms, response FROM legs WHERE exchange = ?1 ORDER BY n",
         )?;
         let legs = ask.query_map(params![seq], |row| {
-            let changes: String = row.get(5)?;
-            let usage: Option<String> = row.get(9)?;
             Ok(StoredLeg {
                 n: row.get(0)?,
                 at_ms: row.get(1)?,
                 body: [row.get(2)?, row.get(3)?, row.get(4)?],
-                changes: serde_json::from_str(&changes).unwrap_or_default(),
+                changes: json(row, 5)?.unwrap_or_default(),
                 response: LegResponse {
                     status: row.get(6)?,
                     bytes: row.get(7)?,
                     stop: row.get(8)?,
-                    usage: usage.and_then(|usage| serde_json::from_str(&usage).ok()),
+                    usage: json(row, 9)?,
                     truncated: row.get(10)?,
                     headers: Vec::new(),
                 },
@@ -185,14 +184,11 @@ impl JournalReader {
 
     /// The messages of a list, in short and without their texts.
     pub(super) fn messages(&self, list: i64) -> Result<Vec<MessageSummary>, JournalError> {
-        let mut ask = self.conn.prepare_cached(
-            "WITH RECURSIVE chain (parent, piece, depth) AS (
-                SELECT parent, piece, 0 FROM nodes WHERE id = ?1
-                UNION ALL
-                SELECT n.parent, n.piece, depth + 1 FROM nodes n JOIN chain c ON n.id = c.parent
-             ) SELECT c.piece, p.size, p.role, p.kind, p.line FROM chain c JOIN pieces p ON p.id = c.piece
-             ORDER BY depth DESC",
-        )?;
+        let sql = format!(
+            "{CHAIN} SELECT c.piece, p.size, p.role, p.kind, p.line FROM chain c JOIN pieces p ON p.id = c.piece
+             ORDER BY depth DESC"
+        );
+        let mut ask = self.conn.prepare_cached(&sql)?;
         let all = ask.query_map([list], |row| {
             let word = |column| row.get::<_, Option<String>>(column);
             Ok(MessageSummary {

@@ -5,16 +5,13 @@ use std::collections::HashMap;
 use super::bill::BillFilter;
 use super::filter::RowFilter;
 use super::filter_terms::FilteredRow;
-use super::query::{ExchangeFilter, JournalReader};
+use super::query::{ExchangeFilter, JournalReader, rows_of};
 use super::row::ExchangeRow;
 use super::schema::JournalError;
 use baton_core::bill::PriceTable;
 
 /// Exchanges read at a time.
 const BATCH: usize = 500;
-
-/// Exchanges of one list.
-const MOST_ROWS: usize = 10_000;
 
 /// Which exchanges are listed, and what the filter's terms are compared with.
 #[derive(Debug, Clone)]
@@ -39,10 +36,7 @@ impl JournalReader {
         if query.filter.is_empty() {
             return self.list(&query.range);
         }
-        let limit = match query.range.limit {
-            0 => MOST_ROWS,
-            limit => limit.min(MOST_ROWS),
-        };
+        let limit = rows_of(query.range.limit);
         let oldest = query.filter.oldest_ms(query.now_ms);
         let costs = self.costs(query)?;
         let mut range = ExchangeFilter {

@@ -89,7 +89,6 @@ pub use packed::PackedHeaders;
 pub use position::TextPosition;
 pub use query::{BodySide, ConversationSummary, ExchangeFilter, JournalReader, JournalTotals};
 pub use queue::LiveEvent;
-pub(crate) use queue::now_ms;
 pub use recorder::{Recorder, Recording};
 pub use row::{EventColumns, ExchangeRow, LegChange};
 pub use schema::{FILE, JournalError};

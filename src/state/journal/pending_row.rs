@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::chunk_bodies::BodyNodes;
 use super::headers::StoredHeaders;
 use super::row::{EventColumns, has_failed};
+use crate::state::clock::now_ms;
 use crate::state::telemetry::ExchangeEvent;
 use baton_core::wire::Operation;
 
@@ -220,6 +221,6 @@ pub(super) fn began_ms(event: &ExchangeEvent) -> u64 {
         .and_then(|id| id.get_timestamp());
     match from_id.map(|time| time.to_unix()) {
         Some((secs, nanos)) => secs * 1000 + u64::from(nanos) / 1_000_000,
-        None => super::queue::now_ms(),
+        None => now_ms(),
     }
 }

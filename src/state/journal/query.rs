@@ -9,10 +9,16 @@ use serde::Serialize;
 use super::packing::unpack;
 use super::row::ExchangeRow;
 use super::schema::{self, JournalError};
-use super::stored_rows::{COLUMNS, stored_row, with_legs};
+use super::stored_rows::{CHAIN, COLUMNS, stored_row, with_legs};
 
-/// Exchanges of one list.
-const MOST_ROWS: usize = 10_000;
+/// Rows of one list at a given limit, of which 0 is none.
+pub(super) fn rows_of(limit: usize) -> usize {
+    const MOST: usize = 10_000;
+    match limit {
+        0 => MOST,
+        limit => limit.min(MOST),
+    }
+}
 
 /// The journal, opened for reading.
 pub struct JournalReader {
@@ -111,14 +117,14 @@ impl JournalReader {
             "SELECT {COLUMNS} WHERE (?1 IS NULL OR e.conversation = ?1) AND (?2 IS NULL OR e.id < ?2)
              AND (NOT ?4 OR e.failed) ORDER BY e.id DESC LIMIT ?3"
         );
-        let limit = if filter.limit == 0 {
-            MOST_ROWS
-        } else {
-            filter.limit.min(MOST_ROWS)
-        };
         let mut ask = self.conn.prepare_cached(&sql)?;
         let rows = ask.query_map(
-            params![filter.conversation, filter.before, limit, filter.failed],
+            params![
+                filter.conversation,
+                filter.before,
+                rows_of(filter.limit),
+                filter.failed
+            ],
             stored_row,
         )?;
         let mut sizes = HashMap::new();
@@ -204,11 +210,6 @@ impl JournalReader {
         key: Option<&str>,
         limit: usize,
     ) -> Result<Vec<ConversationSummary>, JournalError> {
-        let limit = if limit == 0 {
-            MOST_ROWS
-        } else {
-            limit.min(MOST_ROWS)
-        };
         let mut ask = self.conn.prepare_cached(
             "SELECT e.conversation, COALESCE(t.title, ''), MAX(e.wire), COUNT(*), SUM(e.fired), MIN(e.at_ms),
              MAX(e.at_ms), SUM(e.received_bytes), SUM(e.sent_bytes), SUM(e.saved_tokens), SUM(e.failed),
@@ -218,7 +219,7 @@ impl JournalReader {
              WHERE e.conversation IS NOT NULL AND (?1 IS NULL OR e.conversation = ?1)
              GROUP BY e.conversation ORDER BY MAX(e.id) DESC LIMIT ?2",
         )?;
-        let all = ask.query_map(params![key, limit], |row| {
+        let all = ask.query_map(params![key, rows_of(limit)], |row| {
             Ok(ConversationSummary {
                 key: row.get(0)?,
                 title: row.get(1)?,
@@ -315,14 +316,11 @@ impl JournalReader {
 
     /// Appends a row of chunks.
     pub(super) fn join(&self, node: i64, out: &mut Vec<u8>) -> Result<(), JournalError> {
-        let mut ask = self.conn.prepare_cached(
-            "WITH RECURSIVE chain (id, parent, piece, gap, depth) AS (
-                SELECT id, parent, piece, gap, 0 FROM nodes WHERE id = ?1
-                UNION ALL
-                SELECT n.id, n.parent, n.piece, n.gap, depth + 1 FROM nodes n JOIN chain c ON n.id = c.parent
-             ) SELECT c.gap, p.body, p.packed, p.size FROM chain c JOIN pieces p ON p.id = c.piece
-             ORDER BY depth DESC",
-        )?;
+        let sql = format!(
+            "{CHAIN} SELECT c.gap, p.body, p.packed, p.size FROM chain c JOIN pieces p ON p.id = c.piece
+             ORDER BY depth DESC"
+        );
+        let mut ask = self.conn.prepare_cached(&sql)?;
         let mut rows = ask.query([node])?;
         while let Some(row) = rows.next()? {
             let gap: String = row.get(0)?;

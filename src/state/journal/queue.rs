@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread::Thread;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::broadcast;
 
@@ -13,6 +12,7 @@ use super::keyed_hash::HashKey;
 use super::live_bodies::LiveBodies;
 use super::note::JournalNote;
 use super::packed::PackedHeaders;
+use crate::state::clock::now_ms;
 use crate::state::telemetry::HandoffEvent;
 
 /// Most queued notes; an exchange makes about six.
@@ -200,12 +200,6 @@ impl RecordedExchange {
     pub(super) fn leg(&self) -> u32 {
         self.legs.load(Relaxed).saturating_sub(1)
     }
-}
-
-/// Milliseconds since the Unix epoch.
-pub(crate) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use rusqlite::{Connection, Row as SqlRow};
+use serde::de::DeserializeOwned;
 
 use super::row::{EventColumns, ExchangeRow, LegChange, reported};
 use super::schema::JournalError;
@@ -16,6 +17,12 @@ const MOST_LEGS: usize = 10_000;
 pub(super) const COLUMNS: &str = "e.seq, e.id, e.conversation, e.at_ms, e.wire, e.upstream, e.route, e.model, e.messages, e.partial,
      e.ended, e.event, e.received_bytes, e.saved_tokens, e.answer, p.line, e.head, e.tail FROM exchanges e
      LEFT JOIN nodes n ON n.id = e.list LEFT JOIN pieces p ON p.id = n.piece AND p.role = 'user' AND p.kind = 'text' AND p.line NOT LIKE '<%'";
+
+/// The chain of nodes that ends with the node `?1`, each with its distance from that end.
+pub(super) const CHAIN: &str = "WITH RECURSIVE chain (id, parent, piece, gap, depth) AS (
+        SELECT id, parent, piece, gap, 0 FROM nodes WHERE id = ?1
+        UNION ALL SELECT n.id, n.parent, n.piece, n.gap, depth + 1 FROM nodes n JOIN chain c ON n.id = c.parent
+     )";
 
 /// The row with what its legs say, and with the size of its fixed part; `sizes` has those of nodes that were measured
 /// already.
@@ -48,7 +55,7 @@ pub(super) fn with_legs(
             reported(leg.get::<_, Option<String>>(5)?.as_deref()),
         );
         place(&mut bytes, n, leg.get(3)?);
-        let changes: Vec<SizeChange> = serde_json::from_str(&leg.get::<_, String>(2)?).unwrap_or_default();
+        let changes: Vec<SizeChange> = json(leg, 2)?.unwrap_or_default();
         row.changes
             .extend(changes.into_iter().map(|change| LegChange::of(n, change)));
     }
@@ -64,14 +71,18 @@ pub(super) fn with_legs(
     Ok(row)
 }
 
+/// A column of JSON; `None` where it has none, or none that can be read.
+pub(super) fn json<T: DeserializeOwned>(row: &SqlRow<'_>, column: usize) -> rusqlite::Result<Option<T>> {
+    let text: Option<String> = row.get(column)?;
+    Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+}
+
 /// Bytes of a row of chunks.
 pub(super) fn size_of(conn: &Connection, node: i64) -> Result<u64, JournalError> {
-    let mut ask = conn.prepare_cached(
-        "WITH RECURSIVE chain (id, parent, piece, gap) AS (
-            SELECT id, parent, piece, gap FROM nodes WHERE id = ?1
-            UNION ALL SELECT n.id, n.parent, n.piece, n.gap FROM nodes n JOIN chain c ON n.id = c.parent
-         ) SELECT COALESCE(SUM(p.size + LENGTH(c.gap)), 0) FROM chain c JOIN pieces p ON p.id = c.piece",
-    )?;
+    let sql = format!(
+        "{CHAIN} SELECT COALESCE(SUM(p.size + LENGTH(c.gap)), 0) FROM chain c JOIN pieces p ON p.id = c.piece"
+    );
+    let mut ask = conn.prepare_cached(&sql)?;
     Ok(ask.query_row([node], |row| row.get(0))?)
 }
 
@@ -96,12 +107,8 @@ pub(super) struct StoredRow {
 }
 
 pub(super) fn stored_row(row: &SqlRow<'_>) -> rusqlite::Result<StoredRow> {
-    let event: Option<String> = row.get(11)?;
-    let known = event
-        .as_deref()
-        .and_then(|event| serde_json::from_str(event).ok());
     let received_bytes = row.get(12)?;
-    let event = known.unwrap_or_else(|| EventColumns {
+    let event = json(row, 11)?.unwrap_or_else(|| EventColumns {
         received_bytes,
         ..EventColumns::default()
     });
@@ -115,9 +122,7 @@ pub(super) fn stored_row(row: &SqlRow<'_>) -> rusqlite::Result<StoredRow> {
         model: row.get(7)?,
         received_messages: row.get(8)?,
         unsent_tokens: row.get(13)?,
-        answer: row
-            .get::<_, Option<String>>(14)?
-            .and_then(|answer| serde_json::from_str(&answer).ok()),
+        answer: json(row, 14)?,
         user_line: row.get(15)?,
         partial: row.get(9)?,
         open: row.get::<_, Option<i64>>(10)?.is_none(),

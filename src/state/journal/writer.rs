@@ -15,8 +15,9 @@ use tokio::sync::broadcast;
 
 use super::archive::Archive;
 use super::note::JournalNote;
-use super::queue::{LiveEvent, QueueLoad, now_ms};
+use super::queue::{LiveEvent, QueueLoad};
 use super::retention::{self, JournalBounds};
+use crate::state::clock::now_ms;
 
 /// How long notes are collected before they are written: a killed process loses that much at most, and a viewer waits that
 /// long.

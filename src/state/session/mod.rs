@@ -151,9 +151,9 @@ impl Sessions {
             None => self.load(key, principal, now_ms).await?,
         };
         if live.principal() != principal {
-            return Err(StoreError {
-                message: format!("conversation {key} belongs to another principal"),
-            });
+            return Err(StoreError::new(format!(
+                "conversation {key} belongs to another principal"
+            )));
         }
         live.mark_used(self.ticks.fetch_add(1, Ordering::Relaxed));
         Ok(live)
@@ -396,8 +396,6 @@ async fn to_the_end<T: Send + 'static>(
 ) -> Result<T, StoreError> {
     match tokio::spawn(write).await {
         Ok(result) => result,
-        Err(err) => Err(StoreError {
-            message: format!("a write to the store broke off: {err}"),
-        }),
+        Err(err) => Err(StoreError::new(format!("a write to the store broke off: {err}"))),
     }
 }

@@ -9,6 +9,15 @@ pub struct StoreError {
     pub message: String,
 }
 
+impl StoreError {
+    /// The error with this message.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+        }
+    }
+}
+
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
@@ -19,7 +28,5 @@ impl std::error::Error for StoreError {}
 
 /// The error of a write to a record of another principal. Ids are random, so this is a fault, not a race.
 pub(super) fn foreign_record(what: &str) -> StoreError {
-    StoreError {
-        message: format!("{what}: the id belongs to another principal"),
-    }
+    StoreError::new(format!("{what}: the id belongs to another principal"))
 }

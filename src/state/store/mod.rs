@@ -25,7 +25,6 @@ use std::io;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
@@ -35,8 +34,9 @@ use self::records::{
     Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, ResponseId, Retention, StoredRecord,
 };
 use self::replicas::Replica;
+use crate::state::clock::now_ms;
 use crate::state::config::{self, StoreKind};
-use crate::state::disk;
+use crate::state::disk::{self, FileAccess};
 use baton_core::record::{
     Conversation, CutPoint, DocumentRecord, Handoff, HandoffId, HandoffStatus, HiddenPair, Insertion,
     Principal, Update, UpdateOutcome,
@@ -328,6 +328,14 @@ fn all_of<'a, T: 'a>(
 }
 
 impl HandoffFilter {
+    /// All handoffs, archived ones too.
+    pub fn everything() -> Self {
+        Self {
+            archived: true,
+            ..Self::default()
+        }
+    }
+
     /// Whether a handoff is selected, without regard to the limit.
     fn fits(&self, handoff: &Handoff) -> bool {
         self.principal.as_ref().is_none_or(|p| *p == handoff.principal)
@@ -371,26 +379,16 @@ pub fn open_for_reading(settings: &config::StoreConfig, state_dir: &Path) -> Res
     }
 }
 
-/// Milliseconds since the Unix epoch.
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
 /// Creates the state directory with access for its owner only: carry-over prompts contain what the agent saw.
 ///
 /// # Errors
 /// The directory cannot be created.
 pub(crate) fn make_dir(dir: &Path) -> Result<(), StoreError> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(dir).map_err(|err| StoreError {
-        message: format!(
+    disk::make_dir(dir, FileAccess::Owner).map_err(|err| {
+        StoreError::new(format!(
             "cannot make the state directory {}: {err}; give another with --state-dir",
             dir.display()
-        ),
+        ))
     })
 }
 

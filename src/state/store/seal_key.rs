@@ -69,13 +69,10 @@ pub fn load_or_make(dir: &Path) -> Result<StoredKeys, StoreError> {
     }
     make_dir(dir)?;
     let path = dir.join(FILE);
-    make(dir, &path).map_err(|err| StoreError {
-        message: format!("cannot make {}: {err}", path.display()),
-    })?;
+    make(dir, &path).map_err(|err| StoreError::new(format!("cannot make {}: {err}", path.display())))?;
     // Read back: if another process was faster, its key counts.
-    load(dir)?.ok_or_else(|| StoreError {
-        message: format!("{} was removed while it was being made", path.display()),
-    })
+    load(dir)?
+        .ok_or_else(|| StoreError::new(format!("{} was removed while it was being made", path.display())))
 }
 
 /// The keys in `dir`; `None` where none was ever made.
@@ -107,11 +104,9 @@ pub fn rotate(dir: &Path) -> Result<StoredKeys, StoreError> {
     let _lock = lock(dir)?;
     let keys = load_or_make(dir)?;
     if keys.all().count() >= MOST_KEYS {
-        return Err(StoreError {
-            message: format!(
-                "there are {MOST_KEYS} seal keys already: retire those that are no longer needed"
-            ),
-        });
+        return Err(StoreError::new(format!(
+            "there are {MOST_KEYS} seal keys already: retire those that are no longer needed"
+        )));
     }
     let older: Vec<StoredKey> = keys.all().cloned().collect();
     let mut key = [0u8; KEY_BYTES];
@@ -142,13 +137,11 @@ pub fn retire(dir: &Path, ids: &[String]) -> Result<Option<StoredKeys>, StoreErr
 fn newest(path: &Path) -> Result<Option<StoredKey>, StoreError> {
     let Some(text) = read(path)? else { return Ok(None) };
     let Some(key) = unhex(text.trim()) else {
-        return Err(StoreError {
-            message: format!(
-                "{} does not hold {KEY_BYTES} bytes in hexadecimal: restore it from a backup, or remove it \
+        return Err(StoreError::new(format!(
+            "{} does not hold {KEY_BYTES} bytes in hexadecimal: restore it from a backup, or remove it \
                  for a new key (handoffs in the store stay valid, seals in old transcripts do not)",
-                path.display()
-            ),
-        });
+            path.display()
+        )));
     };
     let made_ms = fs::metadata(path).ok().and_then(|meta| modified_ms(&meta));
     Ok(Some(StoredKey { key, made_ms }))
@@ -167,22 +160,18 @@ fn older_keys(path: &Path) -> Result<Vec<StoredKey>, StoreError> {
             Some(StoredKey { key, made_ms })
         })
         .collect();
-    keys.ok_or_else(|| StoreError {
-        message: format!(
+    keys.ok_or_else(|| StoreError::new(format!(
             "{} does not hold a key of {KEY_BYTES} bytes in hexadecimal on each line: restore it from a backup, or remove \
              it (handoffs in the store stay valid, seals of older keys do not)",
             path.display()
-        ),
-    })
+        )))
 }
 
 fn read(path: &Path) -> Result<Option<String>, StoreError> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(err) => Err(StoreError {
-            message: format!("cannot read {}: {err}", path.display()),
-        }),
+        Err(err) => Err(StoreError::new(format!("cannot read {}: {err}", path.display()))),
     }
 }
 
@@ -215,9 +204,10 @@ fn replace(dir: &Path, name: &str, text: &str) -> Result<(), StoreError> {
 }
 
 fn unwritten(dir: &Path, error: &io::Error) -> StoreError {
-    StoreError {
-        message: format!("the seal keys in {} cannot be changed: {error}", dir.display()),
-    }
+    StoreError::new(format!(
+        "the seal keys in {} cannot be changed: {error}",
+        dir.display()
+    ))
 }
 
 fn modified_ms(meta: &fs::Metadata) -> Option<u64> {

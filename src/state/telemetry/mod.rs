@@ -26,7 +26,7 @@ pub use otlp::Traces;
 pub use setup::start;
 pub use thinking_retry::ThinkingRetry;
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -56,9 +56,10 @@ pub struct UsageTokens {
 }
 
 /// How an exchange ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum ExchangeOutcome {
     /// The response was sent to its end.
+    #[default]
     Complete,
     /// The agent closed the connection.
     Cancelled,
@@ -96,7 +97,7 @@ impl ExchangeOutcome {
 
 /// One agent request with its legs and its response. The log line, the metrics, the journal's row and the spans are made
 /// from it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ExchangeEvent {
     /// Id, as in `x-baton-exchange`.
     pub id: String,
@@ -177,8 +178,8 @@ pub struct ExchangeEvent {
     pub retries: u32,
     /// How it ended.
     pub outcome: ExchangeOutcome,
-    /// When the request's first byte came.
-    pub started: SystemTime,
+    /// When the request's first byte came, since the Unix epoch.
+    pub started: Duration,
     /// From the request's last byte to the first response byte from upstream.
     pub first_byte: Option<Duration>,
     /// From the request's first byte to the response's last.
@@ -192,48 +193,9 @@ impl ExchangeEvent {
     pub fn new(id: impl Into<String>, upstream: impl Into<String>, route: impl Into<String>) -> Self {
         Self {
             id: id.into(),
-            wire: None,
             upstream: upstream.into(),
             route: route.into(),
-            model: None,
-            conversation: None,
-            pinned: None,
-            fired: Vec::new(),
-            handoffs: Vec::new(),
-            facts: Vec::new(),
-            unpinned: false,
-            recalls: Vec::new(),
-            refused_calls: 0,
-            lost_pairs: 0,
-            lost_insertions: 0,
-            dropped_thinking: DroppedThinking::default(),
-            thinking_retry: None,
-            broken_up: 0,
-            nudges: Vec::new(),
-            undo: None,
-            tooled: false,
-            untooled: None,
-            streamed: false,
-            status: 0,
-            received_bytes: 0,
-            sent_bytes: Vec::new(),
-            leg_starts: Vec::new(),
-            response_bytes: 0,
-            tokens: Vec::new(),
-            served: Vec::new(),
-            ends: Vec::new(),
-            server: None,
-            agent: None,
-            subscription: false,
-            draft_legs: Vec::new(),
-            draft_methods: Vec::new(),
-            drafts: Vec::new(),
-            retries: 0,
-            outcome: ExchangeOutcome::Complete,
-            started: UNIX_EPOCH,
-            first_byte: None,
-            total: Duration::ZERO,
-            added: Duration::ZERO,
+            ..Self::default()
         }
     }
 

@@ -189,7 +189,7 @@ fn unless<'a, T: Send + 'a>(off: &AtomicBool, answer: StoreFuture<'a, T>) -> Sto
 
 fn switched_off<'a, T: Send + 'a>() -> StoreFuture<'a, T> {
     let message = "switched off by the test".to_owned();
-    Box::pin(std::future::ready(Err(StoreError { message })))
+    Box::pin(std::future::ready(Err(StoreError::new(message))))
 }
 
 impl Store for FlakyStore {

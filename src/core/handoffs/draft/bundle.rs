@@ -201,11 +201,11 @@ impl BundleBuilder<'_, '_> {
         if repeated {
             return;
         }
-        if let Some(detail) = outcome.detail.as_ref().filter(|_| outcome.is_error()) {
-            let full = format!(
-                "  {}",
-                within(detail, DETAIL, self.request.count).replace('\n', "\n  ")
-            );
+        let detail = outcome.detail.as_ref().map(|detail| {
+            let detail = within(detail, DETAIL, self.request.count);
+            format!("  {}", detail.replace('\n', "\n  "))
+        });
+        if let Some(full) = detail.clone().filter(|_| outcome.is_error()) {
             let short = outcome.lines.first().map(|line| format!("  {line}"));
             self.add(turn, place + 1, PieceRank::Anchor, 0.5, full, short);
             return;
@@ -216,12 +216,6 @@ impl BundleBuilder<'_, '_> {
             .any(|(path, _)| self.request.focus.contains(path.as_str()));
         let weight = if outcome.bytes > DUMP && !named { DOWN } else { 1.0 };
         let short = (!outcome.lines.is_empty()).then(|| format!("  {}", outcome.lines.join("\n  ")));
-        let detail = outcome.detail.as_ref().map(|detail| {
-            format!(
-                "  {}",
-                within(detail, DETAIL, self.request.count).replace('\n', "\n  ")
-            )
-        });
         if let Some(full) = detail.or_else(|| short.clone()) {
             self.add(turn, place + 1, PieceRank::Result, weight, full, short);
         }

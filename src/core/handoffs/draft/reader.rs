@@ -4,8 +4,6 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use serde_json::Value;
-
 use super::errors;
 use super::excerpt::{self, one_line};
 use super::markers;
@@ -235,7 +233,7 @@ impl<'a> MessageReader<'_, 'a> {
         let (name, arguments) = tools::through(&name, &arguments).unwrap_or((name, arguments));
         let kind = ToolKind::of(&name, &arguments);
         let command = tools::command(&arguments).filter(|_| kind == ToolKind::Shell);
-        let paths = paths(kind, &arguments, command.as_deref());
+        let paths = files::named(kind, &arguments, command.as_deref());
         let more = self.settings.redactor.secret_files();
         let names_secret = |command: &str| files::names_secret(command, more);
         let secret = paths.iter().any(|(path, _)| files::is_secret(path, more))
@@ -463,32 +461,6 @@ fn after_pins(text: &str) -> &str {
     let pinned = text.strip_prefix(wordings::PINNED_BEGINS);
     let after = pinned.and_then(|inside| inside.split_once(wordings::PINNED_ENDS));
     after.map_or(text, |(_, after)| after.trim_start())
-}
-
-/// The files that a call names, and what it does to each.
-fn paths(kind: ToolKind, arguments: &Value, command: Option<&str>) -> Vec<(String, Option<FileChange>)> {
-    let patch = match kind {
-        ToolKind::Patch => tools::patch(arguments),
-        // Codex also patches by a command.
-        ToolKind::Shell => command.filter(|command| command.contains("apply_patch")),
-        _ => None,
-    };
-    let patched = patch.map(files::patched).unwrap_or_default();
-    if !patched.is_empty() {
-        return patched
-            .into_iter()
-            .map(|(path, change)| (path, Some(change)))
-            .collect();
-    }
-    let change = match kind {
-        ToolKind::Edit | ToolKind::Patch | ToolKind::Write => Some(FileChange::Modified),
-        ToolKind::Delete => Some(FileChange::Deleted),
-        _ => None,
-    };
-    tools::paths(kind, arguments)
-        .into_iter()
-        .map(|path| (path, change))
-        .collect()
 }
 
 /// A text's beginning and end, where it is longer than so many bytes.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use crate::agents::files::{self, FileChange};
+use crate::agents::files;
 use crate::agents::tools::{self, ToolKind};
 use crate::transcript::{ToolCall, ToolResult};
 
@@ -61,7 +61,7 @@ pub(super) fn read(call: &ToolCall<'_>, turn: usize, part: usize, more: &[String
     let arguments = tools::arguments(&text);
     let kind = ToolKind::of(&name, &arguments);
     let command = tools::command(&arguments).filter(|_| kind == ToolKind::Shell);
-    let paths = paths(kind, &arguments, command.as_deref());
+    let paths = files::named(kind, &arguments, command.as_deref());
     let names_secret = |command: &str| files::names_secret(command, more);
     let secret = paths.iter().any(|(path, _)| files::is_secret(path, more))
         || command.as_deref().is_some_and(names_secret);
@@ -79,7 +79,10 @@ pub(super) fn read(call: &ToolCall<'_>, turn: usize, part: usize, more: &[String
         answered: None,
         outcome: CallOutcome::Unknown,
         id: call.id.map(|id| id.get().into_owned()),
-        paths,
+        paths: paths
+            .into_iter()
+            .map(|(path, change)| (path, change.is_some()))
+            .collect(),
         name,
     };
     let words = match command {
@@ -118,32 +121,6 @@ fn beginning(about: &str) -> String {
         line.push_str(word);
     }
     line
-}
-
-/// The files that a call names, and whether it changes each.
-fn paths(kind: ToolKind, arguments: &Value, command: Option<&str>) -> Vec<(String, bool)> {
-    let patch = match kind {
-        ToolKind::Patch => tools::patch(arguments),
-        ToolKind::Shell => command.filter(|command| command.contains("apply_patch")),
-        _ => None,
-    };
-    let patched = patch.map(files::patched).unwrap_or_default();
-    if !patched.is_empty() {
-        let all = patched.into_iter();
-        return all
-            .map(|(path, change)| {
-                (
-                    path,
-                    matches!(
-                        change,
-                        FileChange::Created | FileChange::Modified | FileChange::Deleted
-                    ),
-                )
-            })
-            .collect();
-    }
-    let named = tools::paths(kind, arguments).into_iter();
-    named.map(|path| (path, kind.changes())).collect()
 }
 
 impl CallHistory {

@@ -285,11 +285,6 @@ impl HandoffFile {
         names::session(&self.session)
     }
 
-    /// Whether it says that the work is complete.
-    pub fn is_complete(&self) -> bool {
-        self.status == STATUS[0]
-    }
-
     /// Whether it says that something stands in the way.
     pub fn is_blocked(&self) -> bool {
         self.status == STATUS[2]

@@ -19,12 +19,6 @@ impl Time {
         Self { seconds, nanos: 0 }
     }
 
-    /// A time given in milliseconds since the Unix epoch.
-    pub fn of_millis(millis: u64) -> Self {
-        let seconds = i64::try_from(millis / 1000).unwrap_or(i64::MAX);
-        Self::of_seconds(seconds)
-    }
-
     /// Reads RFC 3339, also with a blank in place of the `T`; without a zone it is UTC.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();

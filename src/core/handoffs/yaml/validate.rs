@@ -82,9 +82,4 @@ impl HandoffFile {
         };
         (!is_known).then(note).into_iter().collect()
     }
-
-    /// Whether the file is valid.
-    pub fn is_valid(&self) -> bool {
-        self.errors().is_empty()
-    }
 }

@@ -46,18 +46,8 @@ impl Pairs for Anthropic {
         let Some(split) = aside.split() else {
             return Vec::new();
         };
-        let [mut first, last] = split.halves(&LONE);
-        first.push(pair.call.clone());
-        let mut with = format!(
-            r#"{},{{"role":"user","content":[{}]}}"#,
-            split.message(&first, &LONE),
-            result(pair)
-        );
-        if !last.is_empty() {
-            with.push(',');
-            with.push_str(&split.message(&last, &LONE));
-        }
-        vec![Edit::replace(split.whole, with)]
+        let answer = format!(r#"{{"role":"user","content":[{}]}}"#, result(pair));
+        split.around(&pair.call, &answer, &LONE)
     }
 }
 

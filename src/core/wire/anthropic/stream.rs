@@ -9,7 +9,7 @@ use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::dialect::Dialect;
 use crate::wire::error::error_in;
-use crate::wire::frame_template::{FramePass, Hole};
+use crate::wire::frame_template::Hole;
 use crate::wire::leg::{HiddenCall, LegReport, StopReason};
 use crate::wire::leg_usage::{LegUsage, ProviderUsage};
 use crate::wire::stream_state::StreamState;
@@ -106,10 +106,6 @@ impl Dialect for AnthropicStream {
             }
             _ => out.push(raw.clone()),
         }
-    }
-
-    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
-        self.state.pass(raw, changed)
     }
 
     fn state(&self) -> &StreamState {

@@ -69,9 +69,8 @@ fn content(text: &[u8], at: usize) -> Result<(TurnContent, usize), InvalidJson> 
         let end = json::value_end(text, at)?;
         let span = Span::new(at, end);
         parts.extend((text[at] == b'"').then(|| TurnPart {
-            kind: TurnPartKind::Text,
             text: Some(span.inner()),
-            ..other(span)
+            ..TurnPart::new(span, TurnPartKind::Text)
         }));
         return Ok((TurnContent { parts, list: None }, end));
     }
@@ -85,17 +84,8 @@ fn content(text: &[u8], at: usize) -> Result<(TurnContent, usize), InvalidJson> 
     Ok((TurnContent { parts, list }, end))
 }
 
-fn other(span: Span) -> TurnPart {
-    TurnPart {
-        span,
-        kind: TurnPartKind::Other,
-        text: None,
-        id: None,
-    }
-}
-
 fn part(text: &[u8], at: usize) -> Result<TurnPart, InvalidJson> {
-    let mut part = other(Span::new(at, at));
+    let mut part = TurnPart::new(Span::new(at, at), TurnPartKind::Other);
     if text.get(at) != Some(&b'{') {
         part.span.end = json::value_end(text, at)?;
         return Ok(part);

@@ -323,18 +323,8 @@ impl Pairs for Gemini {
         let Some(split) = aside.split() else {
             return Vec::new();
         };
-        let [mut first, last] = split.halves(&LONE);
-        first.push(pair.call.clone());
-        let mut with = format!(
-            r#"{},{{"role":"user","parts":[{}]}}"#,
-            split.message(&first, &LONE),
-            result(pair)
-        );
-        if !last.is_empty() {
-            with.push(',');
-            with.push_str(&split.message(&last, &LONE));
-        }
-        vec![Edit::replace(split.whole, with)]
+        let answer = format!(r#"{{"role":"user","parts":[{}]}}"#, result(pair));
+        split.around(&pair.call, &answer, &LONE)
     }
 }
 

@@ -92,12 +92,7 @@ pub(super) fn pieces(text: &[u8], parts: Span) -> Vec<PartMembers> {
 
 pub(super) fn piece(text: &[u8], span: Span) -> PartMembers {
     let mut piece = PartMembers {
-        part: TurnPart {
-            span,
-            kind: TurnPartKind::Other,
-            text: None,
-            id: None,
-        },
+        part: TurnPart::new(span, TurnPartKind::Other),
         signature: None,
         name: None,
         args: None,

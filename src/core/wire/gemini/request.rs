@@ -9,7 +9,7 @@ use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
 use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, ToolShape, Turn, View};
 use crate::wire::walk;
-use crate::wire::{BodyFacts, Operation, Requests, SharedTurns, UnreadReason};
+use crate::wire::{BodyFacts, Operation, Requests, UnreadReason};
 
 /// Output room under which no call can be made.
 const LEAST_ROOM: u64 = 1024;
@@ -51,14 +51,11 @@ impl Requests for Gemini {
         }
         let mut view = View {
             body: body.clone(),
-            list: Span::default(),
-            turns: Vec::new(),
-            tools: None,
             facts: RequestFacts {
                 model: model.map(|m| m.into_owned()),
                 ..RequestFacts::of(operation)
             },
-            shared: SharedTurns::default(),
+            ..View::default()
         };
         for (key, value) in members {
             member(text, key, value, &mut view);

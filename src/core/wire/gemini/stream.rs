@@ -15,7 +15,6 @@ use crate::text::splice::Edit;
 use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
 use crate::wire::dialect::Dialect;
 use crate::wire::error::error_in;
-use crate::wire::frame_template::FramePass;
 use crate::wire::leg::{LegReport, StopReason};
 use crate::wire::leg_usage::{LegUsage, ProviderUsage};
 use crate::wire::stream_state::StreamState;
@@ -116,10 +115,6 @@ impl Dialect for GeminiStream {
     fn settle(&mut self) {
         let usage = self.state.template.take_object();
         self.usage.settle(usage, &mut self.state.report);
-    }
-
-    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
-        self.state.pass(raw, changed)
     }
 
     fn state(&self) -> &StreamState {

@@ -13,7 +13,7 @@ use crate::text::{Span, json};
 use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
 use crate::wire::dialect::Dialect;
 use crate::wire::error::error_in;
-use crate::wire::frame_template::{FramePass, Hole};
+use crate::wire::frame_template::Hole;
 use crate::wire::leg::{HiddenCall, LegReport, StopReason};
 use crate::wire::stream_state::StreamState;
 use crate::wire::view;
@@ -178,10 +178,6 @@ impl Dialect for OllamaStream {
                 .collect(),
             raw: raw.clone(),
         });
-    }
-
-    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
-        self.state.pass(raw, changed)
     }
 
     fn state(&self) -> &StreamState {

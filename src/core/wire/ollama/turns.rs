@@ -41,10 +41,8 @@ impl Turns for Ollama {
         let calls = calls.filter(|_| !result);
         let calls = calls.map_or(Vec::new(), |c| json::elements(text, c));
         let call = |span| TurnPart {
-            span,
-            kind: TurnPartKind::Call,
-            text: None,
             id: traits(text, span).id,
+            ..TurnPart::new(span, TurnPartKind::Call)
         };
         TurnContent {
             parts: part.into_iter().chain(calls.into_iter().map(call)).collect(),

@@ -12,7 +12,6 @@ use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::ToolNames;
 use crate::wire::dialect::Dialect;
-use crate::wire::frame_template::FramePass;
 use crate::wire::leg::LegReport;
 use crate::wire::leg_usage::{LegUsage, ProviderUsage};
 use crate::wire::openai::OpenaiUsage;
@@ -101,10 +100,6 @@ impl Dialect for ChatStream {
     fn settle(&mut self) {
         let usage = self.state.template.take_object();
         self.usage.settle(usage, &mut self.state.report);
-    }
-
-    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
-        self.state.pass(raw, changed)
     }
 
     fn state(&self) -> &StreamState {

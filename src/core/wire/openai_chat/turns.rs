@@ -41,8 +41,8 @@ impl Turns for OpenaiChat {
                         .map(|s| call(text, *s))
                         .collect()
                 }
-                b"function_call" if there => calls.push(lone(value, TurnPartKind::Call)),
-                b"refusal" | b"audio" if there => others.push(lone(value, TurnPartKind::Other)),
+                b"function_call" if there => calls.push(TurnPart::new(value, TurnPartKind::Call)),
+                b"refusal" | b"audio" if there => others.push(TurnPart::new(value, TurnPartKind::Other)),
                 _ => {}
             }
         }
@@ -68,15 +68,6 @@ impl Turns for OpenaiChat {
     }
 }
 
-fn lone(span: Span, kind: TurnPartKind) -> TurnPart {
-    TurnPart {
-        span,
-        kind,
-        text: None,
-        id: None,
-    }
-}
-
 fn literal(text: &[u8], object: Span, key: &str) -> Option<Span> {
     json::get(text, object, key)
         .filter(|v| text[v.start] == b'"')
@@ -86,7 +77,7 @@ fn literal(text: &[u8], object: Span, key: &str) -> Option<Span> {
 fn result_anatomy(text: &[u8], whole: Span) -> TurnContent {
     let part = TurnPart {
         id: literal(text, whole, "tool_call_id"),
-        ..lone(whole, TurnPartKind::Result)
+        ..TurnPart::new(whole, TurnPartKind::Result)
     };
     TurnContent {
         parts: vec![part],
@@ -99,7 +90,7 @@ fn content(text: &[u8], value: Span, found: &mut TurnContent) {
         Some(b'"') => {
             found.parts = vec![TurnPart {
                 text: Some(value.inner()),
-                ..lone(value, TurnPartKind::Text)
+                ..TurnPart::new(value, TurnPartKind::Text)
             }]
         }
         Some(b'[') => {
@@ -116,16 +107,16 @@ fn block(text: &[u8], span: Span) -> TurnPart {
     match literal(text, span, "text").filter(|_| is_text) {
         Some(inside) => TurnPart {
             text: Some(inside),
-            ..lone(span, TurnPartKind::Text)
+            ..TurnPart::new(span, TurnPartKind::Text)
         },
-        None => lone(span, TurnPartKind::Other),
+        None => TurnPart::new(span, TurnPartKind::Other),
     }
 }
 
 fn call(text: &[u8], span: Span) -> TurnPart {
     TurnPart {
         id: literal(text, span, "id"),
-        ..lone(span, TurnPartKind::Call)
+        ..TurnPart::new(span, TurnPartKind::Call)
     }
 }
 

@@ -166,7 +166,7 @@ fn job(
     match trigger {
         HandoffTrigger::Draft(ask) => {
             let order = DraftOrder { ask, prompt: None };
-            let begun = drafting.begin_with(live.key(), live.principal(), order, ready);
+            let begun = drafting.begin(live.key(), live.principal(), order, ready);
             begun.map_err(|busy| match busy.state {
                 DraftState::Review => format!("a draft waits for your yes already ({}).", busy.id),
                 _ => format!("a handoff is already being written ({}).", busy.id),

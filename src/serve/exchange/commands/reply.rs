@@ -12,6 +12,7 @@ use baton_core::mark::note;
 use baton_core::record::HandoffId;
 
 /// The reply to a command.
+#[derive(Default)]
 pub(in crate::serve::exchange) struct CommandReply {
     pub(in crate::serve::exchange) text: String,
     /// The note's id; an undo's is the handoff's.
@@ -37,10 +38,7 @@ impl CommandReply {
         Self {
             text: text.into(),
             note: Uuid::now_v7(),
-            sentinel: None,
-            pinned: None,
-            unpinned: None,
-            undo: None,
+            ..Self::default()
         }
     }
 

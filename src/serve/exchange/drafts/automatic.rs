@@ -49,7 +49,7 @@ pub(in crate::serve::exchange) fn automatic_job(
         ..DraftRequest::default()
     };
     let drafting = &exchange.app.drafting;
-    let begun = drafting.begin_with(live.key(), live.principal(), request.into(), handoff.ready);
+    let begun = drafting.begin(live.key(), live.principal(), request.into(), handoff.ready);
     begun.ok()
 }
 

@@ -49,9 +49,9 @@ impl AgentRequest {
     /// # Errors
     /// The store cannot be reached.
     pub(super) fn live(&self) -> Result<&Arc<LiveConversation>, StoreError> {
-        self.live.as_ref().ok_or_else(|| StoreError {
-            message: "the store could not be read".to_owned(),
-        })
+        self.live
+            .as_ref()
+            .ok_or_else(|| StoreError::new("the store could not be read"))
     }
 
     /// Hash by which the repetition of this request is recognised.

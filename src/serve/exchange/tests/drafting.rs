@@ -32,7 +32,7 @@ fn job(exchange: &Exchange, order: DraftOrder) -> DraftJob {
     let live = exchange.offered.agent.live.as_ref().unwrap();
     let drafting = &exchange.app.drafting;
     drafting
-        .begin(live.key(), live.principal(), order)
+        .begin(live.key(), live.principal(), order, None)
         .unwrap_or_else(|_| panic!("another draft is open"))
 }
 

@@ -6,18 +6,15 @@ mod key;
 mod process;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 pub(super) use self::key::{ConfigDraft, ConfigKey, KeySection};
 use self::key::{TOKEN_CHARS, key, optional, put};
 use super::{
-    Admin, Bill, ChatCommandPolicy, ClientKey, Config, DocumentPolicy, DraftPolicy, FactsPolicy,
-    FreeCutPolicy, HandoffMode, HandoffPolicy, InjectPolicy, Journal, LimitConfig, ListenerConfig, Log,
-    PreambleMode, RecallPolicy, ReviewPolicy, StoreKind, SubagentThresholds, Telemetry, TranscriptDetail,
-    UpstreamConfig,
+    Admin, Bill, ChatCommandPolicy, ClientKey, Config, DocumentPolicy, DraftPolicy, HandoffPolicy, Journal,
+    LimitConfig, ListenerConfig, Log, RecallPolicy, StoreKind, Telemetry, UpstreamConfig,
 };
-use baton_core::handoffs::draft::DraftMethod;
-use baton_core::nudge::{Thresholds, Windows};
 use baton_core::record::WireId;
 
 /// Section of the upstreams: one table each, read by [`UPSTREAM`].
@@ -129,85 +126,23 @@ pub(super) fn blank() -> ConfigDraft {
                 peers: Vec::new(),
                 url: None,
             },
-            state_dir: Default::default(),
+            state_dir: PathBuf::new(),
             store: StoreKind::Memory.into(),
             upstreams: BTreeMap::new(),
             clients: Vec::new(),
-            handoff: HandoffPolicy {
-                mode: HandoffMode::Continue,
-                inject: InjectPolicy::Auto,
-                transcript: TranscriptDetail::Full,
-                preamble: PreambleMode::Keep,
-                preamble_tags: Vec::new(),
-                description: None,
-                max_chain: 0,
-                seal_keys: Vec::new(),
-                seal_key_dir: None,
-                keepalive: Duration::ZERO,
-                retries: 0,
-                thresholds: Thresholds::default(),
-                nudge_limit: false,
-                subagents: SubagentThresholds::default(),
-                windows: Windows::default(),
-                save_dir: None,
-                facts: FactsPolicy::Drafts,
-                review: ReviewPolicy::Never,
-                free: FreeCutPolicy::Off,
-                routes: Vec::new(),
-                cache_lifetime: None,
-            },
-            commands: ChatCommandPolicy {
-                prefix: String::new(),
-            },
-            draft: DraftPolicy {
-                git_dir: None,
-                markers: Vec::new(),
-                facts_tokens: 0,
-                bundle_tokens: 0,
-                method: DraftMethod::Oneshot,
-                model: None,
-                max_tokens: 0,
-                timeout: Duration::ZERO,
-                prompts_dir: None,
-                expires: Duration::ZERO,
-                show: false,
-                secret_files: Vec::new(),
-            },
+            handoff: HandoffPolicy::default(),
+            commands: ChatCommandPolicy::default(),
+            draft: DraftPolicy::default(),
             documents: DocumentPolicy::default(),
-            recall: RecallPolicy {
-                enabled: false,
-                per_turn: 0,
-                index_bytes: 0,
-            },
-            log: Log {
-                level: String::new(),
-                json: false,
-                requests: false,
-            },
-            telemetry: Telemetry { otlp_endpoint: None },
-            journal: Journal {
-                enabled: false,
-                max_bytes: 0,
-                max_age: Duration::ZERO,
-                redact: Vec::new(),
-                secrets: Vec::new(),
-                queue_bytes: 0,
-                response_bytes: 0,
-            },
+            recall: RecallPolicy::default(),
+            log: Log::default(),
+            telemetry: Telemetry::default(),
+            journal: Journal::default(),
             bill: Bill::default(),
             old_keys: Vec::new(),
             limits: LimitConfig {
-                body_bytes: 0,
-                bodies_bytes: 0,
-                body_rate: 0,
-                head_time: Duration::ZERO,
-                header_bytes: 0,
-                frame_bytes: 0,
-                held_bytes: 0,
-                shelf_bytes: 0,
-                exchanges: 0,
-                connections: 0,
                 upstream_idle: UPSTREAM_IDLE,
+                ..LimitConfig::default()
             },
         },
         tls_cert: None,

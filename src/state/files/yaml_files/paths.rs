@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use super::error::FileError;
+use crate::state::disk::{self, FileAccess};
 
 /// Refuses a path with a symbolic link on the way: whoever may write into a folder could lead a write anywhere.
 ///
@@ -41,11 +42,7 @@ pub(super) fn absolute(path: &Path) -> Result<PathBuf, FileError> {
 /// Makes a folder with those above it, readable for everybody who may reach it.
 pub(super) fn make_dir(path: &Path) -> Result<(), FileError> {
     no_links(path)?;
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o755);
-    builder.create(path).map_err(FileError::at(path))?;
+    disk::make_dir(path, FileAccess::Everybody).map_err(FileError::at(path))?;
     // Somebody may have been faster with something else.
     no_links(path)
 }

@@ -3,7 +3,6 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
 
 use super::error::FileError;
 use super::folder::{ARCHIVE, HandoffFolder};
@@ -16,9 +15,6 @@ use baton_core::handoffs::yaml::{HandoffFile, ledger_entry, names};
 
 /// Prefix and suffix of a temporary file's name.
 const TEMP: (&str, &str) = (".handoff-", ".tmp");
-
-/// From this age on, a temporary file was left by a process that was killed: writing one takes milliseconds.
-const LEFT_AFTER: Duration = Duration::from_secs(600);
 
 /// Files of one name that are looked through.
 const COPIES: usize = 100_000;
@@ -93,7 +89,7 @@ impl HandoffFolder {
         make_dir(&dir)?;
         let _lock = FolderLock::of(&dir)?;
         step(FileStep::Locked);
-        sweep(&dir);
+        disk::sweep(&dir, TEMP.0, TEMP.1);
         let mut warnings: Vec<_> = rotate(&dir).err().into_iter().collect();
         step(FileStep::Rotated);
         let stem = match naming {
@@ -210,22 +206,4 @@ fn place(dir: &Path, stem: &str, text: &str, step: &mut dyn FnMut(FileStep)) -> 
     }
     let _ = fs::remove_file(&temp);
     Err(FileError::Refused(dir.join(stem), "too many files of this name"))
-}
-
-/// Deletes what killed processes left.
-fn sweep(dir: &Path) {
-    let Ok(entries) = fs::read_dir(dir) else { return };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let is_temp = name
-            .to_str()
-            .is_some_and(|name| name.starts_with(TEMP.0) && name.ends_with(TEMP.1));
-        let age = || {
-            let modified = entry.metadata().ok()?.modified().ok()?;
-            SystemTime::now().duration_since(modified).ok()
-        };
-        if is_temp && age().is_some_and(|age| age > LEFT_AFTER) {
-            let _ = fs::remove_file(entry.path());
-        }
-    }
 }

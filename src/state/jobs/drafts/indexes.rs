@@ -1,28 +1,22 @@
 //! Indexes of the conversations that were drafted last: a later draft reads what is new.
 
 use std::ops::Deref;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::state::jobs::last_used::LastUsed;
 use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings};
 use baton_core::transcript::Transcript;
 
 /// Memory of all indexes together, in bytes: about a hundred histories of a megabyte. An index takes a fraction of its history.
 const MOST_BYTES: usize = 64 << 20;
 
-/// The indexes, within a bound of memory. One that is in use is not in here: who asks at the same time makes another.
+/// The indexes, within a bound of memory.
 #[derive(Debug)]
-pub struct IndexPool {
-    most: usize,
-    kept: Mutex<Vec<PooledIndex>>,
-}
+pub struct IndexPool(LastUsed<PooledIndex>);
 
-/// An index that waits for the next draft. The list is in the order of the last ones.
 #[derive(Debug)]
 struct PooledIndex {
-    conversation: String,
     /// The carry-over prompts that it was given: with others its messages read otherwise.
     carry_overs: Vec<String>,
-    bytes: usize,
     index: DraftIndex,
 }
 
@@ -35,10 +29,7 @@ impl Default for IndexPool {
 impl IndexPool {
     /// Keeps at most so many bytes.
     pub fn within(most: usize) -> Self {
-        Self {
-            most,
-            kept: Mutex::default(),
-        }
+        Self(LastUsed::within(most))
     }
 
     /// The index of a conversation whose transcript is this one now. Only those messages are read that no earlier draft has
@@ -50,8 +41,11 @@ impl IndexPool {
         transcript: &Transcript<'_>,
     ) -> LentIndex<'_> {
         let carry_overs = settings.carry_overs.clone();
-        let known = self.take(conversation, &carry_overs);
-        let mut index = known.unwrap_or_else(|| DraftIndex::new(settings));
+        let known = self
+            .0
+            .take(conversation)
+            .filter(|known| known.carry_overs == carry_overs);
+        let mut index = known.map_or_else(|| DraftIndex::new(settings), |known| known.index);
         let read = index.extend(transcript);
         LentIndex {
             indexes: self,
@@ -62,41 +56,11 @@ impl IndexPool {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<PooledIndex>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn take(&self, conversation: &str, carry_overs: &[String]) -> Option<DraftIndex> {
-        let mut kept = self.lock();
-        let at = kept.iter().position(|one| one.conversation == conversation)?;
-        let one = kept.remove(at);
-        (one.carry_overs == carry_overs).then_some(one.index)
-    }
-
     fn keep(&self, conversation: String, carry_overs: Vec<String>, index: DraftIndex) {
         let own: usize = carry_overs.iter().map(String::len).sum();
-        let one = PooledIndex {
-            bytes: index.bytes() + own,
-            conversation,
-            carry_overs,
-            index,
-        };
-        let gone: Vec<PooledIndex> = {
-            let mut kept = self.lock();
-            // Another one of the conversation may have been lent at the same time.
-            kept.retain(|other| other.conversation != one.conversation);
-            kept.push(one);
-            let mut sum: usize = kept.iter().map(|one| one.bytes).sum();
-            let over = kept.iter().take_while(|one| {
-                let over = sum > self.most;
-                sum -= one.bytes.min(sum);
-                over
-            });
-            let over = over.count();
-            kept.drain(..over).collect()
-        };
-        // Outside of the lock: an index is many small allocations.
-        drop(gone);
+        let bytes = index.bytes() + own;
+        self.0
+            .keep(conversation, bytes, PooledIndex { carry_overs, index });
     }
 }
 
@@ -201,7 +165,7 @@ mod tests {
         let one = {
             let indexes = IndexPool::default();
             lent(&indexes, "a", &messages, None);
-            indexes.lock().iter().map(|one| one.bytes).sum::<usize>()
+            indexes.0.lock().iter().map(|one| one.bytes).sum::<usize>()
         };
         let size = json!(messages).to_string().len();
         assert!(one < size / 4, "{one} of {size}");
@@ -209,10 +173,15 @@ mod tests {
         for conversation in ["a", "b", "a", "c"] {
             lent(&narrow, conversation, &messages, None);
         }
-        let kept: Vec<_> = narrow.lock().iter().map(|one| one.conversation.clone()).collect();
+        let kept: Vec<_> = narrow
+            .0
+            .lock()
+            .iter()
+            .map(|one| one.conversation.clone())
+            .collect();
         assert_eq!(kept, ["a", "c"]);
         let none = IndexPool::within(0);
         lent(&none, "a", &messages, None);
-        assert!(none.lock().is_empty());
+        assert!(none.0.lock().is_empty());
     }
 }

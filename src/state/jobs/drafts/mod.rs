@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -23,6 +23,7 @@ pub use self::indexes::{IndexPool, LentIndex};
 pub use self::job::{AcceptedDraft, DraftJob};
 pub use self::record::{DraftOrder, DraftRecord, DraftState};
 pub use self::restore::DecisionFailure;
+use crate::state::clock::now_ms;
 use baton_core::handoffs::draft::DraftMethod;
 use baton_core::record::HandoffId;
 
@@ -133,24 +134,11 @@ impl DraftQueue {
         Ok(draft)
     }
 
-    /// Begins a draft at once.
+    /// Begins a draft at once; `document`: one that is written already.
     ///
     /// # Errors
     /// Another one is open.
     pub fn begin(
-        self: &Arc<Self>,
-        conversation: &str,
-        principal: &str,
-        wanted: DraftOrder,
-    ) -> Result<DraftJob, OpenDraft> {
-        self.begin_with(conversation, principal, wanted, None)
-    }
-
-    /// The same, of a document that is written already.
-    ///
-    /// # Errors
-    /// Another one is open.
-    pub fn begin_with(
         self: &Arc<Self>,
         conversation: &str,
         principal: &str,
@@ -417,12 +405,6 @@ struct DraftResult {
     method: Option<DraftMethod>,
     document: Option<String>,
     failure: Option<&'static str>,
-}
-
-/// Milliseconds since the Unix epoch.
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl DraftTable {

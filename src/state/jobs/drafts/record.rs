@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use uuid::Uuid;
 
+use crate::state::clock::now_ms;
 use baton_core::handoffs::draft::{DraftMethod, DraftRequest, document_of};
 use baton_core::record::{Handoff, HandoffId, HandoffOrigin};
 
@@ -143,7 +144,7 @@ impl DraftRecord {
     }
 
     pub(super) fn new(conversation: &str, principal: &str, wanted: DraftOrder, state: DraftState) -> Self {
-        let now_ms = super::now_ms();
+        let now_ms = now_ms();
         Self {
             id: Uuid::now_v7(),
             conversation: conversation.to_owned(),

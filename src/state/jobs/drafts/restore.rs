@@ -2,7 +2,8 @@
 
 use uuid::Uuid;
 
-use super::{CancelRefusal, DraftQueue, DraftRecord, DraftState, now_ms};
+use super::{CancelRefusal, DraftQueue, DraftRecord, DraftState};
+use crate::state::clock::now_ms;
 use crate::state::store::{HandoffFilter, SharedStore, StoreError};
 use baton_core::record::{Handoff, HandoffOrigin};
 

@@ -1,23 +1,14 @@
 //! Answers `session_recall`: keeps the indexes of the conversations that searched last.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use super::{AnswerOutcome, CallAnswerer, RecallCall};
+use crate::state::jobs::last_used::LastUsed;
 use baton_core::handoffs::recall::{Question, QuestionError, RecallIndex, RecallIndexSettings};
 use baton_core::record::HiddenResult;
 
-/// The indexes, within a bound of memory. One that is in use is not in here: who asks at the same time makes another.
+/// The indexes, within a bound of memory.
 pub struct Recaller {
     settings: RecallIndexSettings,
-    most: usize,
-    kept: Mutex<Vec<CachedRecallIndex>>,
-}
-
-/// An index that waits for the next question. The list is in the order of the last ones.
-struct CachedRecallIndex {
-    conversation: String,
-    bytes: usize,
-    index: RecallIndex,
+    indexes: LastUsed<RecallIndex>,
 }
 
 impl Recaller {
@@ -25,41 +16,8 @@ impl Recaller {
     pub fn new(settings: RecallIndexSettings, most: usize) -> Self {
         Self {
             settings,
-            most,
-            kept: Mutex::default(),
+            indexes: LastUsed::within(most),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<CachedRecallIndex>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn take(&self, conversation: &str) -> RecallIndex {
-        let mut kept = self.lock();
-        let at = kept.iter().position(|one| one.conversation == conversation);
-        at.map_or_else(RecallIndex::default, |at| kept.remove(at).index)
-    }
-
-    fn keep(&self, conversation: &str, index: RecallIndex) {
-        let bytes = index.bytes();
-        let gone: Vec<CachedRecallIndex> = {
-            let mut kept = self.lock();
-            kept.push(CachedRecallIndex {
-                conversation: conversation.to_owned(),
-                bytes,
-                index,
-            });
-            let mut sum: usize = kept.iter().map(|one| one.bytes).sum();
-            let over = kept.iter().take_while(|one| {
-                let over = sum > self.most;
-                sum -= one.bytes.min(sum);
-                over
-            });
-            let over = over.count();
-            kept.drain(..over).collect()
-        };
-        // Outside of the lock: an index is many small allocations.
-        drop(gone);
     }
 }
 
@@ -71,10 +29,11 @@ impl CallAnswerer for Recaller {
                 AnswerOutcome::BadArguments,
             );
         };
-        let mut index = self.take(call.conversation);
+        let mut index = self.indexes.take(call.conversation).unwrap_or_default();
         index.extend(&call.cut, &self.settings);
         let found = index.answer(&call.cut, &self.settings, &question);
-        self.keep(call.conversation, index);
+        self.indexes
+            .keep(call.conversation.to_owned(), index.bytes(), index);
         let outcome = match found.excerpts {
             0 => AnswerOutcome::Nothing,
             _ => AnswerOutcome::Found,
@@ -92,7 +51,7 @@ mod tests {
     use baton_core::wire::{Operation, Requests};
 
     fn bytes(recaller: &Recaller) -> usize {
-        recaller.lock().iter().map(|one| one.bytes).sum()
+        recaller.indexes.lock().iter().map(|one| one.bytes).sum()
     }
 
     #[test]
@@ -122,7 +81,12 @@ mod tests {
         for conversation in ["a", "b", "a", "c"] {
             ask(&narrow, conversation);
         }
-        let kept: Vec<_> = narrow.lock().iter().map(|one| one.conversation.clone()).collect();
+        let kept: Vec<_> = narrow
+            .indexes
+            .lock()
+            .iter()
+            .map(|one| one.conversation.clone())
+            .collect();
         assert_eq!(kept, ["a", "c"]);
         let none = Recaller::new(RecallIndexSettings::default(), 0);
         ask(&none, "a");

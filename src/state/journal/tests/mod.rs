@@ -48,7 +48,7 @@ fn begun(id: &str, conversation: &str, received: &Bytes) -> ReceivedRequest {
     headers.insert("anthropic-version", "2023-06-01".parse().unwrap());
     ReceivedRequest {
         id: id.to_owned(),
-        at_ms: queue::now_ms(),
+        at_ms: crate::state::clock::now_ms(),
         principal: "local".to_owned(),
         conversation: Some(conversation.to_owned()),
         wire: WireId::Anthropic,

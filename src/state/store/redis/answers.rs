@@ -33,7 +33,7 @@ pub(super) fn text(value: Value) -> Result<String, String> {
 
 /// The texts of a list.
 pub(super) fn texts(value: Value) -> Result<Vec<String>, StoreError> {
-    let read = |value| text(value).map_err(|message| StoreError { message });
+    let read = |value| text(value).map_err(StoreError::new);
     match value {
         Value::Array(values) => values.into_iter().map(read).collect(),
         Value::Nil => Ok(Vec::new()),
@@ -55,15 +55,11 @@ fn from_json_bytes<T: DeserializeOwned>(record: &[u8]) -> Result<T, StoreError> 
 }
 
 fn unreadable(error: serde_json::Error) -> StoreError {
-    StoreError {
-        message: format!("a record cannot be read: {error}"),
-    }
+    StoreError::new(format!("a record cannot be read: {error}"))
 }
 
 pub(super) fn unexpected_reply(what: &str) -> StoreError {
-    StoreError {
-        message: format!("{what}: the server's answer has another form"),
-    }
+    StoreError::new(format!("{what}: the server's answer has another form"))
 }
 
 /// The failure of a request.

@@ -201,7 +201,5 @@ fn stored(what: &str, document: &DocumentRecord) -> Result<String, StoreError> {
         folder: document.folder.clone(),
         document: document.document.clone(),
     };
-    serde_json::to_string(&stored).map_err(|error| StoreError {
-        message: format!("{what}: {error}"),
-    })
+    serde_json::to_string(&stored).map_err(|error| StoreError::new(format!("{what}: {error}")))
 }

@@ -281,7 +281,5 @@ fn short(parts: &[&str]) -> String {
 }
 
 fn json<T: Serialize>(record: &T) -> Result<String, StoreError> {
-    serde_json::to_string(record).map_err(|error| StoreError {
-        message: format!("write a record: {error}"),
-    })
+    serde_json::to_string(record).map_err(|error| StoreError::new(format!("write a record: {error}")))
 }

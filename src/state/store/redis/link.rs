@@ -210,15 +210,11 @@ impl Link {
     }
 
     fn offline(&self, why: &str) -> StoreError {
-        StoreError {
-            message: format!("{} cannot be reached: {why}", self.shared.dial.address),
-        }
+        StoreError::new(format!("{} cannot be reached: {why}", self.shared.dial.address))
     }
 
     fn failed(&self, what: &str, why: &str) -> StoreError {
-        StoreError {
-            message: format!("{what} at {}: {why}", self.shared.dial.address),
-        }
+        StoreError::new(format!("{what} at {}: {why}", self.shared.dial.address))
     }
 }
 

@@ -68,9 +68,10 @@ impl RedisStore {
     /// # Errors
     /// The certificates cannot be read.
     pub fn of(settings: &config::StoreConfig) -> Result<Self, StoreError> {
-        let address = settings.address.clone().ok_or_else(|| StoreError {
-            message: "store.url is missing".to_owned(),
-        })?;
+        let address = settings
+            .address
+            .clone()
+            .ok_or_else(|| StoreError::new("store.url is missing"))?;
         Self::open(&RedisOptions {
             address,
             durability: settings.durability,
@@ -90,7 +91,7 @@ impl RedisStore {
         let slot = format!("{prefix}slot");
         let ca = options.ca_file.as_deref();
         let dial = Dialer::new(options.address.clone(), options.durability, slot.clone(), ca);
-        let dial = Arc::new(dial.map_err(|message| StoreError { message })?);
+        let dial = Arc::new(dial.map_err(StoreError::new)?);
         let link = || Link::new(Arc::clone(&dial), options.time);
         Ok(Self {
             shared: Arc::new(RedisCluster {
@@ -255,9 +256,8 @@ impl Store for RedisStore {
 
     fn announce<'a>(&'a self, replica: &'a Replica) -> StoreFuture<'a, Vec<Replica>> {
         Box::pin(async move {
-            let record = serde_json::to_string(replica).map_err(|error| StoreError {
-                message: format!("register a replica: {error}"),
-            })?;
+            let record = serde_json::to_string(replica)
+                .map_err(|error| StoreError::new(format!("register a replica: {error}")))?;
             self.shared.register(&replica.name, record).await
         })
     }

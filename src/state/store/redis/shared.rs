@@ -13,10 +13,11 @@ use super::answers::{self, UsedFields, first_texts, from_json, handoff, placed};
 use super::kinds::{self, ARCHIVED, HANDOFF, HANDOFF_IDS, RedisKind, RedisRecord};
 use super::link::{Durable, Link, LinkRequest};
 use super::scripts::{RedisScript, ScriptCall};
+use crate::state::clock::now_ms;
 use crate::state::config::ServerDurability;
 use crate::state::store::records::{Lookup, PlacedKind, PlacedRecord, StoredRecord};
 use crate::state::store::replicas::Replica;
-use crate::state::store::{HandoffFilter, StoreError, foreign_record, now_ms, random};
+use crate::state::store::{HandoffFilter, StoreError, foreign_record, random};
 use baton_core::record::{Handoff, Update, UpdateOutcome};
 
 /// How often a change is made again where others change the same record meanwhile. Each time one of them succeeds.
@@ -45,11 +46,11 @@ pub(super) fn redis_records(records: &[StoredRecord]) -> Result<Vec<RedisRecord>
 }
 
 impl RedisCluster {
-    pub(super) fn call(&self, script: RedisScript, args: Vec<Vec<u8>>) -> ScriptCall {
+    fn call(&self, script: RedisScript, args: impl IntoIterator<Item: AsRef<[u8]>>) -> ScriptCall {
         ScriptCall {
             script,
             slot: self.slot.clone(),
-            args,
+            args: args.into_iter().map(|arg| arg.as_ref().to_vec()).collect(),
         }
     }
 
@@ -73,7 +74,7 @@ impl RedisCluster {
         &self,
         what: &'static str,
         script: RedisScript,
-        args: Vec<Vec<u8>>,
+        args: impl IntoIterator<Item: AsRef<[u8]>>,
     ) -> Result<Vec<Value>, StoreError> {
         let request = LinkRequest::Script(self.call(script, args), Durable::No);
         self.reader().send(what, &request).await
@@ -87,7 +88,6 @@ impl RedisCluster {
         args: impl IntoIterator<Item: AsRef<[u8]>>,
         durable: Durable,
     ) -> Result<Vec<Value>, StoreError> {
-        let args = args.into_iter().map(|arg| arg.as_ref().to_vec()).collect();
         let request = LinkRequest::Script(self.call(script, args), durable);
         self.writer().send(what, &request).await
     }
@@ -147,9 +147,9 @@ impl RedisCluster {
                 Some(newer) => stored = Some(from_json(&newer)?),
             }
         }
-        Err(StoreError {
-            message: format!("{what}: others change the conversation all the time"),
-        })
+        Err(StoreError::new(format!(
+            "{what}: others change the conversation all the time"
+        )))
     }
 
     /// Records by id, in the requested order, without unknown ones: with their last use and the requested fields.
@@ -182,7 +182,6 @@ impl RedisCluster {
             args.push(&count);
             args.extend(fields);
             args.extend(ids.iter().map(String::as_str));
-            let args = args.into_iter().map(|arg| arg.as_bytes().to_vec()).collect();
             found.extend(answers::rows(self.read(what, RedisScript::Read, args).await?)?);
         }
         Ok(found)
@@ -230,7 +229,6 @@ impl RedisCluster {
         for indexes in indexes.chunks(PAGE) {
             let args = [&*self.prefix, kind.name, principal, kind.times].into_iter();
             let args = args.chain(indexes.iter().map(String::as_str));
-            let args = args.map(|arg| arg.as_bytes().to_vec()).collect();
             found.extend(answers::rows(self.read(what, RedisScript::Find, args).await?)?);
         }
         Ok(found)
@@ -334,9 +332,7 @@ impl RedisCluster {
 /// What is added to a version: at random, so that a version which a failover lost is not met again in another record.
 fn step() -> Result<u64, StoreError> {
     let mut bytes = [0; 4];
-    random(&mut bytes).map_err(|error| StoreError {
-        message: format!("no randomness: {error}"),
-    })?;
+    random(&mut bytes).map_err(|error| StoreError::new(format!("no randomness: {error}")))?;
     Ok(1 + u64::from(u32::from_be_bytes(bytes) >> 12))
 }
 

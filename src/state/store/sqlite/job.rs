@@ -73,12 +73,8 @@ where
         } = *self;
         let result = match (failed, value) {
             (None, Some(value)) => Ok(value),
-            (None, None) => Err(StoreError {
-                message: format!("{what}: not run"),
-            }),
-            (Some(err), _) => Err(StoreError {
-                message: format!("{what}: {err}"),
-            }),
+            (None, None) => Err(StoreError::new(format!("{what}: not run"))),
+            (Some(err), _) => Err(StoreError::new(format!("{what}: {err}"))),
         };
         // Nobody waits for a submitted job, or the caller has gone.
         let _ = reply.send(result);

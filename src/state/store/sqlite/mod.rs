@@ -34,7 +34,8 @@ use self::rows::{RowKeys, TouchedRecord};
 use self::worker::DbWorker;
 use self::writer::{Flush, SqliteWriter, to_disk};
 use super::records::{Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, Retention, StoredRecord};
-use super::{DocumentFilter, HandoffFilter, Store, StoreError, StoreFuture, make_dir, now_ms};
+use super::{DocumentFilter, HandoffFilter, Store, StoreError, StoreFuture, make_dir};
+use crate::state::clock::now_ms;
 use baton_core::record::{
     Conversation, DocumentRecord, Handoff, HandoffId, HandoffStatus, Principal, Update, UpdateOutcome,
 };

@@ -333,32 +333,21 @@ pub(super) fn probe(conn: &Connection) -> rusqlite::Result<()> {
 /// Deletes old records. A conversation in use keeps its pairs; reading a pair touches it, so a fork keeps those of the
 /// conversation it came from.
 pub(super) fn sweep(conn: &Connection, retention: &Retention) -> rusqlite::Result<u64> {
-    let statements = [
-        (
-            "DELETE FROM conversations WHERE updated_ms < ?1",
-            retention.conversations,
-        ),
-        (
-            "DELETE FROM pairs WHERE touched_ms < ?1 AND conversation NOT IN (SELECT key FROM conversations)",
-            retention.pairs,
-        ),
-        (
-            "DELETE FROM cut_points WHERE touched_ms < ?1 AND conversation NOT IN (SELECT key FROM conversations)",
-            retention.places,
-        ),
-        (
-            "DELETE FROM insertions WHERE touched_ms < ?1 AND conversation NOT IN (SELECT key FROM conversations)",
-            retention.places,
-        ),
-        (
-            "DELETE FROM response_ids WHERE touched_ms < ?1",
-            retention.response_ids,
-        ),
-    ];
-    let mut gone = 0;
-    for (sql, before_ms) in statements {
-        gone += conn.execute(sql, [int(before_ms)])?;
+    let conversations = "DELETE FROM conversations WHERE updated_ms < ?1";
+    let mut gone = conn.execute(conversations, [int(retention.conversations)])?;
+    for (kind, before_ms) in [
+        (PlacedKind::Pair, retention.pairs),
+        (PlacedKind::CutPoint, retention.places),
+        (PlacedKind::Insertion, retention.places),
+    ] {
+        let table = PlacedTable::of(kind).name;
+        let sql = format!(
+            "DELETE FROM {table} WHERE touched_ms < ?1 AND conversation NOT IN (SELECT key FROM conversations)"
+        );
+        gone += conn.execute(&sql, [int(before_ms)])?;
     }
+    let response_ids = "DELETE FROM response_ids WHERE touched_ms < ?1";
+    gone += conn.execute(response_ids, [int(retention.response_ids)])?;
     if let Some(before_ms) = retention.handoffs {
         // What a conversation stands at, or may be cut at, its record names.
         let sql = "DELETE FROM handoffs WHERE created_ms < ?1 AND conversation NOT IN (SELECT key FROM conversations)

@@ -192,12 +192,10 @@ pub(super) fn open_existing(file: &Path) -> Result<Option<Connection>, StoreErro
         0 => Ok(None),
         v if v == STEPS.len() => Ok(Some(conn)),
         v if v > STEPS.len() => Err(newer(file, v)),
-        v => Err(StoreError {
-            message: format!(
-                "{} is of schema version {v}, older than this program: run `baton serve` once to bring it forward",
-                file.display()
-            ),
-        }),
+        v => Err(StoreError::new(format!(
+            "{} is of schema version {v}, older than this program: run `baton serve` once to bring it forward",
+            file.display()
+        ))),
     }
 }
 
@@ -216,13 +214,11 @@ pub(super) fn open_reader(file: &Path) -> Result<Connection, StoreError> {
 /// The error of a failed open, with advice.
 pub(super) fn explain(file: &Path, err: &rusqlite::Error) -> StoreError {
     match err.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => StoreError {
-            message: format!(
-                "{} is damaged ({err}): move it and its -wal and -shm files away, or restore a backup, and start \
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => StoreError::new(format!(
+            "{} is damaged ({err}): move it and its -wal and -shm files away, or restore a backup, and start \
                  again. Handoffs whose prompt stands in a transcript stay valid by their seal",
-                file.display()
-            ),
-        },
+            file.display()
+        )),
         _ => open_error(file, err),
     }
 }
@@ -282,21 +278,17 @@ fn version(conn: &Connection) -> rusqlite::Result<usize> {
 }
 
 fn newer(file: &Path, found: usize) -> StoreError {
-    StoreError {
-        message: format!(
-            "{} was written by a newer version of this program (schema {found}, this one knows {}): use that \
+    StoreError::new(format!(
+        "{} was written by a newer version of this program (schema {found}, this one knows {}): use that \
              version, or another directory with --state-dir",
-            file.display(),
-            STEPS.len()
-        ),
-    }
+        file.display(),
+        STEPS.len()
+    ))
 }
 
 fn open_error(file: &Path, err: &dyn std::fmt::Display) -> StoreError {
-    StoreError {
-        message: format!(
-            "cannot open {}: {err}; the state directory must exist and be writable (--state-dir gives another)",
-            file.display()
-        ),
-    }
+    StoreError::new(format!(
+        "cannot open {}: {err}; the state directory must exist and be writable (--state-dir gives another)",
+        file.display()
+    ))
 }

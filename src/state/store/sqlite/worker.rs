@@ -82,9 +82,7 @@ impl DbWorker {
         let thread = thread::Builder::new()
             .name(name.to_owned())
             .spawn(move || work(jobs))
-            .map_err(|err| StoreError {
-                message: format!("cannot start a thread for {}: {err}", file.display()),
-            })?;
+            .map_err(|err| StoreError::new(format!("cannot start a thread for {}: {err}", file.display())))?;
         Ok(Self {
             queue: Some(queue),
             thread: Some(thread),
@@ -115,11 +113,9 @@ impl DbWorker {
         run: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
         let answer = self.enqueue(durability, what, run);
-        answer.await.unwrap_or_else(|_| {
-            Err(StoreError {
-                message: format!("{what}: the store's thread has ended"),
-            })
-        })
+        answer
+            .await
+            .unwrap_or_else(|_| Err(StoreError::new(format!("{what}: the store's thread has ended"))))
     }
 
     /// Queues `run` without waiting for it. The receiver may be dropped.

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::UNIX_EPOCH;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -118,9 +117,8 @@ impl CostMetrics {
             for (counter, amount) in series.tokens.iter().zip(amounts) {
                 counter.inc_by(amount);
             }
-            let at = event.started.duration_since(UNIX_EPOCH).unwrap_or_default();
             let query = PriceQuery {
-                at_ms: u64::try_from(at.as_millis()).unwrap_or(u64::MAX),
+                at_ms: u64::try_from(event.started.as_millis()).unwrap_or(u64::MAX),
                 service: served.and_then(|served| served.service.as_deref()),
                 ..PriceQuery::default()
             };

@@ -1,6 +1,6 @@
 //! Converts an event to spans: one for the exchange and a child for each leg. Attribute names are those of the log line.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
 use opentelemetry::{Array, InstrumentationScope, KeyValue, StringValue, Value};
@@ -66,7 +66,8 @@ fn exchange(event: &ExchangeEvent, ids: &Ids) -> SpanData {
         true => Status::error(event.outcome.name()),
         false => Status::Unset,
     };
-    let times = (event.started, event.started + event.total);
+    let started = UNIX_EPOCH + event.started;
+    let times = (started, started + event.total);
     SpanData {
         span_kind: SpanKind::Server,
         status,
@@ -82,7 +83,7 @@ fn leg(event: &ExchangeEvent, ids: &Ids, index: usize) -> SpanData {
         Some(model) => format!("chat {}", shortened(model)),
         None => "relay".to_owned(),
     };
-    let at = |since: Duration| event.started + since;
+    let at = |since: Duration| UNIX_EPOCH + event.started + since;
     SpanData {
         span_kind: SpanKind::Client,
         parent_span_id: ids.root(),

@@ -124,13 +124,4 @@ impl SeenFacts {
         let first = |state: TodoState| self.todos.iter().find(|todo| todo.state == state);
         first(TodoState::Active).or_else(|| first(TodoState::Pending))
     }
-
-    /// Whether nothing is known that a reader could use.
-    pub fn is_empty(&self) -> bool {
-        self.verification.is_empty()
-            && self.files.is_empty()
-            && self.failed.is_empty()
-            && self.todos.is_empty()
-            && self.questions.is_empty()
-    }
 }

@@ -5,7 +5,7 @@ use super::full;
 #[test]
 fn a_full_file_holds() {
     assert_eq!(full().errors(), []);
-    assert!(full().is_valid() && full().notes().is_empty());
+    assert!(full().errors().is_empty() && full().notes().is_empty());
 }
 
 #[test]
@@ -45,10 +45,14 @@ fn what_may_be_empty_may() {
     assert_eq!(minimal.errors(), []);
     assert_eq!(minimal.file.version, "1.0");
     assert_eq!(minimal.file.session_name(), "general");
-    assert!(!read("goal: ' '\nnow: b").unwrap().file.is_valid());
+    assert!(!read("goal: ' '\nnow: b").unwrap().file.errors().is_empty());
     for number in ["-1", "5"] {
         let text = format!("goal: a\nnow: b\ntokens_used: {number}\n");
-        assert_eq!(read(&text).unwrap().file.is_valid(), number == "5", "{number}");
+        assert_eq!(
+            read(&text).unwrap().file.errors().is_empty(),
+            number == "5",
+            "{number}"
+        );
     }
 }
 
@@ -78,5 +82,5 @@ fn files_are_counted_and_named_once() {
     let file = full();
     assert_eq!(file.file_count(), 3);
     assert_eq!(file.paths(), ["src/auth.rs", "src/lib.rs"]);
-    assert!(!file.is_complete() && !file.is_blocked());
+    assert!(!file.is_blocked());
 }
