@@ -48,7 +48,7 @@ pub(super) fn base(agent: &AgentSetup, url: &str) -> String {
     with_windows(url, agent.windows.iter().flat_map(AgentSetting::windows))
 }
 
-/// `url` with `/w/…` for these windows; those that cannot stand in a path, or make no sense, are left out.
+/// `url` with `/w/…` for these windows; those that cannot be in a path, or make no sense, are left out.
 fn with_windows(url: &str, windows: impl Iterator<Item = String>) -> String {
     let plain = |text: &String| {
         text.bytes()
@@ -155,7 +155,7 @@ fn found(value: &Value, keys: &[impl AsRef<str>], model: &str) -> Vec<String> {
         let tokens = value.as_u64();
         let tokens = tokens.map(|tokens| match model {
             "" => tokens.to_string(),
-            // Models are compared without what stands in front of their own name.
+            // Models are compared without what is in front of their own name.
             _ => format!("{}={tokens}", model.rsplit('/').next().unwrap_or(model)),
         });
         return tokens.into_iter().collect();

@@ -13,7 +13,7 @@ pub(super) fn unanswered(error: StoreError) -> CommandFailure {
     CommandFailure::new(Exit::UNAVAILABLE, message)
 }
 
-/// The line that a session which goes on from a handoff begins with.
+/// The line that a session which continues a handoff begins with.
 pub(super) fn resume_line(handoff: &Handoff) -> String {
     format!("[[handoff-resume:{}]]", handoff.id)
 }

@@ -62,7 +62,7 @@ pub enum Rule {
     /// Reasoning follows the prefix that it was produced after: system, tools, earlier items (Responses, Gemini).
     /// The real APIs drop other reasoning silently, so the request is answered all the same.
     ReasoningPrefix,
-    /// The prefix of a reply stands before it when it comes back (*own*, and only where it is requested: real APIs take
+    /// The prefix of a reply is before it when it comes back (*own*, and only where it is requested: real APIs take
     /// another prefix, and read it without their cache).
     Prefix,
     /// No command in the chat and no note of a proxy in between is in the transcript (*own*).
@@ -96,7 +96,7 @@ pub enum Rule {
     CallPlace,
     /// The first call of each step of the current turn has its own thought signature (Gemini).
     Signature,
-    /// A request that goes on from another one offers the same tools (*own*: the real APIs lose their cache, and refuse
+    /// A request that continues another one offers the same tools (*own*: the real APIs lose their cache, and refuse
     /// or drop thinking that is bound to its prefix).
     ToolsChanged,
     /// The script has a reply for every request: a violation is a mistake of the test, not of the client.

@@ -84,7 +84,7 @@ impl Prefixes {
         }
     }
 
-    /// Checks what stands before each reply that the request holds.
+    /// Checks what is before each reply that the request holds.
     pub(crate) fn check(&self, request: &Received, findings: &mut Findings<'_>) {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut growing = GrowingPrefix::default();

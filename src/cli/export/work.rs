@@ -48,7 +48,7 @@ pub(super) enum ExportedPart {
     },
 }
 
-/// The turn that the carry-over prompt stands in, in a request that was cut at its handoff: the last one of the head
+/// The turn that the carry-over prompt is in, in a request that was cut at its handoff: the last one of the head
 /// that the handoff is stored with. Where the handoff is not known, or was made on another wire, the first turn of the
 /// user's after the preamble.
 pub(super) fn carry_over_turn(

@@ -185,7 +185,7 @@ struct ListedHandoff<'a> {
     packet: Option<StoredDocument<'a>>,
     /// How many forks lead to it.
     depth: usize,
-    /// How many go on from its parent, and from it.
+    /// How many continue its parent, and from it.
     siblings: usize,
     children: usize,
 }
@@ -273,7 +273,7 @@ mod tests {
             parent: Some(parent.parse().unwrap()),
             ..handoff(id)
         };
-        // Newest first: two go on from the first, and another one has begun between them.
+        // Newest first: two continue the first, and another one has begun between them.
         let all = [child(D, A), handoff(C), child(B, A), handoff(A)];
         let (listed, where_it_is) = placed(all.to_vec(), &all, false);
         let names: Vec<_> = listed
@@ -293,7 +293,7 @@ mod tests {
         let (listed, _) = placed(all.to_vec(), &all, true);
         let ids: Vec<_> = listed.iter().map(|one| one.id.to_string()).collect();
         assert_eq!(ids, [C, A, B, D]);
-        // Of a part of them each knows where it stands among all.
+        // Of a part of them each knows where it is among all.
         let (_, where_it_is) = placed(all[..1].to_vec(), &all, true);
         assert_eq!((where_it_is[0].depth, where_it_is[0].siblings), (1, 2));
     }

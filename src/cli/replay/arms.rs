@@ -18,7 +18,7 @@ use baton_core::bill::{ArmBill, PriceQuery, PriceTable, Rates, SessionSizes};
 /// The arms are simulated, and nothing is sent.
 const SIMULATED: &str = "simulated";
 
-/// Turns that an upstream is sent anew.
+/// Turns that an upstream is sent again.
 const TURNS: u32 = 5;
 
 /// The output of `--json`. The names are API.
@@ -40,7 +40,7 @@ struct ArmResult {
     bill: ArmBill,
     /// Cost against the first arm: negative where it is cheaper.
     difference: f64,
-    /// The turns that an upstream was sent anew.
+    /// The turns that an upstream was sent again.
     #[serde(skip_serializing_if = "Option::is_none")]
     resent: Option<ResentTurns>,
 }
@@ -111,7 +111,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Sends the turns after the first cut of any arm anew, in each arm.
+/// Sends the turns after the first cut of any arm again, in each arm.
 fn ask(sender: &TurnSender<'_>, arms: &mut [ArmResult], turns: usize) -> Result<(), CommandFailure> {
     let cuts = arms.iter().flat_map(|one| &one.bill.cuts);
     let Some(first) = cuts.map(|cut| cut.call).min() else {

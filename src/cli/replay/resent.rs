@@ -1,4 +1,4 @@
-//! The next turns of a conversation, sent anew in an arm: after the arm's cut, or with the whole history. Measures how
+//! The next turns of a conversation, sent again in an arm: after the arm's cut, or with the whole history. Measures how
 //! much of what the recorded turns knew is in the answers.
 
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ const NAME_CHARS: usize = 5;
 /// What an arm's turns came to.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct ResentTurns {
-    /// Turns that were sent anew.
+    /// Turns that were sent again.
     pub(super) turns: usize,
     /// Paths and names that the recorded answers used and that stood in the history before the cut.
     pub(super) facts: usize,
@@ -55,7 +55,7 @@ struct ArmHead {
 }
 
 impl TurnSender<'_> {
-    /// Sends the calls from `first` on anew, so many of them, as they are in an arm with this bill.
+    /// Sends the calls from `first` on again, so many of them, as they are in an arm with this bill.
     pub(super) async fn ask(
         &self,
         bill: &ArmBill,
@@ -170,7 +170,7 @@ impl TurnSender<'_> {
     }
 }
 
-/// The paths and names of an answer that stand in this history.
+/// The paths and names of an answer that are in this history.
 fn facts(answer: &str, history: &Bytes) -> BTreeSet<String> {
     let is_part = |c: char| c.is_alphanumeric() || "._/-".contains(c);
     let words = answer

@@ -21,7 +21,7 @@ pub struct ShellCommand<'a> {
     pub bad_if_not: bool,
     /// The folder that it runs in, from the one in which the line begins; empty for that one.
     pub folder: String,
-    /// Something stands in front of it, for want of which it may not have run.
+    /// Something is in front of it, for want of which it may not have run.
     pub in_front: bool,
     /// The commands of the line that may run after it and may change files.
     pub changes_after: bool,

@@ -1,4 +1,4 @@
-//! What is known of agents as tables: what their tools do, how they word summaries and what else stands in a user's
+//! What is known of agents as tables: what their tools do, how they word summaries and what else is in a user's
 //! place, which commands test, build or change something. Extended by a row, in the `.toml` files beside the code where a
 //! table is long.
 //!

@@ -1,6 +1,6 @@
-//! Tools of agents by which a model starts its own context anew: of the same purpose as ours.
+//! Tools of agents by which a model starts its own context again: of the same purpose as ours.
 
-/// Tools by which a model starts its own context anew, after which the agent omits earlier messages. They are those of
+/// Tools by which a model starts its own context again, after which the agent omits earlier messages. They are those of
 /// Codex with its token budget (openai/codex#43709), of pi plugins that follow it, of another pi plugin, and of Deep
 /// Agents.
 ///
@@ -12,7 +12,7 @@ const RESETS: [&str; 3] = [
     "compact_conversation",
 ];
 
-/// Whether a model starts its context anew by a tool of this name.
+/// Whether a model starts its context again by a tool of this name.
 pub fn resets_context(name: &str) -> bool {
     RESETS.contains(&name)
 }

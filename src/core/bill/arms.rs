@@ -17,7 +17,7 @@ const DRAFT_REQUEST: u64 = 300;
 /// Tokens that a draft is made from where the history is not in the cache: `draft.bundle_tokens`.
 const SELECTION: u64 = 8_000;
 
-/// Tokens that may stand after a draft that is ready.
+/// Tokens that may be after a draft that is ready.
 const MOST_SINCE: u64 = 6_000;
 
 /// Where the notice of a full context comes by default.

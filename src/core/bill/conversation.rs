@@ -208,7 +208,7 @@ impl ConversationBill {
         let mut left = self
             .ratio
             .tokens(main.bytes.saturating_sub(exchange.received_bytes));
-        // Texts and tools of ours stand in front of the history, and so are cached where anything is.
+        // Texts and tools of ours are in front of the history, and so are cached where anything is.
         for part in [
             &mut tokens.cache_read,
             &mut tokens.cache_write_1h,
@@ -256,7 +256,7 @@ impl ConversationBill {
         let compacted = exchange.limit.is_some_and(|limit| tokens > limit);
         let mut replaced_now = replaced;
         if compacted {
-            // The history as it was before this request is summed up; the request goes on from the summary.
+            // The history as it was before this request is summed up; the request continues the summary.
             requests.push(ModelledRequest {
                 tokens: before.tokens,
                 cached: cached(before.tokens),

@@ -26,7 +26,7 @@ pub struct CourseTerms {
     pub first: VerdictInput,
     /// Whether the response ends at a handoff.
     pub stops: bool,
-    /// Whether a later request may go on from the response by its id alone.
+    /// Whether a later request may continue the response by its id alone.
     pub goes_on_by_id: bool,
     /// How often one later leg is sent again.
     pub retries: u32,

@@ -361,7 +361,7 @@ impl<'a> OutputRun<'a> {
         self.same.end = frame.end;
     }
 
-    /// A frame was written anew into `made`.
+    /// A frame was rewritten into `made`.
     fn changed(&mut self, out: &mut Vec<Bytes>) {
         self.flush_same(out);
     }

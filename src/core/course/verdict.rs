@@ -27,7 +27,7 @@ pub struct VerdictInput {
     pub tools: Arc<ToolTable>,
     /// Carry-over prompt and reason of an earlier call that waits for the turn's end.
     pub pending: Option<(String, Option<String>)>,
-    /// Whether no sentinel may stand in the output: it is bound to a JSON schema, or a summary.
+    /// Whether no sentinel may be in the output: it is bound to a JSON schema, or a summary.
     pub structured: bool,
 }
 

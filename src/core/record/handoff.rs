@@ -69,7 +69,7 @@ pub struct Handoff {
     pub principal: Principal,
     /// Key of the conversation in which it fired.
     pub conversation: String,
-    /// The wire it fired on. On another wire `head` is built anew.
+    /// The wire it fired on. On another wire `head` is built again.
     pub wire: WireId,
     /// The carry-over prompt, normalised.
     pub prompt: String,

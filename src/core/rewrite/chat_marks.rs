@@ -20,7 +20,7 @@ pub(super) struct MarkPlace {
     pub(super) part: usize,
     /// The mark; `None` where an item is known by its id alone.
     pub(super) span: Option<Span>,
-    /// The inside of the text that it stands in.
+    /// The inside of the text that it is in.
     pub(super) inside: Span,
 }
 

@@ -83,7 +83,7 @@ pub(super) fn take_out_in(
             Some(span) => gone.text(open.turn, open.part, span),
             None => {
                 gone.whole(open.turn);
-                // It may stand in an answer to a command.
+                // It may be in an answer to a command.
                 if let Some(user) = last_user[open.turn] {
                     gone.command(wire, view, user, look);
                 }

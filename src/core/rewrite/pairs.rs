@@ -24,7 +24,7 @@ fn beside_in_cut_message(wire: &dyn Wire, reading: &RequestReading, what: &Rewri
     found.into_iter().flatten().any(|at| message.contains(&at.turn))
 }
 
-/// The pairs of this wire that stand beside a sibling, each with that.
+/// The pairs of this wire that are beside a sibling, each with that.
 fn beside<'a>(
     wire: &dyn Wire,
     pairs: &'a [HiddenPair],

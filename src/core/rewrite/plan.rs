@@ -58,7 +58,7 @@ pub struct PlacedInsertion {
     pub text: String,
 }
 
-/// The response that a request goes on from, as upstream knows it.
+/// The response that a request continues, as upstream knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContinuedResponse<'a> {
     /// Upstream's id of it; empty: there is none.
@@ -81,7 +81,7 @@ pub struct Rewrite<'a> {
     pub omitted: Option<usize>,
     /// Elements to append: the model is queried again.
     pub more: &'a [String],
-    /// The response that the request goes on from, where upstream has another than the agent knows, or something in it
+    /// The response that the request continues, where upstream has another than the agent knows, or something in it
     /// is open. A cut drops the reference.
     pub previous: Option<ContinuedResponse<'a>>,
     /// Tags by which a preamble is recognised, for counting.
@@ -114,7 +114,7 @@ pub enum ChangeReason {
     Draft,
     /// References to items of ours were taken out, of which upstream has never heard.
     Reference,
-    /// The response that it goes on from has another name upstream, or is not continued.
+    /// The response that it continues has another name upstream, or is not continued.
     Previous,
     /// Members that have the provider hold the agent's own history, or describe that history, were removed.
     #[serde(rename = "held")]

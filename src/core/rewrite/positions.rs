@@ -1,4 +1,4 @@
-//! Positions in a transcript: how many elements stand before one, and the digest by which they are known again.
+//! Positions in a transcript: how many elements are before one, and the digest by which they are known again.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -22,7 +22,7 @@ pub fn of(view: &View) -> Position {
     }
 }
 
-/// Whether a transcript has all that stands before this position, unchanged.
+/// Whether a transcript has all that is before this position, unchanged.
 pub fn is_in(view: &View, position: &Position) -> bool {
     let enough = position.turns <= view.turns.len() - view.leading();
     enough && digests(view, &[position.turns]).pop().as_ref() == Some(&position.digest)

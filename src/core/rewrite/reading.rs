@@ -33,7 +33,7 @@ pub struct Candidate {
     pub turn: usize,
     /// Its part of that turn.
     pub part: usize,
-    /// A person resumes here: it stands at the start of a user text.
+    /// A person resumes here: it is at the start of a user text.
     pub by_user: bool,
     /// The first and the last id that it may mean, where a person's line has lost the end of its id.
     pub id_range: Option<(uuid::Uuid, uuid::Uuid)>,
@@ -181,7 +181,7 @@ impl RequestReading {
         let (turn, part) = texts.at(at, &[Role::Assistant, Role::User])?;
         let inside = texts.content().parts[part].text?;
         let by_user = self.view.turns[turn].role == Role::User;
-        // Only the first mark of a text can stand at its start.
+        // Only the first mark of a text can be at its start.
         if by_user && i > 0 && self.marks[i - 1].span.start >= inside.start {
             return None;
         }

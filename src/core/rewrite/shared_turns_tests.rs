@@ -20,7 +20,7 @@ const IDS: [Uuid; 2] = [
 ];
 
 /// One message, by a number: texts, calls and results in any order, marks of ours, and beginnings of them that were
-/// broken up.
+/// escaped.
 fn drawn(w: WireId, n: u8) -> Value {
     let id = format!("call_{}", n % 5);
     let texts = |all: &[&str]| all.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();

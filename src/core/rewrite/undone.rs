@@ -18,7 +18,7 @@ pub struct UndoneHandoffs {
     pub(super) ever: HashSet<Uuid>,
     /// The handoff whose undo, or whose undo's own, is the last change of what the model sees.
     pub last: Option<Uuid>,
-    /// Where the last undo stands, or where the last one was taken back.
+    /// Where the last undo stands, or where the last one was reverted.
     toggled: Option<usize>,
     /// From each of these offsets of the transcript on, the handoff that counted there; empty where nothing was ever
     /// undone.
@@ -48,7 +48,7 @@ impl UndoneHandoffs {
         self.now.contains(&handoff)
     }
 
-    /// The handoff whose undo is the last change of what the model sees; `None` where it was taken back.
+    /// The handoff whose undo is the last change of what the model sees; `None` where it was reverted.
     pub fn now(&self) -> Option<Uuid> {
         self.last.filter(|last| self.is_undone(*last))
     }

@@ -13,9 +13,9 @@ use crate::wire::view::{OwnKind, Role, View};
 use crate::wire::{CallMemo, Operation, Wire};
 
 /// Changes the pairs of a transcript in which handoffs were undone. A call that was queued before an undo, or before the place
-/// where one was taken back, is void and must not fire again. A call with a changed prefix loses its binding, as the model's
+/// where one was reverted, is void and must not fire again. A call with a changed prefix loses its binding, as the model's
 /// own calls do. `received`: the transcript as the agent sent it; `now`: the same without notes and undone sentinels, in
-/// which calls without ids are known; `look`: how notes are found. Returns of each whether it stands there.
+/// which calls without ids are known; `look`: how notes are found. Returns of each whether it is there.
 pub fn settle(
     wire: &dyn Wire,
     received: &Bytes,

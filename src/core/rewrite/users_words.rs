@@ -80,7 +80,7 @@ fn may_start(raw: &[u8], at: usize) -> bool {
     }
 }
 
-/// [`may_begin`] by the texts of the turn's parts alone: results of calls, where code stands, are passed by.
+/// [`may_begin`] by the texts of the turn's parts alone: results of calls, where code is, are passed by.
 fn may_begin_a_part(wire: &dyn Wire, view: &View, turn: usize, prefix: &str) -> bool {
     let parts = wire.content(view, turn).parts;
     let texts = parts.iter().filter(|p| p.kind == TurnPartKind::Text);

@@ -306,7 +306,7 @@ fn json_code(text: &str) -> Option<i32> {
     std::str::from_utf8(code.of(json)).ok()?.parse().ok()
 }
 
-/// The number at the start of a text, where nothing else stands on its line.
+/// The number at the start of a text, where nothing else is on its line.
 fn number(text: &str) -> Option<i32> {
     text.lines().next()?.trim_end().parse().ok()
 }

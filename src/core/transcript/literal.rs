@@ -11,7 +11,7 @@ use crate::text::{Span, json};
 #[derive(Clone, Copy)]
 pub struct JsonText<'a> {
     body: &'a [u8],
-    /// Where it stands in the body, between its quotes.
+    /// Where it is in the body, between its quotes.
     pub span: Span,
 }
 

@@ -60,7 +60,7 @@ pub struct PreambleParts {
 /// A line of ours in a transcript. Whether it counts is not decided here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TranscriptMark {
-    /// The turn that it stands in.
+    /// The turn that it is in.
     pub turn: usize,
     /// Its bytes, from the first bracket to the last.
     pub span: Span,
@@ -115,7 +115,7 @@ impl<'a> Transcript<'a> {
         })
     }
 
-    /// What stands around the turns: system prompts and tools.
+    /// What is around the turns: system prompts and tools.
     pub fn surroundings(&self) -> Surroundings<'a> {
         Surroundings::of(&self.view.body)
     }

@@ -35,9 +35,9 @@ type ObjectMembers = Vec<(Span, Span)>;
 /// What the model reads of a request beside its turns.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings<'a> {
-    /// System prompts that stand beside the turns, in order.
+    /// System prompts that are beside the turns, in order.
     pub system: Vec<SystemPrompt<'a>>,
-    /// Tools that stand beside the turns, in order.
+    /// Tools that are beside the turns, in order.
     pub tools: Vec<OfferedTool<'a>>,
 }
 
@@ -158,7 +158,7 @@ impl<'a> OfferedTool<'a> {
         json::get(body, item, "tools").map_or(Vec::new(), |tools| offered(body, tools))
     }
 
-    /// The tool itself, or those that stand under its name.
+    /// The tool itself, or those that are under its name.
     pub fn single(&self) -> Vec<Self> {
         let namespace =
             json::get(self.body, self.span, "type").is_some_and(|t| t.of(self.body) == b"\"namespace\"");

@@ -77,7 +77,7 @@ pub trait Requests {
     /// How a tool is declared in this list.
     fn tool_shape(&self, view: &View, tools: &ToolList) -> ToolShape;
 
-    /// Edits that make a list of a transcript that stands there as a lone string; none where it is a list.
+    /// Edits that make a list of a transcript that is there as a lone string; none where it is a list.
     fn listed(&self, _view: &View) -> Vec<Edit> {
         Vec::new()
     }
@@ -87,7 +87,7 @@ pub trait Requests {
         None
     }
 
-    /// Makes the request go on from another earlier response (`Some`), or from none.
+    /// Makes the request continue another earlier response (`Some`), or from none.
     fn previous(&self, _view: &View, _id: Option<&str>) -> Vec<Edit> {
         Vec::new()
     }
@@ -130,7 +130,7 @@ pub trait Requests {
         &[]
     }
 
-    /// Whether a later request may go on from a response by its id alone.
+    /// Whether a later request may continue a response by its id alone.
     fn goes_on_by_id(&self) -> bool {
         false
     }
@@ -259,7 +259,7 @@ pub trait Pairs: Turns {
         Some(fingerprints::settled(source, view, siblings, from))
     }
 
-    /// Of each call that a pair of *another* conversation stands beside, whether it is surely in this transcript, too:
+    /// Of each call that a pair of *another* conversation is beside, whether it is surely in this transcript, too:
     /// the conversation goes on here under another name. An id that a server counts up proves nothing.
     fn prove(&self, view: &View, siblings: &[&str]) -> Vec<bool> {
         if let Some(source) = self.fingerprinted() {

@@ -57,7 +57,7 @@ pub(super) struct Traits {
 }
 
 impl Fingerprints {
-    /// The next call of the message that stands at `place`.
+    /// The next call of the message that is at `place`.
     pub(super) fn next(&mut self, text: &[u8], call: Traits, place: MessageNumber) -> Fingerprint {
         self.of(text, call, same(text, &call), place)
     }

@@ -59,7 +59,7 @@ pub trait Errors {
 pub struct KeyHeader {
     /// Its name, in lower case.
     pub name: &'static str,
-    /// What stands in front of the key.
+    /// What is in front of the key.
     pub prefix: &'static str,
 }
 

@@ -14,7 +14,7 @@ use crate::text::splice::Edit;
 /// Maximum holes of one template; frames with more are parsed one by one.
 const HOLES: usize = 4;
 
-/// What may stand in a hole.
+/// What may be in a hole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hole {
     /// The inside of a string of the model's own text: no bracket, since that could begin a mark.
@@ -23,7 +23,7 @@ pub(super) enum Hole {
     String,
     /// An object; the last one is kept.
     Object,
-    /// A number that the dialect gives anew.
+    /// A number that the dialect gives again.
     Count,
 }
 
@@ -41,11 +41,11 @@ pub enum FramePass {
 /// A template; the default one fits nothing.
 #[derive(Debug, Default)]
 pub(super) struct FrameTemplate {
-    /// What stands around the holes, as it comes.
+    /// What is around the holes, as it comes.
     given: Vec<u8>,
     /// The same, as it goes on.
     shown: Vec<u8>,
-    /// The holes, each with what stands before it; then the end of the frame.
+    /// The holes, each with what is before it; then the end of the frame.
     steps: Vec<TemplateStep>,
     /// Whether a frame does not go on as it came, whatever is in its holes.
     changes: bool,
@@ -65,7 +65,7 @@ struct TemplateStep {
     kept: bool,
 }
 
-/// What stands in the holes of a frame that fits.
+/// What is in the holes of a frame that fits.
 #[derive(Default)]
 struct HoleValues {
     holes: [Span; HOLES],
@@ -105,7 +105,7 @@ impl FrameTemplate {
         self.draw(raw, &holes, &edits);
     }
 
-    /// Writes down what stands around the holes, before and after the edits.
+    /// Writes down what is around the holes, before and after the edits.
     fn draw(&mut self, raw: &[u8], holes: &[(Span, Option<Hole>)], edits: &[(Span, &[u8])]) {
         self.given.clear();
         self.shown.clear();
@@ -207,7 +207,7 @@ impl FrameTemplate {
     }
 }
 
-/// Whether an edit stands in or at a hole; an object may lie within one.
+/// Whether an edit is in or at a hole; an object may lie within one.
 fn touches(edit: Span, hole: Span, kind: Hole) -> bool {
     let covers = edit.start < hole.start && hole.end <= edit.end;
     edit.start <= hole.end && hole.start <= edit.end && !(covers && kind == Hole::Object)

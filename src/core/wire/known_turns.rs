@@ -30,7 +30,7 @@ pub struct KnownTurns {
 struct RewriteFindings {
     /// After this cut each result has its call, and these are open at the end.
     open_calls: Option<(CutTurn, OpenCalls)>,
-    /// From this turn on, none of the model's has a beginning of a mark that was broken up across texts.
+    /// From this turn on, none of the model's has a beginning of a mark that was escaped across texts.
     unbroken: Option<usize>,
 }
 
@@ -131,7 +131,7 @@ impl SharedTurns {
         }
     }
 
-    /// The first turn, from `first` on, in which a beginning of a mark may have been broken up across texts.
+    /// The first turn, from `first` on, in which a beginning of a mark may have been escaped across texts.
     pub(crate) fn first_maybe_broken(&self, first: usize) -> usize {
         let known = self.earlier.as_ref().and_then(|earlier| {
             let from = earlier.lock().unbroken?;

@@ -174,7 +174,7 @@ pub struct LegReport {
     pub served: ServedBy,
     /// Upstream's id of the response.
     pub id: String,
-    /// Model texts that were broken up.
+    /// Model texts that were escaped.
     pub broken_up: usize,
     /// Thinking that the provider dropped from the request.
     pub dropped_thinking: DroppedThinking,

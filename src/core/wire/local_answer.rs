@@ -14,7 +14,7 @@ pub struct LocalAnswer<'a> {
     pub model: &'a str,
     /// The answer, as the assistant's text.
     pub text: &'a str,
-    /// The handoff whose sentinel stands in it.
+    /// The handoff whose sentinel is in it.
     pub handoff: Option<Uuid>,
     /// Bytes of the request, for its size in tokens.
     pub request_bytes: usize,

@@ -166,7 +166,7 @@ pub(super) async fn one(inspector: &Inspector, id: &str) -> ApiResult {
     shown(&json!({"handoff": value}))
 }
 
-/// The map of chains and forks that a handoff stands in. A title is the reason, else the first line.
+/// The map of chains and forks that a handoff is in. A title is the reason, else the first line.
 fn map(records: &[Handoff], id: HandoffId, packets: &Packets) -> Vec<Value> {
     let by_id: HashMap<HandoffId, &Handoff> = records.iter().map(|handoff| (handoff.id, handoff)).collect();
     let tree = lineage::tree(records, id);

@@ -21,7 +21,7 @@ struct Body {
     conversation: Option<String>,
 }
 
-/// A person asks that a handoff be undone, that its undo be taken back, or that what waits wait no longer.
+/// A person asks that a handoff be undone, that its undo be reverted, or that what waits wait no longer.
 pub(super) async fn ask(inspector: &Inspector, id: &str, headers: &HeaderMap, body: &[u8]) -> ApiResult {
     let Body { conversation } = body_in_json(headers, body)?;
     let unknown = || Unanswered::NotFound("there is no such handoff");

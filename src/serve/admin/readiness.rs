@@ -59,7 +59,7 @@ pub enum State {
     Ok,
     /// It does not.
     Failed,
-    /// It was not queried: a failed dependency stands in front of it, or asking would cost somebody something.
+    /// It was not queried: a failed dependency is in front of it, or asking would cost somebody something.
     NotChecked,
     /// The config turns it off.
     Off,

@@ -1,4 +1,4 @@
-//! The handoff that a request is pinned to: found by its sentinel, by the response that the request goes on from, or by
+//! The handoff that a request is pinned to: found by its sentinel, by the response that the request continues, or by
 //! where an answer was left out.
 
 use super::heavy;
@@ -83,7 +83,7 @@ impl Active {
         self.candidate().is_some_and(|candidate| candidate.by_user)
     }
 
-    /// The turn that it stands in, or in front of which.
+    /// The turn that it is in, or in front of which.
     pub(super) fn turn(&self) -> Option<usize> {
         match &self.place {
             CutPlace::Sentinel(candidate) => Some(candidate.turn),
@@ -156,7 +156,7 @@ pub(super) async fn find_active(
             return Ok(Some(Active {
                 id,
                 prompt,
-                // What a seal proves stands there.
+                // What a seal proves is there.
                 spelled_out: true,
                 head,
                 routed: None,
@@ -215,7 +215,7 @@ pub(super) async fn meant(
     Ok(found.iter().map(|handoff| handoff.id).collect())
 }
 
-/// The response that a request goes on from.
+/// The response that a request continues.
 #[derive(Default)]
 pub(super) struct ContinuedOrigin {
     /// The handoff that it ended at.
@@ -224,7 +224,7 @@ pub(super) struct ContinuedOrigin {
     pub(super) origin: Option<ResponseOrigin>,
 }
 
-/// Finds the response that the request goes on from, and the handoff that it ended at. `ahead`: the stored origin of that response, where it was read.
+/// Finds the response that the request continues, and the handoff that it ended at. `ahead`: the stored origin of that response, where it was read.
 pub(super) async fn find_previous(
     lookup: PinLookup<'_>,
     ahead: Option<Option<String>>,

@@ -218,7 +218,7 @@ impl ContextThread {
         self.live.costs(self.thread, offered) == Some(false)
     }
 
-    /// Whether the request goes on from the one that the ledger knows, with one answer of the model's between: no other replica
+    /// Whether the request continues the one that the ledger knows, with one answer of the model's between: no other replica
     /// had a request of it since. Where this process knows of none, from the one that the ready draft covers.
     pub(super) fn goes_straight_on(&self, offered: &Offered, draft: Option<&ReadyDraft>) -> bool {
         let view = offered.agent.request.view();

@@ -10,7 +10,7 @@ use crate::state::store::StoreError;
 use baton_core::rewrite::notes::UndoneHandoffs;
 use baton_core::rewrite::{left_out, preamble};
 
-/// The handoff whose answer the agent stopped and left out, where it stands after `found`: the transcript goes on from
+/// The handoff whose answer the agent stopped and left out, where it is after `found`: the transcript continues
 /// the request that it fired in, with new text.
 pub(super) async fn find(
     lookup: PinLookup<'_>,

@@ -16,7 +16,7 @@ pub(super) struct PinnedTo {
     pub(super) active: Option<Active>,
     /// Offset of the sentinel that the store knows or whose seal verifies.
     pub(super) by_sentinel: Option<usize>,
-    /// The origin of the response that the request goes on from.
+    /// The origin of the response that the request continues.
     pub(super) previous: Option<ResponseOrigin>,
 }
 

@@ -12,7 +12,7 @@ use baton_core::rewrite::PlacedInsertion;
 pub(super) struct Places {
     /// Hidden pairs that may have their place in the transcript.
     pub(super) pairs: Vec<HiddenPair>,
-    /// Those of them that stand beside calls of this very transcript: others are of branches that it may not have.
+    /// Those of them that are beside calls of this very transcript: others are of branches that it may not have.
     pub(super) beside_calls: Vec<Uuid>,
     /// Searches that were made after an undone handoff: left out on purpose.
     pub(super) without_searches: Vec<Uuid>,

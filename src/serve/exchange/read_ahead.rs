@@ -21,7 +21,7 @@ use baton_core::wire::Wire;
 #[derive(Default)]
 pub(super) struct Ahead {
     beside: Option<Beside>,
-    /// The stored origin of the response that the request goes on from.
+    /// The stored origin of the response that the request continues.
     pub(super) previous: Option<Option<String>>,
 }
 
@@ -113,7 +113,7 @@ pub(super) async fn read(
         let previous = reading.view.facts.previous.as_ref()?;
         store.response_id(&ctx.principal, &previous.id).await.ok()
     };
-    // In this order on one connection: what stands beside the calls is not older than the record.
+    // In this order on one connection: what is beside the calls is not older than the record.
     let (live, (found, (), previous)) = join(opened, join3(beside, cut_by, previous)).await;
     if let Ok(live) = &live {
         // Where another process has changed the record; what cannot be read is requested again.
@@ -138,7 +138,7 @@ pub(super) async fn read(
     OpenedConversation { live, ahead }
 }
 
-/// The calls after turn `from` of which it is not known what stands beside them.
+/// The calls after turn `from` of which it is not known what is beside them.
 pub(super) fn unknown_calls(
     wire: &dyn Wire,
     reading: &RequestReading,

@@ -198,7 +198,7 @@ impl RecordWriter<'_> {
         recording::count(self.ctx, report);
     }
 
-    /// Where the handoff stands in the agent's transcript: after all that this request has. `None` where the request has
+    /// Where the handoff is in the agent's transcript: after all that this request has. `None` where the request has
     /// only a system prompt, the rest being upstream: that place could not be found again.
     fn cut_point(&self, handoff: &Handoff) -> Option<CutPoint> {
         let view = self.offered.agent.request.view();

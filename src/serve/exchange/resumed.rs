@@ -1,4 +1,4 @@
-//! A person goes on from a handoff: it is active again. A line to the person and to the model states what has moved in the
+//! A person continues a handoff: it is active again. A line to the person and to the model states what has moved in the
 //! repository since.
 
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! A draft's text that the agent is shown while the model writes it (`draft.show`). It stands between two
+//! A draft's text that the agent is shown while the model writes it (`draft.show`). It is between two
 //! marks of ours, by which it is taken out of every later request, also where the answer breaks off in the middle of it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -171,7 +171,7 @@ impl ShownDraft {
 
 impl Exchange {
     /// The same exchange, whose agent sees the draft's text as it is written: where the config or the request for the draft
-    /// wants that, and the agent streams. An agent that leaves its history with the provider would go on from an answer that the
+    /// wants that, and the agent streams. An agent that leaves its history with the provider would continue an answer that the
     /// provider does not know.
     pub(super) fn showing(self, request: &DraftRequest) -> Self {
         let offered = &self.offered;

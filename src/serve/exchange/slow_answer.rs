@@ -130,7 +130,7 @@ fn own(status: StatusCode) -> OwnError<'static> {
     }
 }
 
-/// The event of an error that ends a stream; `begun`: something stands in front of it.
+/// The event of an error that ends a stream; `begun`: something is in front of it.
 fn event(wire: &dyn Wire, framing: Framing, error: &str, begun: bool) -> Bytes {
     match framing {
         Framing::Sse => wire.error_event(error),

@@ -45,7 +45,7 @@ pub(super) async fn why_untooled(app: &App, ctx: &RequestContext, placed: &Place
             .or_else(|| bound().then_some(ToolOmission::BoundHistory)),
         None if unfit.is_some() => return unfit,
         None => {
-            // What of ours stands in the transcript was put there beside the tool.
+            // What of ours is in the transcript was put there beside the tool.
             let ours = !placed.places.pairs.is_empty() || !placed.places.insertions.is_empty();
             let why =
                 || resets().or_else(|| (view.under_way() && bound()).then_some(ToolOmission::BoundHistory));
@@ -74,7 +74,7 @@ pub(super) async fn why_untooled(app: &App, ctx: &RequestContext, placed: &Place
     }
 }
 
-/// Whether the agent offers the model a tool of its own that starts the context anew.
+/// Whether the agent offers the model a tool of its own that starts a new context.
 fn has_reset(view: &View) -> bool {
     // The names are looked for as bytes first: the list of tools is long, and most requests have none of them.
     context_resets().any(|name| view.has_beside_transcript(name))

@@ -120,7 +120,7 @@ impl UndoEvidence {
         }
     }
 
-    /// The step for a handoff that is to be undone, or whose undo is to be taken back.
+    /// The step for a handoff that is to be undone, or whose undo is to be reverted.
     fn step(self, undone: bool) -> UndoStep {
         if !self.is_safe_point {
             return UndoStep::Wait;
@@ -134,7 +134,7 @@ impl UndoEvidence {
             (true, false) if self.is_active => UndoStep::Perform,
             (true, false) if self.is_present => UndoStep::Decline,
             (false, true) => UndoStep::Perform,
-            // It was taken back, or the person went back to before the undo.
+            // It was reverted, or the person went back to before the undo.
             (false, false) if self.is_active || self.is_present => UndoStep::Forget,
             _ => UndoStep::Wait,
         }

@@ -1,4 +1,4 @@
-//! Whether a request is let in, before its body is read: who sends it, under which name, whether there is room, and to which
+//! Whether a request is admitted, before its body is read: who sends it, under which name, whether there is room, and to which
 //! upstream it goes.
 
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) struct Admission {
     exchanges: Arc<Semaphore>,
 }
 
-/// A request that was let in.
+/// A request that was admitted.
 pub(super) struct Admitted {
     pub(super) client: AuthenticatedClient,
     pub(super) upstream: Arc<Upstream>,
@@ -67,7 +67,7 @@ impl Admission {
     /// Checks a request; `room` says whether it has a place.
     ///
     /// # Errors
-    /// Why it is not let in.
+    /// Why it is not admitted.
     pub(super) fn admit(
         &self,
         upstreams: &Upstreams,

@@ -54,7 +54,7 @@ impl<S: AsyncRead> AgentStream<S> {
         }
     }
 
-    /// The stream for what is written: an answer, with which the next request begins anew.
+    /// The stream for what is written: an answer, with which the next request starts again.
     fn written(&mut self) -> &mut S {
         if self.read > 0 {
             (self.read, self.is_body) = (0, false);

@@ -25,7 +25,7 @@ fn is_hop_by_hop(name: &str) -> bool {
     )
 }
 
-/// Made anew on the way up: by the client library, or never sent on.
+/// Made again on the way up: by the client library, or never sent on.
 fn is_remade(name: &str) -> bool {
     matches!(name, "host" | "content-length" | "expect")
 }

@@ -190,7 +190,7 @@ mod tests {
     use baton_core::wire::{Operation, Turn, wire};
     use pretty_assertions::assert_eq;
 
-    /// A transcript of some bytes; the word that is looked for stands in every tenth message.
+    /// A transcript of some bytes; the word that is looked for is in every tenth message.
     fn transcript(bytes: usize) -> String {
         let mut text = String::from(r#"{"messages":["#);
         for n in 0.. {

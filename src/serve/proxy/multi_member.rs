@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufRead, AsyncRead, ReadBuf};
 /// Members that need not hold anything.
 const FREE: u64 = 64;
 
-/// Text that each further member must come to, on average: coders that begin anew do so after more.
+/// Text that each further member must come to, on average: coders that start again do so after more.
 const LEAST_TEXT: u64 = 4 << 10;
 
 /// More members than the text has any need of.

@@ -6,7 +6,7 @@ use crate::state::access::percent;
 /// More rounds of percent-coding than any server undoes.
 const ROUNDS: usize = 4;
 
-/// What stands between the segments of a path for one server or another.
+/// What is between the segments of a path for one server or another.
 const SEPARATORS: &[u8] = b"/\\";
 
 /// What is wrong with a path, if anything is. Looks at it as it is and as often percent-decoded as it is coded. Servers and
@@ -39,7 +39,7 @@ pub(super) fn fault(path: &str) -> Option<&'static str> {
     Some("it is percent-encoded many times over")
 }
 
-/// Whether these two bytes stand next to each other: paths are short, and a searcher takes longer to make.
+/// Whether these two bytes are next to each other: paths are short, and a searcher takes longer to make.
 fn has_pair(path: &str, pair: [u8; 2]) -> bool {
     path.as_bytes().windows(2).any(|two| two == pair)
 }

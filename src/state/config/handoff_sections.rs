@@ -156,7 +156,7 @@ pub enum HandoffMode {
 /// `handoff.inject`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InjectPolicy {
-    /// Requests of agent loops get the tool, unless the agent has one that starts the context anew.
+    /// Requests of agent loops get the tool, unless the agent has one that starts a new context.
     Auto,
     /// Requests of agents that have such a tool get baton's, too.
     Always,

@@ -17,7 +17,7 @@ pub enum BillGroup {
     Model,
     /// Conversations.
     Conversation,
-    /// Handoffs, and what stands before the first one.
+    /// Handoffs, and what is before the first one.
     Handoff,
     /// Clients of the proxy.
     Client,

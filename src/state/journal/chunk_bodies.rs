@@ -2,7 +2,7 @@
 //!
 //! The next request of a conversation repeats nearly all of the one before. A body is therefore hashed once, with a
 //! fast hash. One look-up finds all leading messages that an earlier body had, without looking at each of them. The
-//! same holds for what stands before and after the messages. Only new text is read again.
+//! same holds for what is before and after the messages. Only new text is read again.
 
 use bytes::Bytes;
 use rusqlite::Connection;

@@ -49,7 +49,7 @@ pub(super) fn compare(
     let mut uncut = whys.contains(&ChangeReason::Cut);
     let ends = [(received.len(), sent.len())];
     for (r, s) in matches(received, sent).into_iter().chain(ends) {
-        // What a cut brings stands before everything that it leaves, and is the user's.
+        // What a cut brings is before everything that it leaves, and is the user's.
         let cut = uncut && r > from.0 && sent[from.1..s].iter().any(|item| item.role == "user");
         uncut &= !cut;
         let gap = MessageGap {

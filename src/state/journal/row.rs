@@ -33,7 +33,7 @@ pub struct ExchangeRow {
     pub answer: Option<AnswerSummary>,
     /// The first line of the person's text, where the agent's request ends with one.
     pub user_line: Option<String>,
-    /// Bytes of the agent's request beside its messages: the system prompt and the tools, where they stand there.
+    /// Bytes of the agent's request beside its messages: the system prompt and the tools, where they are there.
     pub fixed_bytes: u64,
     /// Messages in the agent's request.
     pub received_messages: u64,
@@ -86,7 +86,7 @@ pub struct EventColumns {
     pub recalls: Vec<String>,
     /// Handoff calls that were refused.
     pub refused_calls: u32,
-    /// Model texts that were broken up.
+    /// Model texts that were escaped.
     pub broken_up: u32,
     /// Blocks of thinking that upstream dropped from what the model saw, as far as it reports them.
     #[serde(skip_serializing_if = "is_none")]

@@ -15,7 +15,7 @@ const LONGEST: usize = 1000;
 /// The text to search for.
 pub(super) struct SearchPattern {
     text: Regex,
-    /// A word of it that stands in JSON as it is, so that most texts need not be read.
+    /// A word of it that is in JSON as it is, so that most texts need not be read.
     word: Option<bytes::Regex>,
 }
 

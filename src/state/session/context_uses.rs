@@ -56,7 +56,7 @@ struct KnownThread {
 }
 
 impl ContextUses {
-    /// The thread of a request that has come, cut at `cut`; and whether it goes on from the thread's newest request,
+    /// The thread of a request that has come, cut at `cut`; and whether it continues the thread's newest request,
     /// and does not repeat it. `notified`: the transcript has a nudge after the cut.
     pub(super) fn exchange(
         &mut self,

@@ -251,7 +251,7 @@ impl LiveConversation {
         self.state().record.pins.clone()
     }
 
-    /// Whether any text of ours stands after its turns.
+    /// Whether any text of ours is after its turns.
     pub fn has_insertions(&self) -> bool {
         !self.state().record.insertions.is_empty()
     }

@@ -48,7 +48,7 @@ const HANDOFF_BYTES: u64 = 64 << 20;
 /// Share of the map that goes when it is full, so that the search for the oldest is paid rarely.
 const EVICT_SHARE: usize = 8;
 
-/// A conversation that is used is written anew when its date is older than this, so that sweeping by weeks
+/// A conversation that is used is rewritten when its date is older than this, so that sweeping by weeks
 /// never takes one that is in use.
 const TOUCH_AFTER_MS: u64 = 24 * 60 * 60 * 1000;
 
@@ -296,7 +296,7 @@ impl Sessions {
     }
 
     /// Writes a handoff that fires, and makes it the active one. Durable, both or neither: when this has
-    /// returned, the sentinel may be shown. `point`: where it stands in the agent's transcript. `repeat`: its
+    /// returned, the sentinel may be shown. `point`: where it is in the agent's transcript. `repeat`: its
     /// request, for the next process and for others that share the store.
     ///
     /// # Errors

@@ -378,7 +378,7 @@ async fn what_stands_beside_a_known_call_stays_known() {
     assert!(known(Some(new.id), &["c"], 3).await.is_empty(), "after the cut");
     assert_eq!(known(None, &["a", "b", "c", "d"], 3).await, [one.id, two.id]);
     assert_eq!(known(None, &["a", "b", "c", "d", "e"], 3).await, [one.id, two.id]);
-    // Read anew once a day, which marks it as used.
+    // Read again once a day, which marks it as used.
     let later = 4 + TOUCH_AFTER_MS;
     let (looked, ..) = asks(&sessions, &live, None, &["a", "b", "c", "d", "e"], later).await;
     assert_eq!(looked, 5);

@@ -112,7 +112,7 @@ pub trait Store: Send + Sync + 'static {
     /// Archives or unarchives a handoff; `false` for an unknown id.
     fn archive<'a>(&'a self, principal: &'a str, id: HandoffId, archived: bool) -> StoreFuture<'a, bool>;
 
-    /// Records that stand in a transcript, without unknown ones; see [`Lookup`].
+    /// Records that are in a transcript, without unknown ones; see [`Lookup`].
     fn find<'a>(
         &'a self,
         kind: PlacedKind,

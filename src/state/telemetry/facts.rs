@@ -3,7 +3,7 @@
 /// The outcome for a handoff, where the config asks for facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FactsOutcome {
-    /// A block of facts stands after the prompt.
+    /// A block of facts is after the prompt.
     Written,
     /// Nothing was seen that is worth stating: the prompt is as it was.
     Nothing,

@@ -65,7 +65,7 @@ impl RunEnd {
 }
 
 impl LineEnd {
-    /// Whether what says that it failed stands beside what says that it went well.
+    /// Whether what says that it failed is beside what says that it went well.
     pub fn is_contradicted(&self) -> bool {
         self.code.is_none() && self.failed.is_none() && self.reads_failed
     }

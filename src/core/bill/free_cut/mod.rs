@@ -186,7 +186,7 @@ impl CutLedger {
         self.bets += (-cut.least).max(0.0);
     }
 
-    /// A handoff fired: the history begins anew with the next answer.
+    /// A handoff fired: the history starts again with the next answer.
     pub fn handed_over(&mut self) {
         self.last = None;
     }

@@ -149,7 +149,7 @@ impl DraftIndex {
     }
 }
 
-/// A document as a carry-over prompt. The text around it is always the same, since it stands at the start of a prefix.
+/// A document as a carry-over prompt. The text around it is always the same, since it is at the start of a prefix.
 pub fn carried(document: &str) -> String {
     format!(
         "<handoff-context>\n{}\n</handoff-context>\n\nThis comes from an earlier session; go on from it. Requests that it \

@@ -54,7 +54,7 @@ pub struct DraftIndexSettings {
     pub assumptions: Vec<String>,
     /// Patterns of files that hold a verification or a review.
     pub verdicts: Vec<String>,
-    /// Carry-over prompts of earlier handoffs, which stand in a user's place in the model's view.
+    /// Carry-over prompts of earlier handoffs, which are in a user's place in the model's view.
     pub carry_overs: Vec<String>,
     /// Takes credentials out of whatever is kept.
     pub redactor: Redactor,

@@ -29,7 +29,7 @@ pub(super) struct IndexedTurn<'i> {
     /// From 1.
     pub(super) n: usize,
     pub(super) messages: Range<usize>,
-    /// What the person says at its start; a summary that stands in that place.
+    /// What the person says at its start; a summary that is in that place.
     pub(super) opening: Vec<&'i IndexedText>,
     /// What the model says, in order.
     pub(super) replies: Vec<&'i IndexedText>,
@@ -138,7 +138,7 @@ fn items(
     })
 }
 
-/// The turns of a conversation, in order. What stands before the first text of the person's is in none.
+/// The turns of a conversation, in order. What is before the first text of the person's is in none.
 pub(super) fn of(messages: &[IndexedMessage]) -> Vec<IndexedTurn<'_>> {
     let mut turns: Vec<IndexedTurn<'_>> = Vec::new();
     for (at, message) in messages.iter().enumerate() {

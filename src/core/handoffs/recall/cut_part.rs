@@ -7,7 +7,7 @@ use crate::transcript::Transcript;
 #[derive(Clone, Copy)]
 pub struct CutPart<'a> {
     pub transcript: Transcript<'a>,
-    /// Offset in the request's body: what stands in front of it was cut.
+    /// Offset in the request's body: what is in front of it was cut.
     pub end: usize,
 }
 

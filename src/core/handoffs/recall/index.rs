@@ -1,4 +1,4 @@
-//! The index: passages of what was cut, and which words stand in each.
+//! The index: passages of what was cut, and which words are in each.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::transcript::{
 };
 use crate::wire::Role;
 
-/// A passage. Its text stands in the request.
+/// A passage. Its text is in the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Passage {
     /// The message and its part.
@@ -306,7 +306,7 @@ impl<'a> CutPart<'a> {
     /// Whether it reaches a part: `None` where it does not, `Some(Some(bytes))` where it ends inside of its text, after
     /// so many bytes.
     fn reaches(&self, part: &TranscriptPart<'_>) -> Option<Option<usize>> {
-        // Calls may stand beside the content, in front of it or after it; what begins after the end is not reached.
+        // Calls may be beside the content, in front of it or after it; what begins after the end is not reached.
         if part.span.start >= self.end {
             return None;
         }

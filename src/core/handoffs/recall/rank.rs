@@ -11,7 +11,7 @@ use crate::text::words;
 /// Passages that are looked at more closely.
 const CLOSER: usize = 64;
 
-/// Of two passages whose scores differ by no more than this, the newer one stands first.
+/// Of two passages whose scores differ by no more than this, the newer one is first.
 const EQUAL: f32 = 0.8;
 
 /// How much more the newest passage counts than the oldest one, all else being equal.

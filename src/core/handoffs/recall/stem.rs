@@ -4,7 +4,7 @@
 /// Letters that a stem has at least.
 const LEAST: usize = 3;
 
-/// Endings, longest first, each with what stands there instead.
+/// Endings, longest first, each with what is there instead.
 const ENDINGS: [(&str, &str); 37] = [
     ("izations", ""),
     ("ization", ""),

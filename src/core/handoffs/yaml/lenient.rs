@@ -140,7 +140,7 @@ impl<'e> FieldErrors<'e> {
         }
     }
 
-    /// The list of errors, and where this value stands, for what is inside of it.
+    /// The list of errors, and where this value is, for what is inside of it.
     pub(super) fn inside(&mut self) -> (&mut Vec<FieldError>, String) {
         let path = self.field();
         (self.list, path)

@@ -53,13 +53,13 @@ pub(super) struct Strings {
 pub(super) struct StringBits {
     /// The quotes that begin or end one.
     pub(super) quotes: u64,
-    /// What stands inside, opening quotes included and closing ones not.
+    /// What is inside, opening quotes included and closing ones not.
     pub(super) inside: u64,
 }
 
 impl Strings {
-    /// Goes over the block at `from`; `None` where all of it stands inside one string. Without a branch that depends on
-    /// where an escape stands: text has one in every other block, and processors cannot guess which.
+    /// Goes over the block at `from`; `None` where all of it is inside one string. Without a branch that depends on
+    /// where an escape is: text has one in every other block, and processors cannot guess which.
     #[inline(always)]
     pub(super) fn over<S: Simd>(
         &mut self,
@@ -103,7 +103,7 @@ pub(super) fn literal(slashes: u64, carried: &mut u64) -> u64 {
     (EVEN ^ (carried_over << 1)) & follows
 }
 
-/// The quotes that begin or end a string, where backslashes stand outside of strings, too.
+/// The quotes that begin or end a string, where backslashes are outside of strings, too.
 #[cold]
 fn one_by_one(text: &[u8], floor: usize, from: usize, quotes: u64, mut inside: bool) -> u64 {
     let (mut kept, mut left) = (quotes, quotes);
@@ -119,7 +119,7 @@ fn one_by_one(text: &[u8], floor: usize, from: usize, quotes: u64, mut inside: b
     kept
 }
 
-/// Whether an odd number of backslashes stands between `floor` and `at`.
+/// Whether an odd number of backslashes is between `floor` and `at`.
 fn escaped(text: &[u8], floor: usize, at: usize) -> bool {
     let before = &text[floor + 1..at];
     before.iter().rev().take_while(|&&b| b == b'\\').count() % 2 == 1

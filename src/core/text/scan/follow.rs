@@ -125,7 +125,7 @@ impl StreamScan {
         *string = stretch.string;
     }
 
-    /// The rest. Spans by their start, of which an end of zero was not found; where the word stands; and how many
+    /// The rest. Spans by their start, of which an end of zero was not found; where the word is; and how many
     /// containers there are.
     pub(crate) fn finish(mut self, text: &[u8]) -> (Vec<Span>, Vec<usize>, usize) {
         self.advance(text);

@@ -217,7 +217,7 @@ fn tools(text: &[u8], value: Span) -> Option<ToolList> {
     Some(tools)
 }
 
-/// Whether the request stands in Code Assist's envelope, whose answers have one, too.
+/// Whether the request is in Code Assist's envelope, whose answers have one, too.
 pub(super) fn in_envelope(view: &View) -> bool {
     let text: &[u8] = &view.body;
     let whole = json::root(text);

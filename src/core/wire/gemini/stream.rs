@@ -214,7 +214,7 @@ impl GeminiStream {
         self.identity.learn(data, chunk);
     }
 
-    /// Goes through a chunk's parts: ours are hidden, calls are named, text is broken up.
+    /// Goes through a chunk's parts: ours are hidden, calls are named, text is escaped.
     fn parts(&mut self, data: &[u8], chunk: &GeminiChunk) -> ChunkParts {
         let mut seen = ChunkParts::default();
         for piece in chunk.pieces(data) {

@@ -60,7 +60,7 @@ impl ProviderUsage for GeminiUsage {
         !self.members.is_empty()
     }
 
-    /// Input side of the last leg, output summed, the total made anew. `None` where no leg was counted.
+    /// Input side of the last leg, output summed, the total rebuilt. `None` where no leg was counted.
     fn merged(legs: &[Self]) -> Option<String> {
         let last = legs.iter().rev().find(|l| l.is_reported())?;
         let mut four = last.four;

@@ -221,7 +221,7 @@ struct ReferencedItems {
 }
 
 impl ReferencedItems {
-    /// Those that end with turn `last`; `None` where it is no reference. What stands before `from` does not go out.
+    /// Those that end with turn `last`; `None` where it is no reference. What is before `from` does not go out.
     fn after(view: &View, from: usize, last: usize) -> Option<Self> {
         let mut found = Self {
             first: last,
@@ -312,7 +312,7 @@ fn results_of(view: &View, ids: &[&str], from: usize) -> Vec<Option<usize>> {
 }
 
 /// Messages right after reasoning, in front of `turn`: our call may be what the reasoning was for, and an id that
-/// stands in the place of another is refused. They go without theirs.
+/// is in the place of another is refused. They go without theirs.
 fn bare_messages(view: &View, turn: usize) -> Vec<Edit> {
     let mut edits = Vec::new();
     for before in view.turns[..turn].iter().rev() {

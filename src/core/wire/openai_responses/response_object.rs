@@ -80,7 +80,7 @@ pub(super) fn texts(text: &[u8], item: Span) -> Vec<(u64, Span)> {
         .collect()
 }
 
-/// Where the texts of an output item, looking like ours, are broken up.
+/// Where the texts of an output item, looking like ours, are escaped.
 pub(super) fn breaks(text: &[u8], item: Span, escaper: &mut Escaper) -> Vec<Edit> {
     let texts_of_item = texts(text, item).into_iter();
     texts_of_item

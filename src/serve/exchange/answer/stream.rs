@@ -314,7 +314,7 @@ impl Body for Driver {
         loop {
             let due = self.out.are_due() || !matches!(self.phase, DriverPhase::Leg(_));
             if let Some(piece) = due.then(|| self.out.take()).flatten() {
-                // The next silence begins anew.
+                // The next silence starts again.
                 self.quiet = None;
                 if self.is_end_stream() {
                     self.ended();

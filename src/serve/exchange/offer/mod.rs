@@ -254,7 +254,7 @@ impl Offered {
         }
     }
 
-    /// The response that the request goes on from, as upstream knows it.
+    /// The response that the request continues, as upstream knows it.
     fn goes_on(&self) -> Option<ContinuedResponse<'_>> {
         let id = self.pin.previous.as_ref()?.response()?;
         Some(ContinuedResponse {

@@ -8,7 +8,7 @@ pub(super) struct MissedSentinel {
     pub(super) id: HandoffId,
     /// A person pasted it.
     pub(super) by_user: bool,
-    /// It stands in the agent's last message.
+    /// It is in the agent's last message.
     pub(super) is_last: bool,
 }
 

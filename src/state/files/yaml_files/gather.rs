@@ -24,7 +24,7 @@ const COMMITS: &str = "-5";
 /// Files of a kind that git may add: `git status` shows the rest.
 const FILES: usize = 50;
 
-/// Files that git is queried about by name: they stand in its command line.
+/// Files that git is queried about by name: they are in its command line.
 const COMPARED: usize = 1000;
 
 /// The Git state of a folder.

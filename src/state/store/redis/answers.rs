@@ -260,7 +260,7 @@ pub(super) fn record(
     })
 }
 
-/// A document without what stands in fields of its own.
+/// A document without what is in fields of its own.
 #[derive(Serialize, Deserialize)]
 pub(super) struct RedisDocument {
     pub(super) handoff: HandoffId,

@@ -83,7 +83,7 @@ impl RedisCluster {
         Ok(found.into_iter().map(|read| read.and_then(Result::ok)).collect())
     }
 
-    /// Records by id, each where its id stands.
+    /// Records by id, each where its id is.
     async fn by_id(
         &self,
         what: &'static str,

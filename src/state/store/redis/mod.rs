@@ -85,7 +85,7 @@ impl RedisStore {
     /// # Errors
     /// The certificates cannot be read.
     pub fn open(options: &RedisOptions) -> Result<Self, StoreError> {
-        // Braces: a cluster places keys by what stands in them.
+        // Braces: a cluster places keys by what is in them.
         let prefix = format!("{{{}}}:", options.prefix);
         let slot = format!("{prefix}slot");
         let ca = options.ca_file.as_deref();

@@ -6,7 +6,7 @@ use crate::agents::todo::TodoState;
 use crate::handoffs::draft::TokenCounter;
 use crate::handoffs::draft::excerpt::one_line;
 
-/// What stands around the lines. It becomes part of a prefix: the text is always the same.
+/// What is around the lines. It becomes part of a prefix: the text is always the same.
 const OPENS: &str = "<seen-by-proxy>\nRead off tool calls and their results since the last handoff, not claimed by the model:";
 const CLOSES: &str = "</seen-by-proxy>";
 
