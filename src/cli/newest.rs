@@ -1,4 +1,4 @@
-//! The newest request of a conversation, from the journal: its transcript as it went on to the provider, and the answer.
+//! The newest request of a conversation, from the journal: its transcript as it was sent to the provider, and the answer.
 
 use super::exit::CommandFailure;
 use super::log::unread;

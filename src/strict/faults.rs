@@ -33,7 +33,7 @@ pub enum Fault {
     CutAfterEvents(usize),
     /// The body ends properly, but after so many events already.
     EndAfterEvents(usize),
-    /// Nothing is sent for a while, then the reply goes on.
+    /// Nothing is sent for a while, then the reply continues.
     Stall {
         /// Events before it.
         events: usize,
@@ -50,14 +50,14 @@ pub enum Fault {
         /// The error's message.
         message: String,
     },
-    /// Bytes that are no event, after which the reply goes on.
+    /// Bytes that are no event, after which the reply continues.
     Garbage {
         /// Events before it.
         events: usize,
         /// What is written.
         bytes: Bytes,
     },
-    /// A harmless event of an unreasonable size, after which the reply goes on.
+    /// A harmless event of an unreasonable size, after which the reply continues.
     Oversize {
         /// Events before it.
         events: usize,

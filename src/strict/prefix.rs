@@ -14,7 +14,7 @@ use super::transcript::{Role, Turn};
 
 type PrefixHash = [u8; 32];
 
-/// What a reply is known by: the id of a call, or a text.
+/// What a reply is identified by: the id of a call, or a text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum ReplyKey {
     Call(Wire, String),

@@ -23,7 +23,7 @@ const LISTED: usize = 20;
 /// Minimum width of a prompt's first line on a narrow terminal.
 const PROMPT_COLUMNS: usize = 20;
 
-/// Forks after each other that are indented further.
+/// Maximum depth of forks that is indented.
 const MOST_DEPTH: usize = 12;
 
 pub(super) fn run(args: &ListArgs, out: &mut Out) -> Result<(), CommandFailure> {
@@ -185,7 +185,7 @@ struct ListedHandoff<'a> {
     packet: Option<StoredDocument<'a>>,
     /// How many forks lead to it.
     depth: usize,
-    /// How many continue its parent, and from it.
+    /// How many handoffs continue its parent, and how many continue it.
     siblings: usize,
     children: usize,
 }

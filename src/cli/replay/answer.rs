@@ -13,7 +13,7 @@ use baton_core::wire::{LegReport, Operation, ResponseWatch, wire};
 /// Bytes of one frame that are read.
 const FRAME_BYTES: usize = 16 << 20;
 
-/// An answer in short. The names are API.
+/// A summary of an answer. The names are API.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct ReplayAnswer {
     pub(super) status: u16,

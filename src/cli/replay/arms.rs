@@ -111,7 +111,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Sends the turns after the first cut of any arm again, in each arm.
+/// Sends the turns after the first cut of any arm again, as each arm has them.
 fn ask(sender: &TurnSender<'_>, arms: &mut [ArmResult], turns: usize) -> Result<(), CommandFailure> {
     let cuts = arms.iter().flat_map(|one| &one.bill.cuts);
     let Some(first) = cuts.map(|cut| cut.call).min() else {

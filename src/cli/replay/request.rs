@@ -198,7 +198,7 @@ fn leg<'e>(
 }
 
 /// What of the leg's URL follows the base URL of its upstream. The journal has no queries: the one that makes Gemini
-/// stream is put back.
+/// stream is restored.
 fn target(config: &Config, upstream: &str, leg: &LegDetail) -> Result<String, CommandFailure> {
     let url = leg
         .sent

@@ -23,7 +23,7 @@ use baton_core::wire::{Operation, Role, TextOnly, Wire, wire};
 /// Shorter words are in most texts.
 const NAME_CHARS: usize = 5;
 
-/// What an arm's turns came to.
+/// The result of an arm's turns.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct ResentTurns {
     /// Turns that were sent again.
@@ -55,7 +55,7 @@ struct ArmHead {
 }
 
 impl TurnSender<'_> {
-    /// Sends the calls from `first` on again, so many of them, as they are in an arm with this bill.
+    /// Sends this many calls again, from `first` on, as they are in an arm with this bill.
     pub(super) async fn ask(
         &self,
         bill: &ArmBill,

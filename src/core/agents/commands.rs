@@ -178,7 +178,7 @@ pub fn may_undo(line: &str) -> bool {
 /// Whether a shell line surely changes no file of the work: it looks, tests, builds or lints, and writes nowhere. What
 /// is not known may change files.
 pub fn only_looks(line: &str) -> bool {
-    // What runs inside of words is not followed; and of a here-document it is not known who reads it.
+    // What runs inside of words is not followed; and of a here-document it is unknown who reads it.
     let hidden = ["$(", "`", "<(", ">(", "<<"];
     !hidden.iter().any(|mark| line.contains(mark))
         && !redirects(line)

@@ -38,7 +38,7 @@ pub struct CourseTerms {
     pub opens_with_text: bool,
 }
 
-/// The handoff after which a repeated request goes on.
+/// The handoff after which a repeated request continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RepeatedHandoff {
     pub id: HandoffId,
@@ -53,7 +53,7 @@ pub enum CourseEvent {
     LegEnded(LegReport),
     /// The leg's bytes ended without a terminal frame.
     LegTruncated {
-        /// What it came to.
+        /// Its outcome.
         report: LegReport,
         /// Whether anything of it was shown.
         shown: bool,
@@ -307,7 +307,7 @@ impl Course {
             (CourseState::WritingHandoff | CourseState::AnsweringCall, CourseEvent::NotWritten) => {
                 self.close(ResponseEnd::WithoutCall);
             }
-            // A call beside the agent's own is hidden either way, and its turn goes on.
+            // A call beside the agent's own is hidden either way, and its turn continues.
             (CourseState::WritingPairs(close), CourseEvent::Written | CourseEvent::NotWritten) => {
                 let close = close.clone();
                 self.close(close);
@@ -426,7 +426,7 @@ impl Course {
         }
     }
 
-    /// Ends the response without the next leg. After a sentinel the agent is instructed to go on, where its wire has a
+    /// Ends the response without the next leg. After a sentinel the agent is instructed to continue, where its wire has a
     /// word for it; after an answered call alone the person continues.
     fn lost(&mut self) {
         let leg = self.leg.clone();
@@ -460,7 +460,7 @@ impl Course {
         if !self.goes_on_by_id || shown.is_empty() {
             return None;
         }
-        // A leg after the handoff that was answered, and requested another leg, is what goes on.
+        // A leg after the handoff that was answered, and requested another leg, is what continues.
         let at_handoff =
             matches!(close, ResponseEnd::Stopped(leg) | ResponseEnd::Lost(leg) if leg.more.is_empty());
         if let Some(handoff) = self.leg.after.filter(|_| at_handoff) {

@@ -40,7 +40,7 @@ pub struct ModelThresholds {
 }
 
 impl Thresholds {
-    /// The limits of a model with this window. Where it is not known, the threshold in tokens is the only one.
+    /// The limits of a model with this window. Where it is unknown, the threshold in tokens is the only one.
     pub fn of(&self, window: Option<u64>) -> ModelThresholds {
         let share = |at: f64| {
             let window = window.filter(|_| at > 0.0)?;

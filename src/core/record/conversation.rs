@@ -42,7 +42,7 @@ pub struct Conversation {
     /// The handoff whose undo is the last change of what the model sees in the newest transcript.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undone: Option<HandoffId>,
-    /// An undo that was requested from outside of the chat and does not be in a transcript yet.
+    /// An undo that was requested from outside of the chat and is not in a transcript yet.
     #[serde(default, rename = "asked_undo", skip_serializing_if = "Option::is_none")]
     pub pending_undo: Option<Box<PendingUndo>>,
     /// The draft that was written ahead of a handoff. It belongs to the task before the next one.

@@ -11,7 +11,7 @@ pub enum HandoffOrigin {
     /// The model, by calling the tool.
     #[default]
     Model,
-    /// A person, by a command: the model was queried once more after its history.
+    /// A person, by a command: the model was queried again after its history.
     Oneshot,
     /// A person, by a command: a model was queried with a selection from the transcript.
     Bundle,

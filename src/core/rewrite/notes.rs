@@ -1,4 +1,4 @@
-//! Takes out of a transcript what is never in the model's view: commands that baton answered by itself, its answers,
+//! Takes out of a transcript what is never in the model's view: commands that baton itself answered, its answers,
 //! and the sentinels of handoffs that were undone.
 //!
 //! An answer has the line `[[handoff-note:ID]]`, and answers the user's turn directly before it. The note of an undo

@@ -74,7 +74,7 @@ pub(super) fn put_asides(
 }
 
 /// Puts back one aside of each turn: the edits of one turn do not touch another. An aside that an agent resends twice
-/// is put back once.
+/// is restored once.
 fn aside_round(
     wire: &dyn Wire,
     now: &RequestReading,

@@ -119,7 +119,7 @@ pub enum ChangeReason {
     /// Members that have the provider hold the agent's own history, or describe that history, were removed.
     #[serde(rename = "held")]
     History,
-    /// Commands that baton answered by itself, its answers, and the sentinels of undone handoffs were taken out.
+    /// Commands that baton itself answered, its answers, and the sentinels of undone handoffs were taken out.
     Note,
     /// It goes to another model, without the settings that are bound to the requested one.
     Model,

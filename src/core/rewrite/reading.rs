@@ -75,7 +75,7 @@ impl RequestReading {
         })
     }
 
-    /// Drops the text and keeps what was found in it; [`again`](Self::again) reads it once more.
+    /// Drops the text and keeps what was found in it; [`again`](Self::again) reads it again.
     pub fn let_go(&mut self) {
         self.view.body = Bytes::new();
         self.view.turns = Vec::new();
@@ -85,7 +85,7 @@ impl RequestReading {
         self.items = Vec::new();
     }
 
-    /// The same request, to which a model answers, read from its text once more; or with some of its bytes
+    /// The same request, to which a model answers, read from its text again; or with some of its bytes
     /// changed. What its path says stays.
     pub fn again(&self, wire: &dyn Wire, body: &Bytes) -> Option<Self> {
         let mut again = Self::new(wire, body, Operation::Generate).ok()?;

@@ -90,7 +90,7 @@ proptest! {
             let mut counts: Vec<_> = sizes.iter().map(|(size, len)| {
                 (1 + (size * (messages.len() - 1) as f64) as usize, *len)
             }).collect();
-            // A conversation grows, and may send the same once more.
+            // A conversation grows, and may send the same again.
             counts.sort_by_key(|(count, _)| *count);
             let mut earlier = None;
             for (count, part) in counts {

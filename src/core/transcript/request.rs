@@ -177,7 +177,7 @@ impl<'a> OfferedTool<'a> {
             .unwrap_or(self.span)
     }
 
-    /// Its name. A tool of the provider's own is known by its type, or by its only member.
+    /// Its name. A tool of the provider's own is identified by its type, or by its only member.
     pub fn name(&self) -> Option<JsonText<'a>> {
         let literal = |of: Span, key| JsonText::literal(self.body, json::get(self.body, of, key)?);
         let only = || {

@@ -23,7 +23,7 @@ pub(super) enum Hole {
     String,
     /// An object; the last one is kept.
     Object,
-    /// A number that the dialect gives again.
+    /// A number that the dialect assigns itself.
     Count,
 }
 
@@ -41,13 +41,13 @@ pub enum FramePass {
 /// A template; the default one fits nothing.
 #[derive(Debug, Default)]
 pub(super) struct FrameTemplate {
-    /// What is around the holes, as it comes.
+    /// The text around the holes, as it arrives.
     given: Vec<u8>,
-    /// The same, as it goes on.
+    /// The same text, as it is passed on.
     shown: Vec<u8>,
-    /// The holes, each with what is before it; then the end of the frame.
+    /// The holes, each with the text before it; then the end of the frame.
     steps: Vec<TemplateStep>,
-    /// Whether a frame does not go on as it came, whatever is in its holes.
+    /// Whether a frame is changed when passed on, whatever is in its holes.
     changes: bool,
     /// The object of the last frame that fitted.
     object: Vec<u8>,
@@ -61,11 +61,11 @@ struct TemplateStep {
     shown: usize,
     /// `None`: the end of the frame.
     hole: Option<Hole>,
-    /// Whether what is in the hole goes on.
+    /// Whether the hole's content is passed on.
     kept: bool,
 }
 
-/// What is in the holes of a frame that fits.
+/// The contents of the holes in a frame that fits.
 #[derive(Default)]
 struct HoleValues {
     holes: [Span; HOLES],

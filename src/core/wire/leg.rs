@@ -1,4 +1,4 @@
-//! What a leg came to.
+//! The outcome of a leg.
 
 use super::served::ServedBy;
 use crate::bill::TokenCounts;
@@ -77,7 +77,7 @@ impl StopReason {
         }
     }
 
-    /// Whether the model's turn came to its own end.
+    /// Whether the model ended its turn itself.
     pub fn natural(self) -> bool {
         matches!(self, Self::Done | Self::Calls)
     }
@@ -152,7 +152,7 @@ impl HiddenCall {
     }
 }
 
-/// What a leg came to.
+/// The outcome of a leg.
 #[derive(Debug, Clone, Default)]
 pub struct LegReport {
     /// Hidden calls, in order.

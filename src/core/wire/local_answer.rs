@@ -1,4 +1,4 @@
-//! An answer that baton gives by itself: nothing goes upstream, and the agent gets a message of its wire's own shape.
+//! An answer of baton's own: nothing goes upstream, and the agent gets a message of its wire's own shape.
 
 use uuid::Uuid;
 

@@ -245,7 +245,7 @@ pub enum OwnKind {
     Aside,
     /// It stands where the model had written nothing: [`EMPTY_TURN`](super::EMPTY_TURN).
     Filler,
-    /// An answer that baton gave by itself.
+    /// An answer of baton's own.
     LocalAnswer,
 }
 

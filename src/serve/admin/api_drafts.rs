@@ -251,7 +251,7 @@ async fn shown_in_full(inspector: &Inspector, id: Uuid) -> ApiResult {
     }))
 }
 
-/// Where the document was written to: the file of an automatic handoff, else the folder of the handoff's packet.
+/// Where the prompt was written: the file of an automatic handoff, else the folder of the handoff's document.
 async fn saved_path(inspector: &Inspector, draft: &DraftRecord) -> Result<Option<String>, Unanswered> {
     if let Some(path) = &draft.saved_path {
         return Ok(Some(path.display().to_string()));

@@ -93,8 +93,8 @@ impl Active {
     }
 }
 
-/// What the agent's harness put in front of the conversation. Of one that the provider holds it is not known: what a later
-/// request begins with is none.
+/// The texts that the agent put in front of the conversation. Unknown for a conversation that the provider stores,
+/// since a later request does not begin with them.
 pub(super) fn fresh_preamble(
     app: &App,
     wire: &dyn Wire,
@@ -224,7 +224,8 @@ pub(super) struct ContinuedOrigin {
     pub(super) origin: Option<ResponseOrigin>,
 }
 
-/// Finds the response that the request continues, and the handoff that it ended at. `ahead`: the stored origin of that response, where it was read.
+/// Finds the response that the request continues, and the handoff that it ended at. `ahead`: the stored origin of that
+/// response, if it was read ahead.
 pub(super) async fn find_previous(
     lookup: PinLookup<'_>,
     ahead: Option<Option<String>>,

@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn marks_weigh_more_than_text() {
         assert_eq!(weight(b"[1]", &Prescan::default()), 3);
-        // As much whether it came compressed, and so was not looked at, or not.
+        // As much whether it came compressed, and so was not examined, or not.
         let text = [b" ", STEM, b" "].concat().repeat(9);
         let seen = weight(&text, &Prescanner::seeking(STEM).done(&text));
         assert_eq!(seen, text.len() + 9 * MARK);

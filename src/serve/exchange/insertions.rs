@@ -73,7 +73,7 @@ async fn copied_from(
 /// transcript. `false`: it has no place there, or another text of ours has that place already.
 ///
 /// # Errors
-/// The store cannot be written: the request goes out without it.
+/// The store cannot be written: the request is sent without it.
 pub(super) async fn append(exchange: &mut Exchange, text: &str) -> Result<bool, StoreError> {
     let (app, ctx, offered) = (&exchange.app, &exchange.ctx, &exchange.offered);
     let view = offered.agent.request.view();

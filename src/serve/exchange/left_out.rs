@@ -10,8 +10,8 @@ use crate::state::store::StoreError;
 use baton_core::rewrite::notes::UndoneHandoffs;
 use baton_core::rewrite::{left_out, preamble};
 
-/// The handoff whose answer the agent stopped and left out, where it is after `found`: the transcript continues
-/// the request that it fired in, with new text.
+/// The handoff whose answer the agent interrupted and left out, if it is after `found`: the transcript continues the
+/// request in which it fired, with new text.
 pub(super) async fn find(
     lookup: PinLookup<'_>,
     live: &Arc<LiveConversation>,

@@ -1,4 +1,4 @@
-//! Responses that the proxy gives by itself: nothing is sent upstream.
+//! Responses of the proxy's own: nothing is sent upstream.
 
 use http::{HeaderValue, Response, header};
 use uuid::Uuid;

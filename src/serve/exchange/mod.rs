@@ -244,7 +244,7 @@ impl Exchange {
 
     /// The handoff after which a repeated request goes straight on.
     fn repeated(&self) -> Option<HandoffId> {
-        // Where responses stop at a handoff, nothing goes on after it but the agent's next request.
+        // Where responses stop at a handoff, only the agent's next request follows it.
         if self.opening.undo().is_some() || self.stops() {
             return None;
         }

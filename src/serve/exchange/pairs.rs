@@ -96,7 +96,7 @@ async fn pairs_of_unknown_calls(
     Ok(CallPairs { unknown, found })
 }
 
-/// Keys of the calls while other handoffs counted, where any was ever undone.
+/// Keys that the calls had while other handoffs were active, if any was ever undone.
 fn keys_of_then(placed: &Placed, look: NoteSearch<'_>) -> Vec<String> {
     let Some(received) = &placed.pin.taken_out.original else {
         return Vec::new();
@@ -109,7 +109,7 @@ fn keys_of_then(placed: &Placed, look: NoteSearch<'_>) -> Vec<String> {
 }
 
 /// A handoff that was undone, and every call that waited in front of it, must not fire again. Nor is a call bound to a
-/// prefix that is gone. Returns of each pair whether it is in the transcript.
+/// prefix that is gone. Returns for each pair whether it is in the transcript.
 fn settle_undone(placed: &mut Placed, look: NoteSearch<'_>) -> Vec<bool> {
     let undone = placed.pin.undone.ever().iter();
     let Some(last) = undone.filter_map(|id| id.get_timestamp()).map(millis).max() else {

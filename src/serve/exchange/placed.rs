@@ -12,9 +12,9 @@ use baton_core::rewrite::PlacedInsertion;
 pub(super) struct Places {
     /// Hidden pairs that may have their place in the transcript.
     pub(super) pairs: Vec<HiddenPair>,
-    /// Those of them that are beside calls of this very transcript: others are of branches that it may not have.
+    /// Those beside calls of this transcript: others belong to branches that the transcript may not have.
     pub(super) beside_calls: Vec<Uuid>,
-    /// Searches that were made after an undone handoff: left out on purpose.
+    /// Searches that were made after an undone handoff: left out deliberately.
     pub(super) without_searches: Vec<Uuid>,
     /// Texts of ours.
     pub(super) insertions: Vec<PlacedInsertion>,

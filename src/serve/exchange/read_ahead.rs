@@ -138,7 +138,7 @@ pub(super) async fn read(
     OpenedConversation { live, ahead }
 }
 
-/// The calls after turn `from` of which it is not known what is beside them.
+/// The calls after turn `from` of which it is unknown what is beside them.
 pub(super) fn unknown_calls(
     wire: &dyn Wire,
     reading: &RequestReading,

@@ -30,7 +30,7 @@ use baton_core::wire::{HiddenCall, LegReport};
 /// Weight of a byte that is searched: its words are split and looked up.
 const SEARCHED: usize = 32;
 
-/// Writes what comes of an answer: to the store, the exchange's event and the journal.
+/// Writes the results of an answer: to the store, the exchange's event and the journal.
 #[derive(Clone, Copy)]
 pub(super) struct RecordWriter<'a> {
     pub(super) app: &'a Arc<App>,

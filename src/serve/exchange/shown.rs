@@ -91,7 +91,7 @@ impl ShownDraft {
         self.begun.notify_one();
     }
 
-    /// What was shown came to nothing, and another text follows.
+    /// What was shown had no effect, and another text follows.
     pub(super) fn begin_again(&self, why: &str) {
         if self.is_begun() {
             self.piece(&format!("\n\n({why}; made another way)\n\n"));
@@ -170,9 +170,9 @@ impl ShownDraft {
 }
 
 impl Exchange {
-    /// The same exchange, whose agent sees the draft's text as it is written: where the config or the request for the draft
-    /// wants that, and the agent streams. An agent that leaves its history with the provider would continue an answer that the
-    /// provider does not know.
+    /// The same exchange, whose agent sees the draft's text as it is written, if the config or the draft's request
+    /// wants that and the agent streams. An agent whose history is stored by the provider would continue an answer that
+    /// the provider does not know.
     pub(super) fn showing(self, request: &DraftRequest) -> Self {
         let offered = &self.offered;
         let facts = &offered.agent.request.view().facts;

@@ -75,7 +75,7 @@ pub(super) async fn pin_with_undo(
     })
 }
 
-/// What is done about a pending undo with the request at hand.
+/// What is done about a pending undo with the current request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum UndoStep {
     /// Another transcript is meant, or a later request of this one.

@@ -52,7 +52,7 @@ impl RequestBody {
         }
     }
 
-    /// The body as it came, where it is in memory: what goes out where nothing is to be changed.
+    /// The body as it came, where it is in memory: what is sent where nothing is to be changed.
     pub fn as_it_came(&self) -> Option<&Bytes> {
         match self {
             Self::Plain(raw) | Self::Coded { raw, .. } | Self::Opaque(raw) => Some(raw),

@@ -117,7 +117,7 @@ pub(super) struct BodyReader<'a> {
     /// Whether the journal wants the hashes.
     is_recorded: bool,
     beginnings: Beginnings,
-    /// Blocks that are scanned or passed by.
+    /// Blocks that are scanned or skipped.
     blocks: usize,
     /// The first so many of them were known.
     known: usize,

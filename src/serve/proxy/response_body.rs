@@ -25,7 +25,7 @@ pub type BoxedStream = Pin<Box<dyn Body<Data = Bytes, Error = StreamFault> + Sen
 /// The body that the agent gets.
 pub struct ResponseBody {
     source: ResponseSource,
-    /// What was polled before the head went out; `Some(None)`: the end.
+    /// What was polled before the head was sent; `Some(None)`: the end.
     ahead: Option<Option<Frame<Bytes>>>,
     guard: Option<ExchangeGuard>,
     handed_over: Option<Box<dyn FnOnce() + Send>>,

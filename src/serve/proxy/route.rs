@@ -1,4 +1,4 @@
-//! Where a request goes: a pure function over its path and headers. The path is only looked at; what is
+//! Where a request goes: a pure function over its path and headers. The path is only examined; what is
 //! appended to an upstream's base URL is the agent's own path and query, byte for byte. The one exception is
 //! the table of accounts.
 

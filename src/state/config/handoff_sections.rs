@@ -233,7 +233,7 @@ pub struct DraftPolicy {
     pub expires: Duration,
     /// Whether the agent sees a draft's text as it is written.
     pub show: bool,
-    /// Patterns of files of which nothing is quoted, further to those that are known by name.
+    /// Patterns of files of which nothing is quoted, in addition to those that are identified by name.
     pub secret_files: Vec<String>,
 }
 

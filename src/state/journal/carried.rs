@@ -1,4 +1,4 @@
-//! What carrying costs: which results of tools were sent again how often in a conversation, and what that came to.
+//! What carrying costs: which results of tools were sent again how often in a conversation, and what that cost.
 //!
 //! The input of an exchange is paid for by the bytes of its requests: a result has the share that its bytes have. The
 //! first time that it is sent is what it costs to be seen; every further time it is carried.

@@ -25,7 +25,7 @@ pub(super) struct BodyRegions<'a> {
 
 impl<'a> BodyRegions<'a> {
     /// Cuts at the boundaries of messages: those of `turns`, which are in the array `list`. What separates the first `known`
-    /// of them was looked at in another body that begins with them, and is not read again.
+    /// of them was examined in another body that begins with them, and is not read again.
     pub(super) fn of(body: &[u8], list: Span, turns: &'a [Turn], known: usize) -> Self {
         let start = list.start + 1;
         if !follow_each_other(body, list, turns, known) {

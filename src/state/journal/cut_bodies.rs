@@ -1,7 +1,7 @@
 //! Stores cut requests: those that end with the last messages of a stored body and have others in front of them.
 //!
 //! All but the kept messages is short, and the same in each request of a conversation. It is known again by how it was
-//! assembled (its recipe), without being joined or parsed. The kept messages are known by the hash chain of the body that
+//! assembled (its recipe), without being joined or parsed. The kept messages are identified by the hash chain of the body that
 //! they are of, which was computed when that body was stored.
 
 use bytes::Bytes;

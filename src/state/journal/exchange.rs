@@ -43,7 +43,7 @@ pub struct MessageList {
     pub envelope: Vec<MessageSummary>,
 }
 
-/// A message in short.
+/// A summary of a message.
 #[derive(Debug, Clone, Serialize)]
 pub struct MessageSummary {
     /// Its place, from 0.

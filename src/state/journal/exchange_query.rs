@@ -15,7 +15,7 @@ use super::reasons;
 use super::schema::JournalError;
 use baton_core::rewrite::{ChangeReason, SizeChange};
 
-/// The columns of an exchange that its row in short has not.
+/// The columns of an exchange that its summary row has not.
 pub(super) struct StoredExchange {
     pub(super) seq: i64,
     pub(super) body: [i64; 3],
@@ -183,7 +183,7 @@ impl JournalReader {
         Ok(legs.collect::<Result<_, _>>()?)
     }
 
-    /// The messages of a list, in short and without their texts.
+    /// The messages of a list, as summaries without their texts.
     pub(super) fn messages(&self, list: i64) -> Result<Vec<MessageSummary>, JournalError> {
         let mut ask = self.conn.prepare_cached(
             "WITH RECURSIVE chain (parent, piece, depth) AS (

@@ -18,7 +18,7 @@ use baton_core::wire::{Operation, StopReason, Turn, Usage};
 pub(super) enum JournalNote {
     /// A request with a transcript was read.
     Begin(Box<ReceivedRequest>),
-    /// A leg goes out.
+    /// A leg is sent.
     Sent {
         id: Arc<str>,
         leg: u32,
@@ -63,7 +63,7 @@ pub(super) enum JournalNote {
     Redact(Box<Redactor>),
 }
 
-/// A leg's request as it goes out.
+/// A leg's request as it is sent.
 #[derive(Debug)]
 pub struct SentLeg {
     /// Its URL, without the query.

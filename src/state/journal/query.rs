@@ -32,7 +32,7 @@ pub struct ExchangeFilter {
     pub limit: usize,
 }
 
-/// A conversation in short.
+/// A summary of a conversation.
 #[derive(Debug, Clone, Serialize)]
 pub struct ConversationSummary {
     pub key: String,
@@ -153,7 +153,7 @@ impl JournalReader {
         Ok(last)
     }
 
-    /// One exchange in short.
+    /// A summary of one exchange.
     ///
     /// # Errors
     /// The journal cannot be read.

@@ -1,4 +1,4 @@
-//! An exchange in short, as lists, the API and `--json` show it. The names are API.
+//! A summary of an exchange, as lists, the API and `--json` show it. The names are API.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,7 @@ pub struct ExchangeRow {
     /// The event's own fields.
     #[serde(flatten)]
     pub event: EventColumns,
-    /// The last answer in short; none of an exchange of an older version, or where nothing was kept.
+    /// A summary of the last answer; none of an exchange of an older version, or where nothing was kept.
     pub answer: Option<AnswerSummary>,
     /// The first line of the person's text, where the agent's request ends with one.
     pub user_line: Option<String>,

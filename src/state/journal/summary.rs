@@ -1,4 +1,4 @@
-//! A message in short, as lists show it: role, kind and first line. Pure.
+//! A summary of a message, as lists show it: role, kind and first line. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use serde::Serialize;
@@ -11,10 +11,10 @@ use baton_core::wire::{Role, View};
 /// Characters of a first line that are kept.
 const LINE: usize = 160;
 
-/// Bytes of a text that are looked at for its first line.
+/// Bytes of a text that are examined for its first line.
 const LOOKED_AT: usize = 4096;
 
-/// A message in short.
+/// A summary of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MessageText {
     pub(super) role: &'static str,
@@ -114,7 +114,7 @@ fn bare_kind(role: Role) -> &'static str {
     }
 }
 
-/// A message in short.
+/// A summary of a message.
 pub(super) fn summary(message: &[u8], role: Role) -> MessageText {
     let parts = listed(message, role);
     let mut kinds = parts.iter().map(|part| kind_name(&part.kind));

@@ -315,7 +315,7 @@ impl JournalWriter {
         }
     }
 
-    /// Applies one note. A note that panics is counted and skipped; the transaction goes on.
+    /// Applies one note. A note that panics is counted and skipped; the transaction continues.
     fn write(&mut self, note: JournalNote, state: &mut WriterState) -> rusqlite::Result<()> {
         let id = note.exchange();
         let write = AssertUnwindSafe(|| self.archive.write(note));

@@ -75,7 +75,7 @@ impl ContextUses {
             return (known.id, false);
         }
         let found = self.all.iter().rposition(|known| goes_on(&known));
-        // An agent may change what it has sent, and still go on.
+        // An agent may change what it has sent, and still continue.
         let found = found.or_else(|| {
             let longest = self
                 .all

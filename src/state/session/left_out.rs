@@ -48,7 +48,7 @@ impl UnplacedCuts {
         }
     }
 
-    /// Those that the record lists no more are not looked at again.
+    /// Those that the record lists no more are not examined again.
     pub(super) fn keep_listed(&mut self, record: &Conversation) {
         if let Some(points) = &mut self.points {
             points.retain(|point| record.left_out.contains(&point.handoff));

@@ -174,7 +174,7 @@ impl Sessions {
             ..Conversation::default()
         });
         self.make_room();
-        // Where two requests came at once, both go on with the first one's.
+        // Where two requests came at once, both continue with the first one's.
         let entry = self.live.entry(key.to_owned());
         let live = entry.or_insert_with(|| {
             let live = LiveConversation::new(record);

@@ -31,7 +31,7 @@ pub struct Evidence<'e> {
 /// How a line ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LineEnd {
-    /// Its exit code; `None` where it is not known.
+    /// Its exit code; `None` where it is unknown.
     pub code: Option<i32>,
     /// Whether it failed; `None` where that is not known.
     pub failed: Option<bool>,

@@ -8,7 +8,7 @@ use regex::RegexSet;
 use super::runner::RUNNERS;
 use crate::agents::commands::CommandPurpose;
 
-/// Lines at the start and at the end of a text that are looked at.
+/// Lines at the start and at the end of a text that are examined.
 const FIRST: usize = 200;
 const LAST: usize = 400;
 

@@ -61,7 +61,8 @@ const NEAR: usize = 5;
 /// Bytes of the sentence before that a pointing one is kept with.
 const BEFORE: usize = 140;
 
-/// Words by which a sentence of the model's is an assumption, where nobody names others (`packets.assumption_words`).
+/// Words that mark a sentence of the model's as an assumption, unless the config names others
+/// (`handoff.assumption_words`).
 pub(super) const ASSUMPTIONS: [&str; 9] = [
     "assume",
     "assumes",

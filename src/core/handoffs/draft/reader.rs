@@ -32,7 +32,7 @@ use crate::wire::Role;
 
 /// Of a text that is longer, its beginning and its end are kept.
 const TEXT: usize = 16 * 1024;
-/// Of a result that is longer, its beginning and its end are looked at.
+/// Of a result that is longer, its beginning and its end are examined.
 const RESULT: usize = 64 * 1024;
 /// Bytes of an error, a patch or a trace that are kept: about 600 tokens.
 const DETAIL: usize = 2400;
@@ -107,7 +107,7 @@ impl<'a> MessageReader<'_, 'a> {
                 } else {
                     0
                 };
-                // goose leaves calls out that had no output when it goes on in another process, and joins what is left.
+                // goose leaves calls out that had no output when it continues in another process, and joins what is left.
                 if texts == 2 && turn.role == Role::Assistant && self.agent == Some(AgentKind::Goose) {
                     items.push(IndexedItem::Gap);
                 }

@@ -20,7 +20,7 @@ pub(super) enum TurnEnd {
     Question,
     /// The person stopped it.
     Interrupted,
-    /// It goes on.
+    /// It continues.
     Working,
 }
 

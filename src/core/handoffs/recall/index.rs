@@ -352,7 +352,7 @@ fn result_text(part: &TranscriptPart<'_>) -> String {
     text
 }
 
-/// Digest of a message: four lanes of multiplications, eight bytes each, since all of a transcript is looked at with
+/// Digest of a message: four lanes of multiplications, eight bytes each, since all of a transcript is examined with
 /// each question.
 fn digest(raw: &[u8]) -> u64 {
     const MIX: u64 = 0x9E37_79B9_7F4A_7C15;

@@ -8,7 +8,7 @@ use crate::redact::{Redactor, unnamed};
 use crate::text::cut::floor;
 use crate::text::words;
 
-/// Bytes on both sides of a passage in which credentials are looked for: a private key is known by its first line.
+/// Bytes on both sides of a passage in which credentials are looked for: a private key is identified by its first line.
 const AROUND: usize = 8 * 1024;
 
 /// A range of a text without credentials.

@@ -8,7 +8,7 @@ use super::sections::TextSource;
 use super::vocabulary::WordNumber;
 use crate::text::words;
 
-/// Passages that are looked at more closely.
+/// Passages that are examined more closely.
 const CLOSER: usize = 64;
 
 /// Of two passages whose scores differ by no more than this, the newer one is first.

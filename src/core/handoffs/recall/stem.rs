@@ -1,4 +1,4 @@
-//! Stems of English words, so that `expires` finds `expired` and `expiry`. Coarse on purpose: two words of one stem
+//! Stems of English words, so that `expires` finds `expired` and `expiry`. Deliberately coarse: two words of one stem
 //! need not be forms of one word, since an excerpt is shown and not the stem.
 
 /// Letters that a stem has at least.

@@ -22,7 +22,7 @@ pub struct CurrentRepository {
 /// The drift of the repository since a file was written.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Drift {
-    /// Age in seconds; `None` where it is not known.
+    /// Age in seconds; `None` where it is unknown.
     pub age_seconds: Option<i64>,
     /// Commits since.
     pub commits: usize,

@@ -25,7 +25,7 @@ pub(super) fn document(value: &YamlValue) -> String {
     out
 }
 
-/// The entries of a mapping; the first one goes on in a line that has been begun where `begun` says so.
+/// The entries of a mapping; the first one continues in a line that has been begun where `begun` says so.
 fn map(out: &mut String, entries: &[(String, YamlValue)], depth: usize, mut begun: bool) {
     for (key, value) in entries {
         if !begun {

@@ -3,7 +3,7 @@
 use fearless_simd::prelude::*;
 use fearless_simd::u8x64;
 
-/// Bytes looked at in one step: one bit of a `u64` for each.
+/// Bytes examined in one step: one bit of a `u64` for each.
 pub(super) const BLOCK: usize = 64;
 
 /// A block's bytes as lanes.
@@ -92,7 +92,7 @@ impl Strings {
 pub(super) fn literal(slashes: u64, carried: &mut u64) -> u64 {
     const EVEN: u64 = 0x5555_5555_5555_5555;
     let before = *carried;
-    // Not by the addition: blocks would wait for each other. A block of nothing else goes on with the run.
+    // Not by the addition: blocks would wait for each other. A block of nothing else continues with the run.
     if slashes != u64::MAX {
         *carried = u64::from(slashes.leading_ones() & 1);
     }

@@ -66,7 +66,7 @@ pub(super) struct ScanNotes {
     string: Option<usize>,
 }
 
-/// Looks for a word by its last two bytes, while the block is at hand.
+/// Looks for a word by its last two bytes, while the block is in a register.
 pub(super) struct WordSeek {
     word: &'static [u8],
     last: [u8; 2],

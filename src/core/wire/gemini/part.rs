@@ -66,7 +66,7 @@ impl PartMembers {
         self.name.and_then(|n| json::string(text, n))
     }
 
-    /// What its call is known by.
+    /// What its call is identified by.
     pub(super) fn traits(&self) -> Traits {
         Traits {
             name: self.name,

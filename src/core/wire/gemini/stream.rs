@@ -55,7 +55,7 @@ struct LastChunk {
     raw: Bytes,
     chunk: GeminiChunk,
     seen: ChunkParts,
-    /// Whether its visible parts went out on their own.
+    /// Whether its visible parts were sent on their own.
     shown: bool,
 }
 
@@ -330,7 +330,7 @@ impl GeminiStream {
         out.push(sse::edited(raw, data, edits));
     }
 
-    /// Learns from a chunk that goes on with a text; the elements of an array go on one by one.
+    /// Learns from a chunk that continues with a text; the elements of an array continue one by one.
     fn learn_template(&mut self, raw: &Bytes, data: &[u8], chunk: &GeminiChunk, edits: &[Edit]) {
         let holes = match self.framing {
             Framing::Sse => chunk.holes(data),

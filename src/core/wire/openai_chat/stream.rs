@@ -370,7 +370,7 @@ impl ChatStream {
         }
     }
 
-    /// A terminal frame as it goes out at last.
+    /// A terminal frame as it is sent at last.
     fn last(&self, raw: &Bytes, data: &[u8], ending: Ending) -> Bytes {
         let Some(chunk) = ChatChunk::read(data) else {
             return raw.clone();

@@ -1,4 +1,4 @@
-//! Hidden pairs, put back into what the agent sends: each call where it stood, each result after the group.
+//! Hidden pairs, restored into what the agent sends: each call where it stood, each result after the group.
 
 use super::OpenaiResponses;
 use super::repair;
@@ -265,7 +265,7 @@ impl ReferencedItems {
 /// How the ids of calls begin.
 const CALLS: [&[u8]; 2] = [b"fc_", b"ctc_"];
 
-/// In front of the turn that follows, so that calls and results put back at one place keep apart.
+/// In front of the turn that follows, so that calls and results restored at one place keep apart.
 fn after_item(view: &View, turn: usize, item: &str) -> Edit {
     match view.turns.get(turn + 1) {
         Some(next) => Edit::insert(next.span.start, format!("{item},")),

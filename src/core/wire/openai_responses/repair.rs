@@ -9,7 +9,7 @@ use crate::wire::view::{Role, Turn, TurnPartKind, View};
 use super::item::ResponsesItem;
 
 /// Edits after the sentinel's turn: results and references to what was cut go, and so does reasoning that
-/// lost its item; items that lost their reasoning go on without ids.
+/// lost its item; items that lost their reasoning continue without ids.
 pub(super) fn after_cut(view: &View, cut: usize) -> Vec<Edit> {
     let text: &[u8] = &view.body;
     let items: Vec<ResponsesItem> = view.turns[cut + 1..]

@@ -1,4 +1,4 @@
-//! Handoffs that a threshold begins: a draft is written where the context is that full, and the conversation goes on after it
+//! Handoffs that a threshold begins: a draft is written where the context is that full, and the conversation continues after it
 //! in the same answer.
 
 use std::fs;

@@ -126,7 +126,7 @@ impl Drafter<'_> {
         self.offered.agent.form(&self.ctx.target)
     }
 
-    /// No call is hidden, since none is looked at.
+    /// No call is hidden, since none is examined.
     fn watch_nothing(&self) -> ResponseWatch {
         ResponseWatch {
             hide: ToolNames::NONE,

@@ -66,7 +66,7 @@ pub(super) async fn offer(app: &App, ctx: &RequestContext, placed: Placed) -> Of
         tooled: untooled.is_none(),
         untooled,
         recall: scope.has_recall(&pin),
-        // A request that names an earlier response alone would not say which tools that one went out with.
+        // A request that names an earlier response alone would not say which tools that one was sent with.
         recall_next: scope.may_recall && app.config.recall.enabled && agent.resends(),
     };
     Offered {
@@ -263,7 +263,7 @@ impl Offered {
         })
     }
 
-    /// The turn that began in a response which upstream stores, and that this request goes on with. A handoff may be pending
+    /// The turn that began in a response which upstream stores, and that this request continues with. A handoff may be pending
     /// until its end.
     pub(super) fn stored_turn(&self) -> Option<&OpenResponse> {
         let open = self.pin.previous.as_ref()?.open()?;

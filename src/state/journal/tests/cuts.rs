@@ -69,7 +69,7 @@ fn a_request_that_is_cut_like_the_one_before_costs_what_is_new() {
     assert!(grown < 1000, "{grown} steps for another last message");
 }
 
-/// Of a body whose beginning is known not even what separates its messages is looked at.
+/// Of a body whose beginning is known not even what separates its messages is examined.
 #[test]
 fn a_body_that_begins_like_another_costs_what_follows() {
     let dir = tempfile::tempdir().unwrap();
@@ -111,7 +111,7 @@ fn a_body_that_begins_like_another_costs_what_follows() {
     );
 }
 
-/// The received body is known by its beginning for the most part, and its cut grows with it.
+/// The received body is identified by its beginning for the most part, and its cut grows with it.
 #[test]
 fn cut_requests_of_a_growing_conversation_are_kept_as_they_are() {
     let dir = tempfile::tempdir().unwrap();

@@ -22,7 +22,7 @@ use baton_core::record::{Handoff, Update, UpdateOutcome};
 /// How often a change is made again where others change the same record meanwhile. Each time one of them succeeds.
 const MOST_OVERTAKEN: usize = 256;
 
-/// Records read or looked at by one call: the server does nothing else meanwhile.
+/// Records read or examined by one call: the server does nothing else meanwhile.
 pub(super) const PAGE: usize = 256;
 
 /// A record that is read is touched again when its last use is older than this: see the SQLite store.

@@ -1,4 +1,4 @@
-//! Builds a packet from a handoff and the observed facts.
+//! Builds a document from a handoff and the observed facts.
 
 use std::collections::HashSet;
 
@@ -31,7 +31,7 @@ const MOST_ASSUMED: usize = 40;
 const SUMMARY: usize = 700;
 
 impl HandoffDocument {
-    /// The packet of a handoff. It is active.
+    /// The document of a handoff. It is active.
     pub fn of(source: &HandoffSource<'_>) -> Self {
         let (handoff, seen) = (source.handoff, source.seen);
         let prompt = (source.clean)(&handoff.prompt);
@@ -205,7 +205,7 @@ fn assumed(source: &HandoffSource<'_>, sections: &[PromptSection<'_>], prompt: &
     all
 }
 
-/// The previous packet, files that the prompt names, and started processes.
+/// The previous handoff, files that the prompt names, and started processes.
 fn prerequisites(source: &HandoffSource<'_>, prompt: &str) -> Vec<Prerequisite> {
     let one = |kind: PrerequisiteKind, what: &str| Prerequisite {
         kind,

@@ -1,10 +1,10 @@
-//! What a packet is made of.
+//! The inputs of a document.
 
 use super::HandoffSize;
 use crate::handoffs::draft::SeenFacts;
 use crate::record::Handoff;
 
-/// What a packet is made of.
+/// The inputs of a document.
 pub struct HandoffSource<'s> {
     pub handoff: &'s Handoff,
     /// What was seen since the handoff before it.

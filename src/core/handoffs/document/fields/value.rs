@@ -1,4 +1,4 @@
-//! The packet as a value.
+//! The document as a value.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -55,9 +55,9 @@ pub struct HandoffDocument {
     pub questions_for_human: Vec<HandoffStatement>,
     /// What is to be loaded or started first.
     pub prerequisites: Vec<Prerequisite>,
-    /// The folder that the agent worked in; empty where it is not known.
+    /// The folder that the agent worked in; empty where it is unknown.
     pub repository: String,
-    /// The branch; empty where it is not known.
+    /// The branch; empty where it is unknown.
     pub branch: String,
     /// What it is about: the session, unless the config names another.
     pub topic: String,
@@ -86,7 +86,7 @@ pub struct HandoffDocument {
     pub prompt: String,
 }
 
-/// Whether a packet is sufficient to continue from.
+/// Whether a document is sufficient to continue from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HandoffKind {
@@ -102,7 +102,7 @@ pub enum HandoffKind {
 pub struct ChangedFile {
     /// From the repository's folder, where that is known.
     pub path: String,
-    /// `created`, `modified`, `deleted`; `written` where it is not known whether it was there.
+    /// `created`, `modified`, `deleted`; `written` where it is unknown whether it was there.
     pub change: String,
     /// What the model wrote before it changed it.
     pub why: Option<String>,
@@ -252,7 +252,7 @@ pub struct Prerequisite {
 pub enum PrerequisiteKind {
     /// A file to read.
     File,
-    /// Another packet.
+    /// Another handoff.
     Packet,
     /// Something that a command started.
     Service,

@@ -37,7 +37,7 @@ impl ClaimStatus {
 pub struct SeenClaim {
     /// The sentence that claims it, on one line.
     pub text: String,
-    /// What it comes to.
+    /// The verdict.
     pub status: ClaimStatus,
     /// Why, in words.
     pub why: String,
@@ -80,7 +80,7 @@ impl SeenFacts {
         found
     }
 
-    /// What a claim of success comes to; `None` where it is proven.
+    /// The verdict on a claim of success; `None` if it is proven.
     fn status_of(&self, purpose: Option<CommandPurpose>) -> Option<(ClaimStatus, String)> {
         let of = |run: &&SeenVerification| purpose.is_none_or(|purpose| run.purpose == purpose);
         let runs: Vec<&SeenVerification> = self.verification.iter().filter(of).collect();

@@ -78,7 +78,7 @@ pub struct SeenCommand {
 pub struct SeenChange {
     /// Its path, from the folder that the agent works in where that is known.
     pub path: String,
-    /// What all changes together come to.
+    /// The net effect of all changes.
     pub change: FileChange,
     /// What the model wrote before it changed it last.
     pub why: Option<String>,

@@ -25,7 +25,7 @@ const MOST_VERDICTS: usize = 50;
 
 /// What is known at one place of the transcript.
 ///
-/// Time is counted in groups: calls that the model made at once, of which it is not known which ran first.
+/// Time is counted in groups: calls that the model made at once, of which it is unknown which ran first.
 pub(super) struct TranscriptWalk<'w> {
     whereabouts: &'w Whereabouts,
     verdict_paths: &'w [String],
