@@ -1,4 +1,4 @@
-//! What the provider says, and how it is put on the line.
+//! The provider's reply, and how it is sent.
 
 use std::time::Duration;
 

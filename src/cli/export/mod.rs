@@ -101,7 +101,7 @@ impl Wanted {
 /// The sources of an export.
 struct Sources {
     config: Config,
-    /// None where the handoffs live in a running proxy's memory alone.
+    /// None if the handoffs exist only in a running proxy's memory.
     store: Option<SharedStore>,
     /// All handoffs, newest first.
     handoffs: Vec<Handoff>,

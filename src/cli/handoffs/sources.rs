@@ -1,4 +1,4 @@
-//! The sources of a handoff file.
+//! The sources of a handoff as a YAML file.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! An answer as far as it can be compared with another one.
+//! The comparable parts of an answer.
 
 use bytes::Bytes;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! The request of a replay: what the journal has of it, with a credential of now.
+//! The request of a replay: the journal's copy, with a current credential.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};

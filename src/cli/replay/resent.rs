@@ -1,5 +1,5 @@
-//! The next turns of a conversation, sent again in an arm: after the arm's cut, or with the whole history. Measures how
-//! much of what the recorded turns knew is in the answers.
+//! Sends the next turns of a conversation again in an arm: after the arm's cut, or with the whole history. Measures how
+//! many of the facts in the recorded turns are in the new answers.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! What a session costs by when it is cut: the sizes of its calls, run against a simulated cache once for each way.
+//! The cost of a session for each rule of when to cut: the sizes of its calls are run against a simulated cache, once
+//! for each arm.
 
 use std::collections::HashMap;
 

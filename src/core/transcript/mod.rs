@@ -1,5 +1,5 @@
-//! One reading of a transcript, for people and for whatever is made from transcripts: whose turn it is, what was
-//! written, which tools were called, what they answered. Pure.
+//! One reader of a transcript, for people and for everything that is derived from transcripts: whose turn it is, what
+//! was written, which tools were called, what they answered. Pure.
 //!
 //! Everything is a span of the body: nothing is copied, parts are read on request, and a string loses its escapes when
 //! its text is requested. Time and memory are proportional to what is read.

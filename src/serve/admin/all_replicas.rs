@@ -1,4 +1,5 @@
-//! The inspector's JSON where there are several replicas: lists of all of them as one, and anything else from whoever has it.
+//! The inspector's JSON for several replicas: merged lists of all of them, and anything else from the replica that has
+//! it.
 
 use bytes::Bytes;
 use http::StatusCode;

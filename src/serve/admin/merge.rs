@@ -1,4 +1,4 @@
-//! Puts the answers of several replicas together into the one that a single process would give. Pure.
+//! Merges the answers of several replicas into the answer that a single process would give. Pure.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -1,5 +1,5 @@
-//! Other replicas: asks their admin listeners what this one's inspector shows as well. Each is given a bounded time, and one
-//! that does not answer is named.
+//! Other replicas: queries their admin listeners for the data that this one's inspector shows. Each query has a
+//! timeout, and a replica that does not answer is named.
 
 use std::future::Future;
 use std::io;

@@ -1,4 +1,4 @@
-//! Readiness: tests the dependencies of requests the way requests use them, and says which one fails.
+//! Readiness: tests the dependencies of requests in the way requests use them, and names the one that fails.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ pub enum State {
     Ok,
     /// It does not.
     Failed,
-    /// It was not queried: a failed dependency is in front of it, or asking would cost somebody something.
+    /// Not checked: a dependency that it needs has failed, or a probe would cost somebody quota.
     NotChecked,
     /// The config turns it off.
     Off,

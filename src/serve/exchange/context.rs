@@ -1,4 +1,4 @@
-//! How full the model's context is in one thread of a conversation, and what follows from that: a notice to the model, or an
+//! The context use of a model in one thread of a conversation, and its consequence: a notice to the model, or an
 //! automatic handoff.
 
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Runs work that may take more than a millisecond so that it does not block other agents. The future of a heavy request is
-//! polled outside of the runtime's threads as a whole, so its stages do not say what of them is heavy.
+//! Runs work that may take more than a millisecond so that it does not block other agents. The future of a heavy
+//! request is polled as a whole outside of the runtime's threads, so its stages need not declare what is heavy.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;

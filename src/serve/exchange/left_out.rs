@@ -1,4 +1,4 @@
-//! Finds the active handoff where the agent left the answer that showed its sentinel out of its next request.
+//! Finds the active handoff if the agent left the answer with its sentinel out of its next request.
 
 use std::sync::Arc;
 

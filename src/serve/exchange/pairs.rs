@@ -1,4 +1,4 @@
-//! Finds the hidden pairs that belong into a request's transcript.
+//! Finds the hidden pairs that belong in a request's transcript.
 
 use std::collections::HashSet;
 use std::sync::Arc;

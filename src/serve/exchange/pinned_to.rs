@@ -1,4 +1,4 @@
-//! Finds what a request is pinned to: the active handoff, by whatever shows it.
+//! Finds the handoff that a request is pinned to, by any of the traces it leaves.
 
 use std::sync::Arc;
 

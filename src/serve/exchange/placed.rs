@@ -1,4 +1,4 @@
-//! The value of the third stage: a request with the places of what is added to it.
+//! The value of the third stage: a request with the places of the texts to insert.
 
 use uuid::Uuid;
 

@@ -1,8 +1,8 @@
-//! What a request most likely has to know of a shared store, read in one round trip.
+//! Reads in one round trip what a request most likely needs from a shared store.
 //!
-//! Each read is answered from memory where it can be. What is left is sent together, before it is known that all of it
-//! is needed. It is the conversation's record, the newest sentinel's handoff, the pairs of later calls, and the origin
-//! of the continued response. A guess that was wrong costs a second round trip.
+//! Reads that memory can answer are left out. The others are sent together, before it is known that all are needed.
+//! They are the conversation's record, the newest sentinel's handoff, the pairs of later calls, and the origin of the
+//! continued response. A wrong guess costs a second round trip.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! A draft's text that the agent is shown while the model writes it (`draft.show`). It is between two
-//! marks of ours, by which it is taken out of every later request, also where the answer breaks off in the middle of it.
+//! A draft's text that the agent sees while the model writes it (`draft.show`). It is between two marks of ours, by
+//! which it is removed from every later request, even if the answer breaks off in the middle of it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -91,7 +91,7 @@ impl ShownDraft {
         self.begun.notify_one();
     }
 
-    /// What was shown had no effect, and another text follows.
+    /// The shown text has no effect, and another one follows.
     pub(super) fn begin_again(&self, why: &str) {
         if self.is_begun() {
             self.piece(&format!("\n\n({why}; made another way)\n\n"));

@@ -1,5 +1,5 @@
-//! Whether a request is admitted, before its body is read: who sends it, under which name, whether there is room, and to which
-//! upstream it goes.
+//! Decides whether a request is admitted, before its body is read: its sender, its host name, free capacity, and its
+//! upstream.
 
 use std::sync::Arc;
 

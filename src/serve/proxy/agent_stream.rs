@@ -1,4 +1,5 @@
-//! The stream to an agent: bounds how much is read from it at once, and how long it may take nothing of what is written.
+//! The stream to an agent: bounds how much is read from it at once, and how long the agent may read nothing of what is
+//! written.
 
 use std::future::Future;
 use std::io;

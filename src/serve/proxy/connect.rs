@@ -1,5 +1,5 @@
-//! Connections to upstreams: one time limit over name, TCP and TLS, and faults by stage. Each connection counts its responses,
-//! which distinguishes a stale one from a failing one.
+//! Connections to upstreams: one timeout for DNS, TCP and TLS together, and faults by stage. Each connection counts its
+//! responses, which distinguishes a stale one from a failing one.
 
 use std::error::Error;
 use std::future::Future;

@@ -1,5 +1,5 @@
-//! File descriptors: each exchange takes two, one to the agent and one to upstream, and idle connections theirs. Where
-//! they run out no exchange can connect any more, so what the system allows bounds what is admitted.
+//! File descriptors: each exchange takes two, one to the agent and one to upstream, and each idle connection one.
+//! Without a free one no exchange can connect, so the system's limit bounds how many are admitted.
 
 use crate::state::config::{Config, LimitConfig};
 

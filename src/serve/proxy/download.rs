@@ -1,4 +1,4 @@
-//! Response bodies from upstream: silence becomes an error, a coding that was not requested is decoded.
+//! Response bodies from upstream: silence becomes an error, and an unrequested content coding is decoded.
 
 use std::future::Future;
 use std::io;

@@ -77,8 +77,8 @@ struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// Both may be there and then both count: what is between us and the agent may have gone by either. One
-    /// must be, but in HTTP/1.0, which no browser speaks (RFC 9112, section 3.2).
+    /// If both are present, both are checked: a proxy between us and the agent may have used either. One must be, but
+    /// in HTTP/1.0, which no browser speaks (RFC 9112, section 3.2).
     fn of(parts: &'a Parts) -> Result<Self, Fault> {
         let bad = |detail: &str| Fault::because(Code::BAD_HOST, detail);
         let target = parts.uri.authority().map(http::uri::Authority::as_str);

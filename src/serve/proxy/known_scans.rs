@@ -1,8 +1,9 @@
-//! Skips what was scanned and read before. An agent sends its whole conversation again with each request, and the scan
-//! of a body costs more than all else that is done with its bytes.
+//! Skips text that was scanned before. An agent resends its whole conversation with each request, and the scan of a
+//! body costs more than all other processing of its bytes.
 //!
-//! A body is hashed block by block while it arrives, each hash being of all up to the block's end (the journal needs the same
-//! hashes). Where a hash is known, so is what the scan found in the block, and which turns end before it.
+//! A body is hashed block by block while it arrives; each hash covers everything up to the block's end (the journal
+//! needs the same hashes). For a known hash, the scan's findings in the block and the turns before its end are known,
+//! too.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A minimum rate for agents' request bodies. Without one a few agents that send a byte now and then would hold all
+//! A minimum rate for agents' request bodies. Without it a few agents that send a byte now and then could hold all
 //! exchange permits.
 
 use std::future::Future;

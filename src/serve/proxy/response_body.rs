@@ -1,5 +1,5 @@
-//! The body of a response to the agent. It is polled by the server and polls its source directly: no task and
-//! no channel in between. Dropping it drops the upstream connection with it.
+//! The body of a response to the agent. The server polls it, and it polls its source directly, with no task and no
+//! channel in between. Dropping it drops the upstream connection with it.
 
 use std::future::poll_fn;
 use std::pin::Pin;

@@ -1,6 +1,5 @@
-//! Where a request goes: a pure function over its path and headers. The path is only examined; what is
-//! appended to an upstream's base URL is the agent's own path and query, byte for byte. The one exception is
-//! the table of accounts.
+//! The destination of a request: a pure function of its path and headers. The agent's own path and query are appended
+//! to the upstream's base URL byte for byte. The one exception is the table of accounts.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

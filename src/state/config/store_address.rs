@@ -15,7 +15,7 @@ const SENTINEL_PORT: u16 = 26379;
 pub enum Topology {
     /// It is the one at the address.
     Single,
-    /// Sentinels at the addresses tell which it is, by the name of its group.
+    /// The Sentinels at these addresses know the primary, by the name of its group.
     Sentinel {
         /// The name that the Sentinels know it by.
         group: String,

@@ -1,4 +1,4 @@
-//! The bill in sums: over everything, and by day, model, conversation, handoff or client. Pure.
+//! Sums of the bill: over everything, and by day, model, conversation, handoff or client. Pure.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
-//! What carrying costs: which results of tools were sent again how often in a conversation, and what that cost.
+//! The cost of carrying: which tool results of a conversation were sent again, how often, and at what cost.
 //!
-//! The input of an exchange is paid for by the bytes of its requests: a result has the share that its bytes have. The
-//! first time that it is sent is what it costs to be seen; every further time it is carried.
+//! The input cost of an exchange is distributed over the bytes of its requests, so a result has the share of its bytes.
+//! The first time that a result is sent is not counted as carrying; every further time is.
 
 use std::collections::HashMap;
 

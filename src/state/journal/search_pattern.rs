@@ -1,4 +1,5 @@
-//! The text that is looked for: in any case, with any white space between its words, in what a person reads of a stored text.
+//! The search pattern: matches in any case, with any whitespace between its words, in a stored text as a person reads
+//! it.
 
 use regex::{Regex, RegexBuilder, bytes};
 

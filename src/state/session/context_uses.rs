@@ -1,4 +1,4 @@
-//! How full the contexts of a key's threads are. In memory alone: the next answer reports it again after a restart.
+//! The context use of a key's threads. Only in memory: after a restart the next answer reports it again.
 
 use baton_core::bill::CutLedger;
 use baton_core::nudge::{ContextUse, NearLimit};

@@ -1,7 +1,7 @@
 //! Live conversations: a map in front of the store, so that a hit needs no query.
 //!
-//! Knows records and the store; knows nothing of requests but their key. What must survive a crash is in
-//! the store before a call here returns; what only follows the transcript is Written in the background.
+//! Knows records and the store; knows nothing of requests but their key. What must survive a crash is in the store
+//! before a call here returns; what can be derived from the transcript is written in the background.
 
 mod checkpoints;
 mod context_uses;

@@ -1,4 +1,4 @@
-//! Ends of answers that are written to a socket while nobody knows yet whether the agent gets them.
+//! Ends of answers that were written to a socket, without confirmation yet that the agent got them.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

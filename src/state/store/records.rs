@@ -1,4 +1,4 @@
-//! Records of any kind, for what goes through a whole store: copies and checks.
+//! Records of any kind, for operations on a whole store: copies and checks.
 
 use serde::Serialize;
 use uuid::Uuid;

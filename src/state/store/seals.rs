@@ -1,4 +1,4 @@
-//! The seal keys of a running proxy, which follow the files: a key that was rotated or retired counts from the next seal on.
+//! The seal keys of a running proxy, which follow the files: a rotated or retired key takes effect with the next seal.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! A try to make the document of a handoff, as the log and the metrics tell of it.
+//! An attempt at a draft, as the log and the metrics report it.
 
 /// One attempt. An automatic trigger may try several methods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! The rules of what manages a context: betas, summaries by the provider, threads, messages and tools for a part of the
-//! conversation.
+//! The rules of features that manage the context: betas, summaries by the provider, threads, messages and tools for a
+//! part of the conversation.
 
 use std::collections::HashSet;
 

@@ -1,8 +1,8 @@
 //! How a command ended: the one place that decides it.
 //!
 //! Order of evidence: the exit code of the wire or of the agent's envelope; an exit code in plain text; closing lines
-//! of a test runner or compiler. Then the error flag, and last its absence. What says "went well" beside what says
-//! "failed" is unknown. Only a nonzero code stands against tests that passed: a run may fail for another reason.
+//! of a test runner or compiler. Then the error flag, and last its absence. Evidence of both success and failure gives
+//! *unknown*. Only a nonzero code overrides passed tests: a run may fail for another reason.
 
 mod exit_lines;
 mod report;

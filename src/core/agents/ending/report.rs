@@ -1,4 +1,5 @@
-//! What the output of a test, a build or a lint says of itself, by the closing lines of the programs that it may be of.
+//! The verdict in the output of a test, a build or a lint, by the closing lines of the programs that may have written
+//! it.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;

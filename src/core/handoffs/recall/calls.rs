@@ -1,4 +1,4 @@
-//! Calls of the agent's tools, with what came of each.
+//! Calls of the agent's tools, each with its outcome.
 
 use std::collections::HashMap;
 

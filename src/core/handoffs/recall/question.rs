@@ -1,4 +1,4 @@
-//! What is requested: the words of a question, and the words that may stand for them.
+//! A question: its words, and their synonyms.
 
 use super::meanings;
 use super::stem::stem;

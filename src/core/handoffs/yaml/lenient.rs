@@ -1,5 +1,5 @@
-//! Reads values of a tree as what they are meant to be. What has the wrong type is reported and left empty, or taken as
-//! what it was probably meant to be.
+//! Reads values of a tree as their intended types. A value of the wrong type is reported, and left empty or converted
+//! to the probable intention.
 
 use std::collections::BTreeMap;
 

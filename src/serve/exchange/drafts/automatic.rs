@@ -1,5 +1,5 @@
-//! Handoffs that a threshold begins: a draft is written where the context is that full, and the conversation continues after it
-//! in the same answer.
+//! Handoffs that a threshold starts: when the context is that full, a draft is written, and the conversation continues
+//! after it in the same answer.
 
 use std::fs;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! Makes the document of a draft, and the handoff of a document.
+//! Makes the text of a draft, and the handoff from that text.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The requests to a model for the document of a handoff, and their answers. Nothing of them reaches the agent.
+//! The requests to a model for a draft, and their answers. The agent sees none of them.
 
 use bytes::Bytes;
 use http::Response;

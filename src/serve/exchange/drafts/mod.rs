@@ -1,4 +1,4 @@
-//! A handoff that the model did not begin: its document is written, and the conversation continues after it.
+//! A handoff that the model did not start: a draft is made, and the conversation continues after it.
 //!
 //! ```text
 //! a draft is requested ─► the document: given | oneshot | bundle | local ─► write the handoff ─► its sentinel, then the next leg

@@ -1,4 +1,4 @@
-//! Fourth stage: offers the tool, and makes what is sent upstream in the request's place.
+//! Fourth stage: offers the tool, and builds the upstream request.
 
 use super::active_handoff::{CutPlace, fresh_preamble, is_spelled_out};
 use super::pin::Pin;

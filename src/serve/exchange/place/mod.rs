@@ -1,4 +1,4 @@
-//! Third stage: finds what baton has to put into a request's transcript, and what it leaves out.
+//! Third stage: finds what to insert into a request's transcript, and what to leave out.
 
 use super::active_handoff::Active;
 use super::pairs::find_pairs;

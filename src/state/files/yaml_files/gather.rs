@@ -1,5 +1,5 @@
-//! Queries git and beads about a folder. Each query has a time limit and all together have one; a tool that is
-//! missing, fails or takes too long reports nothing, and that is no error.
+//! Queries git and beads about a folder. Each query has a time limit and all together have one; a tool that is missing,
+//! fails or takes too long adds nothing, which is not an error.
 
 use std::collections::HashSet;
 use std::fs;

@@ -53,7 +53,7 @@ impl HandoffFolder {
     /// Deletes a file.
     ///
     /// # Errors
-    /// It is none of ours, or cannot be deleted.
+    /// It is not one of our files, or cannot be deleted.
     pub fn delete(&self, path: &Path) -> Result<(), FileError> {
         let managed = self.managed(path)?;
         let _lock = FolderLock::of(&managed.dir)?;

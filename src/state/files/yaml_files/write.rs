@@ -1,4 +1,4 @@
-//! Writes a file: under a temporary name beside it, flushed, and then renamed, so that it is there whole or not at all.
+//! Writes a file atomically: under a temporary name beside it, flushed, and then renamed.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;

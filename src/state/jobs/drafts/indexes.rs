@@ -1,4 +1,4 @@
-//! Indexes of the conversations that were drafted last: a later draft reads what is new.
+//! Indexes of the conversations with the newest drafts, so that a later draft reads only what is new.
 
 use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};

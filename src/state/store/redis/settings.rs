@@ -1,4 +1,4 @@
-//! Whether a server's settings can hold what the config promises.
+//! Whether a server's settings can guarantee the configured durability.
 
 use crate::state::config::ServerDurability;
 

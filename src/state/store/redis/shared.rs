@@ -1,5 +1,5 @@
 //! The building blocks of the store's calls: scripts, pipelines, reads that find and touch records, writes that are
-//! made again where another one was first.
+//! retried if another one was first.
 
 use std::collections::HashSet;
 use std::sync::Arc;

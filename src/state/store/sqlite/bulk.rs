@@ -1,4 +1,4 @@
-//! SQL of what goes through the whole file: pages of records, and records written as they are.
+//! SQL for bulk access to the whole file: pages of records, and records written unchanged.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
