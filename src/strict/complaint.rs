@@ -22,7 +22,7 @@ pub enum Rule {
     Role,
     /// No message has empty content.
     EmptyContent,
-    /// No text block is empty or white space alone (Anthropic).
+    /// No text block is empty or whitespace alone (Anthropic).
     BlankText,
     /// Every block, part, item or tool has a type that the API knows in that place.
     BlockType,
@@ -60,7 +60,7 @@ pub enum Rule {
     /// send recorded histories.
     ForeignThinking,
     /// Reasoning follows the prefix that it was produced after: system, tools, earlier items (Responses, Gemini).
-    /// The real APIs drop other reasoning silently, so the request is answered all the same.
+    /// The real APIs drop other reasoning silently, so the request is still answered.
     ReasoningPrefix,
     /// The prefix of a reply is before it when it comes back (*own*, and only where it is requested: real APIs take
     /// another prefix, and read it without their cache).

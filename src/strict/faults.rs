@@ -27,11 +27,11 @@ pub enum Fault {
     },
     /// The connection is closed in place of an answer.
     NoAnswer,
-    /// The connection is dropped after so many bytes of the body.
+    /// The connection is dropped after this many bytes of the body.
     CutAfterBytes(usize),
-    /// The connection is dropped after so many events.
+    /// The connection is dropped after this many events.
     CutAfterEvents(usize),
-    /// The body ends properly, but after so many events already.
+    /// The body ends properly, but after this many events already.
     EndAfterEvents(usize),
     /// Nothing is sent for a while, then the reply continues.
     Stall {

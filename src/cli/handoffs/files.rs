@@ -144,7 +144,7 @@ pub(super) fn is_session(session: &str) -> CommandFailure {
     ))
 }
 
-/// A file that breaks rules is printed all the same.
+/// A file that breaks rules is still printed.
 fn warn_of_errors(errors: &[FieldError]) {
     let mut err = Out::stderr();
     for error in errors {

@@ -21,7 +21,7 @@ pub struct ShellCommand<'a> {
     pub bad_if_not: bool,
     /// The folder that it runs in, from the one in which the line begins; empty for that one.
     pub folder: String,
-    /// Something is in front of it, for want of which it may not have run.
+    /// Something is in front of it, without which it may not have run.
     pub in_front: bool,
     /// The commands of the line that may run after it and may change files.
     pub changes_after: bool,
@@ -176,7 +176,7 @@ pub fn may_undo(line: &str) -> bool {
 }
 
 /// Whether a shell line surely changes no file of the work: it looks, tests, builds or lints, and writes nowhere. What
-/// is not known may change files.
+/// is unknown may change files.
 pub fn only_looks(line: &str) -> bool {
     // What runs inside of words is not followed; and of a here-document it is unknown who reads it.
     let hidden = ["$(", "`", "<(", ">(", "<<"];

@@ -2,7 +2,7 @@
 //! place, which commands test, build or change something. Extended by a row, in the `.toml` files beside the code where a
 //! table is long.
 //!
-//! Knows names and texts alone: no wire, no transcript, no policy. What a table does not have is not known, and never
+//! Knows names and texts alone: no wire, no transcript, no policy. What a table does not have is unknown, and never
 //! guessed: people and models take what is made from these tables for fact.
 
 mod command_table;

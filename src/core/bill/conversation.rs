@@ -21,7 +21,7 @@ pub struct BilledRequest {
     pub model: String,
     /// The model's rates at that time; `None` where no price is known, or none applies.
     pub rates: Option<Rates>,
-    /// Whether baton sent it on its own account: a draft, an answer to a recall.
+    /// Whether baton sent it on its own: a draft, an answer to a recall.
     pub own: bool,
 }
 

@@ -15,7 +15,7 @@ pub enum PinRejection {
     Known(usize),
     /// The maximum number is reached.
     Many,
-    /// The total would exceed the limit by so many bytes.
+    /// The total would exceed the limit by this many bytes.
     Long(usize),
 }
 

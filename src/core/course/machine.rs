@@ -358,7 +358,7 @@ impl Course {
         }
     }
 
-    /// The leg's calls are dropped, but for one that the API wants back.
+    /// The leg's calls are dropped, except for one that the API wants back.
     fn without_calls(&mut self, close: ResponseEnd) {
         let all = bound(&self.report);
         if all.is_empty() {

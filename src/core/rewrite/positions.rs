@@ -28,7 +28,7 @@ pub fn is_in(view: &View, position: &Position) -> bool {
     enough && digests(view, &[position.turns]).pop().as_ref() == Some(&position.digest)
 }
 
-/// Digests of the first so many elements after the leading system messages, for each of `counts`, which ascend.
+/// Digests of the first `n` elements after the leading system messages, for each `n` of `counts`, which ascend.
 pub(super) fn digests(view: &View, counts: &[usize]) -> Vec<String> {
     if counts.is_empty() {
         return Vec::new();

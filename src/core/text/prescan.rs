@@ -154,7 +154,7 @@ mod tests {
         prescan.spans.len()
     }
 
-    /// `text` scanned in stretches of so many bytes; and by a scan that passes by the first `known` of these.
+    /// `text` scanned in stretches of this many bytes; and by a scan that passes by the first `known` of these.
     fn passed_by(text: &[u8], stretch: usize, known: usize) -> [Prescan; 2] {
         let mut scanner = Prescanner::seeking(WORD);
         let ends = (stretch..=text.len()).step_by(stretch);

@@ -43,7 +43,7 @@ enum MissingCode {
     Unknown,
     /// Zero, where the result is no error and not of a command that still runs.
     Zero,
-    /// Zero, but for commands whose exit code 1 the agent does not take for a failure.
+    /// Zero, except for commands whose exit code 1 the agent does not take for a failure.
     ZeroUnlessJudged,
     /// Zero, where the text begins so.
     ZeroAfter(&'static str),

@@ -336,7 +336,7 @@ impl BlockMembers {
         }
     }
 
-    /// Texts, and whatever has no type or one that is not known.
+    /// Texts, and whatever has no type or one that is unknown.
     fn untyped<'a>(&self, body: &'a [u8], span: Span) -> TranscriptPart<'a> {
         let part = |kind, words| TranscriptPart::new(body, span, kind, [words, None]);
         if self.thought {

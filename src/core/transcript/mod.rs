@@ -4,7 +4,7 @@
 //! Everything is a span of the body: nothing is copied, parts are read on request, and a string loses its escapes when
 //! its text is requested. Time and memory are proportional to what is read.
 //!
-//! [`View`] says where the turns are and whose, and this room takes that from it. The parts of a turn are read here a
+//! [`View`] says where the turns are and whose, and this module takes that from it. The parts of a turn are read here a
 //! second time. `wire`'s reading of parts covers what a rewrite may edit, and stops at a result's edge. This one reads
 //! down to the texts of results, and never edits. One reader knows the shapes of all wires, which do not collide, so a
 //! message that stands alone can be read as well (the journal has many of those).
@@ -53,7 +53,7 @@ pub struct Transcript<'a> {
 pub struct PreambleParts {
     /// Turns that are nothing else.
     pub turns: Vec<usize>,
-    /// Of the user's next turn, so many parts at its start.
+    /// Of the user's next turn, this many parts at its start.
     pub parts: usize,
 }
 

@@ -110,7 +110,7 @@ pub trait Requests {
         gap::spaced(mark)
     }
 
-    /// Whether a text block of nothing but white space is refused, and so dropped.
+    /// Whether a text block of only whitespace is refused, and so dropped.
     fn drops_blank_text(&self) -> bool {
         true
     }

@@ -64,7 +64,7 @@ impl<'v> AsidePlace<'v> {
 }
 
 impl SplitTurn<'_> {
-    /// Whether nothing but white space is in a piece of the text.
+    /// Whether only whitespace is in a piece of the text.
     pub(super) fn is_blank(&self, piece: Span) -> bool {
         json::unescape(self.view.text(piece)).trim().is_empty()
     }

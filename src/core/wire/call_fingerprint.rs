@@ -248,7 +248,7 @@ pub(super) fn mix(a: u64, b: u64) -> u64 {
     b.to_le_bytes().into_iter().fold(a ^ OFFSET, step)
 }
 
-/// A hash of a JSON value that does not change with the order of keys, white space, escapes or the spelling
+/// A hash of a JSON value that does not change with the order of keys, whitespace, escapes or the spelling
 /// of numbers.
 fn digest(text: &[u8], value: Span, depth: u32) -> u64 {
     let raw = value.of(text);

@@ -191,7 +191,7 @@ fn newest_first(mut all: Vec<Value>, time: &str, limit: usize) -> Vec<Value> {
     cut(all, limit)
 }
 
-/// At most so many; 0 is no limit.
+/// Maximum number; 0 is no limit.
 fn cut(mut all: Vec<Value>, limit: usize) -> Vec<Value> {
     if limit > 0 {
         all.truncate(limit);

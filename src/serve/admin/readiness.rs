@@ -26,7 +26,7 @@ const UPSTREAMS: &str = "upstreams";
 /// Finds out whether requests can be served now.
 pub type Ready = Arc<dyn Fn() -> BoxFuture<'static, Report> + Send + Sync>;
 
-/// What is known of the dependencies. Safe to show to anybody, but for [`Check::why`].
+/// What is known of the dependencies. Safe to show to anybody, except for [`Check::why`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Whether requests can be served.

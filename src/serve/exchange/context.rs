@@ -67,7 +67,7 @@ pub(super) fn enter(exchange: &Exchange) -> Option<EnteredThread> {
         && is_model_call(ctx.endpoint)
         && !offered.agent.side_call
         && !facts.structured
-        // The size of a transcript that upstream stores is not known here.
+        // The size of a transcript that upstream stores is unknown here.
         && facts.previous.is_none();
     let may_cut = policy.free != FreeCutPolicy::Off || policy.nudge_limit;
     if !in_the_loop || (thresholds.are_off() && !may_cut) {
@@ -313,7 +313,7 @@ pub(super) fn window_query<'a>(ctx: &'a RequestContext, model: &'a str) -> Windo
     }
 }
 
-/// Logs once that a model's window is not known.
+/// Logs once that a model's window is unknown.
 fn note_unknown(model: &str) {
     static LOGGED: OnceLog = OnceLog::new();
     if LOGGED.is_first(model) {

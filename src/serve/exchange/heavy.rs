@@ -13,7 +13,7 @@ use baton_core::text::prescan::Prescan;
 /// millisecond.
 const HEAVY: usize = 4 << 20;
 
-/// What something that looks like a mark of ours weighs: it is found and placed in the time of so many ordinary bytes.
+/// What something that looks like a mark of ours weighs: it is found and placed in the time of this many ordinary bytes.
 const MARK: usize = 1 << 10;
 
 /// What an object or a list weighs: a message or a part costs about 120 ns in each pass over all of them, whatever its

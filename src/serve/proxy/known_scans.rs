@@ -120,7 +120,7 @@ pub(super) struct BodyReader<'a> {
     beginnings: Beginnings,
     /// Blocks that are scanned or skipped.
     blocks: usize,
-    /// The first so many of them were known.
+    /// How many of them, from the first on, were known.
     known: usize,
 }
 

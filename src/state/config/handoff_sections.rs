@@ -46,7 +46,7 @@ pub struct HandoffPolicy {
     pub save_dir: Option<PathBuf>,
     /// The handoffs whose prompt is followed by observed facts.
     pub facts: FactsPolicy,
-    /// Which drafts wait for a person's yes.
+    /// Which drafts wait for a person's approval.
     pub review: ReviewPolicy,
     /// Whether a conversation is cut where that costs nothing.
     pub free: FreeCutPolicy,
@@ -229,7 +229,7 @@ pub struct DraftPolicy {
     pub timeout: Duration,
     /// Folder with texts in place of the built-in prompts.
     pub prompts_dir: Option<PathBuf>,
-    /// How long one waits for a person's yes.
+    /// How long one waits for a person's approval.
     pub expires: Duration,
     /// Whether the agent sees a draft's text as it is written.
     pub show: bool,

@@ -38,7 +38,7 @@ impl<'a> BodyRegions<'a> {
         }
     }
 
-    /// A body whose messages are not known.
+    /// A body whose messages are unknown.
     pub(super) fn whole(len: usize) -> Self {
         Self {
             head: Span::new(0, len),

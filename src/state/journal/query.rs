@@ -28,7 +28,7 @@ pub struct ExchangeFilter {
     pub before: Option<String>,
     /// Only those that failed.
     pub failed: bool,
-    /// At most so many; 0 is as many as may be.
+    /// Maximum number; 0 is the upper bound.
     pub limit: usize,
 }
 
@@ -263,7 +263,7 @@ impl JournalReader {
         Ok(JournalTotals { bytes, ..totals })
     }
 
-    /// A body as it was, byte for byte but for what was redacted; `None` where there is none.
+    /// A body as it was, byte for byte except for what was redacted; `None` where there is none.
     ///
     /// # Errors
     /// The journal cannot be read.

@@ -112,7 +112,7 @@ pub struct EventColumns {
     /// The model that answered each leg, and how it was served, as far as upstream says.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub served: Vec<Option<ServedBy>>,
-    /// Legs that baton sent on its own account, as indexes: drafts.
+    /// Legs that baton sent on its own, as indexes: drafts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub own_legs: Vec<u32>,
     /// Bytes of the carry-over prompts that were written in it.

@@ -193,7 +193,7 @@ impl LiveConversation {
         self.state().repeats.forget(answer);
     }
 
-    /// Walks the calls of a transcript that is cut at `cut`, from the newest back, as far as their pairs are not known.
+    /// Walks the calls of a transcript that is cut at `cut`, from the newest back, as far as their pairs are unknown.
     /// What the store has beside those is given to [`record_lookup`](Self::record_lookup), so that the next request of
     /// the transcript asks for what is new in it.
     pub fn unknown_calls<'a>(

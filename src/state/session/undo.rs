@@ -14,7 +14,7 @@ use baton_core::record::{Handoff, HandoffId, PendingUndo, RecordChange, UndoAnsw
 /// Why an undo cannot be requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UndoRefused {
-    /// The conversation is not known.
+    /// The conversation is unknown.
     UnknownConversation,
     /// The handoff is not the one that counts in the conversation's newest transcript. `active`: that one.
     NotActive {

@@ -33,7 +33,7 @@ pub struct Evidence<'e> {
 pub struct LineEnd {
     /// Its exit code; `None` where it is unknown.
     pub code: Option<i32>,
-    /// Whether it failed; `None` where that is not known.
+    /// Whether it failed; `None` where that is unknown.
     pub failed: Option<bool>,
     /// Something says that it failed, though it may be contradicted.
     pub reads_failed: bool,

@@ -13,7 +13,7 @@ use crate::agents::commands::CommandPurpose;
 const FIRST: usize = 200;
 const LAST: usize = 400;
 
-/// Words, small letters, of a first line or of a line after the closing one which say that the run was cut off.
+/// Lower-case words of a first line or of a line after the closing one which say that the run was cut off.
 const CUT_OFF: [&str; 9] = [
     "timed out",
     "timeout",

@@ -92,9 +92,9 @@ pub enum DraftCost {
     Nothing,
     /// A request over the whole history.
     History,
-    /// A request over a selection of so many tokens.
+    /// A request over a selection of this many tokens.
     Selection(u64),
-    /// One over the whole history where that is in the cache, else over a selection of so many tokens.
+    /// One over the whole history where that is in the cache, else over a selection of this many tokens.
     Cheapest(u64),
 }
 

@@ -66,7 +66,7 @@ pub(super) struct CommandFact {
     pub(super) purpose: CommandPurpose,
     pub(super) text: String,
     pub(super) turn: usize,
-    /// Whether it went well; `None` where that is not known.
+    /// Whether it went well; `None` where that is unknown.
     pub(super) good: Option<bool>,
     /// A file changed after it.
     pub(super) stale: bool,

@@ -96,7 +96,7 @@ impl BudgetFill<'_> {
     }
 }
 
-/// The pieces that fit into so many tokens besides `fixed`, in order of their places.
+/// The pieces that fit into this many tokens besides `fixed`, in order of their places.
 ///
 /// Dropped in this order: results, the least relevant turns, length, anchors. Required pieces are never dropped.
 pub(super) fn fill(

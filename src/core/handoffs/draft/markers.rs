@@ -75,7 +75,7 @@ pub(super) const ASSUMPTIONS: [&str; 9] = [
     "should work",
 ];
 
-/// Words of the config, in small letters.
+/// Words of the config, in lower case.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ConfiguredMarkers<'w> {
     /// Those that make a constraint, whoever says them.
@@ -134,7 +134,7 @@ fn class(sentence: &str, by_person: bool, more: ConfiguredMarkers<'_>) -> Option
         .or_else(|| (!by_person && has(more.assumptions)).then_some(SentenceClass::Assumption))
 }
 
-/// Whether a sentence in small letters says that something is left failing.
+/// Whether a sentence in lower case says that something is left failing.
 fn is_left(sentence: &str) -> bool {
     let words: Vec<&str> = words(sentence).collect();
     let leaves = |at: &usize| WORDS.leaves.contains(&words[*at]);

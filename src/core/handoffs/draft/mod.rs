@@ -173,7 +173,7 @@ pub fn with_open_message(prompt: &str, message: &str) -> String {
     }
 }
 
-/// Whether there is enough to hand off: so many messages since the last handoff, system and preamble not counted. Every
+/// Whether there is enough to hand off: this many messages since the last handoff, system and preamble not counted. Every
 /// trigger uses this test.
 pub fn enough(messages: usize) -> bool {
     messages >= limits::LEAST_MESSAGES

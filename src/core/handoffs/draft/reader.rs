@@ -48,9 +48,9 @@ const QUESTION: usize = 300;
 pub struct DraftIndexSettings {
     /// How texts of a harness begin (`handoff.preamble_tags`).
     pub tags: Vec<String>,
-    /// Further words that make a sentence a constraint, in small letters.
+    /// Further words that make a sentence a constraint, in lower case.
     pub markers: Vec<String>,
-    /// Words that make a sentence of the model's an assumption, in small letters.
+    /// Words that make a sentence of the model's an assumption, in lower case.
     pub assumptions: Vec<String>,
     /// Patterns of files that hold a verification or a review.
     pub verdicts: Vec<String>,
@@ -491,7 +491,7 @@ fn paths(kind: ToolKind, arguments: &Value, command: Option<&str>) -> Vec<(Strin
         .collect()
 }
 
-/// A text's beginning and end, where it is longer than so many bytes.
+/// A text's beginning and end, where it is longer than this many bytes.
 fn bounded(text: &str, bytes: usize) -> std::borrow::Cow<'_, str> {
     if text.len() <= bytes {
         return text.into();

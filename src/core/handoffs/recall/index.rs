@@ -332,7 +332,7 @@ impl<'a> CutPart<'a> {
     }
 }
 
-/// A text without its escapes; so many bytes of it where not all of it counts.
+/// A text without its escapes; this many bytes of it where not all of it counts.
 fn text_of(part: &TranscriptPart<'_>, bytes: Option<usize>) -> String {
     match (part.kind, bytes) {
         (TranscriptPartKind::Text(text), None) => text.get().into_owned(),

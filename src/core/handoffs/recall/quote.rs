@@ -29,7 +29,7 @@ pub(super) fn clean(text: &str, range: &Range<usize>, redactor: &Redactor) -> St
     unnamed::redacted(&out).into_owned()
 }
 
-/// At most so many tokens of a text: the lines of the greatest weight, and their neighbours.
+/// At most this many tokens of a text: the lines of the greatest weight, and their neighbours.
 pub(super) fn excerpt(text: &str, weights: &TermWeights, most: usize) -> String {
     let text = text.trim_matches(['\n', '\r']).trim_end();
     if tokens(text) <= most {

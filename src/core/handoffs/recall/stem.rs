@@ -45,7 +45,7 @@ const ENDINGS: [(&str, &str); 37] = [
     ("es", ""),
 ];
 
-/// The stem of a word in small letters; the word itself where it is no English one.
+/// The stem of a word in lower case; the word itself where it is no English one.
 pub(super) fn stem(word: &str) -> String {
     if word.len() <= LEAST || !word.bytes().all(|b| b.is_ascii_lowercase()) {
         return word.to_owned();

@@ -1,4 +1,4 @@
-//! The words of an index: each once, in small letters, with where it is.
+//! The words of an index: each once, in lower case, with where it is.
 //!
 //! All postings are one list in insertion order, each linked to the previous posting of its word. An insertion appends
 //! to that list and touches nothing else of the text's size.

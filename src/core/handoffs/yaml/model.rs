@@ -12,7 +12,7 @@ use super::value::YamlValue;
 const REQUEST_BYTES: usize = 200;
 
 /// A handoff file. Its members are in the order in which they are written. Texts may be empty, and are then left out
-/// but for those up to `test`; times are RFC 3339.
+/// except for those up to `test`; times are RFC 3339.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HandoffFile {
     /// Version of the format.

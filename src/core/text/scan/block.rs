@@ -26,7 +26,7 @@ impl<S: Simd> LaneBlock<S> {
         self.0.simd_eq(wanted).to_bitmask()
     }
 
-    /// One bit for each byte that is `wanted` but for its sixth bit, by which `[` and `{` differ, and `]` and `}`.
+    /// One bit for each byte that is `wanted` except for its sixth bit, by which `[` and `{` differ, and `]` and `}`.
     #[inline(always)]
     pub(super) fn is_bracket(&self, wanted: u8) -> u64 {
         (self.0 | 0x20).simd_eq(wanted).to_bitmask()

@@ -70,7 +70,7 @@ pub(super) struct ScanNotes {
 pub(super) struct WordSeek {
     word: &'static [u8],
     last: [u8; 2],
-    /// One where the block before ends with the last byte but one.
+    /// One where the block before ends with the second-to-last byte.
     carried: u64,
     pub(super) found: Vec<usize>,
 }

@@ -160,7 +160,7 @@ impl Dialect for GeminiStream {
         out.push(self.own(&parts, "", ""));
     }
 
-    /// An empty line between events, white space between elements; both SDKs choke on comments.
+    /// An empty line between events, whitespace between elements; both SDKs choke on comments.
     fn keepalive(&mut self, out: &mut Vec<Bytes>) {
         out.push(Bytes::from_static(b"\n"));
     }

@@ -273,7 +273,7 @@ fn after_item(view: &View, turn: usize, item: &str) -> Edit {
     }
 }
 
-/// Up to so many ids are searched for before any item is read.
+/// Up to this many ids are searched for before any item is read.
 const FEW: usize = 4;
 
 /// The turns at or after offset `from` that are the results of these calls.

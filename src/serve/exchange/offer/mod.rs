@@ -40,7 +40,7 @@ pub(super) struct Offered {
     pub(super) offer: ToolOffer,
 }
 
-/// The model of a route, where upstream is not known to refuse it.
+/// The model of a route, unless upstream is known to refuse it.
 fn known_model<'a>(app: &App, routed: Option<&'a str>) -> Option<&'a str> {
     routed.filter(|model| !app.refused_models.contains(model))
 }

@@ -40,7 +40,7 @@ pub(super) struct PinVerdict {
     pub(super) lost: Option<HandoffId>,
     /// This request is the first after a handoff that a person resumed.
     pub(super) resumed: bool,
-    /// The last message asks for a handoff that is not known: it is answered here.
+    /// The last message asks for a handoff that is unknown: it is answered here.
     pub(super) names_unknown: bool,
 }
 

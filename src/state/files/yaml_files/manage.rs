@@ -61,7 +61,7 @@ impl HandoffFolder {
         fs::remove_file(&path).map_err(FileError::at(&path))
     }
 
-    /// Deletes every file, also of archives, that is older than so many seconds; returns those. With `dry_run` none is
+    /// Deletes every file, also of archives, that is older than this many seconds; returns those. With `dry_run` none is
     /// deleted.
     ///
     /// # Errors

@@ -33,7 +33,7 @@ impl Default for IndexPool {
 }
 
 impl IndexPool {
-    /// Keeps at most so many bytes.
+    /// Keeps at most this many bytes.
     pub fn within(most: usize) -> Self {
         Self {
             most,

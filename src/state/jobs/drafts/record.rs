@@ -29,7 +29,7 @@ pub enum DraftState {
     Requested,
     /// It is being written.
     Writing,
-    /// It is written, and waits for a person's yes.
+    /// It is written, and waits for a person's approval.
     Review,
     /// A person accepted it: it takes effect with the conversation's next request.
     Accepted,
@@ -115,7 +115,7 @@ pub struct DraftRecord {
 }
 
 impl DraftRecord {
-    /// A draft whose handoff is stored and waits for a person's yes; `None` where the model made the handoff itself.
+    /// A draft whose handoff is stored and waits for a person's approval; `None` where the model made the handoff itself.
     pub fn stored(handoff: &Handoff) -> Option<Self> {
         let (origin, method) = match handoff.origin {
             HandoffOrigin::Model => return None,

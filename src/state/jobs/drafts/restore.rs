@@ -58,7 +58,7 @@ impl DraftQueue {
         Ok(())
     }
 
-    /// The newest handoff of a conversation, where it was stored for a person's yes and has taken effect nowhere. An older one was
+    /// The newest handoff of a conversation, where it was stored for a person's approval and has taken effect nowhere. An older one was
     /// dropped when a later one took effect.
     async fn waiting(&self, store: &SharedStore, conversation: &str) -> Result<Option<Handoff>, StoreError> {
         let filter = HandoffFilter {

@@ -68,7 +68,7 @@ impl ServerState {
     /// it.
     ///
     /// # Errors
-    /// As [`fit`](Self::fit), but for a missing replica.
+    /// As [`fit`](Self::fit), except for a missing replica.
     pub(super) fn wait(&self, durability: ServerDurability) -> Result<WriteWait, String> {
         let replicas = self.replicas.max(1);
         Self {

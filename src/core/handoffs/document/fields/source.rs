@@ -17,7 +17,7 @@ pub struct HandoffSource<'s> {
     pub topic: Option<&'s str>,
     /// The exchange in which it fired.
     pub exchange: Option<&'s str>,
-    /// Words by which a sentence of the prompt is an assumption, in small letters.
+    /// Words by which a sentence of the prompt is an assumption, in lower case.
     pub assumptions: &'s [String],
     /// Bytes of the request before the handoff and of the first one after it.
     pub bytes: HandoffSize,

@@ -191,17 +191,17 @@ pub struct Verification {
     pub command: String,
     /// Its own exit code, where it is known.
     pub exit: Option<i32>,
-    /// Whether it passed by its own output; only where its exit code is not known.
+    /// Whether it passed by its own output; only where its exit code is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed: Option<bool>,
     /// The turn, from 1 after the last handoff.
     pub turn: usize,
-    /// Whether a file changed after it; null where that is not known.
+    /// Whether a file changed after it; null where that is unknown.
     pub stale: Option<bool>,
 }
 
 impl Verification {
-    /// Whether it passed; `None` where that is not known.
+    /// Whether it passed; `None` where that is unknown.
     pub fn has_passed(&self) -> Option<bool> {
         self.exit.map(|code| code == 0).or(self.passed)
     }

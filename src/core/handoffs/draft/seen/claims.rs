@@ -121,7 +121,7 @@ impl SeenFacts {
     }
 }
 
-/// Whether a sentence in small letters says so of what is: nothing in front of the words takes it back.
+/// Whether a sentence in lower case says so of what is: nothing in front of the words takes it back.
 fn claims(sentence: &str, words: &str) -> bool {
     let Some(at) = sentence.find(words) else {
         return false;

@@ -52,11 +52,11 @@ pub struct SeenVerification {
     pub command: String,
     /// Its own exit code, where it is known.
     pub exit: Option<i32>,
-    /// Whether it passed, by its exit code or by its own output; `None` where that is not known.
+    /// Whether it passed, by its exit code or by its own output; `None` where that is unknown.
     pub passed: Option<bool>,
     /// The turn, from 1.
     pub turn: usize,
-    /// Whether a file changed after it; `None` where that is not known.
+    /// Whether a file changed after it; `None` where that is unknown.
     pub stale: Option<bool>,
 }
 

@@ -286,7 +286,7 @@ impl<'w> TranscriptWalk<'w> {
         );
     }
 
-    /// The commands of a line with the folders that they ran in. Where a folder is not known, whatever was known of
+    /// The commands of a line with the folders that they ran in. Where a folder is unknown, whatever was known of
     /// such commands in any folder is not the last of it any more.
     fn keyed<'r, 'l>(
         &mut self,
