@@ -56,7 +56,7 @@ fn with_windows(url: &str, windows: impl Iterator<Item = String>) -> String {
             && declares_windows(text)
     };
     let mut all: Vec<String> = windows.filter(plain).collect();
-    // Of two for the same model the first counts.
+    // For two of the same model the first applies.
     all.reverse();
     let text = all.join(",");
     match declares_windows(&text) {

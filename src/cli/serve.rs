@@ -76,7 +76,7 @@ fn pricing(config: &Config, table: Arc<PriceTable>) -> ModelPricing {
     }
 }
 
-/// What a proxy is started with.
+/// The input for starting a proxy.
 struct ServeStart {
     config: Config,
     /// The config before limits were fitted and ports were picked.

@@ -12,7 +12,7 @@ pub(super) fn reachable(installation: &Installation) -> Vec<Finding> {
 }
 
 pub(super) fn findings(probes: &[UpstreamProbe]) -> Vec<Finding> {
-    // Nobody uses all providers of the default config: an unreachable one is an error only where none answers.
+    // Nobody uses all providers of the default config, so an unreachable one is an error only if none answers.
     let any = probes.iter().any(|probe| probe.answer.is_ok());
     let finding = |probe: &UpstreamProbe| {
         let subject = probe.name.clone();

@@ -124,7 +124,7 @@ fn matches(args: &ListArgs, handoff: &Handoff, packet: Option<&DocumentRecord>) 
 fn placed(handoffs: Vec<Handoff>, all: &[Handoff], as_map: bool) -> (Vec<Handoff>, Vec<LineageEntry>) {
     let map = lineage::map(all);
     let at: HashMap<HandoffId, usize> = map.iter().enumerate().map(|(at, it)| (it.id, at)).collect();
-    // One that was made meanwhile stands for itself.
+    // A handoff that was made meanwhile is its own chain.
     let of = |handoff: &Handoff| {
         let known = at.get(&handoff.id).map(|at| map[*at]);
         known.unwrap_or(LineageEntry {
@@ -293,7 +293,7 @@ mod tests {
         let (listed, _) = placed(all.to_vec(), &all, true);
         let ids: Vec<_> = listed.iter().map(|one| one.id.to_string()).collect();
         assert_eq!(ids, [C, A, B, D]);
-        // Of a part of them each knows where it is among all.
+        // A partial list keeps the positions in the whole.
         let (_, where_it_is) = placed(all[..1].to_vec(), &all, true);
         assert_eq!((where_it_is[0].depth, where_it_is[0].siblings), (1, 2));
     }

@@ -197,7 +197,7 @@ fn leg<'e>(
     })
 }
 
-/// What of the leg's URL follows the base URL of its upstream. The journal has no queries: the one that makes Gemini
+/// The part of the leg's URL after the base URL of its upstream. The journal has no queries: the one that makes Gemini
 /// stream is restored.
 fn target(config: &Config, upstream: &str, leg: &LegDetail) -> Result<String, CommandFailure> {
     let url = leg

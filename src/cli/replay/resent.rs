@@ -82,7 +82,7 @@ impl TurnSender<'_> {
             });
             let what = Rewrite {
                 cut,
-                // It was thought after another prefix, which is not sent here.
+                // This thinking followed another prefix, which is not sent here.
                 omitted: Some(reading.view.turns.len()),
                 ..Rewrite::default()
             };

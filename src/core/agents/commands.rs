@@ -1,4 +1,4 @@
-//! Commands that test, build, lint, or leave something after, and what the exit code of a shell line says of each.
+//! Commands that test, build, lint, or have lasting effects, and the meaning of a shell line's exit code for each.
 
 mod folders;
 

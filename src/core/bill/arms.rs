@@ -108,7 +108,7 @@ impl Arm {
 pub struct ArmBill {
     /// Dollars.
     pub cost: f64,
-    /// Of these, for drafts that nobody came back for.
+    /// Of these, for unused drafts.
     pub unused_drafts: f64,
     /// Requests of all kinds.
     pub requests: u32,

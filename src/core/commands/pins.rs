@@ -11,7 +11,7 @@ use crate::mark::escape;
 pub enum PinRejection {
     /// The text is empty.
     Empty,
-    /// It is pinned already, under this number.
+    /// The text is already pinned, under this number.
     Known(usize),
     /// The maximum number is reached.
     Many,

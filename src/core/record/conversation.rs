@@ -27,7 +27,7 @@ pub struct Conversation {
     /// Texts that were put after turns, oldest first. A handoff does not remove them: a rewind to before it needs them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub insertions: Vec<Uuid>,
-    /// Those of them by whose cut point a request was cut.
+    /// The handoffs at whose cut point a request was cut.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub relied_on: Vec<HandoffId>,
     /// Answers that may have broken off after their sentinel, oldest first.

@@ -203,7 +203,7 @@ pub fn without_quoted(
     reading.edited(wire, placeholders.collect())
 }
 
-/// Of each turn, the user's turn that an answer in it is to: the one directly before, though the answer may come back
+/// For each turn, the user's turn that it answers: the one directly before, though the answer may come back
 /// as several elements.
 fn last_users(view: &View) -> Vec<Option<usize>> {
     let mut last = None;

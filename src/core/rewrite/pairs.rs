@@ -1,4 +1,4 @@
-//! Puts hidden pairs back.
+//! Restores hidden pairs.
 
 use std::collections::{HashMap, HashSet};
 

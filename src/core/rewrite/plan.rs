@@ -123,7 +123,7 @@ pub enum ChangeReason {
     Note,
     /// It goes to another model, without the settings that are bound to the requested one.
     Model,
-    /// Of a message in a cut transcript: the harness's preamble, kept before the carry-over prompt.
+    /// For a message in a cut transcript: the agent's preamble, kept before the carry-over prompt.
     Preamble,
 }
 

@@ -1,4 +1,4 @@
-//! The preamble: what the agent's harness put before the first real user text. Also what else must survive a cut.
+//! The preamble: the agent's own texts before the first real user text. Also other texts that must survive a cut.
 
 use memchr::memmem;
 

@@ -1,4 +1,4 @@
-//! Finds text of baton's form in a request, and where it is valid.
+//! Finds marks of baton's form in a request, and where they are valid.
 
 use std::collections::HashSet;
 

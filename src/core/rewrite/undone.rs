@@ -20,7 +20,7 @@ pub struct UndoneHandoffs {
     pub last: Option<Uuid>,
     /// Where the last undo stands, or where the last one was reverted.
     toggled: Option<usize>,
-    /// From each of these offsets of the transcript on, the handoff that counted there; empty where nothing was ever
+    /// The handoff that was active from each of these offsets of the transcript on; empty if nothing was ever
     /// undone.
     states: Vec<(usize, Option<Uuid>)>,
     /// Position of the active handoff. What precedes it is not sent and stays unchanged, since the positions of later

@@ -252,7 +252,7 @@ mod tests {
         let cleaned = cleaned(side, &body);
         let names = cleaned.reading.call_names(side);
         assert_eq!(names.len(), 5);
-        // Those in front were made before all others by a clock that is ahead.
+        // A clock that is ahead made the first ones before all others.
         let of = |(n, name): (usize, &String)| HiddenPair {
             wire: WireId::Gemini,
             ..beside(name, if n < 2 { u64::MAX } else { 0 })

@@ -1,4 +1,4 @@
-//! What the streams of all wires know of their legs.
+//! The state that the streams of all wires keep of their legs.
 
 use super::frame_template::{FramePass, FrameTemplate};
 use super::leg::{LegReport, ResponseWatch, StopReason};

@@ -91,7 +91,7 @@ pub(super) fn conversation(parts: &[Part]) -> Option<Value> {
     }))
 }
 
-/// What the first replica says that says anything.
+/// The value of the first replica that has one.
 fn first(parts: &[Part], name: &str) -> Value {
     let mut body = parts.iter().filter_map(|part| part.body.get(name));
     body.find(|body| !body.is_null()).cloned().unwrap_or_default()

@@ -46,7 +46,7 @@ pub struct Peers {
     own: Option<Own>,
 }
 
-/// What a replica asks others with that it found in the store.
+/// The token with which a replica queries others that it found in the store.
 struct Own {
     client: HttpClient,
     token: Option<Secret>,

@@ -304,7 +304,7 @@ mod tests {
         let all = futures_util::future::join_all((0..1000).map(|_| readiness.now())).await;
         assert!(all.into_iter().all(|report| report.ready));
         assert_eq!(store.commits(), before + 1);
-        // Of this nobody needs to ask the store.
+        // This needs no query to the store.
         readiness.draining.store(true, Ordering::Relaxed);
         assert_eq!(what(readiness.now().await), "stopping");
     }
@@ -323,7 +323,7 @@ mod tests {
         while !readiness.now().await.ready {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        // What blocked the writer, the one query that waited, and no more than one after it.
+        // The job that blocked the writer, the one query that waited, and at most one after it.
         assert!(store.commits() <= before + 3, "{}", store.commits() - before);
         store.kill_writer();
         while readiness.now().await.ready {

@@ -27,7 +27,7 @@ impl Request {
         Self { body, reading }
     }
 
-    /// Where in the body is what.
+    /// The structure of the body.
     pub(super) fn reading(&self) -> &RequestReading {
         &self.reading
     }

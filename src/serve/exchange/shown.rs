@@ -34,7 +34,7 @@ struct ShownText {
     quoter: Quoter,
     /// The whole text so far.
     text: String,
-    /// What has not gone out yet.
+    /// The text that was not sent yet.
     out: Vec<Bytes>,
 }
 
@@ -147,7 +147,7 @@ impl ShownDraft {
         }
     }
 
-    /// What is to go out now.
+    /// The text to send now.
     pub(super) fn take(&self) -> Option<Bytes> {
         let mut state = self.lock();
         match state.out.is_empty() {

@@ -96,7 +96,7 @@ enum WaitPhase {
 }
 
 impl WaitingBody {
-    /// What of a draft is to go out now.
+    /// The part of a draft to send now.
     fn shown(&self) -> Option<Bytes> {
         self.exchange.shown.as_ref()?.take()
     }

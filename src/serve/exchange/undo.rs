@@ -125,7 +125,7 @@ impl UndoEvidence {
         if !self.is_safe_point {
             return UndoStep::Wait;
         }
-        // What upstream stores cannot be judged here: performing says so.
+        // A conversation that upstream stores cannot be checked here; the attempt reports a failure.
         if self.is_upstream {
             return UndoStep::Perform;
         }

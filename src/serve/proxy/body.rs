@@ -238,7 +238,7 @@ async fn next(body: &mut MinRateBody) -> Result<Option<Bytes>, Fault> {
 
 /// Drains a body for a while: to be called before a request is refused.
 pub(super) async fn discard(headers: &HeaderMap, mut body: MinRateBody) {
-    // Who asks before sending has not begun, and never will.
+    // A client that expects `100 Continue` has not begun to send the body, and never will.
     if headers.contains_key(header::EXPECT) {
         return;
     }

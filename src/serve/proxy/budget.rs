@@ -20,7 +20,7 @@ const UNIT: usize = 16 << 10;
 /// tests.)
 const WAIT: Duration = Duration::from_millis(if cfg!(test) { 1_000 } else { 10_000 });
 
-/// What is left of the bound, in units.
+/// The remaining memory under the bound, in units.
 #[derive(Clone)]
 pub(crate) struct Budget {
     common: Arc<Semaphore>,
@@ -28,7 +28,7 @@ pub(crate) struct Budget {
     aside: Arc<Semaphore>,
 }
 
-/// What one text takes of the bound, given back when it is dropped.
+/// The memory of one text under the bound, returned when it is dropped.
 pub(crate) struct Hold {
     budget: Budget,
     common: Option<OwnedSemaphorePermit>,

@@ -27,7 +27,7 @@ impl Certificate {
         self.0.store(next.0.load_full());
     }
 
-    /// What shakes hands with it.
+    /// The TLS acceptor that uses the certificate.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(self.0.load_full())
     }

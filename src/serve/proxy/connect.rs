@@ -98,7 +98,7 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// By what the connector says of itself; its error type is private. What is neither name nor TCP is TLS.
+/// By the connector's messages, since its error type is private. An error that is neither DNS nor TCP is TLS.
 fn classify(error: &(dyn Error + 'static), secure: bool) -> ConnectFault {
     let cause = chain(error).last().map(ToString::to_string).unwrap_or_default();
     let timed_out = |e: &(dyn Error + 'static)| {

@@ -70,7 +70,7 @@ fn fetch_site(headers: &HeaderMap) -> Option<&[u8]> {
     headers.get(FETCH_SITE).map(|value| value.as_bytes())
 }
 
-/// Whom a request is for, by its target (absolute form, or HTTP/2's `:authority`) and by `Host`.
+/// The host that a request is for, by its target (absolute form, or HTTP/2's `:authority`) and by `Host`.
 struct Names<'a> {
     target: Option<&'a str>,
     header: Option<&'a str>,

@@ -29,7 +29,7 @@ const BODIES: usize = 512;
 /// What was found in bodies, by the hash of all up to a block's end.
 pub(crate) struct KnownScans {
     blocks: Cache<KeyedHash, Arc<ScannedStretch>, BySize>,
-    /// By the last whole block of a body, and by the wire that it was read on.
+    /// Keyed by the last whole block of a body, and by its wire.
     turns: Cache<(KeyedHash, WireId), Arc<KnownTurns>, BySize>,
     /// Hashes no body yet; a copy hashes each body where the journal is off.
     unrecorded: Beginnings,
@@ -115,7 +115,7 @@ pub(super) struct BodyReader<'a> {
     scans: &'a KnownScans,
     wire: Option<WireId>,
     prescanner: Prescanner,
-    /// Whether the journal wants the hashes.
+    /// Whether the journal needs the hashes.
     is_recorded: bool,
     beginnings: Beginnings,
     /// Blocks that are scanned or skipped.

@@ -16,7 +16,7 @@ const WINDOW: Duration = Duration::from_millis(if cfg!(test) { 400 } else { 30_0
 /// Why no more of a body comes.
 #[derive(Debug)]
 pub(super) enum Stopped {
-    /// It came below the least rate.
+    /// The rate fell below the minimum.
     Slow,
     /// The connection broke off, or the framing.
     Broken(hyper::Error),

@@ -311,7 +311,7 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Respon
             Box::pin(answer(&gateway, ctx, body)).await
         }
         Err(fault) => {
-            // Nobody holds a place by what is not admitted.
+            // A request that is not admitted holds no permit.
             permit = None;
             body::discard(&parts.headers, body).await;
             refuse(&recorder, shape, &fault)

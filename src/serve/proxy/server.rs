@@ -51,7 +51,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Pings on HTTP/2, by which an agent that has vanished is noticed.
 const H2_PING: Duration = Duration::from_secs(30);
 
-/// From this part of all connections on a new one is closed after its answer: idle ones of some agents must not keep
+/// Above this share of all connections a new one is closed after its answer: idle ones of some agents must not keep
 /// others out.
 const CROWDED: (usize, usize) = (3, 4);
 
@@ -83,7 +83,7 @@ pub struct Bound {
     drain: Duration,
 }
 
-/// What is spoken. A stream that is known to be HTTP/1.1 is served as such: it takes a third of the memory of a
+/// The protocol. A stream that is known to be HTTP/1.1 is served as such: it takes a third of the memory of a
 /// connection whose version must be detected.
 struct Http {
     one: http1::Builder,

@@ -13,7 +13,7 @@ const SENTINEL_PORT: u16 = 26379;
 /// How the primary is found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Topology {
-    /// It is the one at the address.
+    /// The server at the address is the primary.
     Single,
     /// The Sentinels at these addresses know the primary, by the name of its group.
     Sentinel {

@@ -270,7 +270,7 @@ impl CarriedGroup {
         self.again_cost = Some(self.again_cost.unwrap_or(0.0) + other.again_cost.unwrap_or(0.0));
     }
 
-    /// Those that were carried most first; equal ones by name.
+    /// Those with the most carried bytes first; equal ones by name.
     fn sorted(groups: impl Iterator<Item = Self>) -> Vec<Self> {
         let mut all: Vec<_> = groups.collect();
         all.sort_by(|a, b| (b.again_bytes, &a.tool, &a.argument).cmp(&(a.again_bytes, &b.tool, &b.argument)));

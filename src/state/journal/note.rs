@@ -59,7 +59,7 @@ pub(super) enum JournalNote {
     },
     /// Answers once everything queued before it is written.
     Flush(mpsc::Sender<()>),
-    /// What follows is redacted by these rules and secrets.
+    /// Later notes are redacted by these rules and secrets.
     Redact(Box<Redactor>),
 }
 

@@ -1,4 +1,4 @@
-//! Up to which call of a transcript the hidden pairs beside its calls are known.
+//! Records up to which call of a transcript the hidden pairs beside its calls are known.
 //!
 //! A cache of what the store returned: every entry follows only from a transcript and the store. So no change of the
 //! conversation's record, or of another conversation with the same key, invalidates an entry. A transcript that holds

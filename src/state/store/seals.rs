@@ -140,7 +140,7 @@ mod tests {
         for proxy in &proxies {
             assert_eq!(proxy.now().count(), 2);
         }
-        // Nothing is read again while nothing changes.
+        // Without a change nothing is read again.
         assert!(Arc::ptr_eq(&proxies[0].now(), &proxies[0].now()));
     }
 

@@ -5,7 +5,7 @@
 pub enum FactsOutcome {
     /// A block of facts is after the prompt.
     Written,
-    /// Nothing was seen that is worth stating: the prompt is as it was.
+    /// No fact is worth stating: the prompt is unchanged.
     Nothing,
 }
 

@@ -123,7 +123,7 @@ impl Evidence<'_> {
     ) -> (Option<i32>, Option<bool>) {
         match code {
             0 if self.flag == Some(true) || report.has_failed() && zero_is_passed => (None, None),
-            // Of a pipe zero says nothing of the command that failed in it.
+            // The exit code 0 of a pipe does not exclude a failed command in it.
             0 if report.has_failed() => (Some(0), None),
             0 => (Some(0), Some(false)),
             code => (Some(code), Some(true)),

@@ -75,7 +75,7 @@ static TABLE: LazyLock<RunnerTable> = LazyLock::new(|| {
 });
 
 impl ReportedResult {
-    /// Of the output of a command that tests, builds or lints.
+    /// The verdict in the output of a command that tests, builds or lints.
     pub(super) fn of(text: &str) -> Self {
         let mut closing = ClosingLines::default();
         let lines = text.lines().count();

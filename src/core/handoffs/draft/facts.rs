@@ -226,7 +226,7 @@ impl<'i> FactCollector<'i> {
                 state: TodoState::Pending,
             });
         }
-        // Of one that was made before the transcript begins only the number is known.
+        // For an item that was made before the transcript begins, only the number is known.
         if let Some(at) = numbers.get(&*task.number) {
             items[*at].state = task.state.unwrap_or(items[*at].state);
             self.task_turn = turn;

@@ -1,4 +1,4 @@
-//! Words by which a sentence is a constraint, a decision, or something else that must not be lost: `markers.toml`.
+//! Words that mark a sentence as a constraint, a decision, or something else that must be kept: `markers.toml`.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;

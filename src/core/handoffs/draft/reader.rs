@@ -43,7 +43,7 @@ const ABOUT: usize = 160;
 /// Bytes of a question to the person.
 const QUESTION: usize = 300;
 
-/// What an index is made with; the same for all of its life.
+/// The settings of an index; they never change.
 #[derive(Debug, Clone)]
 pub struct DraftIndexSettings {
     /// How texts of a harness begin (`handoff.preamble_tags`).
@@ -192,7 +192,7 @@ impl<'a> MessageReader<'_, 'a> {
         if text.trim().is_empty() {
             return;
         }
-        // Of the harness it is enough to know that it is there.
+        // For a text of the agent's, its presence is enough.
         let text = match kind {
             UserText::Harness => match wordings::asks_for_summary(text) {
                 true => text.trim().to_owned(),
@@ -310,7 +310,7 @@ impl<'a> MessageReader<'_, 'a> {
         let kind = call.map_or(ToolKind::Other, |call| call.kind);
         let reads_failed = excerpt::looks_failed(&bounded(&text, RESULT));
         let failed = match (kind, end.failed) {
-            // Of a tool that no table knows, its words count more than a flag that is absent.
+            // For a tool that no table knows, its words count more than an absent flag.
             (ToolKind::Other, Some(false)) if reads_failed && self.may_run(call) => None,
             (_, failed) => failed,
         };

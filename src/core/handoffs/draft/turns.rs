@@ -1,4 +1,4 @@
-//! Turns: what the person requested, and all that came of it until the person's next text.
+//! Turns: a person's request, and everything that follows until the person's next text.
 
 use std::ops::Range;
 

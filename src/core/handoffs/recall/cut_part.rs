@@ -11,7 +11,7 @@ pub struct CutPart<'a> {
     pub end: usize,
 }
 
-/// What an index is made with; the same for all of its life.
+/// The settings of an index; they never change.
 #[derive(Debug, Clone, Default)]
 pub struct RecallIndexSettings {
     /// How texts of a harness begin (`handoff.preamble_tags`).

@@ -1,4 +1,4 @@
-//! What is quoted of a passage: without credentials, and of a long passage the lines around the words of the question.
+//! The quoted part of a passage: without credentials, and for a long passage the lines around the words of the question.
 
 use std::ops::Range;
 

@@ -25,7 +25,7 @@ pub(super) struct Vocabulary {
     letters: String,
     /// Where each ends in `letters`.
     ends: Vec<u32>,
-    /// Of each word, where it was noted last.
+    /// The last posting of each word.
     newest: Vec<NewestPosting>,
     log: Vec<PostingNode>,
 }

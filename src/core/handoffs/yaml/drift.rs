@@ -13,7 +13,7 @@ pub struct CurrentRepository {
     pub branch: String,
     /// Commits since the file was written.
     pub commits: usize,
-    /// Of the files that it names, those that were changed since, in a commit or not.
+    /// The named files that were changed since, in a commit or not.
     pub changed: Vec<String>,
     /// Of the files that it names as there, those that are gone.
     pub gone: Vec<String>,

@@ -52,7 +52,7 @@ fn sweep(folder: &Path) {
             SystemTime::now().duration_since(modified).ok()
         };
         if is_temp && age().is_some_and(|age| age > ABANDONED_AFTER) {
-            // It is in nobody's way.
+            // It disturbs nobody.
             let _ = fs::remove_file(entry.path());
         }
     }

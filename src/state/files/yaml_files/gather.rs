@@ -171,7 +171,7 @@ impl GitRunner<'_> {
         Some(state)
     }
 
-    /// Of some files, those in commits since, and those with changes that are in none.
+    /// Of these files, those that were committed since, and those with uncommitted changes.
     fn touched(&self, since: &str, paths: &[&str]) -> HashSet<String> {
         if paths.is_empty() {
             return HashSet::new();

@@ -24,7 +24,7 @@ impl HandoffFolder {
     /// Puts a file into the archive of its session; returns where it is now.
     ///
     /// # Errors
-    /// It is none of ours, in the archive already, or cannot be moved.
+    /// It is not one of our files, is already in the archive, or cannot be moved.
     pub fn archive(&self, path: &Path) -> Result<PathBuf, FileError> {
         let managed = self.managed(path)?;
         if managed.archived {
@@ -40,7 +40,7 @@ impl HandoffFolder {
     /// Takes a file out of the archive of its session; returns where it is now.
     ///
     /// # Errors
-    /// It is none of ours, not in the archive, or cannot be moved.
+    /// It is not one of our files, is not in the archive, or cannot be moved.
     pub fn restore(&self, path: &Path) -> Result<PathBuf, FileError> {
         let managed = self.managed(path)?;
         if !managed.archived {

@@ -69,7 +69,7 @@ struct DraftEntry {
     draft: DraftRecord,
     /// Signals its writer to stop.
     cancel: watch::Sender<bool>,
-    /// Whether somebody was notified that it waits for a person.
+    /// Whether a person was notified that it waits.
     notified: bool,
 }
 

@@ -43,7 +43,7 @@ pub enum DraftState {
     Failed,
     /// A person rejected it.
     Rejected,
-    /// Nobody answered for too long.
+    /// No person answered in time.
     Expired,
     /// Another handoff took effect before.
     Dropped,
@@ -106,7 +106,7 @@ pub struct DraftRecord {
     pub why: Option<String>,
     /// The file that it was saved as.
     pub saved_path: Option<PathBuf>,
-    /// By which a repeated call of the API is recognised.
+    /// The key by which a repeated call of the API is recognised.
     pub key: Option<String>,
     /// Milliseconds since the Unix epoch.
     pub created_ms: u64,

@@ -136,7 +136,7 @@ pub(super) fn greeting(scripts: usize, answers: Vec<Value>) -> Result<(Vec<Strin
 /// Checks the answer to `WAIT` or `WAITAOF`: that the write is where it must be.
 ///
 /// # Errors
-/// It is not there in time.
+/// It did not arrive in time.
 pub(super) fn durable(wait: WriteWait, answer: Option<Value>) -> Result<(), LinkFault> {
     let reached = match answer {
         Some(Value::Int(replicas)) => replicas > 0,

@@ -58,7 +58,7 @@ impl RedisCluster {
     }
 
     pub(super) fn reader(&self) -> &Link {
-        // With the first call all connect, so that no later one waits for a connection of its own.
+        // The first call opens all connections, so that no later call waits for one.
         self.writers.iter().for_each(Link::start);
         &self.reader
     }
@@ -263,7 +263,7 @@ impl RedisCluster {
             (None, None) => HANDOFF.times.to_owned(),
         };
         let key = format!("{}{index}", self.prefix);
-        // By id they are read all, and put in order then.
+        // They are all read by id, and then sorted.
         let limit = Some(filter.limit).filter(|limit| *limit > 0 && filter.ids.is_none());
         let mut found = Vec::new();
         for from in (0..).step_by(PAGE) {

@@ -80,7 +80,7 @@ where
                 message: format!("{what}: {err}"),
             }),
         };
-        // Nobody waits for a submitted job, or the caller has gone.
+        // Nobody waits for a submitted job, or the caller is gone.
         let _ = reply.send(result);
     }
 }

@@ -100,7 +100,7 @@ pub enum HandoffKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChangedFile {
-    /// From the repository's folder, where that is known.
+    /// Relative to the repository's folder, if that is known.
     pub path: String,
     /// `created`, `modified`, `deleted`; `written` where it is unknown whether it was there.
     pub change: String,
@@ -269,7 +269,7 @@ impl PrerequisiteKind {
     }
 }
 
-/// Of the request before the handoff and of the first one after it.
+/// Sizes of the request before the handoff and of the first one after it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HandoffSize {

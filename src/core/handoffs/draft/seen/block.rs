@@ -17,7 +17,7 @@ const PIECE: usize = 80;
 const FILES: usize = 6;
 
 impl SeenFacts {
-    /// At most this many tokens of what was seen, what weighs most first; `None` where there is nothing to say.
+    /// The facts in at most this many tokens, the most important first; `None` if there are none.
     pub fn block(&self, most: usize, count: TokenCounter) -> Option<String> {
         let mut out = OPENS.to_owned();
         let mut used = count.tokens(OPENS) + count.tokens(CLOSES) + 2;

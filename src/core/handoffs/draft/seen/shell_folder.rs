@@ -1,4 +1,4 @@
-//! The folder of a shell that stays where a command went.
+//! The working directory of a persistent shell.
 
 use super::Whereabouts;
 use crate::agents::commands;

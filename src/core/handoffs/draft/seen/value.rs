@@ -17,7 +17,7 @@ pub struct SeenFacts {
     pub files: Vec<SeenChange>,
     /// Files that were read.
     pub read: Vec<String>,
-    /// Commands that failed and were not run again with success.
+    /// Commands that failed and have not succeeded since.
     pub failed: Vec<SeenFailure>,
     /// The agent's to-do list as it was last written.
     pub todos: Vec<TodoItem>,
@@ -48,7 +48,7 @@ pub struct SeenFacts {
 pub struct SeenVerification {
     /// What it is for.
     pub purpose: CommandPurpose,
-    /// As it was typed, with the folder where the line or the call changes to one.
+    /// As typed, with the folder if the line or the call changes to one.
     pub command: String,
     /// Its own exit code, where it is known.
     pub exit: Option<i32>,
