@@ -66,7 +66,7 @@ fn bill_prices(config: &Config) -> Result<Arc<PriceTable>, CommandFailure> {
     prices::table(config.bill.prices.as_deref()).map_err(|error| CommandFailure::new(Exit::CONFIG, error))
 }
 
-/// The prices of the metrics of costs.
+/// The prices for the cost metrics.
 fn pricing(config: &Config, table: Arc<PriceTable>) -> ModelPricing {
     let hosts = config.upstreams.iter();
     let hosts = hosts.map(|(name, upstream)| (name.clone(), upstream.host()));
@@ -281,7 +281,7 @@ fn cannot_listen(error: &io::Error, config: &Config, listener: &Listener) -> Com
         .help(format!(
             "stop that one, or choose another address with {flag} or `{key}`; port 0 picks a free one"
         )),
-        // What the certificate files hold.
+        // The contents of the certificate files.
         io::ErrorKind::InvalidData => CommandFailure::new(Exit::CONFIG, error.to_string())
             .help("mend `server.tls_cert` and `server.tls_key`"),
         _ => CommandFailure::new(Exit::UNAVAILABLE, format!("cannot listen on {address}: {error}"))

@@ -24,7 +24,7 @@ pub(super) fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The store, for reading. What lives in a running proxy's memory alone cannot be had.
+/// The store, for reading. Records in a running proxy's memory are not accessible.
 pub(super) fn open(config: &Config) -> Result<SharedStore, CommandFailure> {
     if config.store.kind == StoreKind::Memory {
         let message = "store.kind is \"memory\": its handoffs live inside the running proxy alone";

@@ -10,7 +10,7 @@ use baton_core::tools::ToolNames;
 use baton_core::transcript::AnswerContent;
 use baton_core::wire::{LegReport, Operation, ResponseWatch, wire};
 
-/// Bytes of one frame that are read.
+/// Maximum bytes of a frame that are read.
 const FRAME_BYTES: usize = 16 << 20;
 
 /// A summary of an answer. The names are API.
@@ -36,7 +36,7 @@ pub(super) struct PricedAt<'a> {
 }
 
 impl ReplayAnswer {
-    /// Reads a body that came for the request with this status.
+    /// Reads the body of a response with this status.
     pub(super) fn read(request: &ReplayRequest, status: u16, body: &Bytes, prices: PricedAt<'_>) -> Self {
         let report = report(request, body).unwrap_or_default();
         let usage = report.usage;

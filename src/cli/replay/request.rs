@@ -161,7 +161,7 @@ impl ReplayRequest {
         Ok(headers)
     }
 
-    /// A line for a shell that sends the same; the body is read from `baton show`. Credentials are variables.
+    /// A shell command that sends the same request; the body is read from `baton show`. Credentials are variables.
     pub(super) fn curl(&self, upstream: &UpstreamConfig, body_by: &str) -> String {
         let quoted = |word: &str| ShellSyntax::Sh.quoted(word);
         let url = [upstream.base_url.as_str(), &self.target].concat();
@@ -238,7 +238,7 @@ fn without_credentials(recorded: &[(String, String)]) -> HeaderMap {
     headers
 }
 
-/// Headers that the client makes by itself.
+/// Headers that the client sets itself.
 fn is_remade(name: &str) -> bool {
     matches!(
         name,

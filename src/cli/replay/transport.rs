@@ -14,7 +14,7 @@ use crate::state::journal::{BodySide, JournalReader};
 /// Bytes of an answer that are read.
 const ANSWER_BYTES: usize = 64 << 20;
 
-/// The runtime of a command that sends.
+/// The runtime of a command that sends requests.
 pub(super) fn runtime() -> Result<tokio::runtime::Runtime, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))

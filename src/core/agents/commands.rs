@@ -40,7 +40,7 @@ enum CommandJoint {
     Then,
     /// `|`: the next one reads what this one prints.
     Pipe,
-    /// `||`, `&`: the code is another one's.
+    /// `||`, `&`: the code belongs to another command.
     Other,
     /// Nothing follows.
     End,
@@ -89,7 +89,7 @@ pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
     found
 }
 
-/// Whether a command of a line prints nothing but what another one of it gave it.
+/// Whether a command of a line prints only what another command of the line piped to it.
 fn adds_nothing(steps: &[(&str, CommandJoint)], at: usize, plain: &str) -> bool {
     let name = name_of_program(plain);
     prepares(plain)

@@ -123,7 +123,7 @@ pub enum Effect {
         prompt: String,
         /// Why, in the model's words.
         reason: Option<String>,
-        /// The handoff that is active so far.
+        /// The currently active handoff.
         parent: Option<HandoffId>,
     },
     /// Write hidden calls with their answers, each placed beside one of the agent's calls where one can be identified:

@@ -106,7 +106,7 @@ struct LiteralCursor<'a> {
 }
 
 impl LiteralCursor<'_> {
-    /// Steps over at most this many characters of a kind, and returns how many there were.
+    /// Skips at most this many characters of a kind, and returns their number.
     fn skip(&mut self, most: usize, of_kind: impl Fn(char) -> bool) -> usize {
         let mut count = 0;
         while count < most

@@ -1,4 +1,4 @@
-//! Which agent sends a transcript, by the words with which its harness begins. Taken from the agents' own requests.
+//! Which agent sends a transcript, by the first words of its own texts. Taken from the agents' own requests.
 
 use super::literal::JsonText;
 

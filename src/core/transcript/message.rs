@@ -269,7 +269,7 @@ struct BlockMembers {
     call: Option<Span>,
     response: Option<Span>,
     data: Option<Span>,
-    /// Its first member's name, where it has no type.
+    /// The name of its first member, if it has no type.
     first: Option<Span>,
 }
 

@@ -32,7 +32,7 @@ const SCHEMAS: [&str; 4] = [
 /// Members of an object, key (inside its quotes) and value.
 type ObjectMembers = Vec<(Span, Span)>;
 
-/// What the model reads of a request beside its turns.
+/// The parts of a request that the model reads besides its turns.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings<'a> {
     /// System prompts that are beside the turns, in order.
@@ -74,7 +74,7 @@ pub fn named_members(body: &[u8]) -> Vec<(String, Span)> {
     named
 }
 
-/// The members of a body, and where it wraps the request in one of them, which.
+/// The members of a body, and the one that wraps the request, if any.
 fn members(body: &[u8]) -> (ObjectMembers, Option<usize>) {
     let all = json::members(body, json::whole(body).unwrap_or_default());
     let wraps = |(key, value): &(Span, Span)| {

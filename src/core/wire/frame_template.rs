@@ -207,7 +207,7 @@ impl FrameTemplate {
     }
 }
 
-/// Whether an edit is in or at a hole; an object may lie within one.
+/// Whether an edit is in or next to a hole; an object may be inside one.
 fn touches(edit: Span, hole: Span, kind: Hole) -> bool {
     let covers = edit.start < hole.start && hole.end <= edit.end;
     edit.start <= hole.end && hole.start <= edit.end && !(covers && kind == Hole::Object)

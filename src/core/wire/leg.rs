@@ -98,7 +98,7 @@ pub struct HiddenCall {
     pub oversize: bool,
     /// How many visible parts stood before it in the leg.
     pub after: usize,
-    /// What else of the call must come back unchanged (Gemini: the whole part; Responses: the item).
+    /// Other parts of the call that must come back unchanged (Gemini: the whole part; Responses: the item).
     pub raw: Option<String>,
     /// Names the reasoning right before it, which the API takes back with this call alone (Responses).
     pub bound_to: Option<String>,

@@ -173,7 +173,7 @@ fn passed_on(reply: PeerAnswer, path: &str) -> FullResponse {
     signed(answer, &reply.replica)
 }
 
-/// An exchange whose row says where it is.
+/// An exchange whose row names its replica.
 fn with_replica(reply: &PeerAnswer) -> Option<Bytes> {
     let mut body: Value = serde_json::from_slice(&reply.body).ok()?;
     let row = body.get_mut("exchange")?.take();

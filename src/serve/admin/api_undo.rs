@@ -54,7 +54,7 @@ fn response(answer: UndoAnswer) -> Value {
     }
 }
 
-/// An undo that waits. The names are API.
+/// A pending undo. The names are API.
 fn waiting(requested: PendingUndo) -> Value {
     json!({"handoff": requested.handoff, "undone": requested.undone, "at_ms": requested.at_ms})
 }

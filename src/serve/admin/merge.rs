@@ -33,7 +33,7 @@ pub(super) fn conversations(parts: &[Part], limit: usize) -> Vec<Value> {
     newest_first(all.into_iter().map(Value::Object).collect(), "last_ms", limit)
 }
 
-/// What two replicas count each for itself.
+/// Sums of the counts of two replicas.
 const ADDED: [&str; 6] = [
     "exchanges",
     "failures",

@@ -104,7 +104,7 @@ enum ApiChange<'p> {
 }
 
 impl<'p> ApiChange<'p> {
-    /// The change at a path below `/api/`; `None`: it is only read.
+    /// The change at a path below `/api/`; `None`: read-only.
     fn of(method: &Method, path: &'p str) -> Option<Self> {
         match (method, &path.split('/').collect::<Vec<_>>()[..]) {
             (&Method::POST, ["conversations", key, "handoff"]) => Some(Self::HandOver(key)),

@@ -18,7 +18,7 @@ pub(super) const MOST_CANDIDATES: usize = 64;
 /// What a byte under a seal weighs: it is unescaped and hashed, twice at most.
 const SEALING: usize = 16;
 
-/// Why the line that a person resumes by leads to no handoff.
+/// Why a person's resume line matches no handoff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unresolved {
     /// None with this id, or with one that begins so, is known.

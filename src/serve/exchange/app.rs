@@ -67,7 +67,7 @@ pub struct App {
     pub(crate) spill: Spill,
     /// The memory of requests' bodies.
     pub bodies: BodyMemory,
-    /// Room for the pauses that are waited for.
+    /// Permits for the watched pauses.
     pub(crate) pauses: Arc<Semaphore>,
     /// Models of routes that upstream does not know.
     pub(crate) refused_models: OnceLog,
@@ -78,7 +78,7 @@ pub struct App {
 }
 
 impl App {
-    /// The parts that follow from the config, over this store.
+    /// The parts that depend on the config, over this store.
     ///
     /// # Errors
     /// A file of `draft.prompts_dir`, or that of `bill.prices`, cannot be read.

@@ -144,7 +144,7 @@ impl ContextThread {
         Some(nudge::paying_text(tokens, calls, left))
     }
 
-    /// The usage limit that is near, once until it is lifted.
+    /// The usage limit that is near, reported once until it resets.
     fn near_limit(&self, now_ms: u64) -> Option<NearLimit> {
         let near = self.live.costs(self.thread, |costs| {
             let limit = costs.limit.filter(|limit| limit.resets_ms > now_ms)?;
@@ -173,7 +173,7 @@ impl ContextThread {
                 note_nudge(ctx, NudgeOutcome::Notified);
                 tracing::debug!(exchange = ctx.id, "the model is notified how full its context is");
             }
-            // It has no place here: the next request may have one.
+            // There is no place for it here; the next request may have one.
             Ok(false) => {}
             Err(error) => {
                 note_nudge(ctx, NudgeOutcome::NotWritten);

@@ -26,7 +26,7 @@ pub(super) async fn find(app: &App, ctx: &RequestContext, placed: &mut Placed) -
     let view = placed.agent.request.view();
     let known = known.iter().map(|insertion| &**insertion);
     let (found, misplaced) = insertions::find(view, known);
-    // Side calls share a session's id and not its transcript; and what upstream holds of a transcript has its insertions.
+    // Side calls share a session's id but not its transcript; a transcript that upstream stores has its insertions.
     lost.extend(misplaced);
     if placed.agent.is_of_the_loop(ctx.endpoint) {
         note_lost(ctx, live.newly_lost(&lost));

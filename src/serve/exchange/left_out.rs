@@ -53,7 +53,7 @@ pub(super) async fn find(
     )))
 }
 
-/// A conversation that is new here and has a history may be the copy of one from which an answer was left out.
+/// A conversation that is new here and has a history may be a copy of one with a left-out answer.
 async fn copied_from(
     app: &App,
     ctx: &RequestContext,

@@ -7,7 +7,7 @@ use super::read::AgentRequest;
 use baton_core::record::HiddenPair;
 use baton_core::rewrite::PlacedInsertion;
 
-/// What has its place in a request's transcript.
+/// The records with a place in a request's transcript.
 #[derive(Clone, Default)]
 pub(super) struct Places {
     /// Hidden pairs that may have their place in the transcript.

@@ -91,7 +91,7 @@ impl Exchange {
     /// Has the request again.
     ///
     /// # Errors
-    /// It cannot be read back, or is not what it was.
+    /// It cannot be read back, or has changed.
     pub(super) async fn reclaim(&mut self) -> io::Result<()> {
         let Some(headers) = self.spilled_headers.take() else {
             return Ok(());

@@ -22,7 +22,7 @@ pub(super) struct AfterUndo {
 }
 
 /// Pins a request, and does the conversation's pending undo with it where the request's transcript is the one that is meant.
-/// Only the pin is found a second time.
+/// Only the pin is computed a second time.
 ///
 /// # Errors
 /// The store cannot be read or written.

@@ -41,7 +41,7 @@ impl Admission {
         }
     }
 
-    /// That of another config. It shares the places, so that those which are taken stay counted.
+    /// The admission of another config. It shares the permits, so that those in use stay counted.
     pub(super) fn reloaded(&self, config: &Config) -> Self {
         Self {
             exchanges: Arc::clone(&self.exchanges),
@@ -49,7 +49,7 @@ impl Admission {
         }
     }
 
-    /// A place among the exchanges under way; `None` where there is none left.
+    /// A permit for one exchange; `None` if none is left.
     pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.exchanges).try_acquire_owned().ok()
     }

@@ -166,7 +166,7 @@ pub(super) async fn collect(
 
 /// All bytes of a body in one piece.
 enum Gathered {
-    /// As it was read: neither copied nor counted, since it is no longer than what is read at once.
+    /// As it was read: neither copied nor counted, since it is no longer than one read.
     Frame(Bytes),
     /// Copied together.
     Copied(Vec<u8>),

@@ -22,7 +22,7 @@ impl Certificate {
         Ok(Self(Arc::new(ArcSwap::new(tls_config(chain, key)?))))
     }
 
-    /// Puts another one in its place, for all that share it.
+    /// Replaces it with another one, for all that share it.
     pub fn replace(&self, next: &Self) {
         self.0.store(next.0.load_full());
     }

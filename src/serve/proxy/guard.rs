@@ -27,7 +27,7 @@ impl OriginGuard {
     /// Whether the request names one host, and one that is ours.
     pub(super) fn host(&self, parts: &Parts) -> Result<(), Fault> {
         let names = Names::of(parts)?;
-        // A listener that others reach has names that only its operator knows.
+        // Only its operator knows the names of a listener that other machines reach.
         let open = !self.server.listen.ip().is_loopback() && self.server.hosts.is_empty();
         match names.all().find(|name| !open && !self.is_ours(name)) {
             None => Ok(()),

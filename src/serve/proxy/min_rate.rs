@@ -38,7 +38,7 @@ pub(super) struct MinRateBody {
 }
 
 impl MinRateBody {
-    /// With a least rate in bytes a second; 0 asks for a byte in each window.
+    /// With a minimum rate in bytes per second; 0 requires a byte in each window.
     pub(super) fn new(body: Incoming, rate: usize) -> Self {
         let least = (rate as u64).saturating_mul(WINDOW.as_millis() as u64) / 1000;
         Self {
@@ -95,7 +95,7 @@ impl MinRateBody {
         }
     }
 
-    /// To be polled while no data is there. Ready when a window has ended with too little data.
+    /// Poll this while no data is available. Ready when a window has ended with too little data.
     fn poll_window(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut since = *self.since.get_or_insert_with(Instant::now);
         loop {

@@ -163,7 +163,7 @@ impl Bound {
         self.tls.clone()
     }
 
-    /// Serves until `shutdown` is ready, then takes no new requests and gives those under way the drain time.
+    /// Serves until `shutdown` is ready, then accepts no new requests and lets running ones finish within the drain time.
     pub async fn run(self, gateway: GatewaySlot, shutdown: impl Future<Output = ()>) {
         let graceful = GracefulShutdown::new();
         let (open, closing) = watch::channel(());

@@ -89,7 +89,7 @@ impl UnconfirmedEnds {
         !self.ends().is_empty()
     }
 
-    /// Settles all: one whose connection stays open without an error counts as delivered.
+    /// Settles all: an answer whose connection stays open without an error counts as delivered.
     pub(super) async fn settle(&self) {
         while let Some(end) = self.next() {
             end.settled_within(GRACE).await;

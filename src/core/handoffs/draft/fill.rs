@@ -12,7 +12,7 @@ pub struct BudgetTooSmall {
     pub needed: usize,
     /// Tokens that there were.
     pub given: usize,
-    /// Who counted them.
+    /// The counter of these tokens.
     pub count: TokenCounter,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct DraftPiece {
     /// Where it stands: a section, a group of it, and its place there.
     pub(super) at: (usize, usize, usize),
     pub(super) rank: PieceRank,
-    /// Of its rank the highest come first.
+    /// Within a rank the highest come first.
     pub(super) score: f32,
     pub(super) full: String,
     /// In few words, where that is possible.

@@ -14,7 +14,7 @@ const LINE: usize = 120;
 /// How a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TurnEnd {
-    /// With words of the model's that ask nothing.
+    /// With a text of the model's that asks nothing.
     Answered,
     /// With a question to the person.
     Question,

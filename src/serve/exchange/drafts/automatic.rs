@@ -17,7 +17,7 @@ use baton_core::nudge::NudgeOutcome;
 use baton_core::record::{Handoff, HandoffOrigin};
 use baton_core::text::date::rfc3339;
 
-/// Files of one second: more are an error.
+/// Maximum files of one second: more are an error.
 const MOST_ALIKE: u32 = 100;
 
 /// A handoff that nobody has requested.

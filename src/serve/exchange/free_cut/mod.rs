@@ -22,7 +22,7 @@ use uuid::Uuid;
 /// A moment at which a cut costs nothing.
 pub(super) struct FreeMoment {
     pub(super) cut: FreeCut,
-    /// The draft that is ready for it.
+    /// The ready draft for this cut, if any.
     pub(super) ready: Option<AcceptedDraft>,
 }
 

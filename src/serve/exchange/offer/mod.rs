@@ -238,7 +238,7 @@ impl Offered {
         }
     }
 
-    /// What the model sees of the request as it was received: cut at the active handoff.
+    /// The received request as the model sees it: cut at the active handoff.
     fn as_received<'a>(&'a self, app: &'a App, tooled: bool) -> Rewrite<'a> {
         Rewrite {
             cut: self.cut(),

@@ -226,7 +226,7 @@ fn read(app: &App, ctx: &RequestContext, body: &RequestBody, scan: &BodyScan) ->
         }
         Ok(mut reading) => {
             reading.view.shared = app.bodies.shared_turns(scan, &reading.view);
-            // Some wires say in the path what others say in the body.
+            // Some wires have in the path what others have in the body.
             let facts = &mut reading.view.facts;
             facts.stream |= route::streams(&ctx.target);
             facts.ours = app.tools.names();
@@ -266,7 +266,7 @@ fn is_taken(app: &App, reading: &RequestReading) -> bool {
         || others.into_iter().any(|name| view.has_beside_transcript(name))
 }
 
-/// What a route asks for, in the wires' word.
+/// The operation of a route, as the wires name it.
 pub(super) fn operation_of(endpoint: Endpoint) -> Operation {
     match endpoint {
         Endpoint::Count => Operation::Count,

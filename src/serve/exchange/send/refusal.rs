@@ -102,7 +102,7 @@ mod tests {
                 },
                 None,
             ),
-            // It was given the tool before it was forbidden: taking the tool out stays possible.
+            // It got the tool before tools were forbidden: removing the tool is still possible.
             (
                 RefusedRequest {
                     is_tool_forbidden: true,

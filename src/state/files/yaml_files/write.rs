@@ -149,7 +149,7 @@ pub fn write_text(file: &HandoffFile, text: &str, path: &Path) -> Result<(), Fil
     }
 }
 
-/// Puts a text at a path in one step, in place of what is there.
+/// Replaces the text at a path atomically.
 fn put(path: &Path, text: &str) -> Result<(), FileError> {
     let path = absolute(path)?;
     no_links(&path)?;

@@ -187,7 +187,7 @@ mod tests {
             lent(&IndexPool::default(), "a", &messages, None).1,
             "as a fresh one"
         );
-        // Another prefix, another conversation, another carry-over prompt: all is read.
+        // With another prefix, conversation or carry-over prompt, everything is read.
         messages[0]["content"] = json!("Mend the other one.");
         assert_eq!(lent(&indexes, "a", &messages, None).0, messages.len());
         assert_eq!(lent(&indexes, "b", &messages, None).0, messages.len());

@@ -12,7 +12,7 @@ use baton_core::record::{Handoff, HandoffId, HandoffOrigin};
 pub struct DraftOrder {
     /// The request for it.
     pub ask: DraftRequest,
-    /// The carry-over prompt, where who asks brings it: nothing is to be written then.
+    /// The carry-over prompt, if the caller supplies it: then no draft is written.
     pub prompt: Option<String>,
 }
 
