@@ -28,7 +28,7 @@ pub(super) struct OwnUrl {
     pub(super) upstreams: Vec<&'static str>,
 }
 
-/// The base URLs in an agent's own files that `run` replaces, or with `overriding` those that win over what it sets. A file
+/// The base URLs in an agent's own files that `run` replaces, or with `overriding` those that take precedence. A file
 /// that cannot be read has none: the agent will say so.
 pub(super) fn own_urls(agent: &'static AgentSetup, overriding: bool) -> Vec<OwnUrl> {
     let rows = agent.base_urls.iter().filter(|row| row.overrides == overriding);

@@ -6,7 +6,7 @@ use super::finding::Finding;
 use super::installation::Installation;
 use super::probe::{ProbeAnswer, UpstreamProbe};
 
-/// Whether each upstream answers. Any status below 500 shows that it does: without a credential most refuse.
+/// Whether each upstream answers. Any status below 500 counts, since most refuse a request without a credential.
 pub(super) fn reachable(installation: &Installation) -> Vec<Finding> {
     findings(&installation.probes)
 }

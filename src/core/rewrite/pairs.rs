@@ -73,7 +73,7 @@ pub(super) fn put_asides(
     reading.again(wire, &body)
 }
 
-/// Puts back one aside of each turn: the edits of one turn do not touch another. An aside that an agent resends twice
+/// Restores one aside of each turn: the edits of one turn do not touch another. An aside that an agent resends twice
 /// is restored once.
 fn aside_round(
     wire: &dyn Wire,

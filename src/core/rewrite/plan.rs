@@ -106,7 +106,7 @@ pub enum ChangeReason {
     Thinking,
     /// A model's own text, escaped in the response, was unescaped.
     GivenBack,
-    /// The tool was added, with what it needs.
+    /// The tool was added, with the settings that it needs.
     Tool,
     /// The model is queried again after a refused call.
     AskAgain,
@@ -172,7 +172,7 @@ pub struct RewriteOutcome {
 }
 
 impl RewriteOutcome {
-    /// The same, its cut named by the handoff that it is at.
+    /// The same, with the cut named by its handoff.
     #[must_use]
     pub fn cut_at(mut self, handoff: Option<HandoffId>) -> Self {
         for change in self

@@ -43,7 +43,7 @@ impl UndoneHandoffs {
         !self.states.is_empty()
     }
 
-    /// Whether this handoff does not count.
+    /// Whether this handoff is undone.
     pub fn is_undone(&self, handoff: Uuid) -> bool {
         self.now.contains(&handoff)
     }

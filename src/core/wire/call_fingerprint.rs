@@ -18,7 +18,7 @@ const PLACEHOLDER_SIGNATURES: [&str; 2] = [
     "context_engineering_is_the_way_to_go",
 ];
 
-/// Depth from which arguments are hashed as raw text: no real arguments are deeper.
+/// Depth beyond which arguments are hashed as raw text: no real arguments are deeper.
 const DEPTH: u32 = 32;
 
 /// The features that identify a call.

@@ -76,7 +76,7 @@ impl Fields {
         }
     }
 
-    /// Nothing is left that nobody requested.
+    /// No state remains that nobody requested.
     fn no_more(self, known: &str) -> Result<(), Unanswered> {
         match self.0.keys().next() {
             Some(field) => bad(field, format!("there is no such field; there are {known}")),

@@ -86,7 +86,7 @@ pub(super) enum Scope {
     Here,
     /// That of all replicas.
     All,
-    /// That of one other.
+    /// The client for one other replica.
     Peer(Box<Peer>),
     /// Nobody's.
     Unknown,

@@ -117,7 +117,7 @@ impl<'p> ApiChange<'p> {
     }
 }
 
-/// Answers a request that is not only to read.
+/// Answers a request that changes something.
 async fn change(state: &AdminState, request: &Request<()>, body: Incoming) -> FullResponse {
     let path = request.uri().path().strip_prefix("/api/");
     let wanted = path.and_then(|path| ApiChange::of(request.method(), path));

@@ -12,7 +12,7 @@ use baton_core::rewrite::{Candidate, RequestReading, preamble};
 use baton_core::text::splice::Edit;
 use baton_core::wire::Wire;
 
-/// Sentinels looked up in one request, last ones first; more of them are no transcript of ours.
+/// Maximum sentinels looked up in one request, last ones first; no real transcript has more.
 pub(super) const MOST_CANDIDATES: usize = 64;
 
 /// What a byte under a seal weighs: it is unescaped and hashed, twice at most.
@@ -198,7 +198,7 @@ pub(super) async fn why_unresolved(
     }))
 }
 
-/// The handoffs that an id may mean of which only the beginning is left: two at most.
+/// The handoffs that a truncated id may mean: two at most.
 pub(super) async fn meant(
     app: &App,
     ctx: &RequestContext,

@@ -91,7 +91,7 @@ pub(super) async fn read(
     let (sessions, store) = (&app.sessions, app.sessions.store());
     let now = app.clock.now_ms();
     let (known, version) = sessions.peek(key, &ctx.principal);
-    // An id of which only the beginning is left may mean another handoff.
+    // A truncated id may mean another handoff.
     let whole = newest.filter(|candidate| candidate.id_range.is_none());
     let cut = whole.map(|candidate| candidate.sentinel.id);
     let from = whole.map_or(0, |candidate| candidate.turn);

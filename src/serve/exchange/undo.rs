@@ -64,7 +64,7 @@ pub(super) async fn pin_with_undo(
     };
     let done = reply.note == pending.handoff;
     let pinned = match done {
-        // Another transcript, and maybe another cut.
+        // The transcript differs, and maybe the cut.
         true => pin(app, ctx, copy, Some(pending.handoff)).await?,
         false => pinned,
     };
@@ -155,7 +155,7 @@ fn is_present(subject: UndoSubject<'_>, handoff: HandoffId) -> bool {
 mod tests {
     use super::*;
 
-    /// A request of a loop that shows nothing of the handoff.
+    /// A request of a loop that shows no trace of the handoff.
     const ABSENT: UndoEvidence = UndoEvidence {
         is_safe_point: true,
         is_upstream: false,

@@ -54,7 +54,7 @@ impl Admission {
         Arc::clone(&self.exchanges).try_acquire_owned().ok()
     }
 
-    /// Exchanges that could still be begun.
+    /// Free permits for exchanges.
     pub(super) fn free_places(&self) -> usize {
         self.exchanges.available_permits()
     }

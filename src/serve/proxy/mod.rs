@@ -169,7 +169,7 @@ impl Gateway {
         })
     }
 
-    /// Exchanges that could still be begun.
+    /// Free permits for exchanges.
     pub fn free_exchanges(&self) -> usize {
         self.admission.free_places()
     }

@@ -52,7 +52,7 @@ impl Route {
 
 /// How a path is compared with a row of [`ENDPOINTS`].
 enum Path {
-    /// The path ends so. Prefixes vary with the vendor: `/openai/v1/responses`, `/backend-api/codex/responses`.
+    /// The end of the path. Prefixes vary with the vendor: `/openai/v1/responses`, `/backend-api/codex/responses`.
     Ends(&'static str),
     /// A Google style method of a model whose publisher's folder is this: `…/models/NAME:method`, or of a model
     /// of one's own (`tunedModels`, `endpoints`).

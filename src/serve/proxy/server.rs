@@ -45,7 +45,7 @@ const TLS_HANDSHAKE: Duration = Duration::from_secs(10);
 /// (reqwest: 90 s), lest they send into a closing one.
 const IDLE_TIME: Duration = Duration::from_secs(300);
 
-/// Between looks at a connection whose first byte or two do not tell the version yet.
+/// Pause between checks of a connection whose first byte or two do not show the version yet.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Pings on HTTP/2, by which an agent that has vanished is noticed.
@@ -116,7 +116,7 @@ pub fn bind(config: &Config) -> io::Result<Bound> {
 }
 
 impl Http {
-    /// The same, but that a connection ends with its answer where it can.
+    /// The same, except that a connection closes after its answer if possible.
     fn without_keep_alive(&self) -> Self {
         let (mut one, mut any) = (self.one.clone(), self.any.clone());
         one.keep_alive(false);

@@ -12,7 +12,7 @@ const KEPT: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadId(u64);
 
-/// A request's transcript, as far as its thread is found by it.
+/// The part of a request's transcript that identifies its thread.
 pub struct ThreadTurns<'a> {
     /// How many elements it has.
     pub turns: usize,

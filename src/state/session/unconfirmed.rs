@@ -34,7 +34,7 @@ impl UnconfirmedEnd {
         }))
     }
 
-    /// The agent has it, or is taken to have it. Nothing happens where the end is settled already. Call it within the runtime.
+    /// The agent has it, or is assumed to have it. Does nothing if the end is already settled. Call it within the runtime.
     pub fn delivered(&self) {
         // Under the lock: who finds it settled finds what follows done, too.
         let mut then = self.then();

@@ -157,7 +157,7 @@ struct FactCollector<'i> {
     last_failed: Option<&'i IndexedCall>,
     left_open: LeftOpen<'i>,
     todos: Option<(usize, Cow<'i, [TodoItem]>)>,
-    /// Items that are kept one by one: their numbers and where each is, and the last turn that changed one.
+    /// Items that are updated one by one: their numbers and states, and the last turn that changed one.
     tasks: (Vec<TodoItem>, HashMap<&'i str, usize>),
     task_turn: usize,
 }
@@ -233,7 +233,7 @@ impl<'i> FactCollector<'i> {
         }
     }
 
-    /// Makes a list of the items that are kept one by one.
+    /// Makes a list of the items that are updated one by one.
     fn end_tasks(&mut self) {
         let (mut items, _) = std::mem::take(&mut self.tasks);
         items.retain(|item| item.state != TodoState::Cancelled);

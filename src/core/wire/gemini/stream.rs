@@ -46,7 +46,7 @@ struct GeminiStream {
     /// Whether the last visible part was a text: agents join neighbouring ones.
     in_text: bool,
     end: Option<LastChunk>,
-    /// What ends a frame of upstream's: ours end the same way.
+    /// The end of upstream's frames: ours end the same way.
     terminator: &'static str,
 }
 
@@ -236,7 +236,7 @@ impl GeminiStream {
         if piece.name.is_none() {
             return self.more_arguments(data, piece, goes_on);
         }
-        // A run that never ended is over now.
+        // An unfinished run ends here.
         if let StreamingCall::Hidden(streamed) = std::mem::take(&mut self.run) {
             self.state.report.hidden.push(streamed.finish(false));
         }

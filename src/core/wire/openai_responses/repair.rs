@@ -165,7 +165,7 @@ fn reasoning_went_first(view: &View, cut: usize) -> bool {
     flags.windows(2).any(|pair| pair == [true, true])
 }
 
-/// Takes the ids off the items right after the cut, up to the first that has its reasoning.
+/// Removes the ids of the items right after the cut, up to the first that has its reasoning.
 fn without_ids(view: &View, cut: usize, items: &[ResponsesItem]) -> Vec<Edit> {
     let run = items
         .iter()

@@ -102,7 +102,7 @@ impl HandOver<'_> {
         })
     }
 
-    /// The handoff that an answer to this very request showed, which broke off: agents send a request again then.
+    /// The handoff of an answer to the same request that broke off: agents then repeat the request.
     async fn made_before(&self) -> Result<Option<Arc<Handoff>>, StoreError> {
         let Exchange {
             app,

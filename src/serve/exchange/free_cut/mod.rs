@@ -81,7 +81,7 @@ fn kept_draft(exchange: &Exchange) -> Option<Box<ReadyDraft>> {
     (draft.cut == exchange.offered.active_id()).then_some(draft)
 }
 
-/// The document of a ready draft with what came since. `None`: the transcript is another one, or too much came since.
+/// The text of a ready draft with the messages since. `None`: the transcript differs, or too much came since.
 fn ready_document(exchange: &Exchange, draft: &ReadyDraft) -> Option<AcceptedDraft> {
     let view = exchange.offered.agent.request.view();
     if !positions::is_in(view, &draft.covers) {

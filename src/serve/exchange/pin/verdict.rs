@@ -2,7 +2,7 @@
 
 use baton_core::record::HandoffId;
 
-/// The newest sentinel of a transcript, where it names no known handoff.
+/// The newest sentinel of a transcript, if it names no known handoff.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MissedSentinel {
     pub(super) id: HandoffId,

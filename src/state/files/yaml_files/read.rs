@@ -149,7 +149,7 @@ impl HandoffFolder {
                 all.push((newest::age(&dir, &name), session.clone(), dir.join(name)));
             }
         }
-        // The order within a session stands, since the sort is stable.
+        // The order within a session is kept, since the sort is stable.
         all.sort_by_key(|(age, ..)| std::cmp::Reverse(age.minute));
         if limit > 0 {
             all.truncate(limit);

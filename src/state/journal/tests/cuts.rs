@@ -305,7 +305,7 @@ impl Drawn {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Whatever bodies are cut in whatever way and order, also where rows are deleted or a transaction fails in between.
+    /// For any bodies, cuts and orders, also if rows are deleted or a transaction fails in between.
     #[test]
     fn what_is_cut_is_read_back_byte_for_byte(all in alike()) {
         let dir = tempfile::tempdir().unwrap();

@@ -14,7 +14,7 @@ use crate::state::store::StoreError;
 use crate::state::store::records::{PlacedKind, PlacedRecord, RecordKind, ResponseId, StoredRecord};
 use baton_core::record::{Conversation, Handoff, HandoffId};
 
-/// A kind of record. A name that is empty: the kind has no such thing.
+/// A kind of record. An empty name: the kind has no such index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RedisKind {
     /// Its name in keys.

@@ -195,7 +195,7 @@ impl Link {
             .get_or_init(|| tokio::spawn(keep(Arc::clone(&self.shared))));
     }
 
-    /// The connection: at once, or when an attempt that is under way has ended.
+    /// The connection: at once, or when the running attempt has ended.
     async fn open(&self) -> Result<(u64, Arc<PrimaryConnection>), StoreError> {
         self.start();
         let mut states = self.shared.state.subscribe();

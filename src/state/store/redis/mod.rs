@@ -219,7 +219,7 @@ impl Store for RedisStore {
 
     fn sweep<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, u64> {
         Box::pin(async move {
-            // What they own goes after them.
+            // Their records are deleted after them.
             let kinds = [
                 (CONVERSATION, Some(retention.conversations)),
                 (PlacedKind::Pair.into(), Some(retention.pairs)),

@@ -41,7 +41,7 @@ pub(super) struct ChangeOccasion {
     pub(super) turn: usize,
     /// The group of calls that changed it.
     pub(super) group: usize,
-    /// What the model wrote before it.
+    /// The model's text before it.
     pub(super) why: Option<String>,
 }
 

@@ -49,7 +49,7 @@ const SENTENCE: usize = 200;
 /// Maximum claims reported; the first ones count.
 const MOST: usize = 12;
 
-/// Words that claim success. Without a purpose, any run that verifies will do.
+/// Words that claim success. Without a purpose, any verifying run proves them.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 struct ClaimRow {

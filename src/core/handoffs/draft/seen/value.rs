@@ -104,7 +104,7 @@ pub struct SeenFailure {
 pub struct SeenStatement {
     /// The sentence, on one line.
     pub text: String,
-    /// The turn; 0 for what a carry-over prompt says.
+    /// The turn; 0 for statements of a carry-over prompt.
     pub turn: usize,
 }
 
@@ -125,7 +125,7 @@ impl SeenFacts {
         first(TodoState::Active).or_else(|| first(TodoState::Pending))
     }
 
-    /// Whether nothing is known that a reader could use.
+    /// Whether it has nothing useful to a reader.
     pub fn is_empty(&self) -> bool {
         self.verification.is_empty()
             && self.files.is_empty()

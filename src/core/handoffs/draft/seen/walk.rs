@@ -108,7 +108,7 @@ impl<'w> TranscriptWalk<'w> {
         }
     }
 
-    /// Calls are missing here: what was known may not be the last of it.
+    /// Calls are missing here: the known state may be out of date.
     fn gap(&mut self) {
         self.runs.clear();
         self.failures.clear();
