@@ -1,4 +1,4 @@
-//! Composition root: what a serving process is put together from.
+//! Composition root of a serving process.
 
 pub(crate) mod reload;
 

@@ -22,7 +22,7 @@ struct AgentTable {
     generic: AgentSetup,
 }
 
-/// An agent. The file's own comments say what its keys hold.
+/// An agent. The comments of the file describe its keys.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct AgentSetup {

@@ -118,7 +118,7 @@ pub(super) fn open_listener(config: &Config, listen: SocketAddr) -> Option<Warni
     })
 }
 
-/// Thresholds that an agent never reaches, since it compacts before.
+/// Thresholds that an agent never reaches, since it compacts earlier.
 fn unreached_thresholds(policy: &HandoffPolicy) -> Vec<Warning> {
     let thresholds = [
         ("handoff.nudge_at", Some(policy.thresholds.nudge_at)),

@@ -28,7 +28,7 @@ pub(super) struct OwnUrl {
     pub(super) upstreams: Vec<&'static str>,
 }
 
-/// The base URLs in an agent's own files that `run` replaces, or with `overriding` those that win over what it sets. A file
+/// The base URLs in an agent's own files that `run` replaces, or with `overriding` those that take precedence. A file
 /// that cannot be read has none: the agent will say so.
 pub(super) fn own_urls(agent: &'static AgentSetup, overriding: bool) -> Vec<OwnUrl> {
     let rows = agent.base_urls.iter().filter(|row| row.overrides == overriding);
@@ -48,7 +48,7 @@ pub(super) fn base(agent: &AgentSetup, url: &str) -> String {
     with_windows(url, agent.windows.iter().flat_map(AgentSetting::windows))
 }
 
-/// `url` with `/w/…` for these windows; those that cannot stand in a path, or make no sense, are left out.
+/// `url` with `/w/…` for these windows; those that cannot be in a path, or make no sense, are left out.
 fn with_windows(url: &str, windows: impl Iterator<Item = String>) -> String {
     let plain = |text: &String| {
         text.bytes()
@@ -56,7 +56,7 @@ fn with_windows(url: &str, windows: impl Iterator<Item = String>) -> String {
             && declares_windows(text)
     };
     let mut all: Vec<String> = windows.filter(plain).collect();
-    // Of two for the same model the first counts.
+    // For two of the same model the first applies.
     all.reverse();
     let text = all.join(",");
     match declares_windows(&text) {
@@ -155,7 +155,7 @@ fn found(value: &Value, keys: &[impl AsRef<str>], model: &str) -> Vec<String> {
         let tokens = value.as_u64();
         let tokens = tokens.map(|tokens| match model {
             "" => tokens.to_string(),
-            // Models are compared without what stands in front of their own name.
+            // Models are compared without what is in front of their own name.
             _ => format!("{}={tokens}", model.rsplit('/').next().unwrap_or(model)),
         });
         return tokens.into_iter().collect();

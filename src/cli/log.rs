@@ -24,7 +24,7 @@ pub(super) fn run(args: &LogArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let config = load_state(&args.state)?;
     let dir = config.state_dir.clone();
     let query = open(&dir)?;
-    // An array that goes on has no end.
+    // An array that continues has no end.
     let format = match args.follow && args.format.json {
         true => ListFormat {
             json: false,

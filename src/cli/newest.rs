@@ -1,4 +1,4 @@
-//! The newest request of a conversation, from the journal: its transcript as it went on to the provider, and the answer.
+//! The newest request of a conversation, from the journal: its transcript as it was sent to the provider, and the answer.
 
 use super::exit::CommandFailure;
 use super::log::unread;
@@ -9,7 +9,7 @@ use baton_core::wire::{self, Operation, Role, View};
 /// Which form of a request is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestForm {
-    /// As it was sent upstream, where the journal has it.
+    /// As it was sent upstream, if the journal has that.
     Sent,
     /// As the agent sent it: its whole history.
     Received,

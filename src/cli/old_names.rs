@@ -1,4 +1,4 @@
-//! Commands under the names that the version before had: they are translated, and the new name is printed.
+//! Commands under the names that the previous version had: they are translated, and the new name is printed.
 
 use std::ffi::OsString;
 

@@ -11,7 +11,7 @@ use crate::state::clock::now_ms;
 use crate::state::journal::{BillEntry, BillFilter, BillGroup, BillSum, SavingsReport};
 use baton_core::bill::{PriceTable, TokenCounts};
 
-/// Cells of the longest bar.
+/// Width of the longest bar.
 const BAR: f64 = 24.0;
 
 /// Columns of a group's name.

@@ -61,7 +61,7 @@ pub(super) fn run(args: &ServeArgs, out: &mut Out) -> Result<(), CommandFailure>
     runtime.block_on(serve(start, out))
 }
 
-/// The prices of the metrics of costs.
+/// The prices for the cost metrics.
 fn pricing(config: &Config, table: Arc<PriceTable>) -> ModelPricing {
     let hosts = config.upstreams.iter();
     let hosts = hosts.map(|(name, upstream)| (name.clone(), upstream.host()));
@@ -71,7 +71,7 @@ fn pricing(config: &Config, table: Arc<PriceTable>) -> ModelPricing {
     }
 }
 
-/// What a proxy is started with.
+/// The input for starting a proxy.
 struct ServeStart {
     config: Config,
     /// The config before limits were fitted and ports were picked.
@@ -273,7 +273,7 @@ fn cannot_listen(error: &io::Error, config: &Config, listener: &Listener) -> Com
             .help(format!(
                 "stop that one, or choose another address with {flag} or `{key}`; port 0 picks a free one"
             )),
-        // What the certificate files hold.
+        // The contents of the certificate files.
         io::ErrorKind::InvalidData => Exit::CONFIG
             .failure(error.to_string())
             .help("mend `server.tls_cert` and `server.tls_key`"),

@@ -213,7 +213,7 @@ pub(super) async fn unused(dir: &Path) {
     }
 }
 
-/// Detaches from the terminal: its signals are meant for the agent, and other agents go on when it is closed.
+/// Detaches from the terminal: its signals are meant for the agent, and other agents continue when it is closed.
 #[cfg(unix)]
 pub(super) fn detach() {
     // Fails only for a process that leads a group already, which gets no signals of the terminal's foreground.

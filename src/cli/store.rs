@@ -18,7 +18,7 @@ struct KindRow {
     kind: &'static str,
     records: u64,
     bytes: u64,
-    /// Of a copy: how many of them the target has.
+    /// For a copy: how many of them the target has.
     #[serde(skip_serializing_if = "Option::is_none")]
     copied: Option<u64>,
 }

@@ -11,12 +11,12 @@ pub(super) fn unanswered(error: StoreError) -> CommandFailure {
     Exit::UNAVAILABLE.failure(message)
 }
 
-/// The line that a session which goes on from a handoff begins with.
+/// The line that a session which continues a handoff begins with.
 pub(super) fn resume_line(handoff: &Handoff) -> String {
     format!("[[handoff-resume:{}]]", handoff.id)
 }
 
-/// The store, for reading. What lives in a running proxy's memory alone cannot be had.
+/// The store, for reading. Records in a running proxy's memory are not accessible.
 pub(super) fn open(config: &Config) -> Result<SharedStore, CommandFailure> {
     if config.store.kind == StoreKind::Memory {
         let message = "store.kind is \"memory\": its handoffs live inside the running proxy alone";

@@ -1,5 +1,5 @@
-//! `baton ui`: the inspector over what the state directory holds, read only and without a proxy. Where a proxy is running,
-//! its own page is named.
+//! `baton ui`: the inspector for a state directory, read-only and without a proxy. If a proxy is running, its own page
+//! is printed.
 
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;

@@ -51,7 +51,7 @@ pub fn is_ours(name: &str) -> bool {
 pub enum OnCall {
     /// It hands over.
     Fire,
-    /// It is answered with a text in a hidden round, and the model goes on.
+    /// It is answered with a text in a hidden round, and the model continues.
     Answer,
 }
 

@@ -1,4 +1,4 @@
-//! The provider APIs that are served, and what a request asks of one.
+//! The served provider APIs, and the operations of a request.
 
 use std::fmt;
 

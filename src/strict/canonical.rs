@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-/// Writes `value` with sorted keys and no white space. Numbers are not normalised: `1.0` and `1` differ.
+/// Writes `value` with sorted keys and no whitespace. Numbers are not normalised: `1.0` and `1` differ.
 pub(crate) fn write(value: &Value, out: &mut String) {
     match value {
         Value::Object(map) => {

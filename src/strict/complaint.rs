@@ -22,7 +22,7 @@ pub enum Rule {
     Role,
     /// No message has empty content.
     EmptyContent,
-    /// No text block is empty or white space alone (Anthropic).
+    /// No text block is empty or whitespace alone (Anthropic).
     BlankText,
     /// Every block, part, item or tool has a type that the API knows in that place.
     BlockType,
@@ -60,9 +60,9 @@ pub enum Rule {
     /// send recorded histories.
     ForeignThinking,
     /// Reasoning follows the prefix that it was produced after: system, tools, earlier items (Responses, Gemini).
-    /// The real APIs drop other reasoning silently, so the request is answered all the same.
+    /// The real APIs drop other reasoning silently, so the request is still answered.
     ReasoningPrefix,
-    /// The prefix of a reply stands before it when it comes back (*own*, and only where it is requested: real APIs take
+    /// The prefix of a reply is before it when it comes back (*own*, and only where it is requested: real APIs take
     /// another prefix, and read it without their cache).
     Prefix,
     /// No command in the chat and no note of a proxy in between is in the transcript (*own*).
@@ -96,7 +96,7 @@ pub enum Rule {
     CallPlace,
     /// The first call of each step of the current turn has its own thought signature (Gemini).
     Signature,
-    /// A request that goes on from another one offers the same tools (*own*: the real APIs lose their cache, and refuse
+    /// A request that continues another one offers the same tools (*own*: the real APIs lose their cache, and refuse
     /// or drop thinking that is bound to its prefix).
     ToolsChanged,
     /// The script has a reply for every request: a violation is a mistake of the test, not of the client.

@@ -27,13 +27,13 @@ pub enum Fault {
     },
     /// The connection is closed in place of an answer.
     NoAnswer,
-    /// The connection is dropped after so many bytes of the body.
+    /// The connection is dropped after this many bytes of the body.
     CutAfterBytes(usize),
-    /// The connection is dropped after so many events.
+    /// The connection is dropped after this many events.
     CutAfterEvents(usize),
-    /// The body ends properly, but after so many events already.
+    /// The body ends properly, but after this many events already.
     EndAfterEvents(usize),
-    /// Nothing is sent for a while, then the reply goes on.
+    /// Nothing is sent for a while, then the reply continues.
     Stall {
         /// Events before it.
         events: usize,
@@ -50,14 +50,14 @@ pub enum Fault {
         /// The error's message.
         message: String,
     },
-    /// Bytes that are no event, after which the reply goes on.
+    /// Bytes that are no event, after which the reply continues.
     Garbage {
         /// Events before it.
         events: usize,
         /// What is written.
         bytes: Bytes,
     },
-    /// A harmless event of an unreasonable size, after which the reply goes on.
+    /// A harmless event of an unreasonable size, after which the reply continues.
     Oversize {
         /// Events before it.
         events: usize,

@@ -1,8 +1,8 @@
 //! A scripted provider that answers like the real APIs and enforces their rules.
 //!
 //! It is the upstream of the tests and of the demo, and any agent or SDK can be pointed at it. It imports nothing from
-//! the rest of this crate: the rules of each provider API are written here a second time, on purpose. A mistake in
-//! `wire` cannot be masked by the same mistake here.
+//! the other crates: it is deliberately a second implementation of the rules of each provider API. So the same mistake
+//! here cannot mask a mistake in `wire`.
 //!
 //! A request goes through four steps. The server parses it into a [`Received`]. The wire's dialect checks it against
 //! the rules. Each violation is recorded as a [`Complaint`] and, except for a few rules, answered with an HTTP 400 in

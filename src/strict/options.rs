@@ -55,7 +55,7 @@ impl Options {
         self
     }
 
-    /// Keeps this many of the last requests, for a provider that runs for long.
+    /// Keeps this many of the last requests, for a provider that runs for a long time.
     #[must_use]
     pub fn keep_requests(mut self, count: usize) -> Self {
         self.kept_requests = count;

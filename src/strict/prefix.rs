@@ -14,7 +14,7 @@ use super::transcript::{Role, Turn};
 
 type PrefixHash = [u8; 32];
 
-/// What a reply is known by: the id of a call, or a text.
+/// What a reply is identified by: the id of a call, or a text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum ReplyKey {
     Call(Wire, String),
@@ -84,7 +84,7 @@ impl Prefixes {
         }
     }
 
-    /// Checks what stands before each reply that the request holds.
+    /// Checks what is before each reply that the request holds.
     pub(crate) fn check(&self, request: &Received, findings: &mut Findings<'_>) {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut growing = GrowingPrefix::default();

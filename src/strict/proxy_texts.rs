@@ -35,7 +35,7 @@ fn is_command(text: &str) -> bool {
     text.trim_start().starts_with("::") && COMMANDS.contains(&word)
 }
 
-/// What of a proxy's answers stands on lines of its own in a text.
+/// What of a proxy's answers is on lines of its own in a text.
 fn shown(text: &str) -> Option<&'static str> {
     let is_mark = |line: &str, word: &str| {
         let inside = line.trim().strip_prefix("[[handoff-");

@@ -1,4 +1,4 @@
-//! What the provider says, and how it is put on the line.
+//! The provider's reply, and how it is sent.
 
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ pub enum Chunks {
     /// One write per event.
     #[default]
     Events,
-    /// Writes of so many bytes, across event borders.
+    /// Writes of this many bytes, across event borders.
     Bytes(usize),
     /// One write.
     Whole,
@@ -273,14 +273,14 @@ impl Reply {
         self
     }
 
-    /// Splits text and arguments into deltas of so many characters.
+    /// Splits text and arguments into deltas of this many characters.
     #[must_use]
     pub fn deltas(mut self, chars: usize) -> Self {
         self.delivery.delta = chars;
         self
     }
 
-    /// Writes the body so many bytes at a time.
+    /// Writes the body this many bytes at a time.
     #[must_use]
     pub fn in_bytes(mut self, bytes: usize) -> Self {
         self.delivery.chunks = Chunks::Bytes(bytes);

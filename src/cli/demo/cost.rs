@@ -1,4 +1,4 @@
-//! What the demo would cost at a provider: its requests against a simulated cache, at the embedded prices.
+//! The cost of the demo at a provider: its requests against a simulated cache, at the built-in prices.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

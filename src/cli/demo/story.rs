@@ -276,7 +276,7 @@ fn lines(turn: &TranscriptTurn<'_>) -> Vec<MessageOutline> {
         role,
         kind,
         bytes: text.len(),
-        // Show the sentinel, also on wires that have no block of its own for it.
+        // Show the sentinel, also on wires without a separate block for it.
         begins: first_line(&text[text.find(SENTINEL).unwrap_or(0)..], Some(BEGINS)),
     };
     let shown = turn.parts().into_iter().filter_map(|part| match part.kind {

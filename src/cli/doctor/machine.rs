@@ -8,7 +8,7 @@ use super::finding::Finding;
 use super::installation::Installation;
 use crate::cli::running;
 
-/// Difference of two clocks from which on certificates and retention may go wrong.
+/// Difference of two clocks above which certificates and retention may fail.
 const SKEW: Duration = Duration::from_secs(5 * 60);
 
 /// Whether the addresses of both listeners are free, or this proxy's.

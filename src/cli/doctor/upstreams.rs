@@ -6,13 +6,13 @@ use super::finding::Finding;
 use super::installation::Installation;
 use super::probe::{ProbeAnswer, UpstreamProbe};
 
-/// Whether each upstream answers. Any status below 500 shows that it does: without a credential most refuse.
+/// Whether each upstream answers. Any status below 500 counts, since most refuse a request without a credential.
 pub(super) fn reachable(installation: &Installation) -> Vec<Finding> {
     findings(&installation.probes)
 }
 
 pub(super) fn findings(probes: &[UpstreamProbe]) -> Vec<Finding> {
-    // Nobody uses all providers of the default config: an unreachable one is an error only where none answers.
+    // Nobody uses all providers of the default config, so an unreachable one is an error only if none answers.
     let any = probes.iter().any(|probe| probe.answer.is_ok());
     let finding = |probe: &UpstreamProbe| {
         let subject = probe.name.clone();

@@ -71,7 +71,7 @@ fn turn(turn: &ExportedTurn, out: &mut String) {
 fn part(part: &ExportedPart, out: &mut String) {
     match part {
         ExportedPart::Text { text } => out.push_str(&format!("\n{}\n", text.trim())),
-        // What it thought shows in what it did.
+        // Thinking is left out, since the work shows it.
         ExportedPart::Thinking { .. } => {}
         ExportedPart::Call { tool, arguments } => {
             let (kind, text) = match arguments {

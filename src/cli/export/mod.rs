@@ -1,4 +1,4 @@
-//! `baton export`: a conversation as a document to go on with, without baton: the active carry-over prompt, and the work
+//! `baton export`: a conversation as a document to continue with, without baton: the active carry-over prompt, and the work
 //! since, from the newest request in the journal.
 
 mod document;
@@ -23,7 +23,7 @@ use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalReader};
 use crate::state::store::{HandoffFilter, SharedStore};
 use baton_core::record::Handoff;
 
-/// Requests of the conversation that are looked at, newest first: those for titles and counts hold no tools.
+/// Requests of the conversation that are examined, newest first: those for titles and counts hold no tools.
 const NEWEST: usize = 50;
 
 /// The item to export.
@@ -100,7 +100,7 @@ impl Wanted {
 /// The sources of an export.
 struct Sources {
     config: Config,
-    /// None where the handoffs live in a running proxy's memory alone.
+    /// None if the handoffs exist only in a running proxy's memory.
     store: Option<SharedStore>,
     /// All handoffs, newest first.
     handoffs: Vec<Handoff>,

@@ -37,7 +37,7 @@ pub(super) enum ExportedPart {
     Result {
         tool: Option<String>,
         text: String,
-        /// Whether it failed; none where that is not known.
+        /// Whether it failed; none where that is unknown.
         failed: Option<bool>,
         /// The exit code of a command, where the result has one.
         exit: Option<i32>,
@@ -48,8 +48,8 @@ pub(super) enum ExportedPart {
     },
 }
 
-/// The turn that the carry-over prompt stands in, in a request that was cut at its handoff: the last one of the head
-/// that the handoff is stored with. Where the handoff is not known, or was made on another wire, the first turn of the
+/// The turn that the carry-over prompt is in, in a request that was cut at its handoff: the last one of the head
+/// that the handoff is stored with. Where the handoff is unknown, or was made on another wire, the first turn of the
 /// user's after the preamble.
 pub(super) fn carry_over_turn(
     view: &View,

@@ -1,4 +1,4 @@
-//! `baton handoffs check`, and the summary of `show --for`: what a file says, and whether that is still true.
+//! `baton handoffs check`, and the summary of `show --for`: the contents of a file, and whether they are still true.
 
 use std::path::PathBuf;
 use std::time::Duration;

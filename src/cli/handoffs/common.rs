@@ -1,4 +1,4 @@
-//! Functions that the commands over handoff files share.
+//! Functions that the commands over YAML files share.
 
 use crate::cli::exit::CommandFailure;
 use crate::cli::handoff_args::DocumentFormat;

@@ -32,7 +32,7 @@ use baton_core::rewrite::preamble::{self, Preamble};
 use baton_core::transcript::{AnswerContent, Transcript};
 use baton_core::wire;
 
-/// Requests of the conversation that are looked at, newest first: those for titles and counts hold no tools.
+/// Requests of the conversation that are examined, newest first: those for titles and counts hold no tools.
 const NEWEST: usize = 50;
 
 /// The output of `--json`; the names are API.

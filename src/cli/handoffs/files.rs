@@ -1,4 +1,4 @@
-//! The commands over files that are there.
+//! The commands over existing YAML files.
 
 use std::path::{Path, PathBuf};
 use std::thread;

@@ -65,7 +65,7 @@ pub(super) fn run(lookup: &HandoffLookup, out: &mut Out) -> Result<(), CommandFa
                 }
             }
             if documents.is_empty() {
-                // Nothing may be stored yet: then what was opened is no file.
+                // If nothing is stored yet, there is no file to open.
                 store = open(&lookup.config)?;
             }
             let statuses = documents.iter().map(|record| (record.handoff, record.status));

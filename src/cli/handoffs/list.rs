@@ -24,7 +24,7 @@ const LISTED: usize = 20;
 /// Minimum width of a prompt's first line on a narrow terminal.
 const PROMPT_COLUMNS: usize = 20;
 
-/// Forks after each other that are indented further.
+/// Maximum depth of forks that is indented.
 const MOST_DEPTH: usize = 12;
 
 pub(super) fn run(args: &ListArgs, out: &mut Out) -> Result<(), CommandFailure> {
@@ -123,7 +123,7 @@ fn matches(args: &ListArgs, handoff: &Handoff, packet: Option<&DocumentRecord>) 
 fn placed(handoffs: Vec<Handoff>, all: &[Handoff], as_map: bool) -> (Vec<Handoff>, Vec<LineageEntry>) {
     let map = lineage::map(all);
     let at: HashMap<HandoffId, usize> = map.iter().enumerate().map(|(at, it)| (it.id, at)).collect();
-    // One that was made meanwhile stands for itself.
+    // A handoff that was made meanwhile is its own chain.
     let of = |handoff: &Handoff| {
         let known = at.get(&handoff.id).map(|at| map[*at]);
         known.unwrap_or(LineageEntry {
@@ -184,7 +184,7 @@ struct ListedHandoff<'a> {
     packet: Option<StoredDocument<'a>>,
     /// How many forks lead to it.
     depth: usize,
-    /// How many go on from its parent, and from it.
+    /// How many handoffs continue its parent, and how many continue it.
     siblings: usize,
     children: usize,
 }
@@ -272,7 +272,7 @@ mod tests {
             parent: Some(parent.parse().unwrap()),
             ..handoff(id)
         };
-        // Newest first: two go on from the first, and another one has begun between them.
+        // Newest first: two continue the first, and another one has begun between them.
         let all = [child(D, A), handoff(C), child(B, A), handoff(A)];
         let (listed, where_it_is) = placed(all.to_vec(), &all, false);
         let names: Vec<_> = listed
@@ -292,7 +292,7 @@ mod tests {
         let (listed, _) = placed(all.to_vec(), &all, true);
         let ids: Vec<_> = listed.iter().map(|one| one.id.to_string()).collect();
         assert_eq!(ids, [C, A, B, D]);
-        // Of a part of them each knows where it stands among all.
+        // A partial list keeps the positions in the whole.
         let (_, where_it_is) = placed(all[..1].to_vec(), &all, true);
         assert_eq!((where_it_is[0].depth, where_it_is[0].siblings), (1, 2));
     }

@@ -1,5 +1,5 @@
-//! Looks up what a user names: a handoff of the store (by its id, its folder or its JSON), or a handoff file (by its path or
-//! its session).
+//! Looks up what a user names: a handoff of the store (by its id, its folder or its JSON), or a YAML file (by its path
+//! or its session).
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! `baton handoffs`: handoffs of the store and handoff files. What a name stands for is looked up in `lookup`, so that every
-//! command takes any kind of name.
+//! `baton handoffs`: handoffs of the store and YAML files. `lookup` resolves names, so that every command takes any
+//! kind of name.
 
 mod archive;
 mod check;

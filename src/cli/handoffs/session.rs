@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::cli::exit::{CommandFailure, Exit};
 use baton_core::handoffs::yaml::{MAX_LINE_BYTES, SessionReader};
 
-/// Of a longer file the end is read: what an agent wrote last matters.
+/// Only the end of a longer file is read, since an agent's last words matter.
 const MOST: u64 = 256 << 20;
 
 /// Gives every line of a session file to the reader, until the time is over.

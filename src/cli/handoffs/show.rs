@@ -1,4 +1,4 @@
-//! `baton handoffs show`: one handoff of the store, or one handoff file, in the form that is wanted.
+//! `baton handoffs show`: one handoff of the store, or one YAML file, in the requested format.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The sources of a handoff file.
+//! The sources of a handoff as a YAML file.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use baton_core::redact::{Redactor, unnamed};
 use baton_core::text::cut::ceil;
 use baton_core::transcript::{AnswerContent, Transcript};
 
-/// Bytes of an agent's output that are looked at: its end.
+/// Bytes of an agent's output that are examined: its end.
 const OUTPUT_BYTES: usize = 4 << 20;
 
 /// Bytes of a hook's input.

@@ -1,4 +1,4 @@
-//! `baton handoffs transfer`, which is an example now: what it takes is understood for one version, and the example named.
+//! `baton handoffs transfer`, now an example: for one version its arguments are accepted, and the example is named.
 
 use super::files::named;
 use super::lookup::HandoffLookup;

@@ -1,5 +1,5 @@
-//! `baton handoffs undo`: asks that a handoff be undone with the next request of its conversation. A running proxy that
-//! keeps its conversations in memory is called over its admin listener; else the store is written.
+//! `baton handoffs undo`: requests that a handoff be undone with the next request of its conversation. A running proxy
+//! that keeps its conversations in memory is called over its admin listener; else the store is written.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `baton handoffs check --syntax`: documents of the store and handoff files.
+//! `baton handoffs check --syntax`: documents of the store and YAML files.
 
 use std::fs;
 use std::path::Path;

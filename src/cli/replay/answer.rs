@@ -1,4 +1,4 @@
-//! An answer as far as it can be compared with another one.
+//! The comparable parts of an answer.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -10,10 +10,10 @@ use baton_core::tools::ToolNames;
 use baton_core::transcript::AnswerContent;
 use baton_core::wire::{LegReport, Operation, ResponseWatch, wire};
 
-/// Bytes of one frame that are read.
+/// Maximum bytes of a frame that are read.
 const FRAME_BYTES: usize = 16 << 20;
 
-/// An answer in short. The names are API.
+/// A summary of an answer. The names are API.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct ReplayAnswer {
     pub(super) status: u16,
@@ -36,7 +36,7 @@ pub(super) struct PricedAt<'a> {
 }
 
 impl ReplayAnswer {
-    /// Reads a body that came for the request with this status.
+    /// Reads the body of a response with this status.
     pub(super) fn read(request: &ReplayRequest, status: u16, body: &Bytes, prices: PricedAt<'_>) -> Self {
         let report = report(request, body).unwrap_or_default();
         let usage = report.usage;

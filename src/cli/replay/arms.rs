@@ -19,7 +19,7 @@ use baton_core::bill::{ArmBill, PriceQuery, PriceTable, Rates, SessionSizes};
 /// The arms are simulated, and nothing is sent.
 const SIMULATED: &str = "simulated";
 
-/// Turns that an upstream is sent anew.
+/// Turns that an upstream is sent again.
 const TURNS: u32 = 5;
 
 /// The output of `--json`. The names are API.
@@ -41,7 +41,7 @@ struct ArmResult {
     bill: ArmBill,
     /// Cost against the first arm: negative where it is cheaper.
     difference: f64,
-    /// The turns that an upstream was sent anew.
+    /// The turns that an upstream was sent again.
     #[serde(skip_serializing_if = "Option::is_none")]
     resent: Option<ResentTurns>,
 }
@@ -106,7 +106,7 @@ pub(super) fn run(
     Ok(out.lines(lines(&output, table))?)
 }
 
-/// Sends the turns after the first cut of any arm anew, in each arm.
+/// Sends the turns after the first cut of any arm again, as each arm has them.
 fn ask(sender: &TurnSender<'_>, arms: &mut [ArmResult], turns: usize) -> Result<(), CommandFailure> {
     let cuts = arms.iter().flat_map(|one| &one.bill.cuts);
     let Some(first) = cuts.map(|cut| cut.call).min() else {

@@ -1,4 +1,4 @@
-//! `baton replay`: sends a journaled request once more and shows in what the answers differ.
+//! `baton replay`: sends a journaled request again and shows how the answers differ.
 
 mod answer;
 mod arms;

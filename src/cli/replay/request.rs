@@ -1,4 +1,4 @@
-//! The request of a replay: what the journal has of it, with a credential of now.
+//! The request of a replay: the journal's copy, with a current credential.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
@@ -159,7 +159,7 @@ impl ReplayRequest {
         Ok(headers)
     }
 
-    /// A line for a shell that sends the same; the body is read from `baton show`. Credentials are variables.
+    /// A shell command that sends the same request; the body is read from `baton show`. Credentials are variables.
     pub(super) fn curl(&self, upstream: &UpstreamConfig, body_by: &str) -> String {
         let quoted = |word: &str| ShellSyntax::Sh.quoted(word);
         let url = [upstream.base_url.as_str(), &self.target].concat();
@@ -195,8 +195,8 @@ fn leg<'e>(
     })
 }
 
-/// What of the leg's URL follows the base URL of its upstream. The journal has no queries: the one that makes Gemini
-/// stream is put back.
+/// The part of the leg's URL after the base URL of its upstream. The journal has no queries: the one that makes Gemini
+/// stream is restored.
 fn target(config: &Config, upstream: &str, leg: &LegDetail) -> Result<String, CommandFailure> {
     let url = leg
         .sent
@@ -236,7 +236,7 @@ fn without_credentials(recorded: &[(String, String)]) -> HeaderMap {
     headers
 }
 
-/// Headers that the client makes by itself.
+/// Headers that the client sets itself.
 fn is_remade(name: &str) -> bool {
     matches!(
         name,

@@ -1,5 +1,5 @@
-//! The next turns of a conversation, sent anew in an arm: after the arm's cut, or with the whole history. Measures how
-//! much of what the recorded turns knew is in the answers.
+//! Sends the next turns of a conversation again in an arm: after the arm's cut, or with the whole history. Measures how
+//! many of the facts in the recorded turns are in the new answers.
 
 use std::collections::BTreeSet;
 
@@ -24,10 +24,10 @@ use baton_core::wire::{Operation, Role, TextOnly, Wire, wire};
 /// Shorter words are in most texts.
 const NAME_CHARS: usize = 5;
 
-/// What an arm's turns came to.
+/// The result of an arm's turns.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct ResentTurns {
-    /// Turns that were sent anew.
+    /// Turns that were sent again.
     pub(super) turns: usize,
     /// Paths and names that the recorded answers used and that stood in the history before the cut.
     pub(super) facts: usize,
@@ -56,7 +56,7 @@ struct ArmHead {
 }
 
 impl TurnSender<'_> {
-    /// Sends the calls from `first` on anew, so many of them, as they are in an arm with this bill.
+    /// Sends this many calls again, from `first` on, as they are in an arm with this bill.
     pub(super) async fn ask(
         &self,
         bill: &ArmBill,
@@ -83,7 +83,7 @@ impl TurnSender<'_> {
             });
             let what = Rewrite {
                 cut,
-                // It was thought after another prefix, which is not sent here.
+                // This thinking followed another prefix, which is not sent here.
                 omitted: Some(reading.view.turns.len()),
                 ..Rewrite::default()
             };
@@ -167,7 +167,7 @@ impl TurnSender<'_> {
     }
 }
 
-/// The paths and names of an answer that stand in this history.
+/// The paths and names of an answer that are in this history.
 fn facts(answer: &str, history: &Bytes) -> BTreeSet<String> {
     let is_part = |c: char| c.is_alphanumeric() || "._/-".contains(c);
     let words = answer

@@ -1,4 +1,4 @@
-//! Sends the requests of a replay, and reads their answers; and what came then.
+//! Sends the requests of a replay, and reads their answers.
 
 use bytes::Bytes;
 

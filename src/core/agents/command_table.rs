@@ -1,4 +1,4 @@
-//! Which commands test, build, lint, or leave something after: `commands.toml`.
+//! Which commands test, build, lint, or have lasting effects: `commands.toml`.
 
 use std::sync::LazyLock;
 
@@ -22,7 +22,7 @@ pub enum CommandPurpose {
     Generate,
     /// Adds packages.
     Install,
-    /// Starts something that stays.
+    /// Starts a process that keeps running.
     Serve,
     /// Changes the repository's history or branches.
     Git,
@@ -34,7 +34,7 @@ impl CommandPurpose {
         matches!(self, Self::Test | Self::Build | Self::Lint)
     }
 
-    /// What it leaves after, in words; `None` where it leaves nothing that matters later.
+    /// Its lasting effect, in words; `None` if it has none that matters later.
     pub fn leaves(self) -> Option<&'static str> {
         match self {
             Self::Migrate => Some("migrated"),

@@ -1,4 +1,4 @@
-//! Commands that test, build, lint, or leave something after, and what the exit code of a shell line says of each.
+//! Commands that test, build, lint, or have lasting effects, and the meaning of a shell line's exit code for each.
 
 mod folders;
 
@@ -21,7 +21,7 @@ pub struct ShellCommand<'a> {
     pub bad_if_not: bool,
     /// The folder that it runs in, from the one in which the line begins; empty for that one.
     pub folder: String,
-    /// Something stands in front of it, for want of which it may not have run.
+    /// Something is in front of it, without which it may not have run.
     pub in_front: bool,
     /// The commands of the line that may run after it and may change files.
     pub changes_after: bool,
@@ -40,7 +40,7 @@ enum CommandJoint {
     Then,
     /// `|`: the next one reads what this one prints.
     Pipe,
-    /// `||`, `&`: the code is another one's.
+    /// `||`, `&`: the code belongs to another command.
     Other,
     /// Nothing follows.
     End,
@@ -89,7 +89,7 @@ pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
     found
 }
 
-/// Whether a command of a line prints nothing but what another one of it gave it.
+/// Whether a command of a line prints only what another command of the line piped to it.
 fn adds_nothing(steps: &[(&str, CommandJoint)], at: usize, plain: &str) -> bool {
     let name = name_of_program(plain);
     prepares(plain)
@@ -176,9 +176,9 @@ pub fn may_undo(line: &str) -> bool {
 }
 
 /// Whether a shell line surely changes no file of the work: it looks, tests, builds or lints, and writes nowhere. What
-/// is not known may change files.
+/// is unknown may change files.
 pub fn only_looks(line: &str) -> bool {
-    // What runs inside of words is not followed; and of a here-document it is not known who reads it.
+    // What runs inside of words is not followed; and of a here-document it is unknown who reads it.
     let hidden = ["$(", "`", "<(", ">(", "<<"];
     !hidden.iter().any(|mark| line.contains(mark))
         && !redirects(line)

@@ -1,4 +1,4 @@
-//! Which tools may run commands, by their names alone: what no table knows may, unless it fetches what is stored.
+//! Which tools may run commands, by their names alone: an unknown tool may, unless it only fetches stored data.
 
 use serde_json::Value;
 

@@ -1,8 +1,8 @@
-//! What is known of agents as tables: what their tools do, how they word summaries and what else stands in a user's
+//! What is known of agents as tables: what their tools do, how they word summaries and what else is in a user's
 //! place, which commands test, build or change something. Extended by a row, in the `.toml` files beside the code where a
 //! table is long.
 //!
-//! Knows names and texts alone: no wire, no transcript, no policy. What a table does not have is not known, and never
+//! Knows names and texts alone: no wire, no transcript, no policy. What a table does not have is unknown, and never
 //! guessed: people and models take what is made from these tables for fact.
 
 mod command_table;

@@ -103,7 +103,7 @@ fn entered_branch(line: &str) -> Option<&str> {
 
 /// What a shell line's result says of the repository, in order. Only lines that git itself writes for these commands.
 pub fn git_reports(command: &str, text: &str) -> Vec<GitReport> {
-    /// Lines that are looked at.
+    /// Lines that are examined.
     const LINES: usize = 400;
     let mut found = Vec::new();
     let asks = |what: &str| command.contains(what);

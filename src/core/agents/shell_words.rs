@@ -25,7 +25,7 @@ pub(super) struct ShellWords {
     pub(super) quiet: Vec<&'static str>,
 }
 
-/// What stands in front of a command: words, and how many more of any kind.
+/// What is in front of a command: words, and how many more of any kind.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 pub(super) struct CommandPrefix {

@@ -1,6 +1,6 @@
-//! How agents tell their model where it works: the folder and the branch, in their system prompts and preambles.
+//! How agents state the working directory and the branch to their model, in system prompts and preambles.
 
-/// What stands in front of the folder, and what ends it. Claude Code, Codex, goose, OpenCode, pi, Gemini CLI, Qwen
+/// What is in front of the folder, and what ends it. Claude Code, Codex, goose, OpenCode, pi, Gemini CLI, Qwen
 /// Code.
 const FOLDERS: [(&str, &str); 6] = [
     ("Primary working directory: ", "\n"),

@@ -48,7 +48,7 @@ pub struct TodoItem {
 const LISTS: [&str; 5] = ["todos", "plan", "todoList", "items", "tasks"];
 /// Members of an item that say what it is.
 const TEXTS: [&str; 6] = ["content", "step", "description", "title", "subject", "text"];
-/// Members of an item that say where it stands.
+/// Members of an item that say where it is.
 const STATES: [&str; 2] = ["status", "state"];
 /// Arguments that hold the list as Markdown.
 const MARKDOWN: [&str; 3] = ["content", "todos", "task_progress"];

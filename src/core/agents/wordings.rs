@@ -1,4 +1,4 @@
-//! What stands in a user's place and is not the person's request: summaries, earlier carry-overs, output of commands
+//! What is in a user's place and is not the person's request: summaries, earlier carry-overs, output of commands
 //! that the person ran, notes of the harness. Each as the agent words it at the start of a text: `wordings.toml`.
 
 use std::sync::LazyLock;
@@ -27,7 +27,7 @@ pub enum UserText {
     Harness,
 }
 
-/// How what a person pinned begins and ends, which stands in front of a carry-over prompt.
+/// How what a person pinned begins and ends, which is in front of a carry-over prompt.
 pub const PINNED_BEGINS: &str = "<pinned>\n";
 pub const PINNED_ENDS: &str = "</pinned>\n\n";
 

@@ -1,4 +1,5 @@
-//! What a session costs by when it is cut: the sizes of its calls, run against a simulated cache once for each way.
+//! The cost of a session for each rule of when to cut: the sizes of its calls are run against a simulated cache, once
+//! for each arm.
 
 use std::collections::HashMap;
 
@@ -17,7 +18,7 @@ const DRAFT_REQUEST: u64 = 300;
 /// Tokens that a draft is made from where the history is not in the cache: `draft.bundle_tokens`.
 const SELECTION: u64 = 8_000;
 
-/// Tokens that may stand after a draft that is ready.
+/// Tokens that may be after a draft that is ready.
 const MOST_SINCE: u64 = 6_000;
 
 /// Where the notice of a full context comes by default.
@@ -107,7 +108,7 @@ impl Arm {
 pub struct ArmBill {
     /// Dollars.
     pub cost: f64,
-    /// Of these, for drafts that nobody came back for.
+    /// Of these, for unused drafts.
     pub unused_drafts: f64,
     /// Requests of all kinds.
     pub requests: u32,

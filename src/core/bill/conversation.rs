@@ -21,7 +21,7 @@ pub struct BilledRequest {
     pub model: String,
     /// The model's rates at that time; `None` where no price is known, or none applies.
     pub rates: Option<Rates>,
-    /// Whether baton sent it on its own account: a draft, an answer to a recall.
+    /// Whether baton sent it on its own: a draft, an answer to a recall.
     pub own: bool,
 }
 
@@ -202,7 +202,7 @@ impl ConversationBill {
         let mut left = self
             .ratio
             .tokens(main.bytes.saturating_sub(exchange.received_bytes));
-        // Texts and tools of ours stand in front of the history, and so are cached where anything is.
+        // Texts and tools of ours are in front of the history, and so are cached where anything is.
         for part in [
             &mut tokens.cache_read,
             &mut tokens.cache_write_1h,
@@ -250,7 +250,7 @@ impl ConversationBill {
         let compacted = exchange.limit.is_some_and(|limit| tokens > limit);
         let mut replaced_now = replaced;
         if compacted {
-            // The history as it was before this request is summed up; the request goes on from the summary.
+            // The history as it was before this request is summed up; the request continues the summary.
             requests.push(ModelledRequest {
                 tokens: before.tokens,
                 cached: cached(before.tokens),

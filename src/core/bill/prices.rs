@@ -78,7 +78,7 @@ struct PriceStep {
 pub struct PriceQuery<'a> {
     /// The model that answered.
     pub model: &'a str,
-    /// The host of the request. A provider that serves it is looked at alone; of an unknown one, all are.
+    /// The host of the request. A provider that serves it is examined alone; of an unknown one, all are.
     pub host: &'a str,
     /// When, in milliseconds since the Unix epoch.
     pub at_ms: u64,
@@ -207,7 +207,7 @@ impl ModelPrices {
             .max()
     }
 
-    /// Its rates at that time for that service; the query's name and host are not looked at.
+    /// Its rates at that time for that service; the query's name and host are not examined.
     pub fn rates(&self, query: &PriceQuery<'_>) -> Option<Rates> {
         let row = self.price.iter().rfind(|row| row.holds(query));
         row.map(PriceRow::rates)

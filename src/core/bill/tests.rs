@@ -63,7 +63,7 @@ fn a_model_is_found_by_its_most_exact_name() {
         id("claude-opus-5-5", "eu.api.anthropic.com"),
         Some("claude-opus-5-5")
     );
-    // Not a host of the provider, although it ends like one: every provider is looked at.
+    // Not a host of the provider, although it ends like one: every provider is examined.
     assert_eq!(id("gpt-6-sol", "notapi.anthropic.com"), Some("gpt-6-sol"));
     assert_eq!(id("gpt-6-sol", "api.anthropic.com"), None);
     assert_eq!(id("claude-opus-5-5-2026101", "api.anthropic.com"), None);
@@ -337,7 +337,7 @@ fn what_an_agent_sends_beside_its_work_is_billed_as_it_was_sent() {
 fn an_undone_handoff_pays_for_the_cache_that_it_cost() {
     let mut session = Session::of_100_000();
     session.cut(60_000, 8_000, vec![opus(100_000, 20_000, 5_000, 0)]);
-    // The whole history goes out again, and no cache has it any more.
+    // The whole history is sent again, and no cache has it any more.
     let undone = session.bill.add(&BilledExchange {
         at_ms: session.at_ms + 60_000,
         received_bytes: session.received,

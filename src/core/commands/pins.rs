@@ -11,11 +11,11 @@ use crate::mark::escape;
 pub enum PinRejection {
     /// The text is empty.
     Empty,
-    /// It is pinned already, under this number.
+    /// The text is already pinned, under this number.
     Known(usize),
     /// The maximum number is reached.
     Many,
-    /// The total would exceed the limit by so many bytes.
+    /// The total would exceed the limit by this many bytes.
     Long(usize),
 }
 

@@ -26,7 +26,7 @@ pub struct CourseTerms {
     pub first: VerdictInput,
     /// Whether the response ends at a handoff.
     pub stops: bool,
-    /// Whether a later request may go on from the response by its id alone.
+    /// Whether a later request may continue the response by its id alone.
     pub goes_on_by_id: bool,
     /// How often one later leg is sent again.
     pub retries: u32,
@@ -38,7 +38,7 @@ pub struct CourseTerms {
     pub opens_with_text: bool,
 }
 
-/// The handoff after which a repeated request goes on.
+/// The handoff after which a repeated request continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RepeatedHandoff {
     pub id: HandoffId,
@@ -53,7 +53,7 @@ pub enum CourseEvent {
     LegEnded(LegReport),
     /// The leg's bytes ended without a terminal frame.
     LegTruncated {
-        /// What it came to.
+        /// Its outcome.
         report: LegReport,
         /// Whether anything of it was shown.
         shown: bool,
@@ -123,7 +123,7 @@ pub enum Effect {
         prompt: String,
         /// Why, in the model's words.
         reason: Option<String>,
-        /// The handoff that is active so far.
+        /// The currently active handoff.
         parent: Option<HandoffId>,
     },
     /// Write hidden calls with their answers, each placed beside one of the agent's calls where one can be identified:
@@ -307,7 +307,7 @@ impl Course {
             (CourseState::WritingHandoff | CourseState::AnsweringCall, CourseEvent::NotWritten) => {
                 self.close(ResponseEnd::WithoutCall);
             }
-            // A call beside the agent's own is hidden either way, and its turn goes on.
+            // A call beside the agent's own is hidden either way, and its turn continues.
             (CourseState::WritingPairs(close), CourseEvent::Written | CourseEvent::NotWritten) => {
                 let close = close.clone();
                 self.close(close);
@@ -358,7 +358,7 @@ impl Course {
         }
     }
 
-    /// The leg's calls are dropped, but for one that the API wants back.
+    /// The leg's calls are dropped, except for one that the API wants back.
     fn without_calls(&mut self, close: ResponseEnd) {
         let all = bound(&self.report);
         if all.is_empty() {
@@ -426,7 +426,7 @@ impl Course {
         }
     }
 
-    /// Ends the response without the next leg. After a sentinel the agent is instructed to go on, where its wire has a
+    /// Ends the response without the next leg. After a sentinel the agent is instructed to continue, where its wire has a
     /// word for it; after an answered call alone the person continues.
     fn lost(&mut self) {
         let leg = self.leg.clone();
@@ -460,7 +460,7 @@ impl Course {
         if !self.goes_on_by_id || shown.is_empty() {
             return None;
         }
-        // A leg after the handoff that was answered, and requested another leg, is what goes on.
+        // A leg after the handoff that was answered, and requested another leg, is what continues.
         let at_handoff =
             matches!(close, ResponseEnd::Stopped(leg) | ResponseEnd::Lost(leg) if leg.more.is_empty());
         if let Some(handoff) = self.leg.after.filter(|_| at_handoff) {

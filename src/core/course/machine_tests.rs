@@ -215,7 +215,7 @@ proptest! {
         }
     }
 
-    /// A driver that performs every action comes to an end, whatever comes of each effect.
+    /// A driver that performs every action ends, whatever the outcome of each effect.
     #[test]
     fn an_answer_always_ends(terms in terms(), seed in proptest::collection::vec(events(), 20..40)) {
         let bound = terms.first.max_chain * (1 + limits::ASK_AGAIN) * (1 + terms.retries);

@@ -15,7 +15,7 @@ use crate::wire::{Dialect, Ending, FramePass, LegOutput, LegReport, StreamOpenin
 pub struct StreamMerge {
     framing: Framing,
     framer: Framer,
-    /// The array that goes out, where that is the framing.
+    /// The array that is sent, where that is the framing.
     array: ArrayWriter,
     dialect: Box<dyn Dialect>,
     /// The present leg's stream, for a follow-up; `None` once it exceeds its limit. A copy: slices would hold all that
@@ -352,7 +352,7 @@ impl<'a> OutputRun<'a> {
         }
     }
 
-    /// A frame goes on as it is.
+    /// A frame is passed on unchanged.
     fn same(&mut self, frame: Range<usize>, out: &mut Vec<Bytes>) {
         if self.same.end != frame.start || !self.made.is_empty() {
             self.flush(out);
@@ -361,7 +361,7 @@ impl<'a> OutputRun<'a> {
         self.same.end = frame.end;
     }
 
-    /// A frame was written anew into `made`.
+    /// A frame was rewritten into `made`.
     fn changed(&mut self, out: &mut Vec<Bytes>) {
         self.flush_same(out);
     }

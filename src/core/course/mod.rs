@@ -1,5 +1,5 @@
-//! One response to the agent out of one or more legs: read a leg, hide our call, judge what it came to, and decide
-//! what happens next.
+//! Makes one response to the agent from one or more legs: reads a leg, hides our call, determines the outcome, and
+//! decides what happens next.
 //!
 //! Knows frames and a wire's dialect. Does no IO: bytes and events go in, bytes and actions come out; who writes the
 //! handoff and sends the next leg is the proxy's business.

@@ -1,4 +1,4 @@
-//! Retries of a later leg: its tries, and the pauses between them.
+//! Retries of a later leg: the attempts, and the pauses between them.
 
 use std::time::Duration;
 

@@ -304,7 +304,7 @@ fn leg() -> impl Strategy<Value = Frames> {
     })
 }
 
-/// What the agent sees of these legs, and what they came to, the stream being cut into reads of these sizes.
+/// What the agent sees of these legs, and their outcomes, the stream being cut into reads of these sizes.
 fn shown(mut merge: StreamMerge, wire: WireId, legs: &[Frames], cuts: &[usize]) -> (String, Vec<String>) {
     let (mut out, mut reports) = (Vec::new(), Vec::new());
     let mut cuts = cuts.iter().cycle();
@@ -380,7 +380,7 @@ fn plain_text_needs_no_look_and_a_bracket_does() {
             text("f"),
             text("g").replacen("{", r#"{"error":null,"#, 1),
         ];
-        // After a bracket one frame is read, too: it could go on as a mark.
+        // After a bracket one frame is read, too: it could continue as a mark.
         let wanted = [
             false, true, false, false, true, false, false, true, false, false, false,
         ];

@@ -1,4 +1,4 @@
-//! What a leg that has ended came to.
+//! The outcome of a leg that has ended.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub struct VerdictInput {
     pub tools: Arc<ToolTable>,
     /// Carry-over prompt and reason of an earlier call that waits for the turn's end.
     pub pending: Option<(String, Option<String>)>,
-    /// Whether no sentinel may stand in the output: it is bound to a JSON schema, or a summary.
+    /// Whether no sentinel may be in the output: it is bound to a JSON schema, or a summary.
     pub structured: bool,
 }
 
@@ -45,7 +45,7 @@ pub enum Verdict {
     },
     /// The agent has calls of its own to answer: ours are stored, and the response ends unchanged.
     Mixed(Vec<AnsweredCall>),
-    /// The call is answered, and the model goes on.
+    /// The call is answered, and the model continues.
     AskAgain(AnsweredCall),
 }
 
@@ -93,7 +93,7 @@ enum CallFate {
     Fire(String, Option<String>),
     /// Its tool answers it.
     Ask,
-    /// Its result is this text, and nothing else comes of it.
+    /// Its result is this text, and it has no other effect.
     Answer(HiddenResult),
 }
 
@@ -177,7 +177,7 @@ fn cut_off(report: &LegReport) -> Vec<AnsweredCall> {
         .collect()
 }
 
-/// The calls of a leg that come to nothing, each with its result for the model.
+/// The calls of a leg that have no effect, each with its result for the model.
 pub(super) fn untaken(report: &LegReport) -> Vec<PendingResult> {
     let natural = report.stop.natural();
     let pending_result = |call: &HiddenCall| PendingResult {

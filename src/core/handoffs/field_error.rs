@@ -16,7 +16,7 @@ pub struct FieldError {
 }
 
 impl FieldError {
-    /// An error that quotes so many bytes of what is there.
+    /// An error that quotes this many bytes of what is there.
     pub(super) fn quoting(bytes: usize, field: &str, message: impl Into<String>, value: &str) -> Self {
         Self {
             field: field.to_owned(),

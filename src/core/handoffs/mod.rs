@@ -1,4 +1,4 @@
-//! Handoffs as documents, and what is found again after them.
+//! Drafts and documents of handoffs, and recall of what they cut.
 //!
 //! `draft` makes the prompt of a handoff from a transcript. `document` is a handoff with the facts of its work, `yaml`
 //! the same as a file that other tools read, and `recall` searches the part that a handoff cut off.

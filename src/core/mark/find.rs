@@ -103,7 +103,7 @@ fn id_at(text: &[u8], at: usize) -> Option<Uuid> {
     Uuid::try_parse_ascii(text.get(at..at + ID_CHARS)?).ok()
 }
 
-/// What stands in a closing line from `at` on, and where that ends: `SEAL`, or `ID.SEAL` in the older form.
+/// What is in a closing line from `at` on, and where that ends: `SEAL`, or `ID.SEAL` in the older form.
 fn closed_by(text: &[u8], at: usize) -> Option<(MarkKind, usize)> {
     let older = id_at(text, at).filter(|_| text.get(at + ID_CHARS) == Some(&b'.'));
     let from = at + if older.is_some() { ID_CHARS + 1 } else { 0 };

@@ -16,7 +16,7 @@ pub fn draft_line(id: Uuid) -> String {
     format!("[[handoff-draft:{id}]]")
 }
 
-/// What [`BEGINS`] begins with, up to where quoted text is broken up.
+/// What [`BEGINS`] begins with, up to where quoted text is escaped.
 const WORD: &[u8] = b"baton";
 
 /// Quotes text inside an answer of ours, piece by piece: nothing in it is taken for a mark or for an answer's prefix.

@@ -18,7 +18,7 @@ pub(crate) fn after_opening(text: &[u8], inside: Span) -> Option<usize> {
     ))
 }
 
-/// Offset after the closing tag that stands at `from`, with the two line breaks that follow it, where the text begins
+/// Offset after the closing tag that is at `from`, with the two line breaks that follow it, where the text begins
 /// with an opening one; else `from`.
 pub(crate) fn after_closing(text: &[u8], inside: Span, from: usize) -> usize {
     let at = after_blanks(text, from, inside.end);
@@ -26,7 +26,7 @@ pub(crate) fn after_closing(text: &[u8], inside: Span, from: usize) -> usize {
     closing.map_or(from, |end| super::gap::after(text, end, inside.end))
 }
 
-/// Whether nothing but blanks and one opening tag stands in front of `at`.
+/// Whether nothing but blanks and one opening tag is in front of `at`.
 pub(crate) fn starts_at(text: &[u8], inside: Span, at: usize) -> bool {
     let blank = || {
         json::unescape(Span::new(inside.start, at).of(text))

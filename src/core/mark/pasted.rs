@@ -11,7 +11,7 @@ use crate::text::{Span, json};
 
 /// What every form of the line has.
 const WORD: &[u8] = b"handoff-resume:";
-/// Characters that may stand before it.
+/// Characters that may be before it.
 const DECORATION: usize = 32;
 /// Fewest characters of a truncated id that may identify it: its timestamp.
 const LEAST_ID: usize = 13;
@@ -71,7 +71,7 @@ fn after_line(text: &[u8], from: usize, end: usize) -> usize {
     gap::after(text, closed.or_else(line).unwrap_or(from), end)
 }
 
-/// The closing line of the block that was opened in front of `from`: no other opening line stands before it.
+/// The closing line of the block that was opened in front of `from`: no other opening line is before it.
 fn closing(text: &[u8], from: usize, end: usize) -> Option<usize> {
     let words = memchr::memmem::find_iter(&text[from..end], WORD).map(|at| from + at);
     let mut lines = words.filter_map(|at| {
@@ -106,7 +106,7 @@ struct LiteralCursor<'a> {
 }
 
 impl LiteralCursor<'_> {
-    /// Steps over at most so many characters of a kind, and returns how many there were.
+    /// Skips at most this many characters of a kind, and returns their number.
     fn skip(&mut self, most: usize, of_kind: impl Fn(char) -> bool) -> usize {
         let mut count = 0;
         while count < most

@@ -1,4 +1,4 @@
-//! The text that stands in the agent's transcript where a handoff happened.
+//! The text that is in the agent's transcript where a handoff happened.
 //!
 //! ```text
 //! [[handoff-resume:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]
@@ -88,7 +88,7 @@ pub struct Sentinel {
     pub rest: usize,
 }
 
-/// What stands between the opening and the closing line of a sentinel, with its seal: spans of the body, since
+/// What is between the opening and the closing line of a sentinel, with its seal: spans of the body, since
 /// most sentinels in a transcript are never opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SealedBody {

@@ -6,7 +6,7 @@ pub struct Compaction {
     pub agent: &'static str,
     /// At this share of its model's window.
     share: f64,
-    /// Where so many tokens are left of the window.
+    /// Where this many tokens are left of the window.
     reserve: u64,
 }
 
@@ -51,7 +51,7 @@ impl Compaction {
     }
 }
 
-/// Tokens at which the agent of this `user-agent` compacts in such a window; the whole window for one that is not known.
+/// Tokens at which the agent of this `user-agent` compacts in such a window; the whole window for one that is unknown.
 pub fn compaction_point(user_agent: &str, window: u64) -> u64 {
     let name = user_agent.to_ascii_lowercase();
     let known = AGENTS.iter().find(|agent| name.starts_with(agent.agent));

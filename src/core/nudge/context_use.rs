@@ -9,7 +9,7 @@ const AGAIN: u64 = 100_000;
 /// passed.
 const PATIENCE: f64 = 0.1;
 
-/// Two handoffs within so many exchanges leave no room for work between them.
+/// Two handoffs within this many exchanges leave no room for work between them.
 const CLOSE: u32 = 10;
 
 /// Additional tokens before a failed handoff is retried.
@@ -20,7 +20,7 @@ const TRY_AGAIN: u64 = 20_000;
 pub struct Thresholds {
     /// The model is notified at this share of its window.
     pub nudge_at: f64,
-    /// The model is notified from so many tokens on.
+    /// The model is notified from this many tokens on.
     pub nudge_tokens: u64,
     /// The session is handed over at this share.
     pub auto_at: f64,
@@ -40,7 +40,7 @@ pub struct ModelThresholds {
 }
 
 impl Thresholds {
-    /// The limits of a model with this window. Where it is not known, the threshold in tokens is the only one.
+    /// The limits of a model with this window. Where it is unknown, the threshold in tokens is the only one.
     pub fn of(&self, window: Option<u64>) -> ModelThresholds {
         let share = |at: f64| {
             let window = window.filter(|_| at > 0.0)?;

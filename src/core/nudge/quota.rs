@@ -1,4 +1,4 @@
-//! What a provider's headers say of its usage limits: whether one is near, and when it is lifted.
+//! A provider's usage limits by its headers: whether one is near, and when it resets.
 
 /// Share of a limit from which on it is near.
 const NEAR: f64 = 0.9;
@@ -28,7 +28,7 @@ impl NearLimit {
 /// A limit's headers: of its used share, and of when it is lifted.
 struct LimitHeaders {
     used: &'static str,
-    /// What a limit used up is in the header.
+    /// The used share of a limit is in the header.
     whole: f64,
     resets: &'static str,
 }

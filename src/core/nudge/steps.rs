@@ -47,7 +47,7 @@ pub struct StepsLeft {
     pub done: u32,
     /// Items that are not.
     pub open: u32,
-    /// Answers of the model's since the turn that was looked at first.
+    /// Answers of the model's since the turn that was examined first.
     pub calls: u32,
 }
 

@@ -26,7 +26,7 @@ pub fn text(tokens: u64, window: Option<u64>) -> String {
     ))
 }
 
-/// The text of a nudge where a handoff pays: after so many calls, of those that the rest of the to-do list needs.
+/// The text of a nudge where a handoff pays: after this many calls, of those that the rest of the to-do list needs.
 pub fn paying_text(tokens: u64, calls: u32, left: u32) -> String {
     notice(&format!(
         "Each further call reads your whole context of about {} tokens. The open items of your to-do list need some {left} calls, and a \

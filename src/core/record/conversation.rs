@@ -27,7 +27,7 @@ pub struct Conversation {
     /// Texts that were put after turns, oldest first. A handoff does not remove them: a rewind to before it needs them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub insertions: Vec<Uuid>,
-    /// Those of them by whose cut point a request was cut.
+    /// The handoffs at whose cut point a request was cut.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub relied_on: Vec<HandoffId>,
     /// Answers that may have broken off after their sentinel, oldest first.
@@ -42,7 +42,7 @@ pub struct Conversation {
     /// The handoff whose undo is the last change of what the model sees in the newest transcript.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undone: Option<HandoffId>,
-    /// An undo that was requested from outside of the chat and does not stand in a transcript yet.
+    /// An undo that was requested from outside of the chat and is not in a transcript yet.
     #[serde(default, rename = "asked_undo", skip_serializing_if = "Option::is_none")]
     pub pending_undo: Option<Box<PendingUndo>>,
     /// The draft that was written ahead of a handoff. It belongs to the task before the next one.

@@ -1,4 +1,4 @@
-//! A cut point: finds where a handoff stands in a transcript that lacks its sentinel.
+//! A cut point: finds where a handoff is in a transcript that lacks its sentinel.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,10 +1,10 @@
-//! The record of a packet: a handoff's document, and which of them is in force.
+//! The record of a handoff's document, and whether it is active.
 
 use serde::{Deserialize, Serialize};
 
 use super::ids::{HandoffId, Principal};
 
-/// Whether a packet is the newest of its repository, branch and topic.
+/// Whether a document is the newest of its repository, branch and topic.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HandoffStatus {
@@ -34,16 +34,16 @@ impl HandoffStatus {
     }
 }
 
-/// A packet as the store keeps it. At most one of a principal's packets with the same repository, branch and topic is
-/// active.
+/// A document as the store keeps it. At most one of a principal's documents with the same repository, branch and topic
+/// is active.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DocumentRecord {
     pub handoff: HandoffId,
     /// The role of its speaker.
     pub principal: Principal,
-    /// The folder of the work; empty where it is not known.
+    /// The folder of the work; empty where it is unknown.
     pub repository: String,
-    /// The branch; empty where it is not known.
+    /// The branch; empty where it is unknown.
     pub branch: String,
     /// What it is about.
     pub topic: String,

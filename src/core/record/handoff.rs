@@ -11,7 +11,7 @@ pub enum HandoffOrigin {
     /// The model, by calling the tool.
     #[default]
     Model,
-    /// A person, by a command: the model was queried once more after its history.
+    /// A person, by a command: the model was queried again after its history.
     Oneshot,
     /// A person, by a command: a model was queried with a selection from the transcript.
     Bundle,
@@ -69,7 +69,7 @@ pub struct Handoff {
     pub principal: Principal,
     /// Key of the conversation in which it fired.
     pub conversation: String,
-    /// The wire it fired on. On another wire `head` is built anew.
+    /// The wire it fired on. On another wire `head` is built again.
     pub wire: WireId,
     /// The carry-over prompt, normalised.
     pub prompt: String,

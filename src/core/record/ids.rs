@@ -48,7 +48,7 @@ impl WireId {
 /// A handoff's id, and an aside's: a UUIDv7, so that ids sort by time.
 pub type HandoffId = Uuid;
 
-/// Whose conversations these are: a configured client's name, or [`LOCAL`].
+/// The owner of conversations: a configured client's name, or [`LOCAL`].
 pub type Principal = String;
 
 /// The principal where no clients are configured.

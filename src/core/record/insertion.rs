@@ -14,13 +14,13 @@ pub const FINGERPRINT: &str = "~2.";
 /// A position in the agent's transcript: after its first elements.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Position {
-    /// How many elements stand before it, without the leading system messages.
+    /// How many elements are before it, without the leading system messages.
     pub turns: usize,
     /// Digest of those elements, in hexadecimal: another transcript, or an edited one, has another.
     pub digest: String,
 }
 
-/// Where something of ours stands in the agent's transcript.
+/// Where something of ours is in the agent's transcript.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InsertionPlace {
@@ -41,7 +41,7 @@ pub enum InsertionPlace {
 }
 
 impl InsertionPlace {
-    /// The call that it stands beside; empty for others.
+    /// The call that it is beside; empty for others.
     pub fn sibling(&self) -> &str {
         match self {
             Self::Beside { sibling, .. } => sibling,

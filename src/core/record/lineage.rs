@@ -47,7 +47,7 @@ pub fn map(handoffs: &[Handoff]) -> Vec<LineageEntry> {
     placed
 }
 
-/// The tree that a handoff stands in: all that have the same beginning, as in [`map`].
+/// The tree that a handoff is in: all that have the same beginning, as in [`map`].
 pub fn tree(handoffs: &[Handoff], id: HandoffId) -> Vec<LineageEntry> {
     let all = map(handoffs);
     // A beginning has neither a depth nor siblings, and is nobody's child.

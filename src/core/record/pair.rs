@@ -1,4 +1,4 @@
-//! A hidden pair: a call of one of our tools with its result, and where it stands.
+//! A hidden pair: a call of one of our tools with its result, and where it is.
 
 use std::borrow::Cow;
 
@@ -170,7 +170,7 @@ fn handoff_tool() -> String {
 mod tests {
     use super::*;
 
-    /// Text for text as older versions wrote it: stores hold it, and what it says stands in front of later answers.
+    /// Text for text as older versions wrote it: stores hold it, and what it says is in front of later answers.
     #[test]
     fn records_of_older_versions_are_read() {
         let record = |answer: &str| {

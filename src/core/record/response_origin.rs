@@ -29,7 +29,7 @@ pub struct OpenResponse {
     /// Calls of our tools in it that have no result there. The API refuses a request that continues it without them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub owed: Vec<PendingResult>,
-    /// Carry-over prompt and reason of a handoff that waits for the end of the turn: the call stands in a transcript
+    /// Carry-over prompt and reason of a handoff that waits for the end of the turn: the call is in a transcript
     /// that later requests do not hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<(String, Option<String>)>,

@@ -46,7 +46,7 @@ pub struct Redactor {
     custom: Vec<Regex>,
     /// Secrets known by value, in all their encodings.
     known: Option<AhoCorasick>,
-    /// Patterns of files that hold credentials, further to those that are known by name.
+    /// Patterns of files that hold credentials, in addition to those that are identified by name.
     secret_files: Vec<String>,
 }
 

@@ -12,7 +12,7 @@ const MOST: usize = 512;
 /// Bits a byte: random letters and digits of this length have more, and words of a language less.
 const ENTROPY: f32 = 3.9;
 
-/// Changes between letters and digits, or big and small letters, for each ten bytes of a random word.
+/// Changes between letters and digits, or upper and lower case, for each ten bytes of a random word.
 const CHANGES: usize = 3;
 
 /// The text without the words that look random. Hashes, which are written in hexadecimal, UUIDs, paths and names stay.

@@ -18,9 +18,9 @@ pub(super) struct MarkPlace {
     pub(super) id: Uuid,
     pub(super) turn: usize,
     pub(super) part: usize,
-    /// The mark; `None` where an item is known by its id alone.
+    /// The mark; `None` where an item is identified by its id alone.
     pub(super) span: Option<Span>,
-    /// The inside of the text that it stands in.
+    /// The inside of the text that it is in.
     pub(super) inside: Span,
 }
 

@@ -96,7 +96,7 @@ mod tests {
         rewrite(side, &reading, &what)
     }
 
-    /// A call that lost its signature is marked where it stands: no message is removed. After an undone handoff each
+    /// A call that lost its signature is marked where it is: no message is removed. After an undone handoff each
     /// call of the current turn is one.
     #[test]
     fn a_call_that_is_mended_counts_as_a_message() {

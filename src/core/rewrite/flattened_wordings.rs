@@ -12,7 +12,7 @@ pub(super) struct Wording {
     /// Text right before and right after the transcript.
     pub(super) before: &'static str,
     pub(super) after: &'static str,
-    /// What stands between two messages.
+    /// What is between two messages.
     pub(super) gap: &'static str,
     /// What a message of the user's and one of the model's begin with.
     pub(super) user: &'static str,
@@ -21,7 +21,7 @@ pub(super) struct Wording {
     pub(super) results: &'static [&'static str],
     /// Text that differs from the agent's requests, or appears only sometimes.
     pub(super) others: &'static [&'static str],
-    /// What the user's text stands between, which the agent's other requests do not have: an opening tag up to its `>`, and
+    /// What the user's text is between, which the agent's other requests do not have: an opening tag up to its `>`, and
     /// the closing one.
     pub(super) wrapper: Option<(&'static str, &'static str)>,
 }

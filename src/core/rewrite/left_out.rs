@@ -1,8 +1,8 @@
-//! Finds where a handoff stands in a transcript that lacks its sentinel.
+//! Finds where a handoff is in a transcript that lacks its sentinel.
 //!
 //! An agent that is stopped while it reads an answer may leave all of that answer out of its next request. It then
 //! sends the transcript of the request before, byte for byte except for cache breakpoints, and new user text. The
-//! handoff that the answer showed stands between the two.
+//! handoff that the answer showed is between the two.
 //!
 //! Gemini CLI puts a placeholder in the answer's place. When it resumes such a session it resends the transcript before
 //! it changed: calls without their signatures, results twice. After a placeholder the texts alone must be the same.

@@ -392,8 +392,8 @@ fn calling(wire: WireId, ids: &[String], in_one: bool) -> Vec<Value> {
     all
 }
 
-/// What it costs to put back as many pairs as there are calls, by the byte. `here`: they are of this transcript, and
-/// not of another branch.
+/// What it costs to restore as many pairs as there are calls, by the byte. `here`: they are of this transcript, and not
+/// of another branch.
 fn cost_of_pairs(wire: &dyn Wire, count: usize, in_one: bool, here: bool) -> f64 {
     let ids: Vec<String> = (0..count).map(|n| format!("call_{n:08x}")).collect();
     let body = body(wire.id(), calling(wire.id(), &ids, in_one));

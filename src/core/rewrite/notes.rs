@@ -1,4 +1,4 @@
-//! Takes out of a transcript what is never in the model's view: commands that baton answered by itself, its answers,
+//! Takes out of a transcript what is never in the model's view: commands that baton itself answered, its answers,
 //! and the sentinels of handoffs that were undone.
 //!
 //! An answer has the line `[[handoff-note:ID]]`, and answers the user's turn directly before it. The note of an undo
@@ -83,7 +83,7 @@ pub(super) fn take_out_in(
             Some(span) => gone.text(open.turn, open.part, span),
             None => {
                 gone.whole(open.turn);
-                // It may stand in an answer to a command.
+                // It may be in an answer to a command.
                 if let Some(user) = last_user[open.turn] {
                     gone.command(wire, view, user, look);
                 }
@@ -203,7 +203,7 @@ pub fn without_quoted(
     reading.edited(wire, placeholders.collect())
 }
 
-/// Of each turn, the user's turn that an answer in it is to: the one directly before, though the answer may come back
+/// For each turn, the user's turn that it answers: the one directly before, though the answer may come back
 /// as several elements.
 fn last_users(view: &View) -> Vec<Option<usize>> {
     let mut last = None;

@@ -1,4 +1,4 @@
-//! Puts hidden pairs back.
+//! Restores hidden pairs.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,7 +24,7 @@ fn beside_in_cut_message(wire: &dyn Wire, reading: &RequestReading, what: &Rewri
     found.into_iter().flatten().any(|at| message.contains(&at.turn))
 }
 
-/// The pairs of this wire that stand beside a sibling, each with that.
+/// The pairs of this wire that are beside a sibling, each with that.
 fn beside<'a>(
     wire: &dyn Wire,
     pairs: &'a [HiddenPair],
@@ -73,8 +73,8 @@ pub(super) fn put_asides(
     reading.again(wire, &body)
 }
 
-/// Puts back one aside of each turn: the edits of one turn do not touch another. An aside that an agent resends twice
-/// is put back once.
+/// Restores one aside of each turn: the edits of one turn do not touch another. An aside that an agent resends twice
+/// is restored once.
 fn aside_round(
     wire: &dyn Wire,
     now: &RequestReading,

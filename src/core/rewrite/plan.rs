@@ -58,7 +58,7 @@ pub struct PlacedInsertion {
     pub text: String,
 }
 
-/// The response that a request goes on from, as upstream knows it.
+/// The response that a request continues, as upstream knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContinuedResponse<'a> {
     /// Upstream's id of it; empty: there is none.
@@ -81,7 +81,7 @@ pub struct Rewrite<'a> {
     pub omitted: Option<usize>,
     /// Elements to append: the model is queried again.
     pub more: &'a [String],
-    /// The response that the request goes on from, where upstream has another than the agent knows, or something in it
+    /// The response that the request continues, where upstream has another than the agent knows, or something in it
     /// is open. A cut drops the reference.
     pub previous: Option<ContinuedResponse<'a>>,
     /// Tags by which a preamble is recognised, for counting.
@@ -106,7 +106,7 @@ pub enum ChangeReason {
     Thinking,
     /// A model's own text, escaped in the response, was unescaped.
     GivenBack,
-    /// The tool was added, with what it needs.
+    /// The tool was added, with the settings that it needs.
     Tool,
     /// The model is queried again after a refused call.
     AskAgain,
@@ -114,16 +114,16 @@ pub enum ChangeReason {
     Draft,
     /// References to items of ours were taken out, of which upstream has never heard.
     Reference,
-    /// The response that it goes on from has another name upstream, or is not continued.
+    /// The response that it continues has another name upstream, or is not continued.
     Previous,
     /// Members that have the provider hold the agent's own history, or describe that history, were removed.
     #[serde(rename = "held")]
     History,
-    /// Commands that baton answered by itself, its answers, and the sentinels of undone handoffs were taken out.
+    /// Commands that baton itself answered, its answers, and the sentinels of undone handoffs were taken out.
     Note,
     /// It goes to another model, without the settings that are bound to the requested one.
     Model,
-    /// Of a message in a cut transcript: the harness's preamble, kept before the carry-over prompt.
+    /// For a message in a cut transcript: the agent's preamble, kept before the carry-over prompt.
     Preamble,
 }
 
@@ -172,7 +172,7 @@ pub struct RewriteOutcome {
 }
 
 impl RewriteOutcome {
-    /// The same, its cut named by the handoff that it is at.
+    /// The same, with the cut named by its handoff.
     #[must_use]
     pub fn cut_at(mut self, handoff: Option<HandoffId>) -> Self {
         for change in self

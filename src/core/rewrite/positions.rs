@@ -1,4 +1,4 @@
-//! Positions in a transcript: how many elements stand before one, and the digest by which they are known again.
+//! Positions in a transcript: how many elements are before one, and the digest by which they are known again.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -22,13 +22,13 @@ pub fn of(view: &View) -> Position {
     }
 }
 
-/// Whether a transcript has all that stands before this position, unchanged.
+/// Whether a transcript has all that is before this position, unchanged.
 pub fn is_in(view: &View, position: &Position) -> bool {
     let enough = position.turns <= view.turns.len() - view.leading();
     enough && digests(view, &[position.turns]).pop().as_ref() == Some(&position.digest)
 }
 
-/// Digests of the first so many elements after the leading system messages, for each of `counts`, which ascend.
+/// Digests of the first `n` elements after the leading system messages, for each `n` of `counts`, which ascend.
 pub(super) fn digests(view: &View, counts: &[usize]) -> Vec<String> {
     if counts.is_empty() {
         return Vec::new();

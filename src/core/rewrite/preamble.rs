@@ -1,4 +1,4 @@
-//! The preamble: what the agent's harness put before the first real user text. Also what else must survive a cut.
+//! The preamble: the agent's own texts before the first real user text. Also other texts that must survive a cut.
 
 use memchr::memmem;
 
@@ -127,7 +127,7 @@ fn is_tagged(view: &View, part: &TurnPart, tags: &[String]) -> bool {
 /// Whether a text, with its escapes, may begin with a tag: most do not, and need not be unescaped to know it.
 fn may_be_tagged(raw: &[u8], tags: &[String]) -> bool {
     match raw.first() {
-        // White space may stand before a tag, and an escape may spell one.
+        // White space may be before a tag, and an escape may spell one.
         Some(first) if first.is_ascii_graphic() && *first != b'\\' => {
             tags.iter().any(|t| t.as_bytes().first() == Some(first))
         }
@@ -288,7 +288,7 @@ fn is_over(wire: &dyn Wire, view: &View, turn: usize, last_user: Option<usize>) 
 fn may_be_compacted(view: &View, from: usize, to: usize) -> bool {
     let word = memmem::Finder::new(b"\"compaction\"");
     let turns = view.turns.get(from..to).unwrap_or_default();
-    // A summary stands in a turn of the model's, or before its first one. The other turns hold nearly all of the bytes:
+    // A summary is in a turn of the model's, or before its first one. The other turns hold nearly all of the bytes:
     // the results of calls.
     let mut spoken = false;
     let mut turns = turns.iter().filter(|turn| {

@@ -1,4 +1,4 @@
-//! Finds text of baton's form in a request, and where it is valid.
+//! Finds marks of baton's form in a request, and where they are valid.
 
 use std::collections::HashSet;
 
@@ -33,7 +33,7 @@ pub struct Candidate {
     pub turn: usize,
     /// Its part of that turn.
     pub part: usize,
-    /// A person resumes here: it stands at the start of a user text.
+    /// A person resumes here: it is at the start of a user text.
     pub by_user: bool,
     /// The first and the last id that it may mean, where a person's line has lost the end of its id.
     pub id_range: Option<(uuid::Uuid, uuid::Uuid)>,
@@ -75,7 +75,7 @@ impl RequestReading {
         })
     }
 
-    /// Drops the text and keeps what was found in it; [`again`](Self::again) reads it once more.
+    /// Drops the text and keeps what was found in it; [`again`](Self::again) reads it again.
     pub fn let_go(&mut self) {
         self.view.body = Bytes::new();
         self.view.turns = Vec::new();
@@ -85,7 +85,7 @@ impl RequestReading {
         self.items = Vec::new();
     }
 
-    /// The same request, to which a model answers, read from its text once more; or with some of its bytes
+    /// The same request, to which a model answers, read from its text again; or with some of its bytes
     /// changed. What its path says stays.
     pub fn again(&self, wire: &dyn Wire, body: &Bytes) -> Option<Self> {
         let mut again = Self::new(wire, body, Operation::Generate).ok()?;
@@ -181,7 +181,7 @@ impl RequestReading {
         let (turn, part) = texts.at(at, &[Role::Assistant, Role::User])?;
         let inside = texts.content().parts[part].text?;
         let by_user = self.view.turns[turn].role == Role::User;
-        // Only the first mark of a text can stand at its start.
+        // Only the first mark of a text can be at its start.
         if by_user && i > 0 && self.marks[i - 1].span.start >= inside.start {
             return None;
         }

@@ -195,7 +195,7 @@ pub(super) fn without(view: &View, inside: Span, spans: &[Span]) -> Option<Vec<E
     (left || says(&text[at..inside.end])).then_some(edits)
 }
 
-/// Whether the inside of a literal has anything but white space.
+/// Whether the inside of a literal has anything but whitespace.
 pub(super) fn says(raw: &[u8]) -> bool {
     let mut at = 0;
     while at < raw.len() {

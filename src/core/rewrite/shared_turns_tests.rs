@@ -20,7 +20,7 @@ const IDS: [Uuid; 2] = [
 ];
 
 /// One message, by a number: texts, calls and results in any order, marks of ours, and beginnings of them that were
-/// broken up.
+/// escaped.
 fn drawn(w: WireId, n: u8) -> Value {
     let id = format!("call_{}", n % 5);
     let texts = |all: &[&str]| all.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
@@ -90,7 +90,7 @@ proptest! {
             let mut counts: Vec<_> = sizes.iter().map(|(size, len)| {
                 (1 + (size * (messages.len() - 1) as f64) as usize, *len)
             }).collect();
-            // A conversation grows, and may send the same once more.
+            // A conversation grows, and may send the same again.
             counts.sort_by_key(|(count, _)| *count);
             let mut earlier = None;
             for (count, part) in counts {

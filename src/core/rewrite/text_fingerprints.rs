@@ -65,7 +65,7 @@ fn values(body: &[u8], span: Span) -> Vec<Span> {
     all
 }
 
-/// Of the first line of a text that is not blank; `None` where there is none. FNV-1a: it distinguishes texts that
+/// The fingerprint of a text's first line that is not blank; `None` if there is none. FNV-1a: it distinguishes texts that
 /// nobody crafted to collide.
 pub(super) fn fingerprint(raw: &[u8]) -> Option<u32> {
     let text = json::unescape(&raw[..raw.len().min(LINE_BYTES)]);

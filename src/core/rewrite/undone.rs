@@ -18,9 +18,9 @@ pub struct UndoneHandoffs {
     pub(super) ever: HashSet<Uuid>,
     /// The handoff whose undo, or whose undo's own, is the last change of what the model sees.
     pub last: Option<Uuid>,
-    /// Where the last undo stands, or where the last one was taken back.
+    /// Where the last undo stands, or where the last one was reverted.
     toggled: Option<usize>,
-    /// From each of these offsets of the transcript on, the handoff that counted there; empty where nothing was ever
+    /// The handoff that was active from each of these offsets of the transcript on; empty if nothing was ever
     /// undone.
     states: Vec<(usize, Option<Uuid>)>,
     /// Position of the active handoff. What precedes it is not sent and stays unchanged, since the positions of later
@@ -43,12 +43,12 @@ impl UndoneHandoffs {
         !self.states.is_empty()
     }
 
-    /// Whether this handoff does not count.
+    /// Whether this handoff is undone.
     pub fn is_undone(&self, handoff: Uuid) -> bool {
         self.now.contains(&handoff)
     }
 
-    /// The handoff whose undo is the last change of what the model sees; `None` where it was taken back.
+    /// The handoff whose undo is the last change of what the model sees; `None` where it was reverted.
     pub fn now(&self) -> Option<Uuid> {
         self.last.filter(|last| self.is_undone(*last))
     }

@@ -13,9 +13,9 @@ use crate::wire::view::{OwnKind, Role, View};
 use crate::wire::{CallMemo, Operation, Wire};
 
 /// Changes the pairs of a transcript in which handoffs were undone. A call that was queued before an undo, or before the place
-/// where one was taken back, is void and must not fire again. A call with a changed prefix loses its binding, as the model's
+/// where one was reverted, is void and must not fire again. A call with a changed prefix loses its binding, as the model's
 /// own calls do. `received`: the transcript as the agent sent it; `now`: the same without notes and undone sentinels, in
-/// which calls without ids are known; `look`: how notes are found. Returns of each whether it stands there.
+/// which calls without ids are known; `look`: how notes are found. Returns for each whether it is there.
 pub fn settle(
     wire: &dyn Wire,
     received: &Bytes,
@@ -67,7 +67,7 @@ pub fn other_keys(wire: &dyn Wire, received: &Bytes, now: &View, look: NoteSearc
     others.difference(&present).cloned().collect()
 }
 
-/// A call without an id is known by the messages before it, and a sentinel may be a message of its own. So a call that was
+/// A call without an id is identified by the messages before it, and a sentinel may be a message of its own. So a call that was
 /// made while a handoff was undone, and follows it again, is looked for in the transcript of that time.
 fn relocate(
     wire: &dyn Wire,
@@ -120,7 +120,7 @@ fn offsets(
     let asides: HashMap<_, _> = marks.chain(items).collect();
     let siblings: Vec<&str> = pairs.iter().map(|pair| pair.place.sibling()).collect();
     let mut calls = wire.find_calls(view, &siblings, 0);
-    // A call without an id is known by the number of its message, and notes are messages, too. What is taken out has no
+    // A call without an id is identified by the number of its message, and notes are messages, too. What is taken out has no
     // calls, so in both transcripts a call is equally far from the end.
     if let Some(distances) = wire.settled(now, &siblings, 0) {
         let distances: Vec<&str> = distances.iter().map(String::as_str).collect();
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(waits, [false, true, true]);
     }
 
-    /// Calls that have no ids are known by the numbers of their messages, and baton's answers are none of these; equal
+    /// Calls that have no ids are identified by the numbers of their messages, and baton's answers are none of these; equal
     /// calls are distinguished, too.
     #[test]
     fn a_call_without_an_id_is_void_by_its_place_too() {
@@ -252,7 +252,7 @@ mod tests {
         let cleaned = cleaned(side, &body);
         let names = cleaned.reading.call_names(side);
         assert_eq!(names.len(), 5);
-        // Those in front were made before all others by a clock that is ahead.
+        // A clock that is ahead made the first ones before all others.
         let of = |(n, name): (usize, &String)| HiddenPair {
             wire: WireId::Gemini,
             ..beside(name, if n < 2 { u64::MAX } else { 0 })

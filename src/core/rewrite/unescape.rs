@@ -33,7 +33,7 @@ fn in_one_text(wire: &dyn Wire, reading: &RequestReading, from: usize) -> Vec<Sp
 }
 
 /// A message that was streamed in parts may come back in parts: what looks like ours begins in one of them then, and
-/// its backslash stands in a later one.
+/// its backslash is in a later one.
 fn across_texts(wire: &dyn Wire, view: &View, from: usize) -> Vec<Span> {
     let broken = memmem::Finder::new(br"\\:");
     let mut found = Vec::new();

@@ -5,7 +5,7 @@ use crate::wire::view::{ToolChoice, View};
 
 macro_rules! reasons {
     ($($id:ident = $name:literal, $about:literal;)*) => {
-        /// Why a request goes out without the tool.
+        /// Why a request is sent without the tool.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[allow(missing_docs, reason = "the table says it")]
         pub enum ToolOmission {

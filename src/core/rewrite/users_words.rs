@@ -21,7 +21,7 @@ pub struct NoteSearch<'a> {
     pub next_note: Option<Uuid>,
 }
 
-/// Occurrences of the prefix in a turn up to which each is looked at: a turn with more of them, mostly code, is cheaper
+/// Occurrences of the prefix in a turn up to which each is examined: a turn with more of them, mostly code, is cheaper
 /// read by its parts.
 const LOOKED_AT: usize = 8;
 
@@ -80,7 +80,7 @@ fn may_start(raw: &[u8], at: usize) -> bool {
     }
 }
 
-/// [`may_begin`] by the texts of the turn's parts alone: results of calls, where code stands, are passed by.
+/// [`may_begin`] by the texts of the turn's parts alone: results of calls, where code is, are skipped.
 fn may_begin_a_part(wire: &dyn Wire, view: &View, turn: usize, prefix: &str) -> bool {
     let parts = wire.content(view, turn).parts;
     let texts = parts.iter().filter(|p| p.kind == TurnPartKind::Text);

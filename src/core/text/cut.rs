@@ -18,7 +18,7 @@ pub fn ceil(text: &str, at: usize) -> usize {
     at
 }
 
-/// At most so many bytes of a text.
+/// At most this many bytes of a text.
 pub fn cut(text: &str, bytes: usize) -> &str {
     &text[..floor(text, bytes)]
 }

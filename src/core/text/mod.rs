@@ -2,8 +2,8 @@
 //!
 //! `visible` makes control characters visible in whatever is printed, `cut` cuts texts between characters.
 //!
-//! Knows JSON's structure and nothing of requests or providers; imports nothing of the other rooms. No tree is built,
-//! and no byte outside an edit is copied.
+//! Knows JSON's structure and nothing of requests or providers; imports nothing from the other modules. No tree is
+//! built, and no byte outside an edit is copied.
 
 pub mod cost;
 pub mod cut;

@@ -1,4 +1,4 @@
-//! Scans a body while it is still arriving: notes where large values end and where a given word stands, so that the
+//! Scans a body while it is still arriving: notes where large values end and where a given word is, so that the
 //! parser can skip them later.
 //!
 //! The bytes are scanned right after the socket delivered them, while they are in the cache and the agent is still
@@ -54,7 +54,7 @@ impl Prescanner {
 pub struct Prescan {
     /// Containers near the root and strings of more than a block in them, by their start. An end of zero was not found.
     spans: Vec<Span>,
-    /// The word that was looked for, and where it stands.
+    /// The word that was looked for, and where it is.
     words: Option<(&'static [u8], Vec<usize>)>,
     containers: Option<usize>,
     /// Where to search first, since reading goes forward.
@@ -154,7 +154,7 @@ mod tests {
         prescan.spans.len()
     }
 
-    /// `text` scanned in stretches of so many bytes; and by a scan that passes by the first `known` of these.
+    /// `text` scanned in stretches of this many bytes; and by a scan that passes by the first `known` of these.
     fn passed_by(text: &[u8], stretch: usize, known: usize) -> [Prescan; 2] {
         let mut scanner = Prescanner::seeking(WORD);
         let ends = (stretch..=text.len()).step_by(stretch);

@@ -6,7 +6,7 @@ const LONGEST: usize = 64;
 /// Bytes of a path; longer ones are lists.
 const LONGEST_PATH: usize = 128;
 
-/// What a word says less the more often it stands in a text, and what the text's length takes from it: the usual
+/// What a word says less the more often it is in a text, and what the text's length takes from it: the usual
 /// values.
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
@@ -154,10 +154,10 @@ fn begins_part(word: &[u8], at: usize) -> bool {
     word[at] == b'_' || upper(at) && (lower(at - 1) || upper(at - 1) && lower(at + 1))
 }
 
-/// A hash of the word in small letters, by which it is known. Not kept: another version may have another one.
+/// A hash of the word in lower case, by which it is known. Not kept: another version may have another one.
 pub fn hash(word: &str) -> u64 {
     match word.is_ascii() {
-        // Of the characters that words and paths are made of, this bit makes large letters small and merges no two
+        // Of the characters that words and paths are made of, this bit makes letters lower case and merges no two
         // others.
         true => folded(word.as_bytes(), 0x2020_2020_2020_2020),
         false => folded(word.to_lowercase().as_bytes(), 0),

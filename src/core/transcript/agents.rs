@@ -1,4 +1,4 @@
-//! Which agent sends a transcript, by the words with which its harness begins. Seen in the agents' own requests.
+//! Which agent sends a transcript, by the first words of its own texts. Taken from the agents' own requests.
 
 use super::literal::JsonText;
 
@@ -18,7 +18,7 @@ pub enum AgentKind {
     QwenCode,
 }
 
-/// Words that stand near the beginning of a text of the agent's harness.
+/// Words that are near the beginning of a text of the agent's harness.
 const WORDS: [(AgentKind, &str); 10] = [
     (AgentKind::ClaudeCode, "Claude Agent SDK"),
     (AgentKind::ClaudeCode, "You are Claude Code"),
@@ -36,7 +36,7 @@ const WORDS: [(AgentKind, &str); 10] = [
 const BEGINNING: usize = 240;
 
 impl AgentKind {
-    /// The agent whose words stand in one of these texts; the first one counts.
+    /// The agent whose words are in one of these texts; the first one counts.
     pub(super) fn of(texts: &[JsonText<'_>]) -> Option<Self> {
         texts.iter().find_map(|text| {
             let beginning = text.beginning(BEGINNING);

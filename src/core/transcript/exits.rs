@@ -43,7 +43,7 @@ enum MissingCode {
     Unknown,
     /// Zero, where the result is no error and not of a command that still runs.
     Zero,
-    /// Zero, but for commands whose exit code 1 the agent does not take for a failure.
+    /// Zero, except for commands whose exit code 1 the agent does not take for a failure.
     ZeroUnlessJudged,
     /// Zero, where the text begins so.
     ZeroAfter(&'static str),
@@ -116,7 +116,7 @@ const STILL_RUNNING: [&str; 5] = [
     "Command did not complete",
 ];
 
-/// Commands of which Claude Code does not take exit code 1 for a failure.
+/// Commands for which Claude Code does not treat exit code 1 as a failure.
 const JUDGED: [&str; 9] = ["grep", "egrep", "fgrep", "rg", "find", "diff", "test", "[", "git"];
 
 /// Commands whose `test` is one of their own.
@@ -289,7 +289,7 @@ fn has_label(text: &str, labels: &[&str]) -> bool {
 /// Members of an object that hold an exit code.
 const CODE_MEMBERS: [&str; 4] = ["exit_code", "exitCode", "returncode", "return_code"];
 
-/// The code in a member of Gemini's `response`, which is an object that the tool's agent has made.
+/// The code in a member of Gemini's `response`, an object of the tool's agent.
 pub(super) fn of_members(body: &[u8], object: Span) -> Option<i32> {
     let named = json::pick(body, object, CODE_MEMBERS);
     let code = named.into_iter().flatten().next()?;
@@ -306,7 +306,7 @@ fn json_code(text: &str) -> Option<i32> {
     std::str::from_utf8(code.of(json)).ok()?.parse().ok()
 }
 
-/// The number at the start of a text, where nothing else stands on its line.
+/// The number at the start of a text, where nothing else is on its line.
 fn number(text: &str) -> Option<i32> {
     text.lines().next()?.trim_end().parse().ok()
 }

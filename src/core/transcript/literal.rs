@@ -11,7 +11,7 @@ use crate::text::{Span, json};
 #[derive(Clone, Copy)]
 pub struct JsonText<'a> {
     body: &'a [u8],
-    /// Where it stands in the body, between its quotes.
+    /// Where it is in the body, between its quotes.
     pub span: Span,
 }
 
@@ -35,7 +35,7 @@ impl<'a> JsonText<'a> {
         self.span.of(self.body)
     }
 
-    /// At most so many of its first bytes, without their escapes; no character and no escape is cut.
+    /// At most this many of its first bytes, without their escapes; no character and no escape is cut.
     pub fn beginning(&self, bytes: usize) -> Cow<'a, str> {
         let raw = self.raw();
         if raw.len() <= bytes {
@@ -91,7 +91,7 @@ impl<'a> CallArguments<'a> {
         }
     }
 
-    /// At most so many of its first bytes.
+    /// At most this many of its first bytes.
     pub fn beginning(&self, bytes: usize) -> Cow<'a, str> {
         match JsonText::literal(self.body, self.span) {
             Some(text) => text.beginning(bytes),

@@ -32,7 +32,7 @@ struct MessageMembers {
     calls: Option<Span>,
     /// The one call of an older form.
     call: Option<Span>,
-    /// What stands beside the content and is neither reasoning nor a call: name and value.
+    /// What is beside the content and is neither reasoning nor a call: name and value.
     beside: Vec<(Span, Span)>,
     /// Which call it is or answers.
     call_id: Option<Span>,
@@ -123,7 +123,7 @@ fn is_there(body: &[u8], value: Span) -> bool {
 }
 
 impl MessageMembers {
-    /// A message whose reasoning and calls may stand beside its content.
+    /// A message whose reasoning and calls may be beside its content.
     fn parts<'a>(&self, body: &'a [u8]) -> Vec<TranscriptPart<'a>> {
         let part = |span, kind, words| TranscriptPart::new(body, span, kind, [words, None]);
         let thought = self.thoughts.into_iter().flatten().next();
@@ -202,7 +202,7 @@ impl MessageMembers {
     }
 }
 
-/// An element of `tool_calls`: what it calls stands in a member of its own.
+/// An element of `tool_calls`: what it calls is in a member of its own.
 fn beside_call<'a>(body: &'a [u8], call: Span) -> TranscriptPart<'a> {
     let [id, function, custom] = json::pick(body, call, ["id", "function", "custom"]);
     call_part(body, call, function.or(custom).unwrap_or(call), id)
@@ -269,7 +269,7 @@ struct BlockMembers {
     call: Option<Span>,
     response: Option<Span>,
     data: Option<Span>,
-    /// Its first member's name, where it has no type.
+    /// The name of its first member, if it has no type.
     first: Option<Span>,
 }
 
@@ -336,7 +336,7 @@ impl BlockMembers {
         }
     }
 
-    /// Texts, and whatever has no type or one that is not known.
+    /// Texts, and whatever has no type or one that is unknown.
     fn untyped<'a>(&self, body: &'a [u8], span: Span) -> TranscriptPart<'a> {
         let part = |kind, words| TranscriptPart::new(body, span, kind, [words, None]);
         if self.thought {

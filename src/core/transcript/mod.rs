@@ -1,10 +1,10 @@
-//! One reading of a transcript, for people and for whatever is made from transcripts: whose turn it is, what was
-//! written, which tools were called, what they answered. Pure.
+//! One reader of a transcript, for people and for everything that is derived from transcripts: whose turn it is, what
+//! was written, which tools were called, what they answered. Pure.
 //!
 //! Everything is a span of the body: nothing is copied, parts are read on request, and a string loses its escapes when
 //! its text is requested. Time and memory are proportional to what is read.
 //!
-//! [`View`] says where the turns are and whose, and this room takes that from it. The parts of a turn are read here a
+//! [`View`] says where the turns are and whose, and this module takes that from it. The parts of a turn are read here a
 //! second time. `wire`'s reading of parts covers what a rewrite may edit, and stops at a result's edge. This one reads
 //! down to the texts of results, and never edits. One reader knows the shapes of all wires, which do not collide, so a
 //! message that stands alone can be read as well (the journal has many of those).
@@ -53,14 +53,14 @@ pub struct Transcript<'a> {
 pub struct PreambleParts {
     /// Turns that are nothing else.
     pub turns: Vec<usize>,
-    /// Of the user's next turn, so many parts at its start.
+    /// Of the user's next turn, this many parts at its start.
     pub parts: usize,
 }
 
 /// A line of ours in a transcript. Whether it counts is not decided here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TranscriptMark {
-    /// The turn that it stands in.
+    /// The turn that it is in.
     pub turn: usize,
     /// Its bytes, from the first bracket to the last.
     pub span: Span,
@@ -115,7 +115,7 @@ impl<'a> Transcript<'a> {
         })
     }
 
-    /// What stands around the turns: system prompts and tools.
+    /// What is around the turns: system prompts and tools.
     pub fn surroundings(&self) -> Surroundings<'a> {
         Surroundings::of(&self.view.body)
     }

@@ -45,7 +45,7 @@ const NAMELESS: [&str; 16] = [
 /// JSON in strings in JSON is opened so deep.
 const OPENED: usize = 4;
 
-/// Values that stand in each other deeper than this are not read.
+/// Values that are in each other deeper than this are not read.
 const DEEPEST: usize = 64;
 
 /// A value's text, a line for each string; `None` where `text` is not JSON.

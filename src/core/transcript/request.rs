@@ -32,12 +32,12 @@ const SCHEMAS: [&str; 4] = [
 /// Members of an object, key (inside its quotes) and value.
 type ObjectMembers = Vec<(Span, Span)>;
 
-/// What the model reads of a request beside its turns.
+/// The parts of a request that the model reads besides its turns.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings<'a> {
-    /// System prompts that stand beside the turns, in order.
+    /// System prompts that are beside the turns, in order.
     pub system: Vec<SystemPrompt<'a>>,
-    /// Tools that stand beside the turns, in order.
+    /// Tools that are beside the turns, in order.
     pub tools: Vec<OfferedTool<'a>>,
 }
 
@@ -74,7 +74,7 @@ pub fn named_members(body: &[u8]) -> Vec<(String, Span)> {
     named
 }
 
-/// The members of a body, and where it wraps the request in one of them, which.
+/// The members of a body, and the one that wraps the request, if any.
 fn members(body: &[u8]) -> (ObjectMembers, Option<usize>) {
     let all = json::members(body, json::whole(body).unwrap_or_default());
     let wraps = |(key, value): &(Span, Span)| {
@@ -158,7 +158,7 @@ impl<'a> OfferedTool<'a> {
         json::get(body, item, "tools").map_or(Vec::new(), |tools| offered(body, tools))
     }
 
-    /// The tool itself, or those that stand under its name.
+    /// The tool itself, or those that are under its name.
     pub fn single(&self) -> Vec<Self> {
         let namespace =
             json::get(self.body, self.span, "type").is_some_and(|t| t.of(self.body) == b"\"namespace\"");
@@ -177,7 +177,7 @@ impl<'a> OfferedTool<'a> {
             .unwrap_or(self.span)
     }
 
-    /// Its name. A tool of the provider's own is known by its type, or by its only member.
+    /// Its name. A tool of the provider's own is identified by its type, or by its only member.
     pub fn name(&self) -> Option<JsonText<'a>> {
         let literal = |of: Span, key| JsonText::literal(self.body, json::get(self.body, of, key)?);
         let only = || {

@@ -77,7 +77,7 @@ pub trait Requests {
     /// How a tool is declared in this list.
     fn tool_shape(&self, view: &View, tools: &ToolList) -> ToolShape;
 
-    /// Edits that make a list of a transcript that stands there as a lone string; none where it is a list.
+    /// Edits that make a list of a transcript that is there as a lone string; none where it is a list.
     fn listed(&self, _view: &View) -> Vec<Edit> {
         Vec::new()
     }
@@ -87,7 +87,7 @@ pub trait Requests {
         None
     }
 
-    /// Makes the request go on from another earlier response (`Some`), or from none.
+    /// Makes the request continue another earlier response (`Some`), or none.
     fn previous(&self, _view: &View, _id: Option<&str>) -> Vec<Edit> {
         Vec::new()
     }
@@ -110,7 +110,7 @@ pub trait Requests {
         gap::spaced(mark)
     }
 
-    /// Whether a text block of nothing but white space is refused, and so dropped.
+    /// Whether a text block of only whitespace is refused, and so dropped.
     fn drops_blank_text(&self) -> bool {
         true
     }
@@ -130,7 +130,7 @@ pub trait Requests {
         &[]
     }
 
-    /// Whether a later request may go on from a response by its id alone.
+    /// Whether a later request may continue a response by its id alone.
     fn goes_on_by_id(&self) -> bool {
         false
     }
@@ -196,7 +196,7 @@ pub trait Turns {
         None
     }
 
-    /// Items of ours that are known by their id.
+    /// Items of ours that are identified by their id.
     fn own_items(&self, _view: &View) -> Vec<OwnItem> {
         Vec::new()
     }
@@ -224,7 +224,7 @@ pub trait Texts: Turns + Requests {
     fn text_inside(&self, content: &TurnContent, text: &str) -> Option<Vec<Edit>>;
 }
 
-/// Hidden pairs: how their siblings are named and found, and how they are put back.
+/// Hidden pairs: how their siblings are named and found, and how they are restored.
 pub trait Pairs: Turns {
     /// How the transcript is read for fingerprints, where calls may be without ids and go by those.
     fn fingerprinted(&self) -> Option<&dyn FingerprintSource> {
@@ -259,8 +259,8 @@ pub trait Pairs: Turns {
         Some(fingerprints::settled(source, view, siblings, from))
     }
 
-    /// Of each call that a pair of *another* conversation stands beside, whether it is surely in this transcript, too:
-    /// the conversation goes on here under another name. An id that a server counts up proves nothing.
+    /// For each call that a pair of *another* conversation is beside, whether it is surely in this transcript, too:
+    /// the conversation continues here under another name. An id that a server counts up proves nothing.
     fn prove(&self, view: &View, siblings: &[&str]) -> Vec<bool> {
         if let Some(source) = self.fingerprinted() {
             return fingerprints::prove(source, view, siblings);
@@ -271,7 +271,7 @@ pub trait Pairs: Turns {
             .collect()
     }
 
-    /// Of each sibling by which a pair was looked up among this transcript's names of calls, whether it is that very
+    /// For each sibling by which a pair was looked up among this transcript's names of calls, whether it is that very
     /// call: an id is.
     fn are_here(&self, view: &View, siblings: &[&str]) -> Vec<bool> {
         let Some(source) = self.fingerprinted() else {
@@ -351,7 +351,7 @@ pub trait AskAgain {
     fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: ToolNames) -> Option<String>;
 }
 
-/// How a request that goes on asks for a text alone.
+/// How a request that continues asks only for text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextOnly {
     /// No tool may be called, and a bound of the output is added where there is none. A server that refused this is

@@ -34,7 +34,7 @@ pub(super) struct SplitTurn<'v> {
     pub(super) after: Span,
 }
 
-/// What a part that stands in the place of a list gets around it when the turn is written anew.
+/// What a part that is in the place of a list gets around it when the turn is rewritten.
 #[derive(Default)]
 pub(super) struct LonePart {
     /// The list's brackets.
@@ -44,7 +44,7 @@ pub(super) struct LonePart {
 }
 
 impl<'v> AsidePlace<'v> {
-    /// Splits the turn; `None` where the line stands in no text.
+    /// Splits the turn; `None` where the line is in no text.
     pub(super) fn split(&self) -> Option<SplitTurn<'v>> {
         let text: &[u8] = &self.view.body;
         let here = *self.content.parts.get(self.part)?;
@@ -65,7 +65,7 @@ impl<'v> AsidePlace<'v> {
 }
 
 impl SplitTurn<'_> {
-    /// Whether nothing but white space stands in a piece of the text.
+    /// Whether only whitespace is in a piece of the text.
     pub(super) fn is_blank(&self, piece: Span) -> bool {
         json::unescape(self.view.text(piece)).trim().is_empty()
     }

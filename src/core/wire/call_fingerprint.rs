@@ -18,7 +18,7 @@ const PLACEHOLDER_SIGNATURES: [&str; 2] = [
     "context_engineering_is_the_way_to_go",
 ];
 
-/// Depth from which arguments are hashed as raw text: no real arguments are deeper.
+/// Depth beyond which arguments are hashed as raw text: no real arguments are deeper.
 const DEPTH: u32 = 32;
 
 /// The features that identify a call.
@@ -57,7 +57,7 @@ pub(super) struct Traits {
 }
 
 impl Fingerprints {
-    /// The next call of the message that stands at `place`.
+    /// The next call of the message that is at `place`.
     pub(super) fn next(&mut self, text: &[u8], call: Traits, place: MessageNumber) -> Fingerprint {
         self.of(text, call, same(text, &call), place)
     }
@@ -248,7 +248,7 @@ pub(super) fn mix(a: u64, b: u64) -> u64 {
     b.to_le_bytes().into_iter().fold(a ^ OFFSET, step)
 }
 
-/// A hash of a JSON value that does not change with the order of keys, white space, escapes or the spelling
+/// A hash of a JSON value that does not change with the order of keys, whitespace, escapes or the spelling
 /// of numbers.
 fn digest(text: &[u8], value: Span, depth: u32) -> u64 {
     let raw = value.of(text);

@@ -24,8 +24,8 @@ pub trait Dialect: Send {
     /// One frame: `raw` as it came, `data` its payload.
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>);
 
-    /// Takes the frame at the start of `raw` without parsing it, where it fits the template of one that was parsed: it
-    /// goes on unchanged, or is rewritten into `changed`. `Unread` is always right, and slower.
+    /// Takes the frame at the start of `raw` without parsing it, if it fits the template of a parsed one: it is passed
+    /// on unchanged, or rewritten into `changed`. `Unread` is always right, and slower.
     fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
         self.state_mut().pass(raw, changed)
     }

@@ -1,4 +1,4 @@
-//! How hard the model is to think, as a request states it: what a provider's cache depends on beside the model.
+//! The requested thinking effort: besides the model, a provider's cache depends on it.
 
 use memchr::memmem;
 

@@ -59,7 +59,7 @@ pub trait Errors {
 pub struct KeyHeader {
     /// Its name, in lower case.
     pub name: &'static str,
-    /// What stands in front of the key.
+    /// What is in front of the key.
     pub prefix: &'static str,
 }
 
@@ -79,9 +79,9 @@ const BEARER: KeyHeader = KeyHeader {
 /// Headers that may carry a credential, of whichever wire.
 pub const CREDENTIAL_HEADERS: &[&str] = &["x-api-key", "authorization", "x-goog-api-key", "api-key"];
 
-/// The header that `key` goes into, in a request to `target`: the provider's, but for clouds that sell several
+/// The header that `key` goes into, in a request to `target`: the provider's, except for clouds that sell several
 /// providers' models. OAuth tokens are bearer tokens, Anthropic's and Google's; and Google's are what Vertex takes,
-/// whoever made the model. Azure's older paths know but one header.
+/// whoever made the model. Azure's older paths know only one header.
 pub fn key_header(wire: &(impl Errors + ?Sized), target: &str, key: &str) -> KeyHeader {
     let token = key.starts_with("sk-ant-oat") || key.starts_with("ya29.");
     if target.contains("/openai/deployments/") {

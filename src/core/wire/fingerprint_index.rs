@@ -81,7 +81,7 @@ impl<T> FingerprintIndex<T> {
         names.filter_map(|name| self.first.get(&name).copied()).next()
     }
 
-    /// By name and arguments alone, as an older version kept it: good where there is but one such call.
+    /// By name and arguments alone, as an older version kept it: good where there is only one such call.
     fn guess(&self, wanted: &Fingerprint) -> Option<usize> {
         if !wanted.older || wanted.place.is_some() {
             return None;

@@ -26,7 +26,7 @@ pub trait FingerprintSource {
 
 #[derive(Debug, Clone, Copy)]
 pub struct CallInTurn {
-    /// What it is known by.
+    /// What it is identified by.
     pub(super) traits: Traits,
     /// Which part of its turn it is.
     pub(super) part: usize,
@@ -186,7 +186,7 @@ fn fingerprints(
 pub(super) fn place_of_answer(source: &dyn FingerprintSource, view: &View) -> MessageNumber {
     let mut memo = CallMemo::default();
     let end = view.turns.len();
-    // An answer may go on with the message that the request ends with.
+    // An answer may continue with the message that the request ends with.
     let start = match view.turns.last() {
         Some(turn) if turn.role == Role::Assistant => message(view, end - 1).start,
         _ => end,
@@ -309,7 +309,7 @@ pub(super) fn settled(
     settled.collect()
 }
 
-/// Of each sibling, whether the call that it names is surely in the transcript.
+/// For each sibling, whether the call that it names is surely in the transcript.
 pub(super) fn prove(source: &dyn FingerprintSource, view: &View, siblings: &[&str]) -> Vec<bool> {
     let index = FingerprintIndex::new(all(source, view, 0, false));
     let proven = siblings

@@ -14,7 +14,7 @@ use crate::text::splice::Edit;
 /// Maximum holes of one template; frames with more are parsed one by one.
 const HOLES: usize = 4;
 
-/// What may stand in a hole.
+/// What may be in a hole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hole {
     /// The inside of a string of the model's own text: no bracket, since that could begin a mark.
@@ -23,7 +23,7 @@ pub(super) enum Hole {
     String,
     /// An object; the last one is kept.
     Object,
-    /// A number that the dialect gives anew.
+    /// A number that the dialect assigns itself.
     Count,
 }
 
@@ -41,13 +41,13 @@ pub enum FramePass {
 /// A template; the default one fits nothing.
 #[derive(Debug, Default)]
 pub(super) struct FrameTemplate {
-    /// What stands around the holes, as it comes.
+    /// The text around the holes, as it arrives.
     given: Vec<u8>,
-    /// The same, as it goes on.
+    /// The same text, as it is passed on.
     shown: Vec<u8>,
-    /// The holes, each with what stands before it; then the end of the frame.
+    /// The holes, each with the text before it; then the end of the frame.
     steps: Vec<TemplateStep>,
-    /// Whether a frame does not go on as it came, whatever is in its holes.
+    /// Whether a frame is changed when passed on, whatever is in its holes.
     changes: bool,
     /// The object of the last frame that fitted.
     object: Vec<u8>,
@@ -61,11 +61,11 @@ struct TemplateStep {
     shown: usize,
     /// `None`: the end of the frame.
     hole: Option<Hole>,
-    /// Whether what is in the hole goes on.
+    /// Whether the hole's content is passed on.
     kept: bool,
 }
 
-/// What stands in the holes of a frame that fits.
+/// The contents of the holes in a frame that fits.
 #[derive(Default)]
 struct HoleValues {
     holes: [Span; HOLES],
@@ -105,7 +105,7 @@ impl FrameTemplate {
         self.draw(raw, &holes, &edits);
     }
 
-    /// Writes down what stands around the holes, before and after the edits.
+    /// Writes down what is around the holes, before and after the edits.
     fn draw(&mut self, raw: &[u8], holes: &[(Span, Option<Hole>)], edits: &[(Span, &[u8])]) {
         self.given.clear();
         self.shown.clear();
@@ -207,7 +207,7 @@ impl FrameTemplate {
     }
 }
 
-/// Whether an edit stands in or at a hole; an object may lie within one.
+/// Whether an edit is in or next to a hole; an object may be inside one.
 fn touches(edit: Span, hole: Span, kind: Hole) -> bool {
     let covers = edit.start < hole.start && hole.end <= edit.end;
     edit.start <= hole.end && hole.start <= edit.end && !(covers && kind == Hole::Object)

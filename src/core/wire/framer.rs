@@ -17,7 +17,7 @@ pub struct FrameBatch {
     pub frames: Vec<Range<usize>>,
 }
 
-/// A frame grew over the limit; its buffered bytes are given back.
+/// A frame exceeded the limit; its buffered bytes are returned.
 #[derive(Debug)]
 pub struct OversizeFrame(pub Bytes);
 

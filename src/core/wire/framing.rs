@@ -38,7 +38,7 @@ impl Framing {
     }
 }
 
-/// The payload of a frame whose framing is not known: an event's data, a line, an array's element.
+/// The payload of a frame whose framing is unknown: an event's data, a line, an array's element.
 pub fn payload(frame: &[u8]) -> Cow<'_, [u8]> {
     let data = sse::data(frame);
     if data.is_empty() {

@@ -30,7 +30,7 @@ pub struct KnownTurns {
 struct RewriteFindings {
     /// After this cut each result has its call, and these are open at the end.
     open_calls: Option<(CutTurn, OpenCalls)>,
-    /// From this turn on, none of the model's has a beginning of a mark that was broken up across texts.
+    /// From this turn on, none of the model's has a beginning of a mark that was escaped across texts.
     unbroken: Option<usize>,
 }
 
@@ -43,7 +43,7 @@ pub struct OpenCalls {
     pub before: Vec<Span>,
     /// Calls of the last message that were not answered yet.
     pub unanswered: usize,
-    /// Those among them that have no id: their results are known by their number alone.
+    /// Those among them that have no id: their results are identified by their number alone.
     pub nameless: usize,
 }
 
@@ -131,7 +131,7 @@ impl SharedTurns {
         }
     }
 
-    /// The first turn, from `first` on, in which a beginning of a mark may have been broken up across texts.
+    /// The first turn, from `first` on, in which a beginning of a mark may have been escaped across texts.
     pub(crate) fn first_maybe_broken(&self, first: usize) -> usize {
         let known = self.earlier.as_ref().and_then(|earlier| {
             let from = earlier.lock().unbroken?;

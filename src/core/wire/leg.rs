@@ -1,4 +1,4 @@
-//! What a leg came to.
+//! The outcome of a leg.
 
 use super::served::ServedBy;
 use crate::bill::TokenCounts;
@@ -77,7 +77,7 @@ impl StopReason {
         }
     }
 
-    /// Whether the model's turn came to its own end.
+    /// Whether the model ended its turn itself.
     pub fn natural(self) -> bool {
         matches!(self, Self::Done | Self::Calls)
     }
@@ -98,7 +98,7 @@ pub struct HiddenCall {
     pub oversize: bool,
     /// How many visible parts stood before it in the leg.
     pub after: usize,
-    /// What else of the call must come back unchanged (Gemini: the whole part; Responses: the item).
+    /// Other parts of the call that must come back unchanged (Gemini: the whole part; Responses: the item).
     pub raw: Option<String>,
     /// Names the reasoning right before it, which the API takes back with this call alone (Responses).
     pub bound_to: Option<String>,
@@ -152,7 +152,7 @@ impl HiddenCall {
     }
 }
 
-/// What a leg came to.
+/// The outcome of a leg.
 #[derive(Debug, Clone, Default)]
 pub struct LegReport {
     /// Hidden calls, in order.
@@ -174,7 +174,7 @@ pub struct LegReport {
     pub served: ServedBy,
     /// Upstream's id of the response.
     pub id: String,
-    /// Model texts that were broken up.
+    /// Model texts that were escaped.
     pub broken_up: usize,
     /// Thinking that the provider dropped from the request.
     pub dropped_thinking: DroppedThinking,

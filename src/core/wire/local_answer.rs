@@ -1,4 +1,4 @@
-//! An answer that baton gives by itself: nothing goes upstream, and the agent gets a message of its wire's own shape.
+//! An answer of baton's own: nothing goes upstream, and the agent gets a message of its wire's own shape.
 
 use uuid::Uuid;
 
@@ -14,7 +14,7 @@ pub struct LocalAnswer<'a> {
     pub model: &'a str,
     /// The answer, as the assistant's text.
     pub text: &'a str,
-    /// The handoff whose sentinel stands in it.
+    /// The handoff whose sentinel is in it.
     pub handoff: Option<Uuid>,
     /// Bytes of the request, for its size in tokens.
     pub request_bytes: usize,

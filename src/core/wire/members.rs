@@ -1,4 +1,4 @@
-//! Edits of the members that stand around a transcript: settings put in, replaced, taken out.
+//! Edits of the members that are around a transcript: settings put in, replaced, taken out.
 
 use super::view::{ToolChoice, View, kept};
 use crate::text::splice::Edit;
@@ -55,7 +55,7 @@ impl<'v> TranscriptMembers<'v> {
         self.in_list(&self.all, name)
     }
 
-    /// The value under a name of an object that stands under another.
+    /// The value under a name of an object that is under another.
     pub(super) fn get_in(&self, outer: &str, name: &str) -> Option<Span> {
         self.get_of(self.get(outer)?, name)
     }

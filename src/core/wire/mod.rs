@@ -1,7 +1,7 @@
 //! Provider APIs. A wire is a folder with the same files in each: `request` (what an agent sends), `turns` (the parts
 //! of a message), `texts` (inserted texts), `pairs` (restored hidden pairs). `stream` and `reply` read upstream's
 //! answers. `ask_again` returns the model's output to it, `compose` makes an answer of our own; `error` and `usage`
-//! complete the set. Each implements one of the traits of `api`; what a wire needs besides stands in files of its own.
+//! complete the set. Each implements one of the traits of `api`; what a wire needs besides is in files of its own.
 //!
 //! Knows JSON and a provider's rules. Knows nothing of stores, sockets or policies, and there is no
 //! translation between wires.

@@ -38,7 +38,7 @@ pub(super) fn as_blocks(content: &TurnContent, open: &str, block: &str) -> Optio
     ])
 }
 
-/// The block after one that stands in the place of a list.
+/// The block after one that is in the place of a list.
 pub(super) fn after_lone_block(content: &TurnContent, block: &str) -> Option<Vec<Edit>> {
     let only = content.parts.first()?.span;
     Some(vec![

@@ -10,10 +10,10 @@ use crate::record::{HiddenPair, InsertionPlace};
 use crate::text::cost;
 use crate::text::splice::Edit;
 
-/// Up to so many ids are searched for one by one: a search is many times faster than a walk over all calls.
+/// Up to this many ids are searched for one by one: a search is many times faster than a walk over all calls.
 const FEW: usize = 4;
 
-/// Where a call stands in a transcript.
+/// Where a call is in a transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CallAt {
     pub turn: usize,

@@ -110,7 +110,7 @@ pub fn edited(raw: &Bytes, data: &[u8], mut edits: Vec<Edit>) -> Bytes {
         }
         return splice::edited(raw, edits);
     }
-    // Data of several lines: the frame is written anew, with the fields it had.
+    // Data of several lines: the frame is rewritten, with the fields it had.
     let data = splice::edited(&Bytes::copy_from_slice(data), edits);
     let mut out = Vec::new();
     let lines = raw.split(|&b| b == b'\n' || b == b'\r');

@@ -1,4 +1,4 @@
-//! What the streams of all wires know of their legs.
+//! The state that the streams of all wires keep of their legs.
 
 use super::frame_template::{FramePass, FrameTemplate};
 use super::leg::{LegReport, ResponseWatch, StopReason};
@@ -37,7 +37,7 @@ impl StreamState {
         self.hold || self.leg > 0 || !self.report.hidden.is_empty()
     }
 
-    /// Passes a frame on that fits the template, while its text cannot go on as a mark.
+    /// Passes a frame on that fits the template, while its text cannot continue as a mark.
     pub(super) fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
         match self.escaper.is_clear() {
             true => self.template.pass(raw, |number| number, changed),
@@ -52,7 +52,7 @@ impl StreamState {
         edits
     }
 
-    /// Notes an error of upstream's; whether its frame goes on. A later leg of which nothing was shown may be retried.
+    /// Notes an error of upstream's; whether its frame is passed on. A later leg of which nothing was shown may be retried.
     pub(super) fn fail(&mut self, shown: bool) -> bool {
         self.report.stop = StopReason::Error;
         let again = self.leg > 0 && !shown;

@@ -157,7 +157,7 @@ fn a_lone_text_has_the_settings_and_neither_tools_nor_history() {
     }
 }
 
-/// Whatever stands around the transcript, the result is JSON and is read again.
+/// Whatever is around the transcript, the result is JSON and is read again.
 #[test]
 fn members_in_any_order_make_a_request_that_is_read() {
     let contents = json!([{"role": "user", "parts": [{"text": "a"}]}]);

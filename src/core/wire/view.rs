@@ -28,7 +28,7 @@ pub enum UnreadReason {
     NotJson(usize),
     /// JSON, and not of the shape this wire has.
     OtherShape,
-    /// A key that a rewrite would touch stands there twice: parsers disagree on which one counts.
+    /// A key that a rewrite would touch is there twice: parsers disagree on which one counts.
     RepeatedKey,
 }
 
@@ -155,7 +155,7 @@ impl ToolList {
 /// How a tool of ours is declared.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolShape {
-    /// What stands before, between and after its name, its description and its schema.
+    /// What is before, between and after its name, its description and its schema.
     pub around: [&'static str; 4],
     /// Whether the schema is OpenAPI's kind.
     pub openapi: bool,
@@ -214,9 +214,9 @@ pub struct RequestFacts {
     pub ours: ToolNames,
     /// Chat: whether the agent requested usage in the stream.
     pub wants_usage: bool,
-    /// Responses: the provider does not store the response, so that no later request goes on from it by its id.
+    /// Responses: the provider does not store the response, so that no later request continues it by its id.
     pub unstored: bool,
-    /// Responses: the response this request goes on from. The provider holds what came before it.
+    /// Responses: the response this request continues. The provider holds what came before it.
     pub previous: Option<PreviousResponse>,
 }
 
@@ -245,7 +245,7 @@ pub enum OwnKind {
     Aside,
     /// It stands where the model had written nothing: [`EMPTY_TURN`](super::EMPTY_TURN).
     Filler,
-    /// An answer that baton gave by itself.
+    /// An answer of baton's own.
     LocalAnswer,
 }
 

@@ -1,4 +1,4 @@
-//! The way over a request that all wires have in common: its top level once, its messages by their roles.
+//! The walk over a request that all wires share: its top level once, its messages by their roles.
 
 use bytes::Bytes;
 

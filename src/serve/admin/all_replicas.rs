@@ -1,4 +1,5 @@
-//! The inspector's JSON where there are several replicas: lists of all of them as one, and anything else from whoever has it.
+//! The inspector's JSON for several replicas: merged lists of all of them, and anything else from the replica that has
+//! it.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -172,7 +173,7 @@ fn passed_on(reply: PeerAnswer, path: &str) -> FullResponse {
     signed(answer, &reply.replica)
 }
 
-/// An exchange whose row says where it is.
+/// An exchange whose row names its replica.
 fn with_replica(reply: &PeerAnswer) -> Option<Bytes> {
     let mut body: Value = serde_json::from_slice(&reply.body).ok()?;
     let row = body.get_mut("exchange")?.take();

@@ -201,7 +201,7 @@ async fn body(inspector: &Inspector, id: &str, side: &str, params: &QueryParams)
     Ok(respond(StatusCode::OK, TEXT, body))
 }
 
-/// What there is of an answer under way.
+/// The part of a running answer that has arrived.
 async fn live(inspector: &Inspector, id: &str) -> ApiResult {
     let wanted = id.to_owned();
     let row = read(inspector, move |q| q.row(&wanted)).await?.flatten();

@@ -76,7 +76,7 @@ impl Fields {
         }
     }
 
-    /// Nothing is left that nobody requested.
+    /// No state remains that nobody requested.
     fn no_more(self, known: &str) -> Result<(), Unanswered> {
         match self.0.keys().next() {
             Some(field) => bad(field, format!("there is no such field; there are {known}")),
@@ -161,7 +161,7 @@ pub(super) async fn ask(inspector: &Inspector, key: &str, headers: &HeaderMap, b
     })
 }
 
-/// Whether so little was written since the last handoff that there is nothing to hand off; `false` where that is not known here.
+/// Whether too little was written since the last handoff to hand off; `false` if that is unknown here.
 fn is_too_short(inspector: &Inspector, key: &str, principal: &str) -> bool {
     let (live, _) = inspector.sessions.peek(key, principal);
     live.spoken.known().is_some_and(|text| !draft::enough(text))
@@ -251,7 +251,7 @@ async fn shown_in_full(inspector: &Inspector, id: Uuid) -> ApiResult {
     }))
 }
 
-/// Where the document was written to: the file of an automatic handoff, else the folder of the handoff's packet.
+/// Where the prompt was written: the file of an automatic handoff, else the folder of the handoff's document.
 async fn saved_path(inspector: &Inspector, draft: &DraftRecord) -> Result<Option<String>, Unanswered> {
     if let Some(path) = &draft.saved_path {
         return Ok(Some(path.display().to_string()));

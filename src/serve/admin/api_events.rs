@@ -76,7 +76,7 @@ async fn tell(
             () = closed(&mut closing) => return,
             news = live.recv() => match news {
                 Ok(news) => next = event(news, dir.clone(), own_name.as_deref()).await,
-                // Some events were missed: the page reloads its list.
+                // Events were missed: the page reloads its list.
                 Err(RecvError::Lagged(missed)) => next = Some(format!("event: missed\ndata: {missed}\n\n").into()),
                 Err(RecvError::Closed) => return,
             },

@@ -20,7 +20,7 @@ const LINE: usize = 160;
 
 type Packets = HashMap<HandoffId, DocumentRecord>;
 
-/// All packets, without their documents.
+/// The document records of all handoffs, without the documents' text.
 async fn packets(inspector: &Inspector) -> Result<Packets, Unanswered> {
     let all = DocumentFilter {
         without_documents: true,
@@ -33,7 +33,7 @@ async fn packets(inspector: &Inspector) -> Result<Packets, Unanswered> {
         .collect())
 }
 
-/// A handoff in a list, with its packet: where that is, and whether it is in force. The names are API.
+/// A handoff in a list, with the folder and status of its document. The names are API.
 fn short(handoff: &Handoff, packets: &Packets) -> Value {
     let packet = packets.get(&handoff.id);
     json!({
@@ -166,7 +166,7 @@ pub(super) async fn one(inspector: &Inspector, id: &str) -> ApiResult {
     shown(&json!({"handoff": value}))
 }
 
-/// The map of chains and forks that a handoff stands in. A title is the reason, else the first line.
+/// The map of chains and forks that a handoff is in. A title is the reason, else the first line.
 fn map(records: &[Handoff], id: HandoffId, packets: &Packets) -> Vec<Value> {
     let by_id: HashMap<HandoffId, &Handoff> = records.iter().map(|handoff| (handoff.id, handoff)).collect();
     let tree = lineage::tree(records, id);
@@ -191,7 +191,7 @@ fn map(records: &[Handoff], id: HandoffId, packets: &Packets) -> Vec<Value> {
     tree.iter().take(MOST_PARENTS).filter_map(branch).collect()
 }
 
-/// The packet of a handoff: where it is, and its document; null where there is none.
+/// Status, folder and content of a handoff's document; null where there is none.
 async fn document(inspector: &Inspector, handoff: &Handoff) -> Result<Value, Unanswered> {
     let filter = DocumentFilter {
         principal: Some(handoff.principal.clone()),

@@ -13,7 +13,7 @@ use crate::state::clock::now_ms;
 use crate::state::session::UndoRefused;
 use baton_core::record::{Conversation, PendingUndo, UndoAnswer};
 
-/// What asks for an undo.
+/// The body of a request for an undo.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Body {
@@ -21,7 +21,7 @@ struct Body {
     conversation: Option<String>,
 }
 
-/// A person asks that a handoff be undone, that its undo be taken back, or that what waits wait no longer.
+/// Requests the undo of a handoff, reverts an undo, or withdraws a pending request.
 pub(super) async fn ask(inspector: &Inspector, id: &str, headers: &HeaderMap, body: &[u8]) -> ApiResult {
     let Body { conversation } = body_in_json(headers, body)?;
     let unknown = || Unanswered::NotFound("there is no such handoff");
@@ -54,7 +54,7 @@ fn response(answer: UndoAnswer) -> Value {
     }
 }
 
-/// An undo that waits. The names are API.
+/// A pending undo. The names are API.
 fn waiting(requested: PendingUndo) -> Value {
     json!({"handoff": requested.handoff, "undone": requested.undone, "at_ms": requested.at_ms})
 }

@@ -1,4 +1,4 @@
-//! Puts the answers of several replicas together into the one that a single process would give. Pure.
+//! Merges the answers of several replicas into the answer that a single process would give. Pure.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -33,7 +33,7 @@ pub(super) fn conversations(parts: &[Part], limit: usize) -> Vec<Value> {
     newest_first(all.into_iter().map(Value::Object).collect(), "last_ms", limit)
 }
 
-/// What two replicas count each for itself.
+/// Sums of the counts of two replicas.
 const ADDED: [&str; 6] = [
     "exchanges",
     "failures",
@@ -91,7 +91,7 @@ pub(super) fn conversation(parts: &[Part]) -> Option<Value> {
     }))
 }
 
-/// What the first replica says that says anything.
+/// The value of the first replica that has one.
 fn first(parts: &[Part], name: &str) -> Value {
     let mut body = parts.iter().filter_map(|part| part.body.get(name));
     body.find(|body| !body.is_null()).cloned().unwrap_or_default()
@@ -187,7 +187,7 @@ fn newest_first(mut all: Vec<Value>, time: &str, limit: usize) -> Vec<Value> {
     cut(all, limit)
 }
 
-/// At most so many; 0 is no limit.
+/// Maximum number; 0 is no limit.
 fn cut(mut all: Vec<Value>, limit: usize) -> Vec<Value> {
     if limit > 0 {
         all.truncate(limit);

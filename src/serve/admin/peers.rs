@@ -1,5 +1,5 @@
-//! Other replicas: asks their admin listeners what this one's inspector shows as well. Each is given a bounded time, and one
-//! that does not answer is named.
+//! Other replicas: queries their admin listeners for the data that this one's inspector shows. Each query has a
+//! timeout, and a replica that does not answer is named.
 
 use std::future::Future;
 use std::io;
@@ -46,7 +46,7 @@ pub struct Peers {
     own: Option<Own>,
 }
 
-/// What a replica asks others with that it found in the store.
+/// The token with which a replica queries others that it found in the store.
 struct Own {
     client: HttpClient,
     token: Option<Secret>,
@@ -86,7 +86,7 @@ pub(super) enum Scope {
     Here,
     /// That of all replicas.
     All,
-    /// That of one other.
+    /// The client for one other replica.
     Peer(Box<Peer>),
     /// Nobody's.
     Unknown,

@@ -96,7 +96,7 @@ impl QueryParams {
         }
     }
 
-    /// The query as it came, but for whom it asks.
+    /// The query as it came, except for whom it asks.
     pub(super) fn without_replica(&self) -> String {
         let others = self.raw.split('&').filter(|pair| !pair.starts_with("replica="));
         others.collect::<Vec<_>>().join("&")

@@ -1,4 +1,4 @@
-//! Readiness: tests the dependencies of requests the way requests use them, and says which one fails.
+//! Readiness: tests the dependencies of requests in the way requests use them, and names the one that fails.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const UPSTREAMS: &str = "upstreams";
 /// Finds out whether requests can be served now.
 pub type Ready = Arc<dyn Fn() -> BoxFuture<'static, Report> + Send + Sync>;
 
-/// What is known of the dependencies. Safe to show to anybody, but for [`Check::why`].
+/// What is known of the dependencies. Safe to show to anybody, except for [`Check::why`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Whether requests can be served.
@@ -59,7 +59,7 @@ pub enum State {
     Ok,
     /// It does not.
     Failed,
-    /// It was not queried: a failed dependency stands in front of it, or asking would cost somebody something.
+    /// Not checked: a dependency that it needs has failed, or a probe would cost somebody quota.
     NotChecked,
     /// The config turns it off.
     Off,
@@ -304,7 +304,7 @@ mod tests {
         let all = futures_util::future::join_all((0..1000).map(|_| readiness.now())).await;
         assert!(all.into_iter().all(|report| report.ready));
         assert_eq!(store.commits(), before + 1);
-        // Of this nobody needs to ask the store.
+        // This needs no query to the store.
         readiness.draining.store(true, Ordering::Relaxed);
         assert_eq!(what(readiness.now().await), "stopping");
     }
@@ -323,7 +323,7 @@ mod tests {
         while !readiness.now().await.ready {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        // What blocked the writer, the one query that waited, and no more than one after it.
+        // The job that blocked the writer, the one query that waited, and at most one after it.
         assert!(store.commits() <= before + 3, "{}", store.commits() - before);
         store.kill_writer();
         while readiness.now().await.ready {

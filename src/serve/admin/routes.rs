@@ -104,7 +104,7 @@ enum ApiChange<'p> {
 }
 
 impl<'p> ApiChange<'p> {
-    /// The change at a path below `/api/`; `None`: it is only read.
+    /// The change at a path below `/api/`; `None`: read-only.
     fn of(method: &Method, path: &'p str) -> Option<Self> {
         match (method, &path.split('/').collect::<Vec<_>>()[..]) {
             (&Method::POST, ["conversations", key, "handoff"]) => Some(Self::HandOver(key)),
@@ -117,7 +117,7 @@ impl<'p> ApiChange<'p> {
     }
 }
 
-/// Answers a request that is not only to read.
+/// Answers a request that changes something.
 async fn change(state: &AdminState, request: &Request<()>, body: Incoming) -> FullResponse {
     let path = request.uri().path().strip_prefix("/api/");
     let wanted = path.and_then(|path| ApiChange::of(request.method(), path));

@@ -70,7 +70,7 @@ pub async fn serve(
     }
     // Event streams would never end by themselves.
     let _ = close.send(true);
-    // Whatever is unfinished ends with the process.
+    // Unfinished connections end with the process.
     let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
     Ok(())
 }

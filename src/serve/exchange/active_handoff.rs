@@ -1,4 +1,4 @@
-//! The handoff that a request is pinned to: found by its sentinel, by the response that the request goes on from, or by
+//! The handoff that a request is pinned to: found by its sentinel, by the response that the request continues, or by
 //! where an answer was left out.
 
 use super::heavy;
@@ -12,13 +12,13 @@ use baton_core::rewrite::{Candidate, RequestReading, preamble};
 use baton_core::text::splice::Edit;
 use baton_core::wire::Wire;
 
-/// Sentinels looked up in one request, last ones first; more of them are no transcript of ours.
+/// Maximum sentinels looked up in one request, last ones first; no real transcript has more.
 pub(super) const MOST_CANDIDATES: usize = 64;
 
 /// What a byte under a seal weighs: it is unescaped and hashed, twice at most.
 const SEALING: usize = 16;
 
-/// Why the line that a person resumes by leads to no handoff.
+/// Why a person's resume line matches no handoff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unresolved {
     /// None with this id, or with one that begins so, is known.
@@ -83,7 +83,7 @@ impl Active {
         self.candidate().is_some_and(|candidate| candidate.by_user)
     }
 
-    /// The turn that it stands in, or in front of which.
+    /// The turn that it is in, or in front of which.
     pub(super) fn turn(&self) -> Option<usize> {
         match &self.place {
             CutPlace::Sentinel(candidate) => Some(candidate.turn),
@@ -93,8 +93,8 @@ impl Active {
     }
 }
 
-/// What the agent's harness put in front of the conversation. Of one that the provider holds it is not known: what a later
-/// request begins with is none.
+/// The texts that the agent put in front of the conversation. Unknown for a conversation that the provider stores,
+/// since a later request does not begin with them.
 pub(super) fn fresh_preamble(
     app: &App,
     wire: &dyn Wire,
@@ -156,7 +156,7 @@ pub(super) async fn find_active(
             return Ok(Some(Active {
                 id,
                 prompt,
-                // What a seal proves stands there.
+                // What a seal proves is there.
                 spelled_out: true,
                 head,
                 routed: None,
@@ -198,7 +198,7 @@ pub(super) async fn why_unresolved(
     }))
 }
 
-/// The handoffs that an id may mean of which only the beginning is left: two at most.
+/// The handoffs that a truncated id may mean: two at most.
 pub(super) async fn meant(
     app: &App,
     ctx: &RequestContext,
@@ -215,7 +215,7 @@ pub(super) async fn meant(
     Ok(found.iter().map(|handoff| handoff.id).collect())
 }
 
-/// The response that a request goes on from.
+/// The response that a request continues.
 #[derive(Default)]
 pub(super) struct ContinuedOrigin {
     /// The handoff that it ended at.
@@ -224,7 +224,8 @@ pub(super) struct ContinuedOrigin {
     pub(super) origin: Option<ResponseOrigin>,
 }
 
-/// Finds the response that the request goes on from, and the handoff that it ended at. `ahead`: the stored origin of that response, where it was read.
+/// Finds the response that the request continues, and the handoff that it ended at. `ahead`: the stored origin of that
+/// response, if it was read ahead.
 pub(super) async fn find_previous(
     lookup: PinLookup<'_>,
     ahead: Option<Option<String>>,

@@ -30,7 +30,7 @@ use baton_core::wire::View;
 /// Conversations kept in memory in front of the store: each takes about a kilobyte.
 const LIVE_CONVERSATIONS: usize = 16_384;
 
-/// Pauses that are waited for at a time: each keeps its request, mostly in a file.
+/// Maximum watched pauses: each keeps its request, mostly in a file.
 const PAUSES: usize = 64;
 
 /// The text to put after a request of a conversation, if any; called with its key and the request.
@@ -57,7 +57,7 @@ pub struct App {
     pub reminder: Option<Reminder>,
     /// The drafts of all conversations.
     pub drafting: Arc<DraftQueue>,
-    /// The prompts that request the document of a handoff.
+    /// The prompts that request a draft.
     pub prompts: Prompts,
     /// Gets a copy of what goes by.
     pub journal: Recorder,
@@ -67,7 +67,7 @@ pub struct App {
     pub(crate) spill: Spill,
     /// The memory of requests' bodies.
     pub bodies: BodyMemory,
-    /// Room for the pauses that are waited for.
+    /// Permits for the watched pauses.
     pub(crate) pauses: Arc<Semaphore>,
     /// Models of routes that upstream does not know.
     pub(crate) refused_models: OnceLog,
@@ -78,7 +78,7 @@ pub struct App {
 }
 
 impl App {
-    /// The parts that follow from the config, over this store.
+    /// The parts that depend on the config, over this store.
     ///
     /// # Errors
     /// A file of `draft.prompts_dir`, or that of `bill.prices`, cannot be read.
@@ -149,7 +149,7 @@ impl App {
         Self { documents, ..self }
     }
 
-    /// Adds these tools after `session_handoff`, and what answers their calls.
+    /// Adds these tools after `session_handoff`, with the answerer of their calls.
     pub fn with_tools(self, more: Vec<Tool>, answers: Arc<dyn CallAnswerer>) -> Self {
         let all: Vec<Tool> = self.tools.iter().cloned().chain(more).collect();
         let recall = self.recall_tools.get(RECALL_NAME).cloned();

@@ -21,14 +21,14 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 const ID_MS_SHIFT: u32 = 80;
 
 impl Clock {
-    /// A clock that differs from the system's by so many milliseconds.
+    /// A clock that differs from the system's by this many milliseconds.
     pub fn ahead(ahead_ms: i64) -> Self {
         Self {
             ahead_ms: Arc::new(ahead_ms.into()),
         }
     }
 
-    /// Lets so many milliseconds pass.
+    /// Lets this many milliseconds pass.
     pub fn advance(&self, ms: i64) {
         self.ahead_ms.fetch_add(ms, Relaxed);
     }

@@ -1,4 +1,4 @@
-//! How full the model's context is in one thread of a conversation, and what follows from that: a notice to the model, or an
+//! The context use of a model in one thread of a conversation, and its consequence: a notice to the model, or an
 //! automatic handoff.
 
 use std::sync::Arc;
@@ -67,7 +67,7 @@ pub(super) fn enter(exchange: &Exchange) -> Option<EnteredThread> {
         && is_model_call(ctx.endpoint)
         && !offered.agent.side_call
         && !facts.structured
-        // The size of a transcript that upstream stores is not known here.
+        // The size of a transcript that upstream stores is unknown here.
         && facts.previous.is_none();
     let may_cut = policy.free != FreeCutPolicy::Off || policy.nudge_limit;
     if !in_the_loop || (thresholds.are_off() && !may_cut) {
@@ -144,7 +144,7 @@ impl ContextThread {
         Some(nudge::paying_text(tokens, calls, left))
     }
 
-    /// The usage limit that is near, once until it is lifted.
+    /// The usage limit that is near, reported once until it resets.
     fn near_limit(&self, now_ms: u64) -> Option<NearLimit> {
         let near = self.live.costs(self.thread, |costs| {
             let limit = costs.limit.filter(|limit| limit.resets_ms > now_ms)?;
@@ -173,7 +173,7 @@ impl ContextThread {
                 note_nudge(ctx, NudgeOutcome::Notified);
                 tracing::debug!(exchange = ctx.id, "the model is notified how full its context is");
             }
-            // It has no place here: the next request may have one.
+            // There is no place for it here; the next request may have one.
             Ok(false) => {}
             Err(error) => {
                 note_nudge(ctx, NudgeOutcome::NotWritten);
@@ -218,7 +218,7 @@ impl ContextThread {
         self.live.costs(self.thread, offered) == Some(false)
     }
 
-    /// Whether the request goes on from the one that the ledger knows, with one answer of the model's between: no other replica
+    /// Whether the request continues the one that the ledger knows, with one answer of the model's between: no other replica
     /// had a request of it since. Where this process knows of none, from the one that the ready draft covers.
     pub(super) fn goes_straight_on(&self, offered: &Offered, draft: Option<&ReadyDraft>) -> bool {
         let view = offered.agent.request.view();
@@ -313,7 +313,7 @@ pub(super) fn window_query<'a>(ctx: &'a RequestContext, model: &'a str) -> Windo
     }
 }
 
-/// Logs once that a model's window is not known.
+/// Logs once that a model's window is unknown.
 fn note_unknown(model: &str) {
     static LOGGED: OnceLog = OnceLog::new();
     if LOGGED.is_first(model) {

@@ -1,4 +1,4 @@
-//! By what the requests of a thread are billed, as far as a cut depends on it. No IO.
+//! How the requests of a thread are billed, as far as a cut depends on it. No IO.
 
 use crate::serve::exchange::Exchange;
 use crate::serve::exchange::once::OnceLog;

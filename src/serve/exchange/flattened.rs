@@ -1,4 +1,4 @@
-//! Finds the active handoff of a summary request, whose transcript is flattened into one text. Its sentinel stands in that
+//! Finds the active handoff of a summary request, whose transcript is flattened into one text. Its sentinel is in that
 //! text, or after it: agents summarise the earlier part of a transcript, and keep the later one as it is.
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const MOST_FIRST: usize = 4;
 /// Handoffs among which the active one of a conversation without a name is looked for, the newest ones.
 const MOST_ACTIVE: usize = 32;
 
-/// Handoffs between two that stand in the transcript: their answers were left out of it.
+/// Handoffs between two that are in the transcript: their answers were left out of it.
 const MOST_LEFT_OUT: usize = 8;
 
 /// A sentinel in the text, and its handoff.
@@ -84,7 +84,7 @@ struct FlattenedLookup<'a> {
 }
 
 impl FlattenedLookup<'_> {
-    /// The newest handoff of a named session, where it stands first: ids sort by time, so what is quoted after it is older
+    /// The newest handoff of a named session, where it is first: ids sort by time, so what is quoted after it is older
     /// or the same.
     async fn newest_of(
         &self,
@@ -129,7 +129,7 @@ impl FlattenedLookup<'_> {
     }
 
     /// The active handoff of the conversation, where all of the text (or all of it after `found`) is older than that
-    /// handoff. Its sentinel then stands in what the agent keeps, and the text is of finished work.
+    /// handoff. Its sentinel then is in what the agent keeps, and the text is of finished work.
     async fn active_after(
         &self,
         found: Option<&Resolved>,

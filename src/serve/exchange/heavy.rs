@@ -1,5 +1,5 @@
-//! Runs work that may take more than a millisecond so that it does not block other agents. The future of a heavy request is
-//! polled outside of the runtime's threads as a whole, so its stages do not say what of them is heavy.
+//! Runs work that may take more than a millisecond so that it does not block other agents. The future of a heavy
+//! request is polled as a whole outside of the runtime's threads, so its stages need not declare what is heavy.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use baton_core::text::prescan::Prescan;
 /// millisecond.
 const HEAVY: usize = 4 << 20;
 
-/// What something that looks like a mark of ours weighs: it is found and placed in the time of so many ordinary bytes.
+/// What something that looks like a mark of ours weighs: it is found and placed in the time of this many ordinary bytes.
 const MARK: usize = 1 << 10;
 
 /// What an object or a list weighs: a message or a part costs about 120 ns in each pass over all of them, whatever its
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn marks_weigh_more_than_text() {
         assert_eq!(weight(b"[1]", &Prescan::default()), 3);
-        // As much whether it came compressed, and so was not looked at, or not.
+        // As much whether it came compressed, and so was not examined, or not.
         let text = [b" ", STEM, b" "].concat().repeat(9);
         let seen = weight(&text, &Prescanner::seeking(STEM).done(&text));
         assert_eq!(seen, text.len() + 9 * MARK);

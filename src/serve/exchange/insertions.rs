@@ -26,7 +26,7 @@ pub(super) async fn find(app: &App, ctx: &RequestContext, placed: &mut Placed) -
     let view = placed.agent.request.view();
     let known = known.iter().map(|insertion| &**insertion);
     let (found, misplaced) = insertions::find(view, known);
-    // Side calls share a session's id and not its transcript; and what upstream holds of a transcript has its insertions.
+    // Side calls share a session's id but not its transcript; a transcript that upstream stores has its insertions.
     lost.extend(misplaced);
     if placed.agent.is_of_the_loop(ctx.endpoint) {
         note_lost(ctx, live.newly_lost(&lost));
@@ -73,7 +73,7 @@ async fn copied_from(
 /// transcript. `false`: it has no place there, or another text of ours has that place already.
 ///
 /// # Errors
-/// The store cannot be written: the request goes out without it.
+/// The store cannot be written: the request is sent without it.
 pub(super) async fn append(exchange: &mut Exchange, text: &str) -> Result<bool, StoreError> {
     let (app, ctx, offered) = (&exchange.app, &exchange.ctx, &exchange.offered);
     let view = offered.agent.request.view();

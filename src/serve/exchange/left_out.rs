@@ -1,4 +1,4 @@
-//! Finds the active handoff where the agent left the answer that showed its sentinel out of its next request.
+//! Finds the active handoff if the agent left the answer with its sentinel out of its next request.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::state::store::StoreError;
 use baton_core::rewrite::notes::UndoneHandoffs;
 use baton_core::rewrite::{left_out, preamble};
 
-/// The handoff whose answer the agent stopped and left out, where it stands after `found`: the transcript goes on from
-/// the request that it fired in, with new text.
+/// The handoff whose answer the agent interrupted and left out, if it is after `found`: the transcript continues the
+/// request in which it fired, with new text.
 pub(super) async fn find(
     lookup: PinLookup<'_>,
     live: &Arc<LiveConversation>,
@@ -53,7 +53,7 @@ pub(super) async fn find(
     )))
 }
 
-/// A conversation that is new here and has a history may be the copy of one from which an answer was left out.
+/// A conversation that is new here and has a history may be a copy of one with a left-out answer.
 async fn copied_from(
     app: &App,
     ctx: &RequestContext,

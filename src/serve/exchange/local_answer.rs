@@ -1,4 +1,4 @@
-//! Responses that the proxy gives by itself: nothing is sent upstream.
+//! Responses of the proxy's own: nothing is sent upstream.
 
 use http::{HeaderValue, Response, header};
 use uuid::Uuid;
@@ -11,7 +11,7 @@ use crate::state::telemetry::ExchangeOutcome;
 use baton_core::record::HandoffId;
 use baton_core::wire::{AnswerShape, LocalAnswer};
 
-/// The answer to a person who resumes a handoff that is not known here.
+/// The answer to a person who resumes a handoff that is unknown here.
 const UNKNOWN: &str = "baton: this handoff is not known here, so nothing was sent to the model. `baton handoffs list` \
 shows the handoffs of this store, and `baton handoffs show ID` the line to begin with. A handoff belongs to the client \
 and to the state directory that it was made with. To go on without it, send your message again without that line.";
@@ -21,7 +21,7 @@ const AMBIGUOUS: &str = "baton: more than one handoff has an id that begins like
 Give more of the id, best the whole line: `baton handoffs list` shows the handoffs of this store, and `baton handoffs \
 show ID` the line to begin with. To go on without it, send your message again without that line.";
 
-/// Answers a request to resume a handoff that is not known, or may be one of several.
+/// Answers a request to resume a handoff that is unknown, or may be one of several.
 pub(super) fn unresolved_handoff(exchange: &Exchange, why: Unresolved) -> Response<ResponseBody> {
     let text = match why {
         Unresolved::Unknown => UNKNOWN,

@@ -244,7 +244,7 @@ impl Exchange {
 
     /// The handoff after which a repeated request goes straight on.
     fn repeated(&self) -> Option<HandoffId> {
-        // Where responses stop at a handoff, nothing goes on after it but the agent's next request.
+        // Where responses stop at a handoff, only the agent's next request follows it.
         if self.opening.undo().is_some() || self.stops() {
             return None;
         }
@@ -293,7 +293,7 @@ impl Exchange {
         }
     }
 
-    /// The draft of a cut that costs nothing, or the offer of it, where this request is the moment for one.
+    /// The draft for a cut that costs nothing, or the offer of that cut, if this request is such a moment.
     fn cut_for_free(&self, thread: &ContextThread) -> FollowUp {
         let Some(FreeMoment { cut, ready }) = free_cut::moment(self, thread) else {
             return FollowUp::None;
@@ -383,7 +383,7 @@ async fn run(
     answer_model(exchange).await
 }
 
-/// Answers a request that is the model's to answer, after a handoff of its own where one is due.
+/// Has the model answer a request, after an automatic handoff if one is due.
 async fn answer_model(mut exchange: Exchange) -> Response<ResponseBody> {
     match exchange.follow_context().await {
         FollowUp::HandOff(job) => return Box::pin(drafts::run(exchange, job)).await,

@@ -1,4 +1,4 @@
-//! Names that the log has once each.
+//! Names that are logged only once each.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -7,7 +7,7 @@ use baton_core::record::PendingUndo;
 /// The report of an undo that was requested outside of the chat.
 #[derive(Clone)]
 pub(super) struct UndoReport {
-    /// Taken out of every later request, by its note.
+    /// Removed from every later request, by its note.
     pub(super) text: Arc<str>,
     /// The undo that the text reports: no longer pending when the answer is delivered.
     pub(super) pending: PendingUndo,

@@ -1,4 +1,4 @@
-//! Finds the hidden pairs that belong into a request's transcript.
+//! Finds the hidden pairs that belong in a request's transcript.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ pub(super) async fn find_pairs(
     Ok(())
 }
 
-/// What stands beside the calls that are not known yet, read ahead or from the store.
+/// What is beside the calls that are not known yet, read ahead or from the store.
 async fn pairs_of_unknown_calls(
     app: &App,
     ctx: &RequestContext,
@@ -78,7 +78,7 @@ async fn pairs_of_unknown_calls(
     ahead: &mut Ahead,
 ) -> Result<CallPairs, StoreError> {
     let cut = placed.pin.active.as_ref();
-    // What stands before the cut is not sent.
+    // What is before the cut is not sent.
     let from = cut.and_then(Active::turn).unwrap_or_default();
     let cut = cut.map(|active| active.id);
     if let Some(read) = ahead.beside(cut, from, live) {
@@ -96,7 +96,7 @@ async fn pairs_of_unknown_calls(
     Ok(CallPairs { unknown, found })
 }
 
-/// Keys of the calls while other handoffs counted, where any was ever undone.
+/// Keys that the calls had while other handoffs were active, if any was ever undone.
 fn keys_of_then(placed: &Placed, look: NoteSearch<'_>) -> Vec<String> {
     let Some(received) = &placed.pin.taken_out.original else {
         return Vec::new();
@@ -109,7 +109,7 @@ fn keys_of_then(placed: &Placed, look: NoteSearch<'_>) -> Vec<String> {
 }
 
 /// A handoff that was undone, and every call that waited in front of it, must not fire again. Nor is a call bound to a
-/// prefix that is gone. Returns of each pair whether it stands in the transcript.
+/// prefix that is gone. Returns for each pair whether it is in the transcript.
 fn settle_undone(placed: &mut Placed, look: NoteSearch<'_>) -> Vec<bool> {
     let undone = placed.pin.undone.ever().iter();
     let Some(last) = undone.filter_map(|id| id.get_timestamp()).map(millis).max() else {

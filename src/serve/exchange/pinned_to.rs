@@ -1,4 +1,4 @@
-//! Finds what a request is pinned to: the active handoff, by whatever shows it.
+//! Finds the handoff that a request is pinned to, by any of the traces it leaves.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(super) struct PinnedTo {
     pub(super) active: Option<Active>,
     /// Offset of the sentinel that the store knows or whose seal verifies.
     pub(super) by_sentinel: Option<usize>,
-    /// The origin of the response that the request goes on from.
+    /// The origin of the response that the request continues.
     pub(super) previous: Option<ResponseOrigin>,
 }
 

@@ -1,4 +1,4 @@
-//! The value of the third stage: a request with the places of what is added to it.
+//! The value of the third stage: a request with the places of the texts to insert.
 
 use uuid::Uuid;
 
@@ -7,14 +7,14 @@ use super::read::AgentRequest;
 use baton_core::record::HiddenPair;
 use baton_core::rewrite::PlacedInsertion;
 
-/// What has its place in a request's transcript.
+/// The records with a place in a request's transcript.
 #[derive(Clone, Default)]
 pub(super) struct Places {
     /// Hidden pairs that may have their place in the transcript.
     pub(super) pairs: Vec<HiddenPair>,
-    /// Those of them that stand beside calls of this very transcript: others are of branches that it may not have.
+    /// Those beside calls of this transcript: others belong to branches that the transcript may not have.
     pub(super) beside_calls: Vec<Uuid>,
-    /// Searches that were made after an undone handoff: left out on purpose.
+    /// Searches that were made after an undone handoff: left out deliberately.
     pub(super) without_searches: Vec<Uuid>,
     /// Texts of ours.
     pub(super) insertions: Vec<PlacedInsertion>,

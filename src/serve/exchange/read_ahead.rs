@@ -1,8 +1,8 @@
-//! What a request most likely has to know of a shared store, read in one round trip.
+//! Reads in one round trip what a request most likely needs from a shared store.
 //!
-//! Each read is answered from memory where it can be. What is left is sent together, before it is known that all of it
-//! is needed. It is the conversation's record, the newest sentinel's handoff, the pairs of later calls, and the origin
-//! of the continued response. A guess that was wrong costs a second round trip.
+//! Reads that memory can answer are left out. The others are sent together, before it is known that all are needed.
+//! They are the conversation's record, the newest sentinel's handoff, the pairs of later calls, and the origin of the
+//! continued response. A wrong guess costs a second round trip.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use baton_core::wire::Wire;
 #[derive(Default)]
 pub(super) struct Ahead {
     beside: Option<Beside>,
-    /// The stored origin of the response that the request goes on from.
+    /// The stored origin of the response that the request continues.
     pub(super) previous: Option<Option<String>>,
 }
 
@@ -91,7 +91,7 @@ pub(super) async fn read(
     let (sessions, store) = (&app.sessions, app.sessions.store());
     let now = app.clock.now_ms();
     let (known, version) = sessions.peek(key, &ctx.principal);
-    // An id of which only the beginning is left may mean another handoff.
+    // A truncated id may mean another handoff.
     let whole = newest.filter(|candidate| candidate.id_range.is_none());
     let cut = whole.map(|candidate| candidate.sentinel.id);
     let from = whole.map_or(0, |candidate| candidate.turn);
@@ -113,7 +113,7 @@ pub(super) async fn read(
         let previous = reading.view.facts.previous.as_ref()?;
         store.response_id(&ctx.principal, &previous.id).await.ok()
     };
-    // In this order on one connection: what stands beside the calls is not older than the record.
+    // In this order on one connection: what is beside the calls is not older than the record.
     let (live, (found, (), previous)) = join(opened, join3(beside, cut_by, previous)).await;
     if let Ok(live) = &live {
         // Where another process has changed the record; what cannot be read is requested again.
@@ -138,7 +138,7 @@ pub(super) async fn read(
     OpenedConversation { live, ahead }
 }
 
-/// The calls after turn `from` of which it is not known what stands beside them.
+/// The calls after turn `from` of which it is unknown what is beside them.
 pub(super) fn unknown_calls(
     wire: &dyn Wire,
     reading: &RequestReading,

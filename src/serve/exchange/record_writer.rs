@@ -30,7 +30,7 @@ use baton_core::wire::{HiddenCall, LegReport};
 /// Weight of a byte that is searched: its words are split and looked up.
 const SEARCHED: usize = 32;
 
-/// Writes what comes of an answer: to the store, the exchange's event and the journal.
+/// Writes the results of an answer: to the store, the exchange's event and the journal.
 #[derive(Clone, Copy)]
 pub(super) struct RecordWriter<'a> {
     pub(super) app: &'a Arc<App>,
@@ -198,7 +198,7 @@ impl RecordWriter<'_> {
         recording::count(self.ctx, report);
     }
 
-    /// Where the handoff stands in the agent's transcript: after all that this request has. `None` where the request has
+    /// Where the handoff is in the agent's transcript: after all that this request has. `None` where the request has
     /// only a system prompt, the rest being upstream: that place could not be found again.
     fn cut_point(&self, handoff: &Handoff) -> Option<CutPoint> {
         let view = self.offered.agent.request.view();

@@ -1,5 +1,5 @@
-//! The agent's request, read: in memory until its response streams, spilled while it does, and in memory again when a later
-//! leg is made of it.
+//! The agent's parsed request: in memory until its response streams, spilled meanwhile, and read back when a later leg
+//! is built from it.
 
 use std::io;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl Request {
         Self { body, reading }
     }
 
-    /// Where in the body is what.
+    /// The structure of the body.
     pub(super) fn reading(&self) -> &RequestReading {
         &self.reading
     }
@@ -55,7 +55,7 @@ impl Request {
         self.body.as_it_came().filter(|_| same)
     }
 
-    /// Its reading; the body is let go.
+    /// The parsed request; the body is released.
     pub(super) fn into_reading(self) -> RequestReading {
         self.reading
     }
@@ -79,7 +79,7 @@ impl Request {
 }
 
 impl Exchange {
-    /// Lets go of the request while its response streams: a later leg needs it, and most responses have none.
+    /// Spills the request while its response streams: only a later leg needs it, and most responses have none.
     pub(super) fn spill(&mut self) {
         Arc::make_mut(&mut self.offered)
             .agent
@@ -91,7 +91,7 @@ impl Exchange {
     /// Has the request again.
     ///
     /// # Errors
-    /// It cannot be read back, or is not what it was.
+    /// It cannot be read back, or has changed.
     pub(super) async fn reclaim(&mut self) -> io::Result<()> {
         let Some(headers) = self.spilled_headers.take() else {
             return Ok(());

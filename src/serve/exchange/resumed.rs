@@ -1,4 +1,4 @@
-//! A person goes on from a handoff: it is active again. A line to the person and to the model states what has moved in the
+//! A person resumes a handoff: it is active again. A line for the person and the model states what has changed in the
 //! repository since.
 
 use std::path::PathBuf;

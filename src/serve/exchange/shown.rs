@@ -1,5 +1,5 @@
-//! A draft's text that the agent is shown while the model writes it (`draft.show`). It stands between two
-//! marks of ours, by which it is taken out of every later request, also where the answer breaks off in the middle of it.
+//! A draft's text that the agent sees while the model writes it (`draft.show`). It is between two marks of ours, by
+//! which it is removed from every later request, even if the answer breaks off in the middle of it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -34,7 +34,7 @@ struct ShownText {
     quoter: Quoter,
     /// The whole text so far.
     text: String,
-    /// What has not gone out yet.
+    /// The text that was not sent yet.
     out: Vec<Bytes>,
 }
 
@@ -91,7 +91,7 @@ impl ShownDraft {
         self.begun.notify_one();
     }
 
-    /// What was shown came to nothing, and another text follows.
+    /// The shown text has no effect, and another one follows.
     pub(super) fn begin_again(&self, why: &str) {
         if self.is_begun() {
             self.piece(&format!("\n\n({why}; made another way)\n\n"));
@@ -147,7 +147,7 @@ impl ShownDraft {
         }
     }
 
-    /// What is to go out now.
+    /// The text to send now.
     pub(super) fn take(&self) -> Option<Bytes> {
         let mut state = self.lock();
         match state.out.is_empty() {
@@ -170,9 +170,9 @@ impl ShownDraft {
 }
 
 impl Exchange {
-    /// The same exchange, whose agent sees the draft's text as it is written: where the config or the request for the draft
-    /// wants that, and the agent streams. An agent that leaves its history with the provider would go on from an answer that the
-    /// provider does not know.
+    /// The same exchange, whose agent sees the draft's text as it is written, if the config or the draft's request
+    /// wants that and the agent streams. An agent whose history is stored by the provider would continue an answer that
+    /// the provider does not know.
     pub(super) fn showing(self, request: &DraftRequest) -> Self {
         let offered = &self.offered;
         let facts = &offered.agent.request.view().facts;

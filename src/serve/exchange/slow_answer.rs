@@ -34,7 +34,7 @@ pub(super) async fn answered(
     if !view.facts.stream {
         return work.await;
     }
-    // It may end after this function: its polls are offloaded then, too.
+    // It may outlive this function: then its polls are offloaded, too.
     work = heavy::offloaded(exchange.offered.agent.weight, work);
     let every = exchange.app.config.handoff.keepalive;
     let answered = tokio::select! {
@@ -52,7 +52,7 @@ pub(super) async fn answered(
     let mut dialect = wire.dialect(view, exchange.watch());
     dialect.frame_as(framing);
     let kind = content_type(framing);
-    // Where something is shown already, a keep-alive is not due yet.
+    // If something was already shown, a keep-alive is not due yet.
     let due = exchange.begun_draft().map_or(Duration::ZERO, |_| every);
     let mut waiting = WaitingBody {
         dialect,
@@ -96,7 +96,7 @@ enum WaitPhase {
 }
 
 impl WaitingBody {
-    /// What of a draft is to go out now.
+    /// The part of a draft to send now.
     fn shown(&self) -> Option<Bytes> {
         self.exchange.shown.as_ref()?.take()
     }
@@ -130,7 +130,7 @@ fn own(status: StatusCode) -> OwnError<'static> {
     }
 }
 
-/// The event of an error that ends a stream; `begun`: something stands in front of it.
+/// The event of an error that ends a stream; `begun`: something is in front of it.
 fn event(wire: &dyn Wire, framing: Framing, error: &str, begun: bool) -> Bytes {
     match framing {
         Framing::Sse => wire.error_event(error),

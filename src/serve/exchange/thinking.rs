@@ -1,10 +1,9 @@
-//! Thinking that upstream refuses to take back on a pinned request: left out of a second try, and of the later requests of the
-//! stretch.
+//! Thinking that upstream refuses on a pinned request: left out of the retry, and of later requests up to the next cut.
 //!
-//! Anthropic documents two remedies: the beta setting `drop_block`, and leaving the thinking out. The second one it is.
-//! With `drop_block` the API drops all later thinking, too, for as long as the refused blocks are sent. If thinking is
-//! left out from the front of the stretch, later thinking stays valid. Leaving it out also needs no beta, which
-//! gateways may not pass on. <https://platform.claude.com/docs/en/build-with-claude/preserved-thinking>
+//! Anthropic documents two remedies: the beta setting `drop_block`, and leaving the thinking out. baton does the
+//! second. With `drop_block` the API drops all later thinking, too, for as long as the refused blocks are sent. If
+//! thinking is left out from the front of the stretch, later thinking stays valid. Leaving it out also needs no beta,
+//! which gateways may not pass on. <https://platform.claude.com/docs/en/build-with-claude/preserved-thinking>
 
 use super::Exchange;
 use super::offer::Offered;

@@ -74,7 +74,7 @@ pub(super) async fn why_untooled(app: &App, ctx: &RequestContext, placed: &Place
     }
 }
 
-/// Whether the agent offers the model a tool of its own that starts the context anew.
+/// Whether the agent offers the model a tool of its own that starts a new context.
 fn has_reset(view: &View) -> bool {
     // The names are looked for as bytes first: the list of tools is long, and most requests have none of them.
     context_resets().any(|name| view.has_beside_transcript(name))

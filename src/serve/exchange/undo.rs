@@ -22,7 +22,7 @@ pub(super) struct AfterUndo {
 }
 
 /// Pins a request, and does the conversation's pending undo with it where the request's transcript is the one that is meant.
-/// Only the pin is found a second time.
+/// Only the pin is computed a second time.
 ///
 /// # Errors
 /// The store cannot be read or written.
@@ -64,7 +64,7 @@ pub(super) async fn pin_with_undo(
     };
     let done = reply.note == pending.handoff;
     let pinned = match done {
-        // Another transcript, and maybe another cut.
+        // The transcript differs, and maybe the cut.
         true => pin(app, ctx, copy, Some(pending.handoff)).await?,
         false => pinned,
     };
@@ -75,7 +75,7 @@ pub(super) async fn pin_with_undo(
     })
 }
 
-/// What is done about a pending undo with the request at hand.
+/// What is done about a pending undo with the current request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum UndoStep {
     /// Another transcript is meant, or a later request of this one.
@@ -120,12 +120,12 @@ impl UndoEvidence {
         }
     }
 
-    /// The step for a handoff that is to be undone, or whose undo is to be taken back.
+    /// The step for a handoff that is to be undone, or whose undo is to be reverted.
     fn step(self, undone: bool) -> UndoStep {
         if !self.is_safe_point {
             return UndoStep::Wait;
         }
-        // What upstream stores cannot be judged here: performing says so.
+        // A conversation that upstream stores cannot be checked here; the attempt reports a failure.
         if self.is_upstream {
             return UndoStep::Perform;
         }
@@ -134,7 +134,7 @@ impl UndoEvidence {
             (true, false) if self.is_active => UndoStep::Perform,
             (true, false) if self.is_present => UndoStep::Decline,
             (false, true) => UndoStep::Perform,
-            // It was taken back, or the person went back to before the undo.
+            // It was reverted, or the person went back to before the undo.
             (false, false) if self.is_active || self.is_present => UndoStep::Forget,
             _ => UndoStep::Wait,
         }
@@ -155,7 +155,7 @@ fn is_present(subject: UndoSubject<'_>, handoff: HandoffId) -> bool {
 mod tests {
     use super::*;
 
-    /// A request of a loop that shows nothing of the handoff.
+    /// A request of a loop that shows no trace of the handoff.
     const ABSENT: UndoEvidence = UndoEvidence {
         is_safe_point: true,
         is_upstream: false,

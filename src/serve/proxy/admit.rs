@@ -1,5 +1,5 @@
-//! Whether a request is let in, before its body is read: who sends it, under which name, whether there is room, and to which
-//! upstream it goes.
+//! Decides whether a request is admitted, before its body is read: its sender, its host name, free capacity, and its
+//! upstream.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) struct Admission {
     exchanges: Arc<Semaphore>,
 }
 
-/// A request that was let in.
+/// A request that was admitted.
 pub(super) struct Admitted {
     pub(super) client: AuthenticatedClient,
     pub(super) upstream: Arc<Upstream>,
@@ -41,7 +41,7 @@ impl Admission {
         }
     }
 
-    /// That of another config. It shares the places, so that those which are taken stay counted.
+    /// The admission of another config. It shares the permits, so that those in use stay counted.
     pub(super) fn reloaded(&self, config: &Config) -> Self {
         Self {
             exchanges: Arc::clone(&self.exchanges),
@@ -49,12 +49,12 @@ impl Admission {
         }
     }
 
-    /// A place among the exchanges under way; `None` where there is none left.
+    /// A permit for one exchange; `None` if none is left.
     pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.exchanges).try_acquire_owned().ok()
     }
 
-    /// Exchanges that could still be begun.
+    /// Free permits for exchanges.
     pub(super) fn free_places(&self) -> usize {
         self.exchanges.available_permits()
     }
@@ -67,7 +67,7 @@ impl Admission {
     /// Checks a request; `room` says whether it has a place.
     ///
     /// # Errors
-    /// Why it is not let in.
+    /// Why it is not admitted.
     pub(super) fn admit(
         &self,
         upstreams: &Upstreams,

@@ -1,4 +1,5 @@
-//! The stream to an agent: bounds how much is read from it at once, and how long it may take nothing of what is written.
+//! The stream to an agent: bounds how much is read from it at once, and how long the agent may read nothing of what is
+//! written.
 
 use std::future::Future;
 use std::io;
@@ -54,7 +55,7 @@ impl<S: AsyncRead> AgentStream<S> {
         }
     }
 
-    /// The stream for what is written: an answer, with which the next request begins anew.
+    /// The stream for what is written: an answer, with which the next request starts again.
     fn written(&mut self) -> &mut S {
         if self.read > 0 {
             (self.read, self.is_body) = (0, false);

@@ -52,7 +52,7 @@ impl RequestBody {
         }
     }
 
-    /// The body as it came, where it is in memory: what goes out where nothing is to be changed.
+    /// The body as it came, where it is in memory: what is sent where nothing is to be changed.
     pub fn as_it_came(&self) -> Option<&Bytes> {
         match self {
             Self::Plain(raw) | Self::Coded { raw, .. } | Self::Opaque(raw) => Some(raw),
@@ -166,7 +166,7 @@ pub(super) async fn collect(
 
 /// All bytes of a body in one piece.
 enum Gathered {
-    /// As it was read: neither copied nor counted, since it is no longer than what is read at once.
+    /// As it was read: neither copied nor counted, since it is no longer than one read.
     Frame(Bytes),
     /// Copied together.
     Copied(Vec<u8>),
@@ -238,7 +238,7 @@ async fn next(body: &mut MinRateBody) -> Result<Option<Bytes>, Fault> {
 
 /// Drains a body for a while: to be called before a request is refused.
 pub(super) async fn discard(headers: &HeaderMap, mut body: MinRateBody) {
-    // Who asks before sending has not begun, and never will.
+    // A client that expects `100 Continue` has not begun to send the body, and never will.
     if headers.contains_key(header::EXPECT) {
         return;
     }

@@ -1,10 +1,9 @@
 //! Memory of all request bodies, and of answers that are read whole, together: bounded by `limits.bodies_bytes`.
 //!
-//! A body grows while it is read and while it is decoded, and waits where the bound is reached. Bodies that are half
-//! read could wait for each other for ever, so a part of the bound is set aside, large enough for any one body. The
-//! body that waits longest gets that part, and with it never waits again. So at least one body is always being read to
-//! its end, which frees its memory whatever the others do. (`min_rate` ends one that is slow.) A body that has waited
-//! for too long is refused with a time to retry.
+//! A body grows while it is read and decoded, and waits when the bound is reached. Half-read bodies could deadlock, so
+//! a part of the bound is reserved, large enough for any one body. The body that has waited longest gets that part, and
+//! then never waits again. So at least one body is always being read to its end, which frees its memory whatever the
+//! others do. (`min_rate` ends a slow one.) A body that has waited too long is refused with a time to retry.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +20,7 @@ const UNIT: usize = 16 << 10;
 /// tests.)
 const WAIT: Duration = Duration::from_millis(if cfg!(test) { 1_000 } else { 10_000 });
 
-/// What is left of the bound, in units.
+/// The remaining memory under the bound, in units.
 #[derive(Clone)]
 pub(crate) struct Budget {
     common: Arc<Semaphore>,
@@ -29,7 +28,7 @@ pub(crate) struct Budget {
     aside: Arc<Semaphore>,
 }
 
-/// What one text takes of the bound, given back when it is dropped.
+/// The memory of one text under the bound, returned when it is dropped.
 pub(crate) struct Hold {
     budget: Budget,
     common: Option<OwnedSemaphorePermit>,

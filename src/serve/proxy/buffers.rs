@@ -1,5 +1,5 @@
-//! A pool of large buffers. A fresh one of some megabytes costs a page fault for every four kilobytes that are
-//! written into it, which is more than all that is done with the bytes. Allocators give such memory back at once.
+//! A pool of large buffers. A fresh buffer of some megabytes costs a page fault for every four kilobytes written to it,
+//! which is more than all processing of the bytes. Allocators return such memory to the system at once.
 
 use std::sync::{Mutex, PoisonError};
 

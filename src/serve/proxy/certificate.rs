@@ -22,12 +22,12 @@ impl Certificate {
         Ok(Self(Arc::new(ArcSwap::new(tls_config(chain, key)?))))
     }
 
-    /// Puts another one in its place, for all that share it.
+    /// Replaces it with another one, for all that share it.
     pub fn replace(&self, next: &Self) {
         self.0.store(next.0.load_full());
     }
 
-    /// What shakes hands with it.
+    /// The TLS acceptor that uses the certificate.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(self.0.load_full())
     }

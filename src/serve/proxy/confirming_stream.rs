@@ -1,7 +1,7 @@
-//! The socket of an agent's connection, watched for whether the agent gets the ends of its answers. A write succeeds
-//! when the kernel has the bytes, also where the agent has closed its end or closes it with bytes unread: the error
-//! comes with a later read. So the end of an answer counts as delivered when the connection's next read brings a
-//! request or a proper end, or nothing for [`QUIET`]. It counts as lost when that read fails.
+//! The socket of an agent's connection, which tracks whether the agent gets the ends of its answers. A write succeeds
+//! when the kernel has the bytes, even if the agent has closed its end or closes it with bytes unread: the error comes
+//! with a later read. So the end of an answer counts as delivered when the connection's next read returns a request or
+//! a clean end, or nothing for [`QUIET`]. It counts as lost when that read fails.
 
 use std::future::Future;
 use std::io;
@@ -169,7 +169,7 @@ impl<S: Socket> ConfirmingStream<S> {
         }
     }
 
-    /// Settles what nothing was heard of for long enough.
+    /// Counts ends as delivered that have been silent for long enough.
     fn poll_quiet(&mut self, cx: &mut Context<'_>) {
         while let Some(due) = self.ends.due() {
             let quiet = self

@@ -1,5 +1,5 @@
-//! Connections to upstreams: one time limit over name, TCP and TLS, and faults by stage. Each connection counts its responses,
-//! which distinguishes a stale one from a failing one.
+//! Connections to upstreams: one timeout for DNS, TCP and TLS together, and faults by stage. Each connection counts its
+//! responses, which distinguishes a stale one from a failing one.
 
 use std::error::Error;
 use std::future::Future;
@@ -98,7 +98,7 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// By what the connector says of itself; its error type is private. What is neither name nor TCP is TLS.
+/// By the connector's messages, since its error type is private. An error that is neither DNS nor TCP is TLS.
 fn classify(error: &(dyn Error + 'static), secure: bool) -> ConnectFault {
     let cause = chain(error).last().map(ToString::to_string).unwrap_or_default();
     let timed_out = |e: &(dyn Error + 'static)| {

@@ -1,5 +1,5 @@
-//! Decodes compressed request bodies, in steps. What takes longer than a moment runs on threads of its own: on the
-//! runtime's it would block every stream.
+//! Decodes compressed request bodies, in steps. Longer work runs on separate threads: on the runtime's it would block
+//! every stream.
 
 use std::io;
 use std::pin::Pin;

@@ -1,19 +1,19 @@
-//! File descriptors: each exchange takes two, one to the agent and one to upstream, and idle connections theirs. Where
-//! they run out no exchange can connect any more, so what the system allows bounds what is let in.
+//! File descriptors: each exchange takes two, one to the agent and one to upstream, and each idle connection one.
+//! Without a free one no exchange can connect, so the system's limit bounds how many are admitted.
 
 use crate::state::config::{Config, LimitConfig};
 
 /// Descriptors for standard streams, listeners, the runtime, databases, unnamed files, and name lookups.
 const OWN: usize = 64;
-/// Of the rest, one descriptor in so many is reserved for the same: more load opens more of them at once.
+/// One in this many of the other descriptors is also reserved: more load opens more of them at once.
 const OWN_SHARE: usize = 16;
 
 /// Maximum connections of the admin listener.
 const ADMIN: usize = 128;
-/// Where descriptors are few, the admin listener gets one in so many.
+/// If descriptors are scarce, the admin listener gets one in this many.
 const ADMIN_SHARE: usize = 8;
 
-/// Of what is left, one descriptor in so many may be an idle connection to an upstream, all upstreams together.
+/// One in this many of the remaining descriptors may be an idle connection to an upstream, for all upstreams together.
 const IDLE_SHARE: usize = 4;
 
 /// Of what is left then, exchanges get two fifths for their upstreams; the rest is for connections of agents, of which

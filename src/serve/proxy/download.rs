@@ -1,4 +1,4 @@
-//! Response bodies from upstream: silence becomes an error, a coding that was not requested is decoded.
+//! Response bodies from upstream: silence becomes an error, and an unrequested content coding is decoded.
 
 use std::future::Future;
 use std::io;
@@ -83,7 +83,7 @@ enum DownloadSource {
 /// How long to wait for the end of a body whose last event was seen.
 const DRAIN_TIME: Duration = Duration::from_secs(1);
 
-/// How much decoded text is handed on at once, at most.
+/// Maximum decoded text that is passed on at once.
 const DECODED_CHUNK: usize = 16 * 1024;
 
 impl UpstreamBody {
@@ -130,7 +130,7 @@ impl UpstreamBody {
     /// it is, to be relayed. Streams stay streams: what one flush of upstream's coder completes comes out at once.
     ///
     /// # Errors
-    /// The body as it is, where its coding is unknown.
+    /// The unchanged body, if its coding is unknown.
     pub fn decoded(self, headers: &HeaderMap) -> Result<Self, Self> {
         match (Coding::of(headers), self.source) {
             (Coding::Identity, source) => Ok(Self::of(source)),

@@ -1,4 +1,4 @@
-//! Records what an exchange came to: many parts write into one event, which is emitted however the exchange ends.
+//! Records the outcome of an exchange: many parts write into one event, which is emitted however the exchange ends.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -118,7 +118,7 @@ impl ExchangeRecorder {
         let _ = self.0.streamed.set(progress);
     }
 
-    /// A leg of `bytes` goes out now. The time until the first one is the time that we added.
+    /// A leg of `bytes` is sent now. The time until the first one is the time that we added.
     pub fn leg_sent(&self, bytes: u64) {
         let since = self.0.read.get().copied().unwrap_or(self.0.started);
         self.note(|e| {
@@ -198,7 +198,7 @@ impl Progress {
         })
     }
 
-    /// `bytes` more went out.
+    /// `bytes` more were sent.
     pub(super) fn add(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Relaxed);
         let nanos = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -210,7 +210,7 @@ impl Progress {
         self.bytes.load(Relaxed)
     }
 
-    /// When the last of them went out, or the start.
+    /// When the last of them was sent, or the start.
     pub fn last(&self) -> Instant {
         self.started + Duration::from_nanos(self.last_nanos.load(Relaxed))
     }

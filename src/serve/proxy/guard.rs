@@ -27,7 +27,7 @@ impl OriginGuard {
     /// Whether the request names one host, and one that is ours.
     pub(super) fn host(&self, parts: &Parts) -> Result<(), Fault> {
         let names = Names::of(parts)?;
-        // A listener that others reach has names that only its operator knows.
+        // Only its operator knows the names of a listener that other machines reach.
         let open = !self.server.listen.ip().is_loopback() && self.server.hosts.is_empty();
         match names.all().find(|name| !open && !self.is_ours(name)) {
             None => Ok(()),
@@ -70,15 +70,15 @@ fn fetch_site(headers: &HeaderMap) -> Option<&[u8]> {
     headers.get(FETCH_SITE).map(|value| value.as_bytes())
 }
 
-/// Whom a request is for, by its target (absolute form, or HTTP/2's `:authority`) and by `Host`.
+/// The host that a request is for, by its target (absolute form, or HTTP/2's `:authority`) and by `Host`.
 struct Names<'a> {
     target: Option<&'a str>,
     header: Option<&'a str>,
 }
 
 impl<'a> Names<'a> {
-    /// Both may be there and then both count: what stands between us and the agent may have gone by either. One
-    /// must be, but in HTTP/1.0, which no browser speaks (RFC 9112, section 3.2).
+    /// If both are present, both are checked: a proxy between us and the agent may have used either. One must be, but
+    /// in HTTP/1.0, which no browser speaks (RFC 9112, section 3.2).
     fn of(parts: &'a Parts) -> Result<Self, Fault> {
         let bad = |detail: &str| Fault::because(Code::BAD_HOST, detail);
         let target = parts.uri.authority().map(http::uri::Authority::as_str);

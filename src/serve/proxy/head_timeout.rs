@@ -271,7 +271,7 @@ mod tests {
             // A frame's own header is always a moment's matter; its payload where it is a head's.
             expected.extend(vec![true; header]);
             expected.extend(vec![*head; bytes.len() - header]);
-            // At the last byte it is over, but where a block goes on.
+            // The head ends with the last byte, unless a header block continues.
             let goes_on = matches!(at, 2 | 3);
             *expected.last_mut().unwrap() = goes_on;
         }

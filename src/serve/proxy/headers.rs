@@ -25,7 +25,7 @@ fn is_hop_by_hop(name: &str) -> bool {
     )
 }
 
-/// Made anew on the way up: by the client library, or never sent on.
+/// Headers that the client library sets for upstream, or that are never sent on.
 fn is_remade(name: &str) -> bool {
     matches!(name, "host" | "content-length" | "expect")
 }
@@ -60,7 +60,7 @@ pub const DECLARED_WINDOWS: &str = "x-baton-window";
 pub struct Sending {
     /// The response will be read, so upstream is requested not to compress it.
     pub read: bool,
-    /// The body goes out as plain text whatever the agent's `content-encoding` was.
+    /// The body is sent as plain text whatever the agent's `content-encoding` was.
     pub plain: bool,
     /// A leg after the first.
     pub later_leg: bool,

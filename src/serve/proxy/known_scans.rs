@@ -1,8 +1,9 @@
-//! Skips what was scanned and read before. An agent sends its whole conversation again with each request, and the scan
-//! of a body costs more than all else that is done with its bytes.
+//! Skips text that was scanned before. An agent resends its whole conversation with each request, and the scan of a
+//! body costs more than all other processing of its bytes.
 //!
-//! A body is hashed block by block while it arrives, each hash being of all up to the block's end (the journal needs the same
-//! hashes). Where a hash is known, so is what the scan found in the block, and which turns end before it.
+//! A body is hashed block by block while it arrives; each hash covers everything up to the block's end (the journal
+//! needs the same hashes). For a known hash, the scan's findings in the block and the turns before its end are known,
+//! too.
 
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ const BODIES: usize = 512;
 /// What was found in bodies, by the hash of all up to a block's end.
 pub(crate) struct KnownScans {
     blocks: Cache<KeyedHash, Arc<ScannedStretch>, BySize>,
-    /// By the last whole block of a body, and by the wire that it was read on.
+    /// Keyed by the last whole block of a body, and by its wire.
     turns: Cache<(KeyedHash, WireId), Arc<KnownTurns>, BySize>,
     /// Hashes no body yet; a copy hashes each body where the journal is off.
     unrecorded: Beginnings,
@@ -114,12 +115,12 @@ pub(super) struct BodyReader<'a> {
     scans: &'a KnownScans,
     wire: Option<WireId>,
     prescanner: Prescanner,
-    /// Whether the journal wants the hashes.
+    /// Whether the journal needs the hashes.
     is_recorded: bool,
     beginnings: Beginnings,
-    /// Blocks that are scanned or passed by.
+    /// Blocks that are scanned or skipped.
     blocks: usize,
-    /// The first so many of them were known.
+    /// How many of them, from the first on, were known.
     known: usize,
 }
 
@@ -190,7 +191,7 @@ mod tests {
     use baton_core::wire::{Operation, Turn, wire};
     use pretty_assertions::assert_eq;
 
-    /// A transcript of some bytes; the word that is looked for stands in every tenth message.
+    /// A transcript of some bytes; the word that is looked for is in every tenth message.
     fn transcript(bytes: usize) -> String {
         let mut text = String::from(r#"{"messages":["#);
         for n in 0.. {

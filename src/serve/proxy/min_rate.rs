@@ -1,4 +1,4 @@
-//! A minimum rate for agents' request bodies. Without one a few agents that send a byte now and then would hold all
+//! A minimum rate for agents' request bodies. Without it a few agents that send a byte now and then could hold all
 //! exchange permits.
 
 use std::future::Future;
@@ -16,7 +16,7 @@ const WINDOW: Duration = Duration::from_millis(if cfg!(test) { 400 } else { 30_0
 /// Why no more of a body comes.
 #[derive(Debug)]
 pub(super) enum Stopped {
-    /// It came below the least rate.
+    /// The rate fell below the minimum.
     Slow,
     /// The connection broke off, or the framing.
     Broken(hyper::Error),
@@ -38,7 +38,7 @@ pub(super) struct MinRateBody {
 }
 
 impl MinRateBody {
-    /// With a least rate in bytes a second; 0 asks for a byte in each window.
+    /// With a minimum rate in bytes per second; 0 requires a byte in each window.
     pub(super) fn new(body: Incoming, rate: usize) -> Self {
         let least = (rate as u64).saturating_mul(WINDOW.as_millis() as u64) / 1000;
         Self {
@@ -95,7 +95,7 @@ impl MinRateBody {
         }
     }
 
-    /// To be polled while no data is there. Ready when a window has ended with too little data.
+    /// Poll this while no data is available. Ready when a window has ended with too little data.
     fn poll_window(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut since = *self.since.get_or_insert_with(Instant::now);
         loop {

@@ -169,7 +169,7 @@ impl Gateway {
         })
     }
 
-    /// Exchanges that could still be begun.
+    /// Free permits for exchanges.
     pub fn free_exchanges(&self) -> usize {
         self.admission.free_places()
     }
@@ -263,7 +263,7 @@ fn describe(headers: &mut HeaderMap, id: &str, recorder: &ExchangeRecorder) {
 }
 
 /// Answers one request. The response's body carries the recorder and the permit; dropping this future or the body
-/// ends the exchange where it stands.
+/// ends the exchange where it is.
 pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Response<ResponseBody> {
     let (mut parts, body) = request.into_parts();
     declared_windows::take_from_path(&mut parts);
@@ -311,7 +311,7 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Respon
             Box::pin(answer(&gateway, ctx, body)).await
         }
         Err(fault) => {
-            // Nobody holds a place by what is not let in.
+            // A request that is not admitted holds no permit.
             permit = None;
             body::discard(&parts.headers, body).await;
             refuse(&recorder, shape, &fault)

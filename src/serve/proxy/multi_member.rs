@@ -7,10 +7,10 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncBufRead, AsyncRead, ReadBuf};
 
-/// Members that need not hold anything.
+/// Members that may be empty.
 const FREE: u64 = 64;
 
-/// Text that each further member must come to, on average: coders that begin anew do so after more.
+/// Minimum average text of each further member: coders that begin a new member do so after more.
 const LEAST_TEXT: u64 = 4 << 10;
 
 /// More members than the text has any need of.

@@ -1,5 +1,5 @@
-//! The body of a response to the agent. It is polled by the server and polls its source directly: no task and
-//! no channel in between. Dropping it drops the upstream connection with it.
+//! The body of a response to the agent. The server polls it, and it polls its source directly, with no task and no
+//! channel in between. Dropping it drops the upstream connection with it.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -25,7 +25,7 @@ pub type BoxedStream = Pin<Box<dyn Body<Data = Bytes, Error = StreamFault> + Sen
 /// The body that the agent gets.
 pub struct ResponseBody {
     source: ResponseSource,
-    /// What was polled before the head went out; `Some(None)`: the end.
+    /// What was polled before the head was sent; `Some(None)`: the end.
     ahead: Option<Option<Frame<Bytes>>>,
     guard: Option<ExchangeGuard>,
     handed_over: Option<Box<dyn FnOnce() + Send>>,

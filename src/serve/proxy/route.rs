@@ -1,6 +1,5 @@
-//! Where a request goes: a pure function over its path and headers. The path is only looked at; what is
-//! appended to an upstream's base URL is the agent's own path and query, byte for byte. The one exception is
-//! the table of accounts.
+//! The destination of a request: a pure function of its path and headers. The agent's own path and query are appended
+//! to the upstream's base URL byte for byte. The one exception is the table of accounts.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -53,7 +52,7 @@ impl Route {
 
 /// How a path is compared with a row of [`ENDPOINTS`].
 enum Path {
-    /// The path ends so. Prefixes vary with the vendor: `/openai/v1/responses`, `/backend-api/codex/responses`.
+    /// The end of the path. Prefixes vary with the vendor: `/openai/v1/responses`, `/backend-api/codex/responses`.
     Ends(&'static str),
     /// A Google style method of a model whose publisher's folder is this: `…/models/NAME:method`, or of a model
     /// of one's own (`tunedModels`, `endpoints`).

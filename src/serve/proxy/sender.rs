@@ -1,4 +1,4 @@
-//! What the headers say of the agent: its name, and whether a subscription pays for its tokens.
+//! The agent according to the headers: its name, and whether a subscription pays for its tokens.
 
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, USER_AGENT};

@@ -45,13 +45,13 @@ const TLS_HANDSHAKE: Duration = Duration::from_secs(10);
 /// (reqwest: 90 s), lest they send into a closing one.
 const IDLE_TIME: Duration = Duration::from_secs(300);
 
-/// Between looks at a connection whose first byte or two do not tell the version yet.
+/// Pause between checks of a connection whose first byte or two do not show the version yet.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Pings on HTTP/2, by which an agent that has vanished is noticed.
 const H2_PING: Duration = Duration::from_secs(30);
 
-/// From this part of all connections on a new one is closed after its answer: idle ones of some agents must not keep
+/// Above this share of all connections a new one is closed after its answer: idle ones of some agents must not keep
 /// others out.
 const CROWDED: (usize, usize) = (3, 4);
 
@@ -83,7 +83,7 @@ pub struct Bound {
     drain: Duration,
 }
 
-/// What is spoken. A stream that is known to be HTTP/1.1 is served as such: it takes a third of the memory of a
+/// The protocol. A stream that is known to be HTTP/1.1 is served as such: it takes a third of the memory of a
 /// connection whose version must be detected.
 struct Http {
     one: http1::Builder,
@@ -116,7 +116,7 @@ pub fn bind(config: &Config) -> io::Result<Bound> {
 }
 
 impl Http {
-    /// The same, but that a connection ends with its answer where it can.
+    /// The same, except that a connection closes after its answer if possible.
     fn without_keep_alive(&self) -> Self {
         let (mut one, mut any) = (self.one.clone(), self.any.clone());
         one.keep_alive(false);
@@ -163,7 +163,7 @@ impl Bound {
         self.tls.clone()
     }
 
-    /// Serves until `shutdown` is ready, then takes no new requests and gives those under way the drain time.
+    /// Serves until `shutdown` is ready, then accepts no new requests and lets running ones finish within the drain time.
     pub async fn run(self, gateway: GatewaySlot, shutdown: impl Future<Output = ()>) {
         let graceful = GracefulShutdown::new();
         let (open, closing) = watch::channel(());

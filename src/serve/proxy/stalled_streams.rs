@@ -1,5 +1,5 @@
 //! Resets HTTP/2 streams whose agent reads nothing of its response. A window of zero stops one stream while its connection
-//! goes on answering pings, and the stream holds an exchange permit.
+//! keeps answering pings, and the stream holds an exchange permit.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};

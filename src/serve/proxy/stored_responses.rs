@@ -66,7 +66,7 @@ async fn mapped(gateway: &Gateway, ctx: &RequestContext) -> Result<Option<Mapped
         return Ok(None);
     };
     let found = gateway.parts.store.response_id(&ctx.principal, id).await?;
-    // One that ended with its handoff is what upstream knows it as.
+    // A response that ended with its handoff has the same id upstream.
     let found = found.map(|found| ResponseOrigin::read(&found));
     let upstream = found.as_ref().and_then(ResponseOrigin::response);
     let other = upstream.filter(|upstream| *upstream != id);

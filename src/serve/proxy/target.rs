@@ -1,12 +1,12 @@
 //! Validates the path of a request. It is appended to an upstream's base URL, whose own path may be a boundary
-//! (`https://gateway/team-a`): no request path may lead out of it, however upstream parses it.
+//! (`https://gateway/team-a`): no request path may escape it, however upstream parses the path.
 
 use crate::state::access::percent;
 
 /// More rounds of percent-coding than any server undoes.
 const ROUNDS: usize = 4;
 
-/// What stands between the segments of a path for one server or another.
+/// Separators of path segments, as any server may see them.
 const SEPARATORS: &[u8] = b"/\\";
 
 /// What is wrong with a path, if anything is. Looks at it as it is and as often percent-decoded as it is coded. Servers and
@@ -39,7 +39,7 @@ pub(super) fn fault(path: &str) -> Option<&'static str> {
     Some("it is percent-encoded many times over")
 }
 
-/// Whether these two bytes stand next to each other: paths are short, and a searcher takes longer to make.
+/// Whether these two bytes are adjacent: paths are short, and building a searcher takes longer.
 fn has_pair(path: &str, pair: [u8; 2]) -> bool {
     path.as_bytes().windows(2).any(|two| two == pair)
 }

@@ -1,4 +1,4 @@
-//! Helpers of the tests in this room: upstreams that play a script over plain sockets, and the real listener.
+//! Helpers of the tests in this module: upstreams that play a script over plain sockets, and the real listener.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

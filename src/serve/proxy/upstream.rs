@@ -113,9 +113,9 @@ impl Upstream {
         self.logged.fetch_or(thing, Relaxed) & thing == 0
     }
 
-    /// Sends a request whose body is buffered. Where a pooled connection turns out to be closed before any byte of
-    /// a response, once more on another, with the headers that `again` makes anew. `target` is appended to the base URL as
-    /// it is.
+    /// Sends a request whose body is buffered. If a pooled connection turns out to be closed before any byte of a
+    /// response, retries on another one, with the headers that `again` rebuilds. `target` is appended to the base URL
+    /// as it is.
     ///
     /// # Errors
     /// No response began: [`UpstreamFault`] says at which stage.
@@ -161,7 +161,7 @@ impl Upstream {
         self.answer(request, progress).await
     }
 
-    /// The address that a request for `target` goes to, without its query: keys may stand there.
+    /// The address that a request for `target` goes to, without its query: keys may be there.
     pub fn address(&self, target: &str) -> String {
         let path = target.split('?').next().unwrap_or_default();
         [self.config.base_url.as_str(), path].concat()

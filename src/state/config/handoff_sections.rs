@@ -46,7 +46,7 @@ pub struct HandoffPolicy {
     pub save_dir: Option<PathBuf>,
     /// The handoffs whose prompt is followed by observed facts.
     pub facts: FactsPolicy,
-    /// Which drafts wait for a person's yes.
+    /// Which drafts wait for a person's approval.
     pub review: ReviewPolicy,
     /// Whether a conversation is cut where that costs nothing.
     pub free: FreeCutPolicy,
@@ -160,7 +160,7 @@ pub enum HandoffMode {
 /// `handoff.inject`
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum InjectPolicy {
-    /// Requests of agent loops get the tool, unless the agent has one that starts the context anew.
+    /// Requests of agent loops get the tool, unless the agent has one that starts a new context.
     #[default]
     Auto,
     /// Requests of agents that have such a tool get baton's, too.
@@ -236,11 +236,11 @@ pub struct DraftPolicy {
     pub timeout: Duration,
     /// Folder with texts in place of the built-in prompts.
     pub prompts_dir: Option<PathBuf>,
-    /// How long one waits for a person's yes.
+    /// How long one waits for a person's approval.
     pub expires: Duration,
     /// Whether the agent sees a draft's text as it is written.
     pub show: bool,
-    /// Patterns of files of which nothing is quoted, further to those that are known by name.
+    /// Patterns of files of which nothing is quoted, in addition to those that are identified by name.
     pub secret_files: Vec<String>,
 }
 

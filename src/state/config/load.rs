@@ -345,7 +345,7 @@ impl Loader<'_> {
             if let [section, upstream, ..] = path.as_mut_slice()
                 && section == UPSTREAMS
             {
-                // A dash cannot stand in a variable's name.
+                // A dash cannot be in a variable's name.
                 let mut known = draft.config.upstreams.keys();
                 if let Some(known) = known.find(|known| known.replace('-', "_") == *upstream) {
                     upstream.clone_from(known);

@@ -76,7 +76,7 @@ pub struct Config {
     pub bill: Bill,
     /// Limits.
     pub limits: LimitConfig,
-    /// Keys that were set under the names of the version before.
+    /// Keys that were set under the names of the previous version.
     pub old_keys: Vec<OldKey>,
 }
 

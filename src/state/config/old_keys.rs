@@ -1,4 +1,4 @@
-//! Keys under the names that the version before had: they are read as the new ones, and reported.
+//! Keys under the names that the previous version had: they are read as the new ones, and reported.
 
 use super::problem::{KeyOrigin, Problem, ProblemKind};
 use super::raw::{LocatedValue, Raw, RawEntry};

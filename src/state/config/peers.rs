@@ -5,7 +5,7 @@ use super::raw::{Environment, LocatedValue, Raw};
 use super::value::{ValueResult, collect, value_error};
 
 impl LocatedValue {
-    /// A name for one of several processes: it stands in a header and in a query.
+    /// A name for one of several processes: it is in a header and in a query.
     pub(super) fn replica_name(&self) -> ValueResult<String> {
         let text = self.text()?;
         let usable = |c: char| c.is_ascii_alphanumeric() || "-_.:[]".contains(c);

@@ -232,7 +232,7 @@ impl RuleChecker<'_> {
     /// The limit of all bodies must hold one body, compressed and decompressed.
     fn limits(&mut self, draft: &ConfigDraft) {
         let (one, all) = (draft.config.limits.body_bytes, draft.config.limits.bodies_bytes);
-        // What was given wrongly is reported already.
+        // Invalid values were already reported.
         if one == 0 || all == 0 || all >= one.saturating_mul(2) {
             return;
         }

@@ -1,4 +1,4 @@
-//! Readers of secrets, also where they stand in lists, tables and headers. Complaints never show one.
+//! Readers of secrets, also in lists, tables and headers. Problems never show one.
 
 use std::str::FromStr;
 

@@ -13,9 +13,9 @@ const SENTINEL_PORT: u16 = 26379;
 /// How the primary is found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Topology {
-    /// It is the one at the address.
+    /// The server at the address is the primary.
     Single,
-    /// Sentinels at the addresses tell which it is, by the name of its group.
+    /// The Sentinels at these addresses know the primary, by the name of its group.
     Sentinel {
         /// The name that the Sentinels know it by.
         group: String,

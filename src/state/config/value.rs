@@ -123,7 +123,7 @@ impl LocatedValue {
         matches!(&self.raw, Raw::Word(text) | Raw::Text(text) if text == "pays")
     }
 
-    /// Beginnings of the names of models, each with a number of tokens from 1 to `max`.
+    /// Prefixes of model names, each with a number of tokens from 1 to `max`.
     pub(super) fn windows(&self, max: u64) -> ValueResult<Vec<(String, u64)>> {
         let entries = self.table("models", "write { \"model-name\" = 131072 }")?;
         collect(entries.iter().map(|entry| {

@@ -77,7 +77,7 @@ pub(crate) fn run_program(program: &str, dir: &Path, arguments: &[&str], limit: 
     let mut child = Command::new(program)
         .current_dir(dir)
         .args(arguments)
-        // Nothing is locked beside somebody's own git, nothing prompts, nothing is paged.
+        // No lock that would disturb a person's own git, no prompts, no pager.
         .env("GIT_OPTIONAL_LOCKS", "0")
         .env("GIT_TERMINAL_PROMPT", "0")
         .env("GIT_PAGER", "cat")

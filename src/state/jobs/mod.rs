@@ -1,4 +1,4 @@
-//! Work that outlives the request that began it: drafts being written, and the indexes that recalls search.
+//! Work that outlives the request that started it: drafts in progress, and the indexes of recall.
 
 pub mod drafts;
 mod last_used;

@@ -1,4 +1,4 @@
-//! An answer in short, as lists show it: its calls with their main argument, its first words, or the error in the
+//! A summary of an answer, as lists show it: its calls with their main argument, its first words, or the error in the
 //! provider's own words. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -13,13 +13,13 @@ use baton_core::transcript::{AnswerContent, AnswerPart, AnswerPartKind, ToolCall
 /// Calls that are listed.
 const MOST_CALLS: usize = 8;
 
-/// Characters of a text that are looked at.
+/// Characters of a text that are examined.
 const LOOKED_AT: usize = 4096;
 
 /// Members that hold the words of an error, in order.
 const ERROR_WORDS: [&str; 5] = ["message", "detail", "error", "error_description", "title"];
 
-/// An answer in short. The names are API.
+/// A summary of an answer. The names are API.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AnswerSummary {
@@ -37,7 +37,7 @@ pub struct AnswerSummary {
     pub error: Option<String>,
 }
 
-/// A call in short.
+/// A summary of a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CallSummary {

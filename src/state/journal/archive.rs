@@ -51,7 +51,7 @@ pub(super) struct PendingExchange {
     pub(super) legs: Vec<PendingLeg>,
     pub(super) wire: &'static dyn Wire,
     pub(super) operation: Operation,
-    /// The agent's body, kept until the first leg goes out or the transaction ends: that leg's body consists mostly of slices
+    /// The agent's body, kept until the first leg is sent or the transaction ends: that leg's body consists mostly of slices
     /// of it.
     pub(super) received: Option<WrittenBody>,
     pub(super) changed: bool,

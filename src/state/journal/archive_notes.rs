@@ -234,7 +234,7 @@ impl Archive {
         Ok(())
     }
 
-    /// Puts an answer in short into the exchange's row, in place of the one before.
+    /// Puts the summary of an answer into the exchange's row, in place of the one before.
     fn summarise(&mut self, id: &str, body: &[u8]) {
         self.chunk_store.slice.look();
         let redactor = &self.chunk_store.redactor;

@@ -1,4 +1,4 @@
-//! The bill in sums: over everything, and by day, model, conversation, handoff or client. Pure.
+//! Sums of the bill: over everything, and by day, model, conversation, handoff or client. Pure.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub enum BillGroup {
     Model,
     /// Conversations.
     Conversation,
-    /// Handoffs, and what stands before the first one.
+    /// Handoffs, and what is before the first one.
     Handoff,
     /// Clients of the proxy.
     Client,

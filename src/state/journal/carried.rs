@@ -1,7 +1,7 @@
-//! What carrying costs: which results of tools were sent again how often in a conversation, and what that came to.
+//! The cost of carrying: which tool results of a conversation were sent again, how often, and at what cost.
 //!
-//! The input of an exchange is paid for by the bytes of its requests: a result has the share that its bytes have. The
-//! first time that it is sent is what it costs to be seen; every further time it is carried.
+//! The input cost of an exchange is distributed over the bytes of its requests, so a result has the share of its bytes.
+//! The first time that a result is sent is not counted as carrying; every further time is.
 
 use std::collections::HashMap;
 
@@ -270,7 +270,7 @@ impl CarriedGroup {
         self.again_cost = Some(self.again_cost.unwrap_or(0.0) + other.again_cost.unwrap_or(0.0));
     }
 
-    /// Those that were carried most first; equal ones by name.
+    /// Those with the most carried bytes first; equal ones by name.
     fn sorted(groups: impl Iterator<Item = Self>) -> Vec<Self> {
         let mut all: Vec<_> = groups.collect();
         all.sort_by(|a, b| (b.again_bytes, &a.tool, &a.argument).cmp(&(a.again_bytes, &b.tool, &b.argument)));

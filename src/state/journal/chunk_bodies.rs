@@ -1,8 +1,8 @@
 //! Stores bodies as chains of chunks.
 //!
 //! The next request of a conversation repeats nearly all of the one before. A body is therefore hashed once, with a
-//! fast hash. One look-up finds all leading messages that an earlier body had, without looking at each of them. The
-//! same holds for what stands before and after the messages. Only new text is read again.
+//! fast hash. One lookup finds all leading messages that an earlier body had, without examining each. The same holds
+//! for what is before and after the messages. Only new text is read again.
 
 use bytes::Bytes;
 use rusqlite::Connection;

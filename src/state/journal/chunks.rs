@@ -12,7 +12,7 @@ const WORTH: usize = 512;
 /// Arrays in the envelope with more elements are one piece: lists of tools change rarely.
 const FEW: usize = 16;
 
-/// A body in three regions: what stands before the messages, these with the gaps between them, and what stands after
+/// A body in three regions: what is before the messages, these with the gaps between them, and what is after
 /// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BodyRegions<'a> {
@@ -24,8 +24,8 @@ pub(super) struct BodyRegions<'a> {
 }
 
 impl<'a> BodyRegions<'a> {
-    /// Cuts at the boundaries of messages: those of `turns`, which stand in the array `list`. What separates the first `known`
-    /// of them was looked at in another body that begins with them, and is not read again.
+    /// Cuts at the boundaries of messages: those of `turns`, which are in the array `list`. What separates the first `known`
+    /// of them was examined in another body that begins with them, and is not read again.
     pub(super) fn of(body: &[u8], list: Span, turns: &'a [Turn], known: usize) -> Self {
         let start = list.start + 1;
         if !follow_each_other(body, list, turns, known) {
@@ -38,7 +38,7 @@ impl<'a> BodyRegions<'a> {
         }
     }
 
-    /// A body whose messages are not known.
+    /// A body whose messages are unknown.
     pub(super) fn whole(len: usize) -> Self {
         Self {
             head: Span::new(0, len),
@@ -136,19 +136,19 @@ impl<'a> MessageChunks<'a> {
     }
 }
 
-/// Whether nothing but a comma and blanks stands between two messages.
+/// Whether nothing but a comma and blanks is between two messages.
 fn separates(gap: &[u8]) -> bool {
     cost::add(gap.len());
     gap.iter()
         .all(|b| matches!(b, b',' | b' ' | b'\n' | b'\r' | b'\t'))
 }
 
-/// The chunks of what stands before the messages: cut at the envelope's large members.
+/// The chunks of what is before the messages: cut at the envelope's large members.
 pub(super) fn head(text: &[u8]) -> Vec<Span> {
     runs(text.len(), &large(text, json::blank(text, 0)))
 }
 
-/// The chunks of what stands after them.
+/// The chunks of what is after them.
 pub(super) fn tail(text: &[u8]) -> Vec<Span> {
     let bracket = json::blank(text, 0);
     let comma = json::blank(text, bracket + 1);
@@ -269,7 +269,7 @@ mod tests {
         spans.iter().map(turn).collect()
     }
 
-    /// Turns that stand in a body otherwise than one after the other make one region of it.
+    /// Turns that are in a body otherwise than one after the other make one region of it.
     #[test]
     fn a_body_is_cut_where_its_messages_follow_each_other() {
         let body = b"[{}, {} ,{}]x{}";

@@ -1,8 +1,8 @@
 //! Stores cut requests: those that end with the last messages of a stored body and have others in front of them.
 //!
-//! All but the kept messages is short, and the same in each request of a conversation. It is known again by how it was
-//! assembled (its recipe), without being joined or parsed. The kept messages are known by the hash chain of the body that
-//! they are of, which was computed when that body was stored.
+//! Everything except the kept messages is short, and the same in each request of a conversation. It is recognised by
+//! how it was assembled (its recipe), without being joined or parsed. The kept messages are recognised by the hash
+//! chain of their body, which was computed when that body was stored.
 
 use bytes::Bytes;
 use rusqlite::Connection;

@@ -1,4 +1,4 @@
-//! The fate of each message between the agent's request and a leg's. Pure.
+//! What happened to each message between the agent's request and a leg's. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::HashMap;
@@ -49,7 +49,7 @@ pub(super) fn compare(
     let mut uncut = whys.contains(&ChangeReason::Cut);
     let ends = [(received.len(), sent.len())];
     for (r, s) in matches(received, sent).into_iter().chain(ends) {
-        // What a cut brings stands before everything that it leaves, and is the user's.
+        // Texts that a cut inserts are before everything that it keeps, and are the user's.
         let cut = uncut && r > from.0 && sent[from.1..s].iter().any(|item| item.role == "user");
         uncut &= !cut;
         let gap = MessageGap {

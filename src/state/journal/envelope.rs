@@ -1,5 +1,5 @@
-//! A request outside of its messages: the system prompt and the tools as rows of their own, and what differs between
-//! two requests. Pure.
+//! The parts of a request besides its messages: the system prompt and the tools as rows of their own, and the
+//! differences between two requests. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::HashMap;

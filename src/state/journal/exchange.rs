@@ -39,11 +39,11 @@ pub struct Headers {
 pub struct MessageList {
     /// In order.
     pub messages: Vec<MessageSummary>,
-    /// The system prompt and the tools, where they stand beside the messages.
+    /// The system prompt and the tools, where they are beside the messages.
     pub envelope: Vec<MessageSummary>,
 }
 
-/// A message in short.
+/// A summary of a message.
 #[derive(Debug, Clone, Serialize)]
 pub struct MessageSummary {
     /// Its place, from 0.
@@ -88,7 +88,7 @@ pub struct LegRequest {
     /// Its headers, redacted.
     pub headers: Vec<(String, String)>,
     pub messages: Vec<MessageSummary>,
-    /// The system prompt and the tools, where they stand beside the messages.
+    /// The system prompt and the tools, where they are beside the messages.
     pub envelope: Vec<MessageSummary>,
     /// The differences outside of the messages.
     pub envelope_changes: Vec<EnvelopeChange>,

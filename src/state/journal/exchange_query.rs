@@ -16,7 +16,7 @@ use super::schema::JournalError;
 use super::stored_rows::{CHAIN, json};
 use baton_core::rewrite::{ChangeReason, SizeChange};
 
-/// The columns of an exchange that its row in short has not.
+/// The columns of an exchange that its summary row has not.
 pub(super) struct StoredExchange {
     pub(super) seq: i64,
     pub(super) body: [i64; 3],
@@ -182,7 +182,7 @@ impl JournalReader {
         Ok(legs.collect::<Result<_, _>>()?)
     }
 
-    /// The messages of a list, in short and without their texts.
+    /// The messages of a list, as summaries without their texts.
     pub(super) fn messages(&self, list: i64) -> Result<Vec<MessageSummary>, JournalError> {
         let sql = format!(
             "{CHAIN} SELECT c.piece, p.size, p.role, p.kind, p.line FROM chain c JOIN pieces p ON p.id = c.piece

@@ -97,7 +97,7 @@ struct FilterWord {
     text: String,
 }
 
-/// Words between white space; quotes keep a word together.
+/// Words between whitespace; quotes keep a word together.
 fn words(text: &str) -> Result<Vec<FilterWord>, FilterError> {
     let mut words = Vec::new();
     let mut word: Option<FilterWord> = None;

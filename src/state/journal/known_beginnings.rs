@@ -70,7 +70,7 @@ impl KnownBeginnings {
         messages: MessageChunks<'_>,
         (from, chain): (usize, &[(KeyedHash, i64)]),
     ) {
-        // Those before hold fewer messages.
+        // Earlier ones hold fewer messages.
         let known = messages.end_of_first(from).div_ceil(BLOCK).saturating_sub(1);
         for (n, hash) in beginnings.iter().enumerate().skip(known) {
             let end = (n + 1) * BLOCK;

@@ -10,7 +10,7 @@ const CUTS: usize = 8 * 1024;
 /// The stored parts of a cut request without the messages that it kept.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ShortBody {
-    /// The last nodes of what stands before and after the messages.
+    /// The last nodes of what is before and after the messages.
     pub(super) head: i64,
     pub(super) tail: i64,
     /// The hash chain of the messages in front of those that were kept, and the last node.

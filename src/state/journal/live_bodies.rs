@@ -1,5 +1,5 @@
-//! Answers under way, for viewers: the part of a response that the agent has been sent so far. A body is copied here only
-//! while somebody asks for it again and again.
+//! Answers under way, for viewers: the part of a response that the agent has been sent so far. A body is copied here
+//! only while somebody polls it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

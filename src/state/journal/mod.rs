@@ -110,7 +110,7 @@ use crate::state::config::{Journal as Settings, Secret};
 /// counts as dropped.
 ///
 /// # Errors
-/// An existing file cannot be opened; the caller goes on with [`Recorder::off`].
+/// An existing file cannot be opened; the caller continues with [`Recorder::off`].
 pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Recorder, JournalError> {
     if !settings.enabled {
         return Ok(Recorder::off());

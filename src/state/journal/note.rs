@@ -18,7 +18,7 @@ use baton_core::wire::{Operation, StopReason, Turn, Usage};
 pub(super) enum JournalNote {
     /// A request with a transcript was read.
     Begin(Box<ReceivedRequest>),
-    /// A leg goes out.
+    /// A leg is sent.
     Sent {
         id: Arc<str>,
         leg: u32,
@@ -59,11 +59,11 @@ pub(super) enum JournalNote {
     },
     /// Answers once everything queued before it is written.
     Flush(mpsc::Sender<()>),
-    /// What follows is redacted by these rules and secrets.
+    /// Later notes are redacted by these rules and secrets.
     Redact(Box<Redactor>),
 }
 
-/// A leg's request as it goes out.
+/// A leg's request as it is sent.
 #[derive(Debug)]
 pub struct SentLeg {
     /// Its URL, without the query.

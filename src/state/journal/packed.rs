@@ -1,4 +1,4 @@
-//! Headers in one allocation of their own, for lists that are kept for long. As hyper delivers them, their values are slices of
+//! Headers in one allocation of their own, for lists that are kept for a long time. As hyper delivers them, their values are slices of
 //! the connection's read buffer: keeping one value keeps the whole buffer, and the connection has to allocate another.
 
 use bytes::Bytes;

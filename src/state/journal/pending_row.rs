@@ -36,7 +36,7 @@ pub(super) struct PendingRow {
     /// The number of its end, counted over all exchanges.
     pub(super) ended: Option<i64>,
     pub(super) event: Option<String>,
-    /// The last answer in short.
+    /// A summary of the last answer.
     pub(super) answer: Option<String>,
     pub(super) failed: bool,
 }

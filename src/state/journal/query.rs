@@ -34,11 +34,11 @@ pub struct ExchangeFilter {
     pub before: Option<String>,
     /// Only those that failed.
     pub failed: bool,
-    /// At most so many; 0 is as many as may be.
+    /// Maximum number; 0 is the upper bound.
     pub limit: usize,
 }
 
-/// A conversation in short.
+/// A summary of a conversation.
 #[derive(Debug, Clone, Serialize)]
 pub struct ConversationSummary {
     pub key: String,
@@ -159,7 +159,7 @@ impl JournalReader {
         Ok(last)
     }
 
-    /// One exchange in short.
+    /// A summary of one exchange.
     ///
     /// # Errors
     /// The journal cannot be read.
@@ -264,7 +264,7 @@ impl JournalReader {
         Ok(JournalTotals { bytes, ..totals })
     }
 
-    /// A body as it was, byte for byte but for what was redacted; `None` where there is none.
+    /// A body as it was, byte for byte except for what was redacted; `None` where there is none.
     ///
     /// # Errors
     /// The journal cannot be read.

@@ -87,7 +87,7 @@ pub(super) struct QueueLoad {
 }
 
 impl QueueLoad {
-    /// Sets the thread that writes.
+    /// Sets the writer thread.
     pub(super) fn written_by(&self, writer: Thread) {
         let _ = self.writer.set(writer);
     }

@@ -1,5 +1,5 @@
 //! The journal's interface for the hot path. It records the events of an exchange and never blocks: above a bound the copy is
-//! dropped and counted, and the exchange goes on.
+//! dropped and counted, and the exchange continues.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, mpsc};
@@ -122,7 +122,7 @@ impl Recorder {
         self.0.as_ref().map(|queue| queue.live.subscribe())
     }
 
-    /// What there is of an answer under way, redacted; from the next chunk on, where nobody has looked at it before.
+    /// What there is of an answer under way, redacted; from the next chunk on, where nobody has examined it before.
     pub fn live_answer(&self, id: &str) -> Vec<LivePart> {
         let queue = self.0.as_ref();
         queue.map_or_else(Vec::new, |queue| queue.live_bodies.watch(id, Instant::now()))
@@ -172,7 +172,7 @@ impl Recording {
         }
     }
 
-    /// A leg goes out.
+    /// A leg is sent.
     pub fn sent(&self, leg: impl FnOnce() -> SentLeg) {
         let Some(open) = self.begun() else { return };
         open.send(JournalNote::Sent {

@@ -1,4 +1,4 @@
-//! An exchange in short, as lists, the API and `--json` show it. The names are API.
+//! A summary of an exchange, as lists, the API and `--json` show it. The names are API.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,11 +29,11 @@ pub struct ExchangeRow {
     /// The event's own fields.
     #[serde(flatten)]
     pub event: EventColumns,
-    /// The last answer in short; none of an exchange of an older version, or where nothing was kept.
+    /// A summary of the last answer; none of an exchange of an older version, or where nothing was kept.
     pub answer: Option<AnswerSummary>,
     /// The first line of the person's text, where the agent's request ends with one.
     pub user_line: Option<String>,
-    /// Bytes of the agent's request beside its messages: the system prompt and the tools, where they stand there.
+    /// Bytes of the agent's request beside its messages: the system prompt and the tools, where they are there.
     pub fixed_bytes: u64,
     /// Messages in the agent's request.
     pub received_messages: u64,
@@ -86,7 +86,7 @@ pub struct EventColumns {
     pub recalls: Vec<String>,
     /// Handoff calls that were refused.
     pub refused_calls: u32,
-    /// Model texts that were broken up.
+    /// Model texts that were escaped.
     pub broken_up: u32,
     /// Blocks of thinking that upstream dropped from what the model saw, as far as it reports them.
     #[serde(skip_serializing_if = "is_none")]
@@ -112,7 +112,7 @@ pub struct EventColumns {
     /// The model that answered each leg, and how it was served, as far as upstream says.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub served: Vec<Option<ServedBy>>,
-    /// Legs that baton sent on its own account, as indexes: drafts.
+    /// Legs that baton sent on its own, as indexes: drafts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub own_legs: Vec<u32>,
     /// Bytes of the carry-over prompts that were written in it.

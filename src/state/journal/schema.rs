@@ -147,7 +147,7 @@ pub(super) fn open(dir: &Path) -> Result<Connection, JournalError> {
     Ok(conn)
 }
 
-/// Keeps the write-ahead log small beside a file of at most so many bytes.
+/// Keeps the write-ahead log small beside a file of at most this many bytes.
 pub(super) fn bound_log(conn: &Connection, max_bytes: u64) -> rusqlite::Result<()> {
     let most = (max_bytes / LOG_PART).clamp(16 * PAGE, LOG);
     conn.execute_batch(&format!(
@@ -168,7 +168,7 @@ fn fill(temp: &Path) -> Result<(), JournalError> {
     conn.close().map_err(|(_, error)| error.into())
 }
 
-/// Opens what is there for reading; `None` where nothing was ever written. (Not with the read-only flag: with it
+/// Opens an existing file for reading; `None` if nothing was ever written. (Not with the read-only flag: with it
 /// SQLite could not replay the log that a killed process has left.)
 pub(super) fn open_reader(dir: &Path) -> Result<Option<Connection>, JournalError> {
     let file = file(dir);

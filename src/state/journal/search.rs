@@ -57,7 +57,7 @@ pub struct SearchHit {
 }
 
 impl JournalReader {
-    /// Texts that hold `wanted`, whatever its case and its white space, newest first; one hit for each text, at the
+    /// Texts that hold `wanted`, whatever its case and its whitespace, newest first; one hit for each text, at the
     /// exchange that brought it.
     ///
     /// # Errors

@@ -1,4 +1,5 @@
-//! The text that is looked for: in any case, with any white space between its words, in what a person reads of a stored text.
+//! The search pattern: matches in any case, with any whitespace between its words, in a stored text as a person reads
+//! it.
 
 use regex::{Regex, RegexBuilder, bytes};
 
@@ -15,7 +16,7 @@ const LONGEST: usize = 1000;
 /// The text to search for.
 pub(super) struct SearchPattern {
     text: Regex,
-    /// A word of it that stands in JSON as it is, so that most texts need not be read.
+    /// A word of it that is in JSON as it is, so that most texts need not be read.
     word: Option<bytes::Regex>,
 }
 

@@ -1,4 +1,4 @@
-//! The sizes of a journaled conversation's calls: what it is simulated by.
+//! The sizes of a journaled conversation's calls, the input of its simulation.
 
 use super::bill::BilledRow;
 use super::query::JournalReader;

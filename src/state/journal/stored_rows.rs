@@ -101,7 +101,7 @@ fn place<T: Default>(list: &mut Vec<T>, n: u32, value: T) {
 /// A row as it is stored, without its legs.
 pub(super) struct StoredRow {
     seq: i64,
-    /// The nodes of what stands before the messages, and after them.
+    /// The nodes of what is before the messages, and after them.
     fixed: [i64; 2],
     row: ExchangeRow,
 }

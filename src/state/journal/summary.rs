@@ -1,4 +1,4 @@
-//! A message in short, as lists show it: role, kind and first line. Pure.
+//! A summary of a message, as lists show it: role, kind and first line. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use serde::Serialize;
@@ -11,10 +11,10 @@ use baton_core::wire::{Role, View};
 /// Characters of a first line that are kept.
 const LINE: usize = 160;
 
-/// Bytes of a text that are looked at for its first line.
+/// Bytes of a text that are examined for its first line.
 const LOOKED_AT: usize = 4096;
 
-/// A message in short.
+/// A summary of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MessageText {
     pub(super) role: &'static str,
@@ -92,7 +92,7 @@ fn kind_name(kind: &TranscriptPartKind<'_>) -> &'static str {
     }
 }
 
-/// The parts that are listed. Reasoning and pictures that stand beside a message's content are not.
+/// The parts that are listed. Reasoning and pictures that are beside a message's content are not.
 fn listed<'a>(message: &'a [u8], role: Role) -> Vec<TranscriptPart<'a>> {
     let mut parts = TranscriptTurn::alone(message, role).parts();
     let is_block = |part: &TranscriptPart<'_>| part.raw().starts_with(b"{");
@@ -114,7 +114,7 @@ fn bare_kind(role: Role) -> &'static str {
     }
 }
 
-/// A message in short.
+/// A summary of a message.
 pub(super) fn summary(message: &[u8], role: Role) -> MessageText {
     let parts = listed(message, role);
     let mut kinds = parts.iter().map(|part| kind_name(&part.kind));

@@ -31,7 +31,7 @@ impl TimeSlice {
         *self = Self::new();
     }
 
-    /// To be called after each small step, with the bytes that it went over.
+    /// Call this after each small step, with the bytes that it processed.
     pub(super) fn step(&mut self, bytes: usize) {
         self.bytes += bytes + STEP;
         if self.bytes > LOOK_AFTER {

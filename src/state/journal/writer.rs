@@ -1,9 +1,9 @@
 //! The journal's one thread: writes queued notes in small transactions, and runs retention in between.
 //!
-//! The first note wakes it. It then waits a moment for more notes, so that it takes the processor from streams a few times a
-//! second only, and one transaction covers many notes. Large bodies are written at once: if they waited, the next requests
-//! would be read into memory that the kernel has to provide first. As background work it has a lower priority, and it yields
-//! the processor after each short slice.
+//! The first note wakes it. It then waits a moment for more notes, so that it takes the processor from streams a few
+//! times a second only, and one transaction covers many notes. Large bodies are written at once: if they waited, the
+//! next requests would need fresh memory from the kernel. As background work it has a lower priority, and it yields the
+//! processor after each short slice.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -316,7 +316,7 @@ impl JournalWriter {
         }
     }
 
-    /// Applies one note. A note that panics is counted and skipped; the transaction goes on.
+    /// Applies one note. A note that panics is counted and skipped; the transaction continues.
     fn write(&mut self, note: JournalNote, state: &mut WriterState) -> rusqlite::Result<()> {
         let id = note.exchange();
         let write = AssertUnwindSafe(|| self.archive.write(note));

@@ -1,10 +1,10 @@
-//! Up to which call of a transcript the hidden pairs beside its calls are known.
+//! Records up to which call of a transcript the hidden pairs beside its calls are known.
 //!
-//! A cache of what the store returned, and never more than that: every entry follows from a transcript and the store
-//! alone. So nothing that happens to the conversation's record, or to another conversation of the same key, makes an
-//! entry untrue. A transcript that holds the call of a checkpoint holds all calls before it, too, so only the calls
-//! after it have to be looked up. A call is recognised by its name where that was drawn at random or is signed.
-//! Otherwise branches may have equal calls, and everything before the call must be the same, byte for byte.
+//! A cache of what the store returned: every entry follows only from a transcript and the store. So no change of the
+//! conversation's record, or of another conversation with the same key, invalidates an entry. A transcript that holds
+//! the call of a checkpoint holds all calls before it, too, so only the calls after it have to be looked up. A call is
+//! recognised by its name where that was drawn at random or is signed. Otherwise branches may have equal calls, and
+//! everything before the call must be the same, byte for byte.
 
 use std::cell::Cell;
 use std::sync::{Arc, LazyLock};

@@ -1,4 +1,4 @@
-//! How full the contexts of a key's threads are. In memory alone: the next answer reports it again after a restart.
+//! The context use of a key's threads. Only in memory: after a restart the next answer reports it again.
 
 use baton_core::bill::CutLedger;
 use baton_core::nudge::{ContextUse, NearLimit};
@@ -12,7 +12,7 @@ const KEPT: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadId(u64);
 
-/// A request's transcript, as far as its thread is found by it.
+/// The part of a request's transcript that identifies its thread.
 pub struct ThreadTurns<'a> {
     /// How many elements it has.
     pub turns: usize,
@@ -56,7 +56,7 @@ struct KnownThread {
 }
 
 impl ContextUses {
-    /// The thread of a request that has come, cut at `cut`; and whether it goes on from the thread's newest request,
+    /// The thread of a request that has come, cut at `cut`; and whether it continues the thread's newest request,
     /// and does not repeat it. `notified`: the transcript has a nudge after the cut.
     pub(super) fn exchange(
         &mut self,
@@ -75,7 +75,7 @@ impl ContextUses {
             return (known.id, false);
         }
         let found = self.all.iter().rposition(|known| goes_on(&known));
-        // An agent may change what it has sent, and still go on.
+        // An agent may change what it has sent, and still continue.
         let found = found.or_else(|| {
             let longest = self
                 .all

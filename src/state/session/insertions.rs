@@ -34,7 +34,7 @@ impl Insertions {
         self.all = record.insertions.is_empty().then(Vec::new);
     }
 
-    /// All of them, where they are known. What was read long ago is read anew, which marks it as used.
+    /// All of them, where they are known. What was read long ago is read again, which marks it as used.
     pub(super) fn known(&self, now_ms: u64) -> Option<&[Arc<Insertion>]> {
         let fresh = now_ms.saturating_sub(self.read_ms) <= TOUCH_AFTER_MS;
         self.all.as_deref().filter(|all| fresh || all.is_empty())

@@ -21,7 +21,7 @@ impl UnplacedCuts {
         }
     }
 
-    /// All of them, where they are known. What was read long ago is read anew: reading marks cut points as used, and those
+    /// All of them, where they are known. What was read long ago is read again: reading marks cut points as used, and those
     /// that were taken over from another conversation would be swept otherwise.
     pub(super) fn points(&self, now_ms: u64) -> Option<&[Arc<CutPoint>]> {
         let fresh = now_ms.saturating_sub(self.read_ms) <= TOUCH_AFTER_MS;
@@ -48,7 +48,7 @@ impl UnplacedCuts {
         }
     }
 
-    /// Those that the record lists no more are not looked at again.
+    /// Those that the record lists no more are not examined again.
     pub(super) fn keep_listed(&mut self, record: &Conversation) {
         if let Some(points) = &mut self.points {
             points.retain(|point| record.left_out.contains(&point.handoff));

@@ -35,7 +35,7 @@ pub struct LiveConversation {
     used: AtomicU64,
     /// How many messages it has since the last handoff, as far as this process knows.
     pub(crate) spoken: ViewLength,
-    /// Ends of its answers of which it is not known whether the agent has them.
+    /// Ends of its answers of which it is unknown whether the agent has them.
     pub(super) unconfirmed: UnconfirmedEnds,
 }
 
@@ -168,7 +168,7 @@ impl LiveConversation {
         !state.repeats.is_empty() || !state.record.repeats.is_empty()
     }
 
-    /// The handoff after which a request goes on, if it is a repetition; `answer` will be the answer to it, and is
+    /// The handoff after which a request continues, if it is a repetition; `answer` will be the answer to it, and is
     /// noted at once. Another request leaves the notes where they are: agents count tokens and ask for titles
     /// before they try again.
     pub fn take_repeat(&self, body_hash: u64, answer: &AnswerId, now_ms: u64) -> Option<HandoffId> {
@@ -193,7 +193,7 @@ impl LiveConversation {
         self.state().repeats.forget(answer);
     }
 
-    /// Walks the calls of a transcript that is cut at `cut`, from the newest back, as far as their pairs are not known.
+    /// Walks the calls of a transcript that is cut at `cut`, from the newest back, as far as their pairs are unknown.
     /// What the store has beside those is given to [`record_lookup`](Self::record_lookup), so that the next request of
     /// the transcript asks for what is new in it.
     pub fn unknown_calls<'a>(
@@ -251,7 +251,7 @@ impl LiveConversation {
         self.state().record.pins.clone()
     }
 
-    /// Whether any text of ours stands after its turns.
+    /// Whether any text of ours is after its turns.
     pub fn has_insertions(&self) -> bool {
         !self.state().record.insertions.is_empty()
     }

@@ -1,7 +1,7 @@
 //! Live conversations: a map in front of the store, so that a hit needs no query.
 //!
-//! Knows records and the store; knows nothing of requests but their key. What must survive a crash is in
-//! the store before a call here returns; what only follows the transcript is Written in the background.
+//! Knows records and the store; knows nothing of requests but their key. What must survive a crash is in the store
+//! before a call here returns; what can be derived from the transcript is written in the background.
 
 mod checkpoints;
 mod context_uses;
@@ -48,7 +48,7 @@ const HANDOFF_BYTES: u64 = 64 << 20;
 /// Share of the map that goes when it is full, so that the search for the oldest is paid rarely.
 const EVICT_SHARE: usize = 8;
 
-/// A conversation that is used is written anew when its date is older than this, so that sweeping by weeks
+/// A conversation that is used is rewritten when its date is older than this, so that sweeping by weeks
 /// never takes one that is in use.
 const TOUCH_AFTER_MS: u64 = 24 * 60 * 60 * 1000;
 
@@ -174,7 +174,7 @@ impl Sessions {
             ..Conversation::default()
         });
         self.make_room();
-        // Where two requests came at once, both go on with the first one's.
+        // Where two requests came at once, both continue with the first one's.
         let entry = self.live.entry(key.to_owned());
         let live = entry.or_insert_with(|| {
             let live = LiveConversation::new(record);
@@ -296,7 +296,7 @@ impl Sessions {
     }
 
     /// Writes a handoff that fires, and makes it the active one. Durable, both or neither: when this has
-    /// returned, the sentinel may be shown. `point`: where it stands in the agent's transcript. `repeat`: its
+    /// returned, the sentinel may be shown. `point`: where it is in the agent's transcript. `repeat`: its
     /// request, for the next process and for others that share the store.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use baton_core::record::HandoffId;
 
-/// How long a broken answer may be requested again and go on after its handoff: agents retry within
+/// How long a broken answer may be requested again and continue after its handoff: agents retry within
 /// seconds, a person who comes back later means a new turn.
 pub const REPEAT_WITHIN_MS: u64 = 10 * 60 * 1000;
 
@@ -63,7 +63,7 @@ impl Repeats {
         });
     }
 
-    /// The handoff after which a request with this body goes on, if it repeats one; `answer` is its own. An answer
+    /// The handoff after which a request with this body continues, if it repeats one; `answer` is its own. An answer
     /// that broke off is repeated by one request at a time. One that is under way, as far as we know,
     /// keeps its note: its agent may have lost patience, and may be another one.
     pub(super) fn take(&mut self, body_hash: u64, answer: &AnswerId, now_ms: u64) -> Option<HandoffId> {

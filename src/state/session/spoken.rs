@@ -1,4 +1,4 @@
-//! How many messages a conversation has since its last handoff, as far as this process has seen.
+//! The number of messages in a conversation since its last handoff, as far as this process has seen.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -161,7 +161,7 @@ impl Sessions {
     /// Notes that upstream refused this thinking and took the request without it. Durable.
     ///
     /// # Errors
-    /// The store cannot be written: the next request is refused once more, and the thinking left out again.
+    /// The store cannot be written: the next request is refused again, and the thinking left out again.
     pub async fn omit_thinking(
         &self,
         live: &Arc<LiveConversation>,

@@ -220,7 +220,7 @@ async fn answers_that_break_off_at_the_same_time_are_all_remembered() {
     assert_eq!(live.take_repeat(3, &again[2], 10), Some(ids[2]));
     assert_eq!(live.take_repeat(3, &again[3], 10), Some(ids[3]));
     live.forget_repeat(&again[2]);
-    // The last one breaks off once more.
+    // The last one breaks off again.
     drop(again);
     let last = AnswerId::default();
     assert_eq!(live.take_repeat(3, &last, 11), Some(ids[3]));
@@ -285,7 +285,7 @@ fn unknown(
     live.unknown_calls(cut, transcript, now_ms)
 }
 
-/// What a request does: how many calls it looked at, how many it asks the store for, and the pairs that it knows then.
+/// What a request does: how many calls it examined, how many it asks the store for, and the pairs that it knows then.
 pub(super) async fn asks(
     sessions: &Sessions,
     live: &LiveConversation,
@@ -378,7 +378,7 @@ async fn what_stands_beside_a_known_call_stays_known() {
     assert!(known(Some(new.id), &["c"], 3).await.is_empty(), "after the cut");
     assert_eq!(known(None, &["a", "b", "c", "d"], 3).await, [one.id, two.id]);
     assert_eq!(known(None, &["a", "b", "c", "d", "e"], 3).await, [one.id, two.id]);
-    // Read anew once a day, which marks it as used.
+    // Read again once a day, which marks it as used.
     let later = 4 + TOUCH_AFTER_MS;
     let (looked, ..) = asks(&sessions, &live, None, &["a", "b", "c", "d", "e"], later).await;
     assert_eq!(looked, 5);

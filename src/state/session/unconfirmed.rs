@@ -1,4 +1,4 @@
-//! Ends of answers that are written to a socket while nobody knows yet whether the agent gets them.
+//! Ends of answers that were written to a socket, without confirmation yet that the agent got them.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -34,7 +34,7 @@ impl UnconfirmedEnd {
         }))
     }
 
-    /// The agent has it, or is taken to have it. Nothing happens where the end is settled already. Call it within the runtime.
+    /// The agent has it, or is assumed to have it. Does nothing if the end is already settled. Call it within the runtime.
     pub fn delivered(&self) {
         // Under the lock: who finds it settled finds what follows done, too.
         let mut then = self.then();
@@ -89,7 +89,7 @@ impl UnconfirmedEnds {
         !self.ends().is_empty()
     }
 
-    /// Settles all: one whose connection stays open without an error counts as delivered.
+    /// Settles all: an answer whose connection stays open without an error counts as delivered.
     pub(super) async fn settle(&self) {
         while let Some(end) = self.next() {
             end.settled_within(GRACE).await;

@@ -14,7 +14,7 @@ use baton_core::record::{Handoff, HandoffId, PendingUndo, RecordChange, UndoAnsw
 /// Why an undo cannot be requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UndoRefused {
-    /// The conversation is not known.
+    /// The conversation is unknown.
     UnknownConversation,
     /// The handoff is not the one that counts in the conversation's newest transcript. `active`: that one.
     NotActive {
@@ -64,7 +64,7 @@ impl fmt::Display for UndoRefused {
 
 impl Sessions {
     /// Asks that a handoff be undone with the next request of its conversation, or of the one with this key, or that
-    /// its undo be taken back. Durable. Requested again before that request, it is withdrawn.
+    /// its undo be reverted. Durable. Requested again before that request, it is withdrawn.
     ///
     /// # Errors
     /// The store cannot be read or written.
@@ -102,7 +102,7 @@ impl Sessions {
         Ok(Ok(answer))
     }
 
-    /// A requested undo stands in the transcript, or cannot be done: it is no longer pending. Written in the
+    /// A requested undo is in the transcript, or cannot be done: it is no longer pending. Written in the
     /// background. Call it within the runtime.
     pub fn undo_over(&self, live: &Arc<LiveConversation>, request: PendingUndo) {
         let mut state = live.state();

@@ -8,7 +8,7 @@ use super::records::{PlacedKind, RecordKind, StoredRecord};
 use super::{Store, StoreError};
 use baton_core::record::HandoffId;
 
-/// How often a source that changes meanwhile is gone through: twice where nothing is left to do, and then once more.
+/// How often a source that changes meanwhile is gone through: twice where nothing is left to do, and then again.
 const PASSES: usize = 4;
 
 /// Problems that are listed one by one.

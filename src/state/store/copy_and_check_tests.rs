@@ -88,7 +88,7 @@ async fn fill(store: &dyn Store, n: usize) -> Vec<HandoffId> {
             let archived = HandoffStatus::Archived;
             store.set_document_status("a", fired.id, archived).await.unwrap();
         }
-        // A draft that waits for a person's yes.
+        // A draft that waits for a person's approval.
         if n % 5 == 0 {
             store.put_draft(&handoff("a", &key, 12 + n as u64)).await.unwrap();
         }
@@ -276,7 +276,7 @@ async fn a_copy_of_a_store_in_use_may_be_broken_off_and_begun_again() {
                     whole = copied.unwrap().is_whole();
                     break;
                 }
-                // What is there refers to nothing that is missing, but for what was written before the source's own.
+                // What is there refers to nothing that is missing, except for what was written before the source's own.
                 let checked = check(&*target).await.unwrap();
                 assert!(
                     checked.problems.iter().all(|p| p.contains("missing")),

@@ -81,7 +81,7 @@ pub struct DocumentFilter {
 }
 
 impl DocumentFilter {
-    /// Whether a document is wanted; the limit is not looked at.
+    /// Whether a document is wanted; the limit is not examined.
     pub fn matches(&self, document: &DocumentRecord) -> bool {
         self.principal.as_ref().is_none_or(|p| *p == document.principal)
             && self.handoff.is_none_or(|id| id == document.handoff)
@@ -112,7 +112,7 @@ pub trait Store: Send + Sync + 'static {
     /// Archives or unarchives a handoff; `false` for an unknown id.
     fn archive<'a>(&'a self, principal: &'a str, id: HandoffId, archived: bool) -> StoreFuture<'a, bool>;
 
-    /// Records that stand in a transcript, without unknown ones; see [`Lookup`].
+    /// Records that are in a transcript, without unknown ones; see [`Lookup`].
     fn find<'a>(
         &'a self,
         kind: PlacedKind,
@@ -162,7 +162,7 @@ pub trait Store: Send + Sync + 'static {
     /// is archived that somebody resumes. Returns whose they are, and the handoffs.
     fn archive_documents(&self, before_ms: u64) -> StoreFuture<'_, Vec<(Principal, HandoffId)>>;
 
-    /// Deletes what was not used for long and nothing in use refers to; documents stay. Returns the number of deleted
+    /// Deletes what has long been unused and nothing in use refers to; documents stay. Returns the number of deleted
     /// records.
     fn sweep<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, u64>;
 

@@ -1,4 +1,4 @@
-//! Records of any kind, for what goes through a whole store: copies and checks.
+//! Records of any kind, for operations on a whole store: copies and checks.
 
 use serde::Serialize;
 use uuid::Uuid;
@@ -13,7 +13,7 @@ pub(super) const PAGE: usize = 256;
 pub enum RecordKind {
     /// Handoffs.
     Handoff,
-    /// What stands at a place of a transcript.
+    /// What is at a place of a transcript.
     Placed(PlacedKind),
     /// Response ids.
     ResponseId,
@@ -23,7 +23,7 @@ pub enum RecordKind {
     Document,
 }
 
-/// A kind of record that stands at a place of a transcript and is looked up by its id or by that place.
+/// A kind of record that is at a place of a transcript and is looked up by its id or by that place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PlacedKind {
     /// Hidden pairs, by the call beside them.
@@ -80,7 +80,7 @@ pub enum Lookup<'a> {
     Places(&'a [String]),
 }
 
-/// A record that stands at a place of a transcript.
+/// A record that is at a place of a transcript.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 #[expect(missing_docs, reason = "the kinds are described there")]
@@ -231,7 +231,7 @@ pub struct Retention {
     pub places: u64,
     /// Response ids.
     pub response_ids: u64,
-    /// Handoffs, by when they were made: those whose conversation is gone, and that no conversation stands at. `None`: for ever.
+    /// Handoffs, by when they were made: those whose conversation is gone, and that no conversation is at. `None`: for ever.
     pub handoffs: Option<u64>,
 }
 

@@ -1,7 +1,7 @@
 //! The seal keys in the state directory. They have their own files, so that handoffs in transcripts stay valid when the
 //! database is lost.
 //!
-//! `seal.key` holds the key that makes seals, and nothing else. Keys that made seals before stand in `seal-older.keys`, one
+//! `seal.key` holds the key that makes seals, and nothing else. Keys that made seals before are in `seal-older.keys`, one
 //! a line with the time it was made, and verify until they are retired. Rotating writes the second file first: at any
 //! moment the two together hold every key that has made a seal.
 

@@ -1,4 +1,4 @@
-//! The seal keys of a running proxy, which follow the files: a key that was rotated or retired counts from the next seal on.
+//! The seal keys of a running proxy, which follow the files: a rotated or retired key takes effect with the next seal.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -140,7 +140,7 @@ mod tests {
         for proxy in &proxies {
             assert_eq!(proxy.now().count(), 2);
         }
-        // Nothing is read again while nothing changes.
+        // Without a change nothing is read again.
         assert!(Arc::ptr_eq(&proxies[0].now(), &proxies[0].now()));
     }
 

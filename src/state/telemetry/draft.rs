@@ -1,11 +1,11 @@
-//! A try to make the document of a handoff, as the log and the metrics tell of it.
+//! An attempt at a draft, as the log and the metrics report it.
 
 /// One attempt. An automatic trigger may try several methods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DraftEvent {
     /// Who requested it, by [`HandoffOrigin`](baton_core::record::HandoffOrigin)'s names: `person`, `auto`, `api`.
     pub origin: &'static str,
-    /// `oneshot`, `bundle`, `local`; `given` where the document was brought, `none` where it did not come to a try.
+    /// `oneshot`, `bundle`, `local`; `given` where the document was brought, `none` where none was tried.
     pub method: &'static str,
     /// How it ended: `complete`, `empty`, `cancelled`, or why it failed.
     pub outcome: &'static str,

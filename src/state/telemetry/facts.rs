@@ -3,9 +3,9 @@
 /// The outcome for a handoff, where the config asks for facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FactsOutcome {
-    /// A block of facts stands after the prompt.
+    /// A block of facts is after the prompt.
     Written,
-    /// Nothing was seen that is worth stating: the prompt is as it was.
+    /// No fact is worth stating: the prompt is unchanged.
     Nothing,
 }
 

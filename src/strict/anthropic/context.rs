@@ -1,5 +1,5 @@
-//! The rules of what manages a context: betas, summaries by the provider, threads, messages and tools for a part of the
-//! conversation.
+//! The rules of features that manage the context: betas, summaries by the provider, threads, messages and tools for a
+//! part of the conversation.
 
 use std::collections::HashSet;
 
@@ -95,7 +95,7 @@ fn check_clear_at(n: usize, message: &Value, request: &Received, findings: &mut 
     }
 }
 
-/// A summary that was requested is signed. It stands first, alone, and as it was returned.
+/// A summary that was requested is signed. It is first, alone, and as it was returned.
 fn check_summaries(body: &Value, findings: &mut Findings<'_>) {
     let mut signed = 0;
     for (n, message) in list(body, "messages").iter().enumerate() {

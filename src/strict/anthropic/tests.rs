@@ -171,7 +171,7 @@ fn thinking_after_another_prefix_is_dropped_and_reported_where_requested() {
         |path: &str| json!({"type": "thinking_dropped", "path": path, "reason": "prefix_binding_mismatch"});
     let both = json!([dropped("messages.3.content.0"), dropped("messages.5.content.0")]);
     assert_eq!(message["input_transformations"], both);
-    // A changed block is refused all the same, and the setting needs its beta.
+    // A changed block is still refused, and the setting needs its beta.
     let mut forged = conversation();
     forged["messages"][5]["content"][0]["signature"] = json!("c2lnLTE=");
     assert_eq!(controlled(forged).broken_rules(), [Rule::ForeignThinking]);

@@ -71,7 +71,7 @@ fn in_words(kind: &str) -> String {
     kind.replace('_', " ")
 }
 
-/// A reasoning item is followed by the item that was produced after it; other reasoning may stand between.
+/// A reasoning item is followed by the item that was produced after it; other reasoning may be between.
 fn check_reasoning(request: &Received, item: &Value, after: &[Value], findings: &mut Findings<'_>) {
     let id = text(item, "id");
     let next = after.first();

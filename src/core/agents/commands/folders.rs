@@ -52,7 +52,7 @@ impl Folders {
     }
 }
 
-/// A command without the parentheses that it stands in.
+/// A command without the parentheses that it is in.
 pub(super) fn unparenthesised(text: &str) -> &str {
     let text = text.trim();
     match parentheses(text) {

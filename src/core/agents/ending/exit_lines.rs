@@ -53,7 +53,7 @@ const NON_ZERO: &str = "returned non-zero exit status ";
 pub(super) struct ExitLine {
     /// `None` where the code is another command's, and all that is known is that it failed.
     pub(super) code: Option<i32>,
-    /// It stands in front of the output.
+    /// It is in front of the output.
     pub(super) is_first: bool,
     /// It is worded `exit status N`.
     pub(super) is_status: bool,

@@ -1,8 +1,8 @@
 //! How a command ended: the one place that decides it.
 //!
 //! Order of evidence: the exit code of the wire or of the agent's envelope; an exit code in plain text; closing lines
-//! of a test runner or compiler. Then the error flag, and last its absence. What says "went well" beside what says
-//! "failed" is unknown. Only a nonzero code stands against tests that passed: a run may fail for another reason.
+//! of a test runner or compiler. Then the error flag, and last its absence. Evidence of both success and failure gives
+//! *unknown*. Only a nonzero code overrides passed tests: a run may fail for another reason.
 
 mod exit_lines;
 mod report;
@@ -31,9 +31,9 @@ pub struct Evidence<'e> {
 /// How a line ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LineEnd {
-    /// Its exit code; `None` where it is not known.
+    /// Its exit code; `None` where it is unknown.
     pub code: Option<i32>,
-    /// Whether it failed; `None` where that is not known.
+    /// Whether it failed; `None` where that is unknown.
     pub failed: Option<bool>,
     /// Something says that it failed, though it may be contradicted.
     pub reads_failed: bool,
@@ -65,7 +65,7 @@ impl RunEnd {
 }
 
 impl LineEnd {
-    /// Whether what says that it failed stands beside what says that it went well.
+    /// Whether what says that it failed is beside what says that it went well.
     pub fn is_contradicted(&self) -> bool {
         self.code.is_none() && self.failed.is_none() && self.reads_failed
     }
@@ -123,7 +123,7 @@ impl Evidence<'_> {
     ) -> (Option<i32>, Option<bool>) {
         match code {
             0 if self.flag == Some(true) || report.has_failed() && zero_is_passed => (None, None),
-            // Of a pipe zero says nothing of the command that failed in it.
+            // The exit code 0 of a pipe does not exclude a failed command in it.
             0 if report.has_failed() => (Some(0), None),
             0 => (Some(0), Some(false)),
             code => (Some(code), Some(true)),

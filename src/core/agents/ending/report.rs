@@ -1,4 +1,5 @@
-//! What the output of a test, a build or a lint says of itself, by the closing lines of the programs that it may be of.
+//! The verdict in the output of a test, a build or a lint, by the closing lines of the programs that may have written
+//! it.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -8,11 +9,11 @@ use regex::RegexSet;
 use super::runner::RUNNERS;
 use crate::agents::commands::CommandPurpose;
 
-/// Lines at the start and at the end of a text that are looked at.
+/// Lines at the start and at the end of a text that are examined.
 const FIRST: usize = 200;
 const LAST: usize = 400;
 
-/// Words, small letters, of a first line or of a line after the closing one which say that the run was cut off.
+/// Lower-case words of a first line or of a line after the closing one which say that the run was cut off.
 const CUT_OFF: [&str; 9] = [
     "timed out",
     "timeout",
@@ -74,7 +75,7 @@ static TABLE: LazyLock<RunnerTable> = LazyLock::new(|| {
 });
 
 impl ReportedResult {
-    /// Of the output of a command that tests, builds or lints.
+    /// The verdict in the output of a command that tests, builds or lints.
     pub(super) fn of(text: &str) -> Self {
         let mut closing = ClosingLines::default();
         let lines = text.lines().count();

@@ -15,7 +15,7 @@ pub(super) struct Runner {
     pub(super) name: &'static str,
     /// What it does where it passes.
     pub(super) purpose: CommandPurpose,
-    /// It closes each part of its work, so that a failure counts whatever passes after it.
+    /// The program closes each part of its work, so a failure counts even if later parts pass.
     #[serde(default)]
     pub(super) by_parts: bool,
     /// A line without which those of `passed` mean nothing.

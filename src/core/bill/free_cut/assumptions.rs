@@ -1,4 +1,4 @@
-//! What a cut is assumed to cost beside its draft.
+//! The assumed costs of a cut besides its draft.
 
 /// Tokens of a carry-over prompt.
 pub(crate) const PROMPT: u64 = 1_500;

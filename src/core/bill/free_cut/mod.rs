@@ -33,7 +33,7 @@ const STEP: u64 = 1_500;
 const MARGIN_MS: u64 = 45_000;
 const MARGIN_SHARE: u64 = 5;
 
-/// What one thread of a conversation has cost, and how it goes on: fed by each answered request, looked at before each new one.
+/// What one thread of a conversation has cost, and how it continues: fed by each answered request, examined before each new one.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CutLedger {
     last: Option<CachedHistory>,
@@ -41,7 +41,7 @@ pub struct CutLedger {
     calls: u32,
     /// Whether a cache served any of them; `false` for a provider that has none.
     cached: bool,
-    /// Pauses that outlived the cache, and after which it went on.
+    /// Pauses that outlived the cache, and after which it continued.
     pauses: u32,
     /// Tokens that calls added, and how many of them were compared.
     grown: u64,
@@ -92,9 +92,9 @@ pub enum DraftCost {
     Nothing,
     /// A request over the whole history.
     History,
-    /// A request over a selection of so many tokens.
+    /// A request over a selection of this many tokens.
     Selection(u64),
-    /// One over the whole history where that is in the cache, else over a selection of so many tokens.
+    /// One over the whole history where that is in the cache, else over a selection of this many tokens.
     Cheapest(u64),
 }
 
@@ -186,7 +186,7 @@ impl CutLedger {
         self.bets += (-cut.least).max(0.0);
     }
 
-    /// A handoff fired: the history begins anew with the next answer.
+    /// A handoff fired: the history starts again with the next answer.
     pub fn handed_over(&mut self) {
         self.last = None;
     }

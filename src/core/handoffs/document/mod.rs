@@ -1,4 +1,4 @@
-//! Packets: a handoff as a document for people and tools. Pure.
+//! A handoff as a document for people and tools. Pure.
 //!
 //! ```text
 //! handoff, what was seen of its transcript (draft::seen) ─► fields: handoff.json ─► handoff.md, rendered from it

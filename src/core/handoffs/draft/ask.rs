@@ -8,7 +8,7 @@ use crate::record::HandoffOrigin;
 /// How a draft is made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum DraftMethod {
-    /// The model is queried once more, after its own history.
+    /// The model is queried again, after its own history.
     #[default]
     Oneshot,
     /// A model is queried with a selection from the transcript alone.

@@ -231,7 +231,7 @@ fn last_of_each<'i>(facts: &DraftFacts<'i>) -> HashMap<(ToolKind, &'i str), usiz
         .collect()
 }
 
-/// What stands above the turns: size, repository, to-do list, files that were changed.
+/// What is above the turns: size, repository, to-do list, files that were changed.
 fn head(facts: &DraftFacts<'_>, request: &DraftSpec<'_>) -> String {
     /// Files that are named above the turns, the last ones.
     const MOST: usize = 40;

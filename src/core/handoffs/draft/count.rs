@@ -7,7 +7,7 @@ use tiktoken_rs::tokenizer::{Tokenizer, get_tokenizer};
 use super::tokens::{self, trimmed_end};
 use crate::text::cut::floor;
 
-/// A text is counted in pieces of so many bytes: the vocabulary's pattern overflows its stack on a megabyte of blanks.
+/// A text is counted in pieces of this many bytes: the vocabulary's pattern overflows its stack on a megabyte of blanks.
 const PIECE: usize = 64 << 10;
 
 /// Bound on an estimate's error: a text estimated larger by this factor does not fit and is not counted.
@@ -60,7 +60,7 @@ impl TokenCounter {
         self.is_exact() && tokens::tokens(text) > most.saturating_mul(SURELY)
     }
 
-    /// The beginning of a text that has at most so many tokens, cut between lines or words where one is near.
+    /// The beginning of a text that has at most this many tokens, cut between lines or words where one is near.
     pub(super) fn beginning(self, text: &str, most: usize) -> &str {
         let begins = tokens::beginning(text, most);
         if !self.is_exact() || begins.len() <= most {

@@ -41,7 +41,7 @@ pub enum DraftFailure {
     Truncated,
     /// The provider paused the turn.
     Paused,
-    /// It took longer than so many seconds.
+    /// It took longer than this many seconds.
     Timeout(u64),
     /// The required pieces do not fit.
     TooSmall(BudgetTooSmall),

@@ -14,7 +14,7 @@ const SCORED: usize = 64 * 1024;
 /// Lines that begin alike beyond which only the first and the last are kept.
 const ALIKE: usize = 3;
 
-/// The first line that says something, cut to so many bytes.
+/// The first line that says something, cut to this many bytes.
 pub(super) fn first_line(text: &str, bytes: usize) -> &str {
     let line = text
         .lines()
@@ -23,7 +23,7 @@ pub(super) fn first_line(text: &str, bytes: usize) -> &str {
     cut(line.unwrap_or_default(), bytes)
 }
 
-/// At most so many bytes of a line, cut between words where one is near.
+/// At most this many bytes of a line, cut between words where one is near.
 pub(super) fn cut(line: &str, bytes: usize) -> &str {
     if line.len() <= bytes {
         return line;
@@ -33,7 +33,7 @@ pub(super) fn cut(line: &str, bytes: usize) -> &str {
     line[..blank.unwrap_or(end)].trim_end()
 }
 
-/// A text on one line, at most so many bytes of it, with a mark where it was cut.
+/// A text on one line, at most this many bytes of it, with a mark where it was cut.
 pub fn one_line(text: &str, bytes: usize) -> String {
     let mut line = String::with_capacity(bytes.min(text.len()) + 4);
     for word in text.split_whitespace() {
@@ -53,7 +53,7 @@ pub fn one_line(text: &str, bytes: usize) -> String {
     line
 }
 
-/// At most so many tokens of a text, with a mark where it was cut.
+/// At most this many tokens of a text, with a mark where it was cut.
 pub(super) fn within(text: &str, tokens: usize, count: TokenCounter) -> Cow<'_, str> {
     let text = text.trim();
     match count.beginning(text, tokens) {

@@ -66,7 +66,7 @@ pub(super) struct CommandFact {
     pub(super) purpose: CommandPurpose,
     pub(super) text: String,
     pub(super) turn: usize,
-    /// Whether it went well; `None` where that is not known.
+    /// Whether it went well; `None` where that is unknown.
     pub(super) good: Option<bool>,
     /// A file changed after it.
     pub(super) stale: bool,
@@ -157,7 +157,7 @@ struct FactCollector<'i> {
     last_failed: Option<&'i IndexedCall>,
     left_open: LeftOpen<'i>,
     todos: Option<(usize, Cow<'i, [TodoItem]>)>,
-    /// Items that are kept one by one: their numbers and where each is, and the last turn that changed one.
+    /// Items that are updated one by one: their numbers and states, and the last turn that changed one.
     tasks: (Vec<TodoItem>, HashMap<&'i str, usize>),
     task_turn: usize,
 }
@@ -226,14 +226,14 @@ impl<'i> FactCollector<'i> {
                 state: TodoState::Pending,
             });
         }
-        // Of one that was made before the transcript begins only the number is known.
+        // For an item that was made before the transcript begins, only the number is known.
         if let Some(at) = numbers.get(&*task.number) {
             items[*at].state = task.state.unwrap_or(items[*at].state);
             self.task_turn = turn;
         }
     }
 
-    /// Makes a list of the items that are kept one by one.
+    /// Makes a list of the items that are updated one by one.
     fn end_tasks(&mut self) {
         let (mut items, _) = std::mem::take(&mut self.tasks);
         items.retain(|item| item.state != TodoState::Cancelled);

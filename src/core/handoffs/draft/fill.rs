@@ -12,7 +12,7 @@ pub struct BudgetTooSmall {
     pub needed: usize,
     /// Tokens that there were.
     pub given: usize,
-    /// Who counted them.
+    /// The counter of these tokens.
     pub count: TokenCounter,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct DraftPiece {
     /// Where it stands: a section, a group of it, and its place there.
     pub(super) at: (usize, usize, usize),
     pub(super) rank: PieceRank,
-    /// Of its rank the highest come first.
+    /// Within a rank the highest come first.
     pub(super) score: f32,
     pub(super) full: String,
     /// In few words, where that is possible.
@@ -96,7 +96,7 @@ impl BudgetFill<'_> {
     }
 }
 
-/// The pieces that fit into so many tokens besides `fixed`, in order of their places.
+/// The pieces that fit into this many tokens besides `fixed`, in order of their places.
 ///
 /// Dropped in this order: results, the least relevant turns, length, anchors. Required pieces are never dropped.
 pub(super) fn fill(

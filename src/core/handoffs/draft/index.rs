@@ -132,7 +132,7 @@ impl DraftIndex {
         self.pairs = CallLookup::of(&self.messages);
     }
 
-    /// The last text of the person's, where it stands right before.
+    /// The last text of the person's, where it is right before.
     fn last_of_person(&self) -> Option<ItemPosition> {
         /// Number of messages that are searched: what marks a summary follows it closely.
         const NEAR: usize = 4;

@@ -75,7 +75,7 @@ pub(super) fn all(facts: &DraftFacts<'_>, summary: usize, count: TokenCounter) -
 /// The oldest failures and open sentences beyond a budget of tokens. They may be dropped, so that a session with many
 /// of them still gets a document.
 pub(super) fn beyond(keeps: &[RetainedText], most: usize, count: TokenCounter) -> HashSet<usize> {
-    /// Tokens of what stands around one.
+    /// Tokens of what is around one.
     const AROUND: usize = 12;
     let gives_way = |keep: &RetainedText| {
         matches!(

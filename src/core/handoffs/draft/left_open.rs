@@ -33,7 +33,7 @@ impl<'i> LeftOpen<'i> {
         }
     }
 
-    /// A call went well, which settles those that failed and fit.
+    /// A successful call settles the matching failures.
     pub(super) fn settle(&mut self, settles: impl Fn(&IndexedCall) -> bool) {
         self.0.retain(|left| !left.call.is_some_and(&settles));
     }

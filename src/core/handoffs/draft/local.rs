@@ -11,7 +11,7 @@ use crate::agents::files::FileChange;
 use crate::agents::todo::TodoState;
 use crate::text::words::plural;
 
-/// The groups of lines, in order: their section, and what stands above them.
+/// The groups of lines, in order: their section, and what is above them.
 const GROUPS: [(DraftSection, &str); 23] = [
     (DraftSection::Context, ""),
     (DraftSection::Context, "Constraints:"),

@@ -1,4 +1,4 @@
-//! Words by which a sentence is a constraint, a decision, or something else that must not be lost: `markers.toml`.
+//! Words that mark a sentence as a constraint, a decision, or something else that must be kept: `markers.toml`.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -61,7 +61,8 @@ const NEAR: usize = 5;
 /// Bytes of the sentence before that a pointing one is kept with.
 const BEFORE: usize = 140;
 
-/// Words by which a sentence of the model's is an assumption, where nobody names others (`packets.assumption_words`).
+/// Words that mark a sentence of the model's as an assumption, unless the config names others
+/// (`handoff.assumption_words`).
 pub(super) const ASSUMPTIONS: [&str; 9] = [
     "assume",
     "assumes",
@@ -74,7 +75,7 @@ pub(super) const ASSUMPTIONS: [&str; 9] = [
     "should work",
 ];
 
-/// Words of the config, in small letters.
+/// Words of the config, in lower case.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ConfiguredMarkers<'w> {
     /// Those that make a constraint, whoever says them.
@@ -133,7 +134,7 @@ fn class(sentence: &str, by_person: bool, more: ConfiguredMarkers<'_>) -> Option
         .or_else(|| (!by_person && has(more.assumptions)).then_some(SentenceClass::Assumption))
 }
 
-/// Whether a sentence in small letters says that something is left failing.
+/// Whether a sentence in lower case says that something is left failing.
 fn is_left(sentence: &str) -> bool {
     let words: Vec<&str> = words(sentence).collect();
     let leaves = |at: &usize| WORDS.leaves.contains(&words[*at]);

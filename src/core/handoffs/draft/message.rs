@@ -25,7 +25,7 @@ pub(super) struct IndexedMessage {
     pub(super) terms: TermCounts,
     /// It says that the user's text before it is a summary.
     pub(super) summary_before: bool,
-    /// That text, where it was taken for the person's until then.
+    /// That text, if it was mistaken for the person's until then.
     pub(super) summary: Option<ItemPosition>,
 }
 
@@ -144,7 +144,7 @@ pub(super) struct IndexedResult {
     pub(super) looks_failed: bool,
     /// One to three lines.
     pub(super) lines: Vec<String>,
-    /// Of errors, patches and traces more.
+    /// More for errors, patches and traces.
     pub(super) detail: Option<String>,
     pub(super) bytes: usize,
     /// It says that the call did not run.

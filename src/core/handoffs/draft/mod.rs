@@ -149,7 +149,7 @@ impl DraftIndex {
     }
 }
 
-/// A document as a carry-over prompt. The text around it is always the same, since it stands at the start of a prefix.
+/// A document as a carry-over prompt. The text around it is always the same, since it is at the start of a prefix.
 pub fn carried(document: &str) -> String {
     format!(
         "<handoff-context>\n{}\n</handoff-context>\n\nThis comes from an earlier session; go on from it. Requests that it \
@@ -173,7 +173,7 @@ pub fn with_open_message(prompt: &str, message: &str) -> String {
     }
 }
 
-/// Whether there is enough to hand off: so many messages since the last handoff, system and preamble not counted. Every
+/// Whether there is enough to hand off: this many messages since the last handoff, system and preamble not counted. Every
 /// trigger uses this test.
 pub fn enough(messages: usize) -> bool {
     messages >= limits::LEAST_MESSAGES

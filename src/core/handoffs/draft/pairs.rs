@@ -12,7 +12,7 @@ pub(super) struct CallLookup {
     by_name: HashMap<String, Vec<ItemPosition>>,
     /// Calls that have an answer.
     answered: HashSet<ItemPosition>,
-    /// How many of a tool's first calls need not be looked at again.
+    /// How many of a tool's first calls need not be examined again.
     passed: HashMap<String, usize>,
 }
 

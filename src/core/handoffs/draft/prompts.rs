@@ -5,9 +5,9 @@
 pub struct Prompts {
     /// What the document is: its sections, and what belongs there.
     pub document: String,
-    /// What stands in front of that where a model is queried after its own history.
+    /// What is in front of that where a model is queried after its own history.
     pub oneshot: String,
-    /// What stands between that and a bundle.
+    /// What is between that and a bundle.
     pub bundle: String,
 }
 

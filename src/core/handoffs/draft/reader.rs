@@ -30,7 +30,7 @@ use crate::wire::Role;
 
 /// Of a text that is longer, its beginning and its end are kept.
 const TEXT: usize = 16 * 1024;
-/// Of a result that is longer, its beginning and its end are looked at.
+/// Of a result that is longer, its beginning and its end are examined.
 const RESULT: usize = 64 * 1024;
 /// Bytes of an error, a patch or a trace that are kept: about 600 tokens.
 const DETAIL: usize = 2400;
@@ -41,18 +41,18 @@ const ABOUT: usize = 160;
 /// Bytes of a question to the person.
 const QUESTION: usize = 300;
 
-/// What an index is made with; the same for all of its life.
+/// The settings of an index; they never change.
 #[derive(Debug, Clone)]
 pub struct DraftIndexSettings {
     /// How texts of a harness begin (`handoff.preamble_tags`).
     pub tags: Vec<String>,
-    /// Further words that make a sentence a constraint, in small letters.
+    /// Further words that make a sentence a constraint, in lower case.
     pub markers: Vec<String>,
-    /// Words that make a sentence of the model's an assumption, in small letters.
+    /// Words that make a sentence of the model's an assumption, in lower case.
     pub assumptions: Vec<String>,
     /// Patterns of files that hold a verification or a review.
     pub verdicts: Vec<String>,
-    /// Carry-over prompts of earlier handoffs, which stand in a user's place in the model's view.
+    /// Carry-over prompts of earlier handoffs, which are in a user's place in the model's view.
     pub carry_overs: Vec<String>,
     /// Takes credentials out of whatever is kept.
     pub redactor: Redactor,
@@ -105,7 +105,7 @@ impl<'a> MessageReader<'_, 'a> {
                 } else {
                     0
                 };
-                // goose leaves calls out that had no output when it goes on in another process, and joins what is left.
+                // goose leaves calls out that had no output when it continues in another process, and joins what is left.
                 if texts == 2 && turn.role == Role::Assistant && self.agent == Some(AgentKind::Goose) {
                     items.push(IndexedItem::Gap);
                 }
@@ -190,7 +190,7 @@ impl<'a> MessageReader<'_, 'a> {
         if text.trim().is_empty() {
             return;
         }
-        // Of the harness it is enough to know that it is there.
+        // For a text of the agent's, its presence is enough.
         let text = match kind {
             UserText::Harness => match wordings::asks_for_summary(text) {
                 true => text.trim().to_owned(),
@@ -308,7 +308,7 @@ impl<'a> MessageReader<'_, 'a> {
         let kind = call.map_or(ToolKind::Other, |call| call.kind);
         let reads_failed = excerpt::looks_failed(&bounded(&text, RESULT));
         let failed = match (kind, end.failed) {
-            // Of a tool that no table knows, its words count more than a flag that is absent.
+            // For a tool that no table knows, its words count more than an absent flag.
             (ToolKind::Other, Some(false)) if reads_failed && self.may_run(call) => None,
             (_, failed) => failed,
         };
@@ -463,7 +463,7 @@ fn after_pins(text: &str) -> &str {
     after.map_or(text, |(_, after)| after.trim_start())
 }
 
-/// A text's beginning and end, where it is longer than so many bytes.
+/// A text's beginning and end, where it is longer than this many bytes.
 fn bounded(text: &str, bytes: usize) -> std::borrow::Cow<'_, str> {
     if text.len() <= bytes {
         return text.into();

@@ -24,7 +24,7 @@ impl DraftSection {
         Self::Modified,
     ];
 
-    /// What stands above it and below.
+    /// What is above it and below.
     pub(super) fn marks(self) -> (&'static str, &'static str) {
         match self {
             Self::Context => ("## Context", ""),

@@ -40,7 +40,7 @@ fn is_models(role: Role) -> bool {
     matches!(role, Role::Assistant | Role::Other)
 }
 
-/// Appends a part, of which thinking and pictures are left out. `speaker`: whose text begins here; one that goes on has none.
+/// Appends a part, of which thinking and pictures are left out. `speaker`: whose text begins here; one that continues has none.
 fn quote(text: &mut String, part: &TranscriptPart<'_>, speaker: Option<Role>) {
     // Writing into memory cannot fail.
     let _ = match part.kind {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use crate::text::words::{self, WordKind};
 
-/// The words of a text, each with how often it stands there, by their hashes in order.
+/// The words of a text, each with how often it is there, by their hashes in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct TermCounts {
     counts: Vec<(u64, u32)>,

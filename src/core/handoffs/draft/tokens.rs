@@ -29,9 +29,9 @@ pub fn tokens(text: &str) -> usize {
     (sum + word.end()).div_ceil(ONE)
 }
 
-/// The beginning of a text that has at most so many tokens, cut between lines or words where one is near.
+/// The beginning of a text that has at most this many tokens, cut between lines or words where one is near.
 pub(super) fn beginning(text: &str, most: usize) -> &str {
-    /// No text has fewer bytes to a token, so that longer ones need not be looked at.
+    /// No text has fewer bytes to a token, so that longer ones need not be examined.
     const MOST_BYTES: usize = 8;
     let mut end = floor(text, most.saturating_mul(MOST_BYTES).min(text.len()));
     while tokens(&text[..end]) > most {
@@ -92,7 +92,7 @@ impl CharWord {
         self.cost += run.cost();
     }
 
-    /// What it costs. A long run that mixes digits, small and large letters is a key, a hash or base64. A vocabulary
+    /// What it costs. A long run that mixes digits, lower and upper case is a key, a hash or base64. A vocabulary
     /// has hardly more than pairs of it.
     fn end(&mut self) -> usize {
         let Self { len, runs, cost } = std::mem::take(self);

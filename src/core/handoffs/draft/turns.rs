@@ -1,4 +1,4 @@
-//! Turns: what the person requested, and all that came of it until the person's next text.
+//! Turns: a person's request, and everything that follows until the person's next text.
 
 use std::ops::Range;
 
@@ -14,13 +14,13 @@ const LINE: usize = 120;
 /// How a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TurnEnd {
-    /// With words of the model's that ask nothing.
+    /// With a text of the model's that asks nothing.
     Answered,
     /// With a question to the person.
     Question,
     /// The person stopped it.
     Interrupted,
-    /// It goes on.
+    /// It continues.
     Working,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct IndexedTurn<'i> {
     /// From 1.
     pub(super) n: usize,
     pub(super) messages: Range<usize>,
-    /// What the person says at its start; a summary that stands in that place.
+    /// What the person says at its start; a summary that is in that place.
     pub(super) opening: Vec<&'i IndexedText>,
     /// What the model says, in order.
     pub(super) replies: Vec<&'i IndexedText>,
@@ -138,7 +138,7 @@ fn items(
     })
 }
 
-/// The turns of a conversation, in order. What stands before the first text of the person's is in none.
+/// The turns of a conversation, in order. What is before the first text of the person's is in none.
 pub(super) fn of(messages: &[IndexedMessage]) -> Vec<IndexedTurn<'_>> {
     let mut turns: Vec<IndexedTurn<'_>> = Vec::new();
     for (at, message) in messages.iter().enumerate() {

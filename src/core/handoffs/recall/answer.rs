@@ -17,10 +17,10 @@ use crate::transcript::TranscriptPart;
 const ANSWER: usize = 2000;
 const EXCERPT: usize = 600;
 
-/// Tokens of what stands around each excerpt.
+/// Tokens of what is around each excerpt.
 const AROUND: usize = 60;
 
-/// Passages that are looked at for each excerpt: some say the same.
+/// Passages that are examined for each excerpt: some say the same.
 const LOOKED_AT: usize = 3;
 
 /// Words that are offered where nothing was found.
@@ -194,7 +194,7 @@ impl RecallIndex {
             let shown = text
                 .get(range.clone())
                 .map(|_| quote::clean(&text, &range, &settings.redactor));
-            // A word of a call's name or of what it is about does not stand in its result.
+            // A word of a call's name or of what it is about is not in its result.
             shown.is_some_and(|shown| shown.to_lowercase().contains(*word))
         });
         listed.map(|(_, word, _)| word.to_owned()).take(NEAREST).collect()

@@ -1,4 +1,4 @@
-//! Calls of the agent's tools, with what came of each.
+//! Calls of the agent's tools, each with its outcome.
 
 use std::collections::HashMap;
 
@@ -175,7 +175,7 @@ impl CallHistory {
         changed.map(|called| called.turn)
     }
 
-    /// Forgets what stands in this message and after it.
+    /// Forgets what is in this message and after it.
     pub(super) fn truncate(&mut self, turns: usize) {
         let kept = self.all.partition_point(|called| called.turn < turns);
         let mut all = std::mem::take(&mut self.all);

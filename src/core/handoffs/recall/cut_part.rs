@@ -7,11 +7,11 @@ use crate::transcript::Transcript;
 #[derive(Clone, Copy)]
 pub struct CutPart<'a> {
     pub transcript: Transcript<'a>,
-    /// Offset in the request's body: what stands in front of it was cut.
+    /// Offset in the request's body: what is in front of it was cut.
     pub end: usize,
 }
 
-/// What an index is made with; the same for all of its life.
+/// The settings of an index; they never change.
 #[derive(Debug, Clone, Default)]
 pub struct RecallIndexSettings {
     /// How texts of a harness begin (`handoff.preamble_tags`).

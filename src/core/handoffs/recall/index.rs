@@ -1,4 +1,4 @@
-//! The index: passages of what was cut, and which words stand in each.
+//! The index: passages of what was cut, and which words are in each.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::transcript::{
 };
 use crate::wire::Role;
 
-/// A passage. Its text stands in the request.
+/// A passage. Its text is in the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Passage {
     /// The message and its part.
@@ -306,7 +306,7 @@ impl<'a> CutPart<'a> {
     /// Whether it reaches a part: `None` where it does not, `Some(Some(bytes))` where it ends inside of its text, after
     /// so many bytes.
     fn reaches(&self, part: &TranscriptPart<'_>) -> Option<Option<usize>> {
-        // Calls may stand beside the content, in front of it or after it; what begins after the end is not reached.
+        // Calls may be beside the content, in front of it or after it; what begins after the end is not reached.
         if part.span.start >= self.end {
             return None;
         }
@@ -332,7 +332,7 @@ impl<'a> CutPart<'a> {
     }
 }
 
-/// A text without its escapes; so many bytes of it where not all of it counts.
+/// A text without its escapes; this many bytes of it where not all of it counts.
 fn text_of(part: &TranscriptPart<'_>, bytes: Option<usize>) -> String {
     match (part.kind, bytes) {
         (TranscriptPartKind::Text(text), None) => text.get().into_owned(),
@@ -352,7 +352,7 @@ fn result_text(part: &TranscriptPart<'_>) -> String {
     text
 }
 
-/// Digest of a message: four lanes of multiplications, eight bytes each, since all of a transcript is looked at with
+/// Digest of a message: four lanes of multiplications, eight bytes each, since all of a transcript is examined with
 /// each question.
 fn digest(raw: &[u8]) -> u64 {
     const MIX: u64 = 0x9E37_79B9_7F4A_7C15;

@@ -4,10 +4,9 @@
 //! the part that was cut ─► index (extended by what is new) ─┐
 //! question ─► words, their stems, words of like meaning ────┴► passages ranked ─► excerpts, redacted
 //! ```
-//! The index is made of the request at hand, since the agent sends its whole history each time. It keeps words and
-//! where they stand, and no text: excerpts are read from the request again. What the model still sees is never
-//! searched, nor are earlier recalls, which no agent's transcript holds. The same transcript and question make the same
-//! answer.
+//! The index is built from the current request, since the agent sends its whole history each time. It keeps words and
+//! where they are, and no text: excerpts are read from the request again. What the model still sees is never searched,
+//! nor are earlier recalls, which no agent's transcript holds. The same transcript and question make the same answer.
 //!
 //! Knows transcripts and the tables of `agents`. Must not know: stores, clocks, the caller, the lifetime of an index.
 

@@ -1,4 +1,4 @@
-//! What is requested: the words of a question, and the words that may stand for them.
+//! A question: its words, and their synonyms.
 
 use super::meanings;
 use super::stem::stem;
@@ -140,7 +140,7 @@ const EMPTY: &[&str] = &[
     "current",
 ];
 
-/// What of a question's words is looked for beside the words themselves; all of it, but for measurements.
+/// What of a question's words is looked for beside the words themselves; all of it, except for measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueryExpansion {
     /// Other forms of a word.
@@ -209,7 +209,7 @@ impl Question {
         })
     }
 
-    /// Its words in small letters, each once, with what each counts: identifiers and their parts, and neighbours as one
+    /// Its words in lower case, each once, with what each counts: identifiers and their parts, and neighbours as one
     /// word, since `log in` is written `login`, too.
     pub(super) fn words(&self) -> Vec<(String, f32)> {
         let mut all: Vec<(String, f32)> = Vec::new();

@@ -1,4 +1,4 @@
-//! What is quoted of a passage: without credentials, and of a long passage the lines around the words of the question.
+//! The quoted part of a passage: without credentials, and for a long passage the lines around the words of the question.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::redact::{Redactor, unnamed};
 use crate::text::cut::floor;
 use crate::text::words;
 
-/// Bytes on both sides of a passage in which credentials are looked for: a private key is known by its first line.
+/// Bytes on both sides of a passage in which credentials are looked for: a private key is identified by its first line.
 const AROUND: usize = 8 * 1024;
 
 /// A range of a text without credentials.
@@ -29,7 +29,7 @@ pub(super) fn clean(text: &str, range: &Range<usize>, redactor: &Redactor) -> St
     unnamed::redacted(&out).into_owned()
 }
 
-/// At most so many tokens of a text: the lines of the greatest weight, and their neighbours.
+/// At most this many tokens of a text: the lines of the greatest weight, and their neighbours.
 pub(super) fn excerpt(text: &str, weights: &TermWeights, most: usize) -> String {
     let text = text.trim_matches(['\n', '\r']).trim_end();
     if tokens(text) <= most {

@@ -8,10 +8,10 @@ use super::sections::TextSource;
 use super::vocabulary::WordNumber;
 use crate::text::words;
 
-/// Passages that are looked at more closely.
+/// Passages that are examined more closely.
 const CLOSER: usize = 64;
 
-/// Of two passages whose scores differ by no more than this, the newer one stands first.
+/// Of two passages whose scores differ by no more than this, the newer one is first.
 const EQUAL: f32 = 0.8;
 
 /// How much more the newest passage counts than the oldest one, all else being equal.
@@ -154,7 +154,7 @@ fn counts(index: &RecallIndex, passage: &Passage) -> f32 {
         TextSource::Person => 1.15,
         TextSource::Model => 1.1,
         TextSource::CarryOver | TextSource::Summary => 0.8,
-        // That a file was changed says little beside what was changed in it.
+        // The change itself says more than the name of the changed file.
         TextSource::Result => match passage.call.and_then(|call| index.calls.get(call as usize)) {
             Some(called) if called.kind.changes() => 0.6,
             _ => 1.0,

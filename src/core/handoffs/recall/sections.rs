@@ -44,7 +44,7 @@ enum OwnLine {
     Opens,
     Closes,
     Aside,
-    /// What follows is an answer that baton gave by itself.
+    /// What follows is an answer of baton's own.
     Note,
 }
 

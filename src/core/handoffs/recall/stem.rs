@@ -1,10 +1,10 @@
-//! Stems of English words, so that `expires` finds `expired` and `expiry`. Coarse on purpose: two words of one stem
+//! Stems of English words, so that `expires` finds `expired` and `expiry`. Deliberately coarse: two words of one stem
 //! need not be forms of one word, since an excerpt is shown and not the stem.
 
 /// Letters that a stem has at least.
 const LEAST: usize = 3;
 
-/// Endings, longest first, each with what stands there instead.
+/// Endings, longest first, each with what is there instead.
 const ENDINGS: [(&str, &str); 37] = [
     ("izations", ""),
     ("ization", ""),
@@ -45,7 +45,7 @@ const ENDINGS: [(&str, &str); 37] = [
     ("es", ""),
 ];
 
-/// The stem of a word in small letters; the word itself where it is no English one.
+/// The stem of a word in lower case; the word itself where it is no English one.
 pub(super) fn stem(word: &str) -> String {
     if word.len() <= LEAST || !word.bytes().all(|b| b.is_ascii_lowercase()) {
         return word.to_owned();

@@ -1,4 +1,4 @@
-//! The words of an index: each once, in small letters, with where it stands.
+//! The words of an index: each once, in lower case, with where it is.
 //!
 //! All postings are one list in insertion order, each linked to the previous posting of its word. An insertion appends
 //! to that list and touches nothing else of the text's size.
@@ -25,7 +25,7 @@ pub(super) struct Vocabulary {
     letters: String,
     /// Where each ends in `letters`.
     ends: Vec<u32>,
-    /// Of each word, where it was noted last.
+    /// The last posting of each word.
     newest: Vec<NewestPosting>,
     log: Vec<PostingNode>,
 }
@@ -36,7 +36,7 @@ const NONE: u32 = u32::MAX;
 /// Where a word was noted last.
 #[derive(Debug, Clone, Copy)]
 struct NewestPosting {
-    /// The entry; [`NONE`] where it stands nowhere.
+    /// The entry; [`NONE`] where it is nowhere.
     entry: u32,
     /// The passage of that entry.
     passage: u32,
@@ -77,7 +77,7 @@ impl Hasher for IdentityHasher {
 }
 
 impl Vocabulary {
-    /// Notes that a word stands in a passage: the one that was noted last, or a later one.
+    /// Notes that a word is in a passage: the one that was noted last, or a later one.
     pub(super) fn add(&mut self, word: &str, passage: u32) {
         let hash = words::hash(word);
         let next = WordNumber::try_from(self.ends.len()).unwrap_or(WordNumber::MAX);
@@ -110,7 +110,7 @@ impl Vocabulary {
         };
     }
 
-    /// The word of this spelling, where it stands anywhere.
+    /// The word of this spelling, where it is anywhere.
     pub(super) fn find(&self, word: &str) -> Option<WordNumber> {
         let found = *self.by_hash.get(&words::hash(word))?;
         (self.passages_with(found) > 0).then_some(found)
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(all.find("expiry"), None);
         assert_eq!(all.words().count(), 1);
         assert_eq!((all.passages_with(expired), all.of(expired).count()), (1, 1));
-        // What is read again after that is noted anew.
+        // What is read again after that is noted again.
         all.add("expiry", 1);
         all.add("expired", 1);
         assert_eq!((all.passages_with(expired), all.words().count()), (2, 2));

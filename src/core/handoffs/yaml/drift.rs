@@ -13,7 +13,7 @@ pub struct CurrentRepository {
     pub branch: String,
     /// Commits since the file was written.
     pub commits: usize,
-    /// Of the files that it names, those that were changed since, in a commit or not.
+    /// The named files that were changed since, in a commit or not.
     pub changed: Vec<String>,
     /// Of the files that it names as there, those that are gone.
     pub gone: Vec<String>,
@@ -22,7 +22,7 @@ pub struct CurrentRepository {
 /// The drift of the repository since a file was written.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Drift {
-    /// Age in seconds; `None` where it is not known.
+    /// Age in seconds; `None` where it is unknown.
     pub age_seconds: Option<i64>,
     /// Commits since.
     pub commits: usize,

@@ -1,8 +1,7 @@
 //! Writes YAML: block style, two blanks a level, every scalar on a line of its own.
 //!
-//! Scalars have quotes wherever a reader of YAML 1.1 or 1.2 could take them for something other than the string that
-//! they are. Texts of several lines stand in double quotes with `\n`, so that readers which look for a line `goal: …`
-//! find all of it there.
+//! Scalars are quoted wherever a parser of YAML 1.1 or 1.2 could read something other than that string. Texts of
+//! several lines are in double quotes with `\n`, so that readers which look for a line `goal: …` find all of it there.
 
 use std::fmt::Write as _;
 
@@ -25,7 +24,7 @@ pub(super) fn document(value: &YamlValue) -> String {
     out
 }
 
-/// The entries of a mapping; the first one goes on in a line that has been begun where `begun` says so.
+/// The entries of a mapping; the first one continues in a line that has been begun where `begun` says so.
 fn map(out: &mut String, entries: &[(String, YamlValue)], depth: usize, mut begun: bool) {
     for (key, value) in entries {
         if !begun {

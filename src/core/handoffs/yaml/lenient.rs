@@ -1,5 +1,5 @@
-//! Reads values of a tree as what they are meant to be. What has the wrong type is reported and left empty, or taken as
-//! what it was probably meant to be.
+//! Reads values of a tree as their intended types. A value of the wrong type is reported, and left empty or converted
+//! to the probable intention.
 
 use std::collections::BTreeMap;
 
@@ -140,7 +140,7 @@ impl<'e> FieldErrors<'e> {
         }
     }
 
-    /// The list of errors, and where this value stands, for what is inside of it.
+    /// The list of errors, and where this value is, for what is inside of it.
     pub(super) fn inside(&mut self) -> (&mut Vec<FieldError>, String) {
         let path = self.field();
         (self.list, path)

@@ -1,6 +1,6 @@
 //! The two values of a status line, read without the rest of the file.
 //!
-//! Keys of a document's outermost mapping stand at the beginning of a line, and nothing else of a block document does
+//! Keys of a document's outermost mapping are at the beginning of a line, and nothing else of a block document does
 //! that belongs to a value. So the lines of one key are cut out, and the parser reads those alone: values in quotes,
 //! folded ones and blocks are read like in the whole document.
 

@@ -4,7 +4,7 @@ use super::model::HandoffFile;
 use super::text::one_line;
 
 impl HandoffFile {
-    /// The file as Markdown: what comes first stands first, and what is empty is left out.
+    /// The file as Markdown: what comes first is first, and what is empty is left out.
     pub fn to_markdown(&self) -> String {
         let title = match one_line(&self.goal).as_str() {
             "" => "Handoff".to_owned(),

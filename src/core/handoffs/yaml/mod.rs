@@ -1,5 +1,5 @@
-//! Handoff files in YAML 1.0, the format of ntm's handoff package: written so that its reader reads them, and read as
-//! its writer (Go's yaml.v3) lays them out. `docs/handoff-files.md` describes the format.
+//! Handoffs as YAML files, version 1.0 of ntm's format: ntm's parser reads what is written here, and the files of its
+//! writer (Go's yaml.v3) are read. `docs/handoff-files.md` describes the format.
 //!
 //! [`HandoffFile`] is the document. [`read`] and [`HandoffFile::to_yaml`] convert it; a file whose YAML is sound is
 //! always read, and whatever breaks a rule of the format is reported beside it. `text_rules` fills a document from an

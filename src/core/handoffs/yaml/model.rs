@@ -8,11 +8,11 @@ use super::text::{one_line, shortened};
 use super::time::Time;
 use super::value::YamlValue;
 
-/// Bytes of a request that stands in for a goal.
+/// Bytes of a request that is in for a goal.
 const REQUEST_BYTES: usize = 200;
 
-/// A handoff file. Its members stand in the order in which they are written. Texts may be empty, and are then left out
-/// but for those up to `test`; times are RFC 3339.
+/// A handoff file. Its members are in the order in which they are written. Texts may be empty, and are then left out
+/// except for those up to `test`; times are RFC 3339.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HandoffFile {
     /// Version of the format.
@@ -151,7 +151,7 @@ pub struct ReservationTransfer {
     pub from_agent: String,
     /// The project, as Agent Mail knows it.
     pub project_key: String,
-    /// For how long they are reserved anew; 0 for the default.
+    /// For how long they are reserved again; 0 for the default.
     pub ttl_seconds: i64,
     /// Pause before the second try; 0 for the default.
     pub grace_period_seconds: i64,
@@ -285,7 +285,7 @@ impl HandoffFile {
         names::session(&self.session)
     }
 
-    /// Whether it says that something stands in the way.
+    /// Whether it says that something is in the way.
     pub fn is_blocked(&self) -> bool {
         self.status == STATUS[2]
     }

@@ -49,7 +49,7 @@ pub fn session_of(text: &str) -> String {
     cut(&name, DESCRIPTION_BYTES).trim_end_matches('-').to_owned()
 }
 
-/// A description as it stands in a name: `a-z0-9-`, no runs of dashes, at most 50 bytes; `handoff` where nothing is
+/// A description as it is in a name: `a-z0-9-`, no runs of dashes, at most 50 bytes; `handoff` where nothing is
 /// left.
 pub fn description(text: &str) -> String {
     kebab(text, DESCRIPTION_BYTES)
@@ -76,7 +76,7 @@ fn kebab(text: &str, most: usize) -> String {
     }
 }
 
-/// Runs of dashes become one, and none stands at an end.
+/// Runs of dashes become one, and none is at an end.
 fn collapsed(text: &str) -> String {
     let parts: Vec<_> = text.split('-').filter(|part| !part.is_empty()).collect();
     parts.join("-")

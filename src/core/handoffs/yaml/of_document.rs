@@ -1,4 +1,4 @@
-//! The file of a handoff that baton saw, from its packet of seven fields. The same packet makes the same file.
+//! The YAML file of a handoff, from its document. The same document makes the same file.
 
 use super::model::{CompletedTask, FileChanges, HandoffFile};
 use super::names;
@@ -6,14 +6,14 @@ use super::text::{one_line, shortened};
 use super::time::Time;
 use crate::handoffs::document::fields::{ChangedFile, HandoffDocument, NO_NEXT_ACTION, Severity};
 
-/// Items of a list, and bytes of one: the packet itself has all.
+/// Maximum items of a list, and bytes of an item: the document itself has all.
 const ITEMS: usize = 8;
 const ITEM_BYTES: usize = 160;
 
 const GOAL_BYTES: usize = 240;
 
 impl HandoffFile {
-    /// The file of a packet.
+    /// The file of a document.
     pub fn of_document(packet: &HandoffDocument) -> Self {
         let mut file = Self::headed(packet);
         file.say(packet);
@@ -30,7 +30,7 @@ impl HandoffFile {
         file
     }
 
-    /// The same with every file that the packet names: to be compared with the repository, not to be read.
+    /// The same with every file that the document names: for comparison with the repository, not for readers.
     pub fn of_whole_document(packet: &HandoffDocument) -> Self {
         let mut file = Self::of_document(packet);
         file.files = FileChanges::default();

@@ -99,7 +99,7 @@ impl Builder {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let value = match (tag.as_ref().map(|tag| tag.suffix.as_str()), style) {
-                    // What other writers say of a scalar that they put into quotes or a block.
+                    // The tag of other writers for a scalar in quotes or a block.
                     (Some("null"), _) => YamlValue::Null,
                     (Some("int" | "float" | "bool" | "timestamp"), _) | (None, ScalarStyle::Plain) => {
                         YamlValue::unquoted(text.trim())

@@ -5,7 +5,7 @@ const MORE: &str = "...";
 
 pub use crate::text::cut::cut;
 
-/// At most so many characters of a text.
+/// At most this many characters of a text.
 pub(super) fn cut_chars(text: &str, most: usize) -> &str {
     match text.char_indices().nth(most) {
         Some((end, _)) => text[..end].trim_end(),
@@ -13,13 +13,13 @@ pub(super) fn cut_chars(text: &str, most: usize) -> &str {
     }
 }
 
-/// A text in one line: every run of white space is one blank.
+/// A text in one line: every run of whitespace is one blank.
 pub(super) fn one_line(text: &str) -> String {
     let words: Vec<_> = text.split_whitespace().collect();
     words.join(" ")
 }
 
-/// At most so many bytes, with dots where something was cut.
+/// At most this many bytes, with dots where the text was cut.
 pub(super) fn shortened(text: &str, bytes: usize) -> String {
     match text.len() <= bytes {
         true => text.to_owned(),

@@ -47,10 +47,10 @@ const ITEM_BYTES: usize = 240;
 /// Lines of a list under a heading.
 const UNDER_HEADING: usize = 20;
 
-/// What may stand in front of a word at the beginning of a line: list marks, headings, quotes, bold.
+/// What may be in front of a word at the beginning of a line: list marks, headings, quotes, bold.
 const FRONT: &str = r"^[ \t>]*(?:[-*+#]+[ \t]+|\d+[.)][ \t]+)?(?:\*\*|__)?";
 
-/// What stands between a word and what it introduces.
+/// What is between a word and what it introduces.
 const COLON: &str = r"(?:\*\*|__)?[ \t]*:(?:\*\*|__)?[ \t]*(.*)$";
 
 fn expressions(sources: &[String]) -> Vec<Regex> {
@@ -195,7 +195,7 @@ fn under_heading(text: &str) -> (Vec<String>, usize) {
             Some(listed) if items.len() < UNDER_HEADING => {
                 items.extend(Some(item(listed)).filter(|i| !i.is_empty()))
             }
-            // Blank lines stand between heading and list.
+            // Blank lines are between heading and list.
             None if trimmed.is_empty() && items.is_empty() => {}
             _ => break,
         }

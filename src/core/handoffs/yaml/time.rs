@@ -9,7 +9,7 @@ use crate::text::date;
 pub struct Time {
     /// Whole seconds since the Unix epoch.
     pub seconds: i64,
-    /// And so many nanoseconds.
+    /// And this many nanoseconds.
     pub nanos: u32,
 }
 

@@ -24,7 +24,7 @@ const WORDS: [&str; 17] = [
 ];
 
 impl YamlValue {
-    /// The value of a scalar that stands in the document without quotes.
+    /// The value of a scalar that is in the document without quotes.
     pub(super) fn unquoted(text: &str) -> Self {
         match text {
             "" | "~" | "null" | "Null" | "NULL" => Self::Null,
@@ -86,7 +86,7 @@ pub(super) fn is_special(text: &str) -> bool {
             && text.chars().all(is_numeric)
 }
 
-/// Whether a text may stand in block context without quotes, as a key too.
+/// Whether a text may be in block context without quotes, as a key too.
 pub(super) fn is_plain(text: &str) -> bool {
     let begins = |c: char| c.is_alphanumeric() || matches!(c, '/' | '_' | '(' | '.' | '+');
     // A negative number.
@@ -103,7 +103,7 @@ pub(super) fn is_plain(text: &str) -> bool {
             .all(|c| c == ' ' || !c.is_whitespace() && is_printable(c))
 }
 
-/// Whether a character may stand in a document as it is, in one line.
+/// Whether a character may be in a document as it is, in one line.
 pub(super) fn is_printable(c: char) -> bool {
     !acts(c)
         && !matches!(c, '\u{fffe}' | '\u{ffff}')

@@ -67,7 +67,7 @@ fn files(dir: &Path, out: &mut Vec<PathBuf>) {
 }
 
 /// This repository's own sources, documents and recorded requests hold no credential; what is taken out there is a
-/// mistake, but for the tests that make some up.
+/// mistake, except for the tests that make some up.
 #[test]
 fn ordinary_code_and_transcripts_are_hardly_touched() {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use super::*;
 
 thread_local! {
-    /// Bytes looked at beside the automaton's passes.
+    /// Bytes examined beside the automaton's passes.
     pub(super) static WORK: Cell<usize> = const { Cell::new(0) };
 }
 

@@ -12,7 +12,7 @@ pub struct InvalidJson(pub usize);
 /// What a walk returns: an offset, or where the text stopped being JSON.
 pub type WalkResult = Result<usize, InvalidJson>;
 
-/// Offset of the first byte from `at` on that is not white space.
+/// Offset of the first byte from `at` on that is not whitespace.
 pub fn blank(text: &[u8], mut at: usize) -> usize {
     while let Some(b' ' | b'\n' | b'\r' | b'\t') = text.get(at) {
         at += 1;
@@ -20,7 +20,7 @@ pub fn blank(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// End of the value that begins at `at` (no white space before it).
+/// End of the value that begins at `at` (no whitespace before it).
 ///
 /// # Errors
 /// No value begins there, or it does not end.
@@ -131,7 +131,7 @@ fn elements_from(text: &[u8], mut from: usize, mut element: impl FnMut(usize) ->
     }
 }
 
-/// The span of the one JSON value that `text` holds, without the white space around it.
+/// The span of the one JSON value that `text` holds, without the whitespace around it.
 ///
 /// # Errors
 /// There is no value, or something else follows it.

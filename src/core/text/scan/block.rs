@@ -3,7 +3,7 @@
 use fearless_simd::prelude::*;
 use fearless_simd::u8x64;
 
-/// Bytes looked at in one step: one bit of a `u64` for each.
+/// Bytes examined in one step: one bit of a `u64` for each.
 pub(super) const BLOCK: usize = 64;
 
 /// A block's bytes as lanes.
@@ -26,7 +26,7 @@ impl<S: Simd> LaneBlock<S> {
         self.0.simd_eq(wanted).to_bitmask()
     }
 
-    /// One bit for each byte that is `wanted` but for its sixth bit, by which `[` and `{` differ, and `]` and `}`.
+    /// One bit for each byte that is `wanted` except for its sixth bit, by which `[` and `{` differ, and `]` and `}`.
     #[inline(always)]
     pub(super) fn is_bracket(&self, wanted: u8) -> u64 {
         (self.0 | 0x20).simd_eq(wanted).to_bitmask()
@@ -53,13 +53,13 @@ pub(super) struct Strings {
 pub(super) struct StringBits {
     /// The quotes that begin or end one.
     pub(super) quotes: u64,
-    /// What stands inside, opening quotes included and closing ones not.
+    /// What is inside, opening quotes included and closing ones not.
     pub(super) inside: u64,
 }
 
 impl Strings {
-    /// Goes over the block at `from`; `None` where all of it stands inside one string. Without a branch that depends on
-    /// where an escape stands: text has one in every other block, and processors cannot guess which.
+    /// Goes over the block at `from`; `None` where all of it is inside one string. Without a branch that depends on
+    /// where an escape is: text has one in every other block, and processors cannot guess which.
     #[inline(always)]
     pub(super) fn over<S: Simd>(
         &mut self,
@@ -92,7 +92,7 @@ impl Strings {
 pub(super) fn literal(slashes: u64, carried: &mut u64) -> u64 {
     const EVEN: u64 = 0x5555_5555_5555_5555;
     let before = *carried;
-    // Not by the addition: blocks would wait for each other. A block of nothing else goes on with the run.
+    // Not by the addition: blocks would wait for each other. A block of nothing else continues with the run.
     if slashes != u64::MAX {
         *carried = u64::from(slashes.leading_ones() & 1);
     }
@@ -103,7 +103,7 @@ pub(super) fn literal(slashes: u64, carried: &mut u64) -> u64 {
     (EVEN ^ (carried_over << 1)) & follows
 }
 
-/// The quotes that begin or end a string, where backslashes stand outside of strings, too.
+/// The quotes that begin or end a string, where backslashes are outside of strings, too.
 #[cold]
 fn one_by_one(text: &[u8], floor: usize, from: usize, quotes: u64, mut inside: bool) -> u64 {
     let (mut kept, mut left) = (quotes, quotes);
@@ -119,7 +119,7 @@ fn one_by_one(text: &[u8], floor: usize, from: usize, quotes: u64, mut inside: b
     kept
 }
 
-/// Whether an odd number of backslashes stands between `floor` and `at`.
+/// Whether an odd number of backslashes is between `floor` and `at`.
 fn escaped(text: &[u8], floor: usize, at: usize) -> bool {
     let before = &text[floor + 1..at];
     before.iter().rev().take_while(|&&b| b == b'\\').count() % 2 == 1

@@ -66,11 +66,11 @@ pub(super) struct ScanNotes {
     string: Option<usize>,
 }
 
-/// Looks for a word by its last two bytes, while the block is at hand.
+/// Looks for a word by its last two bytes, while the block is in a register.
 pub(super) struct WordSeek {
     word: &'static [u8],
     last: [u8; 2],
-    /// One where the block before ends with the last byte but one.
+    /// One where the block before ends with the second-to-last byte.
     carried: u64,
     pub(super) found: Vec<usize>,
 }
@@ -125,7 +125,7 @@ impl StreamScan {
         *string = stretch.string;
     }
 
-    /// The rest. Spans by their start, of which an end of zero was not found; where the word stands; and how many
+    /// The rest. Spans by their start, of which an end of zero was not found; where the word is; and how many
     /// containers there are.
     pub(crate) fn finish(mut self, text: &[u8]) -> (Vec<Span>, Vec<usize>, usize) {
         self.advance(text);

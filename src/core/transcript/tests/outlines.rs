@@ -1,5 +1,5 @@
 //! Requests as outlines: one file each in `tests/golden/transcripts`, the outline beside it. A new case is a new file;
-//! `UPDATE_OUTLINES=1` writes what is read, to be looked at before it is kept.
+//! `UPDATE_OUTLINES=1` writes what is read, to be examined before it is kept.
 
 use std::fmt::Write as _;
 use std::fs;

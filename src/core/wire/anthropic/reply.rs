@@ -97,7 +97,7 @@ impl Replies for Anthropic {
     }
 }
 
-/// The visible blocks of a reply, model text broken up where it looks like ours.
+/// The visible blocks of a reply, model text escaped where it looks like ours.
 fn visible(leg: &Leg) -> Vec<String> {
     let body: &[u8] = &leg.body;
     let whole = json::root(body);
@@ -116,7 +116,7 @@ pub(super) fn called(text: &[u8], block: Span) -> Option<Cow<'_, str>> {
     json::get_string(text, block, "name")
 }
 
-/// Where a block's text is broken up, by offset. All texts of a message are one: agents join them.
+/// Where a block's text is escaped, by offset. All texts of a message are one: agents join them.
 fn breaks(text: &[u8], block: Span, escaper: &mut Escaper) -> Vec<Edit> {
     let is_text = json::get_string(text, block, "type").is_some_and(|t| t == "text");
     let Some(literal) = json::get(text, block, "text").filter(|l| is_text && l.len() >= 2) else {

@@ -159,7 +159,7 @@ impl Dialect for AnthropicStream {
     }
 
     fn keepalive(&mut self, out: &mut Vec<Bytes>) {
-        // Nothing but a comment may stand in front of the message's start.
+        // Nothing but a comment may be in front of the message's start.
         out.push(match self.state.leg == 0 && self.state.report.id.is_empty() {
             true => Bytes::from_static(b": keep-alive\n\n"),
             false => sse::named("ping", r#"{"type":"ping"}"#),
@@ -296,7 +296,7 @@ impl AnthropicStream {
         }
     }
 
-    /// Sends an event of a visible block on: as it is, or with its index moved and its text broken up.
+    /// Sends an event of a visible block on: as it is, or with its index moved and its text escaped.
     fn show(
         &mut self,
         raw: &Bytes,

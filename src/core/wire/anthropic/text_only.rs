@@ -1,4 +1,4 @@
-//! Requests to Anthropic that ask for a text alone.
+//! Requests to Anthropic that ask only for text.
 
 use super::Anthropic;
 use crate::text::splice::Edit;

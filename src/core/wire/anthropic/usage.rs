@@ -104,7 +104,7 @@ fn four(values: &[u64; 4]) -> String {
     members.join(",")
 }
 
-/// A response that ends with its sentinel: what was put out, and what the next request will send.
+/// A response that ends with its sentinel: the output, and the input of the next request.
 pub(super) fn stopped(legs: &[AnthropicUsage], next_input: u64) -> String {
     let output = legs.iter().map(|l| l.four[3]).sum();
     format!("{{{}}}", four(&[next_input, 0, 0, output]))

@@ -90,7 +90,7 @@ fn the_answer_stands_where_the_next_request_has_it() {
     let names = call_names(&CountedSource, &view(answered.into_iter()), 4, &mut memo);
     let key = crate::record::sibling_key(&names[0]);
     assert!(key.ends_with(&format!("{answer:016x}")), "{key}");
-    // After a message that the answer goes on with.
+    // After a message that the answer continues with.
     let begun = [&user_turns[..], &[Assistant]].concat();
     assert_eq!(place_of_answer(&CountedSource, &view(begun.into_iter())), answer);
 }

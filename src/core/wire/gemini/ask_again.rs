@@ -27,7 +27,7 @@ impl AskAgain for Gemini {
     }
 }
 
-/// Parts from the chunks that brought them, our calls after them: where they are put back on every later request.
+/// Parts from the chunks that brought them, our calls after them: where they are restored on every later request.
 fn parts_of<'a>(
     chunks: impl Iterator<Item = &'a [u8]>,
     pairs: &[HiddenPair],

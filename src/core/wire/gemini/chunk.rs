@@ -25,14 +25,14 @@ const PLAIN: [&str; 10] = [
     "avgLogprobs",
 ];
 
-/// Where things stand in a response.
+/// Where things are in a response.
 #[derive(Debug, Clone, Default)]
 pub(super) struct GeminiChunk {
     /// Members of the response: keys and values.
     pub(super) members: Vec<(Span, Span)>,
     /// The response itself.
     pub(super) root: Span,
-    /// Whether it stands in an envelope (Code Assist), and the envelope's trace id.
+    /// Whether it is in an envelope (Code Assist), and the envelope's trace id.
     pub(super) envelope: Option<Option<Span>>,
     /// The first candidate.
     pub(super) candidate: Option<Span>,

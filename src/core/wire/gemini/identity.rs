@@ -75,14 +75,14 @@ impl ChunkParts {
         self.hidden.contains(&false)
     }
 
-    /// Edits that leave the visible parts, text broken up; `None` where there are none.
+    /// Edits that leave the visible parts, text escaped; `None` where there are none.
     pub(super) fn edits(&self) -> Option<Vec<Edit>> {
         let mut edits = view::kept(&self.parts, &self.hidden)?;
         edits.extend(self.breaks.iter().cloned());
         Some(edits)
     }
 
-    /// The visible parts, text broken up, each on its own.
+    /// The visible parts, text escaped, each on its own.
     pub(super) fn texts(&self, data: &[u8]) -> Vec<String> {
         let all = self.parts.iter().zip(&self.hidden);
         let visible = all.filter(|(_, hidden)| !**hidden);

@@ -41,7 +41,7 @@ pub(super) fn result(pair: &HiddenPair) -> String {
     )
 }
 
-/// A part and the content it stands in.
+/// A part and the content it is in.
 #[derive(Clone, Copy)]
 struct PlacedPart {
     turn: usize,
@@ -215,7 +215,7 @@ fn is_listed(view: &View, turn: usize) -> bool {
     parts.is_some_and(|parts| view.text(parts).first() == Some(&b'['))
 }
 
-/// Whether a part holds a sentinel or an aside. A model's own text that looks like one is broken up.
+/// Whether a part holds a sentinel or an aside. A model's own text that looks like one is escaped.
 fn marked(view: &View, p: &PlacedPart) -> bool {
     let Some(inside) = p.piece.part.text else {
         return false;

@@ -37,7 +37,7 @@ pub(super) fn get(text: &[u8], object: Span, camel: &str) -> Option<Span> {
         .map(|(_, value)| value)
 }
 
-/// The elements of an array, or the single object that stands in its place.
+/// The elements of an array, or the single object that is in its place.
 pub(super) fn list(text: &[u8], value: Span) -> Vec<Span> {
     match text.get(value.start) {
         Some(b'{') => vec![value],
@@ -66,7 +66,7 @@ impl PartMembers {
         self.name.and_then(|n| json::string(text, n))
     }
 
-    /// What its call is known by.
+    /// What its call is identified by.
     pub(super) fn traits(&self) -> Traits {
         Traits {
             name: self.name,

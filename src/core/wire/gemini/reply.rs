@@ -64,7 +64,7 @@ fn counters(text: &[u8], chunk: &GeminiChunk) -> GeminiUsage {
     GeminiUsage::read(text, chunk.get(text, "usageMetadata"))
 }
 
-/// The visible parts of a reply, model text broken up where it looks like ours.
+/// The visible parts of a reply, model text escaped where it looks like ours.
 fn visible(leg: &Leg, chunk: &GeminiChunk) -> Vec<String> {
     let body: &[u8] = &leg.body;
     let mut escaper = Escaper::default();

@@ -42,7 +42,7 @@ impl Requests for Gemini {
             whole.push((key, Span::new(at, end)));
             Ok(end)
         })?;
-        // Code Assist says it beside the request, and others, if at all, in the path.
+        // Code Assist has it beside the request, and others, if at all, in the path.
         let model = whole.iter().find(|(key, _)| *key == b"model");
         let model = model.and_then(|(_, v)| json::string(text, *v));
         let members = request(text, whole)?;
@@ -214,7 +214,7 @@ fn tools(text: &[u8], value: Span) -> Option<ToolList> {
     Some(tools)
 }
 
-/// Whether the request stands in Code Assist's envelope, whose answers have one, too.
+/// Whether the request is in Code Assist's envelope, whose answers have one, too.
 pub(super) fn in_envelope(view: &View) -> bool {
     let text: &[u8] = &view.body;
     let whole = json::root(text);

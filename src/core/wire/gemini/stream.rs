@@ -45,7 +45,7 @@ struct GeminiStream {
     /// Whether the last visible part was a text: agents join neighbouring ones.
     in_text: bool,
     end: Option<LastChunk>,
-    /// What ends a frame of upstream's: ours end the same way.
+    /// The end of upstream's frames: ours end the same way.
     terminator: &'static str,
 }
 
@@ -54,7 +54,7 @@ struct LastChunk {
     raw: Bytes,
     chunk: GeminiChunk,
     seen: ChunkParts,
-    /// Whether its visible parts went out on their own.
+    /// Whether its visible parts were sent on their own.
     shown: bool,
 }
 
@@ -155,7 +155,7 @@ impl Dialect for GeminiStream {
         out.push(self.own(&parts, "", ""));
     }
 
-    /// An empty line between events, white space between elements; both SDKs choke on comments.
+    /// An empty line between events, whitespace between elements; both SDKs choke on comments.
     fn keepalive(&mut self, out: &mut Vec<Bytes>) {
         out.push(Bytes::from_static(b"\n"));
     }
@@ -209,7 +209,7 @@ impl GeminiStream {
         self.identity.learn(data, chunk);
     }
 
-    /// Goes through a chunk's parts: ours are hidden, calls are named, text is broken up.
+    /// Goes through a chunk's parts: ours are hidden, calls are named, text is escaped.
     fn parts(&mut self, data: &[u8], chunk: &GeminiChunk) -> ChunkParts {
         let mut seen = ChunkParts::default();
         for piece in chunk.pieces(data) {
@@ -231,7 +231,7 @@ impl GeminiStream {
         if piece.name.is_none() {
             return self.more_arguments(data, piece, goes_on);
         }
-        // A run that never ended is over now.
+        // An unfinished run ends here.
         if let StreamingCall::Hidden(streamed) = std::mem::take(&mut self.run) {
             self.state.report.hidden.push(streamed.finish(false));
         }
@@ -325,7 +325,7 @@ impl GeminiStream {
         out.push(sse::edited(raw, data, edits));
     }
 
-    /// Learns from a chunk that goes on with a text; the elements of an array go on one by one.
+    /// Learns from a chunk that continues with a text; the elements of an array continue one by one.
     fn learn_template(&mut self, raw: &Bytes, data: &[u8], chunk: &GeminiChunk, edits: &[Edit]) {
         let holes = match self.framing {
             Framing::Sse => chunk.holes(data),

@@ -1,4 +1,4 @@
-//! Requests to Gemini that ask for a text alone.
+//! Requests to Gemini that ask only for text.
 
 use super::Gemini;
 use super::part::is;

@@ -37,7 +37,7 @@ impl Turns for Gemini {
         fingerprints::message(view, turn)
     }
 
-    /// A signature is of the prefix; the call or the text that it stands at is not.
+    /// A signature is of the prefix; the call or the text that it is at is not.
     fn unbind(&self, view: &View, _turn: usize, part: &TurnPart) -> Vec<Edit> {
         let text: &[u8] = &view.body;
         let keys = ["thoughtSignature", "thought_signature"];

@@ -60,7 +60,7 @@ impl ProviderUsage for GeminiUsage {
         !self.members.is_empty()
     }
 
-    /// Input side of the last leg, output summed, the total made anew. `None` where no leg was counted.
+    /// Input side of the last leg, output summed, the total rebuilt. `None` where no leg was counted.
     fn merged(legs: &[Self]) -> Option<String> {
         let last = legs.iter().rev().find(|l| l.is_reported())?;
         let mut four = last.four;
@@ -93,7 +93,7 @@ fn summed(legs: &[GeminiUsage], i: usize) -> Option<u64> {
     legs.iter().filter_map(|l| l.four[i]).reduce(|a, b| a + b)
 }
 
-/// A response that ends with its sentinel: what was put out, and what the next request will send.
+/// A response that ends with its sentinel: the output, and the input of the next request.
 pub(super) fn stopped(legs: &[GeminiUsage], next_input: u64) -> String {
     let candidates = summed(legs, CANDIDATES).unwrap_or_default();
     let thoughts = summed(legs, THOUGHTS);

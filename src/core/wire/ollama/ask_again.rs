@@ -33,7 +33,7 @@ impl AskAgain for Ollama {
                     if !name(text, call).is_some_and(|name| ours_are.has(&name)) {
                         return Some(call.text(text));
                     }
-                    // As it will be put back on every later request; others of ours are left out.
+                    // As it will be restored on every later request; others of ours are left out.
                     ours.next().map(|p| p.call.clone())
                 }));
         }

@@ -241,7 +241,7 @@ impl Dialect for OllamaStream {
     }
 }
 
-/// A message that says nothing.
+/// An empty message.
 const EMPTY: &str = r#"{"role":"assistant","content":""}"#;
 
 impl OllamaStream {

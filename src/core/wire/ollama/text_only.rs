@@ -1,4 +1,4 @@
-//! Requests to Ollama that ask for a text alone. It knows no tool choice: the caller ignores calls.
+//! Requests to Ollama that ask only for text. It knows no tool choice: the caller ignores calls.
 
 use super::Ollama;
 use crate::text::splice::Edit;

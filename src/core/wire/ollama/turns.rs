@@ -37,7 +37,7 @@ impl Turns for Ollama {
             text: (!result).then_some(span.inner()),
             id: id.filter(|_| result),
         });
-        // A result and calls do not stand in one list: edits of parts must not mix them.
+        // A result and calls are never in one list: edits of parts must not mix them.
         let calls = calls.filter(|_| !result);
         let calls = calls.map_or(Vec::new(), |c| json::elements(text, c));
         let call = |span| TurnPart {
@@ -56,7 +56,7 @@ impl Turns for Ollama {
     }
 }
 
-/// What a call is known by.
+/// What a call is identified by.
 pub(super) fn traits(text: &[u8], call: Span) -> Traits {
     let function = |key: &str| json::at_path(text, call, &["function", key]);
     Traits {

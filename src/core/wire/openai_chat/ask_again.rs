@@ -9,7 +9,7 @@ use crate::text::{Span, json};
 use crate::tools::ToolNames;
 use crate::wire::{AskAgain, LegOutput, sse};
 
-/// Members of a reply that are no part of what a model wrote, or are put in here anew.
+/// Members of a reply that are no part of what a model wrote, or are put in here again.
 const NOT_REPEATED: [&str; 6] = [
     "role",
     "content",

@@ -115,7 +115,7 @@ impl LegCalls {
         self.watch.hide = tools;
     }
 
-    /// Forgets a leg's calls; the numbering goes on.
+    /// Forgets a leg's calls; the numbering continues.
     pub(super) fn next_leg(&mut self) {
         self.slots.clear();
     }

@@ -56,7 +56,7 @@ impl ChatChunk {
         Some(chunk)
     }
 
-    /// What differs from one chunk to the next while the model goes on with the same thing; empty where it may be
+    /// What differs from one chunk to the next while the model continues with the same thing; empty where it may be
     /// something else.
     pub(super) fn holes(&self, data: &[u8]) -> Vec<(Span, Hole)> {
         let is_text = |value: Span| value.len() > 2 && data[value.start] == b'"';

@@ -156,7 +156,7 @@ fn read_member(
 
 fn read_other(text: &[u8], key: &[u8], value: Span, facts: &mut RequestFacts) {
     facts.structured |= GRAMMARS.iter().any(|g| g.as_bytes() == key) && value.of(text) != b"null";
-    // The better name of a session stands first in the table: one from `metadata` gives way to it.
+    // The better name of a session is first in the table: one from `metadata` gives way to it.
     let Some(path) = SESSIONS.iter().find(|p| p[0].as_bytes() == key) else {
         return;
     };

@@ -224,7 +224,7 @@ impl ChatStream {
 
     /// Learns the template of a chunk that is treated like others of its form.
     fn learn(&mut self, raw: &Bytes, data: &[u8], chunk: &ChatChunk, shape: &ChunkShape) {
-        // A role is taken out but for the first one, and totals grow.
+        // A role is taken out except for the first one, and totals grow.
         let later = self.state.leg > 0 || self.opened;
         if shape.taken || later && (shape.role || chunk.usage.is_some()) {
             return;
@@ -365,7 +365,7 @@ impl ChatStream {
         }
     }
 
-    /// A terminal frame as it goes out at last.
+    /// A terminal frame as it is sent at last.
     fn last(&self, raw: &Bytes, data: &[u8], ending: Ending) -> Bytes {
         let Some(chunk) = ChatChunk::read(data) else {
             return raw.clone();

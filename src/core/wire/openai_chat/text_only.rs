@@ -1,4 +1,4 @@
-//! Requests to a chat server that ask for a text alone.
+//! Requests to a chat server that ask only for text.
 
 use super::OpenaiChat;
 use crate::text::splice::Edit;

@@ -2,7 +2,7 @@
 
 use crate::wire::openai::OpenaiUsage;
 
-/// A response that ends with its sentinel: what was put out, and what the next request will send.
+/// A response that ends with its sentinel: the output, and the input of the next request.
 pub(super) fn stopped(legs: &[OpenaiUsage], next_input: u64) -> String {
     let (output, _) = OpenaiUsage::spent(legs);
     let total = next_input + output;

@@ -31,7 +31,7 @@ impl AskAgain for OpenaiResponses {
         };
         let last_thought = items.iter().rposition(|i| is_reasoning(i));
         // Reasoning that our call followed: what follows it now is not what it was for. Where the provider keeps the
-        // items it gets the very one; where agents resend them, that is not known later, and they go without ids here,
+        // items it gets the very one; where agents resend them, that is unknown later, and they go without ids here,
         // too.
         let ours_followed = last_thought.is_some_and(|thought| items.get(thought + 1).is_some_and(ours));
         let items: Vec<String> = items.into_iter().filter(|i| !ours(i)).collect();

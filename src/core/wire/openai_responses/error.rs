@@ -23,7 +23,7 @@ impl Errors for OpenaiResponses {
         has("invalid_encrypted_content") || has("encrypted content") && has("could not be verified")
     }
 
-    /// Its code and its message stand at the event's top.
+    /// Its code and its message are at the event's top.
     fn error_event(&self, body: &str) -> String {
         let text = body.as_bytes();
         let error = json::whole(text)

@@ -64,7 +64,7 @@ pub(super) fn number(data: &[u8], span: Option<Span>) -> u64 {
     span.and_then(|s| json::number(s.of(data))).unwrap_or_default()
 }
 
-/// Where a whole text is broken up that goes on from what `before` has seen.
+/// Where a whole text is escaped that continues what `before` has seen.
 pub(super) fn broken(data: &[u8], literal: Option<Span>, mut before: Escaper) -> Vec<Edit> {
     let literal = literal.filter(|l| l.len() >= 2);
     literal.map_or(Vec::new(), |l| response_object::break_edits(data, l, &mut before))

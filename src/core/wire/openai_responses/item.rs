@@ -10,7 +10,7 @@ pub(super) const ASIDE_ITEM: &str = "msg_aside_";
 
 /// Item id of what stands where the model had written nothing, up to the response's own part.
 pub(super) const FILLER_ITEM: &str = "msg_note_";
-/// Item id of an answer that baton gave by itself, up to its own part.
+/// Item id of an answer of baton's own, up to its own part.
 pub(super) const LOCAL_ANSWER_ITEM: &str = "msg_baton_";
 /// Names an item as a hidden pair's sibling, up to its id: what else is named so are calls, by the ids of the calls.
 pub(super) const BY_ITEM: &str = "item:";

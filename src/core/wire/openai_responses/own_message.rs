@@ -18,7 +18,7 @@ pub(super) struct OwnMessage {
 }
 
 impl OwnMessage {
-    /// A sentinel or aside is known by its item's id, too; any other text by the upstream `response` that it appears
+    /// A sentinel or aside is identified by its item's id, too; any other text by the upstream `response` that it appears
     /// after, since two items of one id are refused. `phase`: the model's messages have one.
     pub(super) fn new(text: &str, response: &str, phase: bool) -> Self {
         let id = match mark(text) {

@@ -1,4 +1,4 @@
-//! Hidden pairs, put back into what the agent sends: each call where it stood, each result after the group.
+//! Hidden pairs, restored into what the agent sends: each call where it stood, each result after the group.
 
 use super::OpenaiResponses;
 use super::repair;
@@ -221,7 +221,7 @@ struct ReferencedItems {
 }
 
 impl ReferencedItems {
-    /// Those that end with turn `last`; `None` where it is no reference. What stands before `from` does not go out.
+    /// Those that end with turn `last`; `None` where it is no reference. What is before `from` does not go out.
     fn after(view: &View, from: usize, last: usize) -> Option<Self> {
         let mut found = Self {
             first: last,
@@ -265,7 +265,7 @@ impl ReferencedItems {
 /// How the ids of calls begin.
 const CALLS: [&[u8]; 2] = [b"fc_", b"ctc_"];
 
-/// In front of the turn that follows, so that calls and results put back at one place keep apart.
+/// In front of the turn that follows, so that calls and results restored at one place keep apart.
 fn after_item(view: &View, turn: usize, item: &str) -> Edit {
     match view.turns.get(turn + 1) {
         Some(next) => Edit::insert(next.span.start, format!("{item},")),
@@ -273,7 +273,7 @@ fn after_item(view: &View, turn: usize, item: &str) -> Edit {
     }
 }
 
-/// Up to so many ids are searched for before any item is read.
+/// Up to this many ids are searched for before any item is read.
 const FEW: usize = 4;
 
 /// The turns at or after offset `from` that are the results of these calls.
@@ -312,7 +312,7 @@ fn results_of(view: &View, ids: &[&str], from: usize) -> Vec<Option<usize>> {
 }
 
 /// Messages right after reasoning, in front of `turn`: our call may be what the reasoning was for, and an id that
-/// stands in the place of another is refused. They go without theirs.
+/// is in the place of another is refused. They go without theirs.
 fn bare_messages(view: &View, turn: usize) -> Vec<Edit> {
     let mut edits = Vec::new();
     for before in view.turns[..turn].iter().rev() {

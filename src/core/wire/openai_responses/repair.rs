@@ -9,7 +9,7 @@ use crate::wire::view::{Role, Turn, TurnPartKind, View};
 use super::item::ResponsesItem;
 
 /// Edits after the sentinel's turn: results and references to what was cut go, and so does reasoning that
-/// lost its item; items that lost their reasoning go on without ids.
+/// lost its item; items that lost their reasoning continue without ids.
 pub(super) fn after_cut(view: &View, cut: usize) -> Vec<Edit> {
     let text: &[u8] = &view.body;
     let items: Vec<ResponsesItem> = view.turns[cut + 1..]
@@ -165,7 +165,7 @@ fn reasoning_went_first(view: &View, cut: usize) -> bool {
     flags.windows(2).any(|pair| pair == [true, true])
 }
 
-/// Takes the ids off the items right after the cut, up to the first that has its reasoning.
+/// Removes the ids of the items right after the cut, up to the first that has its reasoning.
 fn without_ids(view: &View, cut: usize, items: &[ResponsesItem]) -> Vec<Edit> {
     let run = items
         .iter()

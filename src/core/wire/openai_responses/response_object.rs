@@ -38,7 +38,7 @@ pub(super) fn call_id(text: &[u8], item: Span) -> Option<String> {
     (kind.ends_with("_call") && !by_server).then(|| id.into_owned())
 }
 
-/// A finished call of our tool. The item is kept whole, to be put back as it was.
+/// A finished call of our tool. The item is kept whole, to be restored as it was.
 pub(super) fn hidden(text: &[u8], item: Span, tool: &'static str, after: usize, limit: usize) -> HiddenCall {
     let arguments = json::get_string(text, item, "arguments").unwrap_or_default();
     let status = json::get_string(text, item, "status");
@@ -80,7 +80,7 @@ pub(super) fn texts(text: &[u8], item: Span) -> Vec<(u64, Span)> {
         .collect()
 }
 
-/// Where the texts of an output item, looking like ours, are broken up.
+/// Where the texts of an output item, looking like ours, are escaped.
 pub(super) fn breaks(text: &[u8], item: Span, escaper: &mut Escaper) -> Vec<Edit> {
     let texts_of_item = texts(text, item).into_iter();
     texts_of_item
@@ -232,7 +232,7 @@ pub(super) fn edits(text: &[u8], response: Span, now: &ObjectOverrides<'_>) -> V
                 None
             }
             "previous_response_id" => now.previous.map(str::to_owned).or(own),
-            // A leg that did not come to its end was not completed at any time.
+            // A leg that did not end was not completed at any time.
             "completed_at" if !now.completed && value.of(text) == b"null" => None,
             "output" => now.output.clone(),
             "usage" => now.usage.clone(),

@@ -1,4 +1,4 @@
-//! Requests to the Responses API that ask for a text alone.
+//! Requests to the Responses API that ask only for text.
 
 use super::OpenaiResponses;
 use crate::text::splice::Edit;

@@ -35,7 +35,7 @@ impl Turns for OpenaiResponses {
         here.role == Role::Assistant || here.role == Role::Other && refers()
     }
 
-    /// The model's items that stand together.
+    /// The model's items that are together.
     fn message(&self, view: &View, turn: usize) -> Range<usize> {
         let models = |t: &Turn| matches!(t.role, Role::Assistant | Role::Other);
         let before = view.turns[..turn].iter().rev().take_while(|t| models(t));
@@ -76,7 +76,7 @@ impl Turns for OpenaiResponses {
     /// Items of ours by their ids, whatever their text.
     fn own_items(&self, view: &View) -> Vec<OwnItem> {
         let list = view.text(view.list);
-        // An item has one id: it is read once, however often the words stand in it.
+        // An item has one id: it is read once, however often the words are in it.
         let mut read: Option<(usize, ResponsesItem)> = None;
         // All of them begin alike: one search.
         memmem::find_iter(list, b"\"msg_")

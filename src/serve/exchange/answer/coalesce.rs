@@ -80,7 +80,7 @@ impl WriteCoalescer {
         (self.due || enough) && !self.is_empty()
     }
 
-    /// Upstream's client has no more: whether to let it run once more before what waits is sent. Never waits for
+    /// Upstream's client has no more: whether to let it run again before what waits is sent. Never waits for
     /// the network: the task is woken at once.
     pub(super) fn polls_for_more(&mut self, cx: &Context<'_>) -> bool {
         if self.is_empty() {

@@ -60,7 +60,7 @@ impl Exchange {
             },
             Effect::WriteId { shown, origin } => match self.writer().write_id(&shown, &origin).await {
                 Ok(()) => CourseEvent::Written,
-                // A request that goes on by the id fails upstream, and says so.
+                // A request that continues by the id fails upstream, and says so.
                 Err(error) => self.not_written("response id", &error),
             },
             Effect::Send { leg, pause, failed } => {
@@ -75,7 +75,7 @@ impl Exchange {
         CourseEvent::NotWritten
     }
 
-    /// Writes a call with its answer, and makes what asks the model to go on.
+    /// Writes a call with its answer, and makes what asks the model to continue.
     async fn answer_call(
         &self,
         answered: AnsweredCall,

@@ -1,5 +1,5 @@
-//! What follows once an answer's end is delivered: the same request again is a new one, and the agent has the sentinels that
-//! the answer shows.
+//! What follows when an answer's end is delivered: a repetition of the request is then a new request, and the agent has
+//! the answer's sentinels.
 
 use crate::serve::exchange::Exchange;
 use crate::state::session::UnconfirmedEnd;

@@ -314,7 +314,7 @@ impl Body for Driver {
         loop {
             let due = self.out.are_due() || !matches!(self.phase, DriverPhase::Leg(_));
             if let Some(piece) = due.then(|| self.out.take()).flatten() {
-                // The next silence begins anew.
+                // The next silence starts again.
                 self.quiet = None;
                 if self.is_end_stream() {
                     self.ended();
@@ -342,7 +342,7 @@ impl Body for Driver {
 
     fn is_end_stream(&self) -> bool {
         // A server takes one piece more than the connection has room for. Where it matters whether the last one was
-        // delivered, it has to poll once more.
+        // delivered, it has to poll again.
         matches!(self.phase, DriverPhase::Done) && self.out.is_empty() && !self.exchange.waits_for_delivery()
     }
 }

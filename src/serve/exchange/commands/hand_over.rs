@@ -1,4 +1,4 @@
-//! Makes a handoff now, of the transcript in front of the command.
+//! Makes a handoff now, from the transcript before the command.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use baton_core::mark::note;
 use baton_core::record::Handoff;
 use baton_core::rewrite::notes;
 
-/// The reply where no draft waits.
+/// The reply if no draft is waiting.
 pub(super) const NONE_WAITS: &str = "no draft waits for a yes.";
 
 /// What makes a handoff now.
 pub(super) enum HandoffTrigger {
     /// A draft.
     Draft(DraftRequest),
-    /// Approval of the draft that waits, with another document in its place where there is one.
+    /// Approval of the waiting draft, with another text in its place if one is given.
     Approval(Option<String>),
 }
 
@@ -102,7 +102,7 @@ impl HandOver<'_> {
         })
     }
 
-    /// The handoff that an answer to this very request showed, which broke off: agents send a request again then.
+    /// The handoff of an answer to the same request that broke off: agents then repeat the request.
     async fn made_before(&self) -> Result<Option<Arc<Handoff>>, StoreError> {
         let Exchange {
             app,

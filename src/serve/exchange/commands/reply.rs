@@ -77,7 +77,7 @@ pub(super) fn unanswered(exchange: &Exchange, error: &StoreError) -> Response<Re
     exchange.ctx.refuse(Fault::from(Code::STORE))
 }
 
-/// Maps the answer's id to the response before it: a later request may go on from the answer by its id alone.
+/// Maps the answer's id to the response before it: a later request may continue the answer by its id alone.
 async fn remember_answer(exchange: &Exchange, id: Uuid) -> Result<(), StoreError> {
     let Exchange {
         app, ctx, offered, ..

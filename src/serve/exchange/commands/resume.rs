@@ -1,4 +1,4 @@
-//! Goes on after another handoff.
+//! Continues after another handoff.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use baton_core::text::{Span, json};
 /// Characters of a handoff's distinctive line that are shown.
 const SHOWN: usize = 80;
 
-/// Goes on after another handoff.
+/// Continues after another handoff.
 pub(super) async fn resume(exchange: &Exchange, id: &str) -> Result<CommandReply, StoreError> {
     let Exchange { app, ctx, .. } = exchange;
     let found = match id_range(id) {

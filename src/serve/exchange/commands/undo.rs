@@ -1,4 +1,4 @@
-//! Undoes a handoff, or its undo: what the model would see without it.
+//! Undoes a handoff, or reverts its undo.
 
 use super::reply::CommandReply;
 use crate::serve::exchange::active_handoff::{Active, PinLookup, find_active};

@@ -1,4 +1,4 @@
-//! Reads a model's answer as the document of a handoff. No IO.
+//! Reads a model's answer as a draft. No IO.
 
 use baton_core::handoffs::draft::{DraftEnd, DraftFailure};
 use baton_core::transcript::{AnswerContent, AnswerPartKind};

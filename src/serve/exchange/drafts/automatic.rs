@@ -1,5 +1,5 @@
-//! Handoffs that a threshold begins: a draft is written where the context is that full, and the conversation goes on after it
-//! in the same answer.
+//! Handoffs that a threshold starts: when the context is that full, a draft is written, and the conversation continues
+//! after it in the same answer.
 
 use std::fs;
 use std::io::{self, Write};
@@ -17,7 +17,7 @@ use baton_core::nudge::NudgeOutcome;
 use baton_core::record::{Handoff, HandoffOrigin};
 use baton_core::text::date::rfc3339;
 
-/// Files of one second: more are an error.
+/// Maximum files of one second: more are an error.
 const MOST_ALIKE: u32 = 100;
 
 /// A handoff that nobody has requested.

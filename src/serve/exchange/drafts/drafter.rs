@@ -1,4 +1,4 @@
-//! Makes the document of a draft, and the handoff of a document.
+//! Makes the text of a draft, and the handoff from that text.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -324,13 +324,13 @@ impl Drafter<'_> {
         }
     }
 
-    /// The report of a handoff to the person, in front of its sentinel, where it is never in the model's view.
+    /// The report of a handoff to the person, in front of its sentinel, so never in the model's view.
     pub(in crate::serve::exchange) fn report(&self, handoff: &Handoff) -> String {
         let event = self
             .ctx
             .recorder
             .read(|e| e.handoffs.last().map(|h| (h.before_bytes, h.after_bytes)));
-        // An answer that reports the handoff again has no event of it.
+        // An answer that reports the handoff again has no event for it.
         let (before, after) = event.unwrap_or_else(|| {
             let after = splice::len(&self.offered.fresh(self.app, handoff).rope) as u64;
             (handoff.history_bytes, after)
@@ -399,7 +399,7 @@ mod tests {
             (ReviewPolicy::Never, HandoffOrigin::Api, false),
             (ReviewPolicy::Never, HandoffOrigin::Auto, false),
             (ReviewPolicy::Manual, HandoffOrigin::Api, true),
-            // Nobody waits in front of the screen for a threshold.
+            // For a threshold nobody waits at the screen.
             (ReviewPolicy::Manual, HandoffOrigin::Auto, false),
             (ReviewPolicy::Always, HandoffOrigin::Auto, true),
         ];

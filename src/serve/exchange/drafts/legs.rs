@@ -1,4 +1,4 @@
-//! The requests to a model for the document of a handoff, and their answers. Nothing of them reaches the agent.
+//! The requests to a model for a draft, and their answers. The agent sees none of them.
 
 use bytes::Bytes;
 use http::Response;
@@ -126,7 +126,7 @@ impl Drafter<'_> {
         self.offered.agent.form(&self.ctx.target)
     }
 
-    /// No call is hidden, since none is looked at.
+    /// No call is hidden, since none is examined.
     fn watch_nothing(&self) -> ResponseWatch {
         ResponseWatch {
             hide: ToolNames::NONE,

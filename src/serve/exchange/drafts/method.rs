@@ -1,4 +1,4 @@
-//! Decides by which method a draft is made, and by which one after a failure. No IO.
+//! Chooses the method of a draft, and the next one after a failure. No IO.
 
 use crate::state::config::DraftPolicy;
 use baton_core::handoffs::draft::{DraftEnd, DraftMethod, DraftRequest};

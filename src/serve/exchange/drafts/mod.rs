@@ -1,4 +1,4 @@
-//! A handoff that the model did not begin: its document is written, and the conversation goes on after it.
+//! A handoff that the model did not start: a draft is made, and the conversation continues after it.
 //!
 //! ```text
 //! a draft is requested ─► the document: given | oneshot | bundle | local ─► write the handoff ─► its sentinel, then the next leg
@@ -77,7 +77,7 @@ pub(super) fn waiting_job(exchange: &Exchange) -> Option<DraftJob> {
     drafting.take(live.key())
 }
 
-/// The notice that a draft of this conversation waits for a person, where the person goes on without it: shown once. Its note
+/// The notice that a draft of this conversation waits for a person, where the person continues without it: shown once. Its note
 /// keeps it out of the model's view.
 pub(super) fn pending_notice(exchange: &Exchange) -> Option<AnswerOpening> {
     let Exchange {

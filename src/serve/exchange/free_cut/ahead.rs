@@ -22,7 +22,7 @@ struct Pause {
     exchange: Exchange,
     thread: ContextThread,
     costs: RequestCosts,
-    /// Records the draft's own exchange, where it comes to one.
+    /// Records the draft's own exchange, if there is one.
     dormant: DormantRecorder,
     /// When the draft is due, in milliseconds since the Unix epoch.
     due_ms: u64,

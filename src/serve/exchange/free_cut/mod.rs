@@ -22,7 +22,7 @@ use uuid::Uuid;
 /// A moment at which a cut costs nothing.
 pub(super) struct FreeMoment {
     pub(super) cut: FreeCut,
-    /// The draft that is ready for it.
+    /// The ready draft for this cut, if any.
     pub(super) ready: Option<AcceptedDraft>,
 }
 
@@ -81,7 +81,7 @@ fn kept_draft(exchange: &Exchange) -> Option<Box<ReadyDraft>> {
     (draft.cut == exchange.offered.active_id()).then_some(draft)
 }
 
-/// The document of a ready draft with what came since. `None`: the transcript is another one, or too much came since.
+/// The text of a ready draft with the messages since. `None`: the transcript differs, or too much came since.
 fn ready_document(exchange: &Exchange, draft: &ReadyDraft) -> Option<AcceptedDraft> {
     let view = exchange.offered.agent.request.view();
     if !positions::is_in(view, &draft.covers) {

@@ -1,4 +1,4 @@
-//! Fourth stage: offers the tool, and makes what is sent upstream in the request's place.
+//! Fourth stage: offers the tool, and builds the upstream request.
 
 use super::active_handoff::{CutPlace, fresh_preamble, is_spelled_out};
 use super::pin::Pin;
@@ -40,7 +40,7 @@ pub(super) struct Offered {
     pub(super) offer: ToolOffer,
 }
 
-/// The model of a route, where upstream is not known to refuse it.
+/// The model of a route, unless upstream is known to refuse it.
 fn known_model<'a>(app: &App, routed: Option<&'a str>) -> Option<&'a str> {
     routed.filter(|model| !app.refused_models.contains(model))
 }
@@ -66,7 +66,7 @@ pub(super) async fn offer(app: &App, ctx: &RequestContext, placed: Placed) -> Of
         tooled: untooled.is_none(),
         untooled,
         recall: scope.has_recall(&pin),
-        // A request that names an earlier response alone would not say which tools that one went out with.
+        // A request that names an earlier response alone would not say which tools that one was sent with.
         recall_next: scope.may_recall && app.config.recall.enabled && agent.resends(),
     };
     Offered {
@@ -238,7 +238,7 @@ impl Offered {
         }
     }
 
-    /// What the model sees of the request as it was received: cut at the active handoff.
+    /// The received request as the model sees it: cut at the active handoff.
     fn as_received<'a>(&'a self, app: &'a App, tooled: bool) -> Rewrite<'a> {
         Rewrite {
             cut: self.cut(),
@@ -254,7 +254,7 @@ impl Offered {
         }
     }
 
-    /// The response that the request goes on from, as upstream knows it.
+    /// The response that the request continues, as upstream knows it.
     fn goes_on(&self) -> Option<ContinuedResponse<'_>> {
         let id = self.pin.previous.as_ref()?.response()?;
         Some(ContinuedResponse {
@@ -263,7 +263,7 @@ impl Offered {
         })
     }
 
-    /// The turn that began in a response which upstream stores, and that this request goes on with. A handoff may be pending
+    /// The turn that began in a response which upstream stores, and that this request continues with. A handoff may be pending
     /// until its end.
     pub(super) fn stored_turn(&self) -> Option<&OpenResponse> {
         let open = self.pin.previous.as_ref()?.open()?;

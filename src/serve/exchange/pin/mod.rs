@@ -26,7 +26,7 @@ use self::verdict::{MissedSentinel, PinEvidence};
 pub(super) struct Pin {
     /// The handoff that the request is cut at.
     pub(super) active: Option<Active>,
-    /// The origin of the response that the request goes on from, where upstream knows it by another id than the agent.
+    /// The origin of the response that the request continues, where upstream knows it by another id than the agent.
     pub(super) previous: Option<ResponseOrigin>,
     /// The results, as elements, that calls of ours in that response wait for.
     pub(super) owed: Vec<String>,
@@ -193,7 +193,7 @@ fn may_recall(app: &App, agent: &mut AgentRequest, active: Option<&Active>) -> b
     may
 }
 
-/// The results that calls of ours wait for in the response which the request goes on from.
+/// The results that calls of ours wait for in the response which the request continues.
 fn owed(wire: &dyn Wire, origin: Option<&ResponseOrigin>) -> Vec<String> {
     let owed = origin.and_then(ResponseOrigin::open).map(|open| open.owed.iter());
     owed.into_iter()

@@ -82,7 +82,7 @@ pub(super) fn take_out(app: &App, agent: &mut AgentRequest, next_undo: Option<Ha
     }
 }
 
-/// What commands in the transcript came to.
+/// The effects of commands in the transcript.
 #[derive(Default)]
 pub(super) struct CommandsTaken {
     pub(super) taken_out: TakenOut,

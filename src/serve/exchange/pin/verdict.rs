@@ -2,13 +2,13 @@
 
 use baton_core::record::HandoffId;
 
-/// The newest sentinel of a transcript, where it names no known handoff.
+/// The newest sentinel of a transcript, if it names no known handoff.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MissedSentinel {
     pub(super) id: HandoffId,
     /// A person pasted it.
     pub(super) by_user: bool,
-    /// It stands in the agent's last message.
+    /// It is in the agent's last message.
     pub(super) is_last: bool,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct PinVerdict {
     pub(super) lost: Option<HandoffId>,
     /// This request is the first after a handoff that a person resumed.
     pub(super) resumed: bool,
-    /// The last message asks for a handoff that is not known: it is answered here.
+    /// The last message asks for a handoff that is unknown: it is answered here.
     pub(super) names_unknown: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Third stage: finds what baton has to put into a request's transcript, and what it leaves out.
+//! Third stage: finds what to insert into a request's transcript, and what to leave out.
 
 use super::active_handoff::Active;
 use super::pairs::find_pairs;
@@ -54,7 +54,7 @@ fn without_searches(placed: &mut Placed) {
         return;
     }
     let reading = placed.agent.request.reading();
-    // In front of the cut nothing is sent, and the cut is known by its offset.
+    // In front of the cut nothing is sent, and the cut is identified by its offset.
     let turn = placed.pin.active.as_ref().and_then(Active::turn);
     let from = turn.and_then(|turn| reading.view.turns.get(turn));
     let from = from.map_or(0, |turn| turn.span.end);

@@ -65,7 +65,7 @@ impl AgentRequest {
         AnswerForm::of(target, self.wire.framing(), self.request.view().facts.stream)
     }
 
-    /// Whether the agent sends its whole history with each request, and does not go on by an id alone.
+    /// Whether the agent sends its whole history with each request, and does not continue by an id alone.
     pub(super) fn resends(&self) -> bool {
         !self.wire.goes_on_by_id() || self.request.view().facts.unstored
     }
@@ -137,7 +137,7 @@ pub(super) struct Received {
 }
 
 impl Received {
-    /// A copy to be pinned once more, after the transcript was changed.
+    /// A copy to be pinned again, after the transcript was changed.
     pub(super) fn copy(&self) -> Self {
         Self {
             agent: self.agent.clone(),
@@ -226,7 +226,7 @@ fn read(app: &App, ctx: &RequestContext, body: &RequestBody, scan: &BodyScan) ->
         }
         Ok(mut reading) => {
             reading.view.shared = app.bodies.shared_turns(scan, &reading.view);
-            // Some wires say in the path what others say in the body.
+            // Some wires have in the path what others have in the body.
             let facts = &mut reading.view.facts;
             facts.stream |= route::streams(&ctx.target);
             facts.ours = app.tools.names();
@@ -266,7 +266,7 @@ fn is_taken(app: &App, reading: &RequestReading) -> bool {
         || others.into_iter().any(|name| view.has_beside_transcript(name))
 }
 
-/// What a route asks for, in the wires' word.
+/// The operation of a route, as the wires name it.
 pub(super) fn operation_of(endpoint: Endpoint) -> Operation {
     match endpoint {
         Endpoint::Count => Operation::Count,
@@ -330,7 +330,7 @@ fn body_hash(text: &Bytes) -> u64 {
 fn forbidden(app: &App, ctx: &RequestContext) -> Option<ToolOmission> {
     let header = headers::value(&ctx.headers, "x-baton-handoff");
     let off = header.is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"off"));
-    // A chain of one leg is the first leg alone: a handoff would have none to go on in.
+    // A chain of one leg is the first leg alone: a handoff would have none to continue in.
     let never = app.config.handoff.inject == InjectPolicy::Never || app.config.handoff.max_chain < 2;
     never
         .then_some(ToolOmission::OffByConfig)

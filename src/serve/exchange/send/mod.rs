@@ -14,7 +14,7 @@ pub(super) use self::refusal::{is_retryable, requested_pause};
 pub(super) use self::sender::LegSender;
 pub(super) use self::sent::{FirstLeg, Sent};
 
-/// Sends the first leg; once more where upstream refuses it for a reason that has a remedy.
+/// Sends the first leg, and retries it once if upstream's refusal has a remedy.
 pub(super) async fn send(exchange: Exchange) -> FirstLeg {
     let Exchange {
         app, ctx, offered, ..

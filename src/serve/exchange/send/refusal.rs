@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 
-/// A change with which a refused request is sent once more.
+/// A change with which a refused request is sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Remedy {
     /// With the tool, or without it.
@@ -102,7 +102,7 @@ mod tests {
                 },
                 None,
             ),
-            // It was given the tool before it was forbidden: taking the tool out stays possible.
+            // It got the tool before tools were forbidden: removing the tool is still possible.
             (
                 RefusedRequest {
                     is_tool_forbidden: true,

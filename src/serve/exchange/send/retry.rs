@@ -17,13 +17,13 @@ use crate::state::telemetry::{ExchangeOutcome, ThinkingRetry};
 use baton_core::rewrite::RewriteOutcome;
 use baton_core::rewrite::untooled::{self, ToolOmission};
 
-/// A request that is sent once more.
+/// A request that is sent again.
 struct Retry {
     request: RewriteOutcome,
     remedy: Remedy,
 }
 
-/// Sends a refused request once more where that may help; else passes the refusal on.
+/// Sends a refused request again where that may help; else passes the refusal on.
 pub(super) async fn retry(sent: Sent) -> FirstLeg {
     let Sent {
         mut exchange,

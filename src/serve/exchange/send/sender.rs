@@ -32,7 +32,7 @@ impl<'a> LegSender<'a> {
         }
     }
 
-    /// Sends the first leg. Where nothing of the body changes, it goes out as it came, compressed where it was.
+    /// Sends the first leg. A body without edits is sent as it came, in the same compression.
     pub(super) async fn first(
         self,
         offered: &Offered,
@@ -52,7 +52,8 @@ impl<'a> LegSender<'a> {
         self.send(request, &self.ctx.target, rope, sending).await
     }
 
-    /// Sends a later leg that `make` makes; once more to the agent's own model where upstream refuses that of a route.
+    /// Sends a later leg that `make` makes; retries with the agent's own model if upstream refuses the model of a
+    /// route.
     pub(in crate::serve::exchange) async fn later_or_own(
         self,
         make: impl Fn() -> RewriteOutcome,

@@ -15,7 +15,7 @@ use baton_core::rewrite::positions;
 
 const BEFORE: &str = "Mend the importer.";
 
-/// A transcript that shows the handoff, and goes on with these messages.
+/// A transcript that shows the handoff, and continues with these messages.
 fn after(handoff: &Handoff, more: &[Value]) -> Vec<Value> {
     let shown = sentinel::short(handoff.id, None);
     [&[user(BEFORE), model(&shown), user("Go on.")], more].concat()

@@ -1,4 +1,4 @@
-//! Hidden calls: written beside their siblings, and put back into every later request.
+//! Hidden calls: written beside their siblings, and restored into every later request.
 
 use serde_json::{Value, json};
 

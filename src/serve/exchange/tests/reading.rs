@@ -94,7 +94,7 @@ async fn the_config_and_a_header_rule_the_tool_out() {
         forbidden(&never, Some("off")).await,
         Some(ToolOmission::OffByConfig)
     );
-    // A chain of one leg has none to go on in.
+    // A chain of one leg has none to continue in.
     let lone = Stage::with(|config| config.handoff.max_chain = 1);
     assert_eq!(forbidden(&lone, None).await, Some(ToolOmission::OffByConfig));
 }

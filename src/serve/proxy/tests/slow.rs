@@ -16,7 +16,7 @@ use crate::serve::proxy::testing::{Act, Proxy, Script, config, ok};
 
 /// Longer than a window of the least rate, and than the time for a head.
 const LONG: Duration = Duration::from_millis(900);
-/// A wait that no agent of these tests comes to.
+/// A wait that no agent of these tests reaches.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Writes a byte now and then until the proxy answers or closes; returns the response.
@@ -124,7 +124,7 @@ async fn slow_heads_are_closed() {
     let proxy = Proxy::start(config("http://127.0.0.1:9"));
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice();
     let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0].as_slice();
-    // HEADERS of one byte without END_HEADERS, and a header of a CONTINUATION that never comes to its end.
+    // HEADERS of one byte without END_HEADERS, and a header of a CONTINUATION that never ends.
     let open = [0, 0, 1, 1, 0, 0, 0, 0, 1, 0x82].as_slice();
     let (h2, block) = ([preface, settings].concat(), [preface, settings, open].concat());
     let table: &[(&str, &[u8], &[u8])] = &[

@@ -21,7 +21,7 @@ const TAG_CHARS: usize = 3;
 /// Shorter patterns would fit most files.
 const PATTERN_CHARS: usize = 3;
 
-/// Shorter words would be found in most sentences.
+/// Shorter words would match most sentences.
 const MARKER_CHARS: usize = 3;
 
 /// More tokens than any model takes.

@@ -1,4 +1,4 @@
-//! Keys about the process: listeners, where it keeps what, what it logs, and its limits.
+//! Keys about the process: listeners, storage, logging, and limits.
 
 use super::key::{KeySection, TOKEN_CHARS, key, optional, put};
 use crate::state::config::{ServerDurability, StoreKind};

@@ -1,4 +1,4 @@
-//! The files of a document: each is whole or not there.
+//! The files of a document: each is complete or absent.
 
 use std::fs;
 use std::io;

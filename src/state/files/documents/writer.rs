@@ -20,7 +20,7 @@ const QUEUE_CAPACITY: usize = 16;
 /// Documents whose files are looked for at start, the newest ones.
 const REPAIRED_AT_START: usize = 200;
 
-/// How often documents are looked at for their age.
+/// How often documents are examined for their age.
 const ARCHIVE_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Documents written, failed, and dropped since there were too many at once.

@@ -1,4 +1,4 @@
-//! The errors of handoff files.
+//! The errors of YAML files.
 
 use std::fmt;
 use std::io;

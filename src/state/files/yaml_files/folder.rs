@@ -22,7 +22,7 @@ impl HandoffFolder {
     /// The files in this folder, which need not be there yet.
     ///
     /// # Errors
-    /// The path is relative and the working directory is not known.
+    /// The path is relative and the working directory is unknown.
     pub fn new(dir: &Path) -> Result<Self, FileError> {
         Ok(Self { dir: absolute(dir)? })
     }

@@ -1,5 +1,5 @@
-//! Queries git and beads about a folder. Each query has a time limit and all together have one; a tool that is
-//! missing, fails or takes too long reports nothing, and that is no error.
+//! Queries git and beads about a folder. Each query has a time limit and all together have one; a tool that is missing,
+//! fails or takes too long adds nothing, which is not an error.
 
 use std::collections::HashSet;
 use std::fs;
@@ -24,7 +24,7 @@ const COMMITS: &str = "-5";
 /// Files of a kind that git may add: `git status` shows the rest.
 const FILES: usize = 50;
 
-/// Files that git is queried about by name: they stand in its command line.
+/// Files that git is queried about by name: they are in its command line.
 const COMPARED: usize = 1000;
 
 /// The Git state of a folder.
@@ -171,7 +171,7 @@ impl GitRunner<'_> {
         Some(state)
     }
 
-    /// Of some files, those in commits since, and those with changes that are in none.
+    /// Of these files, those that were committed since, and those with uncommitted changes.
     fn touched(&self, since: &str, paths: &[&str]) -> HashSet<String> {
         if paths.is_empty() {
             return HashSet::new();

@@ -24,7 +24,7 @@ impl HandoffFolder {
     /// Puts a file into the archive of its session; returns where it is now.
     ///
     /// # Errors
-    /// It is none of ours, in the archive already, or cannot be moved.
+    /// It is not one of our files, is already in the archive, or cannot be moved.
     pub fn archive(&self, path: &Path) -> Result<PathBuf, FileError> {
         let managed = self.managed(path)?;
         if managed.archived {
@@ -40,7 +40,7 @@ impl HandoffFolder {
     /// Takes a file out of the archive of its session; returns where it is now.
     ///
     /// # Errors
-    /// It is none of ours, not in the archive, or cannot be moved.
+    /// It is not one of our files, is not in the archive, or cannot be moved.
     pub fn restore(&self, path: &Path) -> Result<PathBuf, FileError> {
         let managed = self.managed(path)?;
         if !managed.archived {
@@ -53,7 +53,7 @@ impl HandoffFolder {
     /// Deletes a file.
     ///
     /// # Errors
-    /// It is none of ours, or cannot be deleted.
+    /// It is not one of our files, or cannot be deleted.
     pub fn delete(&self, path: &Path) -> Result<(), FileError> {
         let managed = self.managed(path)?;
         let _lock = FolderLock::of(&managed.dir)?;
@@ -61,7 +61,7 @@ impl HandoffFolder {
         fs::remove_file(&path).map_err(FileError::at(&path))
     }
 
-    /// Deletes every file, also of archives, that is older than so many seconds; returns those. With `dry_run` none is
+    /// Deletes every file, also of archives, that is older than this many seconds; returns those. With `dry_run` none is
     /// deleted.
     ///
     /// # Errors

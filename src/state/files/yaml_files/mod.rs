@@ -1,7 +1,7 @@
-//! Handoff files on disk: `DIR/SESSION/NAME.yaml`. Their content is read and written by `baton_core::handoffs::yaml`;
-//! this room has the folders, the lock, the clock, and the tools that are queried: git, beads.
+//! Handoffs as YAML files on disk: `DIR/SESSION/NAME.yaml`. `baton_core::handoffs::yaml` parses and writes their
+//! content; this module has the folders, the lock, the clock, and the queried tools: git, beads.
 //!
-//! Everything here is for people and agents beside the proxy; nothing of it stands in the way of an exchange.
+//! Everything here is for people and agents; no exchange depends on it.
 
 mod error;
 mod folder;

@@ -113,7 +113,7 @@ impl HandoffFolder {
             let of_session = self.latest_of(&session)?;
             listing.warnings.extend(of_session.warnings);
             let Some(found) = of_session.found else { continue };
-            // Of one second, the one that was written last.
+            // For equal seconds, the file that was written last.
             let at = (
                 created(&found.file.created_at, &found.path),
                 newest::written(&found.path),
@@ -143,13 +143,13 @@ impl HandoffFolder {
         for session in sessions {
             let dir = self.session_dir(&session)?;
             let sorted = newest::sort(&dir, self.files(&session)?);
-            // Of each session no more can be among the first.
+            // No more files of a session can be among the first.
             let most = if limit == 0 { sorted.len() } else { limit };
             for name in sorted.into_iter().take(most) {
                 all.push((newest::age(&dir, &name), session.clone(), dir.join(name)));
             }
         }
-        // The order within a session stands, since the sort is stable.
+        // The order within a session is kept, since the sort is stable.
         all.sort_by_key(|(age, ..)| std::cmp::Reverse(age.minute));
         if limit > 0 {
             all.truncate(limit);

@@ -1,4 +1,4 @@
-//! Writes a file: under a temporary name beside it, flushed, and then renamed, so that it is there whole or not at all.
+//! Writes a file atomically: under a temporary name beside it, flushed, and then renamed.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -145,7 +145,7 @@ pub fn write_text(file: &HandoffFile, text: &str, path: &Path) -> Result<(), Fil
     }
 }
 
-/// Puts a text at a path in one step, in place of what is there.
+/// Replaces the text at a path atomically.
 fn put(path: &Path, text: &str) -> Result<(), FileError> {
     let path = absolute(path)?;
     no_links(&path)?;

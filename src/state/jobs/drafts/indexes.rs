@@ -1,4 +1,4 @@
-//! Indexes of the conversations that were drafted last: a later draft reads what is new.
+//! Indexes of the conversations with the newest drafts, so that a later draft reads only what is new.
 
 use std::ops::Deref;
 
@@ -27,7 +27,7 @@ impl Default for IndexPool {
 }
 
 impl IndexPool {
-    /// Keeps at most so many bytes.
+    /// Keeps at most this many bytes.
     pub fn within(most: usize) -> Self {
         Self(LastUsed::within(most))
     }
@@ -151,7 +151,7 @@ mod tests {
             lent(&IndexPool::default(), "a", &messages, None).1,
             "as a fresh one"
         );
-        // Another prefix, another conversation, another carry-over prompt: all is read.
+        // With another prefix, conversation or carry-over prompt, everything is read.
         messages[0]["content"] = json!("Mend the other one.");
         assert_eq!(lent(&indexes, "a", &messages, None).0, messages.len());
         assert_eq!(lent(&indexes, "b", &messages, None).0, messages.len());

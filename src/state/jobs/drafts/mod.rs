@@ -1,4 +1,4 @@
-//! The drafts of all conversations: requested, being written, ended. At most one of a conversation is open.
+//! The drafts of all conversations: requested, in progress, ended. At most one draft of a conversation is open.
 //!
 //! Knows who requested what, how far it is, and how to stop it. Must not know: how a draft is written (`exchange`), who
 //! shows it.
@@ -70,7 +70,7 @@ struct DraftEntry {
     draft: DraftRecord,
     /// Signals its writer to stop.
     cancel: watch::Sender<bool>,
-    /// Whether somebody was notified that it waits for a person.
+    /// Whether a person was notified that it waits.
     notified: bool,
 }
 

@@ -13,7 +13,7 @@ use baton_core::record::{Handoff, HandoffId, HandoffOrigin};
 pub struct DraftOrder {
     /// The request for it.
     pub ask: DraftRequest,
-    /// The carry-over prompt, where who asks brings it: nothing is to be written then.
+    /// The carry-over prompt, if the caller supplies it: then no draft is written.
     pub prompt: Option<String>,
 }
 
@@ -30,7 +30,7 @@ pub enum DraftState {
     Requested,
     /// It is being written.
     Writing,
-    /// It is written, and waits for a person's yes.
+    /// It is written, and waits for a person's approval.
     Review,
     /// A person accepted it: it takes effect with the conversation's next request.
     Accepted,
@@ -44,7 +44,7 @@ pub enum DraftState {
     Failed,
     /// A person rejected it.
     Rejected,
-    /// Nobody answered for too long.
+    /// No person answered in time.
     Expired,
     /// Another handoff took effect before.
     Dropped,
@@ -107,7 +107,7 @@ pub struct DraftRecord {
     pub why: Option<String>,
     /// The file that it was saved as.
     pub saved_path: Option<PathBuf>,
-    /// By which a repeated call of the API is recognised.
+    /// The key by which a repeated call of the API is recognised.
     pub key: Option<String>,
     /// Milliseconds since the Unix epoch.
     pub created_ms: u64,
@@ -116,7 +116,7 @@ pub struct DraftRecord {
 }
 
 impl DraftRecord {
-    /// A draft whose handoff is stored and waits for a person's yes; `None` where the model made the handoff itself.
+    /// A draft whose handoff is stored and waits for a person's approval; `None` where the model made the handoff itself.
     pub fn stored(handoff: &Handoff) -> Option<Self> {
         let (origin, method) = match handoff.origin {
             HandoffOrigin::Model => return None,

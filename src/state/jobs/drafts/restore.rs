@@ -26,7 +26,7 @@ impl DraftQueue {
         let Some(handoff) = self.waiting(store, conversation).await? else {
             return Ok(None);
         };
-        // One that was decided here a moment ago is recorded as such, and not restored.
+        // A draft that was decided here a moment ago is recorded as such, and not restored.
         if self.get(handoff.id).is_none()
             && let Some(draft) = DraftRecord::stored(&handoff)
         {
@@ -39,7 +39,7 @@ impl DraftQueue {
     /// Rejects a draft that waits for a person, and archives its handoff.
     ///
     /// # Errors
-    /// It waits for nobody, or the store cannot be written.
+    /// It does not wait for a person, or the store cannot be written.
     pub async fn reject_in(&self, store: &SharedStore, id: Uuid) -> Result<DraftRecord, DecisionFailure> {
         let draft = self.reject(id)?;
         store.archive(&draft.principal, id, true).await?;
@@ -59,7 +59,7 @@ impl DraftQueue {
         Ok(())
     }
 
-    /// The newest handoff of a conversation, where it was stored for a person's yes and has taken effect nowhere. An older one was
+    /// The newest handoff of a conversation, where it was stored for a person's approval and has taken effect nowhere. An older one was
     /// dropped when a later one took effect.
     async fn waiting(&self, store: &SharedStore, conversation: &str) -> Result<Option<Handoff>, StoreError> {
         let filter = HandoffFilter {

@@ -1,4 +1,4 @@
-//! A call that is to be answered, and what answers it.
+//! A call to answer, and its answerer.
 
 use baton_core::handoffs::recall::CutPart;
 use baton_core::record::HiddenResult;

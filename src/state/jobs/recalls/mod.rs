@@ -1,6 +1,6 @@
 //! Answers calls of baton's tools whose result is a text.
 //!
-//! Knows the request at hand, as far as the model does not see it any more. Must not know: who asks (`exchange`), how an
+//! Knows the current request, as far as the model does not see it any more. Must not know: who asks (`exchange`), how an
 //! answer gets back to the model.
 
 mod call;

@@ -12,7 +12,7 @@ pub struct Recaller {
 }
 
 impl Recaller {
-    /// Keeps at most so many bytes of indexes.
+    /// Keeps at most this many bytes of indexes.
     pub fn new(settings: RecallIndexSettings, most: usize) -> Self {
         Self {
             settings,

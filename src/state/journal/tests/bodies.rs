@@ -59,7 +59,7 @@ fn what_went_by_is_read_back_byte_for_byte() {
 }
 
 /// What a cut request shares with the received one is located there. It has the same rows as a request that was read,
-/// whatever stands before the messages that are kept.
+/// whatever is before the messages that are kept.
 #[test]
 fn a_cut_request_is_kept_as_if_it_had_been_read() {
     let dir = tempfile::tempdir().unwrap();
@@ -131,7 +131,7 @@ fn a_cut_request_is_kept_as_if_it_had_been_read() {
     assert_eq!(recorder.dropped(), 0);
 }
 
-/// Bodies begin alike for some blocks and differ in what stands before, between or after the messages. A turn more or
+/// Bodies begin alike for some blocks and differ in what is before, between or after the messages. A turn more or
 /// less moves the ends of messages over the ends of blocks.
 #[test]
 fn bodies_that_begin_alike_are_kept_as_they_are() {

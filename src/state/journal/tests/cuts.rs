@@ -69,7 +69,7 @@ fn a_request_that_is_cut_like_the_one_before_costs_what_is_new() {
     assert!(grown < 1000, "{grown} steps for another last message");
 }
 
-/// Of a body whose beginning is known not even what separates its messages is looked at.
+/// Of a body whose beginning is known not even what separates its messages is examined.
 #[test]
 fn a_body_that_begins_like_another_costs_what_follows() {
     let dir = tempfile::tempdir().unwrap();
@@ -111,7 +111,7 @@ fn a_body_that_begins_like_another_costs_what_follows() {
     );
 }
 
-/// The received body is known by its beginning for the most part, and its cut grows with it.
+/// The received body is identified by its beginning for the most part, and its cut grows with it.
 #[test]
 fn cut_requests_of_a_growing_conversation_are_kept_as_they_are() {
     let dir = tempfile::tempdir().unwrap();
@@ -305,7 +305,7 @@ impl Drawn {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Whatever bodies are cut in whatever way and order, also where rows are deleted or a transaction fails in between.
+    /// For any bodies, cuts and orders, also if rows are deleted or a transaction fails in between.
     #[test]
     fn what_is_cut_is_read_back_byte_for_byte(all in alike()) {
         let dir = tempfile::tempdir().unwrap();

@@ -132,7 +132,7 @@ pub(super) fn greeting(scripts: usize, answers: Vec<Value>) -> Result<(Vec<Strin
 /// Checks the answer to `WAIT` or `WAITAOF`: that the write is where it must be.
 ///
 /// # Errors
-/// It is not there in time.
+/// It did not arrive in time.
 pub(super) fn durable(wait: WriteWait, answer: Option<Value>) -> Result<(), LinkFault> {
     let reached = match answer {
         Some(Value::Int(replicas)) => replicas > 0,
@@ -148,7 +148,7 @@ pub(super) fn durable(wait: WriteWait, answer: Option<Value>) -> Result<(), Link
         .ok_or_else(|| LinkFault::Refused(missing.to_owned()))
 }
 
-/// What a write of records came to; `Some`: a record has another version, and is this one.
+/// The outcome of a write of records; `Some`: a record has another version, and is this one.
 pub(super) fn written(what: &str, answers: Vec<Value>) -> Result<Option<String>, StoreError> {
     let mut answer = first_texts(answers)?.into_iter();
     match (answer.next().as_deref(), answer.next()) {
@@ -182,7 +182,7 @@ pub(super) fn page(what: &str, answers: Vec<Value>) -> Result<(String, Vec<Strin
     Ok((cursor.unwrap_or_default(), found.into_iter().step_by(2).collect()))
 }
 
-/// How many records a sweep looked at, and how many it deleted.
+/// How many records a sweep examined, and how many it deleted.
 pub(super) fn swept(answers: Vec<Value>) -> Result<(u64, u64), StoreError> {
     let answer = first_texts(answers)?;
     let count = |at: usize| {
@@ -256,7 +256,7 @@ pub(super) fn record(
     })
 }
 
-/// A document without what stands in fields of its own.
+/// A document without what is in fields of its own.
 #[derive(Serialize, Deserialize)]
 pub(super) struct RedisDocument {
     pub(super) handoff: HandoffId,
@@ -279,7 +279,7 @@ pub(super) enum ScriptResult {
     Unknown,
 }
 
-/// What a write of a document came to.
+/// The outcome of a write of a document.
 pub(super) fn document_written(what: &str, answers: Vec<Value>) -> Result<ScriptResult, StoreError> {
     let mut answer = first_texts(answers)?.into_iter();
     match (answer.next().as_deref(), answer.next()) {
@@ -293,7 +293,7 @@ pub(super) fn document_written(what: &str, answers: Vec<Value>) -> Result<Script
     }
 }
 
-/// How many documents were looked at, and which are archived now.
+/// How many documents were examined, and which are archived now.
 pub(super) fn documents_archived(
     what: &str,
     answers: Vec<Value>,

@@ -44,7 +44,7 @@ impl RedisCluster {
                 changed += u64::from(self.import_document(document, stored).await?);
                 continue;
             }
-            // A conversation may be changed between the look and the write.
+            // A conversation may change between the check and the write.
             loop {
                 if stored.as_ref().is_some_and(|stored| stored.covers(record)) {
                     break;
@@ -83,7 +83,7 @@ impl RedisCluster {
         Ok(found.into_iter().map(|read| read.and_then(Result::ok)).collect())
     }
 
-    /// Records by id, each where its id stands.
+    /// Records by id, each where its id is.
     async fn by_id(
         &self,
         what: &'static str,

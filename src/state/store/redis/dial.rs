@@ -48,7 +48,7 @@ pub(super) struct PrimaryConnection {
 }
 
 impl Dialer {
-    /// `ca`: the certificates that the server's is signed by; `None`: Mozilla's roots.
+    /// `ca`: the CA certificates for the server; `None`: Mozilla's roots.
     pub(super) fn new(
         address: StoreAddress,
         durability: ServerDurability,
@@ -84,7 +84,7 @@ impl Dialer {
         Err(last)
     }
 
-    /// Connects to a server, and to the one that it names where the records are elsewhere.
+    /// Connects to a server, or to the one that it redirects to.
     async fn line(&self, host: &str, port: u16) -> Result<PrimaryConnection, String> {
         let (mut host, mut port) = (host.to_owned(), port);
         for _ in 0..REDIRECTIONS {
@@ -110,7 +110,7 @@ impl Dialer {
         Err(format!("{}: redirected too often", self.address))
     }
 
-    /// Loads the scripts and asks the server what it is.
+    /// Loads the scripts and queries the server's state.
     async fn greet(
         &self,
         mut connection: MultiplexedConnection,

@@ -1,6 +1,6 @@
 //! The layout: which kinds of records there are, and by what each is found.
 //!
-//! A record is a hash `PREFIX KIND:ID` with its owner (`o`), its JSON (`r`), the indexes that it stands in (`i`), and what
+//! A record is a hash `PREFIX KIND:ID` with its owner (`o`), its JSON (`r`), the indexes that it is in (`i`), and what
 //! else its kind has. Indexes are sorted sets `PREFIX i:…` of ids. Every kind has one by time, whose scores are the records'
 //! last uses in milliseconds and only grow: by it they are listed, copied and swept. A new kind is a constant here and a
 //! function that makes its [`Record`].
@@ -14,14 +14,14 @@ use crate::state::store::StoreError;
 use crate::state::store::records::{PlacedKind, PlacedRecord, RecordKind, ResponseId, StoredRecord};
 use baton_core::record::{Conversation, Handoff, HandoffId};
 
-/// A kind of record. A name that is empty: the kind has no such thing.
+/// A kind of record. An empty name: the kind has no such index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RedisKind {
     /// Its name in keys.
     pub(super) name: &'static str,
     /// The index by time.
     pub(super) times: &'static str,
-    /// The indexes by place; what stands after it is of [`at_place`](RedisKind::at_place).
+    /// The indexes by place; what is after it is of [`at_place`](RedisKind::at_place).
     places: &'static str,
     /// The kind whose record field `c` names: what it owns is not swept while it is there.
     pub(super) owned_by: &'static str,

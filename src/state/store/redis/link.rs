@@ -1,8 +1,8 @@
 //! A persistent connection to the primary: reopened when it breaks, with bounded waits.
 //!
-//! A task of its own opens the connection, and again after a fault, every quarter of a second at least. Callers wait
+//! A task of its own opens the connection, and retries after a fault, at least every quarter of a second. Callers wait
 //! for a first attempt, or for one that follows a fault; while the server is known to be offline they fail at once.
-//! Every call ends within the link's time, and so many are under way at most.
+//! Every call ends within the link's timeout, and the number of concurrent calls is bounded.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -195,7 +195,7 @@ impl Link {
             .get_or_init(|| tokio::spawn(keep(Arc::clone(&self.shared))));
     }
 
-    /// The connection: at once, or when an attempt that is under way has ended.
+    /// The connection: at once, or when the running attempt has ended.
     async fn open(&self) -> Result<(u64, Arc<PrimaryConnection>), StoreError> {
         self.start();
         let mut states = self.shared.state.subscribe();

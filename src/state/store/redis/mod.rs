@@ -86,7 +86,7 @@ impl RedisStore {
     /// # Errors
     /// The certificates cannot be read.
     pub fn open(options: &RedisOptions) -> Result<Self, StoreError> {
-        // Braces: a cluster places keys by what stands in them.
+        // Braces: a cluster places keys by what is in them.
         let prefix = format!("{{{}}}:", options.prefix);
         let slot = format!("{prefix}slot");
         let ca = options.ca_file.as_deref();
@@ -220,7 +220,7 @@ impl Store for RedisStore {
 
     fn sweep<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, u64> {
         Box::pin(async move {
-            // What they own goes after them.
+            // Their records are deleted after them.
             let kinds = [
                 (CONVERSATION, Some(retention.conversations)),
                 (PlacedKind::Pair.into(), Some(retention.pairs)),

@@ -1,4 +1,4 @@
-//! Whether a server's settings can hold what the config promises.
+//! Whether a server's settings can guarantee the configured durability.
 
 use crate::state::config::ServerDurability;
 
@@ -68,7 +68,7 @@ impl ServerState {
     /// it.
     ///
     /// # Errors
-    /// As [`fit`](Self::fit), but for a missing replica.
+    /// As [`fit`](Self::fit), except for a missing replica.
     pub(super) fn wait(&self, durability: ServerDurability) -> Result<WriteWait, String> {
         let replicas = self.replicas.max(1);
         Self {

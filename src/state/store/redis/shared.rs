@@ -1,5 +1,5 @@
 //! The building blocks of the store's calls: scripts, pipelines, reads that find and touch records, writes that are
-//! made again where another one was first.
+//! retried if another one was first.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use baton_core::record::{Handoff, Update, UpdateOutcome};
 /// How often a change is made again where others change the same record meanwhile. Each time one of them succeeds.
 const MOST_OVERTAKEN: usize = 256;
 
-/// Records read or looked at by one call: the server does nothing else meanwhile.
+/// Records read or examined by one call: the server does nothing else meanwhile.
 pub(super) const PAGE: usize = 256;
 
 /// A record that is read is touched again when its last use is older than this: see the SQLite store.
@@ -59,7 +59,7 @@ impl RedisCluster {
     }
 
     pub(super) fn reader(&self) -> &Link {
-        // With the first call all connect, so that no later one waits for a connection of its own.
+        // The first call opens all connections, so that no later call waits for one.
         self.writers.iter().for_each(Link::start);
         &self.reader
     }
@@ -261,7 +261,7 @@ impl RedisCluster {
             (None, None) => HANDOFF.times.to_owned(),
         };
         let key = format!("{}{index}", self.prefix);
-        // By id they are read all, and put in order then.
+        // They are all read by id, and then sorted.
         let limit = Some(filter.limit).filter(|limit| *limit > 0 && filter.ids.is_none());
         let mut found = Vec::new();
         for from in (0..).step_by(PAGE) {

@@ -1,4 +1,4 @@
-//! SQL of what goes through the whole file: pages of records, and records written as they are.
+//! SQL for bulk access to the whole file: pages of records, and records written unchanged.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
@@ -54,7 +54,7 @@ pub(super) fn page(conn: &Connection, kind: RecordKind, after: &str) -> rusqlite
 pub(super) fn import(conn: &Connection, records: &[StoredRecord]) -> rusqlite::Result<u64> {
     let mut changed = 0;
     for record in records {
-        // One that cannot be read is written anew.
+        // One that cannot be read is rewritten.
         let known = stored(conn, record).ok().flatten();
         if known.is_some_and(|known| known.covers(record)) {
             continue;

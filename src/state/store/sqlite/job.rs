@@ -76,7 +76,7 @@ where
             (None, None) => Err(StoreError::new(format!("{what}: not run"))),
             (Some(err), _) => Err(StoreError::new(format!("{what}: {err}"))),
         };
-        // Nobody waits for a submitted job, or the caller has gone.
+        // Nobody waits for a submitted job, or the caller is gone.
         let _ = reply.send(result);
     }
 }

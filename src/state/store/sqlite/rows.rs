@@ -11,7 +11,7 @@ use crate::state::store::{HandoffFilter, foreign_record};
 use baton_core::record::WireId;
 use baton_core::record::{Conversation, Handoff, HandoffId, HandoffOrigin, Update, UpdateOutcome};
 
-/// Columns of a handoff except its head and what stands after that, in the order `read_handoff` expects.
+/// Columns of a handoff except its head and what is after that, in the order `read_handoff` expects.
 const HANDOFF: &str = "id, principal, conversation, wire, created_ms, archived, parent, model, \
                        history_bytes, reason, prompt, origin, spelled_out, routed";
 
@@ -349,7 +349,7 @@ pub(super) fn sweep(conn: &Connection, retention: &Retention) -> rusqlite::Resul
     let response_ids = "DELETE FROM response_ids WHERE touched_ms < ?1";
     gone += conn.execute(response_ids, [int(retention.response_ids)])?;
     if let Some(before_ms) = retention.handoffs {
-        // What a conversation stands at, or may be cut at, its record names.
+        // What a conversation is at, or may be cut at, its record names.
         let sql = "DELETE FROM handoffs WHERE created_ms < ?1 AND conversation NOT IN (SELECT key FROM conversations)
             AND lower(hex(id)) NOT IN (SELECT replace(record ->> '$.active', '-', '') FROM conversations
                 WHERE record ->> '$.active' IS NOT NULL)

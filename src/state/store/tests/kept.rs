@@ -29,7 +29,7 @@ pub(super) async fn handoffs_are_kept(store: &dyn Store) {
     assert_eq!(store.handoff("b", new.id).await.unwrap(), None);
     assert_eq!(stored(store, "c").await, Some(after.clone()));
 
-    // One that no conversation stands at.
+    // One that no conversation is at.
     let waiting = handoff("a", "none", 12);
     store.put_draft(&waiting).await.unwrap();
     assert_eq!(

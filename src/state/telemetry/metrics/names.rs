@@ -1,5 +1,4 @@
-//! Under which names the metrics are shown, and their help texts. The names are API; the encoder appends `_total` to
-//! counters.
+//! The names of the metrics, and their help texts. The names are API; the encoder appends `_total` to counters.
 
 use prometheus_client::metrics::info::Info;
 

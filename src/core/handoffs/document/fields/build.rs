@@ -1,4 +1,4 @@
-//! Builds a packet from a handoff and the observed facts.
+//! Builds a document from a handoff and the observed facts.
 
 use std::collections::HashSet;
 
@@ -31,7 +31,7 @@ const MOST_ASSUMED: usize = 40;
 const SUMMARY: usize = 700;
 
 impl HandoffDocument {
-    /// The packet of a handoff. It is active.
+    /// The document of a handoff. It is active.
     pub fn of(source: &HandoffSource<'_>) -> Self {
         let (handoff, seen) = (source.handoff, source.seen);
         let prompt = (source.clean)(&handoff.prompt);
@@ -198,14 +198,14 @@ fn pointers(seen: &SeenFacts) -> VerdictPointer {
 fn assumed(source: &HandoffSource<'_>, sections: &[PromptSection<'_>], prompt: &str) -> Vec<String> {
     let mut all = listed(sections, &["assum", "taken for granted"]);
     let sentences = draft::assumptions(prompt, source.assumptions).into_iter();
-    // A heading is none; and what stands below one is an item here, too, so that it is listed once.
+    // A heading is none; and what is below one is an item here, too, so that it is listed once.
     let sentences = sentences.filter(|sentence| !sentence.ends_with(':'));
     let sentences = sentences.map(|sentence| one_line(item(&sentence).unwrap_or(&sentence), SENTENCE));
     all.extend(sentences.take(MOST_ASSUMED));
     all
 }
 
-/// The previous packet, files that the prompt names, and started processes.
+/// The previous handoff, files that the prompt names, and started processes.
 fn prerequisites(source: &HandoffSource<'_>, prompt: &str) -> Vec<Prerequisite> {
     let one = |kind: PrerequisiteKind, what: &str| Prerequisite {
         kind,

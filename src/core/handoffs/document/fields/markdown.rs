@@ -1,4 +1,4 @@
-//! Renders a packet as Markdown, from the packet alone.
+//! Renders a document as Markdown, from its fields alone.
 
 use std::fmt::Write as _;
 

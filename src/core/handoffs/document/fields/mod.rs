@@ -1,6 +1,6 @@
-//! The packet of seven fields and what goes with them: JSON first, Markdown rendered from it.
+//! The fields of a document: JSON first, Markdown rendered from it.
 //!
-//! `docs/packet.schema.json` describes the JSON; a test holds every packet to it.
+//! `docs/packet.schema.json` describes the JSON; a test validates every document against it.
 
 mod build;
 mod listed;
@@ -27,22 +27,22 @@ pub use value::{
 use crate::record::HandoffStatus;
 
 impl HandoffDocument {
-    /// The document, with a line break at its end. The same packet makes the same bytes.
+    /// The JSON, with a line break at its end. The same document makes the same bytes.
     pub fn json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
         text.push('\n');
         text
     }
 
-    /// A packet from its document.
+    /// A document from its JSON.
     ///
     /// # Errors
-    /// It is not JSON, or not a packet: which member, in words.
+    /// It is not JSON, or not a document: names the member.
     pub fn read(json: &str) -> Result<Self, String> {
         serde_json::from_str(json).map_err(|error| error.to_string())
     }
 
-    /// The same for people.
+    /// The same as Markdown.
     pub fn markdown(&self) -> String {
         markdown::of(self)
     }

@@ -13,7 +13,7 @@ const HEADINGS: [&str; 7] = [
     "next",
 ];
 
-/// Words in front of the next step on its own line; small letters.
+/// Words in front of the next step on its own line; lower case.
 const BEGINS: [&str; 8] = [
     "next:",
     "next step:",

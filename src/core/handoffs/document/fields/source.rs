@@ -1,10 +1,10 @@
-//! What a packet is made of.
+//! The inputs of a document.
 
 use super::HandoffSize;
 use crate::handoffs::draft::SeenFacts;
 use crate::record::Handoff;
 
-/// What a packet is made of.
+/// The inputs of a document.
 pub struct HandoffSource<'s> {
     pub handoff: &'s Handoff,
     /// What was seen since the handoff before it.
@@ -17,7 +17,7 @@ pub struct HandoffSource<'s> {
     pub topic: Option<&'s str>,
     /// The exchange in which it fired.
     pub exchange: Option<&'s str>,
-    /// Words by which a sentence of the prompt is an assumption, in small letters.
+    /// Words by which a sentence of the prompt is an assumption, in lower case.
     pub assumptions: &'s [String],
     /// Bytes of the request before the handoff and of the first one after it.
     pub bytes: HandoffSize,

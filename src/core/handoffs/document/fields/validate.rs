@@ -1,4 +1,4 @@
-//! Whether a packet's two documents say the same. The JSON counts.
+//! Whether a document's JSON and Markdown agree. The JSON takes precedence.
 
 use super::markdown::{self, PROMPT};
 use super::{HandoffDocument, HandoffKind, VERSION};
@@ -7,7 +7,7 @@ use crate::handoffs::field_error::FieldError;
 /// Bytes of a value that are shown.
 const VALUE: usize = 120;
 
-/// All that is wrong with a packet's documents: the JSON by itself, and where the Markdown differs from it.
+/// All errors of a document: in the JSON itself, and where the Markdown differs from it.
 pub fn validate(json: &str, markdown: Option<&str>) -> Vec<FieldError> {
     let packet = match serde_json::from_str::<HandoffDocument>(json) {
         Ok(packet) => packet,

@@ -1,4 +1,4 @@
-//! The packet as a value.
+//! The document as a value.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -55,9 +55,9 @@ pub struct HandoffDocument {
     pub questions_for_human: Vec<HandoffStatement>,
     /// What is to be loaded or started first.
     pub prerequisites: Vec<Prerequisite>,
-    /// The folder that the agent worked in; empty where it is not known.
+    /// The folder that the agent worked in; empty where it is unknown.
     pub repository: String,
-    /// The branch; empty where it is not known.
+    /// The branch; empty where it is unknown.
     pub branch: String,
     /// What it is about: the session, unless the config names another.
     pub topic: String,
@@ -86,7 +86,7 @@ pub struct HandoffDocument {
     pub prompt: String,
 }
 
-/// Whether a packet is sufficient to continue from.
+/// Whether a document is sufficient to continue from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HandoffKind {
@@ -100,9 +100,9 @@ pub enum HandoffKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChangedFile {
-    /// From the repository's folder, where that is known.
+    /// Relative to the repository's folder, if that is known.
     pub path: String,
-    /// `created`, `modified`, `deleted`; `written` where it is not known whether it was there.
+    /// `created`, `modified`, `deleted`; `written` where it is unknown whether it was there.
     pub change: String,
     /// What the model wrote before it changed it.
     pub why: Option<String>,
@@ -191,17 +191,17 @@ pub struct Verification {
     pub command: String,
     /// Its own exit code, where it is known.
     pub exit: Option<i32>,
-    /// Whether it passed by its own output; only where its exit code is not known.
+    /// Whether it passed by its own output; only where its exit code is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed: Option<bool>,
     /// The turn, from 1 after the last handoff.
     pub turn: usize,
-    /// Whether a file changed after it; null where that is not known.
+    /// Whether a file changed after it; null where that is unknown.
     pub stale: Option<bool>,
 }
 
 impl Verification {
-    /// Whether it passed; `None` where that is not known.
+    /// Whether it passed; `None` where that is unknown.
     pub fn has_passed(&self) -> Option<bool> {
         self.exit.map(|code| code == 0).or(self.passed)
     }
@@ -252,7 +252,7 @@ pub struct Prerequisite {
 pub enum PrerequisiteKind {
     /// A file to read.
     File,
-    /// Another packet.
+    /// Another handoff.
     Packet,
     /// Something that a command started.
     Service,
@@ -269,7 +269,7 @@ impl PrerequisiteKind {
     }
 }
 
-/// Of the request before the handoff and of the first one after it.
+/// Sizes of the request before the handoff and of the first one after it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HandoffSize {

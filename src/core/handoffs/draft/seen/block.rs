@@ -6,7 +6,7 @@ use crate::agents::todo::TodoState;
 use crate::handoffs::draft::TokenCounter;
 use crate::handoffs::draft::excerpt::one_line;
 
-/// What stands around the lines. It becomes part of a prefix: the text is always the same.
+/// What is around the lines. It becomes part of a prefix: the text is always the same.
 const OPENS: &str = "<seen-by-proxy>\nRead off tool calls and their results since the last handoff, not claimed by the model:";
 const CLOSES: &str = "</seen-by-proxy>";
 
@@ -17,7 +17,7 @@ const PIECE: usize = 80;
 const FILES: usize = 6;
 
 impl SeenFacts {
-    /// At most so many tokens of what was seen, what weighs most first; `None` where there is nothing to say.
+    /// The facts in at most this many tokens, the most important first; `None` if there are none.
     pub fn block(&self, most: usize, count: TokenCounter) -> Option<String> {
         let mut out = OPENS.to_owned();
         let mut used = count.tokens(OPENS) + count.tokens(CLOSES) + 2;

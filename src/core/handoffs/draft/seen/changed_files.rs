@@ -1,4 +1,4 @@
-//! The files that calls surely changed, and what all changes of one come to.
+//! The files that calls surely changed, and the net effect of all changes of one.
 
 use std::collections::HashMap;
 
@@ -41,7 +41,7 @@ pub(super) struct ChangeOccasion {
     pub(super) turn: usize,
     /// The group of calls that changed it.
     pub(super) group: usize,
-    /// What the model wrote before it.
+    /// The model's text before it.
     pub(super) why: Option<String>,
 }
 
@@ -129,7 +129,7 @@ impl ChangedFiles {
         self.certain().filter_map(changed).collect()
     }
 
-    /// The paths of those that were changed after this group of calls; none where it is not known.
+    /// The paths of those that were changed after this group of calls; none where it is unknown.
     pub(super) fn since(&self, group: Option<usize>) -> Vec<String> {
         let later = |file: &&FileHistory| group.is_some_and(|group| file.group > group);
         let files = self.certain().filter(later).filter(|file| net(file).is_some());
@@ -141,7 +141,7 @@ impl ChangedFiles {
     }
 }
 
-/// What all changes of a file come to; `None` for one that was made and is gone.
+/// The net effect of all changes of a file; `None` for one that was made and is gone.
 fn net(file: &FileHistory) -> Option<FileChange> {
     Some(match (file.first, file.last) {
         (FileChange::Created, FileChange::Deleted) => return None,

@@ -37,7 +37,7 @@ impl ClaimStatus {
 pub struct SeenClaim {
     /// The sentence that claims it, on one line.
     pub text: String,
-    /// What it comes to.
+    /// The verdict.
     pub status: ClaimStatus,
     /// Why, in words.
     pub why: String,
@@ -49,7 +49,7 @@ const SENTENCE: usize = 200;
 /// Maximum claims reported; the first ones count.
 const MOST: usize = 12;
 
-/// Words that claim success. Without a purpose, any run that verifies will do.
+/// Words that claim success. Without a purpose, any verifying run proves them.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 struct ClaimRow {
@@ -80,7 +80,7 @@ impl SeenFacts {
         found
     }
 
-    /// What a claim of success comes to; `None` where it is proven.
+    /// The verdict on a claim of success; `None` if it is proven.
     fn status_of(&self, purpose: Option<CommandPurpose>) -> Option<(ClaimStatus, String)> {
         let of = |run: &&SeenVerification| purpose.is_none_or(|purpose| run.purpose == purpose);
         let runs: Vec<&SeenVerification> = self.verification.iter().filter(of).collect();
@@ -121,7 +121,7 @@ impl SeenFacts {
     }
 }
 
-/// Whether a sentence in small letters says so of what is: nothing in front of the words takes it back.
+/// Whether a sentence in lower case says so of what is: nothing in front of the words takes it back.
 fn claims(sentence: &str, words: &str) -> bool {
     let Some(at) = sentence.find(words) else {
         return false;

@@ -1,4 +1,4 @@
-//! Commands that failed and were not run again with success.
+//! Commands that failed and have not succeeded since.
 
 use super::SeenFailure;
 use crate::agents::commands::{self, CommandPurpose};

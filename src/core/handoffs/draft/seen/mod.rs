@@ -1,6 +1,6 @@
 //! Facts that the proxy observed in calls and results, as opposed to statements about them.
 //!
-//! Few facts that hold rather than many that may: a fact is stated where a call, its result and the tables of `agents`
+//! Few certain facts rather than many uncertain ones: a fact is stated where a call, its result and the tables of `agents`
 //! prove it. An exit code that no result states is unknown, and so is whether a run is stale once a command ran after
 //! it that may have changed files.
 

@@ -41,7 +41,7 @@ impl RepositoryState {
         self.passed = false;
     }
 
-    /// Takes in what git reported. Returns whether a commit was made.
+    /// Applies git's report. Returns whether a commit was made.
     pub(super) fn apply(&mut self, report: &GitReport) -> bool {
         match report {
             GitReport::Branch(name) => {

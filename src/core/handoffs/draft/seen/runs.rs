@@ -23,7 +23,7 @@ pub(super) struct VerificationRun {
 #[derive(Default)]
 pub(super) struct VerificationRuns {
     last: HashMap<RunKey, VerificationRun>,
-    /// How many were compared with lines that may hide one.
+    /// The number of runs that were compared with lines that may hide a run.
     compared: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The folder of a shell that stays where a command went.
+//! The working directory of a persistent shell.
 
 use super::Whereabouts;
 use crate::agents::commands;
@@ -15,7 +15,7 @@ impl Default for ShellFolder {
 }
 
 impl ShellFolder {
-    /// The folder that a call begins in; `None` where it is not known.
+    /// The folder that a call begins in; `None` where it is unknown.
     pub(super) fn before(&self, call: &IndexedCall, whereabouts: &Whereabouts) -> Option<String> {
         match (&call.folder, call.stays) {
             (Some(folder), _) => Some(whereabouts.inside(folder)),

@@ -17,7 +17,7 @@ pub struct SeenFacts {
     pub files: Vec<SeenChange>,
     /// Files that were read.
     pub read: Vec<String>,
-    /// Commands that failed and were not run again with success.
+    /// Commands that failed and have not succeeded since.
     pub failed: Vec<SeenFailure>,
     /// The agent's to-do list as it was last written.
     pub todos: Vec<TodoItem>,
@@ -48,15 +48,15 @@ pub struct SeenFacts {
 pub struct SeenVerification {
     /// What it is for.
     pub purpose: CommandPurpose,
-    /// As it was typed, with the folder where the line or the call changes to one.
+    /// As typed, with the folder if the line or the call changes to one.
     pub command: String,
     /// Its own exit code, where it is known.
     pub exit: Option<i32>,
-    /// Whether it passed, by its exit code or by its own output; `None` where that is not known.
+    /// Whether it passed, by its exit code or by its own output; `None` where that is unknown.
     pub passed: Option<bool>,
     /// The turn, from 1.
     pub turn: usize,
-    /// Whether a file changed after it; `None` where that is not known.
+    /// Whether a file changed after it; `None` where that is unknown.
     pub stale: Option<bool>,
 }
 
@@ -78,7 +78,7 @@ pub struct SeenCommand {
 pub struct SeenChange {
     /// Its path, from the folder that the agent works in where that is known.
     pub path: String,
-    /// What all changes together come to.
+    /// The net effect of all changes.
     pub change: FileChange,
     /// What the model wrote before it changed it last.
     pub why: Option<String>,
@@ -104,7 +104,7 @@ pub struct SeenFailure {
 pub struct SeenStatement {
     /// The sentence, on one line.
     pub text: String,
-    /// The turn; 0 for what a carry-over prompt says.
+    /// The turn; 0 for statements of a carry-over prompt.
     pub turn: usize,
 }
 

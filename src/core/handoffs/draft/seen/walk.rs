@@ -25,7 +25,7 @@ const MOST_VERDICTS: usize = 50;
 
 /// What is known at one place of the transcript.
 ///
-/// Time is counted in groups: calls that the model made at once, of which it is not known which ran first.
+/// Time is counted in groups: calls that the model made at once, of which it is unknown which ran first.
 pub(super) struct TranscriptWalk<'w> {
     whereabouts: &'w Whereabouts,
     verdict_paths: &'w [String],
@@ -108,7 +108,7 @@ impl<'w> TranscriptWalk<'w> {
         }
     }
 
-    /// Calls are missing here: what was known may not be the last of it.
+    /// Calls are missing here: the known state may be out of date.
     fn gap(&mut self) {
         self.runs.clear();
         self.failures.clear();
@@ -286,7 +286,7 @@ impl<'w> TranscriptWalk<'w> {
         );
     }
 
-    /// The commands of a line with the folders that they ran in. Where a folder is not known, whatever was known of
+    /// The commands of a line with the folders that they ran in. Where a folder is unknown, whatever was known of
     /// such commands in any folder is not the last of it any more.
     fn keyed<'r, 'l>(
         &mut self,

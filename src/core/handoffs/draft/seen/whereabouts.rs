@@ -1,4 +1,4 @@
-//! Where the work is done, as the agent describes it to its model.
+//! The working directory and branch, as the agent describes them to its model.
 
 use crate::agents::surroundings;
 use crate::transcript::{Transcript, TranscriptPartKind};

@@ -47,7 +47,7 @@ proptest! {
                 last["content"][0]["cache_control"] = json!({"type": "ephemeral"});
             }
             let view = view(&messages);
-            // Inside of a message, too: where a sentinel stands.
+            // Inside of a message, too: where a sentinel is.
             let text = view.str(view.list).into_owned();
             let at = text.match_indices("[[handoff-resume").map(|(at, _)| view.list.start + at);
             let ends: Vec<usize> = at.chain(view.turns.iter().map(|turn| turn.span.end)).collect();

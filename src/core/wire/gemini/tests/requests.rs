@@ -217,7 +217,7 @@ fn a_pair_of_an_older_version_finds_its_sibling() {
     assert_eq!(placed(&format!("~-.{call}.{elsewhere:016x}."), &once), 0);
 }
 
-/// Every content is looked at once or twice, however they hang together.
+/// Every content is examined once or twice, however they hang together.
 #[test]
 fn many_calls_are_named_in_the_time_of_one_walk() {
     let (apart, result) = (

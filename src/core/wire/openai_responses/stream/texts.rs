@@ -1,4 +1,4 @@
-//! The texts of a leg's items, and where they are broken up.
+//! The texts of a leg's items, and where they are escaped.
 
 use super::super::response_object;
 use crate::mark::escape::Escaper;
@@ -24,7 +24,7 @@ impl PartTexts {
         self.0.clear();
     }
 
-    /// Forgets the text of a part, which begins anew.
+    /// Forgets the text of a part, which starts again.
     pub(super) fn forget(&mut self, key: (u64, u64)) {
         self.0.retain(|text| text.key != key);
     }
@@ -34,7 +34,7 @@ impl PartTexts {
         self.0.iter().find(|text| text.key == key)
     }
 
-    /// Where the next piece of a text is broken up.
+    /// Where the next piece of a text is escaped.
     pub(super) fn follow(&mut self, key: (u64, u64), data: &[u8], literal: Option<Span>) -> Vec<Edit> {
         let Some(literal) = literal.filter(|l| l.len() >= 2) else {
             return Vec::new();
@@ -47,7 +47,7 @@ impl PartTexts {
         self.0.last().map_or_else(Escaper::default, |text| text.now)
     }
 
-    /// Where the texts of a finished item are broken up, and how many of these places were not streamed.
+    /// Where the texts of a finished item are escaped, and how many of these places were not streamed.
     pub(super) fn item_breaks(&mut self, index: u64, data: &[u8], item: Span) -> (Vec<Edit>, usize) {
         let (mut edits, mut unseen) = (Vec::new(), 0);
         for (part, literal) in response_object::texts(data, item) {
@@ -63,7 +63,7 @@ impl PartTexts {
         (edits, unseen)
     }
 
-    /// The text of a part; a new one goes on from the last.
+    /// The text of a part; a new one continues the last.
     pub(super) fn text(&mut self, key: (u64, u64)) -> &mut PartText {
         let known = self.0.iter().position(|text| text.key == key);
         let i = known.unwrap_or_else(|| {

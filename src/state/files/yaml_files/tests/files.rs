@@ -212,7 +212,7 @@ fn links_are_refused() {
             .write(&mut file("api", "x"), &FileNaming::Automatic, at(0))
             .is_err()
     );
-    // A ledger that leads elsewhere is not appended to, and the file is written all the same.
+    // A ledger that leads elsewhere is not appended to, and the file is still written.
     fs::create_dir(dir.path().join("ledgers")).unwrap();
     let target = elsewhere.path().join("target");
     fs::write(&target, "").unwrap();

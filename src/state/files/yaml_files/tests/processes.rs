@@ -127,7 +127,7 @@ fn a_process_that_is_killed_at_any_step_leaves_whole_files_and_no_lock() {
             );
         }
         assert_eq!(all.len(), 50 + usize::from(is_there), "{step:?}");
-        // What it left is no file, and the next one goes on.
+        // What it left is no file, and the next one continues.
         let next = write(&folder, "api", "next", at(7000));
         assert!(next.warnings.is_empty(), "{step:?}");
         assert_eq!(

@@ -26,7 +26,7 @@ impl Disk {
         self.fails.store(fails, Ordering::SeqCst);
     }
 
-    /// Waits for so many more flushes.
+    /// Waits for this many more flushes.
     async fn flushed(&self, times: u64) {
         let before = self.flushes.load(Ordering::SeqCst);
         let began = Instant::now();

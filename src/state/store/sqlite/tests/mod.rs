@@ -317,7 +317,7 @@ async fn a_file_without_cut_points_is_brought_forward() {
     assert_eq!(store.cut_points("local", &[kept]).await.unwrap().len(), 1);
 }
 
-/// A file of the version before insertions, with a pair and a cut point as that version wrote them.
+/// A file of the previous version insertions, with a pair and a cut point as that version wrote them.
 #[tokio::test]
 async fn a_file_without_insertions_is_brought_forward() {
     let dir = tempfile::tempdir().unwrap();
