@@ -40,9 +40,7 @@ impl TranscriptLineage {
             hasher.update(format!("{turn:?}"));
         }
         if let Some(before) = before.filter(|before| **before != tools) {
-            let names = |tools: &[String]| tools.iter().map(|tool| name(tool)).collect::<Vec<_>>().join(", ");
-            let (was, now) = (names(before), names(&tools));
-            let message = format!("tools: [{now}], and [{was}] in the request that this one goes on from");
+            let message = difference(before, &tools);
             findings.add(Rule::ToolsChanged, message);
         }
         let tools = match state.lists.get(&tools) {
@@ -52,6 +50,24 @@ impl TranscriptLineage {
         state.lists.insert(Arc::clone(&tools));
         state.known.insert(hasher.finalize().into(), tools);
     }
+}
+
+/// What is not the same in two lists of tools: their names, or the definitions of some.
+fn difference(before: &[String], tools: &[String]) -> String {
+    let names = |tools: &[String]| tools.iter().map(|tool| name(tool)).collect::<Vec<_>>().join(", ");
+    let (was, now) = (names(before), names(tools));
+    if was == now {
+        let pairs = before.iter().zip(tools);
+        let changed: Vec<String> = pairs
+            .filter(|(was, now)| was != now)
+            .map(|(_, now)| now.clone())
+            .collect();
+        return format!(
+            "tools: another definition of [{}] than in the request that this one goes on from",
+            names(&changed)
+        );
+    }
+    format!("tools: [{now}], and [{was}] in the request that this one goes on from")
 }
 
 /// A tool's name, of its definition as text.

@@ -122,6 +122,41 @@ async fn an_ignored_rule_is_neither_enforced_nor_recorded() {
 }
 
 #[tokio::test]
+async fn a_complaint_about_tools_names_what_changed() {
+    let provider = provider([Reply::text("One."), Reply::text("Two."), Reply::text("Three.")]).await;
+    let tool =
+        |name: &str, schema: Value| json!({"name": name, "description": "A tool.", "input_schema": schema});
+    let skill = |names: Value| {
+        let properties = json!({"name": {"type": "string", "enum": names}});
+        tool("skill", json!({"type": "object", "properties": properties}))
+    };
+    let look = tool("look", json!({"type": "object"}));
+    let mut request = hello(false);
+    request["tools"] = json!([look, skill(json!(["a", "b"]))]);
+    post(&provider, &request).await;
+    request["messages"] = json!([
+        {"role": "user", "content": "Hello."}, {"role": "assistant", "content": "One."}, {"role": "user", "content": "Go on."},
+    ]);
+    for tools in [json!([look, skill(json!(["b", "a"]))]), json!([look])] {
+        request["tools"] = tools;
+        post(&provider, &request).await;
+    }
+    let goes_on = "request that this one goes on from";
+    let complaints: Vec<String> = provider
+        .complaints()
+        .iter()
+        .map(|complaint| complaint.message.clone())
+        .collect();
+    assert_eq!(
+        complaints,
+        [
+            format!("tools: another definition of [skill] than in the {goes_on}"),
+            format!("tools: [look], and [look, skill] in the {goes_on}"),
+        ]
+    );
+}
+
+#[tokio::test]
 async fn a_script_that_is_too_short_is_a_complaint() {
     let provider = provider([]).await;
     assert_eq!(post(&provider, &hello(false)).await.status(), 400);

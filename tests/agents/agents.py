@@ -41,8 +41,10 @@ class Agent:
     lead: str = ""
     # Arguments that open a session again on a terminal, given the home folder, where only that resumes it.
     reopen: object = None
-    # The key that stops an answer.
+    # The keys that stop an answer, one after the other.
     stop: bytes = b"\x1b"
+    # How long the second leg's answer runs before that.
+    pause: float = 0.4
     # The command for the agent's own compaction, and the keys that confirm it.
     compact: str = "/compact"
     confirm: bytes = b""
@@ -65,19 +67,33 @@ class Agent:
         self.path = f"{node}:{self.folder() / 'node_modules' / '.bin'}"
 
 
+class NotInstalled(Exception):
+    """npm has no such package, or not all that it needs."""
+
+
 def install(folder, package):
     done = folder / ".installed"
     if done.exists():
         return
     folder.mkdir(parents=True, exist_ok=True)
     command = ["npm", "install", "--prefix", str(folder), "--no-audit", "--no-fund", "--loglevel=error", package]
-    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    ran = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if ran.returncode != 0:
+        raise NotInstalled(f"{package} does not install: {reason(ran.stderr)}")
     done.touch()
 
 
+def reason(errors):
+    """What npm says of an error, without its own log."""
+    lines = [line.removeprefix("npm error ") for line in errors.splitlines()]
+    return " ".join(" ".join(line for line in lines if "complete log" not in line).split())[:300]
+
+
 def newest(package):
-    asked = subprocess.run(["npm", "view", package, "version"], check=True, capture_output=True, text=True)
-    return asked.stdout.strip()
+    ran = subprocess.run(["npm", "view", package, "version"], capture_output=True, text=True)
+    if ran.returncode != 0:
+        raise NotInstalled(f"{package} is not found: {reason(ran.stderr)}")
+    return ran.stdout.strip()
 
 
 def write(path, text):
@@ -113,6 +129,8 @@ def gemini_home(_url, home):
         "general": {"disableAutoUpdate": True, "enableAutoUpdate": False},
         "privacy": {"usageStatisticsEnabled": False},
         "telemetry": {"enabled": False},
+        # It lists its two skills in an order that may differ between two processes, and with it its tools.
+        "skills": {"disabled": ["antigravity-support"]},
     }
     write(home / ".gemini" / "settings.json", json.dumps(settings))
 
@@ -278,7 +296,9 @@ AGENTS = [
             *["run", "--format", "json", "--auto", *(["--continue"] if again else [])],
             *prompt.split(" "),
         ],
-        impossible={scenario: "not tried: the script does not drive its screen yet" for scenario in ("compaction", "interrupt")},
+        ready="Ask anything",
+        stop=b"\x1b\x1b",
+        pause=0.7,  # Stopped where a text has begun and is empty, it keeps a blank, which the provider refuses, without baton too.
         meter=meters.opencode,
     ),
     Agent(

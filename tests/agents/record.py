@@ -77,8 +77,9 @@ def differences(old, new):
     """What a row has that the recorded one had not, in words, and whether a cell got worse."""
     if old is None:
         return [f"{new.name} is not recorded"], False
-    moved = [f"{new.name}: version {old.version} -> {new.version}"] if old.version != new.version else []
     changed = [scenario for scenario, cell in new.cells.items() if cell != old.cells.get(scenario, "")]
+    same = "" if changed else ", and each cell as recorded"
+    moved = [f"{new.name}: version {old.version} -> {new.version}{same}"] if old.version != new.version else []
     worse = any(new.cells[scenario] == "**failed**" for scenario in changed) or any(
         old.cells.get(scenario, "").startswith("ok") and not new.cells[scenario].startswith("ok") for scenario in changed
     )

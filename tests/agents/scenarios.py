@@ -2,7 +2,7 @@
 
 import time
 
-from stage import Stage, check, results, texts
+from stage import Late, Stage, check, results, texts
 
 # In the first prompt alone: a request that has it was not cut.
 FIRST = "first-context-4711"
@@ -188,10 +188,13 @@ def interrupt(agent, programs):
         screen = stage.screen()
         stage.submit(f"{directive(agent, '1/3', steps=2)} {FIRST}")
         stage.wait_for(lambda: handed_over(stage, 2), "no handoff before the interrupt")
-        time.sleep(0.4)
-        screen.press(agent.stop)
+        time.sleep(agent.pause)
+        for key in agent.stop:
+            screen.press(bytes([key]))
+            time.sleep(0.2)
         screen.settle()
-        check(not handed_over(stage, 3), "the answer was not interrupted")
+        if handed_over(stage, 3):
+            raise Late("the answer was not interrupted")
         return goes_on(stage)
 
 

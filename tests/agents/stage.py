@@ -213,10 +213,9 @@ class Stage:
         if self.shown:
             check(self.shown.process.poll() is None, "the agent has ended")
         check("session_handoff" not in printed and "session_recall" not in printed, "a hidden call is in what the agent printed")
-        files = [file for file in self.home.rglob("*") if file.is_file() and file.stat().st_size < 5_000_000]
-        for file in files:
-            text = file.read_bytes()
-            hidden = re.search(rb'"(name|toolName|tool)"\s*:\s*"session_(handoff|recall)"', text)
+        # Unlike `rglob`, this takes it that an agent which still runs deletes folders meanwhile.
+        for file in (Path(folder) / name for folder, _, names in os.walk(self.home) for name in names):
+            hidden = re.search(rb'"(name|toolName|tool)"\s*:\s*"session_(handoff|recall)"', small_file(file))
             check(not hidden, f"a hidden call is in the agent's file {file.relative_to(self.home)}")
 
     def close(self):
@@ -241,6 +240,14 @@ class Stage:
                     os.kill(int(entry.name), signal.SIGKILL)
             except OSError:
                 continue
+
+
+def small_file(path):
+    """The bytes of a file; none of a large one, or of one that the agent has deleted meanwhile."""
+    try:
+        return path.read_bytes() if path.is_file() and path.stat().st_size < 5_000_000 else b""
+    except FileNotFoundError:
+        return b""
 
 
 def own_rules(row):

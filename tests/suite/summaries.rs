@@ -49,7 +49,7 @@ fn recorded_requests_are_cut() {
         assert!(!sent.contains("handoff-resume"), "{}", folder.display());
         count += 1;
     }
-    assert!(count >= 13, "{count}");
+    assert!(count >= 15, "{count}");
 }
 
 /// How an agent flattens its transcript.
@@ -60,6 +60,8 @@ struct Agent {
     behind: &'static str,
     gap: &'static str,
     labels: [&'static str; 3],
+    /// What a text of the user's stands between.
+    wrapper: [&'static str; 2],
     /// The user's text, where the transcript is in the system prompt.
     asks: Option<&'static str>,
 }
@@ -70,6 +72,7 @@ const PI: Agent = Agent {
     behind: "\n</conversation>\n\nThe messages above are a conversation to summarize.",
     gap: "\n\n",
     labels: ["[User]: ", "[Assistant]: ", "[Tool result]: "],
+    wrapper: ["", ""],
     asks: None,
 };
 
@@ -88,6 +91,16 @@ const GOOSE: Agent = Agent {
     gap: "\n",
     labels: ["[user]: ", "[assistant]: ", "[user]: tool_response: "],
     asks: Some("Please summarize the conversation history provided in the system prompt."),
+    ..PI
+};
+
+const CLINE: Agent = Agent {
+    system: "Summarize the provided coding session into a concise continuation note with detailed next steps.",
+    before: "Summarize this session for continuation. Be concise and factual.\n\nConversation:\n",
+    behind: "",
+    labels: ["[User]: ", "[Bot]: ", "[Tool result]: "],
+    wrapper: ["<user_input mode=\"act\">", "</user_input>"],
+    ..PI
 };
 
 const USER: usize = 0;
@@ -96,12 +109,26 @@ const RESULT: usize = 2;
 
 type Section<'a> = (usize, &'a str);
 
+impl Agent {
+    /// A message as the agent writes it.
+    fn line(&self, (who, text): &Section<'_>) -> String {
+        let [before, behind] = if *who == USER { self.wrapper } else { ["", ""] };
+        format!("{}{before}{text}{behind}", self.labels[*who])
+    }
+
+    /// What stands in the text with the transcript, and in no other.
+    fn marker(&self) -> &'static str {
+        if self.behind.is_empty() {
+            self.before
+        } else {
+            self.behind
+        }
+    }
+}
+
 /// The request for a summary of these messages.
 fn request(variant: &Variant, agent: Agent, sections: &[Section<'_>]) -> Value {
-    let lines: Vec<String> = sections
-        .iter()
-        .map(|(who, text)| format!("{}{text}", agent.labels[*who]))
-        .collect();
+    let lines: Vec<String> = sections.iter().map(|section| agent.line(section)).collect();
     let flat = format!("{}{}{}", agent.before, lines.join(agent.gap), agent.behind);
     let (system, user) = match agent.asks {
         Some(asks) => (format!("{}{flat}", agent.system), asks.to_owned()),
@@ -171,7 +198,7 @@ impl HandedOver {
         let raw = self.fixture.provider.generations().last().unwrap().raw.clone();
         let sent: Value = serde_json::from_slice(&raw).unwrap();
         let mut found = String::new();
-        holding(&sent, agent.behind, &mut found);
+        holding(&sent, agent.marker(), &mut found);
         (response.header("x-baton-handoff").is_some(), found)
     }
 }
@@ -199,10 +226,7 @@ fn named(variant: &Variant, session: Option<&'static str>) -> &'static [(&'stati
 /// What remains after a cut.
 fn cut(agent: Agent, rest: &[Section<'_>]) -> String {
     let mut lines = vec![format!("{}{PROMPT}", agent.labels[USER])];
-    lines.extend(
-        rest.iter()
-            .map(|(who, text)| format!("{}{text}", agent.labels[*who])),
-    );
+    lines.extend(rest.iter().map(|section| agent.line(section)));
     let system = agent.asks.map_or("", |_| agent.system);
     format!(
         "{system}{}{}{}",
@@ -212,8 +236,13 @@ fn cut(agent: Agent, rest: &[Section<'_>]) -> String {
     )
 }
 
-/// The agents with their session ids: pi sends none with a summary request.
-const AGENTS: [(Agent, Option<&str>); 3] = [(PI, None), (OPENCODE, Some("one")), (GOOSE, Some("one"))];
+/// The agents with their session ids: pi and cline send none with a summary request.
+const AGENTS: [(Agent, Option<&str>); 4] = [
+    (PI, None),
+    (OPENCODE, Some("one")),
+    (GOOSE, Some("one")),
+    (CLINE, None),
+];
 
 async fn own_sentinel_cuts(variant: Variant) {
     for (agent, session) in AGENTS {
@@ -242,11 +271,8 @@ async fn foreign_sentinel_does_not(variant: Variant) {
         let fixture = Fixture::with(variant, [handoff(), fresh()], memory(), |_| {}).await;
         let mut other = HandedOver::on(fixture, session.map(|_| "other")).await;
         other.fixture.variant.headers = named(&variant, session);
-        let quoted: Vec<String> = other
-            .sections()
-            .iter()
-            .map(|(who, text)| format!("{}{text}", agent.labels[*who]))
-            .collect();
+        let sections = other.sections();
+        let quoted: Vec<String> = sections.iter().map(|section| agent.line(section)).collect();
         let labelled = quoted.join(agent.gap);
         for quote in [&other.answer.text, &labelled] {
             for who in [USER, RESULT] {
@@ -435,7 +461,7 @@ async fn an_earlier_summary_gives_way(variant: Variant) {
 /// The same text in a request that is not a summary request.
 async fn ordinary_text_is_not_cut(variant: Variant) {
     let conversation = HandedOver::new(variant, Some("one")).await;
-    for agent in [PI, OPENCODE, GOOSE] {
+    for (agent, _) in AGENTS {
         let summary = request(&variant, agent, &conversation.sections());
         let mut tooled = summary.clone();
         tooled["tools"] = (variant.body)(&[], true)["tools"].clone();

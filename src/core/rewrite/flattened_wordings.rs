@@ -83,7 +83,7 @@ pub(super) const WORDINGS: &[Wording] = &[
     },
     Wording {
         agent: "cline 3.0.65",
-        marker: "Summarize this session for continuation.",
+        marker: "Summarize the provided coding session",
         begins: "Summarize this session for continuation.",
         before: "\n\nConversation:\n",
         after: "",
