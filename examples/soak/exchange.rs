@@ -1,5 +1,6 @@
 //! One request of an agent and what came of it.
 
+use std::error::Error;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -69,7 +70,7 @@ impl Sending<'_> {
         let answer = match tokio::time::timeout(NEVER, self.answer()).await {
             Ok(Ok(Some(answer))) => answer,
             Ok(Ok(None)) => return Outcome::Left,
-            Ok(Err(error)) => return self.unconnected(began, &error.to_string()),
+            Ok(Err(error)) => return self.unconnected(began, &error),
             Err(_) => return self.wrong("never ended", format!("no end after {NEVER:?}")),
         };
         let faulty = self.judge.faults_of(self.agent) > faults;
@@ -133,11 +134,14 @@ impl Sending<'_> {
         Ok(Some(answer))
     }
 
-    fn unconnected(&self, began: Instant, error: &str) -> Outcome {
-        match self.judge.ledger.was_disturbed(&[Disturbance::Process], began) {
-            true => self.failed("agent: no connection"),
-            false => self.wrong("no connection", error),
+    fn unconnected(&self, began: Instant, error: &dyn Error) -> Outcome {
+        if self.judge.ledger.was_disturbed(&[Disturbance::Process], began) {
+            return self.failed("agent: no connection");
         }
+        let causes = std::iter::successors(Some(error), |error| error.source());
+        let text: Vec<String> = causes.map(ToString::to_string).collect();
+        let took = began.elapsed();
+        self.wrong("no connection", format!("{} after {took:?}", text.join(": ")))
     }
 
     fn refused(

@@ -64,9 +64,10 @@ impl ChunkStore {
         beginnings: &[KeyedHash],
         seen: FirstSeen,
     ) -> rusqlite::Result<WrittenBody> {
+        let exists = |node| self.deleted.keep_node(node);
         let known = read
             .as_ref()
-            .and_then(|(wire, transcript)| self.beginnings.find(beginnings, *wire, transcript));
+            .and_then(|(wire, transcript)| self.beginnings.find(beginnings, (*wire, transcript), exists));
         let regions = match &read {
             Some((_, transcript)) => {
                 let known = known.map_or(0, |known| known.messages.0);
@@ -90,8 +91,10 @@ impl ChunkStore {
         let list = self.list(conn, messages, known, seen)?;
         if let Some((wire, _)) = &read {
             let (known, nodes) = &list.nodes;
+            let deleted = &self.deleted;
+            let exists = |node| deleted.keep_node(node);
             self.beginnings
-                .remember((*wire, beginnings), head, messages, (*known, nodes));
+                .remember((*wire, beginnings), head, messages, (*known, nodes), exists);
         }
         let body = BodyNodes {
             head: head_node,
@@ -166,13 +169,13 @@ impl ChunkStore {
             return Ok(node);
         }
         let recipe = self.recipe(self.key.chain(SPLICED, hash), from, &[kind], &parts);
-        if let Some(node) = self.rows.get(&recipe) {
-            return Ok(*node);
+        if let Some(node) = self.known_row(&recipe) {
+            return Ok(node);
         }
         let text = splice::flat(parts);
         let whole = self.key.chain(kind, self.fast(&text));
         let node = self.region(conn, cut, whole, || text.clone(), seen)?;
-        self.rows.insert(recipe, node);
+        self.keep_row(recipe, node);
         Ok(node)
     }
 
@@ -229,8 +232,8 @@ impl ChunkStore {
         text: impl FnOnce() -> Bytes,
         seen: FirstSeen,
     ) -> rusqlite::Result<i64> {
-        if let Some(node) = self.rows.get(&hash) {
-            return Ok(*node);
+        if let Some(node) = self.known_row(&hash) {
+            return Ok(node);
         }
         let text = text();
         let mut last = 0;
@@ -238,7 +241,7 @@ impl ChunkStore {
             let chunk = self.chunk(conn, &slice(&text, span), TextKind::Json, seen, |_| None)?;
             last = self.node(conn, last, chunk, "")?;
         }
-        self.rows.insert(hash, last);
+        self.keep_row(hash, last);
         Ok(last)
     }
 
@@ -262,7 +265,7 @@ impl ChunkStore {
         let found = hashes.iter().enumerate().rev();
         let found = found
             .into_iter()
-            .find_map(|(i, hash)| Some((first + i + 1, (*hash, *self.rows.get(hash)?))));
+            .find_map(|(i, hash)| Some((first + i + 1, (*hash, self.known_row(hash)?))));
         let (known, last) = found.unwrap_or(begun);
         let mut chain = Vec::with_capacity(messages.len() - known + 1);
         chain.push(last);
@@ -303,7 +306,7 @@ impl ChunkStore {
     /// Caches the node of a message by the hash of all up to it, if it is one of the landmarks.
     pub(super) fn landmark(&mut self, (messages, i): (MessageChunks<'_>, usize), hash: KeyedHash, node: i64) {
         if LANDMARKS.contains(&(messages.len() - 1 - i)) {
-            self.rows.insert(hash, node);
+            self.keep_row(hash, node);
         }
     }
 

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use quick_cache::unsync::Cache;
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::deleted_rows::DeletedRows;
 use super::keyed_hash::{HashKey, KeyedHash};
 use super::known_beginnings::KnownBeginnings;
 use super::known_cuts::KnownCuts;
@@ -60,11 +61,13 @@ pub(super) struct ChunkStore {
     /// Node by its parent and its chunk.
     next: Cache<(i64, i64), i64>,
     /// The last node of a chain by the hash of the chain's text.
-    pub(super) rows: Cache<KeyedHash, i64>,
+    rows: Cache<KeyedHash, i64>,
     /// By the hash of a beginning, which is a number of whole blocks.
     pub(super) beginnings: KnownBeginnings,
     /// By how they were assembled.
     pub(super) cuts: KnownCuts,
+    /// Entries of the caches that name one of these are ignored.
+    pub(super) deleted: DeletedRows,
     pub(super) references: References,
     packer: Packer,
     /// Bytes written since [`Self::take_fresh`].
@@ -82,6 +85,7 @@ impl ChunkStore {
             rows: Cache::new(REMEMBERED),
             beginnings: KnownBeginnings::new(),
             cuts: KnownCuts::new(),
+            deleted: DeletedRows::default(),
             references: References::default(),
             packer: Packer::new(),
             fresh: 0,
@@ -112,22 +116,45 @@ impl ChunkStore {
         self.rows.clear();
         self.beginnings.clear();
         self.cuts.clear();
+        self.deleted = DeletedRows::default();
         self.references.clear();
     }
 
-    /// Forgets deleted rows; their ids may be used again for other rows.
+    /// Notes deleted rows: the caches no longer return them.
     pub(super) fn collected(&mut self, nodes: &[i64], chunks: &[i64]) {
-        let (mut nodes, mut chunks) = (nodes.to_vec(), chunks.to_vec());
-        nodes.sort_unstable();
-        chunks.sort_unstable();
-        let there = |all: &[i64], id: &i64| all.binary_search(id).is_err();
-        self.known.retain(|_, chunk| there(&chunks, chunk));
-        self.next.retain(|(parent, chunk), id| {
-            there(&nodes, parent) && there(&nodes, id) && there(&chunks, chunk)
-        });
-        self.rows.retain(|_, id| there(&nodes, id));
-        self.beginnings.retain(|node| there(&nodes, &node));
-        self.cuts.retain(|node| there(&nodes, &node));
+        if self.deleted.add(nodes, chunks) {
+            self.purge();
+        }
+    }
+
+    /// Removes the deleted rows from the caches.
+    fn purge(&mut self) {
+        let deleted = std::mem::take(&mut self.deleted);
+        self.known.retain(|_, chunk| deleted.keep_chunk(*chunk));
+        // A node refers to its parent and to its chunk, so these exist as long as it does.
+        self.next.retain(|_, node| deleted.keep_node(*node));
+        self.rows.retain(|_, node| deleted.keep_node(*node));
+        self.beginnings.retain(|node| deleted.keep_node(node));
+        self.cuts.retain(|node| deleted.keep_node(node));
+    }
+
+    /// A row was inserted. SQLite may give it the id of a deleted one, whose entries must not be taken for it.
+    fn made(&mut self, row: CountedRow) {
+        if self.deleted.contains(row) {
+            self.purge();
+        }
+        self.references.made(row);
+    }
+
+    /// The last node of a chain, by the hash of the chain's text.
+    pub(super) fn known_row(&self, hash: &KeyedHash) -> Option<i64> {
+        let node = *self.rows.get(hash)?;
+        self.deleted.keep_node(node).then_some(node)
+    }
+
+    /// Caches the last node of a chain.
+    pub(super) fn keep_row(&mut self, hash: KeyedHash, node: i64) {
+        self.rows.insert(hash, node);
     }
 
     /// Writes the reference counts. Call it at the end of a transaction.
@@ -160,7 +187,9 @@ impl ChunkStore {
         short: impl FnOnce(&Bytes) -> Option<MessageText>,
     ) -> rusqlite::Result<i64> {
         let raw = self.fast(text);
-        if let Some(id) = self.known.get(&raw) {
+        if let Some(id) = self.known.get(&raw)
+            && self.deleted.keep_chunk(*id)
+        {
             return Ok(*id);
         }
         let clean = match kind {
@@ -215,7 +244,7 @@ impl ChunkStore {
         ])?;
         let id = conn.last_insert_rowid();
         self.fresh += ENTRY + packed.as_deref().map_or(clean.len(), <[u8]>::len);
-        self.references.made(CountedRow::Chunk(id));
+        self.made(CountedRow::Chunk(id));
         Ok(id)
     }
 
@@ -228,7 +257,10 @@ impl ChunkStore {
     ) -> rusqlite::Result<i64> {
         // Agents put the same separator between all messages, so the cache leaves it out of its key.
         let usual = gap.is_empty() == (parent == 0) && gap.len() <= 1;
-        if usual && let Some(id) = self.next.get(&(parent, chunk)) {
+        if usual
+            && let Some(id) = self.next.get(&(parent, chunk))
+            && self.deleted.keep_node(*id)
+        {
             return Ok(*id);
         }
         let made = conn
@@ -236,7 +268,7 @@ impl ChunkStore {
             .execute(params![parent, chunk, gap])?;
         let id = if made == 1 {
             let id = conn.last_insert_rowid();
-            self.references.made(CountedRow::Node(id));
+            self.made(CountedRow::Node(id));
             self.references.add(CountedRow::Chunk(chunk));
             self.references.add(CountedRow::Node(parent));
             id
@@ -248,5 +280,114 @@ impl ChunkStore {
             self.next.insert((parent, chunk), id);
         }
         Ok(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::journal::schema;
+
+    const SEEN: FirstSeen = FirstSeen {
+        exchange: 1,
+        side: "received",
+    };
+
+    struct Fixture {
+        store: ChunkStore,
+        conn: Connection,
+        _dir: tempfile::TempDir,
+    }
+
+    impl Fixture {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            Self {
+                store: ChunkStore::new(Redactor::lazy(&[]), HashKey::new()),
+                conn: schema::make(dir.path()).unwrap(),
+                _dir: dir,
+            }
+        }
+
+        fn chunk(&mut self, text: &str) -> i64 {
+            let text = Bytes::copy_from_slice(text.as_bytes());
+            self.store
+                .chunk(&self.conn, &text, TextKind::Raw, SEEN, |_| None)
+                .unwrap()
+        }
+
+        fn node(&mut self, parent: i64, chunk: i64) -> i64 {
+            self.store.node(&self.conn, parent, chunk, "").unwrap()
+        }
+
+        fn exists(&self, table: &str, id: i64) -> bool {
+            let count = format!("SELECT COUNT(*) FROM {table} WHERE id = ?1");
+            self.conn
+                .query_row(&count, [id], |row| row.get::<_, i64>(0))
+                .unwrap()
+                == 1
+        }
+
+        /// As retention does.
+        fn delete(&mut self, nodes: &[i64], chunks: &[i64]) {
+            for (table, ids) in [("nodes", nodes), ("pieces", chunks)] {
+                for id in ids {
+                    self.conn
+                        .execute(&format!("DELETE FROM {table} WHERE id = ?1"), [id])
+                        .unwrap();
+                }
+            }
+            self.store.collected(nodes, chunks);
+        }
+    }
+
+    #[test]
+    fn a_deleted_row_is_written_again() {
+        let mut fixture = Fixture::new();
+        let (gone, kept) = (fixture.chunk("gone"), fixture.chunk("kept"));
+        let (gone_node, kept_node) = (fixture.node(0, gone), fixture.node(0, kept));
+        fixture.store.keep_row(7, gone_node);
+        fixture.store.keep_row(8, kept_node);
+        fixture.delete(&[gone_node], &[gone]);
+        assert_eq!(fixture.store.known_row(&7), None);
+        assert_eq!(fixture.store.known_row(&8), Some(kept_node));
+        let again = fixture.chunk("gone");
+        let node = fixture.node(0, again);
+        assert!(fixture.exists("pieces", again) && fixture.exists("nodes", node));
+        assert_eq!(fixture.chunk("gone"), again);
+        assert_eq!((fixture.chunk("kept"), fixture.node(0, kept)), (kept, kept_node));
+    }
+
+    #[test]
+    fn an_id_that_is_used_again_is_not_taken_for_the_deleted_row() {
+        let mut fixture = Fixture::new();
+        let (first, last) = (fixture.chunk("first"), fixture.chunk("last"));
+        let (_, node) = (fixture.node(0, first), fixture.node(0, last));
+        fixture.store.keep_row(7, node);
+        fixture.delete(&[node], &[last]);
+        let other = fixture.chunk("other");
+        assert_eq!(other, last, "SQLite uses the largest id again");
+        let other_node = fixture.node(0, other);
+        assert_eq!(other_node, node);
+        assert_eq!(fixture.store.known_row(&7), None);
+        let again = fixture.chunk("last");
+        assert_ne!(again, other);
+        assert_eq!(fixture.chunk("other"), other);
+    }
+
+    #[test]
+    fn a_few_deleted_rows_do_not_make_it_search_the_caches() {
+        let mut fixture = Fixture::new();
+        let chunks: Vec<i64> = (0..40).map(|n| fixture.chunk(&format!("chunk {n}"))).collect();
+        let cached = fixture.store.known.len();
+        for id in &chunks[..30] {
+            fixture.delete(&[], &[*id]);
+        }
+        assert_eq!(fixture.store.known.len(), cached);
+        // They are many at some time: a cache is purged before the deleted rows take more memory than it.
+        let many: Vec<i64> = (1_000..20_000).collect();
+        fixture.store.collected(&many, &[]);
+        assert_eq!(fixture.store.known.len(), cached - 30);
+        assert!(!fixture.store.deleted.contains(CountedRow::Chunk(chunks[0])));
     }
 }

@@ -67,7 +67,7 @@ impl ChunkStore {
         };
         let kept = rope.kept;
         let recipe = self.cut_recipe(from, wire, &rope);
-        let short = match self.cuts.get(recipe) {
+        let short = match self.cuts.get(recipe, |node| self.deleted.keep_node(node)) {
             Some(short) => short,
             None => {
                 let Some(short) = self.short_body(conn, wire, rope, seen)? else {
@@ -152,7 +152,7 @@ impl ChunkStore {
         let up_to = |n| Some(key.chain(after, from.chain.of_first(n)?));
         let known = (first + 1..=messages.len())
             .rev()
-            .find_map(|n| Some((n, *self.rows.get(&up_to(n)?)?)));
+            .find_map(|n| Some((n, self.known_row(&up_to(n)?)?)));
         let (known, mut node) = known.unwrap_or((first, last));
         for i in known..messages.len() {
             node = self.message(conn, node, (messages, i), seen)?;

@@ -25,6 +25,12 @@ pub(super) struct KnownBeginning {
     pub(super) list: (KeyedHash, i64),
 }
 
+impl KnownBeginning {
+    fn nodes(&self) -> [i64; 2] {
+        [self.head.2, self.list.1]
+    }
+}
+
 /// Beginnings by their hashes; each is a number of whole blocks.
 pub(super) struct KnownBeginnings(Cache<KeyedHash, KnownBeginning>);
 
@@ -38,20 +44,25 @@ impl KnownBeginnings {
     }
 
     /// Keeps only those whose nodes are still there.
-    pub(super) fn retain(&mut self, is_there: impl Fn(i64) -> bool) {
-        self.0
-            .retain(|_, known| is_there(known.head.2) && is_there(known.list.1));
+    pub(super) fn retain(&mut self, exists: impl Fn(i64) -> bool) {
+        self.0.retain(|_, known| known.nodes().into_iter().all(&exists));
+    }
+
+    /// A beginning whose nodes all exist.
+    fn get(&self, hash: &KeyedHash, exists: impl Fn(i64) -> bool) -> Option<KnownBeginning> {
+        let known = self.0.get(hash).copied()?;
+        known.nodes().into_iter().all(exists).then_some(known)
     }
 
     /// The cache entry of the longest known beginning of a body with these messages.
     pub(super) fn find(
         &self,
         beginnings: &[KeyedHash],
-        wire: WireId,
-        transcript: &BodyLayout,
+        (wire, transcript): (WireId, &BodyLayout),
+        exists: impl Fn(i64) -> bool,
     ) -> Option<KnownBeginning> {
         let mut longest = beginnings.iter().rev();
-        let known = *longest.find_map(|hash| self.0.get(hash))?;
+        let known = longest.find_map(|hash| self.get(hash, &exists))?;
         let (messages, end) = known.messages;
         let head = transcript.list.start + 1;
         let last = match messages {
@@ -69,6 +80,7 @@ impl KnownBeginnings {
         head: BodyHead,
         messages: MessageChunks<'_>,
         (from, chain): (usize, &[(KeyedHash, i64)]),
+        exists: impl Fn(i64) -> bool,
     ) {
         // Earlier ones hold fewer messages.
         let known = messages.end_of_first(from).div_ceil(BLOCK).saturating_sub(1);
@@ -78,7 +90,7 @@ impl KnownBeginnings {
             let Some(last) = whole.0.checked_sub(from).and_then(|at| chain.get(at)) else {
                 continue;
             };
-            if head.0 > end || self.0.get(hash).is_some() {
+            if head.0 > end || self.get(hash, &exists).is_some() {
                 continue;
             }
             let known = KnownBeginning {
@@ -112,8 +124,9 @@ mod tests {
         let head = (view.list.start + 1, 1, 1);
         let messages = MessageChunks::at(&body, head.0, &view.turns);
         let chain = [(0, 0), (2, 2), (3, 3)];
-        known.remember((WireId::Anthropic, &[7]), head, messages, (0, &chain));
-        let find = |hashes: &[_], wire, turns: &[Turn]| known.find(hashes, wire, &transcript(turns));
+        known.remember((WireId::Anthropic, &[7]), head, messages, (0, &chain), |_| true);
+        let find =
+            |hashes: &[_], wire, turns: &[Turn]| known.find(hashes, (wire, &transcript(turns)), |_| true);
         let found = find(&[7, 8], WireId::Anthropic, &view.turns);
         assert_eq!(found.unwrap().messages, (2, view.turns[1].span.end));
         assert!(find(&[8], WireId::Anthropic, &view.turns).is_none());

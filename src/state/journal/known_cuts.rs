@@ -19,6 +19,12 @@ pub(super) struct ShortBody {
     pub(super) messages: usize,
 }
 
+impl ShortBody {
+    fn nodes(&self) -> [i64; 3] {
+        [self.head, self.tail, self.list.1]
+    }
+}
+
 /// Cut requests, without the messages that they kept, by a hash of how each was assembled.
 pub(super) struct KnownCuts(Cache<KeyedHash, ShortBody>);
 
@@ -32,13 +38,14 @@ impl KnownCuts {
     }
 
     /// Keeps only those whose nodes are still there.
-    pub(super) fn retain(&mut self, is_there: impl Fn(i64) -> bool) {
-        self.0
-            .retain(|_, short| [short.head, short.tail, short.list.1].into_iter().all(&is_there));
+    pub(super) fn retain(&mut self, exists: impl Fn(i64) -> bool) {
+        self.0.retain(|_, short| short.nodes().into_iter().all(&exists));
     }
 
-    pub(super) fn get(&self, recipe: KeyedHash) -> Option<ShortBody> {
-        self.0.get(&recipe).copied()
+    /// A cut whose nodes all exist.
+    pub(super) fn get(&self, recipe: KeyedHash, exists: impl Fn(i64) -> bool) -> Option<ShortBody> {
+        let short = self.0.get(&recipe).copied()?;
+        short.nodes().into_iter().all(exists).then_some(short)
     }
 
     pub(super) fn insert(&mut self, recipe: KeyedHash, short: ShortBody) {

@@ -20,6 +20,7 @@ mod chunk_bodies;
 mod chunk_store;
 mod chunks;
 mod cut_bodies;
+mod deleted_rows;
 mod diff;
 mod envelope;
 mod exchange;
