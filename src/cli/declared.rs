@@ -16,7 +16,7 @@ use baton_core::nudge::declares_windows;
 /// Largest configuration file that is read.
 const MAX_FILE: u64 = 1 << 20;
 
-/// Stands for any key; the last one in a row is the model's name.
+/// Placeholder for any key; the last one in a path is the model's name.
 const ANY: &str = "*";
 
 /// A base URL that a person has set for an agent.
@@ -149,7 +149,7 @@ fn members(table: &DeTable<'_>) -> Value {
     Value::Object(rows.collect())
 }
 
-/// The numbers at these keys, each with the model that the last [`ANY`] stood for.
+/// The numbers at these keys, each with the model that the last [`ANY`] matched.
 fn found(value: &Value, keys: &[impl AsRef<str>], model: &str) -> Vec<String> {
     let [key, rest @ ..] = keys else {
         let tokens = value.as_u64();

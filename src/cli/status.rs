@@ -112,7 +112,7 @@ fn line(status: &Status) -> String {
     )
 }
 
-/// Goal and next step of the newest handoff file, where there is one. What goes wrong with it is nothing that a prompt shows.
+/// Goal and next step of the newest handoff file, if there is one. A prompt shows no errors of that file.
 fn handed_over(config: &Config) -> String {
     let folder = HandoffFolder::new(&config.handoffs_dir()).ok();
     let line = folder.and_then(|folder| LineReader::new(folder).read(None, Instant::now()).ok()?);

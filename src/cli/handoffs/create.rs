@@ -23,7 +23,7 @@ use baton_core::handoffs::yaml::{HandoffFile, names, score};
 const AUTO_LIMIT: Duration = Duration::from_secs(30);
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Of that, what is kept for writing.
+/// The part of that time reserved for writing.
 const FOR_WRITING: Duration = Duration::from_secs(5);
 
 /// The output of `--json`; the names are API.
@@ -79,8 +79,8 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> Result<(), CommandFailure
     print_created(args, path.as_deref(), &file, out)
 }
 
-/// Ends the process after this time, whatever it waits for: standard input that nobody closes, a file system that does not
-/// answer. A file is written in one step, so that none is half there.
+/// Ends the process after this time, even if standard input is never closed or a file system does not answer. Files are
+/// written in one step, so none is left incomplete.
 fn end_after(limit: Duration) {
     thread::spawn(move || {
         thread::sleep(limit);
@@ -90,7 +90,7 @@ fn end_after(limit: Duration) {
     });
 }
 
-/// Says something for goal and next step where a hook has nobody to ask. A file that would say nothing at all is none.
+/// Fills goal and next step where a hook cannot ask a person. A file without any content is not written.
 fn leave_nothing_open(file: &mut HandoffFile) -> bool {
     if file.goal.is_empty() && file.now.is_empty() && file.blockers.is_empty() {
         return false;

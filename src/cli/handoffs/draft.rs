@@ -116,7 +116,7 @@ fn prompt(
         Some(block) => format!("{}\n\n{block}", draft::carried(document)),
         None => draft::carried(document),
     };
-    // It may quote a transcript with marks of ours in it.
+    // It may quote a transcript that contains our marks.
     sentinel::normalised(&prompt)
 }
 
@@ -261,7 +261,7 @@ fn too_small(error: BudgetTooSmall) -> CommandFailure {
         .help(format!("give more: --tokens {}", error.needed))
 }
 
-/// A document of a person's, or of a model that a person prompted.
+/// A document by a person, or by a model that a person prompted.
 fn given(file: &Path) -> Result<String, CommandFailure> {
     let mut text = String::new();
     let read = match file.as_os_str() == "-" {
@@ -275,7 +275,7 @@ fn given(file: &Path) -> Result<String, CommandFailure> {
     }
 }
 
-/// The store, made where it is missing: the handoff must be there when this process is gone.
+/// The store, created if missing: the handoff must outlive this process.
 fn for_writing(config: &Config) -> Result<SharedStore, CommandFailure> {
     if config.store.kind == StoreKind::Memory {
         let message = "store.kind is \"memory\": a handoff made here would be lost at once";

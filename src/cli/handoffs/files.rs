@@ -61,7 +61,7 @@ pub(super) fn list(args: &ListArgs, names: &HandoffLookup, out: &mut Out) -> Res
     Ok(out.lines(table(&rows))?)
 }
 
-/// Says to standard error what there is instead: that there is no file is no error.
+/// Prints to standard error what exists instead; a missing file is not an error.
 fn none(session: Option<&str>, names: &HandoffLookup) -> Result<(), CommandFailure> {
     let mut beside = Out::stderr();
     let sessions = names.folder.sessions().map_err(failure)?;
@@ -179,7 +179,7 @@ pub(super) fn archive(
     Ok(())
 }
 
-/// The handoff file that is meant; `not_of_store` is what to do where it is a handoff of the store.
+/// The handoff file that the name refers to; `not_of_store` is the advice for a handoff of the store.
 pub(super) fn named(
     given: &Path,
     names: &HandoffLookup,

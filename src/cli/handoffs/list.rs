@@ -91,7 +91,7 @@ async fn list_stored(
     Ok(())
 }
 
-/// Says on standard error what there is instead, since scripts read handoffs from standard output.
+/// Prints to standard error what exists instead, since scripts read handoffs from standard output.
 fn nothing(all: usize, lookup: &HandoffLookup) -> Result<(), CommandFailure> {
     let mut hints = Out::stderr();
     if all == 0 {

@@ -29,7 +29,7 @@ const NAME_CHARS: usize = 5;
 pub(super) struct ResentTurns {
     /// Turns that were sent again.
     pub(super) turns: usize,
-    /// Paths and names that the recorded answers used and that stood in the history before the cut.
+    /// Paths and names that the recorded answers used and that were in the history before the cut.
     pub(super) facts: usize,
     /// Of these, those that the new answers use.
     pub(super) known: usize,

@@ -129,7 +129,7 @@ pub enum Effect {
     /// Write hidden calls with their answers, each placed beside one of the agent's calls where one can be identified:
     /// `UpdateOutcome` or `NotWritten`.
     WritePairs(Vec<(AnsweredCall, Option<InsertionPlace>)>),
-    /// Write a hidden call that stands alone with its answer, and tell what asks the model to continue after it:
+    /// Write a hidden call without siblings with its answer, and report what requests the model to continue after it:
     /// `CallAnswered` or `NotWritten`.
     AnswerCall(AnsweredCall),
     /// Write upstream's origin of the response id that the agent knows: `UpdateOutcome` or `NotWritten`.

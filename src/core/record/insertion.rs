@@ -41,7 +41,7 @@ pub enum InsertionPlace {
 }
 
 impl InsertionPlace {
-    /// The call that it is beside; empty for others.
+    /// Its sibling call; empty for others.
     pub fn sibling(&self) -> &str {
         match self {
             Self::Beside { sibling, .. } => sibling,
@@ -79,7 +79,7 @@ pub struct Insertion {
     pub conversation: String,
     /// The wire of the transcript.
     pub wire: WireId,
-    /// Where it stands.
+    /// Its place.
     pub place: InsertionPlace,
     pub content: InsertionContent,
     /// Milliseconds since the Unix epoch.

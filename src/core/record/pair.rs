@@ -103,7 +103,7 @@ enum StoredResult {
     },
 }
 
-/// The names of older records. What they stand for never changes.
+/// The names of older records. Their meaning never changes.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum ResultName {

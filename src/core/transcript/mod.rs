@@ -75,7 +75,7 @@ pub enum MarkMeaning {
     Handoff(Uuid),
     /// The carry-over prompt ends here.
     HandoffEnd,
-    /// A hidden call and its result stand here in the model's view.
+    /// A hidden call and its result are here in the model's view.
     Aside(Uuid),
 }
 

@@ -33,7 +33,7 @@ pub(super) struct Fingerprint {
     pub(super) id: String,
 }
 
-/// Where in a transcript a message stands.
+/// The position of a message in a transcript.
 pub(super) type MessageNumber = u64;
 
 /// The fingerprints of one message's calls, in order: equal calls are distinguished by their order.

@@ -117,7 +117,7 @@ impl Scanner {
 #[derive(Debug, Default)]
 pub(super) struct Elements {
     depth: usize,
-    /// Depth at which the elements stand: 1 inside an array.
+    /// Depth of the elements: 1 inside an array.
     base: usize,
     text: StringState,
 }

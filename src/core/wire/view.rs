@@ -28,7 +28,7 @@ pub enum UnreadReason {
     NotJson(usize),
     /// JSON, and not of the shape this wire has.
     OtherShape,
-    /// A key that a rewrite would touch is there twice: parsers disagree on which one counts.
+    /// A key that a rewrite would touch occurs twice: parsers disagree on which one counts.
     RepeatedKey,
 }
 
@@ -243,7 +243,7 @@ pub struct PreviousResponse {
 pub enum OwnKind {
     Sentinel,
     Aside,
-    /// It stands where the model had written nothing: [`EMPTY_TURN`](super::EMPTY_TURN).
+    /// The placeholder where the model had written nothing: [`EMPTY_TURN`](super::EMPTY_TURN).
     Filler,
     /// An answer of baton's own.
     LocalAnswer,
@@ -312,7 +312,7 @@ pub enum TurnPartKind {
     Thinking,
     /// A change of which tools exist.
     ToolChange,
-    /// A provider's summary of what stood before it.
+    /// A provider's summary of earlier turns.
     Compaction,
     /// Anything else.
     Other,

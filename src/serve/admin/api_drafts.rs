@@ -178,7 +178,7 @@ pub(super) async fn cancel(inspector: &Inspector, id: &str) -> ApiResult {
     }
 }
 
-/// A person says yes: it takes effect with the conversation's next request.
+/// A person accepts it: it takes effect with the conversation's next request.
 pub(super) async fn accept(inspector: &Inspector, id: &str, headers: &HeaderMap, body: &[u8]) -> ApiResult {
     let mut fields = Fields(body_in_json(headers, body)?);
     let document = fields.document("document")?;
@@ -191,7 +191,7 @@ pub(super) async fn accept(inspector: &Inspector, id: &str, headers: &HeaderMap,
     }
 }
 
-/// A person says no.
+/// A person rejects it.
 pub(super) async fn reject(inspector: &Inspector, id: &str) -> ApiResult {
     let id = parsed(id)?;
     restore(inspector, id).await?;
@@ -235,7 +235,7 @@ fn parsed(id: &str) -> Result<Uuid, Unanswered> {
     Uuid::parse_str(id).map_err(|_| NO_DRAFT)
 }
 
-/// A draft, with what came of it.
+/// A draft with its outcome.
 pub(super) async fn one(inspector: &Inspector, id: &str) -> ApiResult {
     shown_in_full(inspector, parsed(id)?).await
 }

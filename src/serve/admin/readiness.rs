@@ -42,7 +42,7 @@ pub struct Report {
 pub struct Check {
     /// `store_read`, `store_write`, `journal`, `upstreams`.
     pub name: &'static str,
-    /// How it is.
+    /// Its state.
     pub state: State,
     /// Whether requests need it.
     pub required: bool,
@@ -51,7 +51,7 @@ pub struct Check {
     pub why: Option<String>,
 }
 
-/// How a dependency is.
+/// The state of a dependency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {

@@ -27,7 +27,7 @@ pub(super) enum Unresolved {
     Ambiguous,
 }
 
-/// Where a request's active handoff stands.
+/// The position of a request's active handoff.
 #[derive(Clone)]
 pub(super) enum CutPlace {
     /// At its sentinel.

@@ -233,7 +233,7 @@ impl RecordWriter<'_> {
         self.write_pairs(pairs).await
     }
 
-    /// Writes pairs; when this has returned, what stands for them may be shown.
+    /// Writes pairs; when this has returned, their marks may be shown.
     pub(super) async fn write_pairs(&self, pairs: Vec<HiddenPair>) -> Result<(), StoreError> {
         let now = self.app.clock.now_ms();
         self.app
@@ -248,7 +248,7 @@ impl RecordWriter<'_> {
         store.put_response_id(&self.ctx.principal, shown, &origin).await
     }
 
-    /// A hidden call with its answer. That of a call which stands alone has the aside's id.
+    /// A hidden call with its answer. A call without siblings has the aside's id.
     pub(super) fn pair(
         &self,
         answered: AnsweredCall,

@@ -24,7 +24,7 @@ const WAIT: Duration = Duration::from_millis(if cfg!(test) { 1_000 } else { 10_0
 #[derive(Clone)]
 pub(crate) struct Budget {
     common: Arc<Semaphore>,
-    /// Whose one permit stands for the part that is set aside.
+    /// Its one permit represents the part that is set aside.
     aside: Arc<Semaphore>,
 }
 

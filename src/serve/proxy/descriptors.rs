@@ -53,7 +53,7 @@ pub fn raise() -> Option<usize> {
     None
 }
 
-/// Lowers what the config allows to what `limit` descriptors are enough for, and says so.
+/// Lowers what the config allows to what `limit` descriptors are enough for, and logs that.
 pub fn fit(config: &mut Config, limit: Option<usize>) {
     let Some(limit) = limit else { return };
     let fitting = fitting(limit, config.upstreams.len(), &config.limits);

@@ -203,7 +203,7 @@ fn cut(exchange: &ExchangeDetail, leg: &LegDetail, change: &LegChange) -> String
     )
 }
 
-/// Whether the tool that searches what was cut stands among a leg's tools.
+/// Whether the tool that searches what was cut is among a leg's tools.
 fn offers_recall(leg: &LegDetail) -> bool {
     let mut rows = leg.sent.envelope.iter();
     rows.any(|row| row.why == Some(ChangeReason::Tool) && row.first_line.trim() == RECALL_NAME)

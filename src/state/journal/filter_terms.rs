@@ -28,7 +28,7 @@ pub(super) enum FilterTest {
     Number(&'static FilterName<NumberValue>, Comparison, f64),
 }
 
-/// A name of the filter language, and what it stands for.
+/// A name of the filter language, and its meaning.
 #[derive(Debug)]
 pub(super) struct FilterName<T> {
     pub(super) name: &'static str,

@@ -81,7 +81,7 @@ pub struct EventColumns {
     pub legs: usize,
     /// Retries of later legs.
     pub retries: u32,
-    /// How the searches of what was cut came out.
+    /// The outcomes of the searches of what was cut.
     #[serde(default)]
     pub recalls: Vec<String>,
     /// Handoff calls that were refused.

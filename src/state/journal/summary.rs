@@ -173,7 +173,7 @@ fn part_line(message: &[u8], part: &TranscriptPart<'_>) -> String {
     }
 }
 
-/// Keys under which texts stand, most distinctive first.
+/// Keys that hold texts, most distinctive first.
 const DISTINCTIVE_KEYS: [&str; 10] = [
     "text",
     "thinking",

@@ -141,7 +141,7 @@ impl LiveConversation {
         &self.principal
     }
 
-    /// The record as it stands.
+    /// The current record.
     pub fn record(&self) -> Conversation {
         self.state().record.clone()
     }
@@ -157,7 +157,7 @@ impl LiveConversation {
     }
 
     /// Notes that `answer`, to a request with this body, shows the sentinel of `handoff`. Until its end was handed
-    /// over, the same request again goes straight on after it.
+    /// over, the same request again continues directly after it.
     pub fn remember_repeat(&self, body_hash: u64, handoff: HandoffId, answer: &AnswerId, now_ms: u64) {
         self.state().repeats.remember(body_hash, handoff, answer, now_ms);
     }

@@ -200,8 +200,8 @@ impl Sessions {
         }
     }
 
-    /// Decides whether the conversation's requests carry the tool. Durable; written only on change. Returns the decision
-    /// that stands: another process may have made one at the same time.
+    /// Decides whether the conversation's requests carry the tool. Durable; written only on change. Returns the
+    /// decision that is in force: another process may have made one at the same time.
     ///
     /// # Errors
     /// The store cannot be written.

@@ -124,7 +124,7 @@ pub struct QualityReport {
     pub dimensions: Vec<Dimension>,
     /// Codes of what is missing, as in `coverage.missing_goal`.
     pub reasons: Vec<String>,
-    /// How to mend it.
+    /// How to fix it.
     pub hints: Vec<String>,
     /// Unknown keys.
     pub extra: Vec<(String, YamlValue)>,
@@ -138,7 +138,7 @@ pub struct Dimension {
     pub score: i64,
     /// Codes of what is missing.
     pub reasons: Vec<String>,
-    /// How to mend it.
+    /// How to fix it.
     pub hints: Vec<String>,
     /// Unknown keys.
     pub extra: Vec<(String, YamlValue)>,
@@ -219,7 +219,7 @@ impl HandoffFile {
         };
     }
 
-    /// Sets status and outcome from what the file says: blockers, else a goal, else neither. A status that stands
+    /// Sets status and outcome from what the file says: blockers, else a goal, else neither. A status that is set
     /// stays.
     pub fn infer_status(&mut self) {
         if !self.status.is_empty() {
@@ -236,7 +236,7 @@ impl HandoffFile {
         }
     }
 
-    /// Takes over what another file says; what that leaves open stays.
+    /// Takes over the values of another file; values that it lacks stay.
     pub fn take(&mut self, given: Self) {
         let take = |place: &mut String, text: String| {
             if !text.is_empty() {

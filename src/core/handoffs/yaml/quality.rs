@@ -15,7 +15,7 @@ const WEEK: i64 = 7 * DAY;
 /// What a dimension asks for: its points, the code of what is missing, and whether it is there.
 type QualityCriterion = (i64, &'static str, bool);
 
-/// How to mend what is missing.
+/// How to add what is missing.
 fn hint(reason: &str) -> &'static str {
     match reason {
         "missing_goal" => "say what the session accomplished",

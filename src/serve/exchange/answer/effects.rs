@@ -15,7 +15,7 @@ use baton_core::mark::aside;
 use baton_core::record::InsertionPlace;
 use baton_core::wire::{Ending, LegOutput, StopReason};
 
-/// What came of an effect.
+/// The outcome of an effect.
 pub(super) enum EffectResult {
     Event(CourseEvent),
     /// A later leg is being answered.

@@ -25,7 +25,7 @@ use baton_core::wire::StopReason;
 /// An effect in progress.
 type EffectWork = heavy::OffloadedFuture<Worked>;
 
-/// The exchange after an effect, and what came of that.
+/// The exchange after an effect, and the effect's outcome.
 struct Worked {
     exchange: Box<Exchange>,
     result: EffectResult,

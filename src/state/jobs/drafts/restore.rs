@@ -111,7 +111,7 @@ fn is_of_the_chat(handoff: &Handoff) -> bool {
 }
 
 impl DraftRecord {
-    /// Whether a person can say something to it.
+    /// Whether a person can decide on it.
     pub fn is_for_review(&self) -> bool {
         matches!(self.state, DraftState::Review | DraftState::Accepted)
     }

@@ -1,4 +1,4 @@
-//! Changes of conversations, by many at once, and what becomes of records that nothing uses.
+//! Changes of conversations, by many at once, and the expiry of records that nothing uses.
 
 use super::*;
 

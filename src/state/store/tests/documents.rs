@@ -137,7 +137,7 @@ pub(super) async fn superseded_documents_are_archived_by_age(store: &dyn Store) 
         ]
     );
     assert_eq!(store.archive_documents(5).await.unwrap(), []);
-    // It can be resumed, and what it takes the place of is superseded again.
+    // It can be resumed, and what it replaces is superseded again.
     let resumed = store
         .set_document_status("a", old.handoff, HandoffStatus::Active)
         .await;
