@@ -29,7 +29,7 @@ pub(super) struct OwnUrl {
 }
 
 /// The base URLs in an agent's own files that `run` replaces, or with `overriding` those that take precedence. A file
-/// that cannot be read has none: the agent will say so.
+/// that cannot be read has none: the agent itself reports it.
 pub(super) fn own_urls(agent: &'static AgentSetup, overriding: bool) -> Vec<OwnUrl> {
     let rows = agent.base_urls.iter().filter(|row| row.overrides == overriding);
     rows.filter_map(|row| {
@@ -85,7 +85,8 @@ impl AgentSetting {
         Some(text?.as_str()?.to_owned())
     }
 
-    /// The declared windows, as `TOKENS` or `MODEL=TOKENS`. A file that cannot be read declares none: the agent will say so.
+    /// The declared windows, as `TOKENS` or `MODEL=TOKENS`. A file that cannot be read declares none: the agent itself
+    /// reports it.
     fn windows(&self) -> Vec<String> {
         if let Some(name) = &self.environment {
             let value = env::var(name).ok();

@@ -4,7 +4,7 @@ use clap::Args as ClapArgs;
 
 use super::state_args::StateArgs;
 
-/// `--retire` takes it for every key but the one that makes seals.
+/// The argument of `--retire` for every key but the one that makes seals.
 pub(super) const ALL: &str = "all";
 
 #[derive(Debug, ClapArgs)]

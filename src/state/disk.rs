@@ -49,7 +49,7 @@ fn options(access: FileAccess) -> fs::OpenOptions {
     options
 }
 
-/// A unique temporary name beside `path`: `PATH.<random>`.
+/// A unique temporary name next to `path`: `PATH.<random>`.
 ///
 /// # Errors
 /// The system gives no random numbers.

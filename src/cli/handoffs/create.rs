@@ -19,7 +19,7 @@ use crate::state::files::yaml_files::{FileNaming, now, write_text, write_to};
 use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{HandoffFile, names, score};
 
-/// Time for all of a file that nobody waits for, since an agent's hook has to end; and for one that a person makes.
+/// Time limit of a file without a person, since an agent's hook has to end; and of one that a person makes.
 const AUTO_LIMIT: Duration = Duration::from_secs(30);
 const LIMIT: Duration = Duration::from_secs(60);
 

@@ -125,7 +125,7 @@ fn print_found(args: &ShowArgs, found: &HandoffYaml, out: &mut Out) -> Result<()
         out.line(format_args!("{}", visible(&found.path.display().to_string())))?;
         return Ok(());
     }
-    // A file that breaks rules is printed all the same.
+    // A file that breaks rules is printed nevertheless.
     warn(&found.errors);
     let by_default = if args.json {
         DocumentFormat::Json

@@ -115,7 +115,7 @@ fn file(path: &Path) -> Result<CheckedDocument, CommandFailure> {
     }
 }
 
-/// A document's JSON, with the Markdown beside it.
+/// A document's JSON, with its Markdown.
 fn document(json: &Path) -> CheckedDocument {
     let errors = match fs::read_to_string(json) {
         Ok(text) => {

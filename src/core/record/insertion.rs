@@ -86,7 +86,7 @@ pub struct Insertion {
     pub created_ms: u64,
 }
 
-/// The lookup key of a pair beside this sibling: its id, or the stable part of its call fingerprint.
+/// The lookup key of a pair next to this sibling: its id, or the stable part of its call fingerprint.
 pub fn sibling_key(sibling: &str) -> &str {
     match sibling.split_once(';') {
         Some((key, _)) if key.starts_with(FINGERPRINT) => key,

@@ -259,7 +259,7 @@ pub trait Pairs: Turns {
         Some(fingerprints::settled(source, view, siblings, from))
     }
 
-    /// For each call that a pair of *another* conversation is beside, whether it is surely in this transcript, too:
+    /// For each call that a pair of *another* conversation is next to, whether it is surely in this transcript, too:
     /// the conversation continues here under another name. An id that a server counts up proves nothing.
     fn prove(&self, view: &View, siblings: &[&str]) -> Vec<bool> {
         if let Some(source) = self.fingerprinted() {
@@ -295,7 +295,7 @@ pub trait Pairs: Turns {
         None
     }
 
-    /// The edits that put each of these pairs back beside its sibling; none for one that has no place there.
+    /// The edits that put each of these pairs back next to its sibling; none for one that has no place there.
     fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<Edit>>;
 
     /// The same for pairs whose siblings have only results in the transcript, at or after offset `from`. Upstream

@@ -56,7 +56,7 @@ fn element(frame: &[u8]) -> &[u8] {
     frame[lead.count()..].trim_ascii_end()
 }
 
-/// The elements of one array, on their way out.
+/// The elements of one array, as they are sent.
 #[derive(Debug, Default)]
 pub struct ArrayWriter {
     opened: bool,

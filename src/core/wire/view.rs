@@ -192,7 +192,7 @@ pub struct RequestFacts {
     pub stream: bool,
     /// `tool_choice` and its kin.
     pub choice: ToolChoice,
-    /// A system prompt beside the transcript.
+    /// A system prompt next to the transcript.
     pub system: bool,
     /// Output bound to a JSON schema: a sentinel would break it.
     pub structured: bool,
@@ -249,7 +249,7 @@ pub enum OwnKind {
     LocalAnswer,
 }
 
-/// An item of ours that is recognised by its id (Responses), whatever became of its text.
+/// An item of ours that is recognised by its id (Responses), even if its text has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnItem {
     pub turn: usize,

@@ -76,7 +76,7 @@ impl Fields {
         }
     }
 
-    /// No state remains that nobody requested.
+    /// Refuses a body with unknown fields left.
     fn no_more(self, known: &str) -> Result<(), Unanswered> {
         match self.0.keys().next() {
             Some(field) => bad(field, format!("there is no such field; there are {known}")),
@@ -85,7 +85,7 @@ impl Fields {
     }
 }
 
-/// What is wanted: a carry-over prompt as it is given, or a draft of one.
+/// The request: a complete carry-over prompt, or a draft of one.
 fn wanted(body: Map<String, Value>) -> Result<DraftOrder, Unanswered> {
     let mut fields = Fields(body);
     let methods = draft::DraftMethod::ALL.map(draft::DraftMethod::name);

@@ -15,7 +15,7 @@ use crate::state::store::{SharedStore, StoreError};
 /// Timeout of the store's answer, and of the journal's.
 const TIME: Duration = Duration::from_secs(2);
 
-/// How long a result is cached: the store writes and flushes a page for it, and anybody may ask at any rate.
+/// How long a result is cached: the store writes and flushes a page for it, and clients may query at any rate.
 const HOLDS: Duration = Duration::from_secs(2);
 
 const STORE_READ: &str = "store_read";
@@ -26,7 +26,7 @@ const UPSTREAMS: &str = "upstreams";
 /// Finds out whether requests can be served now.
 pub type Ready = Arc<dyn Fn() -> BoxFuture<'static, Report> + Send + Sync>;
 
-/// What is known of the dependencies. Safe to show to anybody, except for [`Check::why`].
+/// The state of the dependencies. Safe to show to everybody, except for [`Check::why`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Whether requests can be served.
@@ -59,7 +59,7 @@ pub enum State {
     Ok,
     /// It does not.
     Failed,
-    /// Not checked: a dependency that it needs has failed, or a probe would cost somebody quota.
+    /// Not checked: a dependency that it needs has failed, or a probe would use quota.
     NotChecked,
     /// The config turns it off.
     Off,
@@ -171,8 +171,8 @@ impl Readiness {
         report
     }
 
-    /// The answer of a task, or of the one before it that still runs; `None` where it takes too long. What hangs occupies
-    /// one task, however often it is queried.
+    /// The answer of a task, or of the one before it that still runs; `None` where it takes too long. A blocked query
+    /// occupies one task, however often it is repeated.
     async fn ask<T: Send + 'static>(
         &self,
         waiting: &mut Waiting<T>,

@@ -47,7 +47,7 @@ pub(super) struct NewHandoff {
     pub(super) reason: Option<String>,
     pub(super) parent: Option<HandoffId>,
     pub(super) origin: HandoffOrigin,
-    /// The model that requests after it go to, where somebody has named one.
+    /// The model that later requests go to, where one was named.
     pub(super) to: Option<String>,
 }
 
@@ -219,7 +219,7 @@ impl RecordWriter<'_> {
         })
     }
 
-    /// Writes the pairs of a mixed batch, each beside its sibling; those without a place are left out.
+    /// Writes the pairs of a mixed batch, each next to its sibling; those without a place are left out.
     pub(super) async fn write_beside(
         &self,
         all: Vec<(AnsweredCall, Option<InsertionPlace>)>,

@@ -54,7 +54,7 @@ pub(super) fn is_resumed(offered: &Offered) -> bool {
 }
 
 /// Notifies the model of what has moved since the handoff that a person resumed. With a person's line the repository is
-/// compared beside the request, and a later request has the notice.
+/// compared while the request runs, and a later request has the notice.
 pub(super) async fn notify(exchange: &mut Exchange) {
     let Exchange {
         app, ctx, offered, ..

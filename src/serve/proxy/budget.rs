@@ -37,7 +37,7 @@ pub(crate) struct Hold {
 }
 
 impl Budget {
-    /// `bytes` in all, for bodies of which each may come to `body_bytes` coded, and as much again decoded.
+    /// `bytes` in all, for bodies of up to `body_bytes` coded, and as much again decoded.
     pub(super) fn new(bytes: usize, body_bytes: usize) -> Self {
         let common = bytes.saturating_sub(body_bytes.saturating_mul(2)) / UNIT;
         Self {
@@ -55,7 +55,7 @@ impl Budget {
         }
     }
 
-    /// Bytes that nobody holds, and whether the part that is set aside is free.
+    /// Bytes that are free, and whether the part that is set aside is free.
     #[cfg(test)]
     pub(super) fn free(&self) -> (usize, bool) {
         (

@@ -54,7 +54,7 @@ codes! {
     BODY_BROKEN = "body_broken", 400, true, Agent, "the request body ended before it was complete; send the request again";
     /// No client key, or one that is not configured.
     CLIENT_KEY = "client_key", 401, false, Agent, "this proxy wants a client key; give the agent the key of one of the [[clients]] in the config as its API key";
-    /// The request was made under a name that may be anybody's.
+    /// The request was made under a host name that anybody may own.
     FOREIGN_HOST = "foreign_host", 403, false, Agent, "the request names a host that is not this proxy's; give the agent a base URL at localhost or 127.0.0.1, or add the name to server.hosts in the config";
     /// A web page of another site made the request.
     FOREIGN_ORIGIN = "foreign_origin", 403, false, Agent, "a web page made this request, and pages could spend the proxy's keys; if it may, add its origin to server.origins in the config";

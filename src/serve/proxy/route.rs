@@ -167,7 +167,7 @@ const SIGNS: &[(&str, WireId)] = &[
     ("x-goog-api-key", WireId::Gemini),
 ];
 
-/// Finds the way of a request. Never fails: what nobody claims goes to `openai`, as it is.
+/// Finds the route of a request. Never fails: a request without a match goes to `openai` unchanged.
 pub fn find(
     path_and_query: &PathAndQuery,
     headers: &HeaderMap,

@@ -42,7 +42,7 @@ impl EnvelopePart<'_> {
     }
 }
 
-/// The parts of a request that the model reads beside its messages. The system prompt comes first, wherever it is in
+/// The parts of a request that the model reads besides its messages. The system prompt comes first, wherever it is in
 /// the request, since the model reads it first.
 fn entries(text: &[u8]) -> Vec<EnvelopePart<'_>> {
     #[cfg(test)]

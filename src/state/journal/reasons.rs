@@ -43,7 +43,7 @@ pub(super) fn name(sent: &[ComparedMessage], whys: &[ChangeReason], fates: &mut 
     }
 }
 
-/// The carry-over prompt: the last user message that came, before anybody else speaks.
+/// The carry-over prompt: the last user message before another speaker.
 fn carry_over(sent: &[ComparedMessage], fates: &[MessageFate]) -> Option<usize> {
     let opening = sent
         .iter()

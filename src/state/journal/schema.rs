@@ -147,7 +147,7 @@ pub(super) fn open(dir: &Path) -> Result<Connection, JournalError> {
     Ok(conn)
 }
 
-/// Keeps the write-ahead log small beside a file of at most this many bytes.
+/// Keeps the write-ahead log small relative to a file of at most this many bytes.
 pub(super) fn bound_log(conn: &Connection, max_bytes: u64) -> rusqlite::Result<()> {
     let most = (max_bytes / LOG_PART).clamp(16 * PAGE, LOG);
     conn.execute_batch(&format!(

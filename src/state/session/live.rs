@@ -194,7 +194,7 @@ impl LiveConversation {
     }
 
     /// Walks the calls of a transcript that is cut at `cut`, from the newest back, as far as their pairs are unknown.
-    /// What the store has beside those is given to [`record_lookup`](Self::record_lookup), so that the next request of
+    /// What the store has next to those is given to [`record_lookup`](Self::record_lookup), so that the next request of
     /// the transcript asks for what is new in it.
     pub fn unknown_calls<'a>(
         &self,
@@ -206,7 +206,7 @@ impl LiveConversation {
         walk(transcript)
     }
 
-    /// Notes that `found` is all that the store has beside these calls.
+    /// Notes that `found` is all that the store has next to these calls.
     pub fn record_lookup(&self, unknown: NewCalls, found: &[Arc<HiddenPair>]) {
         self.state().checkpoints.set(unknown, found);
     }

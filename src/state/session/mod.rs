@@ -184,8 +184,8 @@ impl Sessions {
         Ok(Arc::clone(&live))
     }
 
-    /// Takes the longest unused out when the map is full. One that somebody holds stays: a second `LiveConversation` of
-    /// the same key would not see the first one's changes.
+    /// Removes the longest unused ones when the map is full. One in use stays: a second `LiveConversation` of the same
+    /// key would not see the first one's changes.
     fn make_room(&self) {
         if self.live.len() < self.capacity {
             return;

@@ -1,4 +1,4 @@
-//! The cache of a conversation's records beside its transcript: hidden pairs, cut points and texts after
+//! The cache of a conversation's records besides its transcript: hidden pairs, cut points and texts after
 //! turns.
 
 use std::collections::HashSet;

@@ -272,7 +272,7 @@ pub trait Store: Send + Sync + 'static {
         all_of(found, PlacedRecord::into_pair)
     }
 
-    /// Hidden pairs beside any of these call ids.
+    /// Hidden pairs next to any of these call ids.
     fn pairs_beside<'a>(
         &'a self,
         principal: &'a str,

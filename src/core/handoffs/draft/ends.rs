@@ -17,7 +17,7 @@ pub enum DraftEnd {
     Complete(String),
     /// The model wrote nothing.
     Empty,
-    /// The agent left, or somebody cancelled it.
+    /// The agent left, or the draft was cancelled.
     Cancelled,
     /// The draft is written and waits for acceptance.
     Review,

@@ -199,7 +199,7 @@ impl CallHistory {
 
     /// About how many bytes it takes.
     pub(super) fn bytes(&self) -> usize {
-        /// What a call takes beside its texts: itself, and its places in the tables.
+        /// What a call takes besides its texts: itself, and its places in the tables.
         const CALL: usize = size_of::<RecalledCall>() + 128;
         let texts = |called: &RecalledCall| {
             let paths: usize = called.paths.iter().map(|(path, _)| path.len() + 32).sum();

@@ -39,7 +39,7 @@ pub struct HandoffFile {
     pub done_this_session: Vec<CompletedTask>,
     /// Blockers.
     pub blockers: Vec<String>,
-    /// What nobody has answered yet.
+    /// Open questions.
     pub questions: Vec<String>,
     /// What was decided, with the reason.
     pub decisions: BTreeMap<String, String>,
@@ -166,7 +166,7 @@ pub struct ReservationTransfer {
 pub struct ReservationSnapshot {
     /// A path or a glob.
     pub path_pattern: String,
-    /// Whether nobody else may have it.
+    /// Whether it is exclusive.
     pub exclusive: bool,
     /// What it was reserved for.
     pub reason: String,
@@ -285,7 +285,7 @@ impl HandoffFile {
         names::session(&self.session)
     }
 
-    /// Whether it says that something is in the way.
+    /// Whether it names a blocker.
     pub fn is_blocked(&self) -> bool {
         self.status == STATUS[2]
     }

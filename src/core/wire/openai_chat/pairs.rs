@@ -1,4 +1,4 @@
-//! Restores hidden pairs in the upstream view: beside a sibling call, or at an aside.
+//! Restores hidden pairs in the upstream view: next to a sibling call, or at an aside.
 
 use super::OpenaiChat;
 use crate::record::HiddenPair;

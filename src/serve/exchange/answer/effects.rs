@@ -60,7 +60,7 @@ impl Exchange {
             },
             Effect::WriteId { shown, origin } => match self.writer().write_id(&shown, &origin).await {
                 Ok(()) => CourseEvent::Written,
-                // A request that continues by the id fails upstream, and says so.
+                // A request that continues by the id fails upstream, with an error.
                 Err(error) => self.not_written("response id", &error),
             },
             Effect::Send { leg, pause, failed } => {

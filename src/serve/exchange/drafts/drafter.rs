@@ -399,7 +399,7 @@ mod tests {
             (ReviewPolicy::Never, HandoffOrigin::Api, false),
             (ReviewPolicy::Never, HandoffOrigin::Auto, false),
             (ReviewPolicy::Manual, HandoffOrigin::Api, true),
-            // For a threshold nobody waits at the screen.
+            // A threshold has no person who waits at the screen.
             (ReviewPolicy::Manual, HandoffOrigin::Auto, false),
             (ReviewPolicy::Always, HandoffOrigin::Auto, true),
         ];

@@ -1,4 +1,4 @@
-//! Writes a file atomically: under a temporary name beside it, flushed, and then renamed.
+//! Writes a file atomically: under a temporary name next to it, flushed, and then renamed.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;

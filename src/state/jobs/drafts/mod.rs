@@ -305,7 +305,7 @@ impl DraftQueue {
         u64::try_from(self.expires.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Ends what nobody has decided for too long.
+    /// Ends drafts whose review has taken too long.
     fn expire(&self, all: &mut DraftTable) {
         let since = now_ms().saturating_sub(self.expires_ms());
         let is_old =

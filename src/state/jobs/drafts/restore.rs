@@ -105,7 +105,8 @@ impl From<StoreError> for DecisionFailure {
     }
 }
 
-/// Whether a stored handoff was made in its conversation, and not by a command of the CLI, whose drafts wait for nobody.
+/// Whether a stored handoff was made in its conversation, and not by a command of the CLI, whose drafts are not
+/// reviewed.
 fn is_of_the_chat(handoff: &Handoff) -> bool {
     handoff.spelled_out.is_some()
 }

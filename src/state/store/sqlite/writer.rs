@@ -271,7 +271,7 @@ fn log_state(conn: &Connection) -> rusqlite::Result<(u32, u32)> {
 }
 
 /// Identity of the database file and of its log at open. While the program runs, either may be deleted or replaced, and
-/// writes would go to a file that nobody finds any more.
+/// writes would go to a file without a name.
 struct OpenedFiles {
     file: Option<FileIdentity>,
     log: Option<FileIdentity>,
