@@ -27,7 +27,7 @@ pub(super) struct SealKeyArgs {
     /// Make a new key for new seals; seals of the older ones stay valid
     #[arg(long, conflicts_with = "retire")]
     pub(super) rotate: bool,
-    /// Let seals of this older key prove nothing any more: its id, a unique prefix of it, or `all`
+    /// Make the seals of this older key invalid: its id, a unique prefix of it, or `all`
     #[arg(long, value_name = "ID")]
     pub(super) retire: Option<String>,
     /// Print the list as JSON

@@ -139,7 +139,7 @@ fn running(status: &Status, now: u64) -> String {
             ago(process.started_ms, now)
         ),
         (None, Some(process)) => format!(
-            "no: process {}, started {}, ended without a word",
+            "no: process {}, started {}, was killed",
             process.pid,
             ago(process.started_ms, now)
         ),
@@ -177,7 +177,10 @@ fn rows(status: &Status) -> Vec<String> {
             "agents at",
             place(
                 |process| &process.data,
-                format!("nothing listens; `baton serve` would at http://{}", status.listen),
+                format!(
+                    "not listening; `baton serve` would listen at http://{}",
+                    status.listen
+                ),
             ),
         ),
         (

@@ -279,7 +279,7 @@ test("the handoff that counts can be undone, an undo be taken back, and what wai
   mock.stories = examples();
   await go(talk());
   const steps = page.locator(".chain .step");
-  assert.deepEqual(await page.locator(".chain .undo").allInnerTexts(), ["Take the undo back", "Undo"]);
+  assert.deepEqual(await page.locator(".chain .undo").allInnerTexts(), ["Revert the undo", "Undo"]);
   assert.match(await steps.first().innerText(), /undone/);
   mock.refuses = "nothing was undone: the model would see about 300000 tokens, 100000 more than its window holds";
   await steps.last().locator(".undo").click();
@@ -319,7 +319,7 @@ test("an exchange that hands off has both legs, the response and the sentinel as
   await page.locator(".legs summary").click();
   await page.getByRole("button", { name: "Request 1" }).click();
   assert.equal(await text(".legs summary"), "request 1 of 2");
-  assert.match(await text(".leg-line"), /What the agent sent, beside what went on/);
+  assert.match(await text(".leg-line"), /What the agent sent, next to what was sent to the model/);
   await tabs.nth(1).click();
   await page.waitForSelector(".answer pre");
   assert.match(await text(".answers"), /call · session_handoff/);
@@ -350,7 +350,7 @@ test("an answer under way is shown as it comes", async () => {
 test("the next exchange opens at the tab that is looked at, and one sentence says what baton did", async () => {
   mock.stories = examples();
   await go(`#/e/${exchangeId(20)}`);
-  assert.match(await text(".sentence"), /^The history was cut at its handoff: \d+ messages gave way/);
+  assert.match(await text(".sentence"), /^The history was cut at its handoff: \d+ messages were replaced/);
   assert.ok(!(await page.locator(".notes li").first().isVisible()), "the steps are folded");
   await page.getByRole("tab", { name: "Headers" }).click();
   await page.keyboard.press("]");
@@ -370,7 +370,7 @@ test("a handoff has its prompt, its lineage and the line to go on from", async (
   await go(`#/h/${handoffId(3)}`, { permissions: ["clipboard-read", "clipboard-write"] });
   assert.match(await text(".prompt .markdown"), /Next: task 4/);
   assert.equal(await page.locator(".lineage li").count(), 3);
-  assert.match(await text(".head-of-view"), /KiB of history gave way to a prompt of \d+ B\./);
+  assert.match(await text(".head-of-view"), /KiB of history were replaced by a prompt of \d+ B\./);
   assert.match(await page.getByText("The exchange in which it fired").getAttribute("href"), /^#\/e\//);
   await page.getByText("What changed since the handoff before").click();
   await page.waitForSelector(".line-diff");
@@ -887,9 +887,9 @@ test("a listener with a token asks for it", async () => {
 test("what cannot be had is said, and can be tried again", async () => {
   mock.stories = examples();
   await go(`#/e/${exchangeId(999)}`);
-  assert.match(await text("main"), /no such thing[\s\S]*oldest exchanges go first/);
+  assert.match(await text("main"), /no such thing[\s\S]*oldest exchanges are deleted first/);
   await page.goto(`${mock.url}/#/%`);
-  await page.getByText("names nothing on this page").waitFor();
+  await page.getByText("Nothing on this page has this address").waitFor();
 });
 
 for (const scheme of ["light", "dark"]) {
@@ -924,7 +924,7 @@ test("a draft waits for a person, who ticks, edits and accepts", async () => {
   await go(talk());
   await page.locator(".draft a").click();
   await page.waitForSelector("#document");
-  assert.match(await text("h1"), /A draft waits for your yes/);
+  assert.match(await text("h1"), /A draft waits for your approval/);
   assert.equal(await page.locator("#document").inputValue(), DOCUMENT);
   const ticks = page.locator(".ticks label");
   assert.deepEqual((await ticks.allInnerTexts()).map((it) => it.trim()), ["- `src/export/writer.rs`: writes rows.", "- `src/import/reader.rs`: is done.", "- `cargo test -p exporter` passes."]);

@@ -222,7 +222,9 @@ async fn a_threshold_waits_for_a_persons_yes_where_the_config_says_so() {
             fixture.push(Reply::text("On."));
             let answer = fixture.ask(&history, true).await;
             assert!(
-                answer.text.contains("a draft of a handoff waits for your yes")
+                answer
+                    .text
+                    .contains("a draft of a handoff waits for your approval")
                     && answer.text.ends_with("On."),
                 "{}",
                 answer.text
@@ -279,7 +281,7 @@ async fn where_no_draft_can_be_made_the_request_goes_up_as_it_came() {
     }
 }
 
-/// What is left behind the handoff is over the threshold by itself: the session is not handed over again and again.
+/// What follows the handoff is over the threshold by itself: the session is not handed over again and again.
 #[tokio::test]
 async fn it_is_no_treadmill() {
     for variant in WIRES {

@@ -317,7 +317,7 @@ async fn undone_twice(variant: Variant) {
     let asked = and(&stage, &now, "Well.");
     let answer = says(&stage, &asked, thought("Whole.")).await;
     let (text, now) = command(&stage, &[&asked[..], &answer.keep].concat(), "::handoff undo").await;
-    assert!(text.contains("taken back"), "{text}");
+    assert!(text.contains("was reverted"), "{text}");
     let asked = and(&stage, &now, "Again.");
     let answer = says(&stage, &asked, thought("Cut.")).await;
     let carried = carry();
@@ -634,7 +634,7 @@ async fn reviewed(variant: Variant) {
     );
     assert!(!text.contains("[[handoff-resume"), "{text}");
     let (text, then) = command(&stage, &then, "::handoff another").await;
-    assert!(text.contains("waits for your yes already"), "{text}");
+    assert!(text.contains("already waits for your approval"), "{text}");
     let (text, then) = command(&stage, &then, "::handoff reject").await;
     assert!(text.contains("rejected"), "{text}");
     let (_, then) = command(&stage, &then, "::handoff --review --method local --no-git").await;
@@ -669,7 +669,11 @@ async fn review_by_the_config(variant: Variant) {
         let answer = says(&stage, &history, thought("First.")).await;
         let now = [&history[..], &answer.keep].concat();
         let (text, then) = command(&stage, &now, "::handoff --method local --no-git").await;
-        assert_eq!(text.contains("the draft waits for your yes"), waits, "{text}");
+        assert_eq!(
+            text.contains("the draft waits for your approval"),
+            waits,
+            "{text}"
+        );
         assert_eq!(text.contains("[[handoff-resume:"), !waits, "{text}");
         if waits {
             let (text, _) = command(&stage, &then, "::handoff accept").await;
@@ -711,7 +715,7 @@ async fn told_that_it_waits(variant: Variant) {
             .strip_suffix("Next.")
             .unwrap_or_else(|| panic!("{}", answer.text));
         assert!(
-            told.starts_with("baton: a draft of a handoff waits for your yes: `::handoff accept`"),
+            told.starts_with("baton: a draft of a handoff waits for your approval: `::handoff accept`"),
             "{told}"
         );
         assert!(told.contains("[[handoff-note:"), "{told}");
@@ -737,7 +741,7 @@ async fn accepted_after_a_restart(variant: Variant) {
     let (_, now) = command(&stage, &now, "::handoff --review --method local --no-git").await;
     stage.restart(sqlite(dir.path()));
     let (text, now) = command(&stage, &now, "::handoff status").await;
-    assert!(text.contains("A draft waits for your yes"), "{text}");
+    assert!(text.contains("A draft waits for your approval"), "{text}");
     stage.restart(sqlite(dir.path()));
     let (text, now) = command(&stage, &now, "::handoff reject").await;
     assert!(text.contains("rejected"), "{text}");

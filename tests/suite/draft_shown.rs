@@ -250,7 +250,7 @@ async fn reviewed(variant: Variant) {
     let now = session(&stage).await;
     let asked = and(&stage, &now, "::handoff --review");
     let answer = says(&stage, &asked, document()).await;
-    assert_shown(&answer.text, "the draft waits for your yes");
+    assert_shown(&answer.text, "the draft waits for your approval");
     assert_eq!(answer.text.matches("reader.rs").count(), 1, "{}", answer.text);
     let next = stage.then(&asked, &answer, "::handoff accept");
     let accepted = stage.ask(&next, true).await;
@@ -302,7 +302,11 @@ async fn another_way(variant: Variant) {
     stage.push(Reply::text("## Goal\nAgain.").deltas(4));
     let answer = says(&stage, &asked, fresh()).await;
     assert_shown(&answer.text, "## Goal\nAgain.");
-    assert!(answer.text.contains("; made another way)"), "{}", answer.text);
+    assert!(
+        answer.text.contains("; another method is used)"),
+        "{}",
+        answer.text
+    );
     assert_eq!(stage.baton.drafting.get(id).unwrap().state, DraftState::Done);
     says(&stage, &stage.then(&asked, &answer, "More."), thought("So.")).await;
     assert_eq!(stage.sent()[1..], ["a: Fresh.", "u: More."]);

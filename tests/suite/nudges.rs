@@ -299,7 +299,7 @@ async fn a_model_without_a_known_window_is_told_of_once() {
             fixture.assert_clean();
             let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
             let unknown =
-                |line: &&str| line.contains("the window of this model is not known") && line.contains(&model);
+                |line: &&str| line.contains("the window of this model is unknown") && line.contains(&model);
             let said = logged.lines().filter(unknown).count();
             assert_eq!(said, usize::from(share > 0.0), "{model}: {logged}");
         }

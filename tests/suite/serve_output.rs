@@ -189,7 +189,7 @@ async fn status_says_whether_a_proxy_runs_and_where() {
     program.child.wait().unwrap();
     assert_eq!(status()["running"], Value::Null);
     assert_eq!(status()["stale"]["pid"], program.child.id());
-    assert!(said(&config, &state, &["status"]).contains("ended without a word"));
+    assert!(said(&config, &state, &["status"]).contains("was killed"));
     let mut next = Program::start(&config, &state);
     assert_eq!(status()["running"]["pid"], next.child.id());
     assert_eq!(status()["stale"], Value::Null);

@@ -171,7 +171,7 @@ async fn taken_back_and_done_again(variant: Variant) {
         let answer = stage.ask(&history, thought(&format!("Round {round}."))).await;
         let told = match undoes {
             true => "was undone.",
-            false => "baton: the undo was taken back.",
+            false => "baton: the undo was reverted.",
         };
         assert!(answer.text.contains(told), "{}", answer.text);
         let begins = match undoes {
@@ -219,7 +219,7 @@ async fn inside_a_loop(variant: Variant) {
     stage.undo().await.unwrap();
     let history = stage.fixture.ran(&history, &answer);
     let answer = stage.ask(&history, reads()).await;
-    assert!(answer.text.contains("taken back"), "{}", answer.text);
+    assert!(answer.text.contains("was reverted"), "{}", answer.text);
     let carried = carry();
     let cut = [
         &[carried.as_str(), "a: Fresh."],
@@ -259,7 +259,7 @@ async fn told_again_where_the_answer_broke_off(variant: Variant) {
     stage.fixture.push(Reply::status(529, "busy"));
     assert_ne!(stage.fixture.send(&history, true).await.status, 200);
     let answer = stage.ask(&history, thought("Cut.")).await;
-    assert!(answer.text.contains("taken back"), "{}", answer.text);
+    assert!(answer.text.contains("was reverted"), "{}", answer.text);
     stage.fixture.assert_clean();
 }
 
@@ -478,7 +478,7 @@ async fn over_two_replicas() {
     }
     let history = stage.fixture.then(&history, &answer, "Back.");
     let answer = stage.ask(&history, thought("Cut.")).await;
-    assert!(answer.text.contains("taken back"), "{}", answer.text);
+    assert!(answer.text.contains("was reverted"), "{}", answer.text);
     assert_eq!(stage.fixture.provider.complaints(), []);
 }
 
@@ -546,7 +546,7 @@ async fn by_the_command() {
     script.push(Reply::text("Cut again."));
     let answer = turn(&program, &history).await;
     assert!(
-        text(&answer).starts_with("baton: the undo was taken back."),
+        text(&answer).starts_with("baton: the undo was reverted."),
         "{}",
         text(&answer)
     );

@@ -28,7 +28,7 @@ pub(super) fn found(installation: &Installation) -> Vec<Finding> {
         let names: Vec<_> = agents::known().iter().map(|agent| agent.name.as_str()).collect();
         return vec![Finding::warning(
             "PATH",
-            "none of the known agents is on it",
+            "no known agent is on it",
             format!(
                 "install one of {}, or point another at baton (`baton env AGENT`)",
                 names.join(", ")

@@ -124,7 +124,7 @@ fn config_warnings(installation: &Installation) -> Vec<Finding> {
             Finding::warning(
                 warning.key,
                 warning.message,
-                "change the key, or leave it as it is if that is meant",
+                "change the key, or leave it if that is intended",
             )
         })
         .collect();

@@ -52,7 +52,7 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> Result<(), CommandFailure
         || args.hook;
     let is_given = args.goal.is_some() && args.now.is_some();
     if args.json && !has_source && !args.auto && !is_given {
-        let message = "with --json nobody is asked: give --goal and --now, or a source";
+        let message = "--json asks no questions: give --goal and --now, or a source";
         return Err(Exit::USAGE.failure(message));
     }
     let (folder, config) = folder(&args.folder)?;
@@ -155,7 +155,7 @@ fn ask(file: &mut HandoffFile) -> Result<(), CommandFailure> {
     }
     if file.blockers.is_empty() {
         loop {
-            match answer("What stands in the way? (empty: nothing more)")? {
+            match answer("What blocks the work? (empty: nothing more)")? {
                 line if line.is_empty() => break,
                 line => file.blockers.push(line),
             }

@@ -82,12 +82,12 @@ pub(super) async fn run(args: &UndoArgs, out: &mut Out) -> Result<(), CommandFai
     }
     let message = match result {
         "undone" => {
-            "with the next request of its conversation, the model sees what it saw before this handoff. The answer to it says so"
+            "with the next request of its conversation, the model sees what it saw before this handoff. The answer to that request reports it"
         }
         "taken_back" => {
-            "with the next request of its conversation, the undo is taken back. The answer to it says so"
+            "with the next request of its conversation, the undo is reverted. The answer to that request reports it"
         }
-        _ => "what was asked for before waits no longer; nothing changes",
+        _ => "the earlier request is withdrawn; nothing changes",
     };
     Ok(out.line(format_args!("{}: {message}.", visible(&id)))?)
 }
@@ -99,7 +99,7 @@ fn refused(why: &UndoRefused) -> CommandFailure {
         UndoRefused::NotActive { .. } => failure.help(
             "`baton handoffs show ID` shows its chain. Where it was resumed in another conversation: --conversation KEY",
         ),
-        UndoRefused::OverWindow { .. } => failure.help("`baton handoffs resume ID --with AGENT` goes on from it in a new session"),
+        UndoRefused::OverWindow { .. } => failure.help("`baton handoffs resume ID --with AGENT` continues from it in a new session"),
     }
 }
 

@@ -128,8 +128,9 @@ impl TurnSender<'_> {
     fn request(&self, call: usize) -> Result<ReplayRequest, CommandFailure> {
         let id = &self.session.exchanges[call];
         let exchange = self.query.exchange(id).map_err(unread)?;
-        let exchange = exchange
-            .ok_or_else(|| Exit::NO_INPUT.failure(format!("the exchange {id} is gone from the journal")))?;
+        let exchange = exchange.ok_or_else(|| {
+            Exit::NO_INPUT.failure(format!("the exchange {id} is no longer in the journal"))
+        })?;
         let choice = RequestChoice {
             received: true,
             leg: 1,

@@ -72,7 +72,7 @@ impl Fields {
         };
         match named(&text) {
             Some(value) => Ok(Some(value)),
-            None => bad(field, format!("{text:?} is none of {}", names.join(", "))),
+            None => bad(field, format!("{text:?} is not one of {}", names.join(", "))),
         }
     }
 
@@ -208,7 +208,7 @@ fn decided(why: DecisionFailure) -> ApiResult {
         DecisionFailure::Refused(CancelRefusal::Ended) => Ok(error(
             StatusCode::CONFLICT,
             "not_in_review",
-            "the draft waits for nobody's yes",
+            "the draft is not in review",
         )),
     }
 }

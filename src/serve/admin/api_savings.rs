@@ -12,7 +12,7 @@ pub(super) async fn report(inspector: &Inspector, params: &QueryParams) -> ApiRe
     let by = params.text("by").unwrap_or_else(|| "day".to_owned());
     let group = BillGroup::named(&by).ok_or_else(|| {
         Unanswered::Bad(format!(
-            "by: {by:?} is none of day, model, conversation, handoff, client"
+            "by: {by:?} is not one of day, model, conversation, handoff, client"
         ))
     })?;
     let since = match params.text("since") {

@@ -179,7 +179,7 @@ impl Peers {
                     // Those that are known stay.
                     Err(error) if !reported => {
                         reported = true;
-                        tracing::warn!(target: "baton", %error, "other replicas cannot be looked for in the store");
+                        tracing::warn!(target: "baton", %error, "cannot look for other replicas in the store");
                     }
                     Err(_) => {}
                 }

@@ -31,7 +31,7 @@ pub type Ready = Arc<dyn Fn() -> BoxFuture<'static, Report> + Send + Sync>;
 pub struct Report {
     /// Whether requests can be served.
     pub ready: bool,
-    /// Whether a signal to stop has come: open streams may end, and no new requests are taken.
+    /// Whether a stop signal was received: open streams may end, and no new requests are taken.
     pub stopping: bool,
     /// Each dependency.
     pub checks: Vec<Check>,
@@ -86,7 +86,7 @@ impl Report {
     /// Why it is not ready: `stopping`, or the first required dependency that fails, and the error.
     pub fn failure(&self) -> Option<(&'static str, &str)> {
         if self.stopping {
-            return Some(("stopping", "a signal to stop has come"));
+            return Some(("stopping", "a stop signal was received"));
         }
         let failed = |check: &&Check| check.required && check.state == State::Failed;
         let check = self.checks.iter().find(failed)?;

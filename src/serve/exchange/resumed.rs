@@ -86,7 +86,7 @@ pub(super) async fn notify(exchange: &mut Exchange) {
         Ok(true) => {}
         Ok(false) => live.set_notice(active, text),
         Err(error) => {
-            tracing::error!(exchange = exchange.ctx.id, %error, "what has moved since was not written: not sent");
+            tracing::error!(exchange = exchange.ctx.id, %error, "the notice of changes was not written: not sent");
         }
     }
 }

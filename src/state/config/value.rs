@@ -209,7 +209,7 @@ impl LocatedValue {
         }
         value_error(
             format!("there is no file {}", path.display()),
-            "mend the path; relative ones start at the working directory",
+            "fix the path; relative ones start at the working directory",
         )
     }
 

@@ -52,7 +52,7 @@ fn behind_told(text: &str) -> Option<&str> {
 fn behind_undone<'a>(text: &'a str, gap: &str) -> Option<&'a str> {
     let (line, rest) = text.strip_prefix("baton: ")?.split_once("\n\n[[handoff-note:")?;
     let (_, rest) = rest.split_at_checked(36)?;
-    let is_told = line.contains("was undone.") || line.contains("the undo was taken back.");
+    let is_told = line.contains("was undone.") || line.contains("the undo was reverted.");
     rest.strip_prefix("]]")?.strip_prefix(gap).filter(|_| is_told)
 }
 

@@ -31,7 +31,7 @@ impl Run {
             (self.profile.variant.parse)(&response.raw, stream).map_err(|e| format!("{e}\n{text}"))?;
         let wanted = match undoes {
             Some(true) => " was undone. The model sees",
-            Some(false) => "baton: the undo was taken back. The model sees",
+            Some(false) => "baton: the undo was reverted. The model sees",
             None => "baton: there is nothing to undo",
         };
         if !answer.text.contains(wanted) {

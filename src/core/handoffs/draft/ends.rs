@@ -156,7 +156,7 @@ impl fmt::Display for DraftEnd {
             Self::Complete(_) => write!(f, "written"),
             Self::Empty => write!(f, "the model wrote nothing"),
             Self::Cancelled => write!(f, "cancelled"),
-            Self::Review => write!(f, "it is written, and waits for a person's yes"),
+            Self::Review => write!(f, "it is written and waits for approval"),
             Self::Failed(why) => write!(f, "{why}"),
         }
     }

@@ -65,7 +65,7 @@ pub struct HandoffFile {
     pub pane_id: String,
     /// Tokens of its context in use.
     pub tokens_used: i64,
-    /// Tokens that its context holds.
+    /// Size of its context in tokens.
     pub tokens_max: i64,
     /// The share in use, 0 to 100.
     pub tokens_pct: f64,

@@ -29,7 +29,7 @@ export async function handoff(ctx, id) {
 
 /** What stood before it, and what stands in its place. */
 function sizes(it) {
-  return it.history_bytes ? `${bytes(it.history_bytes)} of history gave way to a prompt of ${bytes(it.prompt_bytes)}.` : `A prompt of ${bytes(it.prompt_bytes)}.`;
+  return it.history_bytes ? `${bytes(it.history_bytes)} of history were replaced by a prompt of ${bytes(it.prompt_bytes)}.` : `A prompt of ${bytes(it.prompt_bytes)}.`;
 }
 
 /** Longer prompts are only shown as they were written. */

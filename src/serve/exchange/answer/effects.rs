@@ -34,7 +34,7 @@ impl Exchange {
         if needs_request(&effect)
             && let Err(error) = self.reclaim().await
         {
-            tracing::error!(exchange = self.ctx.id, %error, "the request cannot be had again");
+            tracing::error!(exchange = self.ctx.id, %error, "the request cannot be read back");
             return EffectResult::Event(effect.not_done());
         }
         EffectResult::Event(match effect {
@@ -124,7 +124,7 @@ impl Exchange {
                 let (status, retry) = (response.status().as_u16(), is_retryable(response.status()));
                 match retry {
                     true => tracing::warn!(exchange, attempt, status, "leg refused"),
-                    false => tracing::error!(exchange, status, "leg refused for good"),
+                    false => tracing::error!(exchange, status, "leg refused, and not retried"),
                 }
                 (retry, requested_pause(response.headers()))
             }

@@ -244,13 +244,13 @@ fn read(app: &App, ctx: &RequestContext, body: &RequestBody, scan: &BodyScan) ->
             let why = match why {
                 UnreadReason::NotJson(at) => format!("not JSON at byte {at}"),
                 UnreadReason::OtherShape => "JSON of another shape".to_owned(),
-                UnreadReason::RepeatedKey => "a key stands there twice".to_owned(),
+                UnreadReason::RepeatedKey => "a key occurs twice".to_owned(),
             };
             tracing::warn!(
                 exchange = ctx.id,
                 wire = wire.id().name(),
                 why,
-                "request relayed as it is"
+                "request relayed unchanged"
             );
             None
         }

@@ -216,7 +216,7 @@ pub(super) fn explain(file: &Path, err: &rusqlite::Error) -> StoreError {
     match err.sqlite_error_code() {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => StoreError::new(format!(
             "{} is damaged ({err}): move it and its -wal and -shm files away, or restore a backup, and start \
-                 again. Handoffs whose prompt stands in a transcript stay valid by their seal",
+                 again. Handoffs whose prompt is in a transcript stay valid by their seal",
             file.display()
         )),
         _ => open_error(file, err),

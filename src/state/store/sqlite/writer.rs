@@ -173,7 +173,7 @@ impl SqliteWriter {
             true => failed,
             false => match self.verify() {
                 Ok(frames) => {
-                    tracing::warn!(frames, "the store is written to again: its log was verified");
+                    tracing::warn!(frames, "the store is writable again: its log was verified");
                     return Ok(());
                 }
                 Err(error) => FailedFlush {

@@ -32,14 +32,14 @@ impl Metrics {
             "baton_traces_dropped" "Exchanges whose spans the queue or the collector did not accept" self.traces_dropped;
             "baton_packets" "Documents of handoffs, by what became of them" self.documents;
             "baton_handoffs" "Handoffs that fired, by who began them" self.handoffs;
-            "baton_recalls" "Searches of what was cut, by how they came out" self.recalls;
+            "baton_recalls" "Searches of what was cut, by outcome" self.recalls;
             "baton_handoff_facts" "Handoffs whose prompt was to be followed by the observed facts, by outcome" self.handoff_facts;
             "baton_handoff_prompt_bytes" "Sizes of carry-over prompts" self.handoff_prompt;
             "baton_handoff_before_bytes" "Sizes of upstream requests in which a handoff fired" self.handoff_before;
             "baton_handoff_after_bytes" "Sizes of the first upstream requests after a handoff" self.handoff_after;
             "baton_nudges" "Notifications to models about how full their context is, by outcome" self.nudges;
-            "baton_undos" "Undos of handoffs, by how they came out" self.undos;
-            "baton_thinking_retries" "Retries of pinned requests without the thinking that upstream refused, by how they came out" self.thinking_retries;
+            "baton_undos" "Undos of handoffs, by outcome" self.undos;
+            "baton_thinking_retries" "Retries of pinned requests without the thinking that upstream refused, by outcome" self.thinking_retries;
             "baton_thinking_dropped" "Blocks of thinking that upstream reports to have dropped from what the model saw, by reason" self.dropped_thinking;
             "baton_drafts" "Tries to write the document of a handoff, by method and by how they ended" self.drafts;
             "baton_draft_tokens" "Tokens of requests for such documents, by how they are billed; the other metrics of tokens have them, too" self.draft_tokens;
