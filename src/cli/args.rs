@@ -106,7 +106,7 @@ pub(super) struct LogArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Without an option: the difference between what the agent sent and what went on.
+Without an option: the difference between what the agent sent and what was sent upstream.
 
 Examples:
   baton show 0199a3c2-7d1e
@@ -150,7 +150,7 @@ pub(super) struct ShowWhat {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Where a proxy is running from this state directory, its own page is named instead.
+If a proxy is running from this state directory, the address of its page is printed instead.
 
 Examples:
   baton ui
@@ -165,7 +165,7 @@ pub(super) struct UiArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-`--ready` exits with 69 where no proxy serves, or where the one that does cannot.
+`--ready` exits with 69 if no proxy serves requests.
 
 Examples:
   baton status
@@ -215,7 +215,7 @@ pub(super) struct ServeArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Exits with 0 if the config holds and with 78 if it does not.
+Exits with 0 if the config is valid and with 78 if it is not.
 
 Examples:
   baton check --config baton.toml
@@ -234,7 +234,7 @@ pub(super) const MOST_TASKS: i64 = 8;
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Needs no network, no key and no config, and keeps nothing.
+Needs no network, no key and no config, and stores nothing.
 
 Examples:
   baton demo
@@ -275,7 +275,7 @@ pub(super) enum StoreCommand {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Both stores may be in use, and a copy that was interrupted may be begun again: what is there stays, unless it is older.
+Both stores may be in use, and a copy that was interrupted may be begun again: existing records stay, unless they are older.
 What was written meanwhile is copied too; stop the proxies before the last copy of a move. Exits with 65 where the target
 then lacks a record. The seal keys are files of their own (`baton seal-key`).
 

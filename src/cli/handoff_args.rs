@@ -122,7 +122,7 @@ pub(super) struct ListArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Without a name the newest handoff is shown. --json prints all that is known of a handoff, --format its document alone.
+Without a name the newest handoff is shown. --json prints all data of a handoff, --format its document alone.
 With --for a summary of at most 500 tokens is printed: what to do first, the goal, next steps, decisions, blockers. One
 more line says whether that is still true.
 
@@ -220,7 +220,7 @@ pub(super) struct DraftArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-What is given wins; the rest is read from the source. Without a source and without a goal it prompts you.
+Arguments take precedence; the rest is read from the source. Without a source and a goal it prompts you.
 
 Examples:
   baton handoffs create api --goal 'Login works' --now 'Write the logout'
@@ -386,8 +386,8 @@ pub(super) struct DeleteArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-The next request of the conversation is sent as if the handoff had not been, and its answer begins with a line that says
-so. Repeated before that request, nothing changes; repeated after it, the undo is reverted.
+The next request of the conversation is sent as if the handoff had not happened, and its answer begins with a line that
+reports it. Repeated before that request, nothing changes; repeated after it, the undo is reverted.
 
 Examples:
   baton handoffs undo 0199a3c2-7d1e")]

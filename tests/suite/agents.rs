@@ -800,7 +800,7 @@ async fn a_handoff_is_resumed_in_any_agent() {
     assert!(out.status.success() && text(&out.stdout).contains(&line));
     assert_eq!(
         text(&out.stderr),
-        "baton: this handoff is archived; it can be resumed all the same\n"
+        "baton: this handoff is archived; it can still be resumed\n"
     );
 }
 

@@ -677,7 +677,7 @@ async fn the_commands_list_show_validate_and_archive() {
     assert_eq!(
         (
             code,
-            complaint.contains("this handoff is archived; it can be resumed all the same")
+            complaint.contains("this handoff is archived; it can still be resumed")
         ),
         (0, true),
         "{complaint}"

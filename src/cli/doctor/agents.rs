@@ -89,7 +89,7 @@ fn pointed(installation: &Installation, agent: &'static AgentSetup, path: &std::
             None => "unset it".to_owned(),
         };
         let message = format!(
-            "{} is {}, which is no upstream of baton",
+            "{} is {}, which is not an upstream of baton",
             theirs.setting, theirs.url
         );
         return Finding::warning(subject, message, help);

@@ -218,7 +218,7 @@ pub(super) fn clean(
 fn ledger(session: &str, lookup: &HandoffLookup, out: &mut Out) -> Result<(), CommandFailure> {
     let session = names::session(session);
     if !names::is_session(session) {
-        return Err(Exit::USAGE.failure("no name for a session: letters, digits, `_` and `-` alone"));
+        return Err(Exit::USAGE.failure("not a valid session name: use letters, digits, `_` and `-`"));
     }
     match std::fs::read(lookup.folder.ledger(session)) {
         Ok(text) => Ok(out.body(&text)?),

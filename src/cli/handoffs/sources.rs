@@ -92,7 +92,7 @@ fn hook(
     let read = std::io::stdin().take(HOOK_BYTES).read_to_string(&mut text);
     read.map_err(|error| Exit::NO_INPUT.failure(format!("standard input: {error}")))?;
     let hook: Hook = serde_json::from_str(&text)
-        .map_err(|error| Exit::DATA.failure(format!("standard input is no hook's input: {error}")))?;
+        .map_err(|error| Exit::DATA.failure(format!("standard input is not the input of a hook: {error}")))?;
     let mut folder = hook.cwd;
     if let Some(path) = &hook.transcript_path {
         folder = of_session(path, redactor, until, file)?.or(folder);

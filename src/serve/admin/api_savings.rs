@@ -17,10 +17,11 @@ pub(super) async fn report(inspector: &Inspector, params: &QueryParams) -> ApiRe
     })?;
     let since = match params.text("since") {
         None => None,
-        Some(text) => Some(
-            age_ms(&text)
-                .ok_or_else(|| Unanswered::Bad(format!("since: {text:?} is no time, as 30m, 12h or 7d")))?,
-        ),
+        Some(text) => Some(age_ms(&text).ok_or_else(|| {
+            Unanswered::Bad(format!(
+                "since: {text:?} is not a duration such as 30m, 12h or 7d"
+            ))
+        })?),
     };
     let filter = BillFilter {
         conversation: params.text("conversation"),

@@ -98,7 +98,7 @@ fn counted(exchange: &ExchangeDetail, failed: bool) -> impl Iterator<Item = Stri
     let broken_up = (broken_up > 0).then(|| {
         let texts = plural(broken_up, "text");
         format!(
-            "{texts} of the model looked like a sentinel and {} broken up on the way to the agent.",
+            "{texts} of the model looked like a sentinel and {} escaped for the agent.",
             was(broken_up)
         )
     });
@@ -111,9 +111,9 @@ fn counted(exchange: &ExchangeDetail, failed: bool) -> impl Iterator<Item = Stri
     });
     let retries = u64::from(event.retries);
     let retries =
-        (retries > 0 && !failed).then(|| format!("A later leg was tried again {}.", plural(retries, "time")));
+        (retries > 0 && !failed).then(|| format!("A later leg was retried {}.", plural(retries, "time")));
     let partial = row.partial.then(|| {
-        "Part of this exchange is missing here: it went by faster than it could be written, or the process ended."
+        "Part of this exchange is missing here: it was faster than the journal could write, or the process ended."
             .to_owned()
     });
     let dropped = u64::from(event.dropped_thinking);
@@ -192,7 +192,7 @@ fn cut(exchange: &ExchangeDetail, leg: &LegDetail, change: &LegChange) -> String
     let preamble = match kept {
         0 => String::new(),
         n => format!(
-            " The preamble stayed ({}, {}).",
+            " The preamble was kept ({}, {}).",
             plural(n as u64, "message"),
             size(kept_bytes)
         ),
@@ -247,7 +247,7 @@ fn sentence(exchange: &ExchangeDetail, leg: &LegDetail, change: &LegChange) -> S
                 .to_owned()
         }
         ChangeReason::AskAgain if !exchange.exchange.event.recalls.is_empty() => {
-            "The model's hidden call was answered, and the model went on.".to_owned()
+            "The model's hidden call was answered, and the model continued.".to_owned()
         }
         ChangeReason::AskAgain => {
             "The model got the reason why its handoff call was refused, and was queried again.".to_owned()

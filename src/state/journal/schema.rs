@@ -224,7 +224,7 @@ fn other_version(file: &Path, found: usize) -> JournalError {
     let what = if found > STEPS.len() {
         "use the newer version of this program that wrote it, or move the file away"
     } else {
-        "run `baton serve` once to bring it forward"
+        "run `baton serve` once to upgrade it"
     };
     JournalError(format!(
         "{} is of schema {found}, and this program knows {}: {what}",

@@ -102,7 +102,7 @@ impl fmt::Display for DraftFailure {
             Self::NothingYet => write!(f, "nothing to hand off yet"),
             Self::Provider(Some(status), message) => write!(f, "the provider answered {status}: {message}"),
             Self::Provider(None, message) => write!(f, "the provider broke off with an error: {message}"),
-            Self::Unreached(why) => write!(f, "the provider gave no whole answer: {why}"),
+            Self::Unreached(why) => write!(f, "the provider's answer is incomplete: {why}"),
             Self::Window => write!(f, "the history is larger than the model's window"),
             Self::Refused => write!(f, "the model refused to write it"),
             Self::Truncated => write!(f, "the model's answer was cut off (draft.max_tokens)"),

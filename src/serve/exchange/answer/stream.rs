@@ -248,7 +248,7 @@ impl Driver {
                         self.merge.feed(chunk, out);
                     }
                     if self.merge.failed() {
-                        let why = "an event is over limits.frame_bytes".to_owned();
+                        let why = "an event exceeds limits.frame_bytes".to_owned();
                         self.leg_broken(StreamFault::Closed(why), false);
                     } else if self.merge.leg_ended() {
                         self.let_go();

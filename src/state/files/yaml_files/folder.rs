@@ -39,7 +39,7 @@ impl HandoffFolder {
         if !names::is_session(name) {
             return Err(FileError::Refused(
                 dir,
-                "no name for a session: letters, digits, `_` and `-` alone",
+                "not a valid session name: use letters, digits, `_` and `-`",
             ));
         }
         Ok(dir)

@@ -193,7 +193,7 @@ pub(super) fn open_existing(file: &Path) -> Result<Option<Connection>, StoreErro
         v if v == STEPS.len() => Ok(Some(conn)),
         v if v > STEPS.len() => Err(newer(file, v)),
         v => Err(StoreError::new(format!(
-            "{} is of schema version {v}, older than this program: run `baton serve` once to bring it forward",
+            "{} is of schema version {v}, older than this program: run `baton serve` once to upgrade it",
             file.display()
         ))),
     }
