@@ -41,7 +41,7 @@ pub struct Conversation {
 }
 
 impl Agent {
-    /// Works until the soak's third ends.
+    /// Works until the soak's phase ends.
     pub async fn work(mut self) {
         while !self.judge.ledger.is_ending() {
             self.step().await;

@@ -158,7 +158,7 @@ impl Ledger {
         all.any(|(kind, _, end)| kinds.contains(kind) && end.is_none_or(|end| end + AFTER >= since))
     }
 
-    /// Whether one of these kinds has been since the third began.
+    /// Whether one of these kinds has been since the phase began.
     pub fn has_been(&self, kinds: &[Disturbance]) -> bool {
         let entries = self.entries();
         entries.disturbances.iter().any(|(kind, ..)| kinds.contains(kind))

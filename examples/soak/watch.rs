@@ -21,7 +21,7 @@ pub struct Sample {
     /// Of it what is no page of a mapped file, which the system takes back: the journal and the program are mapped.
     pub own_mib: f64,
     pub descriptors: usize,
-    /// Whether no process is restarted any more in this third.
+    /// Whether no process is restarted any more in this phase.
     pub settled: bool,
 }
 
