@@ -10,10 +10,10 @@ use crate::provider::Judge;
 use crate::random::Random;
 use crate::scene::{Scene, Phase};
 
-/// Processes are restarted in this share of a phase alone; in the rest their memory comes to its plateau.
+/// Processes are restarted in this share of a phase alone; in the rest their memory reaches its plateau.
 pub const RESTARTS: f64 = 0.4;
 
-/// One thing that happens.
+/// One disturbance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Kill,
@@ -51,7 +51,7 @@ impl Action {
     }
 }
 
-/// What happens in a phase, as often as it is listed.
+/// The disturbances of a phase, each as often as it is listed.
 fn actions(phase: Phase) -> &'static [Action] {
     use Action::*;
     match phase {
@@ -153,7 +153,7 @@ impl Chaos {
         })
     }
 
-    /// A wrong config changes nothing, and is mended before the next start.
+    /// A wrong config changes nothing, and is fixed before the next start.
     async fn reload(&mut self, wrong: bool) -> Result<(), String> {
         let nudge_at = self.random.pick(&[0.2, 0.3, 0.5]);
         let auto_at = self.random.pick(&[0.6, 0.7, 0.9]);

@@ -1,5 +1,5 @@
-//! A soak: random agents on five wires before real `baton serve` processes and the strict provider. Meanwhile processes are
-//! killed, stores go down, the disk is full, the clock jumps and upstream fails.
+//! A soak: random agents on five wires in front of real `baton serve` processes and the strict provider. Meanwhile
+//! processes are killed, stores go down, the disk is full, the clock jumps and upstream fails.
 //!
 //! `cargo run --release --example soak -- --minutes 30 --plot soak.svg`
 //!
@@ -64,7 +64,7 @@ struct Arguments {
     /// The program; by default it is built first, in the profile of this example.
     #[arg(long, value_name = "FILE")]
     baton: Option<PathBuf>,
-    /// Only these parts.
+    /// Only these phases.
     #[arg(long, value_enum)]
     only: Vec<Phase>,
     /// Keep the bodies of upstream requests that break a rule in this folder, which exists.
@@ -177,7 +177,7 @@ fn built() -> Result<PathBuf, String> {
 impl Soak {
     async fn phase(&mut self, phase: Phase, time: Duration) -> Result<(), String> {
         let provider = self.judge.start().await.map_err(|error| error.to_string())?;
-        self.ledger.begin_third();
+        self.ledger.begin_phase();
         let (program, upstream) = (&self.program, provider.url());
         let started = tokio::task::block_in_place(|| Scene::start(phase, program, upstream, &self.ledger));
         let Some(scene) = started? else { return Ok(()) };
@@ -224,7 +224,7 @@ impl Soak {
         }
     }
 
-    /// Looks at the processes until the end, and ends the phase.
+    /// Samples the processes until the end, and ends the phase.
     async fn look(
         &self,
         scene: &Scene,

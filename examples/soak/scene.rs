@@ -1,4 +1,4 @@
-//! A phase of the soak: its processes, its store, and what they stand on.
+//! A phase of the soak: its processes, its store, and its environment.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,7 +41,7 @@ pub struct Scene {
     _dir: tempfile::TempDir,
 }
 
-/// The config of all processes of a scene; each has a port of its own beside it.
+/// The config of all processes of a scene; each also has a port of its own.
 pub struct ConfigFile {
     dir: PathBuf,
     upstream: String,

@@ -336,11 +336,11 @@ async fn a_draft_that_failed_is_told_everywhere() {
     );
 }
 
-/// Fewer than two messages behind the cut: nothing is asked for, and nothing waits.
+/// Fewer than two messages after the cut: nothing is asked for, and nothing waits.
 #[tokio::test]
 async fn a_conversation_that_is_known_to_be_too_short_is_refused_at_once() {
     let api = Api::start().await;
-    // The model hands over: behind that it has only begun.
+    // The model hands over: after that it has only begun.
     let replies = [
         handoff(),
         fresh(),

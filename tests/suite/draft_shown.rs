@@ -95,7 +95,7 @@ fn assert_shown(text: &str, told: &str) {
 
 const WHOLE: [&str; 4] = ["u: Mend the importer.", "a: Looking.", "u: Go on.", "a: First."];
 
-/// Nothing of it is in the model's view: behind the handoff, behind its undo, after a restart with and without the store, and in a
+/// Nothing of it is in the model's view: after the handoff, after its undo, after a restart with and without the store, and in a
 /// copy of the session.
 async fn written_for_a_command(variant: Variant) {
     let dir = temp();
@@ -137,7 +137,7 @@ async fn written_for_a_command(variant: Variant) {
     assert_eq!(stage.script.left(), 0);
 }
 
-/// The answer goes on behind it: sentinel, then the leg.
+/// The answer goes on after it: sentinel, then the leg.
 async fn written_for_the_api(variant: Variant) {
     let stage = Fixture::with(variant, [], memory(), shows).await;
     let now = session(&stage).await;
@@ -244,7 +244,7 @@ async fn failed_for_the_api(variant: Variant) {
     stage.assert_clean();
 }
 
-/// The document is not told a second time behind it.
+/// The document is not told a second time after it.
 async fn reviewed(variant: Variant) {
     let stage = Fixture::with(variant, [], memory(), shows).await;
     let now = session(&stage).await;

@@ -197,7 +197,7 @@ async fn the_prompt_and_the_work_since_on_every_wire() {
     }
 }
 
-/// A hidden call beside the agent's own calls belongs to baton and is no work. A handoff that ended its response has no
+/// A hidden call next to the agent's own calls belongs to baton and is no work. A handoff that ended its response has no
 /// work after it yet. A later handoff supersedes an earlier one, which is still found by its id.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hidden_calls_stops_and_superseded_handoffs() {

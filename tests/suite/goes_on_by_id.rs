@@ -167,7 +167,7 @@ async fn a_handoff_that_waits_fires_at_the_end_of_a_turn_that_the_provider_holds
     }
 }
 
-/// Nothing is open behind a response that the provider does not keep.
+/// Nothing is open after a response that the provider does not keep.
 #[tokio::test]
 async fn what_is_not_stored_is_owed_nothing() {
     let store = crate::harness::memory();

@@ -20,7 +20,7 @@ const NUDGE: &str = "<note>The \"window\" is\nnearly full.</note>";
 
 on_every_wire!(behind_the_user behind_results restarted forked rewound edited cut_off left_out unwritable;);
 
-/// Puts [`NUDGE`] behind each request for which it was switched on, once.
+/// Puts [`NUDGE`] after each request for which it was switched on, once.
 #[derive(Clone, Default)]
 struct Switch(Arc<AtomicBool>);
 
@@ -73,7 +73,7 @@ fn reads() -> Reply {
         .call("read_file", serde_json::json!({"path": "a.rs"}))
 }
 
-/// Two turns behind the insertion, each of which must have the requests before as its beginning. Returns the transcript of
+/// Two turns after the insertion, each of which must have the requests before as its beginning. Returns the transcript of
 /// the last one.
 async fn goes_on(stage: &Fixture, history: &[Value], answer: &Answer) -> Vec<Value> {
     let first = elements(stage);
@@ -115,7 +115,7 @@ async fn behind_the_user(variant: Variant) {
     let again = says(&stage, &history, thought("Again.")).await;
     assert_eq!(nudged(&stage.sent()), 1);
     assert_eq!(again.text, "Again.");
-    // One further down, beside the first.
+    // One further down, next to the first.
     switch.on();
     says(&stage, &last, thought("Both.")).await;
     assert_eq!(nudged(&stage.sent()), 2, "{:?}", stage.sent());
@@ -133,7 +133,7 @@ async fn behind_results(variant: Variant) {
     let sent = stage.sent();
     assert!(sent.iter().any(|line| line.contains(NUDGE)), "{sent:?}");
     goes_on(&stage, &ran, &answer).await;
-    // Two calls, and a text behind both results.
+    // Two calls, and a text after both results.
     let two = reads().call("read_file", serde_json::json!({"path": "b.rs"}));
     let history = stage.then(&ran, &answer, "Both, please.");
     let answer = says(&stage, &history, two).await;
@@ -230,7 +230,7 @@ async fn cut_off(variant: Variant) {
     let fired = stage.ask(&then, true).await;
     assert_eq!(stage.sent(), [carry()], "leg 2");
     let last = stage.then(&then, &fired, "Go on.");
-    // One behind the cut, which stays.
+    // One after the cut, which stays.
     switch.on();
     let answer = says(&stage, &last, thought("Next.")).await;
     let sent = stage.sent();

@@ -120,7 +120,7 @@ async fn restarted(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// The same request again, to a new process: the answer goes on behind the sentinel, and the finished task stays away.
+/// The same request again, to a new process: the answer goes on after the sentinel, and the finished task stays away.
 async fn repeated_after_a_restart(variant: Variant) {
     let dir = temp();
     let mut fixture = fixture(variant, sqlite(dir.path())).await;

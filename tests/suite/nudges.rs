@@ -81,7 +81,7 @@ async fn say(fixture: &Fixture, history: &mut Vec<Value>, next: &str, reply: Rep
     answer
 }
 
-/// A task's first turn, and one so long that the request behind it is over the threshold.
+/// A task's first turn, and one so long that the request after it is over the threshold.
 async fn fill(fixture: &Fixture, history: &mut Vec<Value>) {
     say(fixture, history, "Mend the importer.", Reply::text("Looking.")).await;
     say(fixture, history, &long(5_500), Reply::text("Long.")).await;
@@ -306,7 +306,7 @@ async fn a_model_without_a_known_window_is_told_of_once() {
     }
 }
 
-/// Behind a handoff the model has seen nothing of it, usage from before says nothing, and it is told anew of the new task.
+/// After a handoff the model has seen nothing of it, usage from before says nothing, and it is told anew of the new task.
 #[tokio::test]
 async fn a_handoff_begins_anew() {
     for variant in WIRES {
@@ -579,7 +579,7 @@ async fn nothing_is_said_without_thresholds_or_without_the_tool() {
     }
 }
 
-/// A handoff that waits beside calls of the agent's own is on its way: the model is not asked for it again.
+/// A handoff that waits next to calls of the agent's own is on its way: the model is not asked for it again.
 #[tokio::test]
 async fn nothing_is_said_while_a_handoff_waits() {
     for variant in WIRES {

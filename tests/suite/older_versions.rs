@@ -33,7 +33,7 @@ fn over(server: &RedisServer) -> String {
     )
 }
 
-/// A conversation behind a handoff whose model has called a tool of the agent's and, hidden beside it, ours.
+/// A conversation after a handoff whose model has called a tool of the agent's and, hidden next to it, ours.
 async fn until_a_call_waits(program: &Program, script: &Queue) -> Vec<Value> {
     script.push(handoff());
     script.push(Reply::text("Fresh."));

@@ -1,4 +1,4 @@
-//! Handoffs that the model did not begin: a draft is written behind the live request, and the conversation goes on behind
+//! Handoffs that the model did not begin: a draft is written after the live request, and the conversation goes on after
 //! it. On every wire, streamed and in one piece, in front of the strict provider.
 
 use std::time::Duration;
@@ -66,7 +66,7 @@ impl Stage {
         self.fixture.ask(&self.history, self.stream).await
     }
 
-    /// The requests behind the opening one.
+    /// The requests after the opening one.
     fn legs(&self) -> Vec<Received> {
         let all = self.fixture.provider.generations();
         all.iter().skip(1).map(|leg| (**leg).clone()).collect()
@@ -128,7 +128,7 @@ fn holds(leg: &Received, text: &str) -> bool {
 
 on_every_wire_both_ways!(handed_over refused_without_calls every_failure methods given cancelled kept_alive);
 
-/// The draft is the live request and one message more; the sentinel comes first, then the leg behind it; later requests are
+/// The draft is the live request and one message more; the sentinel comes first, then the leg after it; later requests are
 /// cut there.
 async fn handed_over(side: Variant, stream: bool) {
     let stage = Stage::new(side, stream, |_| {}).await;
@@ -361,7 +361,7 @@ async fn given(side: Variant, stream: bool) {
     stage.fixture.assert_clean();
 }
 
-/// Every trigger asks the same: two messages behind the cut are enough.
+/// Every trigger asks the same: two messages after the cut are enough.
 #[tokio::test]
 async fn one_message_is_not_enough_to_hand_off_and_two_are() {
     let side = variants::CHAT;
@@ -502,7 +502,7 @@ async fn kept_alive(side: Variant, stream: bool) {
     let response = stage.fixture.send(&stage.history, stream).await;
     assert_eq!(response.status, if stream { 200 } else { 400 });
     assert!(response.text().contains("no such thing"), "{}", response.text());
-    // The handoff is written: the agent's next try goes on behind it.
+    // The handoff is written: the agent's next try goes on after it.
     assert_eq!(stage.draft(id).state, DraftState::Done);
     stage.script([fresh()]);
     let answer = stage.ask().await;

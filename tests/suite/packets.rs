@@ -1,4 +1,4 @@
-//! Every handoff leaves a packet: two files and a row, made of what went over the wire, behind the handoff and never in
+//! Every handoff leaves a packet: two files and a row, made of what went over the wire, after the handoff and never in
 //! its way.
 
 use std::path::{Path, PathBuf};
@@ -101,7 +101,7 @@ fn files(record: &DocumentRecord) -> (HandoffDocument, String) {
     (packet, markdown)
 }
 
-/// Beside the packet's folder there is a handoff file that says the same.
+/// Next to the packet's folder there is a handoff file that says the same.
 fn handoff_file(folder: &Path, packet: &HandoffDocument) {
     let all = HandoffFolder::new(folder.parent().unwrap()).unwrap();
     let listed = all.list(None, 0).unwrap().found;
@@ -169,7 +169,7 @@ async fn a_chain(side: Variant) {
         "{first:?}"
     );
     assert!(markdown.contains("## Next action\n\nreader.rs.\n"), "{markdown}");
-    // The next one knows only what came behind the first.
+    // The next one knows only what came after the first.
     run.stage
         .push(handoff_beside(Reply::new().thinking("Again?").say("Done again.")));
     run.stage.push(fresh());
@@ -273,7 +273,7 @@ async fn facts_behind_every_prompt(side: Variant) {
     assert_eq!(stage.sent(), [carry()]);
 }
 
-/// Whose prompts have facts behind them, by the setting; the event and the metrics say what came of it.
+/// Whose prompts have facts after them, by the setting; the event and the metrics say what came of it.
 async fn facts_are_told(side: Variant) {
     use FactsOutcome::{Nothing, Written};
     // A handoff that the model begins, and one that a person has drafted.
@@ -707,7 +707,7 @@ async fn the_commands_list_show_validate_and_archive() {
 }
 
 /// The packet that docs/handoffs.md shows is one: of an hour's work with Claude Code, shortened.
-/// Runs the program in a folder that is its home and its state: exit code, output, and what it says beside that.
+/// Runs the program in a folder that is its home and its state: exit code, output, and what it says next to that.
 fn baton_in(dir: &Path, args: &[&str]) -> (i32, String, String) {
     let done = std::process::Command::new(env!("CARGO_BIN_EXE_baton"))
         .env_clear()
@@ -859,7 +859,7 @@ async fn every_command_takes_a_packet_or_a_handoff_file_or_says_what_to_type() {
         "{complaint}"
     );
     assert_eq!(baton(&["check", "--syntax"]).0, 0, "the file is looked at");
-    // A packet beside it, with its own file.
+    // A packet next to it, with its own file.
     let run = Run::with(
         variants::ANTHROPIC,
         [handoff(), fresh()],

@@ -81,7 +81,7 @@ impl Agent {
         (message, self.provider.generations().split_off(before))
     }
 
-    /// A stretch behind a handoff whose model is in the middle of a loop of tools, having thought twice; and its transcript.
+    /// A stretch after a handoff whose model is in the middle of a loop of tools, having thought twice; and its transcript.
     async fn stretch(&self) -> Vec<Value> {
         self.script.push(handoff());
         self.script.push(thought("One.").say("Fresh."));
@@ -261,7 +261,7 @@ async fn each_mismatch_costs_one_request_and_a_cut_begins_afresh() {
     assert_eq!(agent.refused(), refused);
 }
 
-/// A hidden call that waits in the stretch stays in the view, and fires behind the retry.
+/// A hidden call that waits in the stretch stays in the view, and fires after the retry.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hidden_call_stays_where_its_thinking_is_left_out() {
     let mut agent = Agent::new(memory()).await;
@@ -457,7 +457,7 @@ mod foreign {
         assert_eq!(stage.provider.complaints(), complaints);
     }
 
-    /// OpenAI drops reasoning that stands behind another prefix, and answers.
+    /// OpenAI drops reasoning that stands after another prefix, and answers.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn reasoning_that_is_dropped_silently_is_counted() {
         let stage = Fixture::with(variants::RESPONSES, [], memory(), |_| {}).await;

@@ -1,4 +1,4 @@
-//! Recall on every wire, streamed and in one piece: behind a handoff the model may search what was cut. Its calls are hidden,
+//! Recall on every wire, streamed and in one piece: after a handoff the model may search what was cut. Its calls are hidden,
 //! answered in the same response, and put back on every later request; the list of tools never changes between two cuts.
 
 use std::sync::Arc;
@@ -47,7 +47,7 @@ fn session(stage: &Fixture) -> Vec<Value> {
     ]
 }
 
-/// A stage on which a handoff has fired behind the session; with the history that the agent has then.
+/// A stage on which a handoff has fired after the session; with the history that the agent has then.
 async fn handed_over(
     side: Variant,
     stream: bool,
@@ -295,7 +295,7 @@ async fn nothing_found(side: Variant, stream: bool) {
     stage.assert_clean();
 }
 
-/// The leg behind a handoff has the tool at once, and searches all that the request holds.
+/// The leg after a handoff has the tool at once, and searches all that the request holds.
 async fn in_the_leg_of_a_handoff(side: Variant, stream: bool) {
     let store = memory();
     let script = [
@@ -325,7 +325,7 @@ async fn forked_and_rewound(side: Variant, stream: bool) {
     let (stage, _, history) = handed_over(side, stream, script).await;
     let said = stage.ask(&history, stream).await;
     let (_, before) = sent(&stage, 0);
-    // Another way from behind the recall: it is there.
+    // Another way from after the recall: it is there.
     stage.push(Reply::text("Well."));
     stage
         .ask(&stage.then(&history, &said, "Another way."), stream)
@@ -348,7 +348,7 @@ async fn forked_and_rewound(side: Variant, stream: bool) {
     stage.assert_clean();
 }
 
-/// Behind a second handoff the first one's part is searched, too, and where each excerpt stands is told.
+/// After a second handoff the first one's part is searched, too, and where each excerpt stands is told.
 async fn deeper_by_a_handoff(side: Variant, stream: bool) {
     let (mut stage, store, history) =
         handed_over(side, stream, [Reply::text("I moved it to 90 days.")]).await;

@@ -26,7 +26,7 @@ struct Truth {
     steps: Vec<Step>,
 }
 
-/// What is new behind a step.
+/// What is new after a step.
 #[derive(Deserialize)]
 struct Step {
     step: usize,
@@ -59,7 +59,7 @@ struct Ran {
     cwd: String,
     words: Vec<String>,
     exit: Option<i32>,
-    /// The files when it ended; none for those behind the step.
+    /// The files when it ended; none for those after the step.
     tree: Option<String>,
 }
 
@@ -148,7 +148,7 @@ impl<'t> World<'t> {
         )
     }
 
-    /// Whether the files were others behind this run than when it ended.
+    /// Whether the files were others after this run than when it ended.
     fn changed_behind(&self, run: &Run<'_>) -> bool {
         let mut at = 0;
         let Some(then) = self.tree_of(run) else {
@@ -362,7 +362,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings")
 }
 
-/// The request as it was behind a step: without what the model said later.
+/// The request as it was after a step: without what the model said later.
 fn behind(body: &Value, step: usize) -> Value {
     let mut body = body.clone();
     let list = ["messages", "input", "contents"]

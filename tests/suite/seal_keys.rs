@@ -80,7 +80,7 @@ impl Team {
         self.dir.path().join("state")
     }
 
-    /// A conversation behind a handoff, sealed with the key of now.
+    /// A conversation after a handoff, sealed with the key of now.
     async fn handed_over(&self, program: &Program) -> Vec<Value> {
         self.script.push(handoff());
         self.script.push(Reply::text("Fresh."));

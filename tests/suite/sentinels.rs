@@ -198,7 +198,7 @@ async fn a_pasted_resume_line_is_recognised_in_every_form() {
     let block = said(&message)[1].trim().to_owned();
     let line = block.lines().next().unwrap().to_owned();
     let quoted: String = block.lines().map(|l| format!("> {l}\n")).collect();
-    // Claude Code's form of a paste of several lines, with what was typed behind it.
+    // Claude Code's form of a paste of several lines, with what was typed after it.
     let tagged = |text: &str| {
         format!("\n\n<pasted_content id=\"19a4\">\n\n\n{text}\n\n</pasted_content id=\"19a4\">\n\nMend.")
     };

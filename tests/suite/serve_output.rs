@@ -258,7 +258,7 @@ async fn nothing_of_a_model_or_an_agent_acts_on_a_terminal() {
         let response = post(&url, Anthropic.headers(), body.to_string().into()).await;
         assert!(response.text().contains("Fresh."), "{}", response.text());
         let exchange = response.header("x-baton-exchange").unwrap().to_owned();
-        // The journal writes behind the answer.
+        // The journal writes after the answer.
         while !said(&config, &state, &["log", "--json"]).contains(&exchange) {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }

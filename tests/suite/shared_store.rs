@@ -21,7 +21,7 @@ use crate::harness::program::Program;
 use crate::harness::redis::RedisServer;
 use crate::harness::{self, AgentWire, Baton};
 
-/// A wire to the server that counts round trips: times at which something is asked behind an answer. What is asked at
+/// A wire to the server that counts round trips: times at which something is asked after an answer. What is asked at
 /// the same time is one, since every answer takes a moment.
 struct Wire {
     url: String,
@@ -99,7 +99,7 @@ async fn a_pinned_request_costs_one_round_trip_and_a_handoff_two() {
     let message = fixture.turn(&history()).await;
     wire.counted().await;
 
-    // Behind the handoff: a call and its result with each request.
+    // After the handoff: a call and its result with each request.
     let mut transcript = then(&history(), &message, "Go on.");
     let mut costs = Vec::new();
     for _ in 0..6 {
@@ -118,7 +118,7 @@ async fn a_pinned_request_costs_one_round_trip_and_a_handoff_two() {
     transcript.extend([assistant(&message.content), user("And now?")]);
     wire.counted().await;
 
-    // What is read, and the handoff; that its answer was shown is written behind it.
+    // What is read, and the handoff; that its answer was shown is written after it.
     let began = Instant::now();
     fixture.turn(&transcript).await;
     let took = began.elapsed();
@@ -501,7 +501,7 @@ async fn a_failover_under_load_loses_no_handoff_that_was_shown() {
     assert_eq!(provider.complaints(), []);
 }
 
-/// Prints what a shared store costs beside SQLite, in one run: medians of requests one after another.
+/// Prints what a shared store costs next to SQLite, in one run: medians of requests one after another.
 /// `cargo nextest run --test suite shared_store::cost --run-ignored all --no-capture`
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "measures, judges nothing"]

@@ -427,7 +427,7 @@ async fn a_later_sentinel_in_the_kept_part_counts(variant: Variant) {
                 (true, cut(agent, &[]).replacen(PROMPT, "The second.", 1))
             );
         }
-        // Work behind both.
+        // Work after both.
         sections.push((MODEL, "Later work."));
         let (pinned, seen) = conversation.summary(agent, &sections).await;
         assert!(

@@ -1,4 +1,4 @@
-//! A second tool of ours, one that is answered with a text: alone, beside the agent's calls, beside a handoff. Its hidden
+//! A second tool of ours, one that is answered with a text: alone, next to the agent's calls, next to a handoff. Its hidden
 //! calls and their answers go back into every later request as they were, after forks and restarts, too.
 
 use std::sync::Arc;
@@ -96,7 +96,7 @@ async fn alone(side: Variant, stream: bool) {
         asked.iter().any(|m| m.to_string().contains("Note 0 for 17.")),
         "{asked:?}"
     );
-    // Later, in another process, and from a branch behind it: as the agent's next request has it, without what it drops.
+    // Later, in another process, and from a branch after it: as the agent's next request has it, without what it drops.
     let mut history = stage.then(&stage.history(), &said, "On.");
     let mut before = Vec::new();
     for n in 0..3 {

@@ -36,7 +36,7 @@ fn thought(text: &str) -> Reply {
 }
 
 impl Stage {
-    /// The transcript behind the handoff ends with what the person says next.
+    /// The transcript after the handoff ends with what the person says next.
     async fn new(variant: Variant, store: SharedStore) -> (Self, Vec<Value>) {
         let fixture = Fixture::with(variant, [handoff(), fresh()], Arc::clone(&store), |_| {}).await;
         let history = fixture.history();
@@ -61,7 +61,7 @@ impl Stage {
         self.fixture.sent().into_iter().map(joined).collect()
     }
 
-    /// What waits by the record, when a write behind has had its time.
+    /// What waits by the record, when a write after has had its time.
     async fn waits(&self) -> bool {
         let key = self.fixture.baton.events(1).await[0]
             .conversation
@@ -357,7 +357,7 @@ async fn overtaken_by_a_handoff(variant: Variant) {
     stage.fixture.assert_clean();
 }
 
-/// The seal of the undone handoff proves that the conversation has the tool: what the model thought stands behind it.
+/// The seal of the undone handoff proves that the conversation has the tool: what the model thought stands after it.
 async fn keeps_the_tool_where_the_store_is_lost(variant: Variant) {
     let store = memory();
     let script = [thought("Looked."), handoff(), fresh()];
@@ -453,7 +453,7 @@ async fn over_two_replicas() {
     undo_by(&sessions, &third, stage.id).await.unwrap();
     let other = Fixture::with(variants::ANTHROPIC, [], store(), |_| {}).await;
     let to_other = std::mem::replace(&mut stage.fixture.baton, other.baton);
-    // The agent's connection breaks behind the first replica's answer, and it asks the second one.
+    // The agent's connection breaks after the first replica's answer, and it asks the second one.
     stage.fixture.restart(store());
     let reply = thought("Whole, and more of it.")
         .deltas(2)

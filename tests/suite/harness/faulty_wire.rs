@@ -22,7 +22,7 @@ pub enum Fault {
     Swallowed,
     /// Answers come byte by byte, this far apart.
     Trickled(Duration),
-    /// One segment in so many is late: it was lost, and is sent again after a while, with what came behind it.
+    /// One segment in so many is late: it was lost, and is sent again after a while, with what came after it.
     Lossy { one_in: u64, late: Duration },
     /// Connections are reset, and new ones as soon as they are made.
     Reset,

@@ -161,7 +161,7 @@ impl FlakyStore {
         })
     }
 
-    /// The next lookup of pairs beside calls sends on `reached` when it has read, and answers after `go_on`.
+    /// The next lookup of pairs next to calls sends on `reached` when it has read, and answers after `go_on`.
     pub fn hold_look_up(&self, reached: oneshot::Sender<()>, go_on: oneshot::Receiver<()>) {
         *self.held.lock().unwrap() = Some((reached, go_on));
     }

@@ -35,7 +35,7 @@ impl RedisServer {
         program().map(|_| Self::start(args))
     }
 
-    /// Starts a server with these settings beside those that every test has.
+    /// Starts a server with these settings next to those that every test has.
     pub fn start(args: &[&str]) -> Self {
         let Some(program) = program() else {
             panic!("no redis-server or valkey-server on the PATH");

@@ -37,7 +37,7 @@ impl Case {
         Self { config, ..self }
     }
 
-    /// An ordinary turn goes first; behind it nothing can be written.
+    /// An ordinary turn goes first; after it nothing can be written.
     fn unwritten(mut self) -> Self {
         self.replies.insert(0, Reply::text("Hm."));
         self.no_writes_from = 1;

@@ -55,7 +55,7 @@ async fn handed_off(variant: Variant, stream: bool) {
     fixture.assert_clean();
 }
 
-/// A handoff call beside the agent's own call, before it and after it.
+/// A handoff call next to the agent's own call, before it and after it.
 pub async fn mixed_batch(variant: Variant) {
     let read = |reply: Reply| reply.call("read_file", json!({"path": "x"}));
     for first in [true, false] {
@@ -227,7 +227,7 @@ pub async fn counting(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// Five tasks, each begun by a handoff that was called beside the last step of the previous task.
+/// Five tasks, each begun by a handoff that was called next to the last step of the previous task.
 pub async fn chain_of_five(variant: Variant) {
     for directive in ["#task 1/5 steps=2 mixed", "#task 1/5 steps=1 refuse"] {
         let store = memory();

@@ -97,7 +97,7 @@ impl Fixture {
         self.baton = Baton::start(config(&self.variant, &self.provider.url()), store);
     }
 
-    /// Another proxy over `store`, beside the one that there is.
+    /// Another proxy over `store`, next to the one that there is.
     pub fn replica(&self, store: SharedStore) -> Baton {
         Baton::start(config(&self.variant, &self.provider.url()), store)
     }

@@ -10,7 +10,7 @@ use crate::harness::memory;
 use crate::matrix::fixture::{Fixture, fresh, handoff, handoff_beside};
 use crate::matrix::variants::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES};
 
-/// A response that failed behind its first words is the agent's to ask for again, not ours.
+/// A response that failed after its first words is the agent's to ask for again, not ours.
 #[tokio::test]
 async fn a_failed_response_is_not_retried() {
     let failed = Reply::text("Some words.").stop(Stop::Word("failed".into()));
@@ -95,7 +95,7 @@ async fn refusals_and_errors_in_the_body_are_counted_together() {
             response.text()
         );
         let event = fixture.baton.events(1).await.pop().unwrap();
-        // The leg that was handed off in, and three tries of the one behind it.
+        // The leg that was handed off in, and three tries of the one after it.
         assert_eq!(
             (fixture.provider.generations().len(), event.retries),
             (4, 2),
@@ -124,7 +124,7 @@ async fn a_waiting_handoff_does_not_fire_in_a_side_call() {
     assert_eq!(fixture.provider.generations().len(), 2);
 }
 
-/// Where responses stop at a handoff, a repetition asks the model anew and runs no leg behind it.
+/// Where responses stop at a handoff, a repetition asks the model anew and runs no leg after it.
 #[tokio::test]
 async fn a_repetition_in_stop_mode_runs_no_later_leg() {
     let cut = handoff().delay(std::time::Duration::from_millis(1));

@@ -306,7 +306,7 @@ async fn a_repeated_request_continues_an_answer_that_was_not_read(variant: Varia
     fixture.assert_clean();
 }
 
-/// The same call as before, this time beside a handoff call.
+/// The same call as before, this time next to a handoff call.
 async fn an_identical_earlier_call_has_no_pair(variant: Variant) {
     for stream in [true, false] {
         let fixture = Fixture::new(variant, [reads("x"), reads_beside("x"), ends(), fresh()]).await;
