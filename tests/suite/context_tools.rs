@@ -1,5 +1,5 @@
-//! Next to other means by which a context is managed: tools of agents, and features of the providers' APIs. What baton does
-//! there is in docs/wires.md, a row a feature.
+//! Means by which others manage a context: tools of agents, and features of the providers' APIs. docs/wires.md says
+//! what baton does there, a row for each feature.
 
 use std::sync::Arc;
 

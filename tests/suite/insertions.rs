@@ -109,13 +109,13 @@ async fn behind_the_user(variant: Variant) {
     );
     let last = goes_on(&stage, &history, &answer).await;
     assert_eq!(nudged(&stage.sent()), 1, "{:?}", stage.sent());
-    // The same request once more: it stands there already.
+    // The same request once more: the text is there already.
     switch.on();
     let before = elements(&stage);
     let again = says(&stage, &history, thought("Again.")).await;
     assert_eq!(nudged(&stage.sent()), 1);
     assert_eq!(again.text, "Again.");
-    // One further down, next to the first.
+    // One further down, after the first.
     switch.on();
     says(&stage, &last, thought("Both.")).await;
     assert_eq!(nudged(&stage.sent()), 2, "{:?}", stage.sent());
@@ -201,7 +201,7 @@ async fn rewound(variant: Variant) {
     stage.assert_clean();
 }
 
-/// An agent that edits its history in front of the place: left out, and counted once.
+/// An agent that edits its history before the place: left out, and counted once.
 async fn edited(variant: Variant) {
     let (stage, switch) = stage(variant, &memory()).await;
     let history = stage.history();
@@ -217,7 +217,7 @@ async fn edited(variant: Variant) {
     stage.assert_clean();
 }
 
-/// A handoff cuts it off with what stands before; a rewind to before the handoff has it again.
+/// A handoff cuts it off with what precedes it; a rewind to before the handoff has it again.
 async fn cut_off(variant: Variant) {
     let (stage, switch) = stage(variant, &memory()).await;
     let history = stage.history();
@@ -243,7 +243,7 @@ async fn cut_off(variant: Variant) {
     stage.assert_clean();
 }
 
-/// The store has lost it: the request goes out without, and that is counted once.
+/// The store has lost it: the request is sent without it, and that is counted once.
 async fn left_out(variant: Variant) {
     let dir = temp();
     let (mut stage, switch) = stage(variant, &sqlite(dir.path())).await;
@@ -290,7 +290,7 @@ async fn unwritable(variant: Variant) {
     stage.assert_clean();
 }
 
-/// An edited history under a session's name is told to be lost once, and told again when it was found in between.
+/// An edited history under a session's name is reported once as lost, and again after it was found in between.
 #[tokio::test]
 async fn what_lost_its_place_is_counted_once() {
     const HEADERS: &[(&str, &str)] = &[("authorization", "Bearer sk-agent"), ("x-session-id", "one")];
@@ -311,7 +311,7 @@ async fn what_lost_its_place_is_counted_once() {
     stage.assert_clean();
 }
 
-/// Where a conversation has none, nothing of its transcript is hashed and the store is asked for nothing.
+/// Where a conversation has none, nothing of its transcript is hashed and the store gets no query.
 #[tokio::test]
 async fn conversations_without_any_pay_nothing() {
     let store = FlakyStore::new(memory());

@@ -108,7 +108,7 @@ async fn tokens_belong_to_their_leg_and_failed_legs_have_a_status() {
             let sum = row.tokens_sum.unwrap();
             assert_eq!(sum.all_input(), first.all_input() + last.all_input());
             assert_eq!(sum.output, first.output + last.output);
-            // The event after logs and metrics has the same numbers.
+            // The event for logs and metrics has the same numbers.
             let events = run.fixture.baton.events(1).await;
             let spent = events[0].spent();
             assert_eq!((spent.all_input(), spent.output), (sum.all_input(), sum.output));

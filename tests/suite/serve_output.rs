@@ -1,4 +1,4 @@
-//! What `baton serve` prints and logs, and what other commands say about a running proxy.
+//! Output and logs of `baton serve`, and the reports of other commands about a running proxy.
 #![cfg(unix)]
 
 use std::io::{BufRead, BufReader, Read};
@@ -117,7 +117,7 @@ async fn a_handoff_is_an_event_of_its_own() {
         (&event["origin"], &latest["origin"]),
         (&"model".into(), &"model".into())
     );
-    // Readers of logs and events may not be allowed to read what the model says.
+    // Readers of logs and events may not be allowed to read the model's texts.
     let message = event["reason"].as_str().unwrap();
     assert!(
         message.starts_with("[redacted:custom], then [redacted:"),

@@ -19,7 +19,7 @@ struct Case {
     name: &'static str,
     config: fn(&mut Config),
     replies: Vec<Reply>,
-    /// From this turn on the store takes no writes.
+    /// From this turn on the store accepts no writes.
     no_writes_from: usize,
 }
 
@@ -45,7 +45,7 @@ impl Case {
     }
 }
 
-/// What a run came to: each turn as the agent saw it, what upstream was sent, and what was noted.
+/// The result of a run: each turn as the agent saw it, the requests upstream, and the records.
 #[derive(Debug, PartialEq)]
 struct Progress {
     turns: Vec<(String, Vec<String>, String, u64)>,

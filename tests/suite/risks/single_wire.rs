@@ -154,7 +154,8 @@ async fn chat_content_is_null_where_a_leg_has_calls_but_no_text() {
     );
 }
 
-/// Gemini signs the first call of a step. Where that was ours and the store is lost, the escape value stands in.
+/// Gemini signs the first call of a step. Where that was ours and the store is lost, the API's placeholder replaces the
+/// signature.
 #[tokio::test]
 async fn gemini_signature_that_went_with_a_lost_pair() {
     let both = handoff_beside(Reply::new().thinking("Both.")).call("read_file", json!({"path": "x"}));
@@ -216,7 +217,7 @@ async fn responses_compact_is_cut_and_relayed() {
     assert_eq!(last.messages().len(), 4);
 }
 
-/// Server tools' results stand next to their calls in one message: a cut takes both or none.
+/// Server tools' results are next to their calls in one message: a cut takes both or none.
 #[tokio::test]
 async fn anthropic_server_tools_on_either_side_of_the_cut() {
     let search = |n: u8| {
