@@ -718,7 +718,7 @@ mod recall {
 /// The status line over 50 sessions of 50 files, as a prompt asks for it: by a process that has read nothing yet. The
 /// limit is 10 ms.
 #[divan::bench_group]
-mod packets {
+mod handoff_files {
     use std::time::Instant;
 
     use baton_proxy::state::files::yaml_files::{HandoffFolder, LineReader};

@@ -29,7 +29,7 @@ pub(crate) enum Kind {
     /// baton, as it is shipped.
     Journal,
     /// baton, with neither journal nor documents.
-    NoPackets,
+    NoDocuments,
 }
 
 impl Kind {
@@ -53,7 +53,7 @@ impl Kind {
             Self::Twin => "hyper, collecting, twin",
             Self::Baton => "baton, journal off",
             Self::Journal => "baton, journal on",
-            Self::NoPackets => "baton, journal and packets off",
+            Self::NoDocuments => "baton, journal and documents off",
         }
     }
 
@@ -66,12 +66,12 @@ impl Kind {
             Self::Twin => "twin",
             Self::Baton => "baton",
             Self::Journal => "journal",
-            Self::NoPackets => "no-packets",
+            Self::NoDocuments => "no-documents",
         }
     }
 
     pub(crate) fn is_baton(self) -> bool {
-        matches!(self, Self::Baton | Self::Journal | Self::NoPackets)
+        matches!(self, Self::Baton | Self::Journal | Self::NoDocuments)
     }
 }
 
@@ -254,7 +254,7 @@ fn baton(under: impl Fn(&Path) -> Command, kind: Kind, state: &Path, upstream: S
             format!("http://{upstream}"),
         )
         .env("BATON_JOURNAL__ENABLED", (kind == Kind::Journal).to_string())
-        .env("BATON_PACKETS__ENABLED", (kind != Kind::NoPackets).to_string());
+        .env("BATON_PACKETS__ENABLED", (kind != Kind::NoDocuments).to_string());
     command
 }
 

@@ -21,7 +21,7 @@ const GAP: f64 = 1_000.0;
 pub(crate) async fn run(bench: &Bench, report: &mut Report) {
     let (shared, addr) = bench.upstream();
     let body = body(100_000, None);
-    let kinds = [Kind::NoPackets, Kind::Baton, Kind::Journal];
+    let kinds = [Kind::NoDocuments, Kind::Baton, Kind::Journal];
     let proxies = kinds.map(|kind| Proxy::start(kind, addr));
     let mut gap = kinds.map(|_| Figure::default());
     let (mut bare, mut cpu) = (gap.clone(), gap.clone());

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use crate::ledger::{Disturbance, Ledger};
 use crate::provider::Judge;
 use crate::random::Random;
-use crate::scene::{Scene, Phase};
+use crate::scene::{Phase, Scene};
 
 /// Processes are restarted in this share of a phase alone; in the rest their memory reaches its plateau.
 pub const RESTARTS: f64 = 0.4;

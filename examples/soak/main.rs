@@ -44,7 +44,7 @@ use self::matrix::variants::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES, Variant
 use self::provider::Judge;
 use self::random::Random;
 use self::report::Report;
-use self::scene::{Scene, Phase};
+use self::scene::{Phase, Scene};
 use self::watch::Sample;
 
 const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];

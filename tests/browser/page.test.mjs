@@ -382,7 +382,7 @@ test("a handoff has its prompt, its lineage and the line to go on from", async (
   await shot(page, "handoff");
 });
 
-/** A packet as the API tells it: one check that failed, and two claims that nothing proves. */
+/** A document as the API has it: one check that failed, and two claims that nothing proves. */
 const seen = (changes = {}) => ({
   status: "active",
   folder: "/home/ada/.local/state/baton/packets/x",
@@ -397,7 +397,7 @@ const seen = (changes = {}) => ({
   },
 });
 
-test("a handoff shows its packet: what was seen, what was only claimed, what comes next", async () => {
+test("a handoff shows its document: what was seen, what was only claimed, what comes next", async () => {
   mock.stories = examples();
   const it = mock.stories.flatMap((story) => story.handoffs).find((it) => it.id === handoffId(3));
   it.packet = seen();

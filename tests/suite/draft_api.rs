@@ -239,7 +239,7 @@ async fn what_is_wrong_is_told_and_changes_nothing() {
     assert!(api.fixture.baton.drafting.is_idle());
 }
 
-/// The result names the handoff, its document, and the folder of its packet.
+/// The result names the handoff, its document, and the folder of that.
 #[tokio::test]
 async fn a_result_is_whole() {
     let api = Api::start().await;
@@ -258,7 +258,7 @@ async fn a_result_is_whole() {
         answer.text.contains(&id) && done["document"].is_string(),
         "{done}"
     );
-    let packet = DocumentRecord {
+    let record = DocumentRecord {
         handoff: id.parse().unwrap(),
         principal: "local".to_owned(),
         repository: String::new(),
@@ -269,7 +269,7 @@ async fn a_result_is_whole() {
         folder: "/handoffs/one".to_owned(),
         document: "{}".to_owned(),
     };
-    api.store.put_document(&packet).await.unwrap();
+    api.store.put_document(&record).await.unwrap();
     assert_eq!(api.get(&path).await["saved_path"], "/handoffs/one");
 }
 

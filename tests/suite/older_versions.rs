@@ -1,7 +1,7 @@
 //! Stores that an older version has written, as `tests/golden/older` has them: their conversations continue, with the
 //! pending hidden call in them.
 //!
-//! Written by the version before recall and packets: `BATON_OLDER=FILE cargo test --test suite older_versions -- --ignored`
+//! Written by the version before recall and documents: `BATON_OLDER=FILE cargo test --test suite older_versions -- --ignored`
 //! writes them anew with that `baton`. [`conversations::replicas`](crate::conversations) has both versions side by side.
 
 use std::path::{Path, PathBuf};

@@ -96,8 +96,8 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), CommandFa
     );
     store.put_draft(&handoff).await.map_err(unanswered)?;
     let count = count(&newest);
-    let packet = packet(&config, &store, &handoff, newest, earlier).await?;
-    print_draft(&handoff, (&document, count), packet, args.json, out)
+    let folder = write_document(&config, &store, &handoff, newest, earlier).await?;
+    print_draft(&handoff, (&document, count), folder, args.json, out)
 }
 
 /// The document as a carry-over prompt, with what was seen after it where the config wants that.
@@ -121,7 +121,7 @@ fn prompt(
 }
 
 /// Writes the handoff's document; a failure is reported and changes nothing.
-async fn packet(
+async fn write_document(
     config: &Config,
     store: &SharedStore,
     handoff: &Handoff,
@@ -157,11 +157,11 @@ async fn packet(
 fn print_draft(
     handoff: &Handoff,
     (document, count): (&str, TokenCounter),
-    packet: Option<PathBuf>,
+    folder: Option<PathBuf>,
     json: bool,
     out: &mut Out,
 ) -> Result<(), CommandFailure> {
-    let packet = packet.map(|folder| folder.display().to_string());
+    let folder = folder.map(|folder| folder.display().to_string());
     let tokens = count.tokens(document);
     if json {
         out.json(&Made {
@@ -171,7 +171,7 @@ fn print_draft(
             document,
             tokens,
             tokens_estimated: !count.is_exact(),
-            packet,
+            packet: folder,
         })?;
         return Ok(());
     }
@@ -182,8 +182,8 @@ fn print_draft(
         size(handoff.prompt.len() as u64),
         count.shown(tokens)
     ))?;
-    if let Some(packet) = packet {
-        out.line(format_args!("document: {}", visible(&packet)))?;
+    if let Some(folder) = folder {
+        out.line(format_args!("document: {}", visible(&folder)))?;
     }
     out.line(format_args!("begin a new session's first message with:"))?;
     out.line(format_args!("{}", resume_line(handoff)))?;

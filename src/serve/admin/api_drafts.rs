@@ -265,9 +265,9 @@ async fn saved_path(inspector: &Inspector, draft: &DraftRecord) -> Result<Option
         without_documents: true,
         ..DocumentFilter::default()
     };
-    let packet = inspector.store.documents(&filter).await?.into_iter().next();
-    Ok(packet
-        .map(|packet| packet.folder)
+    let record = inspector.store.documents(&filter).await?.into_iter().next();
+    Ok(record
+        .map(|record| record.folder)
         .filter(|folder| !folder.is_empty()))
 }
 

@@ -74,7 +74,7 @@ function changed(ctx, it) {
 
 /** The prompt, with a word behind each claim that nothing proves. */
 function withClaims(prompt, claims) {
-  // A claim stands on one line in the packet, and one that is long ends there with dots.
+  // A claim is one line in the document, and a long one ends with dots.
   const words = (text) => text.replace(/…$/, "").split(/\s+/).filter(Boolean);
   const known = claims.map((claim) => ({ ...claim, words: words(claim.claim) })).filter((claim) => claim.words.length);
   if (!known.length) return long(prompt);
@@ -87,7 +87,7 @@ function withClaims(prompt, claims) {
   });
 }
 
-/** What the proxy saw, apart from what was claimed: the packet's folder, its status, and its document. */
+/** What the proxy saw, apart from what was claimed: the document's folder, its status, and its content. */
 function packet(it) {
   if (!it) return null;
   const doc = it.document ?? {};

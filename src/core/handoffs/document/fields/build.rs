@@ -216,7 +216,7 @@ fn prerequisites(source: &HandoffSource<'_>, prompt: &str) -> Vec<Prerequisite> 
         .handoff
         .parent
         .iter()
-        .map(|id| one(PrerequisiteKind::Packet, &id.to_string()))
+        .map(|id| one(PrerequisiteKind::Handoff, &id.to_string()))
         .collect();
     let is_path = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '@' | '+' | '~');
     let words: HashSet<&str> = prompt
