@@ -522,7 +522,7 @@ test("live, rows and chart are patched: tip, selection, focus and place stay", a
   assert.equal(await page.evaluate(() => String(getSelection())), selected);
   assert.ok(await page.evaluate((wanted) => document.activeElement === document.querySelector(`${wanted} a`), row(40)), "the focus");
   assert.ok(Math.abs((await at()) - before) < 3, `the row moved from ${before} to ${await at()}`);
-  // The tip goes on telling of the request that is pointed at.
+  // The tip still shows the request that is pointed at.
   await page.evaluate(() => scrollTo(0, 0));
   const box = await page.locator(".chart svg").boundingBox();
   await page.mouse.move(box.x + box.width * 0.4, box.y + 100);
@@ -677,7 +677,7 @@ test("a hit in an answer is marked, whatever the answer is made of", async () =>
     const mark = await open(body).catch(() => assert.fail(`${kind}: no mark`));
     assert.ok(await mark.evaluate((node) => !node.closest("details")), `${kind} is read`);
   }
-  // What stands nowhere in the parts is marked in the body itself, which is open then.
+  // A match that is in none of the parts is marked in the body itself, which is then open.
   for (const body of ["<html>quick brown</html>", sse({ type: "response.output_text.delta", output_index: 0, delta: "Yes." }, { type: "response.other", note: "quick brown" })]) {
     assert.ok(await (await open(body)).isVisible());
   }
@@ -693,7 +693,7 @@ test("the system prompt and the tools are the diff's first rows", async () => {
   await own.locator(".head").click();
   await own.locator("pre").first().waitFor();
   assert.match(await own.innerText(), /Call this when a task is finished[\s\S]*"type": "object"/);
-  // A kept preamble is called so, beside the prompt in the same message.
+  // A kept preamble is labelled, next to the prompt in the same message.
   await page.waitForSelector(".cell.new[data-at*=messages] pre");
   assert.deepEqual(await page.locator(".cell.new[data-at*=messages] .part-head > :first-child").allTextContents(), ["carry-over prompt", "preamble"]);
   assert.match(await text(".cell.new .preamble summary"), /^Preamble in front of it: 1 part, \d+ B$/);
