@@ -152,7 +152,7 @@ export class Mock {
   filtered(query) {
     const filter = query.get("filter") ?? "";
     const at = filter.indexOf("toll:");
-    if (at >= 0) return { error: { code: "bad_filter", position: at + 1, message: '"toll" is no field; there are tool, model' } };
+    if (at >= 0) return { error: { code: "bad_filter", position: at + 1, message: '"toll" is not a field; there are tool, model' } };
     const of = query.get("conversation");
     const rows = this.rows().filter((row) => !of || row.conversation === of).filter((row) => !/\berror\b/.test(filter) || failed(row));
     return { exchanges: rows.slice(0, Number(query.get("limit") ?? 100)) };

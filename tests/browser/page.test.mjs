@@ -161,7 +161,7 @@ test("exchanges are filtered, and a wrong term is shown where it stands", async 
   await page.keyboard.press("Enter");
   await page.waitForSelector("mark.wrong");
   assert.equal(await text("mark.wrong"), "toll:Bash");
-  assert.match(await text("#filter-said"), /"toll" is no field; there are tool, model/);
+  assert.match(await text("#filter-said"), /"toll" is not a field; there are tool, model/);
   assert.equal(await page.locator("#filter").inputValue(), "error toll:Bash");
   await page.getByRole("button", { name: "!error" }).click();
   await page.waitForFunction(() => location.hash.includes("toll%3ABash%20!error"));

@@ -630,7 +630,7 @@ async fn reviewed(variant: Variant) {
     assert!(text.contains("no draft waits"), "{text}");
     let (text, then) = command(&stage, &then, "::handoff --review --method local --no-git").await;
     assert!(
-        text.contains("waits for your yes") && text.contains("## Task"),
+        text.contains("waits for your approval") && text.contains("## Task"),
         "{text}"
     );
     assert!(!text.contains("[[handoff-resume"), "{text}");

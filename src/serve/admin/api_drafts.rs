@@ -333,11 +333,11 @@ mod tests {
             ),
             (
                 r#"{"method": "fast"}"#,
-                "method: \"fast\" is none of oneshot, bundle, local",
+                "method: \"fast\" is not one of oneshot, bundle, local",
             ),
             (
                 r#"{"preset": "x"}"#,
-                "preset: \"x\" is none of implement, docs, debug",
+                "preset: \"x\" is not one of implement, docs, debug",
             ),
             (
                 r#"{"promt": "a"}"#,
