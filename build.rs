@@ -1,5 +1,5 @@
 //! Which programs the tests find on this machine: a test that needs one that is missing is reported as ignored, and does not
-//! pass silently. `BATON_REDIS=required` and `BATON_BALANCERS=required` have them run all the same, and fail.
+//! pass silently. `BATON_REDIS=required` and `BATON_BALANCERS=required` have them run nevertheless, and fail.
 
 use std::env;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ fn main() {
     }
 }
 
-/// Debian puts servers beside the folders of a user's `PATH`.
+/// Debian puts servers in folders outside of a user's `PATH`.
 fn is_there(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut folders = env::split_paths(&path).chain(["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from));

@@ -98,7 +98,7 @@ mod request {
     }
 }
 
-/// Credentials are looked for in what the journal has not seen yet.
+/// Searches for credentials in what the journal has not seen yet.
 #[divan::bench_group]
 mod redaction {
     use super::*;
@@ -269,7 +269,7 @@ mod reading {
     }
 }
 
-/// Pieces of a visible call's arguments, so many in a read.
+/// Pieces of a visible call's arguments, this many in a read.
 fn arguments(events: usize, per_read: usize) -> Vec<Bytes> {
     let mut random = Seeded::new(7);
     let frames: Vec<String> = (0..events)
@@ -296,7 +296,7 @@ fn merge(bencher: Bencher, wire: &dyn Wire, legs: usize, reads: &[Bytes]) {
         });
 }
 
-/// All wires but the one that has benches of its own.
+/// All wires except the one with benches of its own.
 const OTHERS: [&str; 4] = ["openai_chat", "openai_responses", "gemini", "ollama"];
 
 /// The tool is there and never called.
@@ -436,7 +436,7 @@ mod drafts {
             });
     }
 
-    /// A request more of a conversation that is known.
+    /// One more request of a known conversation.
     #[divan::bench(args = WIRES)]
     fn one_request_more(bencher: Bencher, name: &str) {
         let (_, view) = session(name, 2000);
@@ -449,8 +449,9 @@ mod drafts {
         });
     }
 
-    /// How much of what must be kept stands in a carry-over prompt that was written as a model would: the golden exchanges'. A person
-    /// wrote them: no provider's model is in this figure. `cargo run --example carry_overs` measures those in your own sessions.
+    /// How much of what must be kept is in a carry-over prompt that is written as a model would: the golden exchanges'.
+    /// A person wrote them: no provider's model is in this figure. `cargo run --example carry_overs` measures those in
+    /// your own sessions.
     #[allow(clippy::print_stdout)]
     fn told_of_carry_overs(name: &str) {
         let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
@@ -469,7 +470,7 @@ mod drafts {
         );
     }
 
-    /// What is kept of sessions of 200 to 2,000 turns, beside what their last turns keep.
+    /// What is kept of sessions of 200 to 2,000 turns, compared with what their last turns keep.
     #[allow(clippy::print_stdout, clippy::cast_precision_loss)]
     fn told(session: &Session, view: &View, name: &str) {
         let mut index = index();
@@ -514,7 +515,7 @@ mod recall {
 
     const NAMES: [&str; 5] = ["anthropic", "openai_chat", "openai_responses", "gemini", "ollama"];
 
-    /// Bytes behind the cut.
+    /// Bytes after the cut.
     const CUT: usize = 4_000_000;
 
     /// Words of a program and its people: a few are in every line, most are seldom.
@@ -613,7 +614,7 @@ mod recall {
         });
     }
 
-    /// A later one, of the same conversation.
+    /// A later question of the same conversation.
     #[divan::bench(args = NAMES)]
     fn later_question(bencher: Bencher, name: &str) {
         let (view, settings) = (session(name), settings());
@@ -627,7 +628,7 @@ mod recall {
         });
     }
 
-    /// What an index of so much takes, in bytes.
+    /// The size of an index of this many bytes of history.
     #[allow(clippy::print_stdout)]
     fn size() {
         let (view, settings) = (session(NAMES[0]), settings());
@@ -636,7 +637,7 @@ mod recall {
         println!("an index of {} bytes takes {}", view.body.len(), index.bytes());
     }
 
-    /// What is found, by wire and by size, and what each way of finding other words brings.
+    /// What is found, by wire and by size, and the contribution of each way of finding other words.
     #[allow(clippy::print_stdout)]
     fn told() {
         size();
@@ -714,10 +715,10 @@ mod recall {
     }
 }
 
-/// The status line over 50 sessions of 50 files, as a prompt asks for it: by a process that has read nothing yet. 10 ms is
-/// the limit.
+/// The status line over 50 sessions of 50 files, as a prompt asks for it: by a process that has read nothing yet. The
+/// limit is 10 ms.
 #[divan::bench_group]
-mod packets {
+mod handoff_files {
     use std::time::Instant;
 
     use baton_proxy::state::files::yaml_files::{HandoffFolder, LineReader};

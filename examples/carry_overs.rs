@@ -1,6 +1,6 @@
-//! How much of what must be kept stands in the carry-over prompts that models wrote. Measured over the handoffs in a
-//! state folder, each against the request in which it fired, which the journal has. Beside it, what the last turns of
-//! that request would keep in as many bytes, and what a draft without a model does.
+//! How much of what must be kept is in the carry-over prompts that models wrote. Measured over the handoffs in a
+//! state folder, each against the request in which it fired, which the journal has. For comparison: what the last turns
+//! of that request would keep in as many bytes, and what a draft without a model does.
 //!
 //! `cargo run --release --example carry_overs -- STATE_DIR`
 #![allow(clippy::print_stdout)]

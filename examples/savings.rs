@@ -48,7 +48,7 @@ struct Scenario<'a> {
     /// Tokens of the last request before it.
     history: u64,
     read_again: u64,
-    /// The pause behind the answer in which it fires.
+    /// The pause after the answer in which it fires.
     pause_ms: u64,
 }
 
@@ -125,8 +125,8 @@ fn length_table(table: &PriceTable) -> String {
     text
 }
 
-/// Number of calls after the handoff until the session with it has cost less than the one without; `None` where that takes more than
-/// [`MOST`].
+/// Number of calls after the handoff until the session with it has cost less than the one without; `None` where that
+/// takes more than [`MOST`].
 fn pays_after(table: &PriceTable, scenario: Scenario<'_>) -> Option<u32> {
     let query = PriceQuery {
         model: scenario.model,
@@ -151,7 +151,7 @@ fn pays_after(table: &PriceTable, scenario: Scenario<'_>) -> Option<u32> {
     let mut cut = vec![prefix, segment(3, PROMPT)];
     saved -= with.send(at_ms, &cut, OUTPUT).cost(&rates).total();
     at_ms += scenario.pause_ms;
-    // What is read again is read by calls of its own, which the session without a handoff does not make.
+    // Content that is read again is read by calls of its own, which the session without a handoff does not make.
     for id in 0..scenario.read_again / READ {
         cut.push(segment(100 + id, READ));
         saved -= with.send(at_ms, &cut, READ_OUTPUT).cost(&rates).total();

@@ -298,7 +298,7 @@ pub(crate) async fn is_true(mut channel: watch::Receiver<bool>) {
 fn open_journal(config: &Config) -> Recorder {
     let tags = &config.handoff.preamble_tags;
     journal::start(&config.journal, &config.state_dir, tags).unwrap_or_else(|error| {
-        tracing::error!(%error, "no journal is kept");
+        tracing::error!(%error, "the journal is off");
         Recorder::off()
     })
 }
@@ -330,7 +330,7 @@ async fn sweep(store: SharedStore, keep: StoreRetention) {
         };
         match store.sweep(&retention).await {
             Ok(0) => {}
-            Ok(records) => tracing::info!(records, "dropped what no conversation touched for long"),
+            Ok(records) => tracing::info!(records, "deleted records that no conversation has used for long"),
             Err(error) => tracing::warn!(%error, "the store could not be swept"),
         }
     }

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tempfile::TempDir;
 
-/// What stands between client and upstream.
+/// What is between client and upstream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// Nothing.
@@ -22,14 +22,14 @@ pub(crate) enum Kind {
     Streaming,
     /// hyper, collecting the request.
     Collecting,
-    /// The same in a second process: how far its ratio is from 1 is what the others' ratios may be off.
+    /// The same in a second process: the deviation of its ratio from 1 is the error of the other ratios.
     Twin,
     /// baton, with its journal switched off.
     Baton,
     /// baton, as it is shipped.
     Journal,
-    /// baton, with neither journal nor packets.
-    NoPackets,
+    /// baton, with neither journal nor documents.
+    NoDocuments,
 }
 
 impl Kind {
@@ -53,7 +53,7 @@ impl Kind {
             Self::Twin => "hyper, collecting, twin",
             Self::Baton => "baton, journal off",
             Self::Journal => "baton, journal on",
-            Self::NoPackets => "baton, journal and packets off",
+            Self::NoDocuments => "baton, journal and documents off",
         }
     }
 
@@ -66,12 +66,12 @@ impl Kind {
             Self::Twin => "twin",
             Self::Baton => "baton",
             Self::Journal => "journal",
-            Self::NoPackets => "no-packets",
+            Self::NoDocuments => "no-documents",
         }
     }
 
     pub(crate) fn is_baton(self) -> bool {
-        matches!(self, Self::Baton | Self::Journal | Self::NoPackets)
+        matches!(self, Self::Baton | Self::Journal | Self::NoDocuments)
     }
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct Proxy {
     pub(crate) addr: SocketAddr,
     child: Option<Child>,
     state: Option<TempDir>,
-    /// CPU time of each of its threads when it was last looked at: threads that have ended count on.
+    /// CPU time of each of its threads at the last look: that of ended threads counts on.
     threads: RefCell<HashMap<PathBuf, u64>>,
 }
 
@@ -137,7 +137,7 @@ impl Proxy {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let line = lines.next().unwrap().unwrap();
         let addr = line.rsplit('/').next().unwrap().parse().unwrap();
-        // The pipe stays open, so that later lines hurt nobody.
+        // The pipe stays open, so that later lines cause no error.
         std::thread::spawn(move || lines.for_each(drop));
         Self {
             addr,
@@ -203,12 +203,12 @@ impl Proxy {
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
-    /// Ends it at once; its state is left.
+    /// Kills it; its state stays.
     pub(crate) fn kill(mut self) -> Option<TempDir> {
         self.state.take()
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Stops it, and waits for its end.
     pub(crate) fn end(mut self) {
         if let Some(mut child) = self.child.take() {
             kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
@@ -254,7 +254,7 @@ fn baton(under: impl Fn(&Path) -> Command, kind: Kind, state: &Path, upstream: S
             format!("http://{upstream}"),
         )
         .env("BATON_JOURNAL__ENABLED", (kind == Kind::Journal).to_string())
-        .env("BATON_PACKETS__ENABLED", (kind != Kind::NoPackets).to_string());
+        .env("BATON_PACKETS__ENABLED", (kind != Kind::NoDocuments).to_string());
     command
 }
 

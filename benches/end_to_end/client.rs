@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 pub(crate) struct Client {
     sender: SendRequest<Full<Bytes>>,
     addr: SocketAddr,
-    /// Names its session, if it does.
+    /// The session's name, if there is one.
     session: Option<String>,
 }
 
@@ -31,7 +31,7 @@ impl Client {
         }
     }
 
-    /// From now on it speaks for the conversation of that number.
+    /// Switches to the conversation of that number.
     pub(crate) fn speak_for(&mut self, conversation: usize) {
         self.session = Some(format!("conversation-{conversation}"));
     }
@@ -54,7 +54,7 @@ impl Client {
         response
     }
 
-    /// A request and its whole answer: how long that takes.
+    /// Sends a request and reads its whole answer; returns the time.
     pub(crate) async fn ask(&mut self, script: &str, body: &Bytes) -> Duration {
         let begun = Instant::now();
         let response = self.send(script, body).await;

@@ -21,12 +21,12 @@ use crate::requests::{body, sentinel};
 use crate::stats::Figure;
 use crate::streams::drain;
 
-/// What is done `few` and `many` times, in how many pieces that are one unit each.
+/// The work that is done `few` and `many` times, and the number of units in it.
 struct Case {
     name: &'static str,
     bytes: usize,
     pinned: bool,
-    /// No request begins as one before it did, so that nothing of it is known.
+    /// No request begins like an earlier one, so that nothing of it is known.
     new: bool,
     work: Work,
     base: Kind,
@@ -34,9 +34,9 @@ struct Case {
 
 #[derive(Clone, Copy)]
 enum Work {
-    /// So many requests.
+    /// This many requests.
     Requests { few: usize, many: usize },
-    /// One stream of so many chunks of so many events.
+    /// One stream of this many chunks of this many events.
     Stream {
         few: usize,
         many: usize,
@@ -123,7 +123,7 @@ impl Case {
         (more - less) / ((many - few) * per_unit) as f64
     }
 
-    /// Instructions of a process that does so much, from its start to its end.
+    /// Instructions of a process with this much work, from its start to its end.
     async fn total(&self, bench: &Bench, kind: Kind, units: usize) -> f64 {
         let (_, upstream) = bench.upstream();
         let counter = Counter::new(bench, kind, self.name, units);
@@ -152,7 +152,7 @@ impl Case {
                         false => body.clone(),
                     };
                     client.ask("fixed", &body).await;
-                    // Agents think between two requests: what is put off is done by then.
+                    // Agents think between two requests: deferred work is done by then.
                     proxy.cpu_at_rest().await;
                 }
             }
@@ -164,7 +164,7 @@ impl Case {
     }
 }
 
-/// The body with another description of its first tool: near its beginning, and no part of what names the conversation.
+/// The body with another description of its first tool: near its beginning, and no part of the conversation's key.
 fn with_other_tools(body: &Bytes, n: usize) -> Bytes {
     const KEY: &[u8] = b"\"description\":\"";
     let at = memchr::memmem::find(body, KEY).unwrap() + KEY.len();
@@ -179,7 +179,7 @@ struct Counter {
     tool: Vec<String>,
 }
 
-/// Copies by vectors, whatever size of copy the processor at hand likes to do by `rep movsb`.
+/// Copies by vectors, whatever copy sizes the processor prefers for `rep movsb`.
 const LIBC: &str =
     "glibc.cpu.x86_rep_movsb_threshold=1000000000:glibc.cpu.x86_rep_stosb_threshold=1000000000";
 
@@ -222,7 +222,7 @@ impl Counter {
         })
     }
 
-    /// The number behind `I refs:`, or behind `Collected :`.
+    /// The number after `I refs:`, or after `Collected :`.
     fn count(&self) -> f64 {
         let log = std::fs::read_to_string(self.log.path()).unwrap();
         let number = log.lines().find_map(|line| {

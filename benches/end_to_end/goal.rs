@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::stats::Figure;
 
-/// Stands in the names of figures that are measured with the journal on.
+/// Part of the names of figures that are measured with the journal on.
 const SHIPPED: &str = "as shipped";
 
 /// A figure that has a bound.
@@ -41,7 +41,7 @@ impl Goal {
         &self.what
     }
 
-    /// What of its bound the least, the median and the most take: 1 is the bound, more is missed.
+    /// The shares of its bound that the least, the median and the most take: 1 is the bound, more is missed.
     pub(crate) fn shares(&self) -> [f64; 3] {
         let figure = &self.figure;
         let share = |value: f64| {

@@ -1,5 +1,5 @@
-//! The time from the end of the hidden call to the next leg's request, including the durable write. Beside it: the time
-//! of a durable write on this machine, and what a handoff costs with its packet and without.
+//! The time from the end of the hidden call to the next leg's request, including the durable write. Also: the time of a
+//! durable write on this machine, and what a handoff costs with its document and without.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -15,13 +15,13 @@ use crate::stats::{Figure, median, micros};
 
 const HANDOFFS: usize = 40;
 
-/// The most that may lie between the two, durable write included, in microseconds.
+/// The maximum time between the two, durable write included, in microseconds.
 const GAP: f64 = 1_000.0;
 
 pub(crate) async fn run(bench: &Bench, report: &mut Report) {
     let (shared, addr) = bench.upstream();
     let body = body(100_000, None);
-    let kinds = [Kind::NoPackets, Kind::Baton, Kind::Journal];
+    let kinds = [Kind::NoDocuments, Kind::Baton, Kind::Journal];
     let proxies = kinds.map(|kind| Proxy::start(kind, addr));
     let mut gap = kinds.map(|_| Figure::default());
     let (mut bare, mut cpu) = (gap.clone(), gap.clone());
@@ -37,7 +37,7 @@ pub(crate) async fn run(bench: &Bench, report: &mut Report) {
                 proxy.cpu_at_rest().await;
                 syncs.push(bare_sync(&mut file));
             }
-            // Packets are written behind the handoff: what was at rest had none left to write.
+            // Documents are written after the handoff: a quiet process has none left to write.
             cpu[i].push(micros(proxy.cpu() - before) / HANDOFFS as f64);
             let gaps: Vec<_> = shared.gaps.lock().unwrap().iter().map(|g| micros(*g)).collect();
             assert_eq!(gaps.len(), HANDOFFS);

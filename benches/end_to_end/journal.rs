@@ -74,7 +74,7 @@ impl Agent {
 
     fn next(&mut self) -> Bytes {
         if self.grows {
-            // Longer by a fifth, it begins anew: a size is a size.
+            // A fifth longer than that, it begins anew: the size must stay about the same.
             if self.body.len() > self.first.len() * 6 / 5 + 20_000 {
                 self.body.clone_from(&self.first);
             }

@@ -10,7 +10,7 @@ use crate::requests::{body, sentinel};
 use crate::stats::micros;
 use crate::streams::drain;
 
-/// What one connection got done.
+/// The work that one connection has done.
 #[derive(Default)]
 struct Done {
     requests: usize,
@@ -26,7 +26,7 @@ pub(crate) async fn run(bench: &Bench, args: &Args, kind: Kind) {
     let body = body(bench.size.unwrap_or(2_000), pinned);
     let script = args.after("--script").unwrap_or("fixed").to_owned();
     let connections: u32 = args.number("--connections").unwrap_or(1);
-    // What follows is all that a profiler needs to know.
+    // A profiler needs nothing but the following lines.
     println!(
         "{} pid {}, {} bytes a request",
         kind.name(),

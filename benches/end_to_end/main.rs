@@ -147,7 +147,7 @@ async fn measure(bench: &Bench, only: Option<&str>, report: &mut Report) {
     if only == Some("store") {
         stores::run(bench, report).await;
     }
-    // Needs valgrind and a while, so it has to be asked for.
+    // Needs valgrind and some time, so it must be requested.
     if only == Some("instructions") {
         counts::run(bench, report).await;
     }

@@ -39,10 +39,10 @@ const SIZES: [(usize, &str, usize); 3] = [
     (1_000_000, "1 MB", 60),
 ];
 
-/// Stands in a body for the id of a handoff.
+/// Placeholder in a body for the id of a handoff.
 pub(crate) const ANY: &str = "00000000-0000-7000-8000-000000000000";
 
-/// From one conversation to the next that is asked for: prime, so that all have their turn, and no neighbours.
+/// Step from one conversation to the next one: prime, so that all have their turn, and not in order.
 const STRIDE: usize = 1_613;
 
 pub(crate) struct Side {
@@ -197,7 +197,7 @@ pub(crate) async fn side(proxy: Proxy, ids: Vec<Uuid>) -> Side {
     for agent in agents.collect::<Vec<_>>() {
         agent.await.unwrap();
     }
-    // What was written behind, and the log of it, is at rest by then.
+    // The background writes, and their log, are finished by then.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let client = Client::connect(proxy.addr).await;
     Side {
@@ -250,7 +250,7 @@ pub(crate) async fn repeated(
     rows
 }
 
-/// What is done behind an answer is done by then.
+/// Background work is finished by then.
 const REST: Duration = Duration::from_millis(2);
 
 /// Parts of a repetition.

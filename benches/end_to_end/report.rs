@@ -62,7 +62,7 @@ impl Report {
         }
     }
 
-    /// Draws what was to be reached and what was.
+    /// Draws each bound, and the figure for it.
     pub(crate) fn plot(&self, path: &str) {
         std::fs::write(path, plot::svg(&self.goals)).unwrap();
     }

@@ -13,8 +13,8 @@ use crate::report::Report;
 use crate::stats::{Figure, median, micros, turns};
 use crate::upstream::PROMPT;
 
-/// Bytes, and what is asked of them. Of a block's requests the first is not timed: it finds the caches as the one
-/// before left them.
+/// Bytes, and the number of requests. The first request of a block is not timed: it finds the caches as the one before
+/// left them.
 struct Size {
     bytes: usize,
     name: &'static str,
@@ -64,7 +64,7 @@ struct Target {
     cpu: Figure,
 }
 
-/// What one repetition sees of a target.
+/// The measurements of a target in one repetition.
 #[derive(Default)]
 struct Seen {
     times: Vec<f64>,
@@ -72,7 +72,7 @@ struct Seen {
     rounds: Vec<f64>,
 }
 
-/// By then the journal has written what it gathers for a quarter of a second.
+/// By then the journal has written what it collects in a quarter of a second.
 pub(crate) const SETTLED: Duration = Duration::from_millis(700);
 
 /// Agent requests of each size, the history whole and cut: tool injected in both.
@@ -143,12 +143,12 @@ async fn repeat(targets: &mut [Target], bodies: &[Bytes], size: &Size, random: &
             block(proxy, &mut clients[i], &bodies[i], size.block, &mut seen[i]).await;
         }
     }
-    // Read when all turns are over: the journal works behind a request, and mostly in another proxy's turn.
+    // Read when all turns are over: the journal works after a request, and mostly in another proxy's turn.
     tokio::time::sleep(SETTLED).await;
     let direct = targets.iter().position(|t| t.kind == Kind::Direct);
     let direct = seen[direct.unwrap()].rounds.clone();
     for ((target, seen), before) in targets.iter_mut().zip(seen).zip(before) {
-        // Against the turn of no proxy in the same round: what is slow for a while is slow for both.
+        // Compared with the turn of no proxy in the same round: a slow phase of the machine is slow for both.
         let added = seen.rounds.iter().zip(&direct).map(|(a, b)| a - b);
         target.added.push(median(added.collect()));
         target.latency.push(median(seen.times));

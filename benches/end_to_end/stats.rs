@@ -8,8 +8,8 @@ use crate::history::Seeded;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Figure(pub(crate) Vec<f64>);
 
-/// Whose turn it is, mixed anew for each round: who stands behind whom, with what that one left in the caches, is
-/// nobody's lot for good.
+/// The order of turns, shuffled for each round, so that no proxy always follows the same one and the caches that it
+/// left.
 pub(crate) fn turns(random: &mut Seeded, count: usize) -> Vec<usize> {
     let mut turns: Vec<usize> = (0..count).collect();
     for last in (1..count).rev() {

@@ -1,5 +1,5 @@
 //! Requests at a steady rate from many agents at once, with the proxy on one core. Measures the latency of the slowest,
-//! alone and beside an agent whose large requests are new to the journal each time.
+//! alone and next to an agent whose large requests are new to the journal each time.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -41,8 +41,8 @@ struct Row {
     cpu: Figure,
 }
 
-/// Bytes of a neighbour's request, and the pause between two of them. All of its text is new, so that the journal has to
-/// redact, hash, compress and commit it.
+/// Bytes of a neighbour's request, and the pause between two of them. All of its text is new, so that the journal has
+/// to redact, hash, compress and commit it.
 const NEIGHBOUR: usize = 1_000_000;
 const NEIGHBOUR_PAUSE: Duration = Duration::from_millis(250);
 
@@ -74,7 +74,7 @@ struct Neighbour {
 }
 
 impl Neighbour {
-    /// Enough of them for so many seconds.
+    /// Enough of them for this many seconds.
     fn bodies(&mut self, seconds: u32) -> Vec<Bytes> {
         let count = Duration::from_secs(seconds.into()).div_duration_f64(NEIGHBOUR_PAUSE) as u64;
         let shape = Shape {

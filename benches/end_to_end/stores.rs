@@ -1,8 +1,8 @@
-//! What a store that several processes share costs beside SQLite. The same pinned requests and handoffs go through
+//! What a store that several processes share costs compared with SQLite. The same pinned requests and handoffs go through
 //! baton over each store, in turn. Also: how many requests three replicas answer together, and the memory that
 //! conversations take in the server.
 //!
-//! The server for the store stands on the core of client and upstream, the replicas together on the other one.
+//! The server for the store is on the core of client and upstream, the replicas together on the other one.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -232,7 +232,7 @@ async fn memory(bench: &Bench, report: &mut Report) {
     let mut settings = settings(Some(&server.url()), "memory");
     settings.push(("BATON_STORE__DURABILITY", "memory".to_owned()));
     let store = opened(&settings, std::env::temp_dir());
-    // In parts: what is written stands in this process, too.
+    // In parts: what is written is in this process, too.
     for from in (0..count).step_by(2_000) {
         crate::populated::fill_from(&store, from, 2_000.min(count - from)).await;
     }

@@ -123,7 +123,7 @@ async fn firsts(proxies: &[(Kind, Proxy)], body: &Bytes, random: &mut Seeded) ->
             for _ in 0..=SHORT {
                 times.push(first(&mut clients[i], body).await);
             }
-            // What the one before left in the caches is in the first of them.
+            // The first of them finds what the one before left in the caches.
             round[i] = median(times.split_off(1));
             proxies[i].1.cpu_at_rest().await;
         }

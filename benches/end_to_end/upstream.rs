@@ -20,7 +20,7 @@ use crate::history::{self, Seeded};
 pub(crate) struct Shared {
     /// When each event of the paced stream was handed to the socket.
     pub(crate) sent: Arc<Mutex<Vec<Instant>>>,
-    /// From the end of each hidden call to the request of the leg behind it.
+    /// From the end of each hidden call to the request of the leg after it.
     pub(crate) gaps: Arc<Mutex<Vec<Duration>>>,
     /// When the hidden call of each script that is under way ended.
     hidden_end: Arc<Mutex<HashMap<String, Instant>>>,
@@ -152,7 +152,7 @@ fn paced(events: usize, sent: Arc<Mutex<Vec<Instant>>>) -> Response<Body> {
     streamed(frames)
 }
 
-/// So many chunks of so many events, each sent when the one before it is long through even a slow proxy.
+/// This many chunks of this many events, each sent long after the one before has passed even a slow proxy.
 fn slow(chunks: usize, per_chunk: usize) -> Response<Body> {
     use futures_util::StreamExt as _;
     let mut random = Seeded::new(6);
@@ -182,7 +182,7 @@ fn hang() -> Response<Body> {
     streamed(frames.chain(futures_util::stream::pending()))
 }
 
-/// The model calls our tool; behind the carry-over prompt it says a word and ends.
+/// The model calls our tool; after the carry-over prompt it says a word and ends.
 fn handoff(body: &[u8], arrived: Instant, shared: &Shared, script: String) -> Response<Body> {
     if memchr::memmem::find(body, PROMPT.as_bytes()).is_some() {
         if let Some(end) = shared.hidden_end.lock().unwrap().remove(&script) {

@@ -1,4 +1,4 @@
-//! How much of what must be kept stands in a carry-over prompt, beside what else would have been kept.
+//! How much of what must be kept is in a carry-over prompt, compared with what else would have been kept.
 
 use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, DraftSpec, Preset, TokenCounter};
 use baton_core::redact::Redactor;

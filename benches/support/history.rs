@@ -5,14 +5,14 @@
 
 use std::fmt::Write as _;
 
-/// What a history is to hold.
+/// The contents of a history.
 #[derive(Clone)]
 pub(crate) struct Shape {
     /// Size of the body in bytes, about.
     pub(crate) bytes: usize,
     /// A sentinel as the agent's transcript has it, in front of the last `kept` bytes.
     pub(crate) sentinel: Option<String>,
-    /// Bytes behind the sentinel, about.
+    /// Bytes after the sentinel, about.
     pub(crate) kept: usize,
 }
 
@@ -53,7 +53,7 @@ const WORDS: [&str; 40] = [
     "file", "module", "trait", "impl", "where", "which",
 ];
 
-/// Text as it stands inside a JSON string literal: lines of code, with an escape about every forty bytes.
+/// Text as it is inside a JSON string literal: lines of code, with an escape about every forty bytes.
 fn code(random: &mut Seeded, bytes: usize, out: &mut String) {
     let end = out.len() + bytes;
     let mut line = 0;

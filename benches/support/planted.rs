@@ -10,7 +10,7 @@ use baton_core::wire::{Operation, View};
 use super::history::Seeded;
 use super::sessions::{Event, Session, Tool};
 
-/// Handoffs in a session; the last one stands at its end.
+/// Handoffs in a session; the last one is at its end.
 const HANDOFFS: usize = 5;
 
 /// What facts are about: parts of a program. In passing they are named in every third turn.
@@ -307,7 +307,7 @@ pub(crate) struct Planted {
     pub(crate) facts: Vec<Fact>,
 }
 
-/// A word that no other one is, or a number that none other is.
+/// A unique word, or a unique number.
 fn unique(random: &mut Seeded, n: usize, numeric: bool) -> String {
     if numeric {
         return (1_000 + 7 * n + random.below(7)).to_string();
@@ -360,7 +360,7 @@ impl Planted {
         let random = &mut random;
         let first = random.below(PARTS.len());
         let mut facts = Vec::new();
-        // Where what is said is put: an event's place, so that later ones stay where they are.
+        // The place of what is said: an event's place, so that later ones stay where they are.
         let mut planted: Vec<(usize, Vec<Event>)> = Vec::new();
         let len = session.events.len();
         for (n, kind) in KINDS.iter().chain(KINDS).enumerate() {
@@ -407,7 +407,7 @@ impl Planted {
         Self { session, facts }
     }
 
-    /// A request of this wire that holds the session, and where its last handoff stands.
+    /// A request of this wire that holds the session, and the position of its last handoff.
     pub(crate) fn request(&self, wire: WireId) -> (View, usize) {
         let body = self.session.body(wire);
         let view = baton_core::wire::wire(wire)
@@ -438,9 +438,9 @@ pub(crate) struct Score {
     /// What holds is among the first three excerpts.
     pub(crate) hits: usize,
     pub(crate) revised: usize,
-    /// Of what was revised, what holds stands in front of what held before.
+    /// Of a revised fact, the valid value is in front of the earlier one.
     pub(crate) latest: usize,
-    /// Answers with a value that must not be told.
+    /// Answers with a value that must not be shown.
     pub(crate) secrets: usize,
 }
 

@@ -11,13 +11,13 @@ use super::history::{self, Seeded};
 pub(crate) struct Session {
     /// What happened, in order.
     pub(crate) events: Vec<Event>,
-    /// What must not be lost: words that stand nowhere else.
+    /// What must not be lost: unique words.
     pub(crate) kept: Vec<String>,
     /// Words of requests that were finished.
     pub(crate) finished: Vec<String>,
     /// Words of the request that is open.
     pub(crate) open: String,
-    /// What must never be told.
+    /// What must never be shown.
     pub(crate) secrets: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) enum Event {
     /// The model calls a tool and gets its result; a command that failed has another exit code than 0.
     Call(Tool, String, i32),
     #[allow(dead_code, reason = "not every user of this file plays it")]
-    /// The same, and the result says nothing of an exit code: whether the tool failed is all that is told.
+    /// The same, and the result states no exit code: only whether the tool failed is known.
     Plain(Tool, String, bool),
 }
 
@@ -48,7 +48,7 @@ pub(crate) enum Tool {
     Todo(Vec<(String, &'static str)>),
 }
 
-/// A word that no other one is.
+/// A unique word.
 pub(crate) fn word(random: &mut Seeded, prefix: &str) -> String {
     let letters: String = (0..7)
         .map(|_| char::from(b'a' + random.below(26) as u8))
@@ -56,7 +56,7 @@ pub(crate) fn word(random: &mut Seeded, prefix: &str) -> String {
     format!("{prefix}_{letters}{}", random.below(90) + 10)
 }
 
-/// A word as keys and tokens are.
+/// A random word, like keys and tokens.
 fn secret(random: &mut Seeded, len: usize) -> String {
     const FROM: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     // With all kinds of letters near its start, as nearly all random words have.
@@ -67,7 +67,7 @@ fn secret(random: &mut Seeded, len: usize) -> String {
 }
 
 impl Session {
-    /// One of so many turns.
+    /// A session of this many turns.
     pub(crate) fn new(seed: u64, turns: usize) -> Self {
         let mut made = Self {
             events: Vec::new(),
@@ -78,7 +78,7 @@ impl Session {
         };
         let mut random = Seeded::new(seed);
         let random = &mut random;
-        // So many of each kind, wherever they fall.
+        // This many of each kind, at random places.
         let planted = 8;
         for turn in 0..turns - 1 {
             made.finished_turn(
@@ -91,7 +91,7 @@ impl Session {
         made
     }
 
-    /// A request that is done in the end; with something planted in it.
+    /// A request that is finished, with something planted in it.
     fn finished_turn(&mut self, random: &mut Seeded, turn: usize, plants: bool) {
         let id = format!("FIN-{turn:05}");
         let about = random.words();

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::history::{self, Seeded};
 
-/// What a response is looked through for.
+/// What a response is searched for.
 pub(crate) const WATCH: ResponseWatch = ResponseWatch {
     hide: baton_core::tools::ToolNames::HANDOFF,
     buffered_bytes: 1 << 20,
@@ -71,14 +71,14 @@ fn responses(kind: &str, inside: &str, n: usize) -> String {
     )
 }
 
-/// Frames of text, so many in a read.
+/// Frames of text, this many in a read.
 pub(crate) fn reads(wire: WireId, events: usize, per_read: usize) -> Vec<Bytes> {
     let mut random = Seeded::new(7);
     let frames: Vec<String> = (0..events).map(|n| text_frame(wire, &mut random, n)).collect();
     frames.chunks(per_read).map(|c| Bytes::from(c.concat())).collect()
 }
 
-/// A machine in the last one of so many legs, behind its opening.
+/// A machine in the last one of this many legs, after its opening.
 pub(crate) fn machine(wire: &dyn Wire, legs: usize) -> StreamMerge {
     let body = match wire.id() {
         WireId::Gemini => r#"{"contents":[{"role":"user","parts":[{"text":"Go on."}]}]}"#,

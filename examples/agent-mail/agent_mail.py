@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Agent Mail beside baton's handoff files: README.md in this folder has the commands and variables.
+"""Agent Mail for baton's handoff files: README.md in this folder has the commands and variables.
 
     release for the old agent -> reserve for the new one -> done
                                    | conflict: give back what was granted, wait, try once more
@@ -65,7 +65,7 @@ class AgentMail:
         self.until = self.call_until = float("inf")
 
     def call(self, tool, **arguments):
-        """Calls a tool; returns its answer. Newer servers want the token that the agent registered with."""
+        """Calls a tool; returns its answer. Newer servers require the token that the agent registered with."""
         if arguments.get("agent_name") in self.agents:
             arguments["registration_token"] = self.agents[arguments["agent_name"]]
         self._begin()
@@ -121,7 +121,7 @@ class AgentMail:
         return [] if content is not None else result
 
     def _request(self, method, params):
-        """Sends a request; a server that wants a session first gets one."""
+        """Sends a request; a server that requires a session first gets one."""
         message = {"jsonrpc": "2.0", "id": self._next_id(), "method": method, "params": params}
         status, headers, body = self._post(message)
         if status in (400, 404) and self.session is None:
@@ -274,7 +274,7 @@ class Transfer:
         return self.outcome
 
     def _renew(self):
-        """The same agent goes on: its reservations last longer."""
+        """The same agent continues: its reservations last longer."""
         arguments = {"project_key": self.project, "agent_name": self.to, "paths": self.paths}
         answer = self.mail.call("renew_file_reservations", extend_seconds=self.ttl, **arguments)
         self._check(count(answer, "renewed"), "reservations were renewed")
@@ -312,7 +312,7 @@ class Transfer:
             self._reserve(self.source)
         except Exception:
             return False
-        # Reservations are advice: one is granted beside another holder's, whose conflict was there before.
+        # Reservations are advice: one is granted in spite of another holder's, whose conflict was there before.
         granted, self.granted = set(self.granted), []
         return granted.issuperset(self.paths)
 
@@ -411,7 +411,7 @@ def threads(messages):
 
 
 def holds(reservation, now):
-    """Whether it holds at a time. One whose end cannot be read is taken to hold."""
+    """Whether it holds at a time. One whose end cannot be read counts as valid."""
     end = when(text_of(reservation, "expires_ts"))
     return not text_of(reservation, "released_ts") and (end is None or end > now)
 

@@ -19,7 +19,7 @@ export const BatonHandoffs = async ({ directory }) => {
     const [first, last] = [asked.get(sessionID), newest.get(sessionID)];
     const said = last === first ? "" : words(last);
     const input = JSON.stringify({ cwd: directory, last_assistant_message: said, input_messages: [words(first)] });
-    spawnSync("baton", ["packets", "create", "--auto", "--hook"], { input, timeout: 40_000 });
+    spawnSync("baton", ["handoffs", "create", "--auto", "--hook"], { input, timeout: 40_000 });
   };
   return {
     event: async ({ event }) => {

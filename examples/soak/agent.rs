@@ -23,7 +23,7 @@ pub struct Agent {
     pub variant: Variant,
     pub number: usize,
     pub random: Random,
-    /// Where it connects: any of these.
+    /// The addresses that it connects to: any of these.
     pub urls: Vec<String>,
     pub conversation: Conversation,
 }
@@ -41,7 +41,7 @@ pub struct Conversation {
 }
 
 impl Agent {
-    /// Works until the soak's third ends.
+    /// Works until the soak's phase ends.
     pub async fn work(mut self) {
         while !self.judge.ledger.is_ending() {
             self.step().await;
@@ -159,7 +159,7 @@ impl Agent {
         }
     }
 
-    /// The same request once more, after its answer was read; the second answer counts.
+    /// Sends the same request again after its answer was read; the second answer counts.
     async fn repeat(&mut self, first: Answer) -> Answer {
         self.judge.ledger.count("repeats");
         let mut newest_first = self.conversation.history.iter().rev();
@@ -207,7 +207,7 @@ impl Agent {
         Some(answer)
     }
 
-    /// The answer, and which try it came of.
+    /// The answer, and the number of its attempt.
     async fn tries(&mut self, body: &Value, stream: bool) -> Option<(u64, Answer)> {
         let mut tries = 0;
         while tries < TRIES {

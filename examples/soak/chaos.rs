@@ -8,12 +8,12 @@ use rustix::process::Signal;
 use crate::ledger::{Disturbance, Ledger};
 use crate::provider::Judge;
 use crate::random::Random;
-use crate::scene::{Scene, Third};
+use crate::scene::{Phase, Scene};
 
-/// Processes are restarted in this share of a third alone; in the rest their memory comes to its plateau.
+/// Processes are restarted in this share of a phase alone; in the rest their memory reaches its plateau.
 pub const RESTARTS: f64 = 0.4;
 
-/// One thing that happens.
+/// One disturbance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Kill,
@@ -51,11 +51,11 @@ impl Action {
     }
 }
 
-/// What happens in a third, as often as it is listed.
-fn actions(third: Third) -> &'static [Action] {
+/// The disturbances of a phase, each as often as it is listed.
+fn actions(phase: Phase) -> &'static [Action] {
     use Action::*;
-    match third {
-        Third::Kills => &[
+    match phase {
+        Phase::Kills => &[
             Kill,
             Kill,
             Kill,
@@ -71,11 +71,11 @@ fn actions(third: Third) -> &'static [Action] {
             LockStore,
             LockStore,
         ],
-        Third::Disk => &[
+        Phase::Disk => &[
             Kill, FillDisk, FillDisk, FillDisk, JumpClock, JumpClock, JumpClock, Storm, Slow, LockStore,
             Reload,
         ],
-        Third::Replicas => &[
+        Phase::Replicas => &[
             Kill, Kill, Kill, Stop, Stop, PauseStore, PauseStore, KillStore, KillStore, Storm, Slow, Reload,
         ],
     }
@@ -89,9 +89,9 @@ pub struct Chaos {
 }
 
 impl Chaos {
-    /// Until the third ends.
+    /// Until the phase ends.
     pub async fn run(mut self, began: Instant, time: Duration) -> Result<(), String> {
-        let all = actions(self.scene.third);
+        let all = actions(self.scene.phase);
         while !self.ledger.is_ending() {
             let pause = self.random.between(800, 3500);
             tokio::time::sleep(Duration::from_millis(pause)).await;
@@ -153,7 +153,7 @@ impl Chaos {
         })
     }
 
-    /// A wrong config changes nothing, and is mended before the next start.
+    /// A wrong config changes nothing, and is fixed before the next start.
     async fn reload(&mut self, wrong: bool) -> Result<(), String> {
         let nudge_at = self.random.pick(&[0.2, 0.3, 0.5]);
         let auto_at = self.random.pick(&[0.6, 0.7, 0.9]);

@@ -1,4 +1,4 @@
-//! One request of an agent and what came of it.
+//! One request of an agent and its outcome.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::ledger::Disturbance;
 use crate::matrix::variants::{Answer, Variant};
 use crate::provider::{AGENT, Judge};
 
-/// A request that has not ended by then never will.
+/// A request that has not ended by then is taken for hanging.
 const NEVER: Duration = Duration::from_secs(90);
 
 /// Statuses that the scripted faults have.
@@ -31,14 +31,14 @@ pub fn http() -> Http {
         .build(connector)
 }
 
-/// What came of a request.
+/// The outcome of a request.
 pub enum Outcome {
     Answered(Box<Answer>),
     /// It failed for a known reason; the agent sends it again.
     Failed,
     /// The agent itself has dropped the connection.
     Left,
-    /// A violation, which is written down.
+    /// A violation, which is recorded.
     Wrong,
 }
 

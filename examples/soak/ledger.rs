@@ -1,4 +1,4 @@
-//! What all parts of the soak write down: counts, faults by kind, disturbances, and violations.
+//! The record of the soak: counts, faults by kind, disturbances, and violations.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 /// Texts of violations that are kept; all are counted.
 const KEPT: usize = 200;
 
-/// After a disturbance requests may still fail for so long: connections are opened again, the store is probed.
+/// For this long after a disturbance requests may still fail: connections are opened again, the store is probed.
 const AFTER: Duration = Duration::from_secs(4);
 
-/// What may make a request fail that no fault of upstream's explains.
+/// Disturbances that may make a request fail without a fault of upstream's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disturbance {
     /// A process was killed, stopped or not yet started again.
@@ -87,7 +87,7 @@ impl Ledger {
         self.ending.store(true, Ordering::SeqCst);
     }
 
-    pub fn begin_third(&self) {
+    pub fn begin_phase(&self) {
         self.ending.store(false, Ordering::SeqCst);
         self.entries().disturbances.clear();
     }
@@ -158,7 +158,7 @@ impl Ledger {
         all.any(|(kind, _, end)| kinds.contains(kind) && end.is_none_or(|end| end + AFTER >= since))
     }
 
-    /// Whether one of these kinds has been since the third began.
+    /// Whether one of these kinds has occurred since the phase began.
     pub fn has_been(&self, kinds: &[Disturbance]) -> bool {
         let entries = self.entries();
         entries.disturbances.iter().any(|(kind, ..)| kinds.contains(kind))

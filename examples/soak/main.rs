@@ -1,5 +1,5 @@
-//! A soak: random agents on five wires before real `baton serve` processes and the strict provider. Meanwhile processes are
-//! killed, stores go down, the disk is full, the clock jumps and upstream fails.
+//! A soak: random agents on five wires in front of real `baton serve` processes and the strict provider. Meanwhile
+//! processes are killed, stores go down, the disk is full, the clock jumps and upstream fails.
 //!
 //! `cargo run --release --example soak -- --minutes 30 --plot soak.svg`
 //!
@@ -44,7 +44,7 @@ use self::matrix::variants::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES, Variant
 use self::provider::Judge;
 use self::random::Random;
 use self::report::Report;
-use self::scene::{Scene, Third};
+use self::scene::{Phase, Scene};
 use self::watch::Sample;
 
 const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
@@ -52,7 +52,7 @@ const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
 /// Random agents before real processes, with everything that can go wrong.
 #[derive(Parser)]
 struct Arguments {
-    /// How long, in minutes; a third each for kills, full disks with clock jumps, and replicas over Redis.
+    /// How long, in minutes; divided equally among the phases: kills, full disks with clock jumps, and replicas over Redis.
     #[arg(long, default_value_t = 10.0)]
     minutes: f64,
     /// Agents at the same time, shared evenly by the five wires.
@@ -64,9 +64,9 @@ struct Arguments {
     /// The program; by default it is built first, in the profile of this example.
     #[arg(long, value_name = "FILE")]
     baton: Option<PathBuf>,
-    /// Only these parts.
+    /// Only these phases.
     #[arg(long, value_enum)]
-    only: Vec<Third>,
+    only: Vec<Phase>,
     /// Keep the bodies of upstream requests that break a rule in this folder, which exists.
     #[arg(long, value_name = "DIR")]
     evidence: Option<PathBuf>,
@@ -78,7 +78,7 @@ struct Arguments {
     plot: Option<PathBuf>,
 }
 
-/// What stays over all thirds.
+/// What stays over all phases.
 struct Soak {
     ledger: Arc<Ledger>,
     judge: Arc<Judge>,
@@ -134,9 +134,9 @@ async fn soak(arguments: &Arguments) -> Result<bool, String> {
     };
     let began = Instant::now();
     let time = Duration::from_secs_f64(arguments.minutes * 60.0 / 3.0);
-    for third in Third::ALL {
-        if arguments.only.is_empty() || arguments.only.contains(&third) {
-            soak.third(third, time).await?;
+    for phase in Phase::ALL {
+        if arguments.only.is_empty() || arguments.only.contains(&phase) {
+            soak.phase(phase, time).await?;
         }
     }
     let samples = soak.samples.lock().unwrap_or_else(PoisonError::into_inner);
@@ -175,13 +175,13 @@ fn built() -> Result<PathBuf, String> {
 }
 
 impl Soak {
-    async fn third(&mut self, third: Third, time: Duration) -> Result<(), String> {
+    async fn phase(&mut self, phase: Phase, time: Duration) -> Result<(), String> {
         let provider = self.judge.start().await.map_err(|error| error.to_string())?;
-        self.ledger.begin_third();
+        self.ledger.begin_phase();
         let (program, upstream) = (&self.program, provider.url());
-        let started = tokio::task::block_in_place(|| Scene::start(third, program, upstream, &self.ledger));
+        let started = tokio::task::block_in_place(|| Scene::start(phase, program, upstream, &self.ledger));
         let Some(scene) = started? else { return Ok(()) };
-        eprintln!("[{:7.1} s] {third:?}", self.ledger.seconds());
+        eprintln!("[{:7.1} s] {phase:?}", self.ledger.seconds());
         let began = Instant::now();
         let urls: Vec<String> = scene
             .processes()
@@ -224,7 +224,7 @@ impl Soak {
         }
     }
 
-    /// Looks at the processes until the end, and ends the third.
+    /// Samples the processes until the end, and ends the phase.
     async fn look(
         &self,
         scene: &Scene,

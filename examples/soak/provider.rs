@@ -201,7 +201,7 @@ impl Judge {
         ))
     }
 
-    /// Mostly a call of the agent's tool. At times the end of a turn, a handoff, one beside a call or without a prompt, or a
+    /// Mostly a call of the agent's tool. At times the end of a turn, a handoff, one next to a call or without a prompt, or a
     /// search of what was cut.
     fn turn(&self, request: &Received, random: &mut Random) -> Reply {
         let number = self.ledger.next_number();

@@ -8,7 +8,7 @@ impl Random {
         Self(seed)
     }
 
-    /// A generator of its own, for one agent or one third.
+    /// A generator of its own, for one agent or one phase.
     pub fn branch(&mut self) -> Self {
         Self(self.number())
     }

@@ -1,4 +1,4 @@
-//! What the soak came to: tables for people, or JSON.
+//! The result of the soak: tables for people, or JSON.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub struct Report<'a> {
     pub seed: u64,
 }
 
-/// Counts whose absence says that the soak tried nothing.
+/// Counts that must not be zero: otherwise the soak has tested nothing.
 const NEEDED: [&str; 4] = [
     "requests",
     "cuts checked",

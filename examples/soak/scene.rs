@@ -1,4 +1,4 @@
-//! A third of the soak: its processes, its store, and what they stand on.
+//! A phase of the soak: its processes, its store, and its environment.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ const WINDOWS: &str =
     "{ claude-strict = 9000, gpt-strict = 9000, gemini-strict = 9000, llama-strict = 9000 }";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Third {
+pub enum Phase {
     /// One process over SQLite that is killed.
     Kills,
     /// One process over SQLite whose disk is full at times, and whose clock jumps.
@@ -25,12 +25,12 @@ pub enum Third {
     Replicas,
 }
 
-impl Third {
+impl Phase {
     pub const ALL: [Self; 3] = [Self::Kills, Self::Disk, Self::Replicas];
 }
 
 pub struct Scene {
-    pub third: Third,
+    pub phase: Phase,
     pub config: ConfigFile,
     pub state: PathBuf,
     pub redis: Option<Mutex<RedisServer>>,
@@ -41,7 +41,7 @@ pub struct Scene {
     _dir: tempfile::TempDir,
 }
 
-/// The config of all processes of a scene; each has a port of its own beside it.
+/// The config of all processes of a scene; each also has a port of its own.
 pub struct ConfigFile {
     dir: PathBuf,
     upstream: String,
@@ -82,7 +82,7 @@ impl ConfigFile {
 impl Scene {
     /// Starts its processes. `None`: something that it needs is not installed, which is noted.
     pub fn start(
-        third: Third,
+        phase: Phase,
         program: &Path,
         upstream: String,
         ledger: &Arc<Ledger>,
@@ -90,9 +90,9 @@ impl Scene {
         let failed = |error: std::io::Error| error.to_string();
         let dir = tempfile::tempdir().map_err(failed)?;
         let (mut disk, mut clock, mut server) = (None, None, None);
-        match third {
-            Third::Kills => {}
-            Third::Disk => {
+        match phase {
+            Phase::Kills => {}
+            Phase::Disk => {
                 disk = Some(Disk::new(dir.path()).map_err(failed)?);
                 if let Some(Disk::Limited(_)) = &disk {
                     ledger.skipped("a full file system: nothing can be mounted here, so a limit on the size of files stands for it");
@@ -104,13 +104,13 @@ impl Scene {
                     );
                 }
             }
-            Third::Replicas if redis::program().is_none() => {
-                ledger.skipped("the third over Redis: no redis-server or valkey-server on the PATH");
+            Phase::Replicas if redis::program().is_none() => {
+                ledger.skipped("the phase over Redis: no redis-server or valkey-server on the PATH");
                 return Ok(None);
             }
-            Third::Replicas => server = Some(RedisServer::durable()),
+            Phase::Replicas => server = Some(RedisServer::durable()),
         }
-        let count = if third == Third::Replicas { REPLICAS } else { 1 };
+        let count = if phase == Phase::Replicas { REPLICAS } else { 1 };
         let config = ConfigFile {
             dir: dir.path().to_owned(),
             upstream,
@@ -124,10 +124,10 @@ impl Scene {
         let mut processes: Vec<Process> = Vec::new();
         for (at, port) in config.ports.iter().enumerate() {
             processes.push(Process::new(Setup {
-                name: match third {
-                    Third::Kills => "SQLite, kills".to_owned(),
-                    Third::Disk => "SQLite, disk".to_owned(),
-                    Third::Replicas => format!("Redis, {}", at + 1),
+                name: match phase {
+                    Phase::Kills => "SQLite, kills".to_owned(),
+                    Phase::Disk => "SQLite, disk".to_owned(),
+                    Phase::Replicas => format!("Redis, {}", at + 1),
                 },
                 program,
                 dir: dir.path(),
@@ -146,7 +146,7 @@ impl Scene {
             process.start()?;
         }
         Ok(Some(Self {
-            third,
+            phase,
             config,
             state,
             redis: server.map(Mutex::new),

@@ -1,5 +1,5 @@
-//! What a request must be upstream, read from the agent's own history. It is a second, slow reading of the rules of sentinels,
-//! notes and cuts, by markers that stand in every text.
+//! What a request must be upstream, read from the agent's own history. It is a second, slow reading of the rules of
+//! sentinels, notes and cuts, by markers that are in every text.
 
 use std::collections::HashSet;
 
@@ -44,7 +44,7 @@ struct Shown {
     id: String,
     beginning: String,
     numbers: Vec<u64>,
-    /// How many markers stand before it.
+    /// The number of markers before it.
     at: usize,
     notes: usize,
 }
@@ -57,9 +57,9 @@ pub struct Expected {
     pub id: String,
     /// The beginnings of all other prompts of the history.
     pub others: Vec<String>,
-    /// What stands before the cut.
+    /// The texts before the cut.
     pub gone: HashSet<Marker>,
-    /// What stands after it.
+    /// The texts after it.
     pub kept: Vec<Marker>,
     /// The numbers of all prompts of the history.
     known: HashSet<u64>,
@@ -201,8 +201,8 @@ impl Seen {
         seen
     }
 
-    /// Whether a carry-over prompt stands in it that the agent had not seen when it sent its request. One that was composed
-    /// without a model has no number, but begins with a line of its own.
+    /// Whether it contains a carry-over prompt that the agent had not seen when it sent its request. One that was
+    /// composed without a model has no number, but begins with a line of its own.
     fn is_cut_since(&self, expected: &Expected) -> bool {
         let mut of_prompts = self.all.iter().filter(|(kind, _)| *kind == b'c');
         if of_prompts.any(|(_, number)| *number > expected.number && !expected.known.contains(number)) {
@@ -263,7 +263,7 @@ fn read_answer(text: &str, all: &mut Vec<Marker>, shown: &mut Vec<Shown>) {
             continue;
         }
         let end = rest.find(CLOSE).unwrap_or(rest.len());
-        // The block's own lines stand before an empty one.
+        // The block's own lines precede an empty one.
         let of_prompt = markers(&rest[..end])
             .into_iter()
             .filter(|(kind, _)| *kind == b'c');

@@ -1,4 +1,4 @@
-//! Memory and descriptors of the processes over time, and whether they come to a plateau.
+//! Memory and descriptors of the processes over time, and whether they reach a plateau.
 
 use serde::Serialize;
 
@@ -11,17 +11,18 @@ const DESCRIPTORS: f64 = 24.0;
 /// A stretch that is shorter in seconds is not judged: caches and pools fill first.
 pub const SHORTEST: f64 = 60.0;
 
-/// One look at one process.
+/// One sample of one process.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sample {
     pub seconds: f64,
     pub process: String,
     pub pid: u32,
     pub rss_mib: f64,
-    /// Of it what is no page of a mapped file, which the system takes back: the journal and the program are mapped.
+    /// The part that is not in pages of mapped files, which the system reclaims: the journal and the program are
+    /// mapped.
     pub own_mib: f64,
     pub descriptors: usize,
-    /// Whether no process is restarted any more in this third.
+    /// Whether no process is restarted any more in this phase.
     pub settled: bool,
 }
 

@@ -89,7 +89,7 @@ struct ReloadState {
     loaded: Config,
 }
 
-/// What came of a reload.
+/// The outcome of a reload.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ReloadReport {
     /// Changed settings that hold only after a restart.
@@ -113,7 +113,7 @@ impl Reloader {
         }
     }
 
-    /// Gives requests from now on this config.
+    /// Applies this config to later requests.
     ///
     /// # Errors
     /// A file that the config names cannot be read: the certificate, prompts, prices. Nothing has changed then.

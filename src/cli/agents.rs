@@ -70,7 +70,7 @@ pub(super) enum ConfigContent {
 #[serde(default)]
 pub(super) struct AgentSetting {
     pub(super) environment: Option<String>,
-    /// The value that an environment variable set to `1` or `true` stands for.
+    /// The value for an environment variable that is set to `1` or `true`.
     pub(super) on: Option<String>,
     pub(super) variable: Option<String>,
     pub(super) home: Option<String>,

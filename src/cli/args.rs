@@ -43,9 +43,9 @@ pub(super) enum CliCommand {
     Demo(DemoArgs),
     /// List the exchanges in the journal (requests and answers, kept 30 days), newest last
     Log(LogArgs),
-    /// Show what became of one exchange: removed and added messages, bodies, HAR
+    /// Show one exchange: removed and added messages, bodies, HAR
     Show(ShowExchangeArgs),
-    /// Send the request of an exchange once more, and show in what the answers differ
+    /// Send the request of an exchange again, and show how the answers differ
     Replay(ReplayArgs),
     /// What the exchanges cost, and would have cost without baton, by day, model, conversation, handoff or client
     Savings(SavingsArgs),
@@ -55,7 +55,7 @@ pub(super) enum CliCommand {
     Export(ExportArgs),
     /// List, rotate and retire the keys that prove handoffs in transcripts
     SealKey(SealKeyArgs),
-    /// Say in short what state the proxy's files are in
+    /// Show whether a proxy runs, and what its files contain
     Status(StatusArgs),
     /// Examine config, ports, store, upstreams and agents, and print what to do about each problem
     Doctor(DoctorArgs),
@@ -65,7 +65,7 @@ pub(super) enum CliCommand {
     Store(StoreArgs),
     /// Start the proxy at login: a systemd user unit, or a launch agent
     Service(ServiceArgs),
-    /// Remove what baton made on this machine
+    /// Remove what baton created on this machine
     Uninstall(UninstallArgs),
     /// Print the completions of a shell
     Completions(CompletionsArgs),
@@ -86,18 +86,18 @@ Examples:
   baton log --conversation 3f2a --limit 0 --jsonl | jq -c '[.id, .received_bytes, .sent_bytes]'
   baton log --json | jq 'map(.outcome)'")]
 pub(super) struct LogArgs {
-    /// Only exchanges for which every term holds: error, handoff, tool:Bash, model:opus*, since:1h, cost>0.5 (docs/inspector.md)
+    /// Only exchanges that match every term: error, handoff, tool:Bash, model:opus*, since:1h, cost>0.5 (docs/inspector.md)
     #[arg(value_name = "FILTER")]
     pub(super) filter: Vec<String>,
     #[command(flatten)]
     pub(super) state: StateArgs,
-    /// Go on and list what ends from now on
+    /// Keep running, and list each exchange as it ends
     #[arg(long, short)]
     pub(super) follow: bool,
-    /// Only this conversation's; a beginning of its key is enough
+    /// Only this conversation's exchanges: its key, or a unique prefix of it
     #[arg(long, value_name = "KEY")]
     pub(super) conversation: Option<String>,
-    /// At most so many; 0 is no limit
+    /// Maximum number; 0: no limit
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(super) limit: usize,
     #[command(flatten)]
@@ -106,7 +106,7 @@ pub(super) struct LogArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Without an option: the difference between what the agent sent and what went on.
+Without an option: the difference between what the agent sent and what was sent upstream.
 
 Examples:
   baton show 0199a3c2-7d1e
@@ -150,7 +150,7 @@ pub(super) struct ShowWhat {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Where a proxy is running from this state directory, its own page is named instead.
+If a proxy is running from this state directory, the address of its page is printed instead.
 
 Examples:
   baton ui
@@ -165,7 +165,7 @@ pub(super) struct UiArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-`--ready` exits with 69 where no proxy serves, or where the one that does cannot.
+`--ready` exits with 69 if no proxy serves requests.
 
 Examples:
   baton status
@@ -193,7 +193,7 @@ Examples:
   baton serve --listen 127.0.0.1:0 --state-dir /tmp/baton
   BATON_UPSTREAMS__ANTHROPIC__BASE_URL=https://gateway.example baton serve --config team.toml")]
 pub(super) struct ServeArgs {
-    /// Config file (TOML); without one the documented defaults hold [env: BATON_CONFIG]
+    /// Config file (TOML); without one the documented defaults apply [env: BATON_CONFIG]
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
     /// Address of the data listener [server.listen]
@@ -215,7 +215,7 @@ pub(super) struct ServeArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Exits with 0 if the config holds and with 78 if it does not.
+Exits with 0 if the config is valid and with 78 if it is not.
 
 Examples:
   baton check --config baton.toml
@@ -234,7 +234,7 @@ pub(super) const MOST_TASKS: i64 = 8;
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Needs no network, no key and no config, and keeps nothing.
+Needs no network, no key and no config, and stores nothing.
 
 Examples:
   baton demo
@@ -242,7 +242,7 @@ Examples:
   baton demo --json | jq .totals
   baton demo --svg sawtooth.svg")]
 pub(super) struct DemoArgs {
-    /// Tasks that the agent works through; one handoff stands between two
+    /// Number of tasks that the agent works through, with a handoff between each two
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=MOST_TASKS))]
     pub(super) tasks: u8,
     /// Tool calls in each task
@@ -254,7 +254,7 @@ pub(super) struct DemoArgs {
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
-    /// Draw the sizes into a file, too
+    /// Also draw the sizes into this file, as SVG
     #[arg(long, value_name = "FILE")]
     pub(super) svg: Option<PathBuf>,
 }
@@ -269,13 +269,13 @@ pub(super) struct StoreArgs {
 pub(super) enum StoreCommand {
     /// Copy all records to another store: to move, to back up, to restore
     Copy(StoreCopyArgs),
-    /// Read every record, and look for what it refers to
+    /// Check that every record can be read, and that what it refers to exists
     Check(StoreCheckArgs),
 }
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Both stores may be in use, and a copy that was interrupted may be begun again: what is there stays, unless it is older.
+Both stores may be in use, and a copy that was interrupted may be begun again: existing records stay, unless they are older.
 What was written meanwhile is copied too; stop the proxies before the last copy of a move. Exits with 65 where the target
 then lacks a record. The seal keys are files of their own (`baton seal-key`).
 
@@ -286,10 +286,10 @@ Examples:
 pub(super) struct StoreCopyArgs {
     #[command(flatten)]
     pub(super) state: StateArgs,
-    /// The source: sqlite:DIR, or a server's URL; without it the config's store [env: BATON_COPY_FROM]
+    /// The source: sqlite:DIR, or a server's URL; by default the config's store [env: BATON_COPY_FROM]
     #[arg(long, value_name = "URL")]
     pub(super) from: Option<String>,
-    /// The target; without it the config's store [env: BATON_COPY_TO]
+    /// The target; by default the config's store [env: BATON_COPY_TO]
     #[arg(long, value_name = "URL")]
     pub(super) to: Option<String>,
     /// Print JSON
@@ -299,14 +299,14 @@ pub(super) struct StoreCopyArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Exits with 65 where a record cannot be read, or refers to one that is not there.
+Exits with 65 if a record cannot be read, or refers to one that does not exist.
 
 Examples:
   baton store check
   baton store check sqlite:/var/backups/baton
   baton store check --json | jq .kinds")]
 pub(super) struct StoreCheckArgs {
-    /// sqlite:DIR, or a server's URL; without it the config's store
+    /// sqlite:DIR, or a server's URL; by default the config's store
     pub(super) url: Option<String>,
     #[command(flatten)]
     pub(super) state: StateArgs,

@@ -86,12 +86,12 @@ pub(super) fn store_server_problem(config: &Config) -> Option<Problem> {
         Ok(Some(why)) => Some(problem(
             "store.durability",
             why,
-            "mend the server's settings, or the key",
+            "fix the server's settings, or the key",
         )),
         Err(error) => Some(problem(
             "store.url",
             error.message,
-            "start the server, or mend the URL",
+            "start the server, or fix the URL",
         )),
     }
 }

@@ -16,7 +16,7 @@ use baton_core::nudge::declares_windows;
 /// Largest configuration file that is read.
 const MAX_FILE: u64 = 1 << 20;
 
-/// Stands for any key; the last one in a row is the model's name.
+/// Placeholder for any key; the last one in a path is the model's name.
 const ANY: &str = "*";
 
 /// A base URL that a person has set for an agent.
@@ -29,7 +29,7 @@ pub(super) struct OwnUrl {
 }
 
 /// The base URLs in an agent's own files that `run` replaces, or with `overriding` those that take precedence. A file
-/// that cannot be read has none: the agent will say so.
+/// that cannot be read has none: the agent itself reports it.
 pub(super) fn own_urls(agent: &'static AgentSetup, overriding: bool) -> Vec<OwnUrl> {
     let rows = agent.base_urls.iter().filter(|row| row.overrides == overriding);
     rows.filter_map(|row| {
@@ -85,7 +85,8 @@ impl AgentSetting {
         Some(text?.as_str()?.to_owned())
     }
 
-    /// The declared windows, as `TOKENS` or `MODEL=TOKENS`. A file that cannot be read declares none: the agent will say so.
+    /// The declared windows, as `TOKENS` or `MODEL=TOKENS`. A file that cannot be read declares none: the agent itself
+    /// reports it.
     fn windows(&self) -> Vec<String> {
         if let Some(name) = &self.environment {
             let value = env::var(name).ok();
@@ -149,7 +150,7 @@ fn members(table: &DeTable<'_>) -> Value {
     Value::Object(rows.collect())
 }
 
-/// The numbers at these keys, each with the model that the last [`ANY`] stood for.
+/// The numbers at these keys, each with the model that the last [`ANY`] matched.
 fn found(value: &Value, keys: &[impl AsRef<str>], model: &str) -> Vec<String> {
     let [key, rest @ ..] = keys else {
         let tokens = value.as_u64();

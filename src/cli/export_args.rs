@@ -16,14 +16,14 @@ Examples:
   baton export 3f9c --whole > conversation.md
   baton export 3f9c --format har > conversation.har")]
 pub(super) struct ExportArgs {
-    /// The conversation's key, or the id of a handoff, or a beginning that only it has
+    /// The conversation's key or the id of a handoff, or a unique prefix of either
     pub(super) conversation: String,
     #[command(flatten)]
     pub(super) state: StateArgs,
-    /// How it is written
+    /// Output format
     #[arg(long, value_enum, default_value_t = ExportFormat::Md)]
     pub(super) format: ExportFormat,
-    /// The agent's whole history, in place of the active carry-over prompt and the work since
+    /// The agent's whole history, instead of the active carry-over prompt and the work since
     #[arg(long)]
     pub(super) whole: bool,
 }

@@ -17,11 +17,11 @@ pub(super) struct HandoffsArgs {
 pub(super) enum HandoffsCommand {
     /// List handoffs, newest first, or the handoff files of a session
     List(ListArgs),
-    /// Show one handoff, the newest without a name: all that is known of it, its document, or a summary
+    /// Show one handoff, by default the newest: all its data, its document, or a summary
     Show(ShowArgs),
     /// Make a handoff of a conversation from the journal, without a provider
     Draft(DraftArgs),
-    /// Write a handoff file: from what you say, an agent's output, its session file or a proxied conversation
+    /// Write a handoff file: from arguments, an agent's output, its session file or a proxied conversation
     Create(Box<CreateArgs>),
     /// Compare a handoff with the repository, or check documents and files for errors
     Check(CheckHandoffArgs),
@@ -29,7 +29,7 @@ pub(super) enum HandoffsCommand {
     Archive(ArchiveArgs),
     /// Delete handoff files: one, or all that are older than some time
     Delete(DeleteArgs),
-    /// Undo a handoff with the next request of its conversation, or take the undo back
+    /// Undo a handoff with the next request of its conversation, or revert the undo
     Undo(UndoArgs),
     /// Continue a handoff in a new session of any agent: print the command, or run it
     Resume(ResumeArgs),
@@ -65,7 +65,7 @@ pub(super) enum DocumentFormat {
 pub(super) enum StatusArg {
     /// The newest of its work
     Active,
-    /// A later one took its place
+    /// Superseded by a later one
     Superseded,
     /// Archived
     Archived,
@@ -86,13 +86,13 @@ pub(super) struct ListArgs {
     pub(super) session: Option<String>,
     #[command(flatten)]
     pub(super) folder: FolderArgs,
-    /// Put each chain together, oldest first, and each branch of a fork after the place where it began
+    /// Group handoffs by chain, oldest first, each branch after its fork
     #[arg(long)]
     pub(super) map: bool,
-    /// At most so many; 0 is no limit; 20 by default, 10 of handoff files
+    /// Maximum number; 0: no limit [default: 20, 10 of handoff files]
     #[arg(long, value_name = "N")]
     pub(super) limit: Option<usize>,
-    /// Archived ones too
+    /// Include archived ones
     #[arg(long)]
     pub(super) all: bool,
     /// Only those of this conversation
@@ -113,7 +113,7 @@ pub(super) struct ListArgs {
     /// Print the ledger of a session, `general` by default: one entry for each file that was written
     #[arg(long, conflicts_with_all = ["files", "sessions", "json", "jsonl"])]
     pub(super) ledger: bool,
-    /// Print a line of JSON for each handoff that is new or has another status, from now on
+    /// Keep running, and print a line of JSON for each new handoff and each changed status
     #[arg(long, conflicts_with_all = ["session", "files", "sessions", "ledger", "json"])]
     pub(super) follow: bool,
     #[command(flatten)]
@@ -122,7 +122,7 @@ pub(super) struct ListArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Without a name the newest handoff is shown. --json prints all that is known of a handoff, --format its document alone.
+Without a name the newest handoff is shown. --json prints all data of a handoff, --format its document alone.
 With --for a summary of at most 500 tokens is printed: what to do first, the goal, next steps, decisions, blockers. One
 more line says whether that is still true.
 
@@ -156,7 +156,7 @@ pub(super) struct ShowArgs {
     /// Print a summary: fresh (for a new session), clear (after its context was cleared), compact (one line)
     #[arg(long = "for", value_name = "PURPOSE", group = "form", value_parser = ["fresh", "clear", "compact"])]
     pub(super) purpose: Option<String>,
-    /// Print goal and next step of a handoff file in one line, for a prompt; nothing where there is none
+    /// Print goal and next step of a handoff file in one line, for a prompt; nothing if there is none
     #[arg(long, group = "form")]
     pub(super) line: bool,
     /// With --line: print the line again whenever it changes
@@ -186,13 +186,13 @@ pub(super) struct DraftArgs {
     pub(super) key: String,
     #[command(flatten)]
     pub(super) state: StateArgs,
-    /// What it is to be about: words, paths, tools
+    /// Focus of the document: words, paths, tools
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(super) focus: String,
-    /// What the next session is for
+    /// Purpose of the next session
     #[arg(long, value_name = "PRESET", default_value = "implement", value_parser = ["implement", "docs", "debug"])]
     pub(super) preset: String,
-    /// Most tokens, estimated [draft.facts_tokens, with --bundle draft.bundle_tokens]
+    /// Maximum number of tokens, estimated [draft.facts_tokens, with --bundle draft.bundle_tokens]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     pub(super) tokens: Option<u32>,
     /// The repository whose state it describes [draft.git_dir]
@@ -210,7 +210,7 @@ pub(super) struct DraftArgs {
     /// Store nothing: print the request for a model
     #[arg(long, conflicts_with_all = ["json", "from"])]
     pub(super) bundle: bool,
-    /// Take this document instead, with what it lacks appended; - is standard input
+    /// Use this document, and append what it lacks; - is standard input
     #[arg(long, value_name = "FILE")]
     pub(super) from: Option<PathBuf>,
     /// Print JSON
@@ -220,7 +220,7 @@ pub(super) struct DraftArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-What is given wins; the rest is read from the source. Without a source and without a goal it prompts you.
+Arguments take precedence; the rest is read from the source. Without a source and a goal it prompts you.
 
 Examples:
   baton handoffs create api --goal 'Login works' --now 'Write the logout'
@@ -229,7 +229,7 @@ Examples:
   baton handoffs create --auto --hook < hook-input.json      # in a pre-compact hook
   baton handoffs create api --goal G --now N -o - --format md")]
 pub(super) struct CreateArgs {
-    /// The session: letters, digits, `_` and `-`; without one `general`
+    /// The session: letters, digits, `_` and `-`; by default `general`
     #[arg(default_value = "")]
     pub(super) session: String,
     #[command(flatten)]
@@ -237,31 +237,31 @@ pub(super) struct CreateArgs {
     /// What was accomplished
     #[arg(long, value_name = "TEXT")]
     pub(super) goal: Option<String>,
-    /// What comes first
+    /// What the next session does first
     #[arg(long, value_name = "TEXT")]
     pub(super) now: Option<String>,
     /// The command that verifies the work
     #[arg(long, value_name = "COMMAND")]
     pub(super) test: Option<String>,
-    /// What stands in the way; may be repeated
+    /// A blocker; may be repeated
     #[arg(long, value_name = "TEXT")]
     pub(super) blocker: Vec<String>,
-    /// What comes next; may be repeated
+    /// A next step; may be repeated
     #[arg(long, value_name = "TEXT")]
     pub(super) next: Vec<String>,
-    /// What is open; may be repeated
+    /// An open question; may be repeated
     #[arg(long, value_name = "TEXT")]
     pub(super) question: Vec<String>,
     /// A decision with its reason; may be repeated
     #[arg(long, value_name = "WHAT=WHY")]
     pub(super) decision: Vec<String>,
-    /// complete, partial or blocked; by default what the rest says
+    /// complete, partial or blocked; by default derived from the rest
     #[arg(long, value_name = "STATUS")]
     pub(super) status: Option<String>,
     /// SUCCEEDED, PARTIAL_PLUS, PARTIAL_MINUS or FAILED
     #[arg(long, value_name = "OUTCOME")]
     pub(super) outcome: Option<String>,
-    /// Read what an agent wrote; - is standard input
+    /// Read an agent's output; - is standard input
     #[arg(long, value_name = "FILE", group = "source")]
     pub(super) output: Option<PathBuf>,
     /// Read a session file of Claude Code, Codex or pi
@@ -270,19 +270,19 @@ pub(super) struct CreateArgs {
     /// Read a proxied conversation: its key, or a unique prefix of it
     #[arg(long, value_name = "KEY", group = "source")]
     pub(super) conversation: Option<String>,
-    /// Take what a YAML or JSON file says; - is standard input
+    /// Read a YAML or JSON file; - is standard input
     #[arg(long, value_name = "FILE", group = "source")]
     pub(super) from_file: Option<PathBuf>,
     /// Read an agent's hook input (JSON with `transcript_path` and `cwd`) from standard input
     #[arg(long, group = "source")]
     pub(super) hook: bool,
-    /// Name the file by the second and ask nobody: for hooks; done within 30 seconds
+    /// For hooks: asks no questions, names the file by the second, ends within 30 seconds
     #[arg(long)]
     pub(super) auto: bool,
-    /// What the file's name says; by default the goal's first words
+    /// Description in the file's name; by default the goal's first words
     #[arg(long, value_name = "TEXT")]
     pub(super) description: Option<String>,
-    /// The agent's name, by which beads know it
+    /// The agent's name, as beads knows it
     #[arg(long, value_name = "NAME")]
     pub(super) agent: Option<String>,
     /// cc, cod or gmi
@@ -294,25 +294,25 @@ pub(super) struct CreateArgs {
     /// Tokens of its context in use
     #[arg(long, value_name = "N", requires = "tokens_max")]
     pub(super) tokens_used: Option<i64>,
-    /// Tokens that its context holds
+    /// Size of its context in tokens
     #[arg(long, value_name = "N")]
     pub(super) tokens_max: Option<i64>,
     /// The repository whose state is recorded [handoff.git_dir]
     #[arg(long, value_name = "DIR")]
     pub(super) git_dir: Option<PathBuf>,
-    /// Ask neither git nor beads
+    /// Query neither git nor beads
     #[arg(long)]
     pub(super) alone: bool,
     /// The project, as Agent Mail knows it; by default the repository
     #[arg(long, value_name = "KEY")]
     pub(super) project: Option<String>,
-    /// Write there and not into the session's folder; - is standard output
+    /// Write to this file, not into the session's folder; - is standard output
     #[arg(long = "out", short = 'o', value_name = "FILE")]
     pub(super) out: Option<PathBuf>,
-    /// How it is written, with -o
+    /// Format of the file, with -o
     #[arg(long, value_enum, default_value_t = DocumentFormat::Yaml, requires = "out")]
     pub(super) format: DocumentFormat,
-    /// Print JSON; asks nobody
+    /// Print JSON; asks no questions
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -328,11 +328,11 @@ Examples:
   baton handoffs check --syntax
   baton handoffs check --syntax .ntm/handoffs/api/*.yaml --json | jq '.[].errors'")]
 pub(super) struct CheckHandoffArgs {
-    /// Ids, folders, handoff files or sessions; without one the newest handoff file
+    /// Ids, folders, handoff files or sessions; by default the newest handoff file
     pub(super) names: Vec<String>,
     #[command(flatten)]
     pub(super) folder: FolderArgs,
-    /// Say where a document's Markdown differs from its JSON, and what is wrong with handoff files
+    /// Report where a document's Markdown differs from its JSON, and what is wrong with handoff files
     #[arg(long)]
     pub(super) syntax: bool,
     /// The repository [handoff.git_dir]; by default the working directory
@@ -357,7 +357,7 @@ pub(super) struct ArchiveArgs {
     /// Take it out of the archive
     #[arg(long)]
     pub(super) undo: bool,
-    /// With --undo: make it the active one of its work, and supersede the one that is
+    /// With --undo: make it the active one of its work, superseding the present one
     #[arg(long, requires = "undo")]
     pub(super) activate: bool,
 }
@@ -379,15 +379,15 @@ pub(super) struct DeleteArgs {
     /// All files of this age by the time in their names, archived ones too: 90s, 15m, 12h, 30d, 8w
     #[arg(long, value_name = "AGE", value_parser = age)]
     pub(super) older_than: Option<u64>,
-    /// Delete nothing, and list what would be
+    /// Delete nothing, and list what would be deleted
     #[arg(long, requires = "older_than")]
     pub(super) dry_run: bool,
 }
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-The next request of the conversation is sent as if the handoff had not been, and its answer begins with a line that says
-so. Repeated before that request, nothing changes; repeated after it, the undo is taken back.
+The next request of the conversation is sent as if the handoff had not happened, and its answer begins with a line that
+reports it. Repeated before that request, nothing changes; repeated after it, the undo is reverted.
 
 Examples:
   baton handoffs undo 0199a3c2-7d1e")]

@@ -144,7 +144,7 @@ fn load_or_fail(file: Option<&PathBuf>, flags: &Flags) -> Result<Config, Command
             false => Exit::CONFIG,
         };
         let lines: Vec<_> = problems.iter().map(|p| output::visible(&p.to_string())).collect();
-        exit.failure(format!("the config does not hold\n{}", lines.join("\n")))
+        exit.failure(format!("the config is invalid\n{}", lines.join("\n")))
     })
 }
 

@@ -66,7 +66,7 @@ pub(super) fn translated(args: Vec<OsString>) -> Vec<OsString> {
     };
     // Standard error may be closed.
     let _ = Out::stderr().line(format_args!(
-        "baton: `baton {}` is `baton {}` now; the old name goes with the next version",
+        "baton: `baton {}` is `baton {}` now; the old name will be removed in the next version",
         name.old.join(" "),
         visible(&name.new.join(" "))
     ));

@@ -113,7 +113,7 @@ fn reload(source: &ConfigSource, reloader: &Reloader) -> Option<Config> {
         Ok(report) if report.fixed.is_empty() => tracing::info!(target: "baton", "config reloaded"),
         Ok(report) => tracing::warn!(
             target: "baton",
-            "config reloaded, but for what needs a restart: {}",
+            "config reloaded, except what needs a restart: {}",
             report.fixed.join("; ")
         ),
     }

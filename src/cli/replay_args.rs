@@ -27,13 +27,13 @@ pub(super) struct ReplayArgs {
     /// Which upstream request, from 1
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) leg: u32,
-    /// Send what the agent sent, and not what was made of it
+    /// Send the request as received from the agent, not as it was rewritten
     #[arg(long, conflicts_with = "leg")]
     pub(super) received: bool,
-    /// Send it to this upstream of the config; it must speak the same wire
+    /// Send it to this upstream of the config, which must have the same wire
     #[arg(long, value_name = "NAME")]
     pub(super) to: Option<String>,
-    /// Ask this model
+    /// Use this model
     #[arg(long, value_name = "NAME")]
     pub(super) model: Option<String>,
     /// Send nothing: print the request as curl, credentials as variables
@@ -48,10 +48,10 @@ pub(super) struct ReplayArgs {
         conflicts_with_all = ["leg", "received", "to", "model", "dry_run"]
     )]
     pub(super) arms: Vec<Arm>,
-    /// `simulated` (the default), or an upstream of the config: it is sent the turns after the first cut anew, which costs money
+    /// `simulated` (the default), or an upstream of the config: the turns after the first cut are sent to it again, which costs money
     #[arg(long, value_name = "NAME", requires = "arms")]
     pub(super) provider: Option<String>,
-    /// How many turns an upstream is sent anew in each arm [default: 5]
+    /// How many turns are sent again to an upstream in each arm [default: 5]
     #[arg(long, value_name = "N", requires = "provider", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) turns: Option<u32>,
     /// Write the cost of each arm over the calls to this file, as SVG

@@ -91,7 +91,7 @@ pub(super) fn find(dir: &Path) -> RunState {
     };
     match lock.try_lock_shared() {
         Err(TryLockError::WouldBlock) => RunState::Running(recorded()),
-        // Without file locks nobody can hold one.
+        // Without file locks no process can hold one.
         Ok(()) | Err(TryLockError::Error(_)) => recorded().map_or(RunState::Nobody, RunState::Stale),
     }
 }

@@ -21,10 +21,10 @@ Examples:
 pub(super) struct SavingsArgs {
     #[command(flatten)]
     pub(super) state: StateArgs,
-    /// Only exchanges of this time: 90m, 12h, 7d
+    /// Only exchanges of this last period: 90m, 12h, 7d
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(super) since: Option<Duration>,
-    /// Only this conversation's; a beginning of its key is enough
+    /// Only this conversation's exchanges: its key, or a unique prefix of it
     #[arg(long, value_name = "KEY")]
     pub(super) conversation: Option<String>,
     /// Group by
@@ -53,7 +53,7 @@ pub(super) enum GroupArg {
 
 /// `90m`, `12h`, `7d`, `30s`.
 fn parse_time(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no time: write a number and s, m, h or d, as 7d");
+    let wrong = || format!("`{text}` is not a duration: write a number and s, m, h or d, such as 7d");
     let unit = match text.chars().last() {
         Some('s') => 1,
         Some('m') => 60,

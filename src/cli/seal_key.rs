@@ -132,7 +132,7 @@ fn rotate(config: &Config, out: &mut Out) -> Result<(), CommandFailure> {
 }
 
 fn retire(config: &Config, wanted: &str, out: &mut Out) -> Result<(), CommandFailure> {
-    let dir = of_files(config, "take the key out of the list")?;
+    let dir = of_files(config, "remove the key from the list")?;
     let keys = seal_key::load_or_make(dir).map_err(unreadable)?;
     let ids = match wanted {
         ALL => keys.older.iter().map(|stored| stored.key.id()).collect(),

@@ -4,7 +4,7 @@ use clap::Args as ClapArgs;
 
 use super::state_args::StateArgs;
 
-/// `--retire` takes it for every key but the one that makes seals.
+/// The argument of `--retire` for every key but the one that makes seals.
 pub(super) const ALL: &str = "all";
 
 #[derive(Debug, ClapArgs)]
@@ -12,8 +12,8 @@ pub(super) const ALL: &str = "all";
 Without an option the keys are listed. Each is named by an id that reveals nothing of it; a key's age is that of its file.
 
 Running proxies that use this folder (the state folder, or handoff.seal_key_dir) follow at once. Keys that are given in the
-config (handoff.seal_key) are changed there. A handoff that is in the store stays valid without its seal. What a retired key
-takes away is the proof in transcripts whose handoff no store knows any more.
+config (handoff.seal_key) are changed there. A handoff that is in the store stays valid without its seal. A retired key only
+invalidates the proof in transcripts whose handoff is in no store any more.
 
 Examples:
   baton seal-key
@@ -27,7 +27,7 @@ pub(super) struct SealKeyArgs {
     /// Make a new key for new seals; seals of the older ones stay valid
     #[arg(long, conflicts_with = "retire")]
     pub(super) rotate: bool,
-    /// Let seals of this older key prove nothing any more: its id, a unique prefix of it, or `all`
+    /// Make the seals of this older key invalid: its id, a unique prefix of it, or `all`
     #[arg(long, value_name = "ID")]
     pub(super) retire: Option<String>,
     /// Print the list as JSON

@@ -221,11 +221,11 @@ async fn refuse_unfit(store: &SharedStore) -> Result<(), CommandFailure> {
     match store.settings_problem().await {
         Ok(None) => Ok(()),
         Ok(Some(why)) => {
-            let message = format!("the store's server cannot hold handoffs: {why}");
+            let message = format!("the store's server is not suitable for handoffs: {why}");
             Err(Exit::CONFIG.failure(message).help("see `store.durability`"))
         }
         Err(error) => {
-            tracing::error!(%error, "serving without the store until it is there");
+            tracing::error!(%error, "serving without the store until it is available");
             Ok(())
         }
     }
@@ -239,7 +239,7 @@ fn seals(config: &Config) -> Result<Seals, CommandFailure> {
         return Ok(SealKeys::new(newest, given.collect()).into());
     }
     Seals::of_dir(config.seal_key_dir()).map_err(|error| {
-        Exit::CANNOT_CREATE.failure(format!("the seal keys cannot be had: {error}"),
+        Exit::CANNOT_CREATE.failure(format!("the seal keys cannot be loaded: {error}"),
         )
         .help("choose another folder with `handoff.seal_key_dir`, --state-dir or `state.dir`, or give `handoff.seal_key`")
     })
@@ -276,7 +276,7 @@ fn cannot_listen(error: &io::Error, config: &Config, listener: &Listener) -> Com
         // The contents of the certificate files.
         io::ErrorKind::InvalidData => Exit::CONFIG
             .failure(error.to_string())
-            .help("mend `server.tls_cert` and `server.tls_key`"),
+            .help("fix `server.tls_cert` and `server.tls_key`"),
         _ => Exit::UNAVAILABLE
             .failure(format!("cannot listen on {address}: {error}"))
             .help(format!("choose another address with {flag} or `{key}`")),
@@ -307,7 +307,7 @@ fn stop_on_signal() -> Result<watch::Receiver<bool>, CommandFailure> {
     let (stop, stopped) = watch::channel(false);
     tokio::spawn(async move {
         signals.next().await;
-        tracing::info!(target: "baton", "stopping: open streams may end; another signal stops at once");
+        tracing::info!(target: "baton", "stopping: waiting for open streams to end; another signal stops at once");
         let _ = stop.send(true);
         signals.next().await;
         std::process::exit(INTERRUPTED);

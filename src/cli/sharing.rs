@@ -117,11 +117,7 @@ pub(super) struct Start<'a> {
 pub(super) fn proxy(start: &Start<'_>) -> Result<Process, CommandFailure> {
     let starting = open(start.dir, STARTING)?;
     starting.lock().map_err(|error| unlockable(start.dir, &error))?;
-    let (began, mut started, mut why) = (
-        Instant::now(),
-        None,
-        "it does not say where it listens".to_owned(),
-    );
+    let (began, mut started, mut why) = (Instant::now(), None, "it does not report its address".to_owned());
     while began.elapsed() < READY_TIME {
         match running::find(start.dir) {
             RunState::Running(Some(process)) => match readiness::check(&process.admin) {
@@ -144,7 +140,7 @@ pub(super) fn proxy(start: &Start<'_>) -> Result<Process, CommandFailure> {
     let message = format!("the proxy is not ready after {} s: {why}", READY_TIME.as_secs());
     Err(Exit::UNAVAILABLE
         .failure(format!("{message}{}", last_lines(start.dir)))
-        .help("`baton status` says which process serves; stop it, or see why it is not ready"))
+        .help("`baton status` shows which process serves; stop it, or find out why it is not ready"))
 }
 
 fn in_background(start: &Start<'_>) -> Result<Child, CommandFailure> {

@@ -112,7 +112,7 @@ fn line(status: &Status) -> String {
     )
 }
 
-/// Goal and next step of the newest handoff file, where there is one. What goes wrong with it is nothing that a prompt shows.
+/// Goal and next step of the newest handoff file, if there is one. A prompt shows no errors of that file.
 fn handed_over(config: &Config) -> String {
     let folder = HandoffFolder::new(&config.handoffs_dir()).ok();
     let line = folder.and_then(|folder| LineReader::new(folder).read(None, Instant::now()).ok()?);
@@ -139,7 +139,7 @@ fn running(status: &Status, now: u64) -> String {
             ago(process.started_ms, now)
         ),
         (None, Some(process)) => format!(
-            "no: process {}, started {}, ended without a word",
+            "no: process {}, started {}, was killed",
             process.pid,
             ago(process.started_ms, now)
         ),
@@ -177,7 +177,10 @@ fn rows(status: &Status) -> Vec<String> {
             "agents at",
             place(
                 |process| &process.data,
-                format!("nothing listens; `baton serve` would at http://{}", status.listen),
+                format!(
+                    "not listening; `baton serve` would listen at http://{}",
+                    status.listen
+                ),
             ),
         ),
         (

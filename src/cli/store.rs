@@ -94,7 +94,7 @@ fn open_store(config: &Config, url: Option<&str>, open: OpenStore) -> Result<Sha
     let mut dir = config.state_dir.clone();
     match url {
         None if settings.kind == StoreKind::Memory => {
-            let message = "store.kind is \"memory\": its records live inside the running proxy alone";
+            let message = "store.kind is \"memory\": its records exist only inside the running proxy";
             return Err(Exit::UNAVAILABLE.failure(message).help("give a URL"));
         }
         None => {}
@@ -113,8 +113,8 @@ fn open_store(config: &Config, url: Option<&str>, open: OpenStore) -> Result<Sha
                 let address = url.parse().map_err(|why: String| {
                     // Not the URL itself: it may hold a password.
                     Exit::USAGE
-                        .failure(format!("that is no URL of a store: {why}"))
-                        .help("write sqlite:DIR, or a URL as `store.url` has it")
+                        .failure(format!("not the URL of a store: {why}"))
+                        .help("write sqlite:DIR, or a URL in the form of `store.url`")
                 })?;
                 (settings.kind, settings.address) = (StoreKind::Redis, Some(address));
             }

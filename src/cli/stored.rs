@@ -19,10 +19,10 @@ pub(super) fn resume_line(handoff: &Handoff) -> String {
 /// The store, for reading. Records in a running proxy's memory are not accessible.
 pub(super) fn open(config: &Config) -> Result<SharedStore, CommandFailure> {
     if config.store.kind == StoreKind::Memory {
-        let message = "store.kind is \"memory\": its handoffs live inside the running proxy alone";
+        let message = "store.kind is \"memory\": its handoffs exist only inside the running proxy";
         return Err(Exit::UNAVAILABLE
             .failure(message)
-            .help("use \"sqlite\" to look at them from outside"));
+            .help("use \"sqlite\" to read them from outside"));
     }
     store::open_for_reading(&config.store, &config.state_dir).map_err(unanswered)
 }

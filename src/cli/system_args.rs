@@ -84,7 +84,7 @@ Examples:
 pub(super) struct ServiceInstallArgs {
     #[command(flatten)]
     pub(super) state: StateArgs,
-    /// The service manager; without it the platform's own
+    /// The service manager; by default the platform's own
     #[arg(long)]
     pub(super) manager: Option<ManagerKind>,
     /// Only print the file
@@ -100,10 +100,10 @@ Examples:
   baton service uninstall
   baton service uninstall --print")]
 pub(super) struct ServiceUninstallArgs {
-    /// The service manager; without it the platform's own
+    /// The service manager; by default the platform's own
     #[arg(long)]
     pub(super) manager: Option<ManagerKind>,
-    /// Only print what is run and removed
+    /// Only print the commands that are run and the files that are removed
     #[arg(long)]
     pub(super) print: bool,
 }
@@ -118,7 +118,7 @@ Examples:
 pub(super) struct ServiceStatusArgs {
     #[command(flatten)]
     pub(super) state: StateArgs,
-    /// The service manager; without it the platform's own
+    /// The service manager; by default the platform's own
     #[arg(long)]
     pub(super) manager: Option<ManagerKind>,
     /// Print JSON
@@ -140,7 +140,7 @@ pub(super) struct UninstallArgs {
     /// Also remove handoffs, keys, journal and the default config
     #[arg(long)]
     pub(super) purge: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     pub(super) yes: bool,
 }

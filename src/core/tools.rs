@@ -121,7 +121,7 @@ impl ToolTable {
         &TABLE
     }
 
-    /// The same, so described.
+    /// The same with this description.
     #[cfg(test)]
     pub(crate) fn described(description: &str) -> &'static Self {
         Box::leak(Box::new(Self::new(vec![Tool::handoff(Some(description))])))

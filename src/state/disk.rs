@@ -49,7 +49,7 @@ fn options(access: FileAccess) -> fs::OpenOptions {
     options
 }
 
-/// A unique temporary name beside `path`: `PATH.<random>`.
+/// A unique temporary name next to `path`: `PATH.<random>`.
 ///
 /// # Errors
 /// The system gives no random numbers.
@@ -144,7 +144,7 @@ pub(crate) fn sweep(dir: &Path, begins: &str, ends: &str) {
             SystemTime::now().duration_since(modified).ok()
         };
         if is_temp && age().is_some_and(|age| age > ABANDONED_AFTER) {
-            // It is in nobody's way.
+            // A file that stays does no harm.
             let _ = fs::remove_file(entry.path());
         }
     }

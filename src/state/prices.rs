@@ -48,7 +48,7 @@ mod tests {
         Some(counts.cost(&rates).total())
     }
 
-    /// Figures of the source, by hand: 100,000 tokens read, 10,000 written, 1,000 put out.
+    /// Figures of the source, by hand: 100,000 tokens read, 10,000 written, 1,000 of output.
     #[test]
     fn the_embedded_table_has_the_prices_of_its_source() {
         let counts = TokenCounts {

@@ -2,7 +2,7 @@
 //!
 //! A line `#task K/N steps=S [mixed] [refuse] [tool=NAME]` in the user's text (a person's prompt or a carry-over
 //! prompt) requests `S` tool calls, and then the next of `N` tasks. The next task follows a handoff where
-//! `session_handoff` is on offer, else it stays in the same context. `mixed` calls the handoff beside the last step's
+//! `session_handoff` is on offer, else it stays in the same context. `mixed` calls the handoff next to the last step's
 //! tool, `refuse` makes a handoff with an empty prompt first. Steps are counted by the tool results that follow the
 //! directive in the transcript. So any agent that runs tools drives it, and a transcript that was cut in the wrong
 //! place changes its replies visibly. Where the last text asks for a document with the headings of a handoff, it writes
@@ -214,7 +214,7 @@ impl Directive {
                 .call(&tool.name, arguments(tool, step));
         }
         if self.mixed && self.steps > 0 {
-            // The handoff was called beside the last step; it fires when this turn ends by itself.
+            // The handoff was called next to the last step; it fires when this turn ends by itself.
             return Reply::text(format!("Task {} is done.", self.task));
         }
         let first_is_refused = usize::from(self.refuse);
@@ -222,7 +222,7 @@ impl Directive {
             return Reply::text("Handing over, badly.").call(HANDOFF, json!({"prompt": ""}));
         }
         if after.handoffs > first_is_refused {
-            // Refused although it was valid: calling it again would loop for ever.
+            // Refused although it was valid: calling it again would never end.
             return Reply::text(format!(
                 "Task {} is done, but the handoff was refused.",
                 self.task

@@ -37,7 +37,7 @@ pub enum Fault {
     Stall {
         /// Events before it.
         events: usize,
-        /// How long; `None` is for ever.
+        /// How long; `None`: without end.
         time: Option<Duration>,
     },
     /// The wire's in-stream error event, which ends the stream.

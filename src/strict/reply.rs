@@ -39,7 +39,7 @@ pub enum Part {
 pub enum Arguments {
     /// A value, written as compact JSON.
     Value(Value),
-    /// The text as it stands, which may be broken JSON.
+    /// The raw text, which may be broken JSON.
     Raw(String),
 }
 

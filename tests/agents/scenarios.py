@@ -1,4 +1,4 @@
-"""What each agent has to live through. A scenario returns nothing, or a figure for the table; what does not hold it raises."""
+"""The scenarios of each agent. A scenario returns nothing, or a figure for the table; it raises where a check fails."""
 
 import time
 
@@ -46,7 +46,7 @@ def chain(agent, programs):
 
 
 def meter(agent, programs):
-    """The input tokens that the agent records for each answer are those of the last request behind it."""
+    """The input tokens that the agent records for each answer are those of its last request."""
     with Scene(agent, programs) as stage:
         stage.run(first_prompt(agent, "1/2", steps=1))
         recorded = agent.meter(stage)
@@ -60,7 +60,7 @@ def meter(agent, programs):
 
 
 def answers(stage):
-    """The input tokens of the requests behind each answer to the agent: after a hidden call alone there is one more."""
+    """The input tokens of the requests for each answer to the agent: after a hidden call alone there is one more."""
     found, open_answer = [], False
     replies = stage.replies()
     for row in with_tools(stage):
@@ -73,7 +73,7 @@ def answers(stage):
 
 
 def mixed(agent, programs):
-    """A handoff beside a call of the agent's own tool, in one answer."""
+    """A handoff and a call of the agent's own tool, in one answer."""
     with Scene(agent, programs) as stage:
         output = stage.run(first_prompt(agent, "1/2", steps=2, extra="mixed"))
         check("All 2 tasks done" in output, "the second task is not done")
@@ -95,7 +95,7 @@ def opening(agent):
 
 
 def resume(agent, programs, between=None):
-    """A second process of the agent goes on with the session after a handoff."""
+    """A second process of the agent continues the session after a handoff."""
     prompt, script = opening(agent)
     with Scene(agent, programs, script=script) as stage:
         stage.run(prompt)
@@ -118,7 +118,7 @@ def since(stage, seen):
 
 
 def restart(agent, programs):
-    """baton is killed after a handoff, and starts again; then the session goes on."""
+    """baton is killed after a handoff, and starts again; then the session continues."""
 
     def again(stage):
         stage.kill_baton()
@@ -183,7 +183,7 @@ def over(stage, seen=0):
 
 
 def interrupt(agent, programs):
-    """Esc in the middle of a later leg, on the agent's screen; then the session goes on."""
+    """Esc in the middle of a later leg, on the agent's screen; then the session continues."""
     with Scene(agent, programs, delay_ms=80) as stage:
         screen = stage.screen()
         stage.submit(f"{directive(agent, '1/3', steps=2)} {FIRST}")
@@ -232,7 +232,7 @@ def nudge(agent, programs):
 
 
 class Scene(Stage):
-    """A stage that judges at the end what holds in every scenario."""
+    """A stage that at the end checks what must hold in every scenario."""
 
     def __enter__(self):
         return self

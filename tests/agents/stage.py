@@ -19,7 +19,7 @@ SECONDS = 120
 
 
 class Failed(Exception):
-    """What did not hold, in words for the table's footnotes."""
+    """A failed check, in words for the table's footnotes."""
 
 
 class Late(Failed):
@@ -213,7 +213,7 @@ class Stage:
         if self.shown:
             check(self.shown.process.poll() is None, "the agent has ended")
         check("session_handoff" not in printed and "session_recall" not in printed, "a hidden call is in what the agent printed")
-        # Unlike `rglob`, this takes it that an agent which still runs deletes folders meanwhile.
+        # Unlike `rglob`, this allows for a running agent that deletes folders meanwhile.
         for file in (Path(folder) / name for folder, _, names in os.walk(self.home) for name in names):
             hidden = re.search(rb'"(name|toolName|tool)"\s*:\s*"session_(handoff|recall)"', small_file(file))
             check(not hidden, f"a hidden call is in the agent's file {file.relative_to(self.home)}")

@@ -1,4 +1,4 @@
-// Debian's chromium, without a window, asking nobody but the page.
+// Debian's chromium, without a window, with requests to the page alone.
 
 import { existsSync, mkdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";

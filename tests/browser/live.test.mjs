@@ -1,4 +1,4 @@
-// The page on the running program: BATON_ADMIN, with agents at BATON_URL and a scripted model behind it.
+// The page on the running program: BATON_ADMIN, with agents at BATON_URL and a scripted model as upstream.
 
 import assert from "node:assert/strict";
 import test, { after, before } from "node:test";
@@ -13,7 +13,7 @@ let page;
 before(async () => (browser = await launch()));
 after(() => browser?.close());
 
-/** The journal is written behind the stream: what has ended may not be there yet. The first ended exchange like this. */
+/** The journal is written after the stream: what has ended may not be there yet. The first ended exchange like this. */
 async function written(what, like) {
   for (let left = 100; left > 0; left -= 1) {
     const { exchanges } = await (await fetch(`${ADMIN}/api/exchanges?limit=200`)).json();
@@ -110,7 +110,7 @@ test("hidden pairs are explained where they stand", { skip: !ADMIN && "BATON_ADM
   const asked = await written("an exchange that was asked again", (row) => row.conversation === talks.refuse && row.changes.some(again));
   await visit(asked.id);
   await pick(asked.changes.find(again).leg);
-  assert.match(await page.locator(".diff").innerText(), /answered or refused, and the model went on/);
+  assert.match(await page.locator(".diff").innerText(), /answered or refused, and the model continued/);
   await shot(page, "running-asked-again");
 });
 

@@ -21,12 +21,12 @@ export class Mock {
   /** Drafts by id, as `{ draft, document }`; the first one is its conversation's. */
   drafts = new Map();
   prefix = "::";
-  /** What there is of every answer under way. */
+  /** The parts of every answer under way. */
   live = [];
   limits = { window_tokens: 200_000, nudge_tokens: 120_000 };
   /** Exchanges of no conversation. */
   strays = [];
-  /** Where there are several: what the status says of them, as `{ replicas, away }`. */
+  /** Where there are several: their part of the status, as `{ replicas, away }`. */
   several = null;
   /** Members of the status that are not computed from the stories. */
   status = {};
@@ -103,7 +103,7 @@ export class Mock {
     json(response, 202, { conversation: story.conversation.key, undo: story.waits });
   }
 
-  /** Yes or no to a draft. */
+  /** Accepts or rejects a draft. */
   async change(request, url, response) {
     let body = "";
     for await (const piece of request) body += piece;
@@ -152,7 +152,7 @@ export class Mock {
   filtered(query) {
     const filter = query.get("filter") ?? "";
     const at = filter.indexOf("toll:");
-    if (at >= 0) return { error: { code: "bad_filter", position: at + 1, message: '"toll" is no field; there are tool, model' } };
+    if (at >= 0) return { error: { code: "bad_filter", position: at + 1, message: '"toll" is not a field; there are tool, model' } };
     const of = query.get("conversation");
     const rows = this.rows().filter((row) => !of || row.conversation === of).filter((row) => !/\berror\b/.test(filter) || failed(row));
     return { exchanges: rows.slice(0, Number(query.get("limit") ?? 100)) };
@@ -200,7 +200,7 @@ export class Mock {
     return JSON.stringify({ messages: more === "received" ? received : sent[leg] }, null, 1);
   }
 
-  /** Whatever an agent sent or was answered, each text once. */
+  /** All texts of agents and answers, each once. */
   search(wanted) {
     const hits = [];
     const hit = (story, row, place, text) => {

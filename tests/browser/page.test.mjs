@@ -161,7 +161,7 @@ test("exchanges are filtered, and a wrong term is shown where it stands", async 
   await page.keyboard.press("Enter");
   await page.waitForSelector("mark.wrong");
   assert.equal(await text("mark.wrong"), "toll:Bash");
-  assert.match(await text("#filter-said"), /"toll" is no field; there are tool, model/);
+  assert.match(await text("#filter-said"), /"toll" is not a field; there are tool, model/);
   assert.equal(await page.locator("#filter").inputValue(), "error toll:Bash");
   await page.getByRole("button", { name: "!error" }).click();
   await page.waitForFunction(() => location.hash.includes("toll%3ABash%20!error"));
@@ -279,7 +279,7 @@ test("the handoff that counts can be undone, an undo be taken back, and what wai
   mock.stories = examples();
   await go(talk());
   const steps = page.locator(".chain .step");
-  assert.deepEqual(await page.locator(".chain .undo").allInnerTexts(), ["Take the undo back", "Undo"]);
+  assert.deepEqual(await page.locator(".chain .undo").allInnerTexts(), ["Revert the undo", "Undo"]);
   assert.match(await steps.first().innerText(), /undone/);
   mock.refuses = "nothing was undone: the model would see about 300000 tokens, 100000 more than its window holds";
   await steps.last().locator(".undo").click();
@@ -319,7 +319,7 @@ test("an exchange that hands off has both legs, the response and the sentinel as
   await page.locator(".legs summary").click();
   await page.getByRole("button", { name: "Request 1" }).click();
   assert.equal(await text(".legs summary"), "request 1 of 2");
-  assert.match(await text(".leg-line"), /What the agent sent, beside what went on/);
+  assert.match(await text(".leg-line"), /What the agent sent, next to what was sent to the model/);
   await tabs.nth(1).click();
   await page.waitForSelector(".answer pre");
   assert.match(await text(".answers"), /call · session_handoff/);
@@ -350,7 +350,7 @@ test("an answer under way is shown as it comes", async () => {
 test("the next exchange opens at the tab that is looked at, and one sentence says what baton did", async () => {
   mock.stories = examples();
   await go(`#/e/${exchangeId(20)}`);
-  assert.match(await text(".sentence"), /^The history was cut at its handoff: \d+ messages gave way/);
+  assert.match(await text(".sentence"), /^The history was cut at its handoff: \d+ messages were replaced/);
   assert.ok(!(await page.locator(".notes li").first().isVisible()), "the steps are folded");
   await page.getByRole("tab", { name: "Headers" }).click();
   await page.keyboard.press("]");
@@ -370,7 +370,7 @@ test("a handoff has its prompt, its lineage and the line to go on from", async (
   await go(`#/h/${handoffId(3)}`, { permissions: ["clipboard-read", "clipboard-write"] });
   assert.match(await text(".prompt .markdown"), /Next: task 4/);
   assert.equal(await page.locator(".lineage li").count(), 3);
-  assert.match(await text(".head-of-view"), /KiB of history gave way to a prompt of \d+ B\./);
+  assert.match(await text(".head-of-view"), /KiB of history were replaced by a prompt of \d+ B\./);
   assert.match(await page.getByText("The exchange in which it fired").getAttribute("href"), /^#\/e\//);
   await page.getByText("What changed since the handoff before").click();
   await page.waitForSelector(".line-diff");
@@ -382,7 +382,7 @@ test("a handoff has its prompt, its lineage and the line to go on from", async (
   await shot(page, "handoff");
 });
 
-/** A packet as the API tells it: one check that failed, and two claims that nothing proves. */
+/** A document as the API has it: one check that failed, and two claims that nothing proves. */
 const seen = (changes = {}) => ({
   status: "active",
   folder: "/home/ada/.local/state/baton/packets/x",
@@ -397,7 +397,7 @@ const seen = (changes = {}) => ({
   },
 });
 
-test("a handoff shows its packet: what was seen, what was only claimed, what comes next", async () => {
+test("a handoff shows its document: what was seen, what was only claimed, what comes next", async () => {
   mock.stories = examples();
   const it = mock.stories.flatMap((story) => story.handoffs).find((it) => it.id === handoffId(3));
   it.packet = seen();
@@ -522,7 +522,7 @@ test("live, rows and chart are patched: tip, selection, focus and place stay", a
   assert.equal(await page.evaluate(() => String(getSelection())), selected);
   assert.ok(await page.evaluate((wanted) => document.activeElement === document.querySelector(`${wanted} a`), row(40)), "the focus");
   assert.ok(Math.abs((await at()) - before) < 3, `the row moved from ${before} to ${await at()}`);
-  // The tip goes on telling of the request that is pointed at.
+  // The tip still shows the request that is pointed at.
   await page.evaluate(() => scrollTo(0, 0));
   const box = await page.locator(".chart svg").boundingBox();
   await page.mouse.move(box.x + box.width * 0.4, box.y + 100);
@@ -677,7 +677,7 @@ test("a hit in an answer is marked, whatever the answer is made of", async () =>
     const mark = await open(body).catch(() => assert.fail(`${kind}: no mark`));
     assert.ok(await mark.evaluate((node) => !node.closest("details")), `${kind} is read`);
   }
-  // What stands nowhere in the parts is marked in the body itself, which is open then.
+  // A match that is in none of the parts is marked in the body itself, which is then open.
   for (const body of ["<html>quick brown</html>", sse({ type: "response.output_text.delta", output_index: 0, delta: "Yes." }, { type: "response.other", note: "quick brown" })]) {
     assert.ok(await (await open(body)).isVisible());
   }
@@ -693,7 +693,7 @@ test("the system prompt and the tools are the diff's first rows", async () => {
   await own.locator(".head").click();
   await own.locator("pre").first().waitFor();
   assert.match(await own.innerText(), /Call this when a task is finished[\s\S]*"type": "object"/);
-  // A kept preamble is called so, beside the prompt in the same message.
+  // A kept preamble is labelled, next to the prompt in the same message.
   await page.waitForSelector(".cell.new[data-at*=messages] pre");
   assert.deepEqual(await page.locator(".cell.new[data-at*=messages] .part-head > :first-child").allTextContents(), ["carry-over prompt", "preamble"]);
   assert.match(await text(".cell.new .preamble summary"), /^Preamble in front of it: 1 part, \d+ B$/);
@@ -887,9 +887,9 @@ test("a listener with a token asks for it", async () => {
 test("what cannot be had is said, and can be tried again", async () => {
   mock.stories = examples();
   await go(`#/e/${exchangeId(999)}`);
-  assert.match(await text("main"), /no such thing[\s\S]*oldest exchanges go first/);
+  assert.match(await text("main"), /no such thing[\s\S]*oldest exchanges are deleted first/);
   await page.goto(`${mock.url}/#/%`);
-  await page.getByText("names nothing on this page").waitFor();
+  await page.getByText("Nothing on this page has this address").waitFor();
 });
 
 for (const scheme of ["light", "dark"]) {
@@ -924,7 +924,7 @@ test("a draft waits for a person, who ticks, edits and accepts", async () => {
   await go(talk());
   await page.locator(".draft a").click();
   await page.waitForSelector("#document");
-  assert.match(await text("h1"), /A draft waits for your yes/);
+  assert.match(await text("h1"), /A draft waits for your approval/);
   assert.equal(await page.locator("#document").inputValue(), DOCUMENT);
   const ticks = page.locator(".ticks label");
   assert.deepEqual((await ticks.allInnerTexts()).map((it) => it.trim()), ["- `src/export/writer.rs`: writes rows.", "- `src/import/reader.rs`: is done.", "- `cargo test -p exporter` passes."]);

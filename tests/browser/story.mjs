@@ -1,4 +1,4 @@
-// A conversation as the API tells of it: an agent's ever longer history, a cut after every task. Made up, but of one
+// A conversation as the API has it: an agent's ever longer history, a cut after every task. Made up, but of one
 // piece: sizes, states and bodies agree with one another.
 
 const PREAMBLE = "<system-reminder>\n# CLAUDE.md\nlinkshort is a URL shortener in Rust.\n- `cargo test` must pass before a task counts as done.\n</system-reminder>";
@@ -60,7 +60,7 @@ const SYSTEM = { role: "system", kind: "text", parts: [text("You are an agent th
 const tool = (name, told) => ({ role: "tools", kind: "tools", name, parts: [text(told), { kind: "tools", json: { type: "object", properties: { path: { type: "string" } } } }] });
 const OWN = tool("session_handoff", "Call this when a task is finished and another one follows.\nThe carry-over prompt is all that is known from then on.");
 
-/** What stands beside the messages: the system prompt and the tools, the last of which is baton's. */
+/** The parts besides the messages: the system prompt and the tools, the last of which is baton's. */
 export const ENVELOPE = [SYSTEM, tool("read_file", "Reads a file."), tool("edit_file", "Edits a file."), tool("run", "Runs a command."), OWN];
 const envelope = (own) => ENVELOPE.slice(0, own ? undefined : -1).map((it, i) => {
   const row = gist(it, i, it === OWN ? "new" : "kept", it === OWN ? "tool" : null);

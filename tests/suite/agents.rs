@@ -358,7 +358,7 @@ async fn a_proxy_that_does_not_start_says_why() {
     let said = text(&out.stderr);
     let begins = "error: the proxy did not start: exit status: 73\n  error: the store cannot be opened";
     assert!(said.starts_with(begins) && said.contains("serve.log"), "{said}");
-    // What the config says wrongly is told before anything is started.
+    // An error in the config is reported before anything is started.
     fs::write(&scene.config, "server.lisen = '127.0.0.1:0'").unwrap();
     let out = scene.output("run", &["claude"]);
     assert_eq!(out.status.code(), Some(78));
@@ -491,7 +491,7 @@ async fn a_credential_is_not_sent_elsewhere_than_the_person_said() {
     );
 }
 
-/// The same where the person has said it in the agent's own file.
+/// The same where the person has set it in the agent's own file.
 #[tokio::test]
 async fn a_base_url_in_an_agents_own_file_is_not_replaced_by_another_server() {
     let scene = Scene::new().await;
@@ -800,7 +800,7 @@ async fn a_handoff_is_resumed_in_any_agent() {
     assert!(out.status.success() && text(&out.stdout).contains(&line));
     assert_eq!(
         text(&out.stderr),
-        "baton: this handoff is archived; it can be resumed all the same\n"
+        "baton: this handoff is archived; it can still be resumed\n"
     );
 }
 

@@ -1,4 +1,5 @@
-//! What sessions cost by when they are cut, over the sessions of `tests/recordings/sessions`: what is promised of cuts that cost nothing.
+//! What sessions cost by when they are cut, over the sessions of `tests/recordings/sessions`: the guarantees of cuts
+//! that cost nothing.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! Handoffs that a threshold begins, on every wire: inside the agent's loop, which goes on as if nothing had been.
+//! Handoffs that a threshold begins, on every wire: inside the agent's loop, which continues as if nothing had
+//! happened.
 
 use std::fs;
 use std::time::Duration;
@@ -80,7 +81,7 @@ async fn a_full_context_is_handed_over_inside_the_agents_loop() {
             })
             .await;
             let mut history = full(&fixture).await;
-            // The document, then the leg behind the handoff, which goes on with a call.
+            // The document, then the leg after the handoff, which continues with a call.
             fixture.push(Reply::text(DOCUMENT));
             fixture.push(Reply::new().call_as(
                 "toolu_n3xt1".to_owned(),
@@ -101,7 +102,7 @@ async fn a_full_context_is_handed_over_inside_the_agents_loop() {
                 sent[0].contains("Open exporter.rs.") && sent.len() == 1,
                 "{sent:?}"
             );
-            // The agent goes on with its own history, and the model sees what follows the handoff.
+            // The agent continues with its own history, and the model sees what follows the handoff.
             history.extend(answer.keep.clone());
             history.extend((variant.results)(&answer.calls, "fn main() {}"));
             fixture.push(Reply::text("Done."));
@@ -162,7 +163,8 @@ async fn in_stop_mode_the_answer_ends_at_the_handoff() {
     }
 }
 
-/// A model that writes nothing: a selection is tried, then none. A folder that cannot be written is told of in the log alone.
+/// A model that writes nothing: a selection is tried, then none. A folder that cannot be written is reported in the log
+/// alone.
 #[tokio::test]
 async fn where_the_model_writes_nothing_the_document_is_composed_without_it() {
     for variant in WIRES {
@@ -222,7 +224,9 @@ async fn a_threshold_waits_for_a_persons_yes_where_the_config_says_so() {
             fixture.push(Reply::text("On."));
             let answer = fixture.ask(&history, true).await;
             assert!(
-                answer.text.contains("a draft of a handoff waits for your yes")
+                answer
+                    .text
+                    .contains("a draft of a handoff waits for your approval")
                     && answer.text.ends_with("On."),
                 "{}",
                 answer.text
@@ -248,7 +252,7 @@ async fn a_threshold_waits_for_a_persons_yes_where_the_config_says_so() {
     }
 }
 
-/// No draft at all: the request goes up as it came, and the next try waits until the context has grown.
+/// No draft at all: the request is sent unchanged, and the next try waits until the context has grown.
 #[tokio::test]
 async fn where_no_draft_can_be_made_the_request_goes_up_as_it_came() {
     for variant in WIRES {
@@ -279,7 +283,7 @@ async fn where_no_draft_can_be_made_the_request_goes_up_as_it_came() {
     }
 }
 
-/// What is left behind the handoff is over the threshold by itself: the session is not handed over again and again.
+/// What follows the handoff is over the threshold by itself: the session is not handed over repeatedly.
 #[tokio::test]
 async fn it_is_no_treadmill() {
     for variant in WIRES {

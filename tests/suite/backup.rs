@@ -68,8 +68,8 @@ async fn a_copy_of_a_servers_files_serves_in_a_new_server() {
         let restored = if is_snapshot {
             // Made while it serves.
             assert_eq!(server.cli(&["SAVE"]), "OK");
-            // A server that is told to append begins with an empty file and does not look at a snapshot: it is switched on
-            // behind the start.
+            // A server that is started with appending on begins with an empty file and does not read a snapshot: it is
+            // switched on after the start.
             let files = server.restored(&["--appendonly", "no"]);
             assert_eq!(files.cli(&["CONFIG", "SET", "appendonly", "yes"]), "OK");
             assert_eq!(files.cli(&["CONFIG", "SET", "appendfsync", "always"]), "OK");

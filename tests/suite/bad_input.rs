@@ -374,7 +374,7 @@ async fn a_store_that_is_down_fails_pinned_requests_and_no_others() {
     assert_eq!(texts(fixture.last().messages())[0], format!("u: {PROMPT}"));
 }
 
-/// Gemini refuses a call without its signature, which stands on the hidden call beside it.
+/// Gemini refuses a call without its signature, which is on the hidden call next to it.
 #[tokio::test]
 async fn what_upstream_refuses_without_the_hidden_calls_is_sent_again_once_the_store_is_back() {
     let store = FlakyStore::new(memory());
@@ -475,7 +475,7 @@ async fn a_handoff_that_cannot_be_written_is_not_shown() {
         assert_eq!(said(&message), ["Done with that."]);
         assert_eq!((message.stop.as_deref(), message.ended), (Some("end_turn"), true));
         assert!(!response.text().contains("handoff-resume"), "{}", response.text());
-        // Beside other calls: those are passed on without it.
+        // Next to other calls: those are passed on without it.
         let both: Value = json!({"prompt": "p"});
         fixture.script.push(
             Reply::new()
@@ -491,7 +491,7 @@ async fn a_handoff_that_cannot_be_written_is_not_shown() {
             (message.content.len(), message.stop.as_deref()),
             (1, Some("tool_use"))
         );
-        // Refused: the model is not asked again, since the refused call could not be put back later.
+        // Refused: the model is not queried again, since the refused call could not be restored later.
         fixture
             .script
             .push(Reply::new().call("session_handoff", json!({"prompt": ""})));

@@ -42,7 +42,7 @@ const HAPROXY: Kind = Kind {
     args: &["-db", "-f"],
 };
 
-/// Where Debian puts servers, beside the folders of `PATH`.
+/// Where Debian puts servers, next to the folders of `PATH`.
 fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -302,7 +302,7 @@ async fn a_replica_is_replaced(team: &mut Team) {
     }
 }
 
-/// A replica dies with a request that it has sent on: the agent is told, and nobody sends it again.
+/// A replica dies with a request that it has sent: the agent gets an error, and the request is not sent again.
 async fn nothing_is_sent_twice(team: &mut Team) {
     let before = team.provider.generations().len();
     team.script
@@ -326,7 +326,7 @@ async fn nothing_is_sent_twice(team: &mut Team) {
     assert!(!answered, "{}", response.text());
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(team.provider.generations().len(), before + 1);
-    // The other one goes on.
+    // The other one continues.
     for turn in 0..4 {
         team.script.push(Reply::text("Well."));
         team.ask(&[user(&format!("And now? {turn}"))]).await;

@@ -1,8 +1,8 @@
 //! The inspector's page in headless Chromium: with canned answers of the API, and with the running program and an
 //! agent. Screenshots are kept under `target/screenshots`.
 //!
-//! `tests/browser/setup` installs what drives the browser, which is the system's own. Without them a test says so
-//! and passes, unless `CI=true` or `BATON_BROWSER=required`.
+//! `tests/browser/setup` installs what drives the browser, which is the system's own. Without them a test is skipped
+//! with a message, unless `CI=true` or `BATON_BROWSER=required`.
 
 #![allow(clippy::print_stdout)] // What the scripts say belongs to the test's output.
 

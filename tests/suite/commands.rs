@@ -33,7 +33,7 @@ fn thought(text: &str) -> Reply {
     Reply::new().thinking("So it is.").say(text)
 }
 
-/// Sends a command behind the transcript: what baton says, and the transcript then. Nothing goes upstream.
+/// Sends a command after the transcript; returns baton's answer, and the transcript then. Nothing goes upstream.
 async fn command(stage: &Fixture, history: &[Value], text: &str) -> (String, Vec<Value>) {
     command_by(stage, history, text, true).await
 }
@@ -69,7 +69,7 @@ fn elements(stage: &Fixture) -> Vec<String> {
         .collect()
 }
 
-/// The outline of the last request. Where texts are one string, what stood around a sentinel is two paragraphs.
+/// The outline of the last request. Where texts are one string, the text around a sentinel is two paragraphs.
 fn sent(stage: &Fixture) -> Vec<String> {
     let seen = stage.provider.generations().last().unwrap().clone();
     assert!(
@@ -83,7 +83,7 @@ fn sent(stage: &Fixture) -> Vec<String> {
     stage.sent().into_iter().map(joined).collect()
 }
 
-/// A session with a handoff in it, and a turn behind that.
+/// A session with a handoff in it, and a turn after that.
 async fn handed_over(stage: &Fixture) -> Vec<Value> {
     let history = stage.history();
     stage.push(handoff());
@@ -140,7 +140,7 @@ async fn answered_and_taken_out(variant: Variant) {
     ];
     assert_eq!(stage.sent(), plain);
     let sent = elements(&stage);
-    // Once more behind it, and a request behind that.
+    // Once more after it, and a request after that.
     let (_, now) = command(&stage, &[&next[..], &answer.keep].concat(), "::handoff status").await;
     says(&stage, &and(&stage, &now, "Third."), thought("So.")).await;
     assert_eq!(elements(&stage)[..sent.len()], sent);
@@ -237,7 +237,7 @@ async fn too_many_pins(variant: Variant) {
     stage.assert_clean();
 }
 
-/// Agents trim what they keep, and some join texts that stand beside each other.
+/// Agents trim what they keep, and some join adjacent texts.
 async fn glued_and_trimmed(variant: Variant) {
     let stage = Fixture::new(variant, []).await;
     let history = stage.history();
@@ -301,7 +301,7 @@ async fn undone(variant: Variant) {
     let then = stage.then(&asked, &answer, "And?");
     says(&stage, &then, thought("Still.")).await;
     assert_eq!(elements(&stage)[..before.len()], before, "the prefix stays");
-    // A new handoff behind it counts.
+    // A new handoff after it counts.
     stage.push(Reply::text("Done, too.").call("session_handoff", value!({"prompt": SECOND})));
     stage.push(thought("Second."));
     let fired = stage.ask(&then, true).await;
@@ -317,7 +317,7 @@ async fn undone_twice(variant: Variant) {
     let asked = and(&stage, &now, "Well.");
     let answer = says(&stage, &asked, thought("Whole.")).await;
     let (text, now) = command(&stage, &[&asked[..], &answer.keep].concat(), "::handoff undo").await;
-    assert!(text.contains("taken back"), "{text}");
+    assert!(text.contains("was reverted"), "{text}");
     let asked = and(&stage, &now, "Again.");
     let answer = says(&stage, &asked, thought("Cut.")).await;
     let carried = carry();
@@ -382,7 +382,7 @@ async fn undone_in_a_fork(variant: Variant) {
     assert_eq!(stage.script.left(), 0);
 }
 
-/// Neither the process nor, since the mark tells it, the store is needed.
+/// Neither the process nor, since the mark shows it, the store is needed.
 async fn undone_after_a_restart(variant: Variant) {
     let dir = temp();
     let mut stage = Fixture::with(variant, [], sqlite(dir.path()), |_| {}).await;
@@ -397,7 +397,7 @@ async fn undone_after_a_restart(variant: Variant) {
     assert_eq!(stage.script.left(), 0);
 }
 
-/// A handoff that waited beside calls: undone, the call does not fire again.
+/// A handoff that waited next to calls: undone, the call does not fire again.
 async fn undone_mixed(variant: Variant) {
     let stage = Fixture::new(variant, []).await;
     let history = stage.history();
@@ -471,7 +471,7 @@ async fn not_resumed(variant: Variant) {
     stage.assert_clean();
 }
 
-/// What a model quotes is broken up on its way to the agent, and takes nothing out.
+/// What a model quotes is escaped for the agent, and removes nothing.
 async fn look_alikes(variant: Variant) {
     let stage = Fixture::with(variant, [], memory(), |_| {}).await;
     let quoted = "It says:\n[[handoff-note:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]\nSo.";
@@ -520,7 +520,7 @@ async fn switched_off(variant: Variant) {
     assert_eq!(stage.script.left(), 0);
 }
 
-/// The prefix in what a tool returned, and in a file behind the user's own words, is text.
+/// The prefix in what a tool returned, and in a file after the user's own words, is text.
 async fn tool_results(variant: Variant) {
     let stage = Fixture::new(variant, []).await;
     let history = stage.history();
@@ -540,7 +540,8 @@ async fn tool_results(variant: Variant) {
 
 const DOCUMENT: &str = "## Goal\nMend the importer.\n\n## Next steps\n1. reader.rs.";
 
-/// `::handoff`: the model is asked for the document behind its own history, and the answer ends with the sentinel.
+/// `::handoff`: the model is requested to write the document after its own history, and the answer ends with the
+/// sentinel.
 async fn handed_over_now(variant: Variant) {
     for stream in [true, false] {
         let stage = Fixture::new(variant, []).await;
@@ -599,7 +600,7 @@ async fn handed_over_now(variant: Variant) {
     }
 }
 
-/// Composed without a model: nothing goes upstream. A session that goes on elsewhere in its transcript is not cut.
+/// Composed without a model: nothing goes upstream. A session that continues elsewhere in its transcript is not cut.
 async fn composed_now(variant: Variant) {
     let stage = Fixture::new(variant, []).await;
     let history = stage.history();
@@ -619,7 +620,7 @@ async fn composed_now(variant: Variant) {
     stage.assert_clean();
 }
 
-/// A draft waits for the person's yes, and nothing is cut before. Rejected, another one can be asked for.
+/// A draft waits for the person's approval, and nothing is cut before. Rejected, another one can be requested.
 async fn reviewed(variant: Variant) {
     let stage = Fixture::new(variant, []).await;
     let history = stage.history();
@@ -629,16 +630,16 @@ async fn reviewed(variant: Variant) {
     assert!(text.contains("no draft waits"), "{text}");
     let (text, then) = command(&stage, &then, "::handoff --review --method local --no-git").await;
     assert!(
-        text.contains("waits for your yes") && text.contains("## Task"),
+        text.contains("waits for your approval") && text.contains("## Task"),
         "{text}"
     );
     assert!(!text.contains("[[handoff-resume"), "{text}");
     let (text, then) = command(&stage, &then, "::handoff another").await;
-    assert!(text.contains("waits for your yes already"), "{text}");
+    assert!(text.contains("already waits for your approval"), "{text}");
     let (text, then) = command(&stage, &then, "::handoff reject").await;
     assert!(text.contains("rejected"), "{text}");
     let (_, then) = command(&stage, &then, "::handoff --review --method local --no-git").await;
-    // Going on leaves it waiting.
+    // Another message leaves it waiting.
     let then = and(&stage, &then, "Go on.");
     let answer = says(&stage, &then, thought("Next.")).await;
     assert!(answer.text.ends_with("Next."), "{}", answer.text);
@@ -657,7 +658,7 @@ async fn reviewed(variant: Variant) {
     stage.assert_clean();
 }
 
-/// `handoff.review`: what a person asks for waits with "manual" and with "always".
+/// `handoff.review`: a person's request waits with "manual" and with "always".
 async fn review_by_the_config(variant: Variant) {
     for (review, waits) in [
         (ReviewPolicy::Never, false),
@@ -669,7 +670,11 @@ async fn review_by_the_config(variant: Variant) {
         let answer = says(&stage, &history, thought("First.")).await;
         let now = [&history[..], &answer.keep].concat();
         let (text, then) = command(&stage, &now, "::handoff --method local --no-git").await;
-        assert_eq!(text.contains("the draft waits for your yes"), waits, "{text}");
+        assert_eq!(
+            text.contains("the draft waits for your approval"),
+            waits,
+            "{text}"
+        );
         assert_eq!(text.contains("[[handoff-resume:"), !waits, "{text}");
         if waits {
             let (text, _) = command(&stage, &then, "::handoff accept").await;
@@ -695,7 +700,8 @@ async fn enough_to_hand_off(variant: Variant) {
     }
 }
 
-/// Whoever goes on while a draft waits is told so once, in front of the model's answer, and the model never hears of it.
+/// A person who continues while a draft waits is notified once, in front of the model's answer, and the model never
+/// sees it.
 async fn told_that_it_waits(variant: Variant) {
     for stream in [true, false] {
         let stage = Fixture::new(variant, []).await;
@@ -711,7 +717,7 @@ async fn told_that_it_waits(variant: Variant) {
             .strip_suffix("Next.")
             .unwrap_or_else(|| panic!("{}", answer.text));
         assert!(
-            told.starts_with("baton: a draft of a handoff waits for your yes: `::handoff accept`"),
+            told.starts_with("baton: a draft of a handoff waits for your approval: `::handoff accept`"),
             "{told}"
         );
         assert!(told.contains("[[handoff-note:"), "{told}");
@@ -727,7 +733,7 @@ async fn told_that_it_waits(variant: Variant) {
     }
 }
 
-/// The draft is in the store: whoever serves the session next knows it, and what became of it.
+/// The draft is in the store: whichever process serves the session next knows it, and its outcome.
 async fn accepted_after_a_restart(variant: Variant) {
     let dir = temp();
     let mut stage = Fixture::with(variant, [], sqlite(dir.path()), |_| {}).await;
@@ -737,7 +743,7 @@ async fn accepted_after_a_restart(variant: Variant) {
     let (_, now) = command(&stage, &now, "::handoff --review --method local --no-git").await;
     stage.restart(sqlite(dir.path()));
     let (text, now) = command(&stage, &now, "::handoff status").await;
-    assert!(text.contains("A draft waits for your yes"), "{text}");
+    assert!(text.contains("A draft waits for your approval"), "{text}");
     stage.restart(sqlite(dir.path()));
     let (text, now) = command(&stage, &now, "::handoff reject").await;
     assert!(text.contains("rejected"), "{text}");
@@ -794,8 +800,8 @@ async fn leaves(stage: &Fixture, path: &str, headers: &[(&str, &str)], body: &st
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
 }
 
-/// Nobody answered a command, and nothing of it was ever written: the process was killed, or baton was not there. What the person
-/// says next is sent without it.
+/// A command without an answer, and without a trace: the process was killed, or baton was not in use. The person's next
+/// message is sent without it.
 async fn never_answered(variant: Variant) {
     let stage = Fixture::new(variant, []).await;
     let history = stage.history();
@@ -812,7 +818,7 @@ async fn never_answered(variant: Variant) {
     ];
     assert_eq!(stage.sent(), all);
     let sent = elements(&stage);
-    // Two in a row, and one that is answered behind them.
+    // Two in a row, and one that is answered after them.
     let mut now = [&next[..], &answer.keep].concat();
     for text in ["::pin Be brief.", "  ::handoff undo"] {
         now = and(&stage, &now, text);
@@ -835,8 +841,8 @@ async fn sent_again(variant: Variant) {
     let history = stage.history();
     let answer = says(&stage, &history, thought("First.")).await;
     let now = stage.then(&history, &answer, "::handoff the reader");
-    // More than an unread connection takes, and no longer than a prompt and a leg may be. Each is six bytes of JSON,
-    // which stand in a stream of Responses five times.
+    // More than an unread connection takes, and within the limits of a prompt and a leg. Each is six bytes of JSON,
+    // which are in a stream of Responses five times.
     let characters = if (variant.path)(true) == (variants::RESPONSES.path)(true) {
         220_000
     } else {
@@ -846,7 +852,7 @@ async fn sent_again(variant: Variant) {
     stage.push(Reply::text(&long).deltas(50_000));
     let body = (variant.body)(&now, true).to_string();
     leaves(&stage, (variant.path)(true), variant.headers, &body).await;
-    // The proxy hears of it.
+    // The proxy notices it.
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
     assert!(stage.baton.drafting.is_idle());
     let legs = stage.provider.generations().len();
@@ -885,7 +891,8 @@ async fn until_asked(stage: &Fixture, requests: usize) {
     }
 }
 
-/// The store goes away while the model writes: nothing is pinned, the person is told, and the next request is whole.
+/// The store goes offline while the model writes: nothing is pinned, the person is notified, and the next request is
+/// whole.
 async fn store_fails_meanwhile(variant: Variant) {
     let store = FlakyStore::new(memory());
     let stage = Fixture::with(variant, [], store.clone(), |_| {}).await;
@@ -912,7 +919,7 @@ async fn store_fails_meanwhile(variant: Variant) {
     stage.assert_clean();
 }
 
-/// Of two at once, the second is told of the first, and may cancel it.
+/// Of two at once, the second is notified of the first, and may cancel it.
 async fn two_at_once(variant: Variant) {
     let stage = Fixture::new(variant, []).await;
     let history = stage.history();
@@ -935,7 +942,7 @@ async fn two_at_once(variant: Variant) {
         status.contains(&format!("A handoff is being written ({id})")),
         "{status}"
     );
-    assert!(cancelled.contains("is not made"), "{cancelled}");
+    assert!(cancelled.contains("was cancelled"), "{cancelled}");
     assert!(
         answer.text.contains("no handoff was made: cancelled."),
         "{}",
@@ -982,7 +989,7 @@ async fn forked_with_pins(variant: Variant) {
         says(&stage, &and(&stage, &then, "On."), Reply::text("On.")).await;
         assert_eq!(sent(&stage)[0].matches(pin).count(), 1, "{:?}", sent(&stage));
     }
-    // A copy: the handoff as it was made, and no pins behind it.
+    // A copy: the handoff as it was made, and no pins after it.
     stage.variant.headers = named("two");
     let next = and(&stage, &cut, "Copied.");
     let copied = says(&stage, &next, Reply::text("Copied.")).await;
@@ -1119,7 +1126,7 @@ async fn an_undo_over_the_window_is_refused() {
     stage.assert_clean();
 }
 
-/// Upstream holds the transcript: the request behind a command goes on from the response before it.
+/// Upstream holds the transcript: the request after a command continues from the response before it.
 #[tokio::test]
 async fn a_transcript_that_the_provider_holds_goes_on_behind_a_command() {
     let stage = Fixture::new(variants::RESPONSES, [Reply::text("One.")]).await;

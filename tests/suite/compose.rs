@@ -59,7 +59,7 @@ fn compose() -> Value {
         };
         match (into, key.take()) {
             (Value::Array(items), _) => items.push(value),
-            // What stands beside a merge counts.
+            // Keys next to a merge take precedence.
             (Value::Object(entries), Some(merge)) if merge == "<<" => {
                 for (name, value) in value.as_object().unwrap() {
                     entries.entry(name.clone()).or_insert_with(|| value.clone());
@@ -137,7 +137,7 @@ fn what_it_says_fits_the_config_the_balancers_and_the_dockerfile() {
             config.store.address.as_ref().unwrap().servers,
             [("valkey".to_owned(), 6379)]
         );
-        // Its volumes are the config that it is told of and the folder that it writes to, which the image's user owns.
+        // Its volumes are the config that it is given and the folder that it writes to, which the image's user owns.
         let volumes = strings(&service["volumes"]);
         let file = service["environment"]["BATON_CONFIG"].as_str().unwrap();
         assert_eq!(volumes[0], format!("./baton.toml:{file}:ro"));

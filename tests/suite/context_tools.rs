@@ -1,5 +1,5 @@
-//! Beside other means by which a context is managed: tools of agents, and features of the providers' APIs. What baton does
-//! there is in docs/wires.md, a row a feature.
+//! Means by which others manage a context: tools of agents, and features of the providers' APIs. docs/wires.md says
+//! what baton does there, a row for each feature.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ const BETAS: Variant = Variant {
     ..ANTHROPIC
 };
 
-/// A variant's body with this tool behind its own.
+/// A variant's body with this tool after its own.
 fn with_tool(variant: &Variant, history: &[Value], list: &str, tool: &Value) -> Value {
     let mut body = (variant.body)(history, true);
     let tools = body.pointer_mut(list).unwrap();
@@ -34,7 +34,7 @@ fn with_tool(variant: &Variant, history: &[Value], list: &str, tool: &Value) -> 
     body
 }
 
-/// The tool by which Codex's model starts a new context window, in each wire's shape, and the list that it stands in.
+/// The tool by which Codex's model starts a new context window, in each wire's shape, and its list.
 fn resets() -> [(Variant, &'static str, Value); 5] {
     let schema = json!({"type": "object", "properties": {}});
     let function = json!({"name": "new_context", "description": "Starts anew.", "parameters": schema});
@@ -125,7 +125,7 @@ async fn both_tools_are_offered_where_the_config_says_always() {
     fixture.assert_clean();
 }
 
-/// A person may hand over there all the same, and from then on the model has both tools.
+/// A person may still hand over there, and from then on the model has both tools.
 #[tokio::test]
 async fn a_person_hands_over_beside_a_tool_that_resets() {
     let variant = Variant {
@@ -199,7 +199,7 @@ fn system(text: &str, clear_at: Option<&str>) -> Value {
     message
 }
 
-/// A system message that was for one turn is not shown again behind a cut; one that still holds is.
+/// A system message that was for one turn is not shown again after a cut; one that still holds is.
 #[tokio::test]
 async fn messages_cleared_at_the_next_user_message_do_not_come_back_at_a_cut() {
     let fixture = Fixture::new(BETAS, [handoff(), fresh(), Reply::text("ok"), Reply::text("ok")]).await;
@@ -286,8 +286,8 @@ fn change(kind: &str, name: &str) -> Value {
     json!({"type": kind, "tool": {"type": "tool_reference", "name": name}})
 }
 
-/// A summary that was asked for stands first, and goes with the rest at a cut. The tools that it stands for stay, and so does
-/// what the agent's harness puts behind it.
+/// A requested summary comes first, and goes with the rest at a cut. The tools that it replaces stay, and so does what
+/// the agent's harness puts after it.
 #[tokio::test]
 async fn the_tools_of_a_summary_outlive_a_cut() {
     let read = Reply::new().call("deploy", json!({}));
@@ -347,8 +347,8 @@ async fn the_tools_of_a_summary_outlive_a_cut() {
     }
 }
 
-/// With `compact_20260112` the provider summarises by itself, in the middle of an answer, and leaves out what stands before its
-/// block from then on.
+/// With `compact_20260112` the provider summarises by itself, in the middle of an answer, and leaves out what precedes
+/// its block from then on.
 #[tokio::test]
 async fn a_summary_in_an_answer_is_kept_behind_a_cut_and_goes_before_one() {
     fn edits(history: &[Value], stream: bool) -> Value {
@@ -404,7 +404,7 @@ async fn a_summary_in_an_answer_is_kept_behind_a_cut_and_goes_before_one() {
             sent.body["context_management"],
             edits(&[], true)["context_management"]
         );
-        // What the early summary stands for is said once.
+        // The changes that the early summary replaces are stated once.
         assert_eq!(
             sent.messages()[1],
             json!({"role": "system", "content": [environment]})
@@ -507,7 +507,7 @@ fn threaded(fixture: &Fixture, history: &[Value], thread: Value) -> Value {
     body
 }
 
-/// The provider holds a thread, so that nothing can be cut: it is relayed as it is, and the reason is said.
+/// The provider holds a thread, so that nothing can be cut: it is relayed unchanged, and the reason is stated.
 #[tokio::test]
 async fn a_message_thread_is_relayed_and_the_reason_is_said() {
     let fixture = Fixture::new(BETAS, [Reply::text("Yes."), Reply::text("Yes.")]).await;

@@ -321,7 +321,7 @@ async fn a_command_that_a_kill_left_unwritten_is_done_when_it_is_sent_again_and_
         let requests = provider.requests().len();
         let again = program.ask(&asked).await;
         assert!(again.text().contains(said), "{text}: {}", again.text());
-        // Behind the handoff the answer is baton's alone.
+        // After the handoff the answer is baton's alone.
         assert_eq!(provider.requests().len(), requests, "{text}");
     }
     assert_eq!(provider.complaints(), []);

@@ -239,7 +239,7 @@ async fn what_is_wrong_is_told_and_changes_nothing() {
     assert!(api.fixture.baton.drafting.is_idle());
 }
 
-/// The result names the handoff, its document, and the folder of its packet.
+/// The result names the handoff, its document, and the folder of that.
 #[tokio::test]
 async fn a_result_is_whole() {
     let api = Api::start().await;
@@ -258,7 +258,7 @@ async fn a_result_is_whole() {
         answer.text.contains(&id) && done["document"].is_string(),
         "{done}"
     );
-    let packet = DocumentRecord {
+    let record = DocumentRecord {
         handoff: id.parse().unwrap(),
         principal: "local".to_owned(),
         repository: String::new(),
@@ -269,11 +269,12 @@ async fn a_result_is_whole() {
         folder: "/handoffs/one".to_owned(),
         document: "{}".to_owned(),
     };
-    api.store.put_document(&packet).await.unwrap();
+    api.store.put_document(&record).await.unwrap();
     assert_eq!(api.get(&path).await["saved_path"], "/handoffs/one");
 }
 
-/// Told where people and programs look: in the draft, on the conversation's page, in the log's event and in the metrics.
+/// Reported where people and programs look: in the draft, on the conversation's page, in the log's event and in the
+/// metrics.
 #[tokio::test]
 async fn a_draft_that_failed_is_told_everywhere() {
     let api = Api::start().await;
@@ -315,7 +316,7 @@ async fn a_draft_that_failed_is_told_everywhere() {
         assert!(text.contains(series), "{series} in {text}");
     }
 
-    // One that comes to nothing at all.
+    // One that fails completely.
     let api = Api::start().await;
     let short = &api.history[..1];
     let (_, asked) = api.ask(&api.key, "", &json!({})).await;
@@ -336,11 +337,11 @@ async fn a_draft_that_failed_is_told_everywhere() {
     );
 }
 
-/// Fewer than two messages behind the cut: nothing is asked for, and nothing waits.
+/// Fewer than two messages after the cut: nothing is requested, and nothing waits.
 #[tokio::test]
 async fn a_conversation_that_is_known_to_be_too_short_is_refused_at_once() {
     let api = Api::start().await;
-    // The model hands over: behind that it has only begun.
+    // The model hands over: after that it has only begun.
     let replies = [
         handoff(),
         fresh(),
@@ -368,7 +369,7 @@ async fn a_conversation_that_is_known_to_be_too_short_is_refused_at_once() {
         assert_eq!(told["error"]["message"], "nothing to hand off yet");
     }
     assert!(api.fixture.baton.drafting.is_idle());
-    // What was asked for before is told again.
+    // An earlier request is reported again.
     let (status, again) = api
         .ask(
             &api.key,
@@ -390,7 +391,7 @@ async fn a_conversation_that_is_known_to_be_too_short_is_refused_at_once() {
     assert_eq!(done["draft"]["state"], "done", "{done}");
 }
 
-/// A process that has not seen the conversation does not know: the draft tells it.
+/// A process that has not seen the conversation cannot know: the draft reports it.
 #[tokio::test]
 async fn where_nothing_is_known_of_a_conversation_the_draft_tells_that_it_is_too_short() {
     let mut api = Api::start().await;
@@ -406,7 +407,7 @@ async fn where_nothing_is_known_of_a_conversation_the_draft_tells_that_it_is_too
     );
 }
 
-/// Nothing is cut before a person's yes. The person may change the document, and what is said meanwhile is kept.
+/// Nothing is cut before a person's approval. The person may change the document, and later messages are kept.
 #[tokio::test]
 async fn a_reviewed_draft_takes_effect_when_it_is_accepted() {
     for edited in [None, Some("## Goal\nOnly the tests.")] {
@@ -455,7 +456,7 @@ async fn a_reviewed_draft_takes_effect_when_it_is_accepted() {
     }
 }
 
-/// Cancelled at every stage: nothing is handed over, each try is counted, and another draft can be asked for.
+/// Cancelled at every stage: nothing is handed over, each try is counted, and another draft can be requested.
 #[tokio::test]
 async fn a_draft_is_cancelled_at_each_stage() {
     let late = || Reply::text("## Goal\nMend it.").head_delay(Duration::from_secs(30));

@@ -1,5 +1,5 @@
-//! `draft.show`: the agent shows a draft while the model writes it, and no later request has a word of it. On every wire, in
-//! front of the strict provider.
+//! `draft.show`: the agent shows a draft while the model writes it, and no later request contains any of it. On every wire,
+//! in front of the strict provider.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ async fn says(stage: &Fixture, history: &[Value], reply: Reply) -> Answer {
     stage.ask(history, true).await
 }
 
-/// Asks for a handoff by the API's way.
+/// Requests a handoff by the API.
 fn ask_by_api(stage: &Fixture, key: &str) -> uuid::Uuid {
     let ask = DraftRequest {
         origin: HandoffOrigin::Api,
@@ -75,7 +75,7 @@ async fn key(stage: &Fixture) -> String {
     stage.baton.events(1).await[0].conversation.clone().unwrap()
 }
 
-/// The text stands between what begins it and the line that ends it.
+/// The text is between its first line and the line that ends it.
 fn assert_shown(text: &str, told: &str) {
     assert!(
         text.starts_with("baton: a handoff is being written.\n\n[[handoff-draft:"),
@@ -95,7 +95,7 @@ fn assert_shown(text: &str, told: &str) {
 
 const WHOLE: [&str; 4] = ["u: Mend the importer.", "a: Looking.", "u: Go on.", "a: First."];
 
-/// Nothing of it is in the model's view: behind the handoff, behind its undo, after a restart with and without the store, and in a
+/// Nothing of it is in the model's view: after the handoff, after its undo, after a restart with and without the store, and in a
 /// copy of the session.
 async fn written_for_a_command(variant: Variant) {
     let dir = temp();
@@ -137,7 +137,7 @@ async fn written_for_a_command(variant: Variant) {
     assert_eq!(stage.script.left(), 0);
 }
 
-/// The answer goes on behind it: sentinel, then the leg.
+/// The answer continues after it: sentinel, then the leg.
 async fn written_for_the_api(variant: Variant) {
     let stage = Fixture::with(variant, [], memory(), shows).await;
     let now = session(&stage).await;
@@ -193,7 +193,7 @@ async fn as_it_comes(variant: Variant) {
     assert!(stage.baton.drafting.is_idle(), "the agent left");
 }
 
-/// Cut off at the bound of its output: nothing was handed over, and the next request is as if nobody had asked.
+/// Cut off at the bound of its output: nothing was handed over, and the next request is as if none had been requested.
 async fn failed_for_a_command(variant: Variant) {
     let stage = Fixture::with(variant, [], memory(), shows).await;
     let now = session(&stage).await;
@@ -209,7 +209,7 @@ async fn failed_for_a_command(variant: Variant) {
     stage.assert_clean();
 }
 
-/// The request goes up as it came, and its answer follows in the same message.
+/// The request is sent unchanged, and its answer follows in the same message.
 async fn failed_for_the_api(variant: Variant) {
     let stage = Fixture::with(variant, [], memory(), shows).await;
     let now = session(&stage).await;
@@ -244,13 +244,13 @@ async fn failed_for_the_api(variant: Variant) {
     stage.assert_clean();
 }
 
-/// The document is not told a second time behind it.
+/// The document is not shown a second time after it.
 async fn reviewed(variant: Variant) {
     let stage = Fixture::with(variant, [], memory(), shows).await;
     let now = session(&stage).await;
     let asked = and(&stage, &now, "::handoff --review");
     let answer = says(&stage, &asked, document()).await;
-    assert_shown(&answer.text, "the draft waits for your yes");
+    assert_shown(&answer.text, "the draft waits for your approval");
     assert_eq!(answer.text.matches("reader.rs").count(), 1, "{}", answer.text);
     let next = stage.then(&asked, &answer, "::handoff accept");
     let accepted = stage.ask(&next, true).await;
@@ -261,7 +261,7 @@ async fn reviewed(variant: Variant) {
     stage.assert_clean();
 }
 
-/// The agent keeps what it has seen of an answer that it left.
+/// The agent keeps the part of an answer that it has seen before it left.
 async fn broken_off(variant: Variant) {
     let stage = Fixture::with(variant, [], memory(), shows).await;
     let now = session(&stage).await;
@@ -292,7 +292,7 @@ async fn broken_off(variant: Variant) {
     assert_eq!(stage.script.left(), 0);
 }
 
-/// What came to nothing stays in sight, and the next way follows it.
+/// A failed draft stays visible, and the next method's draft follows it.
 async fn another_way(variant: Variant) {
     let stage = Fixture::with(variant, [], memory(), shows).await;
     let now = session(&stage).await;
@@ -302,7 +302,11 @@ async fn another_way(variant: Variant) {
     stage.push(Reply::text("## Goal\nAgain.").deltas(4));
     let answer = says(&stage, &asked, fresh()).await;
     assert_shown(&answer.text, "## Goal\nAgain.");
-    assert!(answer.text.contains("; made another way)"), "{}", answer.text);
+    assert!(
+        answer.text.contains("; another method is used)"),
+        "{}",
+        answer.text
+    );
     assert_eq!(stage.baton.drafting.get(id).unwrap().state, DraftState::Done);
     says(&stage, &stage.then(&asked, &answer, "More."), thought("So.")).await;
     assert_eq!(stage.sent()[1..], ["a: Fresh.", "u: More."]);

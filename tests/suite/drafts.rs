@@ -1,5 +1,5 @@
-//! Drafts of seeded sessions on every wire: what must be kept is there, secrets are not, and no finished request is told
-//! as open. The sizes that the bench measures (`cargo bench --bench core -- drafts`) are larger.
+//! Drafts of seeded sessions on every wire: what must be kept is there, secrets are not, and no finished request is
+//! shown as open. The sizes that the bench measures (`cargo bench --bench core -- drafts`) are larger.
 
 use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, DraftSpec, Preset, TokenCounter, tokens};
 use baton_core::record::WireId;
@@ -54,7 +54,7 @@ fn section<'a>(document: &'a str, heading: &str) -> &'a str {
     &rest[..rest.find("\n## ").unwrap_or(rest.len())]
 }
 
-/// Texts of a bundle that stand in turns which are told as open.
+/// Texts of a bundle in turns that are shown as open.
 fn open_turns(bundle: &str) -> String {
     let turns = bundle.split("\n### Turn ").skip(1);
     turns
@@ -163,7 +163,7 @@ mod command {
         let tap = journal::start(&config.journal, dir.path(), &config.handoff.preamble_tags).unwrap();
         let baton = Baton::journaled(config, harness::sqlite(dir.path()), harness::KEY, tap.clone());
         let body: Bytes = session.body(wire).into();
-        // Whatever the provider says to it: the request was made.
+        // Whatever the provider's answer: the request was made.
         baton.post((variant.path)(false), variant.headers, body).await;
         let written = tokio::task::spawn_blocking(move || tap.flush(std::time::Duration::from_secs(30)));
         assert!(written.await.unwrap());
@@ -194,7 +194,7 @@ mod command {
             );
             let document = made["document"].as_str().unwrap();
             assert_eq!(made["origin"], "local", "{made}");
-            // Nobody knows the vocabulary of the model `m`.
+            // The vocabulary of the model `m` is unknown.
             assert_eq!(
                 (&made["tokens"], &made["tokens_estimated"]),
                 (

@@ -1,5 +1,5 @@
-//! Drafts of sessions whose tools no table knows: what failed there and was not settled is kept, and what was settled is
-//! not told as failing. The seeds of the last test are not those that the code was tuned on.
+//! Drafts of sessions whose tools no table knows: failures that were not settled are kept, and settled ones are not
+//! reported as failures. The seeds of the last test are not those that the code was tuned on.
 
 use baton_core::handoffs::draft::{DraftIndex, tokens};
 use baton_core::transcript::Transcript;
@@ -10,7 +10,7 @@ use crate::drafts::history::Seeded;
 use crate::drafts::sessions::{Event, Session, Tool, word};
 use crate::drafts::{request, settings, view};
 
-/// A session with what must not be told as failing.
+/// A session with what must not be reported as a failure.
 struct Played {
     session: Session,
     /// What must not be lost of errors and of what the model leaves open, a share of `session.kept`.
@@ -91,7 +91,7 @@ fn failing(random: &mut Seeded, symbol: &str) -> Failing {
     }
 }
 
-/// What the model says that leaves something open.
+/// A sentence of the model that leaves something open.
 fn statement(random: &mut Seeded, symbol: &str) -> String {
     match random.below(8) {
         0 => format!("The check of {symbol} fails and I leave it open."),
@@ -133,7 +133,7 @@ impl Played {
         made
     }
 
-    /// What says this word: for the message of a test that fails.
+    /// The text with this word, for the message of a failing test.
     fn source(&self, word: &str) -> Option<String> {
         self.session.events.iter().find_map(|event| match event {
             Event::Plain(tool, output, _) if output.contains(word) => {
@@ -215,7 +215,7 @@ impl Played {
     }
 }
 
-/// What a set of sessions comes to: shares of what must be kept, in local documents and in bundles.
+/// Results of a set of sessions: shares of what must be kept, in local documents and in bundles.
 #[derive(Debug, Default)]
 struct Kept {
     there: usize,

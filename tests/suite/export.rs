@@ -1,5 +1,4 @@
-//! `baton export`: the active carry-over prompt and the work since, on every wire, and what is told where something of it is
-//! missing.
+//! `baton export`: the active carry-over prompt and the work since, on every wire, and the reports of missing parts.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -84,7 +83,7 @@ fn baton(dir: &Path, args: &[&str]) -> Output {
     command.args(args).arg("--state-dir").arg(dir).output().unwrap()
 }
 
-/// The parts of an export: who says them, of what kind, and what.
+/// The parts of an export: speaker, kind, and text.
 fn parts(work: &Value) -> Vec<(String, String, String)> {
     let turns = work.as_array().unwrap().iter();
     let parts = turns.flat_map(|turn| {
@@ -197,7 +196,7 @@ async fn the_prompt_and_the_work_since_on_every_wire() {
     }
 }
 
-/// A hidden call beside the agent's own calls belongs to baton and is no work. A handoff that ended its response has no
+/// A hidden call next to the agent's own calls belongs to baton and is no work. A handoff that ended its response has no
 /// work after it yet. A later handoff supersedes an earlier one, which is still found by its id.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hidden_calls_stops_and_superseded_handoffs() {

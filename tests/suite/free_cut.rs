@@ -145,7 +145,7 @@ impl Scene {
         panic!("{} requests, not {count}", self.requests());
     }
 
-    /// Waits until a draft ahead has ended, whatever came of it: its cost is booked then.
+    /// Waits until a draft ahead has ended, whatever its outcome: its cost is booked then.
     async fn until_draft_ahead_ended(&self) {
         for _ in 0..500 {
             let events = self.fixture.baton.events(1).await;

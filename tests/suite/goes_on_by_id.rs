@@ -1,5 +1,5 @@
-//! Agents that name the response which they go on from (Responses, `previous_response_id`): the provider holds the transcript,
-//! with hidden calls in it that nobody but the proxy can answer.
+//! Agents that name the response which they continue (Responses, `previous_response_id`): the provider holds the
+//! transcript, with hidden calls in it that only the proxy can answer.
 
 use baton_core::record::HiddenResult;
 use baton_strict::Reply;
@@ -13,7 +13,7 @@ use crate::matrix::variants::{self, Answer};
 
 const HEADERS: &[(&str, &str)] = &[("authorization", "Bearer sk-agent"), ("x-session-id", "one")];
 
-/// An agent, and the response that it goes on from.
+/// An agent, and the response that it continues.
 struct Chained {
     stage: Fixture,
     dir: TempDir,
@@ -32,7 +32,7 @@ impl Chained {
         Self { stage, dir, previous }
     }
 
-    /// Another process goes on with the store.
+    /// Another process continues with the store.
     fn restart(&mut self) {
         self.stage
             .restart_with(sqlite(self.dir.path()), |config| config.handoff.retries = 0);
@@ -118,7 +118,7 @@ async fn a_result_that_never_arrived_is_sent_with_the_next_request() {
     }
 }
 
-/// A call that is dropped, here because the turn was cut off, stands in the response that upstream has stored.
+/// A call that is dropped, here because the turn was cut off, is in the response that upstream has stored.
 #[tokio::test]
 async fn a_dropped_call_is_answered_with_the_next_request() {
     for stream in [true, false] {
@@ -137,7 +137,7 @@ async fn a_dropped_call_is_answered_with_the_next_request() {
     }
 }
 
-/// The call that waits stands in a response of which later requests hold nothing: it fires at the end of its turn all the same.
+/// The pending call is in a response that later requests do not contain: it fires at the end of its turn nevertheless.
 #[tokio::test]
 async fn a_handoff_that_waits_fires_at_the_end_of_a_turn_that_the_provider_holds() {
     for stream in [true, false] {
@@ -167,7 +167,7 @@ async fn a_handoff_that_waits_fires_at_the_end_of_a_turn_that_the_provider_holds
     }
 }
 
-/// Nothing is open behind a response that the provider does not keep.
+/// Nothing is open after a response that the provider does not keep.
 #[tokio::test]
 async fn what_is_not_stored_is_owed_nothing() {
     let store = crate::harness::memory();

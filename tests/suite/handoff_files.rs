@@ -1,4 +1,4 @@
-//! `baton packets` over handoff files: the real program, and a YAML parser of another language.
+//! `baton handoffs` over handoff files: the real program, and a YAML parser of another language.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -345,7 +345,7 @@ fn a_file_is_made_from_what_an_agent_said_or_its_session_file() {
             .stdout
             .starts_with(b"Now: the till\n")
     );
-    // A hook has nobody to ask, and an empty session leaves nothing.
+    // A hook cannot ask a person, and an empty session leaves nothing.
     let nothing = fed(dir, &["create", "--auto", "--hook", "--alone"], "{}");
     assert!(nothing.status.success() && nothing.stdout.is_empty());
     let done = fed(
@@ -397,7 +397,7 @@ fn a_file_is_made_from_what_an_agent_said_or_its_session_file() {
     );
 }
 
-/// Tools that hang and input that nobody closes: a hook's file is there, or its process ends, within 30 seconds.
+/// Tools that hang and input that is never closed: a hook's file is there, or its process ends, within 30 seconds.
 #[cfg(unix)]
 #[test]
 fn a_hook_is_done_within_thirty_seconds_whatever_hangs() {
@@ -566,8 +566,8 @@ fn the_median_of_the_benchs_sessions_is_below_five_hundred_tokens() {
     assert!(median > 100, "{sizes:?}");
 }
 
-/// A Python with PyYAML: the SDKs' one, else the machine's. Without one the test says so and passes, unless `CI=true` or
-/// `BATON_SDK=required`.
+/// A Python with PyYAML: the SDKs' one, else the machine's. Without one the test is skipped with a message, unless
+/// `CI=true` or `BATON_SDK=required`.
 #[allow(clippy::print_stdout)]
 fn python() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -20,7 +20,7 @@ const NUDGE: &str = "<note>The \"window\" is\nnearly full.</note>";
 
 on_every_wire!(behind_the_user behind_results restarted forked rewound edited cut_off left_out unwritable;);
 
-/// Puts [`NUDGE`] behind each request for which it was switched on, once.
+/// Puts [`NUDGE`] after each request for which it was switched on, once.
 #[derive(Clone, Default)]
 struct Switch(Arc<AtomicBool>);
 
@@ -73,7 +73,7 @@ fn reads() -> Reply {
         .call("read_file", serde_json::json!({"path": "a.rs"}))
 }
 
-/// Two turns behind the insertion, each of which must have the requests before as its beginning. Returns the transcript of
+/// Two turns after the insertion, each of which must have the requests before as its beginning. Returns the transcript of
 /// the last one.
 async fn goes_on(stage: &Fixture, history: &[Value], answer: &Answer) -> Vec<Value> {
     let first = elements(stage);
@@ -109,13 +109,13 @@ async fn behind_the_user(variant: Variant) {
     );
     let last = goes_on(&stage, &history, &answer).await;
     assert_eq!(nudged(&stage.sent()), 1, "{:?}", stage.sent());
-    // The same request once more: it stands there already.
+    // The same request once more: the text is there already.
     switch.on();
     let before = elements(&stage);
     let again = says(&stage, &history, thought("Again.")).await;
     assert_eq!(nudged(&stage.sent()), 1);
     assert_eq!(again.text, "Again.");
-    // One further down, beside the first.
+    // One further down, after the first.
     switch.on();
     says(&stage, &last, thought("Both.")).await;
     assert_eq!(nudged(&stage.sent()), 2, "{:?}", stage.sent());
@@ -133,7 +133,7 @@ async fn behind_results(variant: Variant) {
     let sent = stage.sent();
     assert!(sent.iter().any(|line| line.contains(NUDGE)), "{sent:?}");
     goes_on(&stage, &ran, &answer).await;
-    // Two calls, and a text behind both results.
+    // Two calls, and a text after both results.
     let two = reads().call("read_file", serde_json::json!({"path": "b.rs"}));
     let history = stage.then(&ran, &answer, "Both, please.");
     let answer = says(&stage, &history, two).await;
@@ -201,7 +201,7 @@ async fn rewound(variant: Variant) {
     stage.assert_clean();
 }
 
-/// An agent that edits its history in front of the place: left out, and counted once.
+/// An agent that edits its history before the place: left out, and counted once.
 async fn edited(variant: Variant) {
     let (stage, switch) = stage(variant, &memory()).await;
     let history = stage.history();
@@ -217,7 +217,7 @@ async fn edited(variant: Variant) {
     stage.assert_clean();
 }
 
-/// A handoff cuts it off with what stands before; a rewind to before the handoff has it again.
+/// A handoff cuts it off with what precedes it; a rewind to before the handoff has it again.
 async fn cut_off(variant: Variant) {
     let (stage, switch) = stage(variant, &memory()).await;
     let history = stage.history();
@@ -230,7 +230,7 @@ async fn cut_off(variant: Variant) {
     let fired = stage.ask(&then, true).await;
     assert_eq!(stage.sent(), [carry()], "leg 2");
     let last = stage.then(&then, &fired, "Go on.");
-    // One behind the cut, which stays.
+    // One after the cut, which stays.
     switch.on();
     let answer = says(&stage, &last, thought("Next.")).await;
     let sent = stage.sent();
@@ -243,7 +243,7 @@ async fn cut_off(variant: Variant) {
     stage.assert_clean();
 }
 
-/// The store has lost it: the request goes out without, and that is counted once.
+/// The store has lost it: the request is sent without it, and that is counted once.
 async fn left_out(variant: Variant) {
     let dir = temp();
     let (mut stage, switch) = stage(variant, &sqlite(dir.path())).await;
@@ -290,7 +290,7 @@ async fn unwritable(variant: Variant) {
     stage.assert_clean();
 }
 
-/// An edited history under a session's name is told to be lost once, and told again when it was found in between.
+/// An edited history under a session's name is reported once as lost, and again after it was found in between.
 #[tokio::test]
 async fn what_lost_its_place_is_counted_once() {
     const HEADERS: &[(&str, &str)] = &[("authorization", "Bearer sk-agent"), ("x-session-id", "one")];
@@ -311,7 +311,7 @@ async fn what_lost_its_place_is_counted_once() {
     stage.assert_clean();
 }
 
-/// Where a conversation has none, nothing of its transcript is hashed and the store is asked for nothing.
+/// Where a conversation has none, nothing of its transcript is hashed and the store gets no query.
 #[tokio::test]
 async fn conversations_without_any_pay_nothing() {
     let store = FlakyStore::new(memory());

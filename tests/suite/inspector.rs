@@ -108,7 +108,7 @@ async fn tokens_belong_to_their_leg_and_failed_legs_have_a_status() {
             let sum = row.tokens_sum.unwrap();
             assert_eq!(sum.all_input(), first.all_input() + last.all_input());
             assert_eq!(sum.output, first.output + last.output);
-            // The event behind logs and metrics has the same numbers.
+            // The event for logs and metrics has the same numbers.
             let events = run.fixture.baton.events(1).await;
             let spent = events[0].spent();
             assert_eq!((spent.all_input(), spent.output), (sum.all_input(), sum.output));
@@ -131,8 +131,8 @@ fn in_the_order_of_events(row: &ExchangeRow, exchange: &ExchangeDetail) {
     let order = [
         format!("Leg 1: The model called session_handoff; handoff {fired}"),
         format!("Leg 2: The transcript was cut at handoff {fired}"),
-        "Leg 2: Upstream answered 429, and was asked again.".to_owned(),
-        "Leg 3: Upstream answered 503, and was asked again.".to_owned(),
+        "Leg 2: Upstream answered 429, and was queried again.".to_owned(),
+        "Leg 3: Upstream answered 503, and was queried again.".to_owned(),
         format!("Leg 4: The transcript was cut at handoff {fired}"),
     ];
     let places: Vec<_> = order.iter().map(|note| all.find(note.as_str())).collect();

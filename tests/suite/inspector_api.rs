@@ -156,7 +156,7 @@ async fn lists_say_what_happened_and_can_be_filtered() {
     assert!(done && text.contains(id) && text.lines().count() == 1, "{text}");
     let (done, text) = log(dir.path(), &["error", "toll:x"]);
     assert!(
-        !done && text.contains("\"toll\" is no field") && text.contains("error toll:x\n      ^"),
+        !done && text.contains("\"toll\" is not a field") && text.contains("error toll:x\n      ^"),
         "{text}"
     );
 }

@@ -120,7 +120,7 @@ async fn restarted(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// The same request again, to a new process: the answer goes on behind the sentinel, and the finished task stays away.
+/// The same request again, to a new process: the answer continues after the sentinel, and the finished task stays away.
 async fn repeated_after_a_restart(variant: Variant) {
     let dir = temp();
     let mut fixture = fixture(variant, sqlite(dir.path())).await;
@@ -322,7 +322,7 @@ async fn kept(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// An answer that the agent received completely and removes later was taken back by a person.
+/// An answer that the agent received completely and removes later was rewound by a person.
 async fn told_to_the_end(variant: Variant) {
     for stream in [true, false] {
         let fixture = Fixture::new(variant, [handoff(), fresh()]).await;

@@ -1,5 +1,5 @@
-//! The model is told how full its context is: when, where, and how often, on every wire. The provider checks that whatever the
-//! model once saw stands there again.
+//! The model is notified how full its context is: when, where, and how often, on every wire. The provider checks that
+//! whatever the model once saw is there again.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use crate::matrix::variants::{ANTHROPIC, Answer, CHAT, GEMINI, OLLAMA, RESPONSES
 
 const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
 
-/// Tokens from which the model is told: what a request weighs with its tools and a few words is far below.
+/// Tokens from which the model is notified: the size of a request with its tools and a few words is far below.
 const FROM: u64 = 4_000;
 
 /// A text of so many tokens, as this provider counts them.
@@ -25,11 +25,11 @@ fn long(tokens: usize) -> String {
     "word ".repeat(tokens * 4 / 5)
 }
 
-/// Told from [`FROM`] tokens on, without waiting for a step: the windows are not known.
+/// Notified from [`FROM`] tokens on, without waiting for a step: the windows are not known.
 fn early(config: &mut Config) {
     config.handoff.thresholds.nudge_at = 0.0;
     config.handoff.thresholds.nudge_tokens = FROM;
-    // Of a threshold in tokens a tenth of the window is a fifth.
+    // A tenth of the window is a fifth of a threshold in tokens.
     config.handoff.windows = Windows::default();
 }
 
@@ -44,7 +44,7 @@ async fn fixture(variant: Variant, store: SharedStore, change: impl FnOnce(&mut 
     .await
 }
 
-/// How many nudges the model's last request holds, each with the turn that it stands in.
+/// How many nudges the model's last request holds, each with its turn.
 fn nudges(fixture: &Fixture) -> Vec<usize> {
     let last = fixture.provider.generations().pop().unwrap();
     let turns = last.turns().into_iter().enumerate();
@@ -81,7 +81,7 @@ async fn say(fixture: &Fixture, history: &mut Vec<Value>, next: &str, reply: Rep
     answer
 }
 
-/// A task's first turn, and one so long that the request behind it is over the threshold.
+/// A task's first turn, and one so long that the request after it is over the threshold.
 async fn fill(fixture: &Fixture, history: &mut Vec<Value>) {
     say(fixture, history, "Mend the importer.", Reply::text("Looking.")).await;
     say(fixture, history, &long(5_500), Reply::text("Long.")).await;
@@ -219,7 +219,7 @@ async fn it_waits_for_the_end_of_a_step_and_not_for_ever() {
             let answer = fixture.ask(&history, true).await;
             assert_eq!(nudges(&fixture).len(), done, "with {done} steps done");
             history.extend(answer.keep.clone());
-            // A tenth of the window later it waits no more: on this scale 4,000 tokens.
+            // A tenth of the window later it no longer waits: on this scale 4,000 tokens.
             say(&fixture, &mut history, &long(5_000), Reply::text("So.")).await;
             say(&fixture, &mut history, "And?", Reply::text("Yes.")).await;
             assert_eq!(nudges(&fixture).len(), 1);
@@ -264,7 +264,7 @@ impl Write for Log {
     }
 }
 
-/// Of a model whose window is not known the thresholds in tokens hold alone, and the log says so once.
+/// For a model with an unknown window only the thresholds in tokens apply, and the log reports that once.
 #[tokio::test]
 async fn a_model_without_a_known_window_is_told_of_once() {
     let log = Log::default();
@@ -275,7 +275,7 @@ async fn a_model_without_a_known_window_is_told_of_once() {
         .finish();
     let _logged = tracing::subscriber::set_default(subscriber);
     for (n, variant) in WIRES.into_iter().enumerate() {
-        // With the share at 0 nothing is missed where the window is not known, and nothing is said.
+        // With the share at 0 an unknown window is no loss, and nothing is logged.
         for (share, model) in [(0.5, "unheard-of"), (0.0, "unsaid")] {
             let model = format!("{model}-{n}");
             let fixture = fixture(variant, memory(), |config| {
@@ -299,14 +299,15 @@ async fn a_model_without_a_known_window_is_told_of_once() {
             fixture.assert_clean();
             let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
             let unknown =
-                |line: &&str| line.contains("the window of this model is not known") && line.contains(&model);
+                |line: &&str| line.contains("the window of this model is unknown") && line.contains(&model);
             let said = logged.lines().filter(unknown).count();
             assert_eq!(said, usize::from(share > 0.0), "{model}: {logged}");
         }
     }
 }
 
-/// Behind a handoff the model has seen nothing of it, usage from before says nothing, and it is told anew of the new task.
+/// After a handoff the model has seen nothing of it, usage from before does not count, and it is notified anew of the
+/// new task.
 #[tokio::test]
 async fn a_handoff_begins_anew() {
     for variant in WIRES {
@@ -420,7 +421,7 @@ async fn it_stops_where_handoffs_come_in_close_succession() {
     }
 }
 
-/// What was said stands there after a restart, and is not said again. Nothing is known of the use until the next answer.
+/// An earlier notice is there after a restart, and is not repeated. Nothing is known of the use until the next answer.
 #[tokio::test]
 async fn it_survives_a_restart() {
     for variant in WIRES {
@@ -435,7 +436,7 @@ async fn it_survives_a_restart() {
             say(&fixture, &mut history, "And?", Reply::text(format!("More {n}."))).await;
             assert_eq!((nudges(&fixture), text(&fixture)), told);
         }
-        // Where it had not been told, it is as soon as an answer has told the use.
+        // Where it had not been notified, it is as soon as an answer has reported the use.
         let mut other = vec![fixture.user("Another task.")];
         say(&fixture, &mut other, &long(5_500), Reply::text("Long, too.")).await;
         fixture.restart_with(store, early);
@@ -471,7 +472,7 @@ async fn conversations_that_open_alike_are_told_apart() {
     }
 }
 
-/// A rewind to before a nudge is another branch, which is not told what the other was.
+/// A rewind to before a nudge is another branch, which has none of the other's notices.
 #[tokio::test]
 async fn a_rewind_leaves_it_behind() {
     for variant in WIRES {
@@ -503,7 +504,7 @@ async fn a_rewind_leaves_it_behind() {
     }
 }
 
-/// A request that is sent again goes out as it did: told where it was told, and not where it was not.
+/// A request that is sent again is the same: with the notice where it had one, and without where it had none.
 #[tokio::test]
 async fn a_request_that_is_sent_again_is_the_same() {
     for variant in WIRES {
@@ -579,7 +580,7 @@ async fn nothing_is_said_without_thresholds_or_without_the_tool() {
     }
 }
 
-/// A handoff that waits beside calls of the agent's own is on its way: the model is not asked for it again.
+/// With a pending handoff call, the model is not prompted for a handoff again.
 #[tokio::test]
 async fn nothing_is_said_while_a_handoff_waits() {
     for variant in WIRES {
@@ -606,7 +607,7 @@ async fn nothing_is_said_while_a_handoff_waits() {
 }
 
 /// Codex's own `new_context` begins a context without a history in the same session. The handoff no longer applies,
-/// which is reported once, and nothing that was known of the old context holds.
+/// which is reported once, and the state of the old context is void.
 #[tokio::test]
 async fn a_context_that_the_agent_begins_anew_is_unpinned_once() {
     let fixture = fixture(RESPONSES, memory(), |_| {}).await;

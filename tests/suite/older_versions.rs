@@ -1,7 +1,7 @@
-//! Stores that an older version has written, as `tests/golden/older` has them: their conversations go on, with the hidden call
-//! that waits in them.
+//! Stores that an older version has written, as `tests/golden/older` has them: their conversations continue, with the
+//! pending hidden call in them.
 //!
-//! Written by the version before recall and packets: `BATON_OLDER=FILE cargo test --test suite older_versions -- --ignored`
+//! Written by the version before recall and documents: `BATON_OLDER=FILE cargo test --test suite older_versions -- --ignored`
 //! writes them anew with that `baton`. [`conversations::replicas`](crate::conversations) has both versions side by side.
 
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ fn over(server: &RedisServer) -> String {
     )
 }
 
-/// A conversation behind a handoff whose model has called a tool of the agent's and, hidden beside it, ours.
+/// A conversation after a handoff whose model has called a tool of the agent's and, hidden in the same turn, ours.
 async fn until_a_call_waits(program: &Program, script: &Queue) -> Vec<Value> {
     script.push(handoff());
     script.push(Reply::text("Fresh."));
@@ -47,7 +47,7 @@ async fn until_a_call_waits(program: &Program, script: &Queue) -> Vec<Value> {
     [transcript, vec![assistant(&message.content), result]].concat()
 }
 
-/// It goes on: pinned, with the hidden call in its place, and hands over when the model's turn ends.
+/// It continues: pinned, with the hidden call in its place, and hands over when the model's turn ends.
 async fn goes_on(provider: &Strict, script: &Queue, program: &Program, transcript: &[Value]) {
     script.push(Reply::text("Read."));
     script.push(Reply::text("Fresh again."));

@@ -1,5 +1,5 @@
-//! Handoffs that the model did not begin: a draft is written behind the live request, and the conversation goes on behind
-//! it. On every wire, streamed and in one piece, in front of the strict provider.
+//! Handoffs that the model did not begin: a draft is written after the live request, and the conversation continues
+//! after it. On every wire, streamed and in one piece, in front of the strict provider.
 
 use std::time::Duration;
 
@@ -66,13 +66,13 @@ impl Stage {
         self.fixture.ask(&self.history, self.stream).await
     }
 
-    /// The requests behind the opening one.
+    /// The requests after the opening one.
     fn legs(&self) -> Vec<Received> {
         let all = self.fixture.provider.generations();
         all.iter().skip(1).map(|leg| (**leg).clone()).collect()
     }
 
-    /// Nothing was handed over: the request went up as it came, and so does the next one.
+    /// Nothing was handed over: the request was sent unchanged, and so is the next one.
     async fn goes_on_as_before(&self, answer: &Answer) {
         assert_eq!(answer.text, "Went on.");
         let seen = outline(self.legs().last().unwrap());
@@ -109,14 +109,14 @@ fn is(side: Variant, other: Variant) -> bool {
     side.model == other.model && side.place == other.place && std::ptr::fn_addr_eq(side.body, other.body)
 }
 
-/// What a request says of calls, in the wires' words.
+/// A request's settings of calls, in the wires' words.
 fn forbids_calls(leg: &Received) -> bool {
     let body = leg.body.get("request").unwrap_or(&leg.body);
     [&body["tool_choice"], &body["tool_choice"]["type"]].contains(&&json!("none"))
         || body["toolConfig"]["functionCallingConfig"]["mode"] == "NONE"
 }
 
-/// The history as it stands in a request, byte for byte.
+/// The history as it is in a request, byte for byte.
 fn bytes_of(history: &[Value]) -> String {
     let list = serde_json::to_string(history).unwrap();
     list[1..list.len() - 1].to_owned()
@@ -128,7 +128,7 @@ fn holds(leg: &Received, text: &str) -> bool {
 
 on_every_wire_both_ways!(handed_over refused_without_calls every_failure methods given cancelled kept_alive);
 
-/// The draft is the live request and one message more; the sentinel comes first, then the leg behind it; later requests are
+/// The draft is the live request and one message more; the sentinel comes first, then the leg after it; later requests are
 /// cut there.
 async fn handed_over(side: Variant, stream: bool) {
     let stage = Stage::new(side, stream, |_| {}).await;
@@ -198,7 +198,7 @@ async fn handed_over(side: Variant, stream: bool) {
     stage.fixture.assert_clean();
 }
 
-/// A server that takes no such tool choice is asked once more without.
+/// A server that does not accept such a tool choice is queried once more without it.
 async fn refused_without_calls(side: Variant, stream: bool) {
     let stage = Stage::new(side, stream, |_| {}).await;
     let id = stage.wants(person());
@@ -279,7 +279,7 @@ async fn every_failure(side: Variant, stream: bool) {
     stage.goes_on_as_before(&answer).await;
 }
 
-/// An automatic trigger tries one after the other; a history that does not fit is selected from, whoever asks.
+/// An automatic trigger tries one after the other; for a history that does not fit, every trigger uses a selection.
 async fn methods(side: Variant, stream: bool) {
     let stage = Stage::new(side, stream, |_| {}).await;
     let id = stage.wants(by_api());
@@ -337,7 +337,7 @@ async fn methods(side: Variant, stream: bool) {
     stage.fixture.assert_clean();
 }
 
-/// A carry-over prompt that somebody brings needs no model. One request later, nothing is left to be handed over.
+/// A given carry-over prompt needs no model. One request later, nothing is left to be handed over.
 async fn given(side: Variant, stream: bool) {
     let stage = Stage::new(side, stream, |_| {}).await;
     let id = stage.wants(DraftOrder {
@@ -361,7 +361,7 @@ async fn given(side: Variant, stream: bool) {
     stage.fixture.assert_clean();
 }
 
-/// Every trigger asks the same: two messages behind the cut are enough.
+/// Every trigger asks the same: two messages after the cut are enough.
 #[tokio::test]
 async fn one_message_is_not_enough_to_hand_off_and_two_are() {
     let side = variants::CHAT;
@@ -385,7 +385,7 @@ async fn one_message_is_not_enough_to_hand_off_and_two_are() {
     }
 }
 
-/// The document is all that the model says, a line for each block; what it calls and thinks is left out.
+/// The document is all text of the model, a line for each block; calls and thinking are left out.
 #[tokio::test]
 async fn texts_are_joined_and_calls_left_out() {
     for side in [variants::ANTHROPIC, variants::RESPONSES, variants::GEMINI] {
@@ -423,7 +423,7 @@ async fn a_draft_waits_until_nothing_is_open() {
     stage.fixture.assert_clean();
 }
 
-/// By who asked for it, and by the agent that leaves.
+/// Cancelled by whoever requested it, and by an agent that leaves.
 async fn cancelled(side: Variant, stream: bool) {
     let stage = Stage::new(side, stream, |_| {}).await;
     let id = stage.wants(by_api());
@@ -474,7 +474,7 @@ async fn cancelled(side: Variant, stream: bool) {
     assert_eq!(tries, [("oneshot", "cancelled")]);
 }
 
-/// The agent hears something while the draft is written, and a later error is told in the stream.
+/// The agent gets keep-alives while the draft is written, and a later error is reported in the stream.
 async fn kept_alive(side: Variant, stream: bool) {
     let quick = |config: &mut Config| config.handoff.keepalive = Duration::from_millis(60);
     let stage = Stage::new(side, stream, quick).await;
@@ -502,7 +502,7 @@ async fn kept_alive(side: Variant, stream: bool) {
     let response = stage.fixture.send(&stage.history, stream).await;
     assert_eq!(response.status, if stream { 200 } else { 400 });
     assert!(response.text().contains("no such thing"), "{}", response.text());
-    // The handoff is written: the agent's next try goes on behind it.
+    // The handoff is written: the agent's next try continues after it.
     assert_eq!(stage.draft(id).state, DraftState::Done);
     stage.script([fresh()]);
     let answer = stage.ask().await;
@@ -510,7 +510,7 @@ async fn kept_alive(side: Variant, stream: bool) {
     stage.fixture.assert_clean();
 }
 
-/// Killed while a draft is written: nothing was handed over, and the request goes up as it came.
+/// Killed while a draft is written: nothing was handed over, and the request is sent unchanged.
 #[tokio::test]
 async fn a_proxy_that_dies_while_it_drafts_leaves_the_conversation_as_it_was() {
     let store = memory();
@@ -579,7 +579,7 @@ async fn inside_a_loop_the_results_are_in_the_draft() {
     stage.fixture.assert_clean();
 }
 
-/// A side call and a request that lists no tools are not what a draft is made with.
+/// No draft is made with a side call or with a request that lists no tools.
 #[tokio::test]
 async fn side_calls_are_left_alone() {
     let side = variants::CHAT;

@@ -155,7 +155,7 @@ async fn each_replica_shows_the_exchanges_of_all() {
         let rows = json_of(program, "/api/exchanges?limit=1").await;
         assert_eq!(of(&rows["exchanges"], "replica"), ["two"], "newest first");
 
-        // Whatever is asked of one exchange is had from whoever has it.
+        // Every query for one exchange is answered by the replica that has it.
         for row in whole["exchanges"].as_array().unwrap() {
             let (id, replica) = (row["id"].as_str().unwrap(), row["replica"].as_str().unwrap());
             let exchange = get(program, &format!("/api/exchanges/{id}")).await;
@@ -209,7 +209,7 @@ async fn each_replica_shows_the_exchanges_of_all() {
             (missing.status, missing.json()["error"]["code"].as_str()),
             (404, Some("not_found"))
         );
-        // Metrics are of the process that is asked.
+        // Metrics are of the queried process.
         let metrics = get(program, "/metrics").await.text();
         let handoffs: Vec<_> = metrics
             .lines()
@@ -263,7 +263,7 @@ async fn a_replica_that_is_away_is_named_and_waited_for_no_longer_than_it_may_ta
         "{refused}"
     );
 
-    // It has stopped to answer, but the connection is accepted.
+    // It has stopped answering, but accepts connections.
     let pid = two.child.id().to_string();
     assert!(
         Command::new("kill")
@@ -406,7 +406,7 @@ async fn replicas_find_each_other_in_the_store() {
         "{register}"
     );
 
-    // One that is killed is named as away; one that ends takes itself out.
+    // One that is killed is listed as offline; one that ends removes itself.
     three.child.kill().unwrap();
     three.child.wait().unwrap();
     until(&one, &["one", "two"], &["three"]).await;

@@ -1,5 +1,5 @@
 //! A provider refuses the thinking of a pinned request, since something before it has changed. baton sends the request
-//! once more without that thinking, and every later request of the stretch has the same view. Thinking that a provider
+//! again without that thinking, and every later request up to the next cut has the same view. Thinking that a provider
 //! drops without an error is counted.
 
 use std::path::Path;
@@ -81,7 +81,7 @@ impl Agent {
         (message, self.provider.generations().split_off(before))
     }
 
-    /// A stretch behind a handoff whose model is in the middle of a loop of tools, having thought twice; and its transcript.
+    /// A stretch after a handoff whose model is in the middle of a loop of tools, having thought twice; and its transcript.
     async fn stretch(&self) -> Vec<Value> {
         self.script.push(handoff());
         self.script.push(thought("One.").say("Fresh."));
@@ -105,7 +105,7 @@ impl Agent {
         self.baton.events(count).await.pop().unwrap()
     }
 
-    /// What `baton show` says of the exchange with this answer.
+    /// The output of `baton show` for the exchange with this answer.
     async fn shown(&self, event: &ExchangeEvent) -> Vec<String> {
         let recorder = self.recorder.clone();
         let flushed = tokio::task::spawn_blocking(move || recorder.flush(Duration::from_secs(30)));
@@ -140,7 +140,8 @@ fn thinking(seen: &Received) -> Vec<String> {
     blocks.map(str::to_owned).collect()
 }
 
-/// A stretch whose system prompt changes in the middle of it: refused once, answered, and answered at once from there on.
+/// A stretch whose system prompt changes in the middle of it: refused once, answered, and accepted directly from there
+/// on.
 async fn recovers(agent: &Agent, transcript: &[Value]) -> Vec<Value> {
     agent.script.push(thought("Three.").say("Read."));
     let (message, sent) = agent.turn(transcript).await;
@@ -182,7 +183,7 @@ async fn a_pinned_request_is_sent_once_more_without_its_thinking_and_later_ones_
     assert!(metrics.text().unwrap().lines().any(|line| line == accepted));
     let notes = agent.shown(&event).await.join("\n");
     assert!(
-        notes.contains("Leg 1: Upstream answered 400, and was asked again."),
+        notes.contains("Leg 1: Upstream answered 400, and was queried again."),
         "{notes}"
     );
     assert!(
@@ -261,7 +262,7 @@ async fn each_mismatch_costs_one_request_and_a_cut_begins_afresh() {
     assert_eq!(agent.refused(), refused);
 }
 
-/// A hidden call that waits in the stretch stays in the view, and fires behind the retry.
+/// A hidden call that waits in the stretch stays in the view, and fires after the retry.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hidden_call_stays_where_its_thinking_is_left_out() {
     let mut agent = Agent::new(memory()).await;
@@ -319,7 +320,7 @@ async fn it_is_tried_once_and_the_providers_own_error_is_relayed() {
         [["One.", "Two."]]
     );
 
-    // A retry that meets an overload says that the agent may come again.
+    // A retry that gets an overload error lets the agent retry.
     agent.script.push(mismatch("third"));
     agent.script.push(Reply::status(529, "Overloaded"));
     let response = agent.ask(&transcript, true).await;
@@ -327,7 +328,7 @@ async fn it_is_tried_once_and_the_providers_own_error_is_relayed() {
     assert_eq!(agent.provider.complaints(), []);
 }
 
-/// Without thinking in the stretch there is nothing to leave out, and another 400 is none of this.
+/// Without thinking in the stretch there is nothing to leave out, and another 400 has nothing to do with it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn other_errors_are_relayed_at_once() {
     let agent = Agent::new(memory()).await;
@@ -376,7 +377,7 @@ async fn thinking_that_is_dropped_silently_is_counted_and_shown() {
     assert_eq!(agent.provider.complaints(), []);
 }
 
-/// What another account or another service has made, which the provider cannot read: OpenAI's encrypted reasoning, and Gemini's
+/// Content of another account or service, which the provider cannot read: OpenAI's encrypted reasoning, and Gemini's
 /// signatures.
 mod foreign {
     use baton_proxy::state::telemetry::ThinkingRetry;
@@ -457,7 +458,7 @@ mod foreign {
         assert_eq!(stage.provider.complaints(), complaints);
     }
 
-    /// OpenAI drops reasoning that stands behind another prefix, and answers.
+    /// OpenAI drops reasoning after another prefix, and answers.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn reasoning_that_is_dropped_silently_is_counted() {
         let stage = Fixture::with(variants::RESPONSES, [], memory(), |_| {}).await;

@@ -1,5 +1,6 @@
-//! Recall on every wire, streamed and in one piece: behind a handoff the model may search what was cut. Its calls are hidden,
-//! answered in the same response, and put back on every later request; the list of tools never changes between two cuts.
+//! Recall on every wire, streamed and in one piece: after a handoff the model may search what was cut. Its calls are
+//! hidden, answered in the same response, and restored on every later request; the list of tools never changes between
+//! two cuts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,7 +48,7 @@ fn session(stage: &Fixture) -> Vec<Value> {
     ]
 }
 
-/// A stage on which a handoff has fired behind the session; with the history that the agent has then.
+/// A stage on which a handoff has fired after the session; with the history that the agent has then.
 async fn handed_over(
     side: Variant,
     stream: bool,
@@ -75,7 +76,7 @@ fn tools(stage: &Fixture, back: usize) -> Vec<String> {
 const ONE: [&str; 2] = ["read_file", "session_handoff"];
 const BOTH: [&str; 3] = ["read_file", "session_handoff", "session_recall"];
 
-/// What the model read in answer to its last call, in the request before the last `back` ones.
+/// The result of the model's last call, in the request before the last `back` ones.
 fn told(stage: &Fixture, back: usize) -> String {
     let legs = stage.provider.generations();
     let turns = legs[legs.len() - 1 - back].turns();
@@ -171,7 +172,7 @@ async fn alone(side: Variant, stream: bool) {
         );
         history = stage.then(&history, &said, "And on.");
     }
-    // Asked again, the earlier recall is not among what is found.
+    // Asked again, the earlier recall is not among the results.
     stage.push(asks(thinks(), "retention days"));
     stage.push(Reply::text("As before."));
     stage.ask(&history, stream).await;
@@ -206,7 +207,7 @@ async fn beside_calls(side: Variant, stream: bool) {
     stage.assert_clean();
 }
 
-/// The handoff fires, and takes the other call with it.
+/// The handoff fires, and the other call goes with it.
 async fn beside_a_handoff(side: Variant, stream: bool) {
     let both = handoff_beside(asks(thinks(), "retention"));
     let (stage, _, history) = handed_over(side, stream, [both, fresh()]).await;
@@ -295,7 +296,7 @@ async fn nothing_found(side: Variant, stream: bool) {
     stage.assert_clean();
 }
 
-/// The leg behind a handoff has the tool at once, and searches all that the request holds.
+/// The leg after a handoff has the tool at once, and searches all that the request holds.
 async fn in_the_leg_of_a_handoff(side: Variant, stream: bool) {
     let store = memory();
     let script = [
@@ -325,7 +326,7 @@ async fn forked_and_rewound(side: Variant, stream: bool) {
     let (stage, _, history) = handed_over(side, stream, script).await;
     let said = stage.ask(&history, stream).await;
     let (_, before) = sent(&stage, 0);
-    // Another way from behind the recall: it is there.
+    // A branch from after the recall: it is there.
     stage.push(Reply::text("Well."));
     stage
         .ask(&stage.then(&history, &said, "Another way."), stream)
@@ -348,7 +349,7 @@ async fn forked_and_rewound(side: Variant, stream: bool) {
     stage.assert_clean();
 }
 
-/// Behind a second handoff the first one's part is searched, too, and where each excerpt stands is told.
+/// After a second handoff the first one's part is searched, too, and the position of each excerpt is stated.
 async fn deeper_by_a_handoff(side: Variant, stream: bool) {
     let (mut stage, store, history) =
         handed_over(side, stream, [Reply::text("I moved it to 90 days.")]).await;
@@ -379,7 +380,7 @@ async fn deeper_by_a_handoff(side: Variant, stream: bool) {
     stage.assert_clean();
 }
 
-/// A cut decides, and not the config of the day: the list of tools stays as it is until the next one.
+/// The cut decides, not the present config: the list of tools stays as it is until the next cut.
 async fn switched_on_and_off(side: Variant, stream: bool) {
     let store = memory();
     let mut stage = Fixture::with(side, [handoff(), fresh()], store.clone(), off).await;
@@ -446,7 +447,7 @@ fn own_tool(side: Variant) -> fn(&[Value], bool) -> Value {
     }
 }
 
-/// Where a later request may name the response alone, nobody could tell what tools it went out with.
+/// Where a later request may name the response alone, its tools could not be known.
 #[tokio::test]
 async fn a_stored_response_is_followed_without_it() {
     let side = Variant {
@@ -463,7 +464,7 @@ async fn a_stored_response_is_followed_without_it() {
     stage.assert_clean();
 }
 
-/// With the store lost the sealed handoff is cut at all the same, and the tool is there as it was.
+/// With the store lost the sealed handoff is still cut at, and the tool is there as it was.
 #[tokio::test]
 async fn the_store_may_be_lost() {
     let (mut stage, _, history) = handed_over(variants::ANTHROPIC, true, []).await;
@@ -477,7 +478,7 @@ async fn the_store_may_be_lost() {
     stage.assert_clean();
 }
 
-/// Counts what is asked, and finds nothing.
+/// Counts the searches, and finds nothing.
 struct Counted(Arc<AtomicUsize>);
 
 impl CallAnswerer for Counted {
@@ -487,7 +488,7 @@ impl CallAnswerer for Counted {
     }
 }
 
-/// What was cut is looked at when the model asks, and not before: the one who would read it is never called.
+/// What was cut is read when the model searches, and not before: the reader is never called.
 #[tokio::test]
 async fn nothing_is_spent_while_nobody_asks() {
     let asked: Arc<AtomicUsize> = Arc::default();
@@ -514,7 +515,7 @@ async fn nothing_is_spent_while_nobody_asks() {
     stage.assert_clean();
 }
 
-/// As it comes, a conversation has it from its first handoff on. Nothing of it is offered where it is off.
+/// By default, a conversation has it from its first handoff on. Nothing of it is offered where it is off.
 #[tokio::test]
 async fn on_as_it_comes_and_off_by_the_config() {
     for (change, then) in [((|_| {}) as fn(&mut Config), &BOTH[..]), (off, &ONE)] {

@@ -20,13 +20,13 @@ struct Truth {
     version: String,
     wire: String,
     folder: String,
-    /// Before it the agent sent something else than what stands in its last request.
+    /// Before it the agent sent something else than its last request contains.
     from_prompt: usize,
     start: BTreeMap<String, String>,
     steps: Vec<Step>,
 }
 
-/// What is new behind a step.
+/// The content that is new after a step.
 #[derive(Deserialize)]
 struct Step {
     step: usize,
@@ -59,7 +59,7 @@ struct Ran {
     cwd: String,
     words: Vec<String>,
     exit: Option<i32>,
-    /// The files when it ended; none for those behind the step.
+    /// The files when it ended; none for those after the step.
     tree: Option<String>,
 }
 
@@ -116,7 +116,7 @@ impl<'t> World<'t> {
         }
     }
 
-    /// The folder and the words of a command as it is told.
+    /// The folder and the words of a stated command.
     fn told(&self, command: &str) -> (Option<String>, Vec<String>) {
         let (mut folder, mut rest) = (None, command);
         while let Some((first, behind)) = rest
@@ -148,7 +148,7 @@ impl<'t> World<'t> {
         )
     }
 
-    /// Whether the files were others behind this run than when it ended.
+    /// Whether the files differed after this run from those when it ended.
     fn changed_behind(&self, run: &Run<'_>) -> bool {
         let mut at = 0;
         let Some(then) = self.tree_of(run) else {
@@ -348,7 +348,7 @@ impl Judged {
     }
 }
 
-/// Whether this is the line that is told of. Long ones are cut.
+/// Whether this is the stated line. Long ones are cut.
 fn is_line(line: &Line, told: &str) -> bool {
     line.line == told || told.len() > 300 && line.line.starts_with(told)
 }
@@ -362,7 +362,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings")
 }
 
-/// The request as it was behind a step: without what the model said later.
+/// The request as it was after a step: without what the model said later.
 fn behind(body: &Value, step: usize) -> Value {
     let mut body = body.clone();
     let list = ["messages", "input", "contents"]

@@ -241,7 +241,8 @@ async fn arms_that_cannot_be_run_are_named() {
     }
 }
 
-/// The turns after the first cut go to an upstream anew, in each arm: whole, and behind a carry-over prompt that the model writes.
+/// The turns after the first cut are sent to an upstream again, in each arm: whole, and after a carry-over prompt that
+/// the model writes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_next_turns_are_sent_anew_in_each_arm() {
     for variant in WIRES {
@@ -265,7 +266,7 @@ async fn the_next_turns_are_sent_anew_in_each_arm() {
         std::fs::write(&prices, PRICES).unwrap();
         let config = std::fs::read_to_string(&replays.config).unwrap();
         std::fs::write(&replays.config, format!("[bill]\nprices = {prices:?}\n{config}")).unwrap();
-        // Whole, then the document and the same turns behind it.
+        // Whole, then the document and the same turns after it.
         for text in [
             "Nothing.",
             "read_bom in src/parse.rs.",

@@ -1,4 +1,4 @@
-//! How a run ended is told by its text where no flag tells it, on every wire and for tools of any name.
+//! The end of a run is determined by its text where no flag shows it, on every wire and for tools of any name.
 
 use baton_core::handoffs::draft::SeenFacts;
 use baton_core::record::WireId;
@@ -37,7 +37,7 @@ fn told(wire: WireId, tool: Tool, output: &str) -> SeenFacts {
     seen(wire, session.body(wire))
 }
 
-/// For each wire and tool: what is told of the one run, as passed and exit code.
+/// For each wire and tool: the stated result of the one run, as passed and exit code.
 fn each(command: &str, output: &str, check: impl Fn(Option<(Option<bool>, Option<i32>)>, String)) {
     for wire in WIRES {
         for (at, tool) in tools(command).into_iter().enumerate() {
@@ -105,7 +105,7 @@ fn plain_exit_codes_are_read_on_every_wire() {
         ("Exit Code: 0", 0),
     ] {
         for wire in WIRES {
-            // The first tool is the agent's own shell; some of these say nothing where the code is zero.
+            // The first tool is the agent's own shell; some of these print nothing where the code is zero.
             for tool in tools(COMMAND).into_iter().skip(1) {
                 let seen = told(wire.id(), tool, &format!("running\n{form}"));
                 let runs: Vec<_> = seen.verification.iter().map(|run| run.exit).collect();

@@ -94,7 +94,7 @@ async fn every_leg_is_billed_once_and_by_the_model_that_answered() {
                 variant.model
             );
             assert_eq!(bill[1].handoff, rows[0].event.fired.last().cloned());
-            // Before the handoff only our own tool is held against us.
+            // Before the handoff only our own tool counts against us.
             let before = bill[0].without_tokens.unwrap().whole_input();
             assert!(before < bill[0].tokens.whole_input(), "{}", variant.model);
         }
@@ -143,7 +143,7 @@ async fn the_command_reads_the_journal_and_a_table_of_ones_own() {
     assert_eq!(report["prices"]["source"], "mine");
     assert!(savings(&["--csv"]).starts_with("key,exchanges,"));
     assert!(savings(&[]).contains("without baton"));
-    // Without that table the model has no price: tokens only, and said once.
+    // Without that table the model has no price: tokens only, and noted once.
     let output = command(&["savings", "--state-dir", state]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(text.matches("1 exchange without a price").count(), 1, "{text}");

@@ -2,8 +2,8 @@
 //! The scripts check what the SDK made of the streams; this file checks what reached the provider: no rule is broken,
 //! and the context starts over with every task.
 //!
-//! `tests/sdk/setup` installs the SDKs under `target/`. Without them a test says so and passes, unless
-//! `CI=true` or `BATON_SDK=required`.
+//! `tests/sdk/setup` installs the SDKs under `target/`. Without them a test is skipped with a message, unless `CI=true`
+//! or `BATON_SDK=required`.
 
 #![allow(clippy::print_stdout)] // What a judge says belongs to the test's output.
 
@@ -158,7 +158,7 @@ fn sawtooth(run: &str, requests: &[Arc<Received>]) {
     let lengths = |tooth: &[(usize, usize)]| tooth.iter().map(|(turns, _)| *turns).collect::<Vec<_>>();
     let usual = lengths(&teeth[2]);
     assert!(usual.is_sorted(), "run {run}: contexts {teeth:?}");
-    // Where the person had to say "Go on.", that message is in the second context.
+    // Where the person's "Go on." was needed, that message is in the second context.
     let odd = requests
         .iter()
         .any(|seen| seen.header("x-judge-fault") == Some("lost"));

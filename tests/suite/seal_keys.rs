@@ -68,7 +68,7 @@ impl Team {
         }
     }
 
-    /// A process whose store nobody else has: it knows the others' handoffs by their seals alone.
+    /// A process with a store of its own: it knows the others' handoffs by their seals alone.
     fn start(&self, name: &str) -> Program {
         let config = config_for(&self.provider, self.dir.path(), "store.kind = 'memory'\n");
         let named = self.dir.path().join(format!("{name}.toml"));
@@ -80,7 +80,7 @@ impl Team {
         self.dir.path().join("state")
     }
 
-    /// A conversation behind a handoff, sealed with the key of now.
+    /// A conversation after a handoff, sealed with the current key.
     async fn handed_over(&self, program: &Program) -> Vec<Value> {
         self.script.push(handoff());
         self.script.push(Reply::text("Fresh."));
@@ -182,7 +182,7 @@ async fn a_rotation_killed_at_any_moment_loses_no_key() {
         rotated < (ROTATION / 4) as usize,
         "it was killed before it was done, too"
     );
-    // Whatever was left lying about is in nobody's way.
+    // Leftover files do no harm.
     done(&state, &["seal-key", "--rotate"]);
     let reader = team.start("other");
     assert!(team.cuts(&reader, &old).await);

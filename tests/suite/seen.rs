@@ -1,5 +1,5 @@
-//! What is stated as seen is so. Work whose real outcome is known is played on every wire. It includes what shows less
-//! than it seems to: pipes, chains, commands that may change files, refused calls, failed edits.
+//! Facts that are stated as seen are true. Work whose real outcome is known is played on every wire. It includes what
+//! shows less than it seems to: pipes, chains, commands that may change files, refused calls, failed edits.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -316,7 +316,7 @@ impl Work<'_> {
             0 => self.shell(line, 0, &[(build, build, 0), (test, test, 0)]),
             1 => self.shell(line, 101, &[(build, build, 0), (test, test, 101)]),
             _ => {
-                // The second one does not run, and that cannot be seen: what is stated of it must not be its end.
+                // The second one does not run, and that cannot be seen: no statement about it may be its end.
                 self.shell(line, 101, &[(build, build, 101), (test, test, -1)]);
             }
         }
@@ -329,7 +329,7 @@ impl Work<'_> {
         self.shell(&format!("rm {path}"), 0, &[]);
     }
 
-    /// A command that changes a file, or does not, and nobody can tell.
+    /// A command that may or may not have changed a file.
     fn may_change(&mut self) {
         let line = [
             "cargo fmt",
@@ -540,7 +540,7 @@ fn recorded_requests_of_real_agents_are_told_as_they_were() {
             assert_eq!(known.map(|(_, exit)| *exit), Some(stated), "{file}: {ran:?}");
             told += 1;
         }
-        // `exit 3` alone failed in earnest; of the others it is no failure that they found nothing.
+        // Only `exit 3` really failed; for the others, finding nothing is no failure.
         for failed in &seen.failed {
             assert!(
                 failed.exit == 3 && failed.command.contains("exit 3"),

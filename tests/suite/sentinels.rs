@@ -85,7 +85,7 @@ async fn the_older_form_stays_valid_where_there_are_no_clients() {
     assert_eq!(team.last().messages().len(), 5);
 }
 
-/// What somebody reads who opens the transcript and does not know baton.
+/// The text for a person who opens the transcript and does not know baton.
 #[tokio::test]
 async fn the_sentinel_says_what_happened_and_why() {
     let fixture = AnthropicFixture::new([handoff(), Reply::text("Fresh.")]).await;
@@ -137,7 +137,7 @@ async fn text_after_a_sentinel_without_its_prompt_is_not_taken_for_the_prompt() 
     );
 }
 
-/// The form in which a sentinel was shown goes with its handoff: another setting later says nothing of it.
+/// The form in which a sentinel was shown belongs to its handoff: another setting later changes nothing.
 #[tokio::test]
 async fn a_sentinel_is_read_as_it_was_shown_whatever_the_setting_is_now() {
     let short = |c: &mut Config| c.handoff.transcript = TranscriptDetail::Sentinel;
@@ -198,7 +198,7 @@ async fn a_pasted_resume_line_is_recognised_in_every_form() {
     let block = said(&message)[1].trim().to_owned();
     let line = block.lines().next().unwrap().to_owned();
     let quoted: String = block.lines().map(|l| format!("> {l}\n")).collect();
-    // Claude Code's form of a paste of several lines, with what was typed behind it.
+    // Claude Code's form of a paste of several lines, with what was typed after it.
     let tagged = |text: &str| {
         format!("\n\n<pasted_content id=\"19a4\">\n\n\n{text}\n\n</pasted_content id=\"19a4\">\n\nMend.")
     };
@@ -259,7 +259,7 @@ async fn a_block_that_claude_code_tags_as_pasted_is_resumed() {
     fixture.assert_clean();
 }
 
-/// Nothing goes upstream, and the agent gets a message in the shape of its wire that says what to do.
+/// Nothing goes upstream, and the agent gets a message in the shape of its wire with advice.
 #[tokio::test]
 async fn an_unknown_resume_line_is_answered_by_baton_on_every_wire() {
     for variant in [

@@ -1,4 +1,4 @@
-//! What `baton serve` prints and logs, and what other commands say about a running proxy.
+//! Output and logs of `baton serve`, and the reports of other commands about a running proxy.
 #![cfg(unix)]
 
 use std::io::{BufRead, BufReader, Read};
@@ -117,7 +117,7 @@ async fn a_handoff_is_an_event_of_its_own() {
         (&event["origin"], &latest["origin"]),
         (&"model".into(), &"model".into())
     );
-    // Readers of logs and events may not be allowed to read what the model says.
+    // Readers of logs and events may not be allowed to read the model's texts.
     let message = event["reason"].as_str().unwrap();
     assert!(
         message.starts_with("[redacted:custom], then [redacted:"),
@@ -189,7 +189,7 @@ async fn status_says_whether_a_proxy_runs_and_where() {
     program.child.wait().unwrap();
     assert_eq!(status()["running"], Value::Null);
     assert_eq!(status()["stale"]["pid"], program.child.id());
-    assert!(said(&config, &state, &["status"]).contains("ended without a word"));
+    assert!(said(&config, &state, &["status"]).contains("was killed"));
     let mut next = Program::start(&config, &state);
     assert_eq!(status()["running"]["pid"], next.child.id());
     assert_eq!(status()["stale"], Value::Null);
@@ -258,7 +258,7 @@ async fn nothing_of_a_model_or_an_agent_acts_on_a_terminal() {
         let response = post(&url, Anthropic.headers(), body.to_string().into()).await;
         assert!(response.text().contains("Fresh."), "{}", response.text());
         let exchange = response.header("x-baton-exchange").unwrap().to_owned();
-        // The journal writes behind the answer.
+        // The journal writes after the answer.
         while !said(&config, &state, &["log", "--json"]).contains(&exchange) {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }

@@ -1,5 +1,5 @@
-//! Several proxies over one Redis or Valkey server: what a request costs, and what happens while the server is away; and
-//! the commands over such a store.
+//! Several proxies over one Redis or Valkey server: what a request costs, and what happens while the server is offline;
+//! and the commands over such a store.
 
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use crate::harness::program::Program;
 use crate::harness::redis::RedisServer;
 use crate::harness::{self, AgentWire, Baton};
 
-/// A wire to the server that counts round trips: times at which something is asked behind an answer. What is asked at
-/// the same time is one, since every answer takes a moment.
+/// A wire to the server that counts round trips: times at which a query follows an answer. Simultaneous queries are
+/// one, since every answer takes a moment.
 struct Wire {
     url: String,
     trips: Arc<AtomicU64>,
@@ -99,7 +99,7 @@ async fn a_pinned_request_costs_one_round_trip_and_a_handoff_two() {
     let message = fixture.turn(&history()).await;
     wire.counted().await;
 
-    // Behind the handoff: a call and its result with each request.
+    // After the handoff: a call and its result with each request.
     let mut transcript = then(&history(), &message, "Go on.");
     let mut costs = Vec::new();
     for _ in 0..6 {
@@ -118,7 +118,7 @@ async fn a_pinned_request_costs_one_round_trip_and_a_handoff_two() {
     transcript.extend([assistant(&message.content), user("And now?")]);
     wire.counted().await;
 
-    // What is read, and the handoff; that its answer was shown is written behind it.
+    // What is read, and the handoff; that its answer was shown is written after it.
     let began = Instant::now();
     fixture.turn(&transcript).await;
     let took = began.elapsed();
@@ -168,7 +168,7 @@ async fn while_the_server_is_away_pinned_requests_are_told_to_come_back_and_othe
             (503, Some("store_unavailable"))
         );
         assert_eq!(refused.json()["type"], "error");
-        // Others go on, without the tool.
+        // Others continue, without the tool.
         let other = fixture.ask(&[user("Another one.")]).await;
         assert_eq!(other.status, 200, "{}", other.text());
         let tools = fixture.last().body["tools"].to_string();
@@ -343,7 +343,7 @@ async fn a_network_that_fails_costs_bounded_waits() {
         let store =
             crate::conversations::shared_within(&wire.redis_url(), &prefix, Duration::from_millis(400));
         let mut config = harness::config(&provider.url());
-        // Nothing but the store knows the handoff.
+        // Only the store knows the handoff.
         config.handoff.transcript = TranscriptDetail::Sentinel;
         let proxy = Arc::new(Baton::start(config, store));
         let ask = async |history: &[Value]| proxy.turn(&Anthropic, &Anthropic.body(history, true)).await;
@@ -501,7 +501,7 @@ async fn a_failover_under_load_loses_no_handoff_that_was_shown() {
     assert_eq!(provider.complaints(), []);
 }
 
-/// Prints what a shared store costs beside SQLite, in one run: medians of requests one after another.
+/// Prints what a shared store costs compared with SQLite, in one run: medians of requests one after another.
 /// `cargo nextest run --test suite shared_store::cost --run-ignored all --no-capture`
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "measures, judges nothing"]

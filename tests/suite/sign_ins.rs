@@ -105,7 +105,7 @@ impl Recorded {
     }
 }
 
-/// What such a server tells of the plan.
+/// What such a server reports of the plan.
 const LIMITS: (&str, &str) = ("x-codex-primary-used-percent", "12");
 
 /// The server of a sign-in, another one in the place of all other upstreams, and the proxy.
@@ -193,7 +193,7 @@ async fn chain(sign_in: SignIn) {
     assert_no_credential(&scene.journal(exchanges).await, exchanges);
 }
 
-/// Neither the token nor the account is in what the journal gives away of any exchange.
+/// Neither the token nor the account is in any exchange that the journal shows.
 fn assert_no_credential(query: &JournalReader, exchanges: usize) {
     let rows = query.list(&ExchangeFilter::default()).unwrap();
     assert_eq!(rows.len(), exchanges);
@@ -238,7 +238,7 @@ async fn models_are_those_of_the_account() {
     assert_eq!(scene.elsewhere.requests().len(), 0);
 }
 
-/// What the server says of a sign-in that it does not take reaches the agent as it is.
+/// The server's answer to a sign-in that it refuses reaches the agent unchanged.
 #[tokio::test]
 async fn a_refused_sign_in_is_told_in_the_servers_own_words() {
     let scene = Scene::new("chatgpt").await;
@@ -251,7 +251,7 @@ async fn a_refused_sign_in_is_told_in_the_servers_own_words() {
     );
 }
 
-/// The server refuses a bound of the output, with which a draft is asked for first.
+/// The server refuses a bound of the output, which a draft's first request has.
 #[tokio::test]
 async fn a_draft_is_asked_for_again_without_what_the_server_refuses() {
     let store = memory();

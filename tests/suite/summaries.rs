@@ -60,7 +60,7 @@ struct Agent {
     behind: &'static str,
     gap: &'static str,
     labels: [&'static str; 3],
-    /// What a text of the user's stands between.
+    /// The texts before and after a text of the user's.
     wrapper: [&'static str; 2],
     /// The user's text, where the transcript is in the system prompt.
     asks: Option<&'static str>,
@@ -116,7 +116,7 @@ impl Agent {
         format!("{}{before}{text}{behind}", self.labels[*who])
     }
 
-    /// What stands in the text with the transcript, and in no other.
+    /// A marker in the text with the transcript, and in no other.
     fn marker(&self) -> &'static str {
         if self.behind.is_empty() {
             self.before
@@ -375,7 +375,8 @@ async fn later_part_is_cut(variant: Variant) {
     assert!(!pinned, "something else stands before it");
 }
 
-/// The agent summarises the earlier part alone, and keeps the part with the sentinel as it is: what it summarises is finished.
+/// The agent summarises the earlier part alone, and keeps the part with the sentinel unchanged: the summarised part is
+/// finished.
 async fn sentinel_in_the_kept_part_cuts(variant: Variant) {
     for (agent, session) in AGENTS {
         let conversation = HandedOver::new(variant, session).await;
@@ -391,7 +392,7 @@ async fn sentinel_in_the_kept_part_cuts(variant: Variant) {
     }
 }
 
-/// The person goes on from before the handoff: what is summarised then is not finished.
+/// The person continues from before the handoff: the summarised part is then not finished.
 async fn a_rewound_conversation_is_summarised_whole(variant: Variant) {
     for (agent, session) in AGENTS {
         let conversation = HandedOver::new(variant, session).await;
@@ -406,7 +407,7 @@ async fn a_rewound_conversation_is_summarised_whole(variant: Variant) {
     }
 }
 
-/// The first sentinel stands in what is summarised, the second one in what the agent keeps.
+/// The first sentinel is in the summarised part, the second one in what the agent keeps.
 async fn a_later_sentinel_in_the_kept_part_counts(variant: Variant) {
     for (agent, session) in AGENTS {
         let conversation = HandedOver::new(variant, session).await;
@@ -427,7 +428,7 @@ async fn a_later_sentinel_in_the_kept_part_counts(variant: Variant) {
                 (true, cut(agent, &[]).replacen(PROMPT, "The second.", 1))
             );
         }
-        // Work behind both.
+        // Work after both.
         sections.push((MODEL, "Later work."));
         let (pinned, seen) = conversation.summary(agent, &sections).await;
         assert!(

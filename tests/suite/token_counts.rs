@@ -41,7 +41,7 @@ fn number_of(response: &RawResponse, number: &str) -> u64 {
     found.unwrap_or_else(|| panic!("{}", response.text()))
 }
 
-/// Claude Code's `/context`: one user message `foo` beside one tool, without a system prompt, in a session that has the
+/// Claude Code's `/context`: one user message `foo` with one tool, without a system prompt, in a session that has the
 /// tool. The agent sums these counts up.
 #[tokio::test]
 async fn tools_alone_are_counted_as_listed() {
@@ -79,7 +79,7 @@ async fn a_pinned_conversation_is_counted_as_sent() {
     }
 }
 
-/// What a request without a tool of ours says of itself.
+/// The stated reason of a request without a tool of ours.
 #[tokio::test]
 async fn the_reason_is_reported() {
     let fixture = Fixture::new(ANTHROPIC, []).await;

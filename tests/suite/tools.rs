@@ -1,5 +1,5 @@
-//! A second tool of ours, one that is answered with a text: alone, beside the agent's calls, beside a handoff. Its hidden
-//! calls and their answers go back into every later request as they were, after forks and restarts, too.
+//! A second tool of ours, one that is answered with a text: alone, together with the agent's calls, together with a
+//! handoff. Its hidden calls and their answers are in every later request as they were, after forks and restarts, too.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,7 +16,7 @@ use crate::harness::memory;
 use crate::matrix::fixture::{Fixture, carry, fresh, handoff_beside, outline};
 use crate::matrix::variants::{Variant, on_every_wire_both_ways};
 
-/// Answers each call with another text, so that an answer which is asked for twice is not the same.
+/// Answers each call with another text, so that a repeated query shows.
 struct Notes(AtomicU32);
 
 impl CallAnswerer for Notes {
@@ -96,7 +96,7 @@ async fn alone(side: Variant, stream: bool) {
         asked.iter().any(|m| m.to_string().contains("Note 0 for 17.")),
         "{asked:?}"
     );
-    // Later, in another process, and from a branch behind it: as the agent's next request has it, without what it drops.
+    // Later, in another process, and from a branch after it: as the agent's next request has it, without what it drops.
     let mut history = stage.then(&stage.history(), &said, "On.");
     let mut before = Vec::new();
     for n in 0..3 {
@@ -146,7 +146,7 @@ async fn beside_calls(side: Variant, stream: bool) {
     stage.assert_clean();
 }
 
-/// The handoff fires, and takes the other call with it.
+/// The handoff fires, and the other call goes with it.
 async fn beside_a_handoff(side: Variant, stream: bool) {
     let (stage, _) = stage(side, [handoff_beside(asks(thinks())), fresh()]).await;
     let said = stage.ask(&stage.history(), stream).await;

@@ -1,5 +1,5 @@
-//! Undos that are asked for from outside of the chat: done by the conversation's next request, told in its answer, and never
-//! more than once.
+//! Undos that are requested from outside of the chat: done by the conversation's next request, reported in its answer,
+//! and never more than once.
 
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ fn thought(text: &str) -> Reply {
 }
 
 impl Stage {
-    /// The transcript behind the handoff ends with what the person says next.
+    /// The transcript after the handoff ends with the person's next message.
     async fn new(variant: Variant, store: SharedStore) -> (Self, Vec<Value>) {
         let fixture = Fixture::with(variant, [handoff(), fresh()], Arc::clone(&store), |_| {}).await;
         let history = fixture.history();
@@ -55,13 +55,13 @@ impl Stage {
         undo_by(&self.fixture.baton.sessions, &self.store, self.id).await
     }
 
-    /// The outline of the last request. Where texts are one string, what stood around a sentinel is two paragraphs.
+    /// The outline of the last request. Where texts are one string, the text around a sentinel is two paragraphs.
     fn sent(&self) -> Vec<String> {
         let joined = |line: String| line.replace("\n\nFresh.", "Fresh.");
         self.fixture.sent().into_iter().map(joined).collect()
     }
 
-    /// What waits by the record, when a write behind has had its time.
+    /// The pending undo in the record, after background writes.
     async fn waits(&self) -> bool {
         let key = self.fixture.baton.events(1).await[0]
             .conversation
@@ -131,7 +131,7 @@ async fn done_once_and_told_in_the_answer(variant: Variant) {
         .undo
         .map(|undo| undo.name());
     assert_eq!(undone, Some("undone"));
-    // The mark in the transcript is all that tells it from here on.
+    // From here on only the mark in the transcript shows it.
     let history = stage.fixture.then(&history, &answer, "And?");
     let answer = stage.ask(&history, thought("Still.")).await;
     assert_eq!(answer.text, "Still.");
@@ -171,7 +171,7 @@ async fn taken_back_and_done_again(variant: Variant) {
         let answer = stage.ask(&history, thought(&format!("Round {round}."))).await;
         let told = match undoes {
             true => "was undone.",
-            false => "baton: the undo was taken back.",
+            false => "baton: the undo was reverted.",
         };
         assert!(answer.text.contains(told), "{}", answer.text);
         let begins = match undoes {
@@ -196,7 +196,7 @@ async fn withdrawn(variant: Variant) {
     stage.fixture.assert_clean();
 }
 
-/// The agent sends results, and the answer is calls: the note stands in front of them, and the thinking stays with its calls.
+/// The agent sends results, and the answer is calls: the note precedes them, and the thinking stays with its calls.
 async fn inside_a_loop(variant: Variant) {
     let (stage, history) = Stage::new(variant, memory()).await;
     let reads = || {
@@ -215,11 +215,11 @@ async fn inside_a_loop(variant: Variant) {
     let history = stage.fixture.ran(&history, &answer);
     let answer = stage.ask(&history, reads()).await;
     assert_eq!(stage.sent(), whole(&[&before[..], &before[1..]].concat()));
-    // Taken back in the middle of the loop, by a request that answers no person either.
+    // Reverted in the middle of the loop, by a request that answers no person either.
     stage.undo().await.unwrap();
     let history = stage.fixture.ran(&history, &answer);
     let answer = stage.ask(&history, reads()).await;
-    assert!(answer.text.contains("taken back"), "{}", answer.text);
+    assert!(answer.text.contains("was reverted"), "{}", answer.text);
     let carried = carry();
     let cut = [
         &[carried.as_str(), "a: Fresh."],
@@ -235,7 +235,7 @@ async fn inside_a_loop(variant: Variant) {
     stage.fixture.assert_clean();
 }
 
-/// An answer that breaks off tells it as often as it is asked for; the transcript has one of them.
+/// An answer that breaks off reports it as often as it is requested; the transcript has one of them.
 async fn told_again_where_the_answer_broke_off(variant: Variant) {
     let (stage, history) = Stage::new(variant, memory()).await;
     stage.undo().await.unwrap();
@@ -259,14 +259,14 @@ async fn told_again_where_the_answer_broke_off(variant: Variant) {
     stage.fixture.push(Reply::status(529, "busy"));
     assert_ne!(stage.fixture.send(&history, true).await.status, 200);
     let answer = stage.ask(&history, thought("Cut.")).await;
-    assert!(answer.text.contains("taken back"), "{}", answer.text);
+    assert!(answer.text.contains("was reverted"), "{}", answer.text);
     stage.fixture.assert_clean();
 }
 
 async fn after_a_restart_and_by_another_process(variant: Variant) {
     let dir = temp();
     let (mut stage, history) = Stage::new(variant, sqlite(dir.path())).await;
-    // Nobody serves while it is asked for.
+    // It is requested while no process serves.
     stage.store = memory();
     stage.fixture.restart(memory());
     let other = sqlite(dir.path());
@@ -279,7 +279,7 @@ async fn after_a_restart_and_by_another_process(variant: Variant) {
     is_undone(&answer, stage.id, "Whole.");
     assert_eq!(stage.sent(), whole(&["u: Go on."]));
     assert!(!stage.waits().await);
-    // The mark in the transcript tells it to any process.
+    // The mark in the transcript shows it to any process.
     let history = stage.fixture.then(&history, &answer, "And?");
     stage.fixture.restart(sqlite(dir.path()));
     stage.ask(&history, thought("Still.")).await;
@@ -357,7 +357,7 @@ async fn overtaken_by_a_handoff(variant: Variant) {
     stage.fixture.assert_clean();
 }
 
-/// The seal of the undone handoff proves that the conversation has the tool: what the model thought stands behind it.
+/// The seal of the undone handoff proves that the conversation has the tool: the model's thinking follows it.
 async fn keeps_the_tool_where_the_store_is_lost(variant: Variant) {
     let store = memory();
     let script = [thought("Looked."), handoff(), fresh()];
@@ -382,7 +382,8 @@ async fn keeps_the_tool_where_the_store_is_lost(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// A history that no longer fits is not brought back: where that is sure, nothing is asked for, else the answer says it.
+/// A history that no longer fits is not brought back: where that is sure, nothing is requested, else the answer reports
+/// it.
 #[tokio::test]
 async fn over_the_window() {
     let (stage, history) = Stage::new(variants::ANTHROPIC, memory()).await;
@@ -405,7 +406,7 @@ async fn over_the_window() {
             .pending_undo
             .is_none()
     );
-    // Asked for where the window was not known.
+    // Requested while the window was not known.
     stage.undo().await.unwrap();
     let mut stage = stage;
     stage.fixture.restart_with(Arc::clone(&stage.store), |config| {
@@ -440,8 +441,8 @@ async fn over_the_window() {
     stage.fixture.assert_clean();
 }
 
-/// Two replicas over one store, asked by a third process: the same request to both is told the same, and the transcript
-/// has it once.
+/// Two replicas over one store, and an undo that a third process requests: both answer the same request alike, and the
+/// transcript has it once.
 #[tokio::test]
 #[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
 async fn over_two_replicas() {
@@ -453,7 +454,7 @@ async fn over_two_replicas() {
     undo_by(&sessions, &third, stage.id).await.unwrap();
     let other = Fixture::with(variants::ANTHROPIC, [], store(), |_| {}).await;
     let to_other = std::mem::replace(&mut stage.fixture.baton, other.baton);
-    // The agent's connection breaks behind the first replica's answer, and it asks the second one.
+    // The agent's connection breaks after the first replica's answer, and it sends its request to the second one.
     stage.fixture.restart(store());
     let reply = thought("Whole, and more of it.")
         .deltas(2)
@@ -469,7 +470,7 @@ async fn over_two_replicas() {
     let answer = stage.ask(&history, thought("Still.")).await;
     assert_eq!(answer.text, "Still.");
     assert_eq!(stage.sent(), whole(&["u: Go on.", "a: Whole.", "u: And?"]));
-    // Taken back by the third, which has read of the second's transcript.
+    // Reverted by the third, which has read the second's transcript.
     for _ in 0..100 {
         if undo_by(&sessions, &third, stage.id).await.is_ok() {
             break;
@@ -478,7 +479,7 @@ async fn over_two_replicas() {
     }
     let history = stage.fixture.then(&history, &answer, "Back.");
     let answer = stage.ask(&history, thought("Cut.")).await;
-    assert!(answer.text.contains("taken back"), "{}", answer.text);
+    assert!(answer.text.contains("was reverted"), "{}", answer.text);
     assert_eq!(stage.fixture.provider.complaints(), []);
 }
 
@@ -546,7 +547,7 @@ async fn by_the_command() {
     script.push(Reply::text("Cut again."));
     let answer = turn(&program, &history).await;
     assert!(
-        text(&answer).starts_with("baton: the undo was taken back."),
+        text(&answer).starts_with("baton: the undo was reverted."),
         "{}",
         text(&answer)
     );

@@ -67,7 +67,7 @@ impl Agent {
     }
 }
 
-/// Panics unless a request goes on behind the handoff of the answer that was not read.
+/// Panics unless a request continues after the handoff of the answer that was not read.
 async fn goes_on(fixture: &Fixture, stream: bool) {
     let before = fixture.provider.generations().len();
     fixture.push(fresh());
@@ -145,7 +145,7 @@ async fn an_agent_that_resets_its_connection_repeats(variant: Variant) {
     }
 }
 
-/// The proxy closes its own side behind the answer's end.
+/// The proxy closes its own side after the answer's end.
 async fn an_agent_that_wanted_no_other_request_repeats(variant: Variant) {
     for stream in [true, false] {
         let fixture = Fixture::new(variant, [handoff(), fresh()]).await;
@@ -200,7 +200,7 @@ async fn an_agent_that_leaves_one_replica_repeats_at_another(variant: Variant) {
         drop(agent);
         // The first one goes on serving: another one takes its place in front of the agent.
         let first = another(&mut fixture, store());
-        // What is settled is written behind.
+        // Settled ends are written in the background.
         tokio::time::sleep(MOMENT).await;
         match reads {
             true => begins_anew(&fixture, stream).await,

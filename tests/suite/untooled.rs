@@ -1,4 +1,5 @@
-//! Why a request does not get the tool: on the response and in the event, and so in log, journal and inspector.
+//! The reason why a request does not get the tool: on the response and in the event, and so in log, journal and
+//! inspector.
 
 use std::sync::atomic::Ordering;
 

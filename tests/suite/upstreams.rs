@@ -283,7 +283,7 @@ async fn a_signed_body_is_relayed_unchanged_and_the_log_says_why_once() {
     place.baton.post("/u/mantle/v1/messages", &open, body).await;
     assert!(place.provider.generations().pop().unwrap().offers_handoff());
 
-    let lines = log.lines("relayed untouched");
+    let lines = log.lines("relayed unchanged");
     assert_eq!(lines.len(), 2, "{lines:#?}");
     assert!(lines[0].contains("upstream=\"mantle\"") && lines[0].contains("signed"));
     assert!(lines[1].contains("upstream=\"bedrock\"") && lines[1].contains("Messages API"));

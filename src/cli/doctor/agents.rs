@@ -28,7 +28,7 @@ pub(super) fn found(installation: &Installation) -> Vec<Finding> {
         let names: Vec<_> = agents::known().iter().map(|agent| agent.name.as_str()).collect();
         return vec![Finding::warning(
             "PATH",
-            "none of the known agents is on it",
+            "no known agent is on it",
             format!(
                 "install one of {}, or point another at baton (`baton env AGENT`)",
                 names.join(", ")
@@ -89,7 +89,7 @@ fn pointed(installation: &Installation, agent: &'static AgentSetup, path: &std::
             None => "unset it".to_owned(),
         };
         let message = format!(
-            "{} is {}, which is no upstream of baton",
+            "{} is {}, which is not an upstream of baton",
             theirs.setting, theirs.url
         );
         return Finding::warning(subject, message, help);

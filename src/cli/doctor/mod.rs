@@ -24,7 +24,7 @@ use crate::state::config::{Flags, Problem};
 /// A check's name, and what it finds.
 type DoctorCheck = (&'static str, fn(&Installation) -> Vec<Finding>);
 
-/// The checks of an installation whose config holds, in the order in which they are printed.
+/// The checks of an installation whose config is valid, in the order in which they are printed.
 const CHECKS: &[DoctorCheck] = &[
     (CONFIG, config_warnings),
     ("ports", machine::ports),
@@ -36,7 +36,7 @@ const CHECKS: &[DoctorCheck] = &[
     ("sign-ins", agents::sign_ins),
 ];
 
-/// The check that also runs where the config does not hold.
+/// The check that also runs with an invalid config.
 const CONFIG: &str = "config";
 
 /// A finding with the name of its check.
@@ -124,7 +124,7 @@ fn config_warnings(installation: &Installation) -> Vec<Finding> {
             Finding::warning(
                 warning.key,
                 warning.message,
-                "change the key, or leave it as it is if that is meant",
+                "change the key, or leave it if that is intended",
             )
         })
         .collect();

@@ -22,7 +22,7 @@ pub(super) fn store(installation: &Installation) -> Vec<Finding> {
         StoreKind::Memory => vec![Finding::warning(
             "store.kind",
             "the store is in memory: handoffs end with the proxy",
-            "set `store.kind = \"sqlite\"`, unless that is meant",
+            "set `store.kind = \"sqlite\"`, unless that is intended",
         )],
         StoreKind::Redis => vec![server(config)],
         StoreKind::Sqlite => {
@@ -128,7 +128,7 @@ pub(super) fn journal(installation: &Installation) -> Vec<Finding> {
                 "the last proxy (process {}) was killed; what it had not written yet is lost",
                 process.pid
             ),
-            "nothing, if that was meant; stop a proxy with Ctrl-C or SIGTERM",
+            "nothing, if that was intended; stop a proxy with Ctrl-C or SIGTERM",
         ));
     }
     if !installation.config.journal.enabled {
@@ -147,7 +147,7 @@ pub(super) fn journal(installation: &Installation) -> Vec<Finding> {
         Ok(None) if running => Finding::warning(
             subject,
             "a proxy runs and keeps no journal",
-            "look for `no journal is kept` in its log",
+            "look for `the journal is off` in its log",
         ),
         Ok(None) => Finding::ok(subject, "does not exist yet; the first start creates it"),
         Ok(Some(summary)) => {

@@ -20,7 +20,7 @@ pub(super) fn findings(probes: &[UpstreamProbe]) -> Vec<Finding> {
             Ok(ProbeAnswer { status, .. }) if status.is_server_error() => Finding::warning(
                 subject,
                 format!("{} answers with status {}", probe.base_url, status.as_u16()),
-                "look at the provider's status page, or at the gateway of that URL",
+                "check the provider's status page, or the gateway of that URL",
             ),
             Ok(ProbeAnswer { status, version }) => {
                 let protocol = protocol(*version, &probe.base_url);

@@ -296,7 +296,7 @@ impl Sources {
 
     fn no_work(&self) -> String {
         let why = match (self.config.journal.enabled, &self.journal) {
-            (false, _) => "no journal is kept (journal.enabled)",
+            (false, _) => "the journal is off (journal.enabled)",
             (true, None) => "there is no journal",
             (true, Some(_)) => "the journal has no request of it any more",
         };

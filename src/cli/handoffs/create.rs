@@ -19,11 +19,11 @@ use crate::state::files::yaml_files::{FileNaming, now, write_text, write_to};
 use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{HandoffFile, names, score};
 
-/// Time for all of a file that nobody waits for, since an agent's hook has to end; and for one that a person makes.
+/// Time limit of a file without a person, since an agent's hook has to end; and of one that a person makes.
 const AUTO_LIMIT: Duration = Duration::from_secs(30);
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Of that, what is kept for writing.
+/// The part of that time reserved for writing.
 const FOR_WRITING: Duration = Duration::from_secs(5);
 
 /// The output of `--json`; the names are API.
@@ -52,7 +52,7 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> Result<(), CommandFailure
         || args.hook;
     let is_given = args.goal.is_some() && args.now.is_some();
     if args.json && !has_source && !args.auto && !is_given {
-        let message = "with --json nobody is asked: give --goal and --now, or a source";
+        let message = "--json asks no questions: give --goal and --now, or a source";
         return Err(Exit::USAGE.failure(message));
     }
     let (folder, config) = folder(&args.folder)?;
@@ -79,8 +79,8 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> Result<(), CommandFailure
     print_created(args, path.as_deref(), &file, out)
 }
 
-/// Ends the process after this time, whatever it waits for: standard input that nobody closes, a file system that does not
-/// answer. A file is written in one step, so that none is half there.
+/// Ends the process after this time, even if standard input is never closed or a file system does not answer. Files are
+/// written in one step, so none is left incomplete.
 fn end_after(limit: Duration) {
     thread::spawn(move || {
         thread::sleep(limit);
@@ -90,7 +90,7 @@ fn end_after(limit: Duration) {
     });
 }
 
-/// Says something for goal and next step where a hook has nobody to ask. A file that would say nothing at all is none.
+/// Fills goal and next step where a hook cannot ask a person. A file without any content is not written.
 fn leave_nothing_open(file: &mut HandoffFile) -> bool {
     if file.goal.is_empty() && file.now.is_empty() && file.blockers.is_empty() {
         return false;
@@ -155,7 +155,7 @@ fn ask(file: &mut HandoffFile) -> Result<(), CommandFailure> {
     }
     if file.blockers.is_empty() {
         loop {
-            match answer("What stands in the way? (empty: nothing more)")? {
+            match answer("What blocks the work? (empty: nothing more)")? {
                 line if line.is_empty() => break,
                 line => file.blockers.push(line),
             }

@@ -96,8 +96,8 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), CommandFa
     );
     store.put_draft(&handoff).await.map_err(unanswered)?;
     let count = count(&newest);
-    let packet = packet(&config, &store, &handoff, newest, earlier).await?;
-    print_draft(&handoff, (&document, count), packet, args.json, out)
+    let folder = write_document(&config, &store, &handoff, newest, earlier).await?;
+    print_draft(&handoff, (&document, count), folder, args.json, out)
 }
 
 /// The document as a carry-over prompt, with what was seen after it where the config wants that.
@@ -116,12 +116,12 @@ fn prompt(
         Some(block) => format!("{}\n\n{block}", draft::carried(document)),
         None => draft::carried(document),
     };
-    // It may quote a transcript with marks of ours in it.
+    // It may quote a transcript that contains our marks.
     sentinel::normalised(&prompt)
 }
 
 /// Writes the handoff's document; a failure is reported and changes nothing.
-async fn packet(
+async fn write_document(
     config: &Config,
     store: &SharedStore,
     handoff: &Handoff,
@@ -157,11 +157,11 @@ async fn packet(
 fn print_draft(
     handoff: &Handoff,
     (document, count): (&str, TokenCounter),
-    packet: Option<PathBuf>,
+    folder: Option<PathBuf>,
     json: bool,
     out: &mut Out,
 ) -> Result<(), CommandFailure> {
-    let packet = packet.map(|folder| folder.display().to_string());
+    let folder = folder.map(|folder| folder.display().to_string());
     let tokens = count.tokens(document);
     if json {
         out.json(&Made {
@@ -171,7 +171,7 @@ fn print_draft(
             document,
             tokens,
             tokens_estimated: !count.is_exact(),
-            packet,
+            packet: folder,
         })?;
         return Ok(());
     }
@@ -182,8 +182,8 @@ fn print_draft(
         size(handoff.prompt.len() as u64),
         count.shown(tokens)
     ))?;
-    if let Some(packet) = packet {
-        out.line(format_args!("document: {}", visible(&packet)))?;
+    if let Some(folder) = folder {
+        out.line(format_args!("document: {}", visible(&folder)))?;
     }
     out.line(format_args!("begin a new session's first message with:"))?;
     out.line(format_args!("{}", resume_line(handoff)))?;
@@ -261,7 +261,7 @@ fn too_small(error: BudgetTooSmall) -> CommandFailure {
         .help(format!("give more: --tokens {}", error.needed))
 }
 
-/// A document of a person's, or of a model that a person prompted.
+/// A document by a person, or by a model that a person prompted.
 fn given(file: &Path) -> Result<String, CommandFailure> {
     let mut text = String::new();
     let read = match file.as_os_str() == "-" {
@@ -275,7 +275,7 @@ fn given(file: &Path) -> Result<String, CommandFailure> {
     }
 }
 
-/// The store, made where it is missing: the handoff must be there when this process is gone.
+/// The store, created if missing: the handoff must outlive this process.
 fn for_writing(config: &Config) -> Result<SharedStore, CommandFailure> {
     if config.store.kind == StoreKind::Memory {
         let message = "store.kind is \"memory\": a handoff made here would be lost at once";

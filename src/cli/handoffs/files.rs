@@ -61,7 +61,7 @@ pub(super) fn list(args: &ListArgs, names: &HandoffLookup, out: &mut Out) -> Res
     Ok(out.lines(table(&rows))?)
 }
 
-/// Says to standard error what there is instead: that there is no file is no error.
+/// Prints to standard error what exists instead; a missing file is not an error.
 fn none(session: Option<&str>, names: &HandoffLookup) -> Result<(), CommandFailure> {
     let mut beside = Out::stderr();
     let sessions = names.folder.sessions().map_err(failure)?;
@@ -125,7 +125,7 @@ fn print_found(args: &ShowArgs, found: &HandoffYaml, out: &mut Out) -> Result<()
         out.line(format_args!("{}", visible(&found.path.display().to_string())))?;
         return Ok(());
     }
-    // A file that breaks rules is printed all the same.
+    // A file that breaks rules is printed nevertheless.
     warn(&found.errors);
     let by_default = if args.json {
         DocumentFormat::Json
@@ -179,7 +179,7 @@ pub(super) fn archive(
     Ok(())
 }
 
-/// The handoff file that is meant; `not_of_store` is what to do where it is a handoff of the store.
+/// The handoff file that the name refers to; `not_of_store` is the advice for a handoff of the store.
 pub(super) fn named(
     given: &Path,
     names: &HandoffLookup,
@@ -218,7 +218,7 @@ pub(super) fn clean(
 fn ledger(session: &str, lookup: &HandoffLookup, out: &mut Out) -> Result<(), CommandFailure> {
     let session = names::session(session);
     if !names::is_session(session) {
-        return Err(Exit::USAGE.failure("no name for a session: letters, digits, `_` and `-` alone"));
+        return Err(Exit::USAGE.failure("not a valid session name: use letters, digits, `_` and `-`"));
     }
     match std::fs::read(lookup.folder.ledger(session)) {
         Ok(text) => Ok(out.body(&text)?),

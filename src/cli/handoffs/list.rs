@@ -56,8 +56,8 @@ async fn list_stored(
     };
     let mut handoffs = store.handoffs(&filter).await.map_err(unanswered)?;
     let is_for_programs = args.format.is_for_programs();
-    let packets = documents::of_all(store, !is_for_programs).await?;
-    handoffs.retain(|handoff| matches(args, handoff, packets.get(&handoff.id)));
+    let records = documents::of_all(store, !is_for_programs).await?;
+    handoffs.retain(|handoff| matches(args, handoff, records.get(&handoff.id)));
     handoffs.truncate(if limit == 0 { usize::MAX } else { limit });
     let all = store
         .handoffs(&HandoffFilter::everything())
@@ -66,10 +66,10 @@ async fn list_stored(
     let (handoffs, placed) = placed(handoffs, &all, args.map);
     if is_for_programs {
         let both = handoffs.iter().zip(&placed);
-        let records: Vec<_> = both
-            .map(|(handoff, placed)| listed(handoff, placed, &packets))
+        let listed_rows: Vec<_> = both
+            .map(|(handoff, placed)| listed(handoff, placed, &records))
             .collect();
-        return Ok(out.rows(&records, args.format)?);
+        return Ok(out.rows(&listed_rows, args.format)?);
     }
     if handoffs.is_empty() {
         return nothing(all.len(), lookup);
@@ -77,7 +77,7 @@ async fn list_stored(
     let statuses: Vec<_> = handoffs
         .iter()
         .zip(&placed)
-        .map(|(handoff, placed)| status(handoff, packets.get(&handoff.id), placed))
+        .map(|(handoff, placed)| status(handoff, records.get(&handoff.id), placed))
         .collect();
     let depths: Vec<_> = placed
         .iter()
@@ -91,7 +91,7 @@ async fn list_stored(
     Ok(())
 }
 
-/// Says on standard error what there is instead, since scripts read handoffs from standard output.
+/// Prints to standard error what exists instead, since scripts read handoffs from standard output.
 fn nothing(all: usize, lookup: &HandoffLookup) -> Result<(), CommandFailure> {
     let mut hints = Out::stderr();
     if all == 0 {
@@ -107,9 +107,9 @@ fn nothing(all: usize, lookup: &HandoffLookup) -> Result<(), CommandFailure> {
     Ok(())
 }
 
-fn matches(args: &ListArgs, handoff: &Handoff, packet: Option<&DocumentRecord>) -> bool {
-    let of_topic = |topic: &String| packet.is_some_and(|packet| packet.topic == *topic);
-    let status = status_of(handoff, packet);
+fn matches(args: &ListArgs, handoff: &Handoff, record: Option<&DocumentRecord>) -> bool {
+    let of_topic = |topic: &String| record.is_some_and(|record| record.topic == *topic);
+    let status = status_of(handoff, record);
     let is_wanted = match args.status {
         Some(StatusArg::Active) => status == Some(HandoffStatus::Active),
         Some(StatusArg::Superseded) => status == Some(HandoffStatus::Superseded),
@@ -145,8 +145,8 @@ fn placed(handoffs: Vec<Handoff>, all: &[Handoff], as_map: bool) -> (Vec<Handoff
 }
 
 /// The handoff's status, and whether it is a branch of a fork or forks itself.
-fn status(handoff: &Handoff, packet: Option<&DocumentRecord>, placed: &LineageEntry) -> String {
-    let mut text = status_name(handoff, packet).unwrap_or("-").to_owned();
+fn status(handoff: &Handoff, record: Option<&DocumentRecord>, placed: &LineageEntry) -> String {
+    let mut text = status_name(handoff, record).unwrap_or("-").to_owned();
     if placed.siblings > 1 {
         text.push_str(&format!(", one of {} branches", placed.siblings));
     }
@@ -157,15 +157,15 @@ fn status(handoff: &Handoff, packet: Option<&DocumentRecord>, placed: &LineageEn
 }
 
 /// The handoff's status; `None` where it has no document and is not archived. Either record may have the archive mark.
-fn status_of(handoff: &Handoff, packet: Option<&DocumentRecord>) -> Option<HandoffStatus> {
+fn status_of(handoff: &Handoff, record: Option<&DocumentRecord>) -> Option<HandoffStatus> {
     match handoff.archived {
         true => Some(HandoffStatus::Archived),
-        false => packet.map(|packet| packet.status),
+        false => record.map(|record| record.status),
     }
 }
 
-fn status_name(handoff: &Handoff, packet: Option<&DocumentRecord>) -> Option<&'static str> {
-    status_of(handoff, packet).map(HandoffStatus::name)
+fn status_name(handoff: &Handoff, record: Option<&DocumentRecord>) -> Option<&'static str> {
+    status_of(handoff, record).map(HandoffStatus::name)
 }
 
 /// A handoff in the output of `list --json`. The names are API.
@@ -192,20 +192,20 @@ struct ListedHandoff<'a> {
 fn listed<'a>(
     handoff: &'a Handoff,
     placed: &LineageEntry,
-    packets: &'a HashMap<HandoffId, DocumentRecord>,
+    records: &'a HashMap<HandoffId, DocumentRecord>,
 ) -> ListedHandoff<'a> {
-    let packet = packets.get(&handoff.id);
-    let document = packet.and_then(document_of);
+    let record = records.get(&handoff.id);
+    let document = record.and_then(document_of);
     ListedHandoff {
         record: HandoffOutput::of(handoff),
-        status: status_name(handoff, packet),
+        status: status_name(handoff, record),
         kind: document.as_ref().map(|document| document.kind),
-        repository: packet.map(|packet| packet.repository.as_str()),
-        branch: packet.map(|packet| packet.branch.as_str()),
-        topic: packet.map(|packet| packet.topic.as_str()),
+        repository: record.map(|record| record.repository.as_str()),
+        branch: record.map(|record| record.branch.as_str()),
+        topic: record.map(|record| record.topic.as_str()),
         next_action: document.and_then(|document| document.next_action),
-        folder: packet.map(|packet| packet.folder.as_str()),
-        packet: packet.map(StoredDocument::of),
+        folder: record.map(|record| record.folder.as_str()),
+        packet: record.map(StoredDocument::of),
         depth: placed.depth,
         siblings: placed.siblings,
         children: placed.children,

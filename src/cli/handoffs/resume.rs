@@ -116,7 +116,7 @@ fn warn(
     }
     if handoff.archived {
         out.line(format_args!(
-            "baton: this handoff is archived; it can be resumed all the same"
+            "baton: this handoff is archived; it can still be resumed"
         ))?;
     }
     if !known && !args.run {

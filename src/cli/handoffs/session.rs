@@ -50,7 +50,7 @@ enum LineRead {
     End,
 }
 
-/// Reads the next line; of one that is too long nothing is kept.
+/// Reads the next line; skips one that is too long.
 fn next(lines: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<LineRead> {
     line.clear();
     let most = MAX_LINE_BYTES as u64 + 1;

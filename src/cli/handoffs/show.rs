@@ -108,8 +108,8 @@ fn stored(
             Err(unknown) => {
                 // The document may have outlived its handoff.
                 let record = one(&store, id).await.map_err(|_| unknown)?;
-                let packet = document_of(&record).ok_or_else(|| other_version(&record))?;
-                return print_document(args, &PathBuf::from(&record.folder), &packet, out);
+                let document = document_of(&record).ok_or_else(|| other_version(&record))?;
+                return print_document(args, &PathBuf::from(&record.folder), &document, out);
             }
         };
         if !args.path && args.format.is_none() {
@@ -117,8 +117,8 @@ fn stored(
         }
         let document = documents::of_handoff(&store, &handoff.principal, handoff.id).await;
         match (document, args.format) {
-            (Some((record, Some(packet))), _) => {
-                print_document(args, &PathBuf::from(&record.folder), &packet, out)
+            (Some((record, Some(document))), _) => {
+                print_document(args, &PathBuf::from(&record.folder), &document, out)
             }
             (Some((record, None)), _) => Err(other_version(&record)),
             // A handoff without a document is its prompt under a head.
@@ -136,17 +136,17 @@ fn stored(
 fn print_document(
     args: &ShowArgs,
     folder: &Path,
-    packet: &HandoffDocument,
+    document: &HandoffDocument,
     out: &mut Out,
 ) -> Result<(), CommandFailure> {
     if args.path {
         return Ok(out.line(format_args!("{}", visible(&folder.display().to_string())))?);
     }
     match args.format {
-        Some(DocumentFormat::Yaml) => out.document(&HandoffFile::of_document(packet).to_yaml())?,
-        Some(DocumentFormat::Json) => out.document_json(&packet.json())?,
-        None if args.json => out.document_json(&packet.json())?,
-        Some(DocumentFormat::Md) | None => out.document(&packet.markdown())?,
+        Some(DocumentFormat::Yaml) => out.document(&HandoffFile::of_document(document).to_yaml())?,
+        Some(DocumentFormat::Json) => out.document_json(&document.json())?,
+        None if args.json => out.document_json(&document.json())?,
+        Some(DocumentFormat::Md) | None => out.document(&document.markdown())?,
     }
     Ok(())
 }
@@ -157,7 +157,7 @@ async fn print_all(
     json: bool,
     out: &mut Out,
 ) -> Result<(), CommandFailure> {
-    let packet = documents::of_handoff(store, &handoff.principal, handoff.id).await;
+    let stored = documents::of_handoff(store, &handoff.principal, handoff.id).await;
     let everything = HandoffFilter {
         principal: Some(handoff.principal.clone()),
         ..HandoffFilter::everything()
@@ -166,7 +166,7 @@ async fn print_all(
     let lineage = HandoffLineage::of(handoff, &all);
     if json {
         let record = HandoffOutput::of(handoff);
-        let packet = packet.as_ref().map(|(record, _)| StoredDocument::of(record));
+        let packet = stored.as_ref().map(|(record, _)| StoredDocument::of(record));
         return Ok(out.json(&ShowOutput {
             record,
             packet,
@@ -174,14 +174,14 @@ async fn print_all(
         })?);
     }
     let mut rows = vec![];
-    if let Some((record, packet)) = &packet {
+    if let Some((record, document)) = &stored {
         rows.push(vec!["folder".to_owned(), visible(&record.folder)]);
         rows.push(vec!["status".to_owned(), record.status.name().to_owned()]);
-        let next = packet
+        let next = document
             .as_ref()
-            .map(|packet| packet.next_action.as_deref().unwrap_or(NO_NEXT_ACTION));
+            .map(|document| document.next_action.as_deref().unwrap_or(NO_NEXT_ACTION));
         rows.extend(next.map(|next| vec!["next".to_owned(), first_line(next, None)]));
-        for claim in packet.iter().flat_map(|packet| &packet.claims) {
+        for claim in document.iter().flat_map(|document| &document.claims) {
             let text = format!("{}: {} ({})", claim.verdict, claim.claim, claim.why);
             rows.push(vec!["claim".to_owned(), visible(&text)]);
         }

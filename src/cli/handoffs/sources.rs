@@ -92,7 +92,7 @@ fn hook(
     let read = std::io::stdin().take(HOOK_BYTES).read_to_string(&mut text);
     read.map_err(|error| Exit::NO_INPUT.failure(format!("standard input: {error}")))?;
     let hook: Hook = serde_json::from_str(&text)
-        .map_err(|error| Exit::DATA.failure(format!("standard input is no hook's input: {error}")))?;
+        .map_err(|error| Exit::DATA.failure(format!("standard input is not the input of a hook: {error}")))?;
     let mut folder = hook.cwd;
     if let Some(path) = &hook.transcript_path {
         folder = of_session(path, redactor, until, file)?.or(folder);
@@ -113,7 +113,7 @@ fn hook(
     Ok(folder)
 }
 
-/// A file that somebody wrote: YAML, or JSON, which is YAML too. What is given already stays.
+/// A file that somebody wrote: YAML, or JSON, which is YAML too. Values that are already set stay.
 fn from_file(path: &Path, file: &mut HandoffFile) -> Result<(), CommandFailure> {
     let text = text_of(path)?;
     let named = || visible(&path.display().to_string());
@@ -157,5 +157,5 @@ fn end_of(text: &str) -> &str {
     &text[ceil(text, text.len().saturating_sub(OUTPUT_BYTES))..]
 }
 
-// A file of a person's is as small as every other one.
+// A person's file has the same size limit as any other.
 const _: () = assert!(MAX_BYTES <= OUTPUT_BYTES);

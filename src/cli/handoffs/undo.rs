@@ -34,7 +34,7 @@ const ANSWER_BYTES: usize = 64 << 10;
 #[derive(Serialize)]
 struct UndoOutput {
     handoff: String,
-    /// `undone`, `taken_back`: with the next request; `withdrawn`: nothing waits any more.
+    /// `undone`, `taken_back`: with the next request; `withdrawn`: nothing is pending any more.
     #[serde(rename = "asked")]
     result: &'static str,
 }
@@ -42,7 +42,7 @@ struct UndoOutput {
 pub(super) async fn run(args: &UndoArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let config = load_state(&args.state)?;
     let running = match (config.store.kind, running::find(&config.state_dir)) {
-        // Every process looks into the store with each request.
+        // Every process reads the store with each request.
         (StoreKind::Redis, _) => None,
         (_, RunState::Running(Some(process))) => Some(process),
         (_, RunState::Running(None)) => {
@@ -52,7 +52,7 @@ pub(super) async fn run(args: &UndoArgs, out: &mut Out) -> Result<(), CommandFai
         _ => None,
     };
     let (id, answer) = match &running {
-        // The store of a proxy that keeps it in memory is nobody else's.
+        // A store in memory is accessible only to its proxy.
         Some(process) if config.store.kind == StoreKind::Memory => {
             (args.id.clone(), by_proxy(&config, process, &args.id, args).await?)
         }
@@ -82,12 +82,12 @@ pub(super) async fn run(args: &UndoArgs, out: &mut Out) -> Result<(), CommandFai
     }
     let message = match result {
         "undone" => {
-            "with the next request of its conversation, the model sees what it saw before this handoff. The answer to it says so"
+            "with the next request of its conversation, the model sees what it saw before this handoff. The answer to that request reports it"
         }
         "taken_back" => {
-            "with the next request of its conversation, the undo is taken back. The answer to it says so"
+            "with the next request of its conversation, the undo is reverted. The answer to that request reports it"
         }
-        _ => "what was asked for before waits no longer; nothing changes",
+        _ => "the earlier request is withdrawn; nothing changes",
     };
     Ok(out.line(format_args!("{}: {message}.", visible(&id)))?)
 }
@@ -99,11 +99,11 @@ fn refused(why: &UndoRefused) -> CommandFailure {
         UndoRefused::NotActive { .. } => failure.help(
             "`baton handoffs show ID` shows its chain. Where it was resumed in another conversation: --conversation KEY",
         ),
-        UndoRefused::OverWindow { .. } => failure.help("`baton handoffs resume ID --with AGENT` goes on from it in a new session"),
+        UndoRefused::OverWindow { .. } => failure.help("`baton handoffs resume ID --with AGENT` continues from it in a new session"),
     }
 }
 
-/// Asks the running proxy.
+/// Sends the undo to the running proxy.
 async fn by_proxy(
     config: &Config,
     process: &Process,
@@ -125,7 +125,7 @@ async fn by_proxy(
     };
     if status.is_success() {
         let undo = answer["undo"].clone();
-        // Whatever it was that waited: it does not wait now.
+        // Nothing is pending now, whatever was pending before.
         let none = PendingUndo {
             handoff: uuid::Uuid::nil(),
             undone: false,

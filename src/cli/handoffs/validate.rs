@@ -96,7 +96,7 @@ fn everything(names: &HandoffLookup) -> Result<Vec<NamedHandoff>, CommandFailure
         .collect())
 }
 
-/// A handoff file. One that is no YAML has one error; one that is not there is a failure.
+/// A handoff file. Invalid YAML is one error; a missing file is a failure.
 fn file(path: &Path) -> Result<CheckedDocument, CommandFailure> {
     match read_file(path) {
         Ok(found) => {
@@ -115,11 +115,11 @@ fn file(path: &Path) -> Result<CheckedDocument, CommandFailure> {
     }
 }
 
-/// A document's JSON, with the Markdown beside it.
+/// A document's JSON, with its Markdown.
 fn document(json: &Path) -> CheckedDocument {
     let errors = match fs::read_to_string(json) {
         Ok(text) => {
-            // A JSON file of another name stands alone.
+            // A JSON file of another name has no Markdown.
             let beside = json.file_name().is_some_and(|name| name == JSON);
             let markdown =
                 beside.then(|| fs::read_to_string(json.with_file_name(MARKDOWN)).unwrap_or_default());
@@ -134,7 +134,7 @@ fn document(json: &Path) -> CheckedDocument {
     CheckedDocument::new(json, errors, Vec::new())
 }
 
-/// A line for everything that is wrong, or one that says that nothing is.
+/// A line for each problem, or one that reports none.
 fn print(checked: &[CheckedDocument], out: &mut Out) -> Result<(), CommandFailure> {
     for one in checked {
         let path = visible(&one.path);

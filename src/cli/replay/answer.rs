@@ -60,7 +60,7 @@ impl ReplayAnswer {
     }
 }
 
-/// What the wire's own reader makes of the answer, streamed or whole.
+/// The answer as the wire's own reader parses it, streamed or whole.
 fn report(request: &ReplayRequest, body: &Bytes) -> Option<LegReport> {
     let wire = wire(request.wire);
     let view = wire.read(&request.body, Operation::Generate).ok()?;

@@ -204,7 +204,7 @@ fn lines(output: &ArmsOutput, table: &PriceTable) -> Vec<String> {
 fn resent_line(resent: &ResentTurns) -> String {
     let cost = resent.cost.map_or(String::new(), |cost| format!(", ${cost:.4}"));
     format!(
-        "    sent anew: {}, {} of the {} that the recorded answers used{cost}",
+        "    sent again: {}, {} of the {} that the recorded answers used{cost}",
         plural(resent.turns as u64, "turn"),
         resent.known,
         plural(resent.facts as u64, "name")

@@ -48,7 +48,8 @@ pub(super) fn run(args: &ReplayArgs, out: &mut Out) -> Result<(), CommandFailure
     }
     let id = find_exchange(&query, &args.exchange)?;
     let exchange = query.exchange(&id).map_err(unread)?;
-    let exchange = exchange.ok_or_else(|| Exit::NO_INPUT.failure("the exchange is gone from the journal"))?;
+    let exchange =
+        exchange.ok_or_else(|| Exit::NO_INPUT.failure("the exchange is no longer in the journal"))?;
     let choice = RequestChoice {
         received: args.received,
         leg: args.leg,

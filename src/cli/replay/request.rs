@@ -153,7 +153,7 @@ impl ReplayRequest {
         };
         let KeyHeader { name, prefix } = key_header(wire(self.wire), &self.target, key.reveal());
         let value = HeaderValue::from_str(&format!("{prefix}{}", key.reveal()));
-        let mut value = value.map_err(|_| Exit::USAGE.failure("the key is no header value"))?;
+        let mut value = value.map_err(|_| Exit::USAGE.failure("the key is not a valid header value"))?;
         value.set_sensitive(true);
         headers.insert(HeaderName::from_static(name), value);
         Ok(headers)

@@ -29,7 +29,7 @@ const NAME_CHARS: usize = 5;
 pub(super) struct ResentTurns {
     /// Turns that were sent again.
     pub(super) turns: usize,
-    /// Paths and names that the recorded answers used and that stood in the history before the cut.
+    /// Paths and names that the recorded answers used and that were in the history before the cut.
     pub(super) facts: usize,
     /// Of these, those that the new answers use.
     pub(super) known: usize,
@@ -128,8 +128,9 @@ impl TurnSender<'_> {
     fn request(&self, call: usize) -> Result<ReplayRequest, CommandFailure> {
         let id = &self.session.exchanges[call];
         let exchange = self.query.exchange(id).map_err(unread)?;
-        let exchange = exchange
-            .ok_or_else(|| Exit::NO_INPUT.failure(format!("the exchange {id} is gone from the journal")))?;
+        let exchange = exchange.ok_or_else(|| {
+            Exit::NO_INPUT.failure(format!("the exchange {id} is no longer in the journal"))
+        })?;
         let choice = RequestChoice {
             received: true,
             leg: 1,

@@ -29,7 +29,7 @@ pub enum CommandPurpose {
 }
 
 impl CommandPurpose {
-    /// Whether it says that the work is right.
+    /// Whether it verifies the work.
     pub fn verifies(self) -> bool {
         matches!(self, Self::Test | Self::Build | Self::Lint)
     }

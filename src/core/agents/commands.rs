@@ -21,7 +21,7 @@ pub struct ShellCommand<'a> {
     pub bad_if_not: bool,
     /// The folder that it runs in, from the one in which the line begins; empty for that one.
     pub folder: String,
-    /// Something is in front of it, without which it may not have run.
+    /// A command in front of it may have kept it from running.
     pub in_front: bool,
     /// The commands of the line that may run after it and may change files.
     pub changes_after: bool,
@@ -69,7 +69,7 @@ pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
         let good_if_zero = tail
             .iter()
             .all(|(_, joint)| matches!(joint, CommandJoint::And | CommandJoint::End));
-        // In front of it may stand what never fails, or what its own failing does not stop.
+        // Commands that never fail, or whose failure does not stop the line, may precede it.
         let before = (0..at).all(|i| match steps[i].1 {
             CommandJoint::Then => !strict || prepares(plain[i]),
             joint => joint == CommandJoint::And && prepares(plain[i]),
@@ -107,7 +107,7 @@ fn name_of_program(plain: &str) -> &str {
     first.rsplit('/').next().unwrap_or(first)
 }
 
-/// Whether a line prints texts that are stored somewhere (files, logs, patches), which may speak of any command.
+/// Whether a line prints texts that are stored somewhere (files, logs, patches), which may mention any command.
 pub fn prints_stored_text(line: &str) -> bool {
     let steps = steps(line);
     let prints = |(at, (text, _)): (usize, &(&str, CommandJoint))| {
@@ -139,7 +139,7 @@ pub fn name_of(command: &str) -> String {
     kept.join(" ")
 }
 
-/// Whether a line may run commands that are not seen as such: in words, loops and branches, by another shell, after a
+/// Whether a line may run commands that are not recognised: in words, loops and branches, by another shell, after a
 /// here-document.
 pub fn may_hide(line: &str) -> bool {
     WORDS.hiding.iter().any(|mark| line.contains(mark))
@@ -175,10 +175,10 @@ pub fn may_undo(line: &str) -> bool {
     words.any(|word| WORDS.undoes.contains(&word))
 }
 
-/// Whether a shell line surely changes no file of the work: it looks, tests, builds or lints, and writes nowhere. What
-/// is unknown may change files.
+/// Whether a shell line surely changes no file of the work: it only reads, tests, builds or lints, and writes nowhere.
+/// Unknown commands may change files.
 pub fn only_looks(line: &str) -> bool {
-    // What runs inside of words is not followed; and of a here-document it is unknown who reads it.
+    // Commands inside words are not followed, and the reader of a here-document is unknown.
     let hidden = ["$(", "`", "<(", ">(", "<<"];
     !hidden.iter().any(|mark| line.contains(mark))
         && !redirects(line)
@@ -272,8 +272,8 @@ fn purpose(command: &str) -> Option<CommandPurpose> {
         .or_else(|| script.then(as_script).flatten())
 }
 
-/// Whether a command only prepares. Where it says nothing of its failing, that cannot be distinguished from what it
-/// prepares.
+/// Whether a command only prepares others. Without a message of its own, its failure cannot be distinguished from that
+/// of the prepared command.
 fn prepares(command: &str) -> bool {
     let first = command.split_whitespace().next().unwrap_or_default();
     WORDS.prepare.contains(&first) && !command.contains('>') || first.is_empty()

@@ -19,7 +19,7 @@ const WHOLE: [&str; 10] = [
 ];
 const ENDS: [&str; 5] = [".pem", ".key", ".p12", ".pfx", ".keystore"];
 const BEGINS: [&str; 5] = ["id_rsa", "id_ed25519", "id_ecdsa", "id_dsa", ".env"];
-/// What is written to be shown.
+/// Files that are meant to be shown.
 const SAMPLES: [&str; 4] = [".example", ".sample", ".template", ".pub"];
 
 /// Whether a file of this name holds credentials, so that nothing of it may be quoted; `more` are patterns of further
@@ -55,13 +55,13 @@ pub fn names_secret(command: &str, more: &[String]) -> bool {
 /// What a patch does to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileChange {
-    /// It is new.
+    /// The file is new.
     Created,
-    /// It was there.
+    /// The file existed.
     Modified,
-    /// It is gone.
+    /// The file was deleted.
     Deleted,
-    /// It was written, and may have been there.
+    /// The file was written, and may have existed.
     Written,
 }
 
@@ -101,7 +101,7 @@ pub fn patched(patch: &str) -> Vec<(String, FileChange)> {
         let Some((words, path, change)) = found else {
             continue;
         };
-        // What is moved is no longer where it was.
+        // A moved file no longer exists under its old name.
         if *words == MOVED
             && let Some(from) = named.last_mut()
         {
@@ -133,15 +133,15 @@ pub fn named(kind: ToolKind, arguments: &Value, command: Option<&str>) -> Vec<(S
     paths.map(|path| (path, change)).collect()
 }
 
-/// Whether a path fits a pattern: `?` is one character and `*` any number of them, both without `/`; `**` takes `/`,
-/// too. A pattern without `/` is of the file's name alone.
+/// Whether a path matches a pattern: `?` is one character and `*` any number of them, both without `/`; `**` also
+/// includes `/`. A pattern without `/` applies to the file's name alone.
 pub fn fits(pattern: &str, path: &str) -> bool {
     let path = match pattern.contains('/') {
         true => path,
         false => path.rsplit('/').next().unwrap_or(path),
     };
     let (pattern, path): (Vec<char>, Vec<char>) = (pattern.chars().collect(), path.chars().collect());
-    // Row by row: which beginnings of the path the pattern's beginning fits.
+    // Row by row: which prefixes of the path match the pattern's prefix.
     let mut fits = vec![false; path.len() + 1];
     fits[0] = true;
     let mut at = 0;
@@ -163,7 +163,7 @@ pub fn fits(pattern: &str, path: &str) -> bool {
             }
         }
         at += if deep { 2 } else { 1 };
-        // `**/` also stands for no folder at all.
+        // `**/` also matches no folder at all.
         if deep && pattern.get(at) == Some(&'/') {
             let after_slash = |i: usize| i > 0 && next[i - 1] && path[i - 1] == '/';
             next = (0..=path.len()).map(|i| fits[i] || after_slash(i)).collect();

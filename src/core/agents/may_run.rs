@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::tools::{ToolKind, calls_through};
 
-/// Words in the names of tools that fetch what is stored somewhere: their results speak of any command.
+/// Words in the names of tools that fetch stored data: their results may mention any command.
 const FETCHES: [&str; 18] = [
     "read", "view", "get", "show", "list", "search", "find", "fetch", "open", "log", "logs", "cat", "grep",
     "query", "load", "lookup", "browse", "download",

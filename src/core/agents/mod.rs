@@ -1,5 +1,5 @@
 //! What is known of agents as tables: what their tools do, how they word summaries and what else is in a user's
-//! place, which commands test, build or change something. Extended by a row, in the `.toml` files beside the code where a
+//! place, which commands test, build or change something. Extended by a row, in the `.toml` files next to the code where a
 //! table is long.
 //!
 //! Knows names and texts alone: no wire, no transcript, no policy. What a table does not have is unknown, and never

@@ -28,7 +28,7 @@ const BEGINNING: usize = 400;
 
 /// Whether a result says that a command that prepares others failed, so that those did not run, or ran elsewhere.
 pub fn is_unprepared(text: &str) -> bool {
-    /// Shells tell of it at the start or at the end.
+    /// Shells report it at the start or at the end.
     const LINES: usize = 20;
     let says = |line: &str| {
         let small = line.to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! Tables that are files beside the code: lists of words to which anybody can add a row.
+//! Tables that are files next to the code: lists of words to which anybody can add a row.
 
 use serde::Deserialize;
 

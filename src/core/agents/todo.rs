@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Where an item stands.
+/// The state of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TodoState {
     /// Finished.
@@ -40,7 +40,7 @@ impl TodoState {
 pub struct TodoItem {
     /// What is to be done.
     pub text: String,
-    /// Where it stands.
+    /// Its state.
     pub state: TodoState,
 }
 
@@ -48,12 +48,12 @@ pub struct TodoItem {
 const LISTS: [&str; 5] = ["todos", "plan", "todoList", "items", "tasks"];
 /// Members of an item that say what it is.
 const TEXTS: [&str; 6] = ["content", "step", "description", "title", "subject", "text"];
-/// Members of an item that say where it is.
+/// Members of an item that hold its state.
 const STATES: [&str; 2] = ["status", "state"];
 /// Arguments that hold the list as Markdown.
 const MARKDOWN: [&str; 3] = ["content", "todos", "task_progress"];
 
-/// Where the one item stands that a call changes by its number (Claude Code's `TaskUpdate`).
+/// The new state of the one item that a call changes by its number (Claude Code's `TaskUpdate`).
 pub fn state_of_one(arguments: &Value) -> Option<TodoState> {
     arguments.get("taskId")?;
     let state = STATES.iter().find_map(|key| arguments.get(key)?.as_str());

@@ -13,7 +13,7 @@ use super::table;
 pub enum UserText {
     /// The person's own words.
     Person,
-    /// A summary of what stood before it, or a carry-over prompt.
+    /// A summary of the preceding messages, or a carry-over prompt.
     Summary,
     /// A summary of a branch that was left.
     Branch,
@@ -62,11 +62,11 @@ pub fn follows_summary(text: &str) -> bool {
         .any(|begins| text.trim_start().starts_with(begins))
 }
 
-/// What an agent puts in the place of a model's answer that broke off and of which it keeps nothing (Gemini CLI 0.61,
-/// after tool results).
+/// What an agent inserts in place of a model's answer that broke off and is not kept (Gemini CLI 0.61, after tool
+/// results).
 const ANSWER_PLACEHOLDERS: [&str; 1] = ["[The previous response was interrupted before it completed.]"];
 
-/// Whether a model's message is not the model's, but stands for an answer that the agent did not keep.
+/// Whether a model's message is not the model's, but the placeholder for an answer that the agent did not keep.
 pub fn is_answer_placeholder(text: &str) -> bool {
     ANSWER_PLACEHOLDERS.contains(&text.trim())
 }

@@ -214,7 +214,7 @@ impl<'a> ArmRun<'a> {
         Some(())
     }
 
-    /// Lets a pause go by, in which a draft may be written.
+    /// Simulates a pause, in which a draft may be written.
     fn pause(&mut self, pause_ms: u64) {
         let due = self.ledger.draft_due_in(&self.rates, None);
         let due = due.filter(|due| self.arm.is_free() && self.ready.is_none() && *due < pause_ms);
@@ -325,7 +325,7 @@ impl<'a> ArmRun<'a> {
         self.ready = None;
     }
 
-    /// Calls that read again what was cut: after a handoff and after a compaction as many.
+    /// Calls that read cut contents again: the same number after a handoff and after a compaction.
     fn read_again(&mut self) {
         self.send(READ_OUTPUT);
         for _ in 0..READ_AGAIN / READ {

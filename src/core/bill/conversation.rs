@@ -188,7 +188,8 @@ impl ConversationBill {
         bill
     }
 
-    /// Whether the agent sent it beside its work, as a title or a summary of a page: to another model, and much shorter.
+    /// Whether the agent sent it outside its main loop, as for a title or a summary of a page: to another model, and
+    /// much shorter.
     fn is_aside(&self, exchange: &BilledExchange, main: &BilledRequest) -> bool {
         let beside = |history: &History| {
             main.model != history.model && exchange.received_bytes.saturating_mul(2) < history.bytes

@@ -6,23 +6,20 @@ const COMMANDS: [(&str, &str); 12] = [
         "handoff [FOCUS]",
         "hand over now: the model writes what the next context has to know",
     ),
-    (
-        "handoff accept",
-        "yes to the draft that waits: it takes effect now",
-    ),
+    ("handoff accept", "accept the pending draft: it takes effect now"),
     ("handoff edit TEXT", "the same with TEXT in its place"),
-    ("handoff reject", "no to the draft that waits"),
-    ("handoff cancel", "the handoff that is being written is not made"),
+    ("handoff reject", "reject the pending draft"),
+    ("handoff cancel", "cancel the handoff that is being written"),
     ("handoff status", "what the model sees now, and what is pinned"),
     (
         "handoff undo [ID]",
-        "back to before the last handoff, or before that one; once more takes it back",
+        "undo the last handoff, or that one; the same command again reverts it",
     ),
     ("handoff resume ID", "from here on the model knows that handoff"),
     ("handoff help", "this list"),
     ("pin TEXT", "every later handoff carries TEXT, word for word"),
     ("pins", "the pinned texts"),
-    ("unpin N", "the pinned text number N goes"),
+    ("unpin N", "remove the pinned text number N"),
 ];
 
 /// All commands, under this prefix; `unknown`: a word that is none.

@@ -19,7 +19,7 @@ pub enum PinRejection {
     Long(usize),
 }
 
-/// The text as it is pinned beside these: trimmed, and with nothing in it that looks like a mark of ours.
+/// The text in its pinned form, to be added to these: trimmed, without anything that looks like one of our marks.
 ///
 /// # Errors
 /// Why it is refused.

@@ -1,7 +1,7 @@
 //! The course of one answer to the agent, leg after leg: events go in, actions come out.
 //!
 //! One machine for answers that stream and for answers in one piece. It holds no socket, store or clock: its driver
-//! reads the legs, performs the effects one at a time, shows texts, and reports what came of it.
+//! reads the legs, performs the effects one at a time, shows texts, and reports the outcomes.
 //!
 //! ```text
 //! leg ended ─► judge ─┬► end
@@ -126,10 +126,10 @@ pub enum Effect {
         /// The currently active handoff.
         parent: Option<HandoffId>,
     },
-    /// Write hidden calls with their answers, each placed beside one of the agent's calls where one can be identified:
+    /// Write hidden calls with their answers, each placed next to one of the agent's calls where one can be identified:
     /// `UpdateOutcome` or `NotWritten`.
     WritePairs(Vec<(AnsweredCall, Option<InsertionPlace>)>),
-    /// Write a hidden call that stands alone with its answer, and tell what asks the model to continue after it:
+    /// Write a hidden call without siblings with its answer, and report what requests the model to continue after it:
     /// `CallAnswered` or `NotWritten`.
     AnswerCall(AnsweredCall),
     /// Write upstream's origin of the response id that the agent knows: `UpdateOutcome` or `NotWritten`.
@@ -307,7 +307,7 @@ impl Course {
             (CourseState::WritingHandoff | CourseState::AnsweringCall, CourseEvent::NotWritten) => {
                 self.close(ResponseEnd::WithoutCall);
             }
-            // A call beside the agent's own is hidden either way, and its turn continues.
+            // A call next to the agent's own is hidden either way, and its turn continues.
             (CourseState::WritingPairs(close), CourseEvent::Written | CourseEvent::NotWritten) => {
                 let close = close.clone();
                 self.close(close);

@@ -208,7 +208,7 @@ impl StreamMerge {
         }
     }
 
-    /// What the present leg has come to.
+    /// The result of the present leg so far.
     pub fn report(&self) -> &LegReport {
         self.dialect.report()
     }
@@ -276,7 +276,7 @@ impl StreamMerge {
         self.dialect.forget_leg();
     }
 
-    /// The response begins with a text of ours: the sentinel of a handoff after which its first leg stands, or a note.
+    /// The response begins with a text of ours: a note, or the sentinel of a handoff after which its first leg starts.
     pub fn open_with(&mut self, text: String) {
         self.committed = true;
         self.dialect.open_with(text);

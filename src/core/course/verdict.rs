@@ -87,7 +87,7 @@ pub fn judge(report: &LegReport, now: &VerdictInput) -> Verdict {
     alone(report, now, may_chain)
 }
 
-/// What becomes of a call.
+/// What to do with a call.
 enum CallFate {
     /// It hands over, with this prompt and reason.
     Fire(String, Option<String>),
@@ -197,7 +197,7 @@ fn why_untaken(call: &HiddenCall, natural: bool) -> HiddenResult {
 }
 
 /// The dropped call that reasoning was for, where the model wrote more after it: the API takes that reasoning back with
-/// this call after it and nothing else. Its result says that nothing came of it, and its place is after the reasoning.
+/// this call after it and nothing else. Its result states that it had no effect, and its place is after the reasoning.
 pub(super) fn bound(report: &LegReport) -> Vec<(AnsweredCall, Option<InsertionPlace>)> {
     let natural = report.stop.natural();
     let followed_by_text = report.hidden.iter().filter(|call| call.after < report.parts);
@@ -271,8 +271,8 @@ fn accept(call: &HiddenCall, now: &VerdictInput) -> Result<(String, Option<Strin
     Ok((prompt, reason))
 }
 
-/// Where a hidden call stands among its visible siblings: after the nearest call before it, else in front of
-/// the nearest one after it.
+/// The position of a hidden call among its visible siblings: after the nearest call before it, else in front of the
+/// nearest one after it.
 pub fn place_beside(report: &LegReport, call: &HiddenCall) -> Option<InsertionPlace> {
     let distance = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
     // Without call ids the place cannot be found.

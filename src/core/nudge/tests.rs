@@ -7,7 +7,7 @@ use super::*;
 
 const WINDOW: u64 = 200_000;
 
-/// What happens to a thread.
+/// An event of a thread.
 #[derive(Debug, Clone)]
 enum ThreadEvent {
     Exchange {
@@ -20,11 +20,11 @@ enum ThreadEvent {
         output: u64,
     },
     HandedOver(u8),
-    /// A request is decided on; what is decided is done.
+    /// A request is decided on, and the decision is carried out.
     Decide {
         step_done: bool,
     },
-    /// A handoff that was decided on could not be made.
+    /// A handoff that was decided on failed.
     Failed,
 }
 
@@ -44,7 +44,7 @@ fn happens() -> impl Strategy<Value = ThreadEvent> {
     ]
 }
 
-/// A session as it goes: requests of one cut that grow, with a handoff now and then.
+/// A typical session: requests of one cut that grow, with an occasional handoff.
 fn session() -> impl Strategy<Value = Vec<ThreadEvent>> {
     let turn = (
         1_000u64..30_000,

@@ -74,11 +74,11 @@ pub enum RecordChange {
         /// The text that goes.
         unpinned: Option<String>,
     },
-    /// An undo was requested from outside of the chat. It takes the place of one that waits.
+    /// An undo was requested from outside of the chat. It replaces a pending one.
     UndoRequested(PendingUndo),
     /// The pending undo is over: a transcript contains it, it was withdrawn, or it cannot be done.
     UndoOver(PendingUndo),
-    /// A draft was written ahead of a handoff. It takes the place of an older one.
+    /// A draft was written ahead of a handoff. It replaces an older one.
     DraftReady(Box<ReadyDraft>),
 }
 

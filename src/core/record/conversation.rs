@@ -55,7 +55,7 @@ pub struct Conversation {
     /// Grows with every write; 0: never written.
     #[serde(default)]
     pub version: u64,
-    /// What a newer version of baton has written beside these fields, written back as it is: both may serve one store.
+    /// What a newer version of baton has written besides these fields, written back as it is: both may serve one store.
     #[serde(flatten)]
     pub newer: Map<String, Value>,
 }

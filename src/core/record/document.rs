@@ -10,7 +10,7 @@ use super::ids::{HandoffId, Principal};
 pub enum HandoffStatus {
     #[default]
     Active,
-    /// A later one took its place.
+    /// Superseded by a later one.
     Superseded,
     /// Archived by a person.
     Archived,

@@ -41,7 +41,7 @@ pub enum InsertionPlace {
 }
 
 impl InsertionPlace {
-    /// The call that it is beside; empty for others.
+    /// Its sibling call; empty for others.
     pub fn sibling(&self) -> &str {
         match self {
             Self::Beside { sibling, .. } => sibling,
@@ -79,14 +79,14 @@ pub struct Insertion {
     pub conversation: String,
     /// The wire of the transcript.
     pub wire: WireId,
-    /// Where it stands.
+    /// Its place.
     pub place: InsertionPlace,
     pub content: InsertionContent,
     /// Milliseconds since the Unix epoch.
     pub created_ms: u64,
 }
 
-/// The lookup key of a pair beside this sibling: its id, or the stable part of its call fingerprint.
+/// The lookup key of a pair next to this sibling: its id, or the stable part of its call fingerprint.
 pub fn sibling_key(sibling: &str) -> &str {
     match sibling.split_once(';') {
         Some((key, _)) if key.starts_with(FINGERPRINT) => key,

@@ -50,7 +50,7 @@ pub fn map(handoffs: &[Handoff]) -> Vec<LineageEntry> {
 /// The tree that a handoff is in: all that have the same beginning, as in [`map`].
 pub fn tree(handoffs: &[Handoff], id: HandoffId) -> Vec<LineageEntry> {
     let all = map(handoffs);
-    // A beginning has neither a depth nor siblings, and is nobody's child.
+    // A beginning has neither depth, siblings nor a parent.
     let known: HashMap<HandoffId, Option<HandoffId>> = handoffs
         .iter()
         .map(|handoff| (handoff.id, handoff.parent))

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::ids::HandoffId;
 use super::insertion::Position;
 
-/// Thinking that stood in a request which upstream refused because its thinking did not fit its prefix.
+/// Thinking in a request that upstream refused because its thinking did not fit its prefix.
 ///
 /// The thinking that the model produced afterwards is bound to a transcript without it. So every later request that is
 /// cut at the same handoff leaves out the thinking in front of this position, and no other.

@@ -18,7 +18,7 @@ pub struct HiddenResult {
 }
 
 impl HiddenResult {
-    /// Accepted beside other calls: it fires when the turn ends.
+    /// Accepted next to other calls: it fires when the turn ends.
     pub const QUEUED: Self = Self::plain("Handoff queued; it runs when this turn ends.");
     /// The prompt was empty.
     pub const EMPTY_PROMPT: Self = Self::refused(
@@ -103,7 +103,7 @@ enum StoredResult {
     },
 }
 
-/// The names of older records. What they stand for never changes.
+/// The names of older records. Their meaning never changes.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum ResultName {

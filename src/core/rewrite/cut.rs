@@ -140,7 +140,7 @@ fn tail(
     let turn = view.turns[candidate.turn].span;
     let left = Span::new(rest, inside.end);
     let next = content.parts.get(candidate.part + 1);
-    // A blank message counts as empty, also where blank text is allowed beside calls.
+    // A blank message counts as empty, also where blank text is allowed next to calls.
     let empty = if wire.drops_blank_text() || next.is_none() {
         json::unescape(left.of(text)).trim().is_empty()
     } else {

@@ -271,7 +271,7 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// The label that `raw` begins with: what it stands for, and its length.
+/// The label that `raw` begins with: its meaning and its length.
 fn label(wording: &Wording, raw: &[u8]) -> Option<(SectionKind, usize)> {
     let of = |labels: &'static [&'static str], kind| {
         let hit = labels.iter().find(|l| raw.starts_with(l.as_bytes()));

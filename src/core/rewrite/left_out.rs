@@ -61,8 +61,7 @@ pub fn missing_answers(wire: &dyn Wire, view: &View, after: Option<usize>) -> Ve
     digests(view, &counts)
 }
 
-/// Whether an answer may be missing in front of turn `at`: the user speaks there, or after a placeholder that stands
-/// there.
+/// Whether an answer may be missing in front of turn `at`: the user speaks there, or after a placeholder there.
 fn answer_missing(wire: &dyn Wire, view: &View, at: usize) -> bool {
     new_text(wire, view, at) || is_placeholder(wire, view, at) && new_text(wire, view, at + 1)
 }

@@ -10,8 +10,8 @@ use super::reading::RequestReading;
 use crate::record::HiddenPair;
 use crate::wire::Wire;
 
-/// Those that were left out of a rewritten request and should not have been: of `here`, which stood beside calls of
-/// this very transcript, and of the asides in it. Pairs before the cut are not lost.
+/// Pairs that should be in a rewritten request and are missing: those of `here`, which belong to calls of this
+/// transcript, and of its asides. Pairs before the cut are not lost.
 pub fn lost(
     wire: &dyn Wire,
     reading: &RequestReading,
@@ -20,7 +20,7 @@ pub fn lost(
     here: &[Uuid],
     placed: &[Uuid],
 ) -> Vec<Uuid> {
-    // What upstream holds of the transcript is dropped with all that stood in it.
+    // Upstream's stored part of the transcript is dropped with everything in it.
     if matches!(what, Cut::Before { .. } | Cut::Fresh { .. }) {
         return Vec::new();
     }

@@ -179,10 +179,10 @@ pub fn without_asides(
     reading.edited(wire, gone.edits(wire, view, &UndoneHandoffs::default()))
 }
 
-/// Placeholder for a command that a request beside the session quotes.
+/// Placeholder for a command that a side call quotes.
 const QUOTED: &str = "(a command)";
 
-/// A request beside the session that quotes the person's last text, with a placeholder for the command. A placeholder
+/// A side call that quotes the person's last text, with a placeholder for the command. A placeholder
 /// is needed, since such a request has no other content. `None` where its last user's turn has none.
 pub fn without_quoted(
     wire: &dyn Wire,

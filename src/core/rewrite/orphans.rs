@@ -7,7 +7,7 @@ use crate::text::splice::Edit;
 use crate::wire::view::{Role, TurnContent, TurnPart, TurnPartKind, View};
 use crate::wire::{OpenCalls, Wire, view};
 
-/// Edits that take them out, wherever after turn `cut` they stand. `left` is what is left of that turn.
+/// Edits that remove them after turn `cut`. `left` is the rest of that turn.
 pub(super) fn dropped(wire: &dyn Wire, view: &View, cut: usize, left: &[TurnPart]) -> Vec<Edit> {
     let place = (cut, left.iter().map(|part| part.span).collect());
     let (mut calls, known) = match view.shared.open_calls(&place) {

@@ -24,7 +24,7 @@ fn beside_in_cut_message(wire: &dyn Wire, reading: &RequestReading, what: &Rewri
     found.into_iter().flatten().any(|at| message.contains(&at.turn))
 }
 
-/// The pairs of this wire that are beside a sibling, each with that.
+/// The pairs of this wire that are next to a sibling, each with that.
 fn beside<'a>(
     wire: &dyn Wire,
     pairs: &'a [HiddenPair],
@@ -182,7 +182,7 @@ pub(super) fn settled(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<H
     pairs
 }
 
-/// Puts pairs back beside their siblings, and returns what the last of them left pending.
+/// Puts pairs back next to their siblings, and returns what the last of them left pending.
 pub(super) fn put_besides(
     wire: &dyn Wire,
     view: &View,

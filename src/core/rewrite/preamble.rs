@@ -240,7 +240,7 @@ pub fn re_emitted(wire: &dyn Wire, view: &View, from: usize, to: usize) -> Vec<S
     let summed = compacted.then(|| last_summed(wire, view, from, to)).flatten();
     let mut out = Vec::new();
     for turn in from..to {
-        // The last summary stands for all changes before it, from the list of tools on.
+        // The last summary covers all changes before it, from the list of tools on.
         let is_summed = summed.as_ref().is_some_and(|summed| turn < summed.turn);
         out.extend(
             summed
@@ -263,7 +263,7 @@ pub fn re_emitted(wire: &dyn Wire, view: &View, from: usize, to: usize) -> Vec<S
     out
 }
 
-/// A provider's summary that stands for changes of which tools exist.
+/// A provider's summary that replaces changes of which tools exist.
 struct ToolSummary {
     turn: usize,
     changes: String,
@@ -298,7 +298,7 @@ fn may_be_compacted(view: &View, from: usize, to: usize) -> bool {
     turns.any(|turn| word.find(view.text(turn.span)).is_some())
 }
 
-/// Whether a turn is nothing but a provider's summary of what stood before it.
+/// Whether a turn is nothing but a provider's summary of the turns before it.
 fn is_compaction(wire: &dyn Wire, view: &View, turn: usize) -> bool {
     let parts = wire.content(view, turn).parts;
     !parts.is_empty() && parts.iter().all(is_summary)

@@ -20,7 +20,7 @@ pub struct RequestReading {
     /// The request.
     pub view: View,
     pub(super) marks: Vec<RawMark>,
-    /// Where else the word stands that all marks have: a line that a person pasted may not be a mark.
+    /// Other occurrences of the word that all marks have: a line that a person pasted may not be a mark.
     others: Vec<usize>,
     pub(super) items: Vec<OwnItem>,
 }

@@ -62,7 +62,7 @@ impl RemovedTexts {
         }
     }
 
-    /// The agent's text beside a command that it expanded: the invocation.
+    /// The agent's text next to a command that it expanded: the invocation.
     pub(super) fn invocation(&mut self, wire: &dyn Wire, view: &View, turn: usize) {
         let parts = wire.content(view, turn).parts.into_iter().enumerate();
         for (n, inside) in parts.filter_map(|(n, part)| Some((n, part.text?))) {
@@ -162,7 +162,7 @@ impl RemovedTexts {
                 let absent = || vec![Edit::replace(list, wire.absent_content().unwrap_or("[]"))];
                 edits.extend(kept.unwrap_or_else(absent));
             }
-            // A string beside calls.
+            // A string next to calls.
             None => {
                 let first = content.parts.first().filter(|p| p.text.is_some())?;
                 let absent = wire.absent_content()?;

@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(view[1], model(json!([say(EMPTY_TURN)])));
     }
 
-    /// A hidden call beside a removed block keeps its place.
+    /// A hidden call next to a removed block keeps its place.
     #[test]
     fn hidden_calls_beside_thinking_stay() {
         let hidden = json!({"type": "tool_use", "id": "h", "name": "session_handoff", "input": {}});

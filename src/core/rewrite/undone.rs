@@ -12,13 +12,13 @@ use super::chat_marks::{ChatMark, MarkPlace};
 /// The handoffs that are undone, and those that were restored.
 #[derive(Debug, Clone, Default)]
 pub struct UndoneHandoffs {
-    /// Ids of the notes that stand an odd number of times: handoffs that do not count, and notes of other answers.
+    /// Ids of the notes that occur an odd number of times: handoffs that do not count, and notes of other answers.
     pub(super) now: HashSet<Uuid>,
     /// Handoffs that were undone at any time.
     pub(super) ever: HashSet<Uuid>,
     /// The handoff whose undo, or whose undo's own, is the last change of what the model sees.
     pub last: Option<Uuid>,
-    /// Where the last undo stands, or where the last one was reverted.
+    /// The position of the last undo, or of its reversal.
     toggled: Option<usize>,
     /// The handoff that was active from each of these offsets of the transcript on; empty if nothing was ever
     /// undone.

@@ -103,7 +103,7 @@ fn relocate(
     }
 }
 
-/// Where each pair stands.
+/// The position of each pair.
 fn offsets(
     wire: &dyn Wire,
     reading: &RequestReading,
@@ -184,8 +184,8 @@ mod tests {
         notes::take_out(side, &reading, LOOK).unwrap()
     }
 
-    /// Machines that share a store have clocks of their own: a call is queued before an undo, or after it, by where it
-    /// stands.
+    /// Machines that share a store have different clocks: the position decides whether a call was queued before an undo
+    /// or after it.
     #[test]
     fn a_call_is_void_by_its_place_and_not_by_its_time() {
         let id = Uuid::now_v7();

@@ -36,25 +36,25 @@ macro_rules! reasons {
 reasons! {
     NoClientTools = "no_client_tools", "the request lists no tools that the agent itself runs";
     TooManyTools = "too_many_tools", "the request lists as many tools as providers accept";
-    NameTaken = "name_taken", "the agent has a tool of the name session_handoff itself";
+    NameTaken = "name_taken", "the agent has a tool named session_handoff itself";
     AgentResets = "agent_resets", "the agent has a tool of its own that starts the context anew";
-    ToolChoice = "tool_choice", "the request says which tool is to be called, or that none is";
+    ToolChoice = "tool_choice", "the request sets which tool is called, or that none is";
     StructuredOutput = "structured_output", "the output is bound to a format, which a sentinel would break";
     ManyChoices = "many_choices", "the request asks for more than one answer at once";
-    SmallOutput = "small_output", "the request leaves the answer too little room for a call (1,024 tokens)";
+    SmallOutput = "small_output", "the request's output limit is too small for a call (1,024 tokens)";
     ServerSideHistory = "provider_held", "the provider holds the conversation, or runs the request in the background";
-    Summary = "summary", "the request is a summary or another one beside the conversation";
-    CountProbe = "count_probe", "the request counts tools alone, beside no conversation, so a tool of baton's would be counted as one of them";
-    BoundHistory = "bound_history", "the conversation was under way without the tool, and its thinking is bound to that; a new session gets it";
-    PrefixRefused = "prefix_refused", "the provider refused the history with the tool, and took it without";
-    OffByHeader = "off_by_header", "the request says x-baton-handoff: off";
+    Summary = "summary", "the request is a summary or another side call";
+    CountProbe = "count_probe", "the request counts only tools, without a conversation, so a tool of baton's would be counted as one of them";
+    BoundHistory = "bound_history", "the conversation began without the tool, and its thinking is bound to that; a new session gets the tool";
+    PrefixRefused = "prefix_refused", "the provider refused the history with the tool, and accepted it without";
+    OffByHeader = "off_by_header", "the request has the header x-baton-handoff: off";
     OffByConfig = "off_by_config", "handoff.inject is \"never\" in the config, or handoff.max_chain is 1";
     StoreDown = "store_down", "the store cannot be read or written";
-    UnreadCoding = "unread_coding", "the body's compression is unknown or broken, so it is relayed as it is";
-    UnreadJson = "unread_json", "the body is not JSON, so it is relayed as it is";
-    UnreadShape = "unread_shape", "the body is not of the API's shape, so it is relayed as it is";
-    UnreadRepeatedKey = "unread_repeated_key", "a key stands in the body twice, so it is relayed as it is";
-    Signed = "signed", "the body is signed or has a digest, or is of an API that is not read, so it is relayed as it is";
+    UnreadCoding = "unread_coding", "the body's compression is unknown or broken, so it is relayed unchanged";
+    UnreadJson = "unread_json", "the body is not JSON, so it is relayed unchanged";
+    UnreadShape = "unread_shape", "the body does not have the API's shape, so it is relayed unchanged";
+    UnreadRepeatedKey = "unread_repeated_key", "a key occurs twice in the body, so it is relayed unchanged";
+    Signed = "signed", "the body is signed or has a digest, or is of an API that is not read, so it is relayed unchanged";
 }
 
 impl ToolOmission {

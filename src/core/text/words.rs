@@ -6,8 +6,7 @@ const LONGEST: usize = 64;
 /// Bytes of a path; longer ones are lists.
 const LONGEST_PATH: usize = 128;
 
-/// What a word says less the more often it is in a text, and what the text's length takes from it: the usual
-/// values.
+/// Parameters of BM25, with their usual values: saturation of repeated words, and normalisation by the text's length.
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
 

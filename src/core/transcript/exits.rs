@@ -1,5 +1,5 @@
 //! How a command ended: a table of the agents' shell tools and of the words in which their results state an exit code.
-//! That code is evidence beside the text and the flag (`agents::ending` decides). A stated code must be right: an
+//! That code is evidence besides the text and the flag (`agents::ending` decides). A stated code must be right: an
 //! uncertain code is unknown.
 //!
 //! Read off the requests of Claude Code 2.1.330, Codex 0.169.0, Gemini CLI 0.61.0, goose 1.34.0, OpenCode 1.18.33, pi

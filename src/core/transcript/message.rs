@@ -1,5 +1,5 @@
 //! What a message is made of, on any wire. Messages are distinguished by their members: a Responses item has a type, a
-//! Gemini content has parts, all others have content, and calls in it or beside it.
+//! Gemini content has parts, all others have content, and calls in it or next to it.
 
 use super::exits;
 use super::literal::{CallArguments, JsonText};
@@ -8,7 +8,7 @@ use crate::text::Span;
 use crate::text::json::{self, InvalidJson};
 use crate::wire::Role;
 
-/// Members that hold reasoning beside the content, best first: some servers send the same text under several names.
+/// Members that hold reasoning next to the content, best first: some servers send the same text under several names.
 const THOUGHTS: [&[u8]; 5] = [
     b"reasoning_content",
     b"reasoning",
@@ -32,7 +32,7 @@ struct MessageMembers {
     calls: Option<Span>,
     /// The one call of an older form.
     call: Option<Span>,
-    /// What is beside the content and is neither reasoning nor a call: name and value.
+    /// What is next to the content and is neither reasoning nor a call: name and value.
     beside: Vec<(Span, Span)>,
     /// Which call it is or answers.
     call_id: Option<Span>,
@@ -123,7 +123,7 @@ fn is_there(body: &[u8], value: Span) -> bool {
 }
 
 impl MessageMembers {
-    /// A message whose reasoning and calls may be beside its content.
+    /// A message whose reasoning and calls may be next to its content.
     fn parts<'a>(&self, body: &'a [u8]) -> Vec<TranscriptPart<'a>> {
         let part = |span, kind, words| TranscriptPart::new(body, span, kind, [words, None]);
         let thought = self.thoughts.into_iter().flatten().next();

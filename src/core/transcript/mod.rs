@@ -75,7 +75,7 @@ pub enum MarkMeaning {
     Handoff(Uuid),
     /// The carry-over prompt ends here.
     HandoffEnd,
-    /// A hidden call and its result stand here in the model's view.
+    /// A hidden call and its result are here in the model's view.
     Aside(Uuid),
 }
 
@@ -120,7 +120,7 @@ impl<'a> Transcript<'a> {
         Surroundings::of(&self.view.body)
     }
 
-    /// Every text that the system says: beside the turns, then in turns of its own, in order.
+    /// Every text that the system says: next to the turns, then in turns of its own, in order.
     pub fn system_texts(&self) -> Vec<JsonText<'a>> {
         let beside = self.surroundings().system;
         let own = self.turns().filter(|turn| turn.role == Role::System);
@@ -129,7 +129,7 @@ impl<'a> Transcript<'a> {
         all
     }
 
-    /// The names of all tools that are offered: beside the turns and by turns, those in a namespace each by itself.
+    /// The names of all tools that are offered: next to the turns and by turns, those in a namespace each by itself.
     pub fn tool_names(&self) -> Vec<JsonText<'a>> {
         let mut tools = self.surroundings().tools;
         for turn in self.turns().filter(|turn| turn.role == Role::Tools) {

@@ -13,7 +13,7 @@ pub struct TranscriptPart<'a> {
     /// The block, the item, or the string where there is no block around it.
     pub span: Span,
     pub kind: TranscriptPartKind<'a>,
-    /// The values in which its texts stand.
+    /// The values that hold its texts.
     text_spans: [Option<Span>; 2],
 }
 

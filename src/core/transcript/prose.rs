@@ -42,7 +42,7 @@ const NAMELESS: [&str; 16] = [
     "reasoning_content",
 ];
 
-/// JSON in strings in JSON is opened so deep.
+/// Maximum depth to which JSON in strings is opened.
 const OPENED: usize = 4;
 
 /// Values that are in each other deeper than this are not read.

@@ -35,9 +35,9 @@ type ObjectMembers = Vec<(Span, Span)>;
 /// The parts of a request that the model reads besides its turns.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings<'a> {
-    /// System prompts that are beside the turns, in order.
+    /// System prompts that are next to the turns, in order.
     pub system: Vec<SystemPrompt<'a>>,
-    /// Tools that are beside the turns, in order.
+    /// Tools that are next to the turns, in order.
     pub tools: Vec<OfferedTool<'a>>,
 }
 
@@ -96,7 +96,7 @@ fn request(body: &[u8]) -> ObjectMembers {
     }
 }
 
-/// A system prompt beside the turns.
+/// A system prompt next to the turns.
 #[derive(Debug, Clone, Copy)]
 pub struct SystemPrompt<'a> {
     body: &'a [u8],

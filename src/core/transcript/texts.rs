@@ -4,7 +4,7 @@ use super::literal::JsonText;
 use crate::text::json::WalkResult;
 use crate::text::{Span, json};
 
-/// Values are looked into so deep. A block is stepped over once to find its type, so that there must be a bound.
+/// Maximum depth of values that are read. A block is walked once more to find its type, so there must be a bound.
 const DEEPEST: usize = 16;
 
 /// Blocks that hold no text: pictures, sounds, files, references.

@@ -8,7 +8,7 @@ use super::part::{ToolCall, ToolResult, TranscriptPart, TranscriptPartKind};
 use super::turn::TranscriptTurn;
 use crate::agents::ending::LineEnd;
 
-/// A call of a tool, and what came of it.
+/// A tool call and its outcome.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolUse<'a> {
     /// The turn that calls.
@@ -74,8 +74,8 @@ impl<'a> CallsById<'a> {
         self.by_name.entry(name).or_default().push_back(at);
     }
 
-    /// The call that a result answers: the one of its id, or the first of its tool that waits. A server with counted
-    /// ids may repeat them; then the first pending call of that id is meant.
+    /// The call that a result answers: the one with its id, or the first pending call of its tool. A server with
+    /// counted ids may repeat them; then the first pending call of that id is meant.
     fn answered(&mut self, result: &ToolResult<'a>, waits: impl Fn(usize) -> bool) -> Option<usize> {
         let name = result.name.map_or(&b""[..], |name| name.raw());
         let first = |calls: &mut HashMap<&'a [u8], VecDeque<usize>>, key: &[u8]| {

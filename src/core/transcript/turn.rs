@@ -19,7 +19,7 @@ pub struct TranscriptTurn<'a> {
 const TIMES: [&str; 4] = ["timestamp", "created_at", "createTime", "created"];
 
 impl<'a> TranscriptTurn<'a> {
-    /// A message that stands alone: `message` is one JSON value.
+    /// A single message: `message` is one JSON value.
     pub fn alone(message: &'a [u8], role: Role) -> Self {
         Self {
             body: message,

@@ -100,7 +100,7 @@ pub trait Requests {
     /// The carry-over message: preamble blocks as they were, the prompt as the last one.
     fn carry_over(&self, blocks: &[String], prompt: &str) -> String;
 
-    /// A user message of plain text: what is left of a preamble that stood in a string.
+    /// A user message of plain text: what is left of a preamble that was in a string.
     fn user_text(&self, text: &str) -> String {
         self.carry_over(&[], text)
     }
@@ -141,7 +141,7 @@ pub trait Turns {
     /// What a turn is made of.
     fn content(&self, view: &View, turn: usize) -> TurnContent;
 
-    /// Whether a turn is the model's own, or stands for one that is.
+    /// Whether a turn is the model's own, or represents one that is.
     fn is_models(&self, view: &View, turn: usize) -> bool {
         view.turns[turn].role == Role::Assistant
     }
@@ -151,7 +151,7 @@ pub trait Turns {
         false
     }
 
-    /// The changes of which tools exist that a provider's summary stands for, as an element.
+    /// The changes of which tools exist that a provider's summary replaces, as an element.
     fn compacted_changes(&self, _view: &View, _part: &TurnPart) -> Option<String> {
         None
     }
@@ -191,7 +191,7 @@ pub trait Turns {
         None
     }
 
-    /// In place of a reference to an item of ours that stands where the model had written nothing: the item, whole.
+    /// Replaces a reference to an item of ours, where the model had written nothing, by the whole item.
     fn filler(&self, _view: &View, _item: &OwnItem) -> Option<String> {
         None
     }
@@ -245,7 +245,7 @@ pub trait Pairs: Turns {
         calls.filter_map(|p| Some(view.str(p.id?).into_owned())).collect()
     }
 
-    /// Where the calls stand that hidden pairs name as their siblings, at or after offset `from`.
+    /// The positions of the calls that hidden pairs name as their siblings, at or after offset `from`.
     fn find_calls(&self, view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
         match self.fingerprinted() {
             Some(source) => fingerprints::find_calls(source, view, siblings, from),
@@ -259,7 +259,7 @@ pub trait Pairs: Turns {
         Some(fingerprints::settled(source, view, siblings, from))
     }
 
-    /// For each call that a pair of *another* conversation is beside, whether it is surely in this transcript, too:
+    /// For each call that a pair of *another* conversation is next to, whether it is surely in this transcript, too:
     /// the conversation continues here under another name. An id that a server counts up proves nothing.
     fn prove(&self, view: &View, siblings: &[&str]) -> Vec<bool> {
         if let Some(source) = self.fingerprinted() {
@@ -282,7 +282,7 @@ pub trait Pairs: Turns {
     }
 
     /// Final edits of a request with the tool, after `edits`: repairs without which a lost hidden pair would be
-    /// refused. Turns before `from` do not go out.
+    /// refused. Turns before `from` are not sent.
     fn repairs(&self, _view: &View, _from: usize, _edits: &[Edit]) -> Vec<Edit> {
         Vec::new()
     }
@@ -290,12 +290,12 @@ pub trait Pairs: Turns {
     /// The call as restored in the upstream view: a block, an element, an item or a part.
     fn hidden_call(&self, call: &HiddenCall) -> String;
 
-    /// The result of a hidden call that stands alone: upstream holds the call itself (Responses).
+    /// The result of a hidden call without its call: upstream holds the call itself (Responses).
     fn lone_result(&self, _call_id: &str, _answer: &HiddenResult) -> Option<String> {
         None
     }
 
-    /// The edits that put each of these pairs back beside its sibling; none for one that has no place there.
+    /// The edits that put each of these pairs back next to its sibling; none for one that has no place there.
     fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<Edit>>;
 
     /// The same for pairs whose siblings have only results in the transcript, at or after offset `from`. Upstream

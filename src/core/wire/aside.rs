@@ -5,7 +5,7 @@ use crate::mark::gap;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 
-/// Where an aside stands. An item of its own has no parts.
+/// The position of an aside. An item of its own has no parts.
 pub struct AsidePlace<'v> {
     pub view: &'v View,
     pub turn: usize,

@@ -33,7 +33,7 @@ pub(super) struct Fingerprint {
     pub(super) id: String,
 }
 
-/// Where in a transcript a message stands.
+/// The position of a message in a transcript.
 pub(super) type MessageNumber = u64;
 
 /// The fingerprints of one message's calls, in order: equal calls are distinguished by their order.
@@ -62,7 +62,7 @@ impl Fingerprints {
         self.of(text, call, same(text, &call), place)
     }
 
-    /// The next call, of which it is known what its name and arguments come to.
+    /// The next call, with the hash of its name and arguments.
     pub(super) fn of(&mut self, text: &[u8], call: Traits, same: u64, place: MessageNumber) -> Fingerprint {
         let before = self.seen.entry(same).or_default();
         let nth = *before;
@@ -330,7 +330,7 @@ mod tests {
             &whole,
             &fingerprint(r#"{"name":"g","signature":"c2ln"}"#)
         ));
-        // Without a place, name and arguments are enough where nobody else has them.
+        // Without a place, name and arguments are enough if they are unique.
         let dropped = || fingerprint(r#"{"name":"f","args":{"a":1}}"#);
         assert_eq!(best(&whole, [(dropped(), 1)]), Some(1));
         assert_eq!(best(&whole, [(dropped(), 1), (dropped(), 2)]), None);

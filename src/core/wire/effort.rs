@@ -19,7 +19,7 @@ const KEYS: [&str; 6] = [
 const MOST_BYTES: usize = 120;
 
 impl View {
-    /// The settings of effort and thinking, as they are written; empty where there are none. It is looked for beside the
+    /// The settings of effort and thinking, as they are written; empty where there are none. It is looked for next to the
     /// turns only.
     pub fn effort(&self) -> String {
         let beside = [

@@ -92,7 +92,7 @@ impl<T> FingerprintIndex<T> {
         (only.count == 1 && may_be.next().is_none()).then_some(only.first)
     }
 
-    /// Whether the call is surely here, by what nobody else has: an id that was drawn at random, or a signature.
+    /// Whether the call is surely here, by a unique feature: a random id, or a signature.
     pub(super) fn proves(&self, wanted: &Fingerprint) -> bool {
         let has = |name: CallName| self.first.contains_key(&name);
         wanted.signature.is_some_and(|s| has(CallName::Signed(s)))

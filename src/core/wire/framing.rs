@@ -56,7 +56,7 @@ fn element(frame: &[u8]) -> &[u8] {
     frame[lead.count()..].trim_ascii_end()
 }
 
-/// The elements of one array, on their way out.
+/// The elements of one array, as they are sent.
 #[derive(Debug, Default)]
 pub struct ArrayWriter {
     opened: bool,
@@ -117,7 +117,7 @@ impl Scanner {
 #[derive(Debug, Default)]
 pub(super) struct Elements {
     depth: usize,
-    /// Depth at which the elements stand: 1 inside an array.
+    /// Depth of the elements: 1 inside an array.
     base: usize,
     text: StringState,
 }

@@ -96,7 +96,7 @@ pub struct HiddenCall {
     pub complete: bool,
     /// Whether it was over the limit of what is collected.
     pub oversize: bool,
-    /// How many visible parts stood before it in the leg.
+    /// The number of visible parts before it in the leg.
     pub after: usize,
     /// Other parts of the call that must come back unchanged (Gemini: the whole part; Responses: the item).
     pub raw: Option<String>,
@@ -235,7 +235,7 @@ pub enum Ending {
         /// Estimated input tokens of the next request.
         next_input: u64,
     },
-    /// After the sentinel, because the next leg could not be had.
+    /// After the sentinel, because there is no next leg.
     Lost {
         /// Estimated input tokens of the next request.
         next_input: u64,

@@ -21,7 +21,7 @@ pub struct CallAt {
     pub part: usize,
 }
 
-/// A hidden pair and the call that it goes beside.
+/// A hidden pair and the call that it goes next to.
 #[derive(Debug, Clone, Copy)]
 pub struct SiblingPair<'a> {
     /// The sibling.
@@ -71,7 +71,7 @@ fn find_by_id(parts_of: impl Fn(usize) -> TurnContent, view: &View, id: &str, fr
         return None;
     }
     let region = view.body.get(from..)?;
-    // What a turn's first hit does not tell, no other one in it does.
+    // A later hit in the same turn adds nothing to the first one.
     let mut seen = None;
     let found = memmem::find_iter(region, &format!("\"{id}\"")).find_map(|hit| {
         let turn = view

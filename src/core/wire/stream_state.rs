@@ -13,7 +13,7 @@ pub struct StreamState {
     pub(super) watch: ResponseWatch,
     /// Number of the present leg; the first is 0.
     pub(super) leg: usize,
-    /// What it has come to so far.
+    /// Its result so far.
     pub(super) report: LegReport,
     pub(super) escaper: Escaper,
     /// Whether terminal frames wait even without a hidden call.

@@ -28,7 +28,7 @@ pub enum UnreadReason {
     NotJson(usize),
     /// JSON, and not of the shape this wire has.
     OtherShape,
-    /// A key that a rewrite would touch is there twice: parsers disagree on which one counts.
+    /// A key that a rewrite would touch occurs twice: parsers disagree on which one counts.
     RepeatedKey,
 }
 
@@ -192,7 +192,7 @@ pub struct RequestFacts {
     pub stream: bool,
     /// `tool_choice` and its kin.
     pub choice: ToolChoice,
-    /// A system prompt beside the transcript.
+    /// A system prompt next to the transcript.
     pub system: bool,
     /// Output bound to a JSON schema: a sentinel would break it.
     pub structured: bool,
@@ -243,13 +243,13 @@ pub struct PreviousResponse {
 pub enum OwnKind {
     Sentinel,
     Aside,
-    /// It stands where the model had written nothing: [`EMPTY_TURN`](super::EMPTY_TURN).
+    /// The placeholder where the model had written nothing: [`EMPTY_TURN`](super::EMPTY_TURN).
     Filler,
     /// An answer of baton's own.
     LocalAnswer,
 }
 
-/// An item of ours that is recognised by its id (Responses), whatever became of its text.
+/// An item of ours that is recognised by its id (Responses), even if its text has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnItem {
     pub turn: usize,
@@ -312,7 +312,7 @@ pub enum TurnPartKind {
     Thinking,
     /// A change of which tools exist.
     ToolChange,
-    /// A provider's summary of what stood before it.
+    /// A provider's summary of earlier turns.
     Compaction,
     /// Anything else.
     Other,

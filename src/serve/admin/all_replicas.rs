@@ -36,7 +36,7 @@ pub(super) async fn answer(
             return passed_on(own, path);
         }
     };
-    // A journal that cannot be read, or a question that nobody understands.
+    // A journal that cannot be read, or an invalid query.
     if !own.status().is_success() && own.status() != StatusCode::NOT_FOUND {
         return own;
     }

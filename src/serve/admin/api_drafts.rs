@@ -72,11 +72,11 @@ impl Fields {
         };
         match named(&text) {
             Some(value) => Ok(Some(value)),
-            None => bad(field, format!("{text:?} is none of {}", names.join(", "))),
+            None => bad(field, format!("{text:?} is not one of {}", names.join(", "))),
         }
     }
 
-    /// No state remains that nobody requested.
+    /// Refuses a body with unknown fields left.
     fn no_more(self, known: &str) -> Result<(), Unanswered> {
         match self.0.keys().next() {
             Some(field) => bad(field, format!("there is no such field; there are {known}")),
@@ -85,7 +85,7 @@ impl Fields {
     }
 }
 
-/// What is wanted: a carry-over prompt as it is given, or a draft of one.
+/// The request: a complete carry-over prompt, or a draft of one.
 fn wanted(body: Map<String, Value>) -> Result<DraftOrder, Unanswered> {
     let mut fields = Fields(body);
     let methods = draft::DraftMethod::ALL.map(draft::DraftMethod::name);
@@ -178,7 +178,7 @@ pub(super) async fn cancel(inspector: &Inspector, id: &str) -> ApiResult {
     }
 }
 
-/// A person says yes: it takes effect with the conversation's next request.
+/// A person accepts it: it takes effect with the conversation's next request.
 pub(super) async fn accept(inspector: &Inspector, id: &str, headers: &HeaderMap, body: &[u8]) -> ApiResult {
     let mut fields = Fields(body_in_json(headers, body)?);
     let document = fields.document("document")?;
@@ -191,7 +191,7 @@ pub(super) async fn accept(inspector: &Inspector, id: &str, headers: &HeaderMap,
     }
 }
 
-/// A person says no.
+/// A person rejects it.
 pub(super) async fn reject(inspector: &Inspector, id: &str) -> ApiResult {
     let id = parsed(id)?;
     restore(inspector, id).await?;
@@ -208,7 +208,7 @@ fn decided(why: DecisionFailure) -> ApiResult {
         DecisionFailure::Refused(CancelRefusal::Ended) => Ok(error(
             StatusCode::CONFLICT,
             "not_in_review",
-            "the draft waits for nobody's yes",
+            "the draft is not in review",
         )),
     }
 }
@@ -235,7 +235,7 @@ fn parsed(id: &str) -> Result<Uuid, Unanswered> {
     Uuid::parse_str(id).map_err(|_| NO_DRAFT)
 }
 
-/// A draft, with what came of it.
+/// A draft with its outcome.
 pub(super) async fn one(inspector: &Inspector, id: &str) -> ApiResult {
     shown_in_full(inspector, parsed(id)?).await
 }
@@ -265,9 +265,9 @@ async fn saved_path(inspector: &Inspector, draft: &DraftRecord) -> Result<Option
         without_documents: true,
         ..DocumentFilter::default()
     };
-    let packet = inspector.store.documents(&filter).await?.into_iter().next();
-    Ok(packet
-        .map(|packet| packet.folder)
+    let record = inspector.store.documents(&filter).await?.into_iter().next();
+    Ok(record
+        .map(|record| record.folder)
         .filter(|folder| !folder.is_empty()))
 }
 
@@ -333,11 +333,11 @@ mod tests {
             ),
             (
                 r#"{"method": "fast"}"#,
-                "method: \"fast\" is none of oneshot, bundle, local",
+                "method: \"fast\" is not one of oneshot, bundle, local",
             ),
             (
                 r#"{"preset": "x"}"#,
-                "preset: \"x\" is none of implement, docs, debug",
+                "preset: \"x\" is not one of implement, docs, debug",
             ),
             (
                 r#"{"promt": "a"}"#,

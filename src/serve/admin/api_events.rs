@@ -39,7 +39,7 @@ pub(super) fn answer(
         return boxed(error(
             StatusCode::SERVICE_UNAVAILABLE,
             "journal_off",
-            "the journal is not kept (journal.enabled)",
+            "the journal is off (journal.enabled)",
         ));
     };
     let (out, events) = mpsc::channel(WAITING);

@@ -18,24 +18,24 @@ const MOST_PARENTS: usize = 1000;
 /// Maximum length of a first line in characters.
 const LINE: usize = 160;
 
-type Packets = HashMap<HandoffId, DocumentRecord>;
+type DocumentsByHandoff = HashMap<HandoffId, DocumentRecord>;
 
 /// The document records of all handoffs, without the documents' text.
-async fn packets(inspector: &Inspector) -> Result<Packets, Unanswered> {
+async fn documents(inspector: &Inspector) -> Result<DocumentsByHandoff, Unanswered> {
     let all = DocumentFilter {
         without_documents: true,
         ..DocumentFilter::default()
     };
-    let packets = inspector.store.documents(&all).await?;
-    Ok(packets
+    let records = inspector.store.documents(&all).await?;
+    Ok(records
         .into_iter()
-        .map(|packet| (packet.handoff, packet))
+        .map(|record| (record.handoff, record))
         .collect())
 }
 
 /// A handoff in a list, with the folder and status of its document. The names are API.
-fn short(handoff: &Handoff, packets: &Packets) -> Value {
-    let packet = packets.get(&handoff.id);
+fn short(handoff: &Handoff, documents: &DocumentsByHandoff) -> Value {
+    let record = documents.get(&handoff.id);
     json!({
         "id": handoff.id,
         "conversation": handoff.conversation,
@@ -49,7 +49,7 @@ fn short(handoff: &Handoff, packets: &Packets) -> Value {
         "first_line": beginning(distinctive_line(&handoff.prompt)),
         "archived": handoff.archived,
         "resume_line": format!("[[handoff-resume:{}]]", handoff.id),
-        "packet": packet.map(|packet| json!({"status": packet.status.name(), "folder": packet.folder})),
+        "packet": record.map(|record| json!({"status": record.status.name(), "folder": record.folder})),
     })
 }
 
@@ -81,11 +81,11 @@ pub(super) async fn all(
     let pending = in_review(inspector);
     let most = if limit == 0 { 0 } else { limit + pending.len() };
     let records = records(inspector, conversation, most).await?;
-    let packets = packets(inspector).await?;
+    let documents = documents(inspector).await?;
     let made = records.iter().filter(|handoff| !pending.contains(&handoff.id));
     Ok(made
         .take(if limit == 0 { usize::MAX } else { limit })
-        .map(|handoff| short(handoff, &packets))
+        .map(|handoff| short(handoff, &documents))
         .collect())
 }
 
@@ -104,11 +104,11 @@ pub(super) async fn named(inspector: &Inspector, ids: &[String]) -> Result<Vec<V
     }
     let records = records(inspector, None, 0).await?;
     let find = |id: &String| records.iter().find(|handoff| handoff.id.to_string() == *id);
-    let packets = packets(inspector).await?;
+    let documents = documents(inspector).await?;
     Ok(ids
         .iter()
         .filter_map(find)
-        .map(|handoff| short(handoff, &packets))
+        .map(|handoff| short(handoff, &documents))
         .collect())
 }
 
@@ -147,27 +147,27 @@ pub(super) async fn one(inspector: &Inspector, id: &str) -> ApiResult {
     lineage.reverse();
     let whole = inspector.store.handoff(&found.principal, found.id).await?;
     let prompt = &whole.as_ref().unwrap_or(found).prompt;
-    let packet = document(inspector, found).await?;
+    let document = document(inspector, found).await?;
     let children = records.iter().rev().filter(|one| one.parent == Some(found.id));
     let children: Vec<_> = children.map(|one| one.id.to_string()).collect();
-    let map = map(&records, found.id, &packets(inspector).await?);
+    let map = map(&records, found.id, &documents(inspector).await?);
     let (conversation, wanted) = (found.conversation.clone(), found.id.to_string());
     let exchange = read(inspector, move |q| q.fired_in(&conversation, &wanted))
         .await?
         .flatten();
-    let mut value = short(found, &Packets::new());
+    let mut value = short(found, &DocumentsByHandoff::new());
     value["prompt"] = json!(prompt);
     value["lineage"] = json!(lineage);
     value["children"] = json!(children);
     value["map"] = json!(map);
-    value["packet"] = packet;
+    value["packet"] = document;
     value["history_bytes"] = json!(found.history_bytes);
     value["exchange"] = json!(exchange);
     shown(&json!({"handoff": value}))
 }
 
 /// The map of chains and forks that a handoff is in. A title is the reason, else the first line.
-fn map(records: &[Handoff], id: HandoffId, packets: &Packets) -> Vec<Value> {
+fn map(records: &[Handoff], id: HandoffId, documents: &DocumentsByHandoff) -> Vec<Value> {
     let by_id: HashMap<HandoffId, &Handoff> = records.iter().map(|handoff| (handoff.id, handoff)).collect();
     let tree = lineage::tree(records, id);
     let branch = |placed: &LineageEntry| {
@@ -184,7 +184,7 @@ fn map(records: &[Handoff], id: HandoffId, packets: &Packets) -> Vec<Value> {
             "siblings": placed.siblings,
             "children": placed.children,
             "at_ms": handoff.created_ms,
-            "status": packets.get(&placed.id).map(|packet| packet.status.name()),
+            "status": documents.get(&placed.id).map(|record| record.status.name()),
             "title": beginning(title),
         }))
     };

@@ -12,15 +12,16 @@ pub(super) async fn report(inspector: &Inspector, params: &QueryParams) -> ApiRe
     let by = params.text("by").unwrap_or_else(|| "day".to_owned());
     let group = BillGroup::named(&by).ok_or_else(|| {
         Unanswered::Bad(format!(
-            "by: {by:?} is none of day, model, conversation, handoff, client"
+            "by: {by:?} is not one of day, model, conversation, handoff, client"
         ))
     })?;
     let since = match params.text("since") {
         None => None,
-        Some(text) => Some(
-            age_ms(&text)
-                .ok_or_else(|| Unanswered::Bad(format!("since: {text:?} is no time, as 30m, 12h or 7d")))?,
-        ),
+        Some(text) => Some(age_ms(&text).ok_or_else(|| {
+            Unanswered::Bad(format!(
+                "since: {text:?} is not a duration such as 30m, 12h or 7d"
+            ))
+        })?),
     };
     let filter = BillFilter {
         conversation: params.text("conversation"),

@@ -59,7 +59,8 @@ fn waiting(requested: PendingUndo) -> Value {
     json!({"handoff": requested.handoff, "undone": requested.undone, "at_ms": requested.at_ms})
 }
 
-/// What a conversation's newest transcript is cut at, what was undone there last, and what waits. The names are API.
+/// What a conversation's newest transcript is cut at, what was undone there last, and what is pending. The names are
+/// API.
 pub(super) fn state(record: Option<&Conversation>, prefix: &str) -> Value {
     json!({
         "active": record.and_then(|record| record.active),

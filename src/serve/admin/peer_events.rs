@@ -65,7 +65,7 @@ pub(super) async fn follow_all(
     }
 }
 
-/// Forwards a replica's events for ever.
+/// Forwards a replica's events until its task is dropped.
 async fn follow(peer: Peer, out: mpsc::Sender<Bytes>) {
     let mut is_first = true;
     loop {

@@ -28,7 +28,7 @@ pub(super) const TIME: Duration = Duration::from_secs(3);
 /// Maximum length of an answer: bodies are shown in full.
 const ANSWER_BYTES: usize = 128 << 20;
 
-/// How often a replica says in the store that it is still there, and looks for others.
+/// How often a replica reports in the store that it is alive, and looks for others.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
 /// How long a replica that ends may take to take itself out of the register.
@@ -42,7 +42,7 @@ pub struct Peers {
     given: Vec<Peer>,
     /// All that are known now, the config's first.
     all: RwLock<Arc<[Peer]>>,
-    /// What it asks others with.
+    /// Identifies this replica in its queries to others.
     own: Option<Own>,
 }
 
@@ -179,7 +179,7 @@ impl Peers {
                     // Those that are known stay.
                     Err(error) if !reported => {
                         reported = true;
-                        tracing::warn!(target: "baton", %error, "other replicas cannot be looked for in the store");
+                        tracing::warn!(target: "baton", %error, "cannot look for other replicas in the store");
                     }
                     Err(_) => {}
                 }
@@ -215,7 +215,7 @@ impl Peers {
         *known = all;
     }
 
-    /// Whom a request asks that names this replica, or none.
+    /// The replicas that a request with this name, or without one, is for.
     pub(super) fn scope(&self, named: Option<&str>) -> Scope {
         let all = self.all();
         match named {
@@ -230,7 +230,7 @@ impl Peers {
         }
     }
 
-    /// What every other replica says to `/api/{path}?{query}`, in the order of the config, and which are offline.
+    /// The answers of the other replicas to `/api/{path}?{query}`, in the order of the config, and which are offline.
     pub(super) async fn ask(&self, path: &str, query: &str) -> (Vec<PeerAnswer>, Vec<OfflineReplica>) {
         let all = self.all();
         let (mut replies, mut offline) = (Vec::new(), Vec::new());

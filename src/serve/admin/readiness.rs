@@ -15,7 +15,7 @@ use crate::state::store::{SharedStore, StoreError};
 /// Timeout of the store's answer, and of the journal's.
 const TIME: Duration = Duration::from_secs(2);
 
-/// How long a result is cached: the store writes and flushes a page for it, and anybody may ask at any rate.
+/// How long a result is cached: the store writes and flushes a page for it, and clients may query at any rate.
 const HOLDS: Duration = Duration::from_secs(2);
 
 const STORE_READ: &str = "store_read";
@@ -26,12 +26,12 @@ const UPSTREAMS: &str = "upstreams";
 /// Finds out whether requests can be served now.
 pub type Ready = Arc<dyn Fn() -> BoxFuture<'static, Report> + Send + Sync>;
 
-/// What is known of the dependencies. Safe to show to anybody, except for [`Check::why`].
+/// The state of the dependencies. Safe to show to everybody, except for [`Check::why`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Whether requests can be served.
     pub ready: bool,
-    /// Whether a signal to stop has come: open streams may end, and no new requests are taken.
+    /// Whether a stop signal was received: open streams may end, and no new requests are taken.
     pub stopping: bool,
     /// Each dependency.
     pub checks: Vec<Check>,
@@ -42,7 +42,7 @@ pub struct Report {
 pub struct Check {
     /// `store_read`, `store_write`, `journal`, `upstreams`.
     pub name: &'static str,
-    /// How it is.
+    /// Its state.
     pub state: State,
     /// Whether requests need it.
     pub required: bool,
@@ -51,7 +51,7 @@ pub struct Check {
     pub why: Option<String>,
 }
 
-/// How a dependency is.
+/// The state of a dependency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -59,7 +59,7 @@ pub enum State {
     Ok,
     /// It does not.
     Failed,
-    /// Not checked: a dependency that it needs has failed, or a probe would cost somebody quota.
+    /// Not checked: a dependency that it needs has failed, or a probe would use quota.
     NotChecked,
     /// The config turns it off.
     Off,
@@ -86,7 +86,7 @@ impl Report {
     /// Why it is not ready: `stopping`, or the first required dependency that fails, and the error.
     pub fn failure(&self) -> Option<(&'static str, &str)> {
         if self.stopping {
-            return Some(("stopping", "a signal to stop has come"));
+            return Some(("stopping", "a stop signal was received"));
         }
         let failed = |check: &&Check| check.required && check.state == State::Failed;
         let check = self.checks.iter().find(failed)?;
@@ -171,8 +171,8 @@ impl Readiness {
         report
     }
 
-    /// The answer of a task, or of the one before it that still runs; `None` where it takes too long. What hangs occupies
-    /// one task, however often it is queried.
+    /// The answer of a task, or of the one before it that still runs; `None` where it takes too long. A blocked query
+    /// occupies one task, however often it is repeated.
     async fn ask<T: Send + 'static>(
         &self,
         waiting: &mut Waiting<T>,

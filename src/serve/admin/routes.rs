@@ -99,7 +99,7 @@ enum ApiChange<'p> {
     CancelDraft(&'p str),
     AcceptDraft(&'p str),
     RejectDraft(&'p str),
-    /// Asks for the undo of this handoff, or takes it back.
+    /// Requests the undo of this handoff, or reverts it.
     Undo(&'p str),
 }
 
@@ -229,7 +229,7 @@ fn denial(denied: Denied) -> FullResponse {
         Denied::Ambiguous => error(
             StatusCode::BAD_REQUEST,
             "bad_host",
-            "send one Host header, as HTTP/1.1 asks",
+            "send one Host header, as HTTP/1.1 requires",
         ),
         Denied::Token => {
             let mut answer = error(
@@ -247,12 +247,12 @@ fn denial(denied: Denied) -> FullResponse {
         Denied::Origin => error(
             StatusCode::FORBIDDEN,
             "origin",
-            "pages of other origins may not ask",
+            "pages of other origins are not allowed",
         ),
         Denied::Host => error(
             StatusCode::FORBIDDEN,
             "host",
-            "ask for localhost or the bound address, or set admin.token",
+            "use localhost or the bound address, or set admin.token",
         ),
     }
 }

@@ -27,7 +27,7 @@ pub(super) enum Unresolved {
     Ambiguous,
 }
 
-/// Where a request's active handoff stands.
+/// The position of a request's active handoff.
 #[derive(Clone)]
 pub(super) enum CutPlace {
     /// At its sentinel.
@@ -51,8 +51,8 @@ pub(super) struct Active {
     pub(super) head: String,
     /// The model that requests go to which are cut at it, where that is not the requested one.
     pub(super) routed: Option<String>,
-    /// Whether the requests that are cut at it have the tool that searches what was cut. With the store lost nobody knows:
-    /// then as the config has it.
+    /// Whether the requests that are cut at it have the tool that searches what was cut. If the store has lost it, the
+    /// config decides.
     pub(super) recall: bool,
 }
 

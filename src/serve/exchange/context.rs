@@ -319,7 +319,7 @@ fn note_unknown(model: &str) {
     if LOGGED.is_first(model) {
         tracing::info!(
             model,
-            "the window of this model is not known: of the thresholds only handoff.nudge_tokens holds (handoff.windows)"
+            "the window of this model is unknown: only the threshold handoff.nudge_tokens applies (handoff.windows)"
         );
     }
 }

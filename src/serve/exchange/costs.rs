@@ -109,7 +109,7 @@ fn note_unpriced(model: &str) {
     }
 }
 
-/// Bytes beside the turns, and of the system's turns in front of them.
+/// Bytes next to the turns, and of the system's turns in front of them.
 fn fixed_bytes(view: &View) -> u64 {
     let leading = view.turns[..view.leading()].iter();
     let leading: usize = leading.map(|turn| turn.span.len()).sum();

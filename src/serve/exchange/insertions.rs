@@ -40,7 +40,7 @@ fn note_lost(ctx: &RequestContext, lost: usize) {
         tracing::warn!(
             exchange = ctx.id,
             lost,
-            "texts of ours find their place in the transcript no more: left out"
+            "inserted texts have no place in the transcript any more: left out"
         );
         ctx.recorder
             .note(|e| e.lost_insertions = u32::try_from(lost).unwrap_or(u32::MAX));

@@ -30,7 +30,7 @@ pub(super) fn unresolved_handoff(exchange: &Exchange, why: Unresolved) -> Respon
     tracing::info!(
         exchange = exchange.ctx.id,
         ?why,
-        "a request to resume a handoff names none that is known here"
+        "a request to resume names an unknown handoff"
     );
     exchange.local_answer(text, None)
 }

@@ -242,7 +242,7 @@ impl Exchange {
         answer::after_handoff(self, &handoff).await
     }
 
-    /// The handoff after which a repeated request goes straight on.
+    /// The handoff after which a repeated request continues at once.
     fn repeated(&self) -> Option<HandoffId> {
         // Where responses stop at a handoff, only the agent's next request follows it.
         if self.opening.undo().is_some() || self.stops() {
@@ -393,7 +393,7 @@ async fn answer_model(mut exchange: Exchange) -> Response<ResponseBody> {
     if let Some(handoff) = exchange.repeated() {
         return Box::pin(exchange.go_on(handoff)).await;
     }
-    // What waits for a request beside an undo waits for the next one.
+    // With an undo in this request, a draft that waits for a request waits for the next one.
     if exchange.app.drafting.is_idle() || exchange.opening.undo().is_some() {
         return exchange.begin().await;
     }

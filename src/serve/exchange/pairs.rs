@@ -69,7 +69,7 @@ pub(super) async fn find_pairs(
     Ok(())
 }
 
-/// What is beside the calls that are not known yet, read ahead or from the store.
+/// What is next to the calls that are not known yet, read ahead or from the store.
 async fn pairs_of_unknown_calls(
     app: &App,
     ctx: &RequestContext,

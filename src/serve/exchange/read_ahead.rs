@@ -25,7 +25,7 @@ pub(super) struct Ahead {
     pub(super) previous: Option<Option<String>>,
 }
 
-/// The pairs beside the calls after a cut.
+/// The pairs next to the calls after a cut.
 struct Beside {
     cut: Option<HandoffId>,
     from: usize,
@@ -35,7 +35,7 @@ struct Beside {
     found: Vec<HiddenPair>,
 }
 
-/// Calls that were not known, and the pairs beside them.
+/// Calls that were not known, and the pairs next to them.
 pub(super) struct CallPairs {
     pub(super) unknown: NewCalls,
     pub(super) found: Vec<HiddenPair>,
@@ -61,7 +61,7 @@ impl Ahead {
         self.beside = None;
     }
 
-    /// The pairs beside the calls after this cut, if that was read.
+    /// The pairs next to the calls after this cut, if that was read.
     pub(super) fn beside(
         &mut self,
         cut: Option<HandoffId>,
@@ -113,7 +113,7 @@ pub(super) async fn read(
         let previous = reading.view.facts.previous.as_ref()?;
         store.response_id(&ctx.principal, &previous.id).await.ok()
     };
-    // In this order on one connection: what is beside the calls is not older than the record.
+    // In this order on one connection: what is next to the calls is not older than the record.
     let (live, (found, (), previous)) = join(opened, join3(beside, cut_by, previous)).await;
     if let Ok(live) = &live {
         // Where another process has changed the record; what cannot be read is requested again.
@@ -138,7 +138,7 @@ pub(super) async fn read(
     OpenedConversation { live, ahead }
 }
 
-/// The calls after turn `from` of which it is unknown what is beside them.
+/// The calls after turn `from` of which it is unknown what is next to them.
 pub(super) fn unknown_calls(
     wire: &dyn Wire,
     reading: &RequestReading,

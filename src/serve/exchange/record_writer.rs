@@ -47,7 +47,7 @@ pub(super) struct NewHandoff {
     pub(super) reason: Option<String>,
     pub(super) parent: Option<HandoffId>,
     pub(super) origin: HandoffOrigin,
-    /// The model that requests after it go to, where somebody has named one.
+    /// The model that later requests go to, where one was named.
     pub(super) to: Option<String>,
 }
 
@@ -219,7 +219,7 @@ impl RecordWriter<'_> {
         })
     }
 
-    /// Writes the pairs of a mixed batch, each beside its sibling; those without a place are left out.
+    /// Writes the pairs of a mixed batch, each next to its sibling; those without a place are left out.
     pub(super) async fn write_beside(
         &self,
         all: Vec<(AnsweredCall, Option<InsertionPlace>)>,
@@ -233,7 +233,7 @@ impl RecordWriter<'_> {
         self.write_pairs(pairs).await
     }
 
-    /// Writes pairs; when this has returned, what stands for them may be shown.
+    /// Writes pairs; when this has returned, their marks may be shown.
     pub(super) async fn write_pairs(&self, pairs: Vec<HiddenPair>) -> Result<(), StoreError> {
         let now = self.app.clock.now_ms();
         self.app
@@ -248,7 +248,7 @@ impl RecordWriter<'_> {
         store.put_response_id(&self.ctx.principal, shown, &origin).await
     }
 
-    /// A hidden call with its answer. That of a call which stands alone has the aside's id.
+    /// A hidden call with its answer. A call without siblings has the aside's id.
     pub(super) fn pair(
         &self,
         answered: AnsweredCall,

@@ -31,12 +31,12 @@ pub(super) fn begin(exchange: &Exchange, body: ReceivedBody) {
         tracing::warn!(
             exchange = ctx.id,
             handoff = %id,
-            "a sentinel is not known here, and its seal does not verify: not cut at it"
+            "unknown sentinel whose seal does not verify: not cut there"
         );
     } else if offered.pin.unpinned {
         tracing::warn!(
             exchange = ctx.id,
-            "no sentinel in the transcript of a conversation that had one: sent on whole"
+            "no sentinel in the transcript of a conversation that had one: sent whole"
         );
     }
 }
@@ -82,7 +82,7 @@ pub(super) fn note_lost(exchange: &Exchange, first: &RewriteOutcome) {
         tracing::warn!(
             exchange = ctx.id,
             lost,
-            "hidden calls find their place in the transcript no more: left out"
+            "hidden calls have no place in the transcript any more: left out"
         );
         ctx.recorder
             .note(|e| e.lost_pairs = u32::try_from(lost).unwrap_or(u32::MAX));

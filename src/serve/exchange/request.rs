@@ -32,7 +32,7 @@ impl Request {
         &self.reading
     }
 
-    /// The same, in the wires' word.
+    /// The same, as the wires read it.
     pub(super) fn view(&self) -> &View {
         &self.reading.view
     }

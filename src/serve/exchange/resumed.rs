@@ -54,7 +54,7 @@ pub(super) fn is_resumed(offered: &Offered) -> bool {
 }
 
 /// Notifies the model of what has moved since the handoff that a person resumed. With a person's line the repository is
-/// compared beside the request, and a later request has the notice.
+/// compared while the request runs, and a later request has the notice.
 pub(super) async fn notify(exchange: &mut Exchange) {
     let Exchange {
         app, ctx, offered, ..
@@ -86,7 +86,7 @@ pub(super) async fn notify(exchange: &mut Exchange) {
         Ok(true) => {}
         Ok(false) => live.set_notice(active, text),
         Err(error) => {
-            tracing::error!(exchange = exchange.ctx.id, %error, "what has moved since was not written: not sent");
+            tracing::error!(exchange = exchange.ctx.id, %error, "the notice of changes was not written: not sent");
         }
     }
 }

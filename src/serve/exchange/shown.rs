@@ -94,7 +94,7 @@ impl ShownDraft {
     /// The shown text has no effect, and another one follows.
     pub(super) fn begin_again(&self, why: &str) {
         if self.is_begun() {
-            self.piece(&format!("\n\n({why}; made another way)\n\n"));
+            self.piece(&format!("\n\n({why}; another method is used)\n\n"));
         }
     }
 

@@ -121,7 +121,7 @@ impl WaitingBody {
     }
 }
 
-/// Stands for an error answer that is no JSON.
+/// Replaces an error answer that is no JSON.
 fn own(status: StatusCode) -> OwnError<'static> {
     OwnError {
         status: status.as_u16(),

@@ -52,7 +52,7 @@ pub(super) async fn remember_omission(exchange: &Exchange) {
         .omit_thinking(live, omission, app.clock.now_ms())
         .await
     {
-        tracing::error!(exchange = ctx.id, %error, "omitted thinking not written: the next request is refused once more");
+        tracing::error!(exchange = ctx.id, %error, "omitted thinking not written: the next request will be refused again");
     }
 }
 

@@ -68,7 +68,7 @@ pub(super) async fn why_untooled(app: &App, ctx: &RequestContext, placed: &Place
         Err(error) => {
             // Without a record the next request might decide otherwise: better no tool than one that comes and goes.
             let why = (!is_proven).then_some(ToolOmission::StoreDown);
-            tracing::error!(%error, tool = why.is_none(), "whether the conversation has the tool cannot be written down");
+            tracing::error!(%error, tool = why.is_none(), "the decision on the tool cannot be recorded");
             why
         }
     }

@@ -18,8 +18,8 @@ use super::head_timeout::HeadStart;
 /// a core's nearest cache between the kernel and whoever copies them together.
 const MOST: u64 = (16 << 10) - 1;
 
-/// What follows the head comes in larger pieces: each one costs a system call and a few wake-ups, together as much as all that
-/// is done with its bytes.
+/// What follows the head comes in larger pieces: each piece costs a system call and a few wake-ups, as much as all
+/// further work on its bytes.
 const MOST_OF_BODY: u64 = (64 << 10) - 1;
 
 /// After so many bytes reads are large, also where no end of a head was seen. hyper looks at a head's size between two reads, so

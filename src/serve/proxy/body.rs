@@ -214,7 +214,7 @@ async fn gather(
         }
         hold.grow_to(all.len() + bytes.len()).await?;
         if all.capacity() - all.len() < bytes.len() {
-            // Once the agent has sent as much as was taken on trust, the rest of what it declared.
+            // Once the agent has sent as much as is reserved on trust, the rest of the declared length is reserved.
             all.reserve(declared.saturating_sub(all.len()).max(bytes.len()));
         }
         all.extend_from_slice(&bytes);

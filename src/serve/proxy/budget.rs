@@ -24,7 +24,7 @@ const WAIT: Duration = Duration::from_millis(if cfg!(test) { 1_000 } else { 10_0
 #[derive(Clone)]
 pub(crate) struct Budget {
     common: Arc<Semaphore>,
-    /// Whose one permit stands for the part that is set aside.
+    /// Its one permit represents the part that is set aside.
     aside: Arc<Semaphore>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Hold {
 }
 
 impl Budget {
-    /// `bytes` in all, for bodies of which each may come to `body_bytes` coded, and as much again decoded.
+    /// `bytes` in all, for bodies of up to `body_bytes` coded, and as much again decoded.
     pub(super) fn new(bytes: usize, body_bytes: usize) -> Self {
         let common = bytes.saturating_sub(body_bytes.saturating_mul(2)) / UNIT;
         Self {
@@ -55,7 +55,7 @@ impl Budget {
         }
     }
 
-    /// Bytes that nobody holds, and whether the part that is set aside is free.
+    /// Bytes that are free, and whether the part that is set aside is free.
     #[cfg(test)]
     pub(super) fn free(&self) -> (usize, bool) {
         (

@@ -13,7 +13,7 @@ const SMALLEST: usize = 64 << 10;
 /// Bytes that are kept at most: some requests of a long session at once.
 const KEPT: usize = 16 << 20;
 
-/// A buffer so many times larger than what goes into it is left for larger things: who holds it may hold it long.
+/// A buffer this many times larger than a text is not used for it: the text may keep the buffer for long.
 const SLACK: usize = 4;
 
 static FREE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());

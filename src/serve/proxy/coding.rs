@@ -79,7 +79,7 @@ impl Coding {
         }
     }
 
-    /// Memory that a decoder takes beside the text, at most: its window (RFC 7932, section 9.1; RFC 9659; RFC 1951).
+    /// Memory that a decoder takes besides the text, at most: its window (RFC 7932, section 9.1; RFC 9659; RFC 1951).
     pub(super) fn workspace(self) -> usize {
         match self {
             Self::Identity | Self::Opaque => 0,

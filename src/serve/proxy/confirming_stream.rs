@@ -98,7 +98,7 @@ impl ConnectionEnds {
         }
     }
 
-    /// What is written is delivered; `now`: what is due alone.
+    /// Counts written ends as delivered; with `now`, only those that are due.
     fn deliver(&self, now: Option<Instant>) {
         self.take(|handed| handed.due.is_some_and(|due| now.is_none_or(|now| due <= now)))
             .iter()
@@ -149,8 +149,8 @@ impl<S: Socket> ConfirmingStream<S> {
         }
     }
 
-    /// No read has failed, so what was written is delivered; `now`: what is due alone. After the end
-    /// of what the agent sends, a read reports no error; the socket does.
+    /// No read has failed, so written ends count as delivered; with `now`, only those that are due. After the end of
+    /// what the agent sends, a read reports no error; the socket does.
     fn deliver(&self, now: Option<Instant>) {
         match self.stream.take_error() {
             Ok(None) => self.ends.deliver(now),
@@ -163,7 +163,7 @@ impl<S: Socket> ConfirmingStream<S> {
             Ok(0) => self.deliver(None),
             Ok(_) if self.sends == Sends::OneByOne || self.linger.is_some() => self.ends.deliver(None),
             Ok(_) => {}
-            // An agent that ends TLS without its own word for it.
+            // An agent that closes TLS without `close_notify`.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => self.deliver(None),
             Err(_) => self.ends.lose(),
         }
@@ -288,7 +288,7 @@ mod tests {
 
     use super::*;
 
-    /// What became of an answer's end.
+    /// The outcome of an answer's end.
     #[derive(Debug, Clone, Copy, PartialEq)]
     enum Became {
         Unsettled,

@@ -30,7 +30,7 @@ pub(super) enum ConnectFault {
     Tcp(String),
     Tls(String),
     Timeout,
-    /// No descriptor is left for it, which says nothing of upstream.
+    /// No file descriptor is left for it, which says nothing about upstream.
     Descriptors(String),
 }
 

@@ -53,7 +53,7 @@ pub fn raise() -> Option<usize> {
     None
 }
 
-/// Lowers what the config allows to what `limit` descriptors are enough for, and says so.
+/// Lowers what the config allows to what `limit` descriptors are enough for, and logs that.
 pub fn fit(config: &mut Config, limit: Option<usize>) {
     let Some(limit) = limit else { return };
     let fitting = fitting(limit, config.upstreams.len(), &config.limits);
@@ -64,14 +64,14 @@ pub fn fit(config: &mut Config, limit: Option<usize>) {
             exchanges = fitting.exchanges,
             wanted = wanted.exchanges,
             connections = fitting.connections,
-            "fewer exchanges at once than limits.exchanges asks for: the system allows too few open files; raise them (ulimit -n, LimitNOFILE=)"
+            "fewer concurrent exchanges than limits.exchanges: the system allows too few open files; raise them (ulimit -n, LimitNOFILE=)"
         );
     } else if fitting.connections < wanted.connections {
         tracing::info!(
             descriptors = limit,
             connections = fitting.connections,
             wanted = wanted.connections,
-            "fewer connections at once than limits.connections asks for: the system allows too few open files"
+            "fewer concurrent connections than limits.connections: the system allows too few open files"
         );
     }
     config.limits = fitting;

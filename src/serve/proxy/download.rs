@@ -287,8 +287,8 @@ fn as_fault(error: io::Error) -> StreamFault {
 /// Steps in which silence is counted: a fault comes at most one of them late.
 const STEPS: u32 = 4;
 
-/// Measures how long upstream is silent; time in which nobody polls does not count. A frame costs neither a clock read nor
-/// a timer: the timer only checks whether any frame came since its last step.
+/// Measures how long upstream is silent; time without a poll does not count. A frame costs neither a clock read nor a
+/// timer: the timer only checks whether any frame came since its last step.
 struct IdleBody {
     body: Incoming,
     idle: Duration,

@@ -73,7 +73,7 @@ impl ExchangeRecorder {
         }))
     }
 
-    /// What another exchange beside this one would be recorded by: of the same agent and conversation, to the same upstream.
+    /// What another exchange would be recorded by: of the same agent and conversation, to the same upstream.
     pub fn dormant(&self) -> DormantRecorder {
         let empty = || ExchangeEvent::new(String::new(), String::new(), String::new());
         DormantRecorder {

@@ -49,15 +49,15 @@ codes! {
     /// The URL cannot be joined with the upstream's.
     BAD_TARGET = "bad_target", 400, false, Agent, "the request's path cannot be sent upstream; check the base URL given to the agent";
     /// No host is named, or more than one.
-    BAD_HOST = "bad_host", 400, false, Agent, "the request does not name one host; send one Host header, as HTTP/1.1 asks";
+    BAD_HOST = "bad_host", 400, false, Agent, "the request does not name one host; send one Host header, as HTTP/1.1 requires";
     /// The agent broke off in the middle of its body.
     BODY_BROKEN = "body_broken", 400, true, Agent, "the request body ended before it was complete; send the request again";
     /// No client key, or one that is not configured.
-    CLIENT_KEY = "client_key", 401, false, Agent, "this proxy wants a client key; give the agent the key of one of the [[clients]] in the config as its API key";
-    /// The request was made under a name that may be anybody's.
+    CLIENT_KEY = "client_key", 401, false, Agent, "this proxy requires a client key; give the agent the key of one of the [[clients]] in the config as its API key";
+    /// The request was made under a host name that anybody may own.
     FOREIGN_HOST = "foreign_host", 403, false, Agent, "the request names a host that is not this proxy's; give the agent a base URL at localhost or 127.0.0.1, or add the name to server.hosts in the config";
     /// A web page of another site made the request.
-    FOREIGN_ORIGIN = "foreign_origin", 403, false, Agent, "a web page made this request, and pages could spend the proxy's keys; if it may, add its origin to server.origins in the config";
+    FOREIGN_ORIGIN = "foreign_origin", 403, false, Agent, "a web page made this request, and pages could use the proxy's keys; to allow it, add its origin to server.origins in the config";
     /// `/u/NAME` with a name that is not configured.
     UNKNOWN_UPSTREAM = "unknown_upstream", 404, false, Agent, "no upstream of that name; add [upstreams.NAME] to the config or correct /u/NAME in the agent's base URL";
     /// `CONNECT`: this is no forward proxy.
@@ -67,11 +67,11 @@ codes! {
     /// The body is longer than the limit.
     BODY_TOO_LARGE = "body_too_large", 413, false, Agent, "the request body, decompressed, is over the limit; raise limits.body_bytes in the config, or start a new conversation";
     /// A WebSocket upgrade.
-    UPGRADE = "websocket_unsupported", 426, false, Agent, "WebSocket is not spoken here; use HTTP with server-sent events";
+    UPGRADE = "websocket_unsupported", 426, false, Agent, "WebSocket is not supported; use HTTP with server-sent events";
     /// A panic, or a state that cannot be.
     INTERNAL = "internal", 500, true, Us, "the proxy failed on this request; its log has the details";
     /// A pinned conversation whose handoff cannot be read.
-    STORE = "store_unavailable", 503, true, Us, "the store of handoffs cannot be reached, and without it the whole history would be sent; try again once it is back";
+    STORE = "store_unavailable", 503, true, Us, "the store of handoffs cannot be reached, and without it the whole history would be sent; try again once it is reachable";
     /// Too many exchanges under way.
     OVERLOADED = "overloaded", 503, true, Us, "too many requests are under way; try again shortly, or raise limits.exchanges in the config";
     /// No room for the body.
@@ -89,9 +89,9 @@ codes! {
     /// The connection ended before a response began.
     CLOSED = "upstream_closed", 502, true, Upstream, "upstream closed the connection without an answer; try again";
     /// The head of the response is over what is read: lines or bytes.
-    HEAD_TOO_LARGE = "upstream_head_too_large", 502, false, Upstream, "the headers of upstream's answer are over the limit of 1024 lines or limits.header_bytes; the same request would be answered alike, so raise the limit or see what adds them";
+    HEAD_TOO_LARGE = "upstream_head_too_large", 502, false, Upstream, "the headers of upstream's answer are over the limit of 1024 lines or limits.header_bytes; the same request would fail again, so raise the limit or find out what adds them";
     /// The answer's coding or framing is broken, before anything of it was sent on.
-    UNREADABLE = "upstream_unreadable", 502, true, Upstream, "upstream's answer cannot be read; try again, and look at what stands between this proxy and upstream";
+    UNREADABLE = "upstream_unreadable", 502, true, Upstream, "upstream's answer cannot be read; try again, and check what is between this proxy and upstream";
 }
 
 /// A row, with what is known about this one case.

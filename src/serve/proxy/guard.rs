@@ -9,7 +9,7 @@ use super::fault::{Code, Fault};
 use crate::state::access::hosts;
 use crate::state::config;
 
-/// Where a request comes from, as far as browsers say so where they do not send `Origin`.
+/// The origin of a request, from the header that browsers send where they do not send `Origin`.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The hosts and origins that the config allows.

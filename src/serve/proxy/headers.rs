@@ -55,7 +55,7 @@ const ABOUT_THE_HOST: &str = "alt-svc";
 /// The header in which an agent declares the windows of its models. Like all headers of ours it goes no further.
 pub const DECLARED_WINDOWS: &str = "x-baton-window";
 
-/// What becomes of a request on its way up.
+/// How a request is changed on its way upstream.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sending {
     /// The response will be read, so upstream is requested not to compress it.

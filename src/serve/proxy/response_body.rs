@@ -31,8 +31,8 @@ pub struct ResponseBody {
     handed_over: Option<Box<dyn FnOnce() + Send>>,
 }
 
-/// How long a response's head waits for the first piece of its body. What is broken is mostly so from its first byte
-/// on, and that comes with the head; without one of them there is still a status to tell it by.
+/// How long a response's head waits for the first piece of its body. A broken body is mostly broken from its first byte
+/// on, which comes with the head; until the head is sent, a status can report it.
 const FIRST_PIECE: Duration = Duration::from_millis(250);
 
 enum ResponseSource {

@@ -35,7 +35,7 @@ impl Endpoint {
 pub struct Route {
     /// Name of the upstream; the config may not know it.
     pub upstream: String,
-    /// The wire, where path, headers or config tell.
+    /// The wire, where path, headers or config determine it.
     pub wire: Option<WireId>,
     /// The kind of the request.
     pub endpoint: Endpoint,
@@ -111,7 +111,7 @@ const UNAMBIGUOUS: &[(&str, Call)] = &[
     ("/chat", CHAT),
 ];
 
-/// Paths without a transcript that still tell their wire, by how they begin.
+/// Paths without a transcript that still identify their wire, by how they begin.
 const FAMILIES: &[(&str, WireId)] = &[
     ("/v1/messages", WireId::Anthropic),
     ("/api/hello", WireId::Anthropic),
@@ -161,13 +161,13 @@ const VENDORS: &[(&str, &str)] = &[
 /// Wires whose upstream is not `openai` where the path names none.
 const HOMES: &[(WireId, &str)] = &[(WireId::Anthropic, "anthropic"), (WireId::Gemini, "gemini")];
 
-/// Headers that tell whose API an agent speaks.
+/// Headers that identify the API that an agent speaks.
 const SIGNS: &[(&str, WireId)] = &[
     ("anthropic-version", WireId::Anthropic),
     ("x-goog-api-key", WireId::Gemini),
 ];
 
-/// Finds the way of a request. Never fails: what nobody claims goes to `openai`, as it is.
+/// Finds the route of a request. Never fails: a request without a match goes to `openai` unchanged.
 pub fn find(
     path_and_query: &PathAndQuery,
     headers: &HeaderMap,

@@ -72,7 +72,7 @@ async fn while_taken(stream: impl Future<Output = ()>) {
         loop {
             ready!(due.as_mut().poll(cx));
             if due.deadline() >= end {
-                tracing::debug!("nothing of an answer is taken: its stream is reset");
+                tracing::debug!("the agent reads nothing of its answer: the stream is reset");
                 return Poll::Ready(());
             }
             due.as_mut().reset(end);

@@ -33,8 +33,8 @@ pub(super) async fn run(
         Err(error) => {
             // Under the agent's id upstream has another response, or none: the one that was read or deleted would be
             // the wrong one.
-            tracing::error!(exchange = ctx.id, %error, "a stored response cannot be asked for");
-            let why = "nor the id that upstream knows the response by be found";
+            tracing::error!(exchange = ctx.id, %error, "a stored response cannot be requested");
+            let why = "the id by which upstream knows the response cannot be found";
             return ctx.refuse(Fault::because(Code::STORE, why));
         }
     };

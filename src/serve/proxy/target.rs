@@ -14,9 +14,7 @@ const SEPARATORS: &[u8] = b"/\\";
 /// for `/`).
 pub(super) fn fault(path: &str) -> Option<&'static str> {
     if has_pair(path, *b"//") {
-        return Some(
-            "there is an empty segment, `//`, in it: is there a slash too many behind the base URL?",
-        );
+        return Some("there is an empty segment, `//`, in it: is there an extra slash after the base URL?");
     }
     // All but a few paths.
     if !has_pair(path, *b"/.") && !path.contains(['%', '\\']) {
@@ -36,7 +34,7 @@ pub(super) fn fault(path: &str) -> Option<&'static str> {
         }
         seen = decoded;
     }
-    Some("it is percent-encoded many times over")
+    Some("it is percent-encoded repeatedly")
 }
 
 /// Whether these two bytes are adjacent: paths are short, and building a searcher takes longer.

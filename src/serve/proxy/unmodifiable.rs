@@ -55,7 +55,7 @@ impl Unmodifiable {
                 "the body is signed (AWS Signature Version 4), so that upstream would refuse it with the tool in it; \
                  use a Bedrock API key and an endpoint of the Messages API instead"
             }
-            Self::Digest => "a header holds a digest of the body, which a change would belie",
+            Self::Digest => "a header holds a digest of the body, which a change would invalidate",
             Self::Bedrock => {
                 "Bedrock's own requests and streams are not read; use its endpoint of the Messages API instead"
             }
@@ -69,7 +69,7 @@ impl Unmodifiable {
                 exchange = ctx.id,
                 upstream = ctx.upstream.name,
                 why = self.why(),
-                "requests to this upstream are relayed untouched, without handoffs (said once)"
+                "requests to this upstream are relayed unchanged, without handoffs (logged once)"
             );
         }
     }

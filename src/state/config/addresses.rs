@@ -35,8 +35,8 @@ impl LocatedValue {
         // Before anything of it is shown: a URL with an `@` may hold a password.
         if text.contains('@') {
             return value_error(
-                "the URL holds credentials",
-                "take them out; use `api_key` or `headers`",
+                "the URL contains credentials",
+                "remove them; use `api_key` or `headers`",
             );
         }
         if text.contains(['?', '#']) {
@@ -63,8 +63,8 @@ impl LocatedValue {
         }
         if self.text()?.contains('@') {
             return value_error(
-                "the URL holds credentials",
-                "take them out; set the variable OTEL_EXPORTER_OTLP_HEADERS",
+                "the URL contains credentials",
+                "remove them; set the variable OTEL_EXPORTER_OTLP_HEADERS",
             );
         }
         let url = self.base_url()?;

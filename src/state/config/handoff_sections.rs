@@ -226,7 +226,7 @@ pub struct DraftPolicy {
     pub facts_tokens: usize,
     /// Tokens of what a model is shown that writes one, estimated.
     pub bundle_tokens: usize,
-    /// How one is made where nobody says.
+    /// How one is made unless a request says otherwise.
     pub method: DraftMethod,
     /// The model that writes one, of the same upstream; `None`: the conversation's own.
     pub model: Option<String>,

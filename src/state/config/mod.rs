@@ -1,6 +1,6 @@
 //! The config: parses raw text into checked values and reports all problems at once.
 //!
-//! This file and the sections beside it define the checked config. `raw` reads text and environment. `value` checks
+//! This file and the sections next to it define the checked config. `raw` reads text and environment. `value` checks
 //! single values; `addresses`, `secrets`, `names` and `peers` check those of their kinds. `keys` is the table of keys,
 //! `load` merges the layers, and `rules` checks what involves several keys.
 

@@ -33,7 +33,7 @@ impl std::fmt::Display for OldKey {
         let Self { origin, old, new } = self;
         write!(
             f,
-            "{origin}: `{old}` is `{new}` now; the old name goes with the next version"
+            "{origin}: `{old}` is `{new}` now; the old name will be removed in the next version"
         )
     }
 }

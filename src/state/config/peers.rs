@@ -13,7 +13,7 @@ impl LocatedValue {
             true => Ok(text),
             false => value_error(
                 format!("{text:?} cannot be a name here"),
-                "use letters, digits, `-`, `_` and `.`, and not the word here",
+                "use letters, digits, `-`, `_` and `.`, and not the name `here`",
             ),
         }
     }

@@ -207,10 +207,10 @@ impl RuleChecker<'_> {
                 ProblemKind::Conflict,
                 "server.listen",
                 format!(
-                    "{} is not loopback, and upstream `{name}` has a key of the proxy's own: anybody who reaches it could spend on that key",
+                    "{} is not loopback, and upstream `{name}` has a key of the proxy's own: anybody who reaches it could use that key",
                     config.server.listen
                 ),
-                "add a [[clients]] entry for each user, or listen on 127.0.0.1, or take the key out",
+                "add a [[clients]] entry for each user, or listen on 127.0.0.1, or remove the key",
             );
         }
         if !config.admin.listen.ip().is_loopback()

@@ -39,8 +39,8 @@ impl LocatedValue {
         }
         if text.chars().any(char::is_control) {
             return value_error(
-                "the secret holds a control character",
-                "take line breaks and the like out",
+                "the secret contains a control character",
+                "remove line breaks and other control characters",
             );
         }
         Ok(Secret::new(text))
@@ -85,7 +85,7 @@ fn variable(name: &str, env: &Environment) -> ValueResult<String> {
     match env.get(name) {
         Some(value) => Ok(value.to_owned()),
         None => value_error(
-            format!("it is to come from the environment variable {name}, which is not set"),
+            format!("it refers to the environment variable {name}, which is not set"),
             format!("set {name} before starting, or give the value here"),
         ),
     }
@@ -121,7 +121,7 @@ fn header_value(value: Secret) -> ValueResult<Secret> {
     match http::HeaderValue::from_str(value.reveal()) {
         Ok(_) => Ok(value),
         Err(_) => value_error(
-            "the value cannot stand in a header",
+            "the value is not valid in a header",
             "use visible ASCII characters",
         ),
     }

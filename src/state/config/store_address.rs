@@ -76,7 +76,7 @@ impl StoreAddress {
             .ok_or("a URL begins with a scheme, such as redis://")?;
         let known = SCHEMES.iter().find(|(name, ..)| *name == scheme);
         let (_, scheme, tls) = known.ok_or(
-            "the scheme is none of redis, rediss, redis-sentinel, rediss-sentinel, redis-cluster, rediss-cluster",
+            "the scheme is not one of redis, rediss, redis-sentinel, rediss-sentinel, redis-cluster, rediss-cluster",
         )?;
         if rest.contains(['?', '#']) {
             return Err("nothing follows the path");

@@ -434,8 +434,8 @@ fn the_keys_of_the_version_before_are_read_and_named() {
     assert_eq!(
         named,
         [
-            "my.toml:2:1: `packets.enabled` is `handoff.documents` now; the old name goes with the next version",
-            "my.toml:3:1: `packets.topic` is `handoff.topic` now; the old name goes with the next version",
+            "my.toml:2:1: `packets.enabled` is `handoff.documents` now; the old name will be removed in the next version",
+            "my.toml:3:1: `packets.topic` is `handoff.topic` now; the old name will be removed in the next version",
         ]
     );
     let env = [("BATON_PACKETS__TOPIC", "b")];

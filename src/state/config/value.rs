@@ -209,7 +209,7 @@ impl LocatedValue {
         }
         value_error(
             format!("there is no file {}", path.display()),
-            "mend the path; relative ones start at the working directory",
+            "fix the path; relative ones start at the working directory",
         )
     }
 
@@ -220,7 +220,7 @@ impl LocatedValue {
         match prefix.chars().all(plain) {
             true => Ok(prefix),
             false => value_error(
-                format!("{prefix:?} is no prefix of keys"),
+                format!("{prefix:?} is not a valid prefix of keys"),
                 "use letters, digits, `-`, `_` and `.`",
             ),
         }
@@ -257,7 +257,7 @@ impl LocatedValue {
                 .and_then(|text| match text.trim().chars().count() >= min {
                     true => Ok(text),
                     false => value_error(
-                        format!("{text:?} is too short to be told from other text"),
+                        format!("{text:?} is too short to be distinguished from other text"),
                         format!("write at least {min} characters"),
                     ),
                 });

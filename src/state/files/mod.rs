@@ -1,4 +1,4 @@
-//! Handoffs on disk: documents beside each handoff, YAML files, and the Git state of the folder they belong to.
+//! Handoffs on disk: the documents of each handoff, YAML files, and the Git state of the folder they belong to.
 
 pub mod documents;
 pub(crate) mod repository;

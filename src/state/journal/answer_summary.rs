@@ -32,7 +32,7 @@ pub struct AnswerSummary {
     /// How many more calls there are.
     #[serde(skip_serializing_if = "is_zero")]
     pub more_calls: usize,
-    /// The error, in the words of whoever answered.
+    /// The error, in the words of the server that answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

@@ -69,7 +69,7 @@ impl BodyCapture {
         self.publish(&chunk[..len]);
     }
 
-    /// Gives the chunk to whoever looks at the answer; mostly that is nobody.
+    /// Gives the chunk to a viewer of the answer; mostly there is none.
     fn publish(&self, chunk: &[u8]) {
         let Some((open, CapturedSide::Shown(_))) = &self.to else {
             return;

@@ -18,7 +18,7 @@ use baton_core::text::cost;
 /// Entries of each cache (chunks, nodes, rows), some 50 bytes each: enough for thousands of conversations.
 const REMEMBERED: usize = 64 * 1024;
 
-/// Bytes that a chunk takes beside its text, about: its row, its index entry, its node.
+/// Bytes that a chunk takes besides its text, about: its row, its index entry, its node.
 const ENTRY: usize = 300;
 
 /// The place where a chunk was first seen, for the search.

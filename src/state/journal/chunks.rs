@@ -155,7 +155,7 @@ pub(super) fn tail(text: &[u8]) -> Vec<Span> {
     if text.get(bracket) != Some(&b']') || text.get(comma) != Some(&b',') {
         return runs(text.len(), &[]);
     }
-    // The rest of an object is walked as an object; the brace stands where the comma was.
+    // The rest of an object is walked as an object; the brace replaces the comma.
     let object = [b"{", &text[comma + 1..]].concat();
     let shifted = large(&object, 0)
         .into_iter()

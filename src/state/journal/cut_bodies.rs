@@ -97,7 +97,7 @@ impl ChunkStore {
         rope: &CutRope,
     ) -> KeyedHash {
         let known = [HEAD, TAIL];
-        // What places in head and tail stand for, and what separates messages from the rest.
+        // What offsets in head and tail refer to, and what separates messages from the rest.
         let recipe = self.step(self.step(CUT, HEAD, from.head), TAIL, from.tail);
         let read = (wire.id() as KeyedHash) << 64 | operation as KeyedHash;
         let recipe = self.recipe(self.step(recipe, READ, read), from, &known, &rope.front);

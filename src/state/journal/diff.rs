@@ -97,7 +97,7 @@ fn matches(received: &[ComparedMessage], sent: &[ComparedMessage]) -> Vec<(usize
     out
 }
 
-/// Messages among which the edited form of one is looked for: edits stay in their place, and what is put beside them is little.
+/// Messages among which the edited form of one is looked for: edits stay in their place, and little is inserted next to them.
 const NEAR: usize = 16;
 
 /// How the answers to calls of our tool begin.

@@ -42,8 +42,8 @@ impl EnvelopePart<'_> {
     }
 }
 
-/// The parts of a request that the model reads beside its messages. The system prompt comes first, wherever it stands:
-/// so it is read.
+/// The parts of a request that the model reads besides its messages. The system prompt comes first, wherever it is in
+/// the request, since the model reads it first.
 fn entries(text: &[u8]) -> Vec<EnvelopePart<'_>> {
     #[cfg(test)]
     tests::READ.with(|n| n.set(n.get() + 1));
@@ -84,7 +84,7 @@ fn first_line(text: &[u8], entry: &EnvelopePart<'_>) -> String {
     }
 }
 
-/// The rows of two requests, each with what became of it.
+/// The rows of two requests, each with its fate.
 pub(super) fn compare(received: &[u8], sent: &[u8]) -> (Vec<MessageSummary>, Vec<MessageSummary>) {
     let (before, after) = (entries(received), entries(sent));
     let (mut theirs, mut ours) = (rows(received), rows(sent));

@@ -39,7 +39,7 @@ pub struct Headers {
 pub struct MessageList {
     /// In order.
     pub messages: Vec<MessageSummary>,
-    /// The system prompt and the tools, where they are beside the messages.
+    /// The system prompt and the tools, where they are next to the messages.
     pub envelope: Vec<MessageSummary>,
 }
 
@@ -88,7 +88,7 @@ pub struct LegRequest {
     /// Its headers, redacted.
     pub headers: Vec<(String, String)>,
     pub messages: Vec<MessageSummary>,
-    /// The system prompt and the tools, where they are beside the messages.
+    /// The system prompt and the tools, where they are next to the messages.
     pub envelope: Vec<MessageSummary>,
     /// The differences outside of the messages.
     pub envelope_changes: Vec<EnvelopeChange>,

@@ -69,7 +69,7 @@ fn edits<'a>(exchange: &'a ExchangeDetail, leg: &'a LegDetail) -> impl Iterator<
 
 /// The failure of a leg.
 fn failure(exchange: &ExchangeDetail, leg: &LegDetail, again: bool) -> Option<String> {
-    let repeated = if again { ", and was asked again" } else { "" };
+    let repeated = if again { ", and was queried again" } else { "" };
     match leg.response.status {
         Some(status) if status >= 400 => Some(format!("Upstream answered {status}{repeated}.")),
         None if !exchange.exchange.open && leg.ended_ms.is_some() => {
@@ -98,7 +98,7 @@ fn counted(exchange: &ExchangeDetail, failed: bool) -> impl Iterator<Item = Stri
     let broken_up = (broken_up > 0).then(|| {
         let texts = plural(broken_up, "text");
         format!(
-            "{texts} of the model looked like a sentinel and {} broken up on the way to the agent.",
+            "{texts} of the model looked like a sentinel and {} escaped for the agent.",
             was(broken_up)
         )
     });
@@ -111,9 +111,9 @@ fn counted(exchange: &ExchangeDetail, failed: bool) -> impl Iterator<Item = Stri
     });
     let retries = u64::from(event.retries);
     let retries =
-        (retries > 0 && !failed).then(|| format!("A later leg was tried again {}.", plural(retries, "time")));
+        (retries > 0 && !failed).then(|| format!("A later leg was retried {}.", plural(retries, "time")));
     let partial = row.partial.then(|| {
-        "Part of this exchange is missing here: it went by faster than it could be written, or the process ended."
+        "Part of this exchange is missing here: it was faster than the journal could write, or the process ended."
             .to_owned()
     });
     let dropped = u64::from(event.dropped_thinking);
@@ -132,8 +132,8 @@ fn counted(exchange: &ExchangeDetail, failed: bool) -> impl Iterator<Item = Stri
 /// The meaning of each outcome of adding observed facts to a prompt.
 fn stated(outcome: &str) -> Option<&'static str> {
     Some(match outcome {
-        "written" => "What baton saw of the work stands after the carry-over prompt.",
-        "nothing" => "Nothing was seen of the work that is worth stating after the carry-over prompt.",
+        "written" => "The facts that baton observed follow the carry-over prompt.",
+        "nothing" => "No observed fact was worth adding after the carry-over prompt.",
         _ => return None,
     })
 }
@@ -145,8 +145,10 @@ fn nudged(outcome: &str) -> Option<&'static str> {
             "The model was notified how full its context is, and prompted to finish its step and hand off."
         }
         "followed" => "The model handed over after it had been notified how full its context is.",
-        "not_written" => "How full the context is could not be written down, so the model was not notified.",
-        "auto_failed" => "The context was so full that a handoff was to be drafted, and no draft came of it.",
+        "not_written" => {
+            "The notice of how full the context is could not be stored, so the model was not notified."
+        }
+        "auto_failed" => "The context was so full that a handoff was to be drafted, but the draft failed.",
         "large_cut" => {
             "What follows the handoff is over the threshold by itself: the model is not notified again in this task."
         }
@@ -160,8 +162,8 @@ fn nudged(outcome: &str) -> Option<&'static str> {
 /// The outcome of a requested undo.
 fn undone(outcome: &str) -> Option<&'static str> {
     Some(match outcome {
-        "undone" => "A handoff was undone: the model sees what stood in front of it again.",
-        "taken_back" => "The undo of a handoff was taken back: the transcript is cut there again.",
+        "undone" => "A handoff was undone: the model sees the history before it again.",
+        "taken_back" => "The undo of a handoff was reverted: the transcript is cut there again.",
         "refused" => "A requested undo was refused; the answer says why.",
         _ => return None,
     })
@@ -190,20 +192,20 @@ fn cut(exchange: &ExchangeDetail, leg: &LegDetail, change: &LegChange) -> String
     let preamble = match kept {
         0 => String::new(),
         n => format!(
-            " The preamble stayed ({}, {}).",
+            " The preamble was kept ({}, {}).",
             plural(n as u64, "message"),
             size(kept_bytes)
         ),
     };
     format!(
-        "The transcript was cut{at}: {gone} of {} ({}) gave way to the carry-over prompt ({}).{preamble}",
+        "The transcript was cut{at}: {gone} of {} ({}) were replaced by the carry-over prompt ({}).{preamble}",
         plural(all as u64, "message"),
         size(bytes),
         size(prompt),
     )
 }
 
-/// Whether the tool that searches what was cut stands among a leg's tools.
+/// Whether the tool that searches what was cut is among a leg's tools.
 fn offers_recall(leg: &LegDetail) -> bool {
     let mut rows = leg.sent.envelope.iter();
     rows.any(|row| row.why == Some(ChangeReason::Tool) && row.first_line.trim() == RECALL_NAME)
@@ -214,13 +216,13 @@ fn sentence(exchange: &ExchangeDetail, leg: &LegDetail, change: &LegChange) -> S
     match change.why {
         ChangeReason::Cut | ChangeReason::Preamble => cut(exchange, leg, change),
         ChangeReason::Pair => {
-            format!("A hidden call that the agent never saw was put back with its result ({added}).")
+            format!("A hidden call that the agent never saw was restored with its result ({added}).")
         }
         ChangeReason::Note => {
             let removed = size(change.removed as u64);
             format!("Commands that baton answered by itself, and what they undid, were left out ({removed}).")
         }
-        ChangeReason::Inserted => format!("A text of baton's own was put after a message ({added})."),
+        ChangeReason::Inserted => format!("A text of baton's own was inserted after a message ({added})."),
         ChangeReason::Thinking => {
             let removed = size(change.removed as u64);
             format!(
@@ -228,30 +230,30 @@ fn sentence(exchange: &ExchangeDetail, leg: &LegDetail, change: &LegChange) -> S
             )
         }
         ChangeReason::GivenBack => {
-            "Text of the model that had been broken up was given back as the model wrote it.".to_owned()
+            "Escaped text of the model was restored as the model wrote it.".to_owned()
         }
         ChangeReason::Tool => match offers_recall(leg) {
             true => format!("The tools session_handoff and session_recall were offered ({added})."),
             false => format!("The tool session_handoff was offered ({added})."),
         },
         ChangeReason::Reference => {
-            "A reference to an item of ours, which means nothing to upstream, was left out.".to_owned()
+            "A reference to an item of baton's, which upstream does not know, was left out.".to_owned()
         }
         ChangeReason::Previous => {
-            "The earlier response that the request goes on from was named as upstream knows it.".to_owned()
+            "The earlier response that the request continues was named by upstream's id.".to_owned()
         }
         ChangeReason::History => {
-            "What asks the provider to hold the agent's history, or tells it of that, was left out: it got another one."
+            "Members that have the provider hold the agent's history, or describe that history, were left out: it got another one."
                 .to_owned()
         }
         ChangeReason::AskAgain if !exchange.exchange.event.recalls.is_empty() => {
-            "The model's hidden call was answered, and the model went on.".to_owned()
+            "The model's hidden call was answered, and the model continued.".to_owned()
         }
         ChangeReason::AskAgain => {
-            "The model was told why its handoff call was refused, and was asked again.".to_owned()
+            "The model got the reason why its handoff call was refused, and was queried again.".to_owned()
         }
         ChangeReason::Model => {
-            "It went to the model that the handoff names, without the settings of the one that the agent asked.".to_owned()
+            "It was sent to the model that the handoff names, without the settings of the requested one.".to_owned()
         }
         ChangeReason::Draft => format!("The model was asked for the document of a handoff ({added})."),
     }

@@ -221,12 +221,12 @@ mod tests {
             (
                 "error toll:Bash",
                 7,
-                "\"toll\" is no field; there are tool, model",
+                "\"toll\" is not a field; there are tool, model",
             ),
-            ("  eror", 3, "\"eror\" is no term; there are error, handoff"),
-            ("cost>much", 1, "\"much\" is no number"),
+            ("  eror", 3, "\"eror\" is not a term; there are error, handoff"),
+            ("cost>much", 1, "\"much\" is not a number"),
             ("price>1", 1, "there are cost, input"),
-            ("handoff since:1w", 9, "\"1w\" is no time"),
+            ("handoff since:1w", 9, "\"1w\" is not a duration"),
             ("tool:", 1, "has no value"),
             ("error tool:\"a b", 12, "no end"),
         ] {

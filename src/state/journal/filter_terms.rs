@@ -28,7 +28,7 @@ pub(super) enum FilterTest {
     Number(&'static FilterName<NumberValue>, Comparison, f64),
 }
 
-/// A name of the filter language, and what it stands for.
+/// A name of the filter language, and its meaning.
 #[derive(Debug)]
 pub(super) struct FilterName<T> {
     pub(super) name: &'static str,
@@ -124,18 +124,19 @@ impl FilterTest {
         if let Some(at) = term.find(['>', '<']) {
             let (name, value) = (term[..at].to_lowercase(), &term[at + 1..]);
             let field = find(&NUMBERS, &name)
-                .ok_or_else(|| format!("{name:?} is no number; there are {}", names(&NUMBERS)))?;
+                .ok_or_else(|| format!("{name:?} is not a numeric field; there are {}", names(&NUMBERS)))?;
             let comparison = if term[at..].starts_with('>') {
                 Comparison::Above
             } else {
                 Comparison::Below
             };
-            let number = number(value).ok_or_else(|| format!("{value:?} is no number, as 0.5 or 20k"))?;
+            let number =
+                number(value).ok_or_else(|| format!("{value:?} is not a number such as 0.5 or 20k"))?;
             return Ok(Self::Number(field, comparison, number));
         }
         find(&FLAGS, &term.to_lowercase()).map(Self::Flag).ok_or_else(|| {
             format!(
-                "{term:?} is no term; there are {}, fields ({}, since) as model:opus*, and numbers ({}) as cost>0.5",
+                "{term:?} is not a term; there are {}, fields ({}, since) such as model:opus*, and numbers ({}) such as cost>0.5",
                 names(&FLAGS),
                 names(&TEXTS),
                 names(&NUMBERS)
@@ -148,11 +149,12 @@ impl FilterTest {
             return Err(format!("{name}: has no value"));
         }
         if name == "since" {
-            let age = age_ms(value).ok_or_else(|| format!("{value:?} is no time, as 30m, 12h or 7d"))?;
+            let age =
+                age_ms(value).ok_or_else(|| format!("{value:?} is not a duration such as 30m, 12h or 7d"))?;
             return Ok(Self::Since(age));
         }
         let field = find(&TEXTS, name)
-            .ok_or_else(|| format!("{name:?} is no field; there are {}, since", names(&TEXTS)))?;
+            .ok_or_else(|| format!("{name:?} is not a field; there are {}, since", names(&TEXTS)))?;
         Ok(Self::Text(field, pattern(value)?))
     }
 

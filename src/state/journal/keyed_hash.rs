@@ -20,7 +20,7 @@ pub(super) struct HashKey(Arc<[u8; KEY]>);
 impl HashKey {
     pub(super) fn new() -> Self {
         let mut key = [0; KEY];
-        // Without randomness, equal texts are still found; only nobody's ill will is kept out.
+        // Without randomness, equal texts are still found; only crafted collisions are not prevented.
         let _ = getrandom::fill(&mut key);
         Self(Arc::new(key))
     }

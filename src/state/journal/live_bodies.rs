@@ -1,5 +1,5 @@
 //! Answers under way, for viewers: the part of a response that the agent has been sent so far. A body is copied here
-//! only while somebody polls it.
+//! only while it is polled.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -12,7 +12,7 @@ use serde::Serialize;
 use baton_core::redact::Redactor;
 use baton_core::transcript::{AnswerContent, AnswerPartKind};
 
-/// After so long without a request nobody looks at it any more.
+/// After this long without a poll a body is no longer watched.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
 
 /// Bodies that are watched at once; each is bounded by `journal.response_bytes`.

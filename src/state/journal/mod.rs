@@ -154,7 +154,7 @@ pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Recorde
             writer.run();
         }
         Err(error) => {
-            tracing::error!(%error, "no journal is kept");
+            tracing::error!(%error, "the journal is off");
             writer::drop_all(&notes, &load);
         }
     };

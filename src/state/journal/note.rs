@@ -139,7 +139,7 @@ impl CapturedBody {
     }
 }
 
-/// Bytes that a note counts for beside its bodies: headers and the event are some kilobytes at most.
+/// Bytes that a note counts for besides its bodies: headers and the event are some kilobytes at most.
 const SMALL: usize = 4096;
 
 impl JournalNote {

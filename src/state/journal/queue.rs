@@ -64,7 +64,7 @@ pub(super) struct NoteQueue {
     pub(super) response_bytes: usize,
     /// Key of the journal's fast hashes.
     pub(super) key: HashKey,
-    /// Answers under way that somebody looks at.
+    /// Answers under way that are watched.
     pub(super) live_bodies: LiveBodies,
 }
 

@@ -43,7 +43,7 @@ pub(super) fn name(sent: &[ComparedMessage], whys: &[ChangeReason], fates: &mut 
     }
 }
 
-/// The carry-over prompt: the last user message that came, before anybody else speaks.
+/// The carry-over prompt: the last user message before another speaker.
 fn carry_over(sent: &[ComparedMessage], fates: &[MessageFate]) -> Option<usize> {
     let opening = sent
         .iter()
@@ -80,7 +80,7 @@ mod tests {
             Some(ChangeReason::Preamble),
             Some(ChangeReason::AskAgain),
         );
-        // Codex: AGENTS.md as it was, the environment as it stood at the handoff, then the prompt.
+        // Codex: AGENTS.md as it was, the environment as of the handoff, then the prompt.
         let sent = [
             ("system", Kept),
             ("user", Kept),
@@ -94,7 +94,7 @@ mod tests {
             named(&sent, &[ChangeReason::Cut, ChangeReason::Tool]),
             [None, preamble, preamble, cut, preamble, cut, None]
         );
-        // A later leg, repeated: after the prompt stand the refused call and its answer.
+        // A later leg, repeated: the refused call and its answer follow the prompt.
         let sent = [("system", Kept), ("user", New), ("assistant", New), ("user", New)];
         assert_eq!(
             named(&sent, &[ChangeReason::Cut, ChangeReason::AskAgain]),

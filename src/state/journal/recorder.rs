@@ -122,7 +122,8 @@ impl Recorder {
         self.0.as_ref().map(|queue| queue.live.subscribe())
     }
 
-    /// What there is of an answer under way, redacted; from the next chunk on, where nobody has examined it before.
+    /// What there is of an answer under way, redacted; for an answer that was not watched before, from the next chunk
+    /// on.
     pub fn live_answer(&self, id: &str) -> Vec<LivePart> {
         let queue = self.0.as_ref();
         queue.map_or_else(Vec::new, |queue| queue.live_bodies.watch(id, Instant::now()))

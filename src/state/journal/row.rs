@@ -33,7 +33,7 @@ pub struct ExchangeRow {
     pub answer: Option<AnswerSummary>,
     /// The first line of the person's text, where the agent's request ends with one.
     pub user_line: Option<String>,
-    /// Bytes of the agent's request beside its messages: the system prompt and the tools, where they are there.
+    /// Bytes of the agent's request besides its messages: the system prompt and the tools, where they are there.
     pub fixed_bytes: u64,
     /// Messages in the agent's request.
     pub received_messages: u64,
@@ -81,7 +81,7 @@ pub struct EventColumns {
     pub legs: usize,
     /// Retries of later legs.
     pub retries: u32,
-    /// How the searches of what was cut came out.
+    /// The outcomes of the searches of what was cut.
     #[serde(default)]
     pub recalls: Vec<String>,
     /// Handoff calls that were refused.

@@ -147,7 +147,7 @@ pub(super) fn open(dir: &Path) -> Result<Connection, JournalError> {
     Ok(conn)
 }
 
-/// Keeps the write-ahead log small beside a file of at most this many bytes.
+/// Keeps the write-ahead log small relative to a file of at most this many bytes.
 pub(super) fn bound_log(conn: &Connection, max_bytes: u64) -> rusqlite::Result<()> {
     let most = (max_bytes / LOG_PART).clamp(16 * PAGE, LOG);
     conn.execute_batch(&format!(
@@ -224,7 +224,7 @@ fn other_version(file: &Path, found: usize) -> JournalError {
     let what = if found > STEPS.len() {
         "use the newer version of this program that wrote it, or move the file away"
     } else {
-        "run `baton serve` once to bring it forward"
+        "run `baton serve` once to upgrade it"
     };
     JournalError(format!(
         "{} is of schema {found}, and this program knows {}: {what}",

@@ -51,7 +51,7 @@ impl SizeReader {
         let Some(model) = own.map(|request| request.model.clone()) else {
             return;
         };
-        // Titles and summaries of pages are requests beside the session: to another model, and much shorter.
+        // Titles and summaries of pages are side calls: to another model, and much shorter.
         let is_first = self.session.exchanges.is_empty();
         if !is_first && model != self.model && exchange.received_bytes * 2 < self.received_bytes {
             return;

@@ -92,7 +92,7 @@ fn kind_name(kind: &TranscriptPartKind<'_>) -> &'static str {
     }
 }
 
-/// The parts that are listed. Reasoning and pictures that are beside a message's content are not.
+/// The parts that are listed. Reasoning and pictures that are next to a message's content are not.
 fn listed<'a>(message: &'a [u8], role: Role) -> Vec<TranscriptPart<'a>> {
     let mut parts = TranscriptTurn::alone(message, role).parts();
     let is_block = |part: &TranscriptPart<'_>| part.raw().starts_with(b"{");
@@ -173,7 +173,7 @@ fn part_line(message: &[u8], part: &TranscriptPart<'_>) -> String {
     }
 }
 
-/// Keys under which texts stand, most distinctive first.
+/// Keys that hold texts, most distinctive first.
 const DISTINCTIVE_KEYS: [&str; 10] = [
     "text",
     "thinking",

@@ -79,7 +79,7 @@ impl WriterState {
         match done {
             Err(error) if !self.broken => {
                 self.broken = true;
-                tracing::error!(%error, "the journal cannot be written; the proxy goes on without");
+                tracing::error!(%error, "the journal cannot be written; the proxy continues without it");
             }
             Ok(()) if self.broken => {
                 self.broken = false;
@@ -97,7 +97,7 @@ impl WriterState {
     fn note_oddity(&mut self) {
         self.odd += 1;
         if self.odd.is_power_of_two() {
-            tracing::error!(notes = self.odd, "the journal left out what it could not read");
+            tracing::error!(notes = self.odd, "the journal left out unreadable notes");
         }
     }
 
@@ -106,7 +106,7 @@ impl WriterState {
             self.full = !room;
             if self.full {
                 tracing::warn!(
-                    "journal.max_bytes is reached faster than old exchanges can go: copies are dropped"
+                    "journal.max_bytes is reached faster than old exchanges can be deleted: copies are dropped"
                 );
             }
         }

@@ -1,4 +1,4 @@
-//! Records up to which call of a transcript the hidden pairs beside its calls are known.
+//! Records up to which call of a transcript the hidden pairs next to its calls are known.
 //!
 //! A cache of what the store returned: every entry follows only from a transcript and the store. So no change of the
 //! conversation's record, or of another conversation with the same key, invalidates an entry. A transcript that holds
@@ -27,7 +27,7 @@ pub(super) struct Checkpoints {
     written: u64,
 }
 
-/// All pairs beside the calls between `cut` and `call`, `call` included.
+/// All pairs next to the calls between `cut` and `call`, `call` included.
 struct Checkpoint {
     cut: Option<HandoffId>,
     call: CallMark,
@@ -81,7 +81,7 @@ impl NewCalls {
         &self.calls
     }
 
-    /// The pairs beside the transcript's other calls.
+    /// The pairs next to the transcript's other calls.
     pub fn known(&self) -> &[Arc<HiddenPair>] {
         self.base.as_ref().map_or(&[], |base| &base.pairs)
     }
@@ -151,8 +151,8 @@ impl Checkpoints {
         }
     }
 
-    /// Sets a checkpoint at the newest of the calls, `found` being all pairs that the store has beside the unknown
-    /// ones; the one that the walk ended at moves there.
+    /// Sets a checkpoint at the newest of the calls; `found` are all pairs that the store has next to the unknown ones.
+    /// The checkpoint that the walk ended at moves there.
     pub(super) fn set(&mut self, unknown: NewCalls, found: &[Arc<HiddenPair>]) {
         let Some(call) = unknown.newest.filter(|_| unknown.written == self.written) else {
             return;
@@ -176,7 +176,7 @@ impl Checkpoints {
         }));
     }
 
-    /// Pairs were written beside calls that may have been looked up before.
+    /// Pairs were written next to calls that may have been looked up before.
     pub(super) fn clear(&mut self) {
         self.written += 1;
         self.all.clear();

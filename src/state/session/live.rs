@@ -141,7 +141,7 @@ impl LiveConversation {
         &self.principal
     }
 
-    /// The record as it stands.
+    /// The current record.
     pub fn record(&self) -> Conversation {
         self.state().record.clone()
     }
@@ -157,7 +157,7 @@ impl LiveConversation {
     }
 
     /// Notes that `answer`, to a request with this body, shows the sentinel of `handoff`. Until its end was handed
-    /// over, the same request again goes straight on after it.
+    /// over, the same request again continues directly after it.
     pub fn remember_repeat(&self, body_hash: u64, handoff: HandoffId, answer: &AnswerId, now_ms: u64) {
         self.state().repeats.remember(body_hash, handoff, answer, now_ms);
     }
@@ -194,7 +194,7 @@ impl LiveConversation {
     }
 
     /// Walks the calls of a transcript that is cut at `cut`, from the newest back, as far as their pairs are unknown.
-    /// What the store has beside those is given to [`record_lookup`](Self::record_lookup), so that the next request of
+    /// What the store has next to those is given to [`record_lookup`](Self::record_lookup), so that the next request of
     /// the transcript asks for what is new in it.
     pub fn unknown_calls<'a>(
         &self,
@@ -206,7 +206,7 @@ impl LiveConversation {
         walk(transcript)
     }
 
-    /// Notes that `found` is all that the store has beside these calls.
+    /// Notes that `found` is all that the store has next to these calls.
     pub fn record_lookup(&self, unknown: NewCalls, found: &[Arc<HiddenPair>]) {
         self.state().checkpoints.set(unknown, found);
     }

@@ -184,8 +184,8 @@ impl Sessions {
         Ok(Arc::clone(&live))
     }
 
-    /// Takes the longest unused out when the map is full. One that somebody holds stays: a second `LiveConversation` of
-    /// the same key would not see the first one's changes.
+    /// Removes the longest unused ones when the map is full. One in use stays: a second `LiveConversation` of the same
+    /// key would not see the first one's changes.
     fn make_room(&self) {
         if self.live.len() < self.capacity {
             return;
@@ -200,8 +200,8 @@ impl Sessions {
         }
     }
 
-    /// Decides whether the conversation's requests carry the tool. Durable; written only on change. Returns the decision
-    /// that stands: another process may have made one at the same time.
+    /// Decides whether the conversation's requests carry the tool. Durable; written only on change. Returns the
+    /// decision that is in force: another process may have made one at the same time.
     ///
     /// # Errors
     /// The store cannot be written.

@@ -25,7 +25,7 @@ struct SeenAnswer {
     body_hash: u64,
     handoff: HandoffId,
     at_ms: u64,
-    /// Whose answer it is. Broken off when nobody holds it any more.
+    /// Whose answer it is. Broken off when its last holder is dropped.
     answer: Weak<()>,
 }
 
@@ -77,8 +77,8 @@ impl Repeats {
         Some(handoff)
     }
 
-    /// The end of `answer` was handed over: the same request again is a new one. Notes of other answers stay, but
-    /// for those that it stood in for.
+    /// The end of `answer` was handed over: the same request again is a new one. Notes of other answers stay, except
+    /// those that it replaced.
     pub(super) fn forget(&mut self, answer: &AnswerId) {
         let Some(own) = self.0.iter().find(|r| r.is_of(answer)) else {
             return;

@@ -217,7 +217,7 @@ async fn a_place_that_was_relied_on_stays_whoever_hands_the_answer_over() {
     }
 }
 
-/// A failover may lose writes that were not replicated: the store's older record stands, and is not mixed up with the
+/// A failover may lose writes that were not replicated: the store's older record remains, and is not mixed up with the
 /// one that was lost.
 #[tokio::test]
 async fn a_store_that_went_back_is_followed() {

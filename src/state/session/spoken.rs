@@ -11,12 +11,12 @@ pub(crate) struct ViewLength(
 );
 
 impl ViewLength {
-    /// A request has so many.
+    /// A request has this many messages.
     pub(crate) fn saw(&self, messages: usize) {
         self.0.fetch_max(messages.saturating_add(1), Ordering::Relaxed);
     }
 
-    /// The model has answered one.
+    /// The model has answered a request.
     pub(crate) fn answered(&self) {
         let one_more = |known: usize| (known > 0).then(|| known.saturating_add(1));
         // Where nothing is known, nothing is changed.

@@ -1,4 +1,4 @@
-//! The cache of a conversation's records beside its transcript: hidden pairs, cut points and texts after
+//! The cache of a conversation's records besides its transcript: hidden pairs, cut points and texts after
 //! turns.
 
 use std::collections::HashSet;
@@ -17,7 +17,7 @@ impl Sessions {
     /// Writes hidden pairs as made since the last cut. Durable, all or nothing.
     ///
     /// # Errors
-    /// The store cannot be written: nothing that stands for the pairs may be shown.
+    /// The store cannot be written: no mark of the pairs may be shown.
     pub async fn add_pairs(
         &self,
         live: &Arc<LiveConversation>,
@@ -58,8 +58,8 @@ impl Sessions {
         Ok(found)
     }
 
-    /// Where the conversation's handoffs stand that the agent may have left out, oldest first. Asks the store once a
-    /// day at most, and not at all where there is none.
+    /// The cut points of the conversation's handoffs that the agent may have left out, oldest first. Asks the store
+    /// once a day at most, and not at all where there is none.
     ///
     /// # Errors
     /// The store cannot be read.

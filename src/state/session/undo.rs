@@ -113,7 +113,7 @@ impl Sessions {
     }
 }
 
-/// Whether what stood before the handoff is surely larger than any window that its model may have. Then nobody has to
+/// Whether the history before the handoff is surely larger than any window that its model may have. Then nobody has to
 /// wait for the next request, which knows exactly.
 fn over_window(handoff: &Handoff, parent: Option<&Handoff>, windows: &Windows) -> Option<UndoRefused> {
     let earlier = parent.map_or(0, |parent| parent.history_bytes);

@@ -177,7 +177,7 @@ pub trait Store: Send + Sync + 'static {
     /// How many of these records, all of one kind, are there, whatever they say.
     fn has<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64>;
 
-    /// Registers a process, or says that it is still there. Returns all that are registered, itself among them: none in a
+    /// Registers a process, or reports that it is alive. Returns all that are registered, itself among them: none in a
     /// store that is not [shared](Self::shared).
     fn announce<'a>(&'a self, replica: &'a Replica) -> StoreFuture<'a, Vec<Replica>> {
         let _ = replica;
@@ -272,7 +272,7 @@ pub trait Store: Send + Sync + 'static {
         all_of(found, PlacedRecord::into_pair)
     }
 
-    /// Hidden pairs beside any of these call ids.
+    /// Hidden pairs next to any of these call ids.
     fn pairs_beside<'a>(
         &'a self,
         principal: &'a str,

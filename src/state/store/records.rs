@@ -26,7 +26,7 @@ pub enum RecordKind {
 /// A kind of record that is at a place of a transcript and is looked up by its id or by that place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PlacedKind {
-    /// Hidden pairs, by the call beside them.
+    /// Hidden pairs, by the call next to them.
     Pair,
     /// Cut points, by the digest of their position.
     CutPoint,
@@ -90,7 +90,7 @@ pub enum PlacedRecord {
     Insertion(Insertion),
 }
 
-/// What a store keeps beside the JSON of a placed record.
+/// What a store keeps besides the JSON of a placed record.
 pub(super) struct PlacedColumns<'a> {
     pub(super) kind: PlacedKind,
     pub(super) id: Uuid,

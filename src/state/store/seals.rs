@@ -90,10 +90,10 @@ fn read_again(dir: &Path, keys: &mut Arc<SealKeys>) {
             }
         }
         Ok(None) => {
-            tracing::warn!(target: "baton", "the seal key's file is gone; the key stays in use until a restart")
+            tracing::warn!(target: "baton", "the seal key's file is missing; the key stays in use until a restart")
         }
         Err(error) => {
-            tracing::warn!(target: "baton", %error, "the seal keys cannot be read again; those that were known stay in use");
+            tracing::warn!(target: "baton", %error, "the seal keys cannot be reloaded; the known ones stay in use");
         }
     }
 }

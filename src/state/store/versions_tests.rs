@@ -218,7 +218,7 @@ async fn what_is_not_known_stays(opened: &Opened, kinds: &[&str]) {
         };
         assert_eq!(kept.count(), wanted, "{kind} in {}: {records:?}", store.kind());
     }
-    // An origin that nobody knows makes no handoff unreadable.
+    // An unknown origin makes no handoff unreadable.
     (opened.other_origin)();
     let found = store.handoff("a", fired.id).await.unwrap().unwrap();
     assert_eq!(

@@ -12,7 +12,7 @@ pub struct DraftEvent {
 }
 
 impl DraftEvent {
-    /// The method of a document that somebody brought.
+    /// The method of a document that was given.
     pub const GIVEN: &str = "given";
     /// The method where none was tried.
     pub const NONE: &str = "none";

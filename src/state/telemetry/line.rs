@@ -112,7 +112,7 @@ impl ExchangeEvent {
         if let Some(undo) = self.undo {
             notes.push(match undo {
                 UndoOutcome::Undone => "handoff undone".to_owned(),
-                UndoOutcome::TakenBack => "undo taken back".to_owned(),
+                UndoOutcome::TakenBack => "undo reverted".to_owned(),
                 UndoOutcome::Refused => "undo refused".to_owned(),
             });
         }

@@ -121,7 +121,7 @@ pub struct ExchangeEvent {
     pub facts: Vec<FactsOutcome>,
     /// Whether the conversation has an active handoff whose sentinel is missing in the transcript.
     pub unpinned: bool,
-    /// Calls of the tool that searches what was cut, each by how it came out.
+    /// Calls of the tool that searches what was cut, each by its outcome.
     pub recalls: Vec<AnswerOutcome>,
     /// Calls of our tool that were rejected with an error result, or dropped.
     pub refused_calls: u32,
@@ -335,7 +335,7 @@ pub(crate) fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Names of what came of something, separated by commas.
+/// Names of outcomes, separated by commas.
 fn names<T>(all: &[T], name: impl Fn(&T) -> &'static str) -> String {
     all.iter().map(name).collect::<Vec<_>>().join(",")
 }

@@ -188,7 +188,7 @@ pub(super) fn refused(body: &Value) -> Vec<RefusedThinking> {
     out
 }
 
-/// The beta by which a request may say what becomes of such blocks, and of their report.
+/// The beta by which a request may choose the handling of such blocks, and of their report.
 const CONTROLS: &str = "thinking-binding-controls-2026-08-01";
 
 /// Whether the request has this beta.

@@ -143,7 +143,7 @@ fn check_tool_changes(request: &Received, findings: &mut Findings<'_>) {
     for (n, message) in list(body, "messages").iter().enumerate() {
         for (m, block) in as_blocks(message.get("content")).iter().enumerate() {
             if !list(block, "tool_changes").is_empty() {
-                // A summary's changes stand for all before it.
+                // A summary's changes replace all before it.
                 known = declared(body);
             }
             for change in std::iter::once(block).chain(list(block, "tool_changes")) {

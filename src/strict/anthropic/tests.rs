@@ -147,7 +147,7 @@ fn changed_or_foreign_thinking_is_refused() {
     assert_eq!(rules(body), [Rule::ForeignThinking]);
 }
 
-/// The request as it is with the beta that lets it choose what becomes of thinking with another prefix.
+/// The request as it is with the beta that lets it choose the handling of thinking with another prefix.
 fn controlled(mut body: Value) -> Received {
     body["thinking"] =
         json!({"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}});

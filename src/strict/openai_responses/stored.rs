@@ -32,7 +32,7 @@ pub(super) fn answer(request: &Received, usage: &Usage) -> (u16, Value) {
     }
 }
 
-/// All user messages, and one compaction item that stands for the rest.
+/// All user messages, and one compaction item that replaces the rest.
 fn compact(request: &Received, usage: &Usage) -> Value {
     let whole = transcript::all(request);
     let users = whole

@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use state::config::{Config, Environment, Flags, KeyOrigin, Problem};
 
-/// The config of the proxy's crate, whose other rooms compile for minutes.
+/// The config of the proxy's crate, whose other modules compile for minutes.
 #[allow(dead_code, unused_imports, unreachable_pub)]
 #[path = "../../../src/state"]
 mod state {

@@ -1,4 +1,4 @@
-//! A text of the model's has no mark once it is broken up, in one piece or in many; and what was broken is given back.
+//! A text of the model's has no mark once it is escaped, in one piece or in many; and unescaping restores it.
 #![no_main]
 
 use baton_core::mark::escape::{Escaper, break_up};

@@ -16,7 +16,7 @@ fuzz_target!(|input: &[u8]| {
         scanner.stretch(&text[..end]);
     }
     let scan = scanner.done(text);
-    // Only of JSON does the scan promise anything.
+    // The scan guarantees its result only for JSON.
     let Ok(whole) = json::whole(text) else { return };
     assert_eq!(scan.word_count(text, WORD), memchr::memmem::find_iter(text, WORD).count());
     let starts = json::elements(text, whole).into_iter().chain(json::members(text, whole).into_iter().map(|(_, value)| value));

@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use redis::{Parser, Value};
 
-/// The store's reading of answers, from the proxy's crate, whose other rooms compile for minutes.
+/// The store's reading of answers, from the proxy's crate, whose other modules compile for minutes.
 #[allow(dead_code, unused_imports, unreachable_pub, unfulfilled_lint_expectations)]
 #[path = "../../../src/state"]
 mod state {

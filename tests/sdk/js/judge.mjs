@@ -38,7 +38,7 @@ const DEFAULTS = {
   countsAll: true, // The API counts system and tools, too.
 };
 
-/** The carry-over prompt behind task `task`. */
+/** The carry-over prompt after task `task`. */
 function prompt(task, kind) {
   const flag = kind === "plain" ? "" : ` ${kind}`;
   return (
@@ -154,7 +154,7 @@ async function chain(sdk, run, kind, stream, chunk, fault, counts) {
   return sizes;
 }
 
-/** A handoff that nobody knows: the proxy itself answers, and the SDK takes that for a model's answer. */
+/** An unknown handoff: the proxy itself answers, and the SDK takes that for a model's answer. */
 async function unknown(sdk, stream) {
   const agent = sdk.start(headers("00", "plain", 0, ""));
   agent.say("[[handoff-resume:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]\nGo on.");

@@ -68,7 +68,7 @@ class Agent:
 
 
 def prompt(task, kind):
-    """The carry-over prompt behind task `task`."""
+    """The carry-over prompt after task `task`."""
     flag = "" if kind == "plain" else f" {kind}"
     return (
         f"Task {task} of {TASKS} is done. Findings so far: naïve “quotes”, 漢字, 🦀, C:\\tmp\\x, "
@@ -108,7 +108,7 @@ def expected(kind, thinks):
 
 
 def read(agent, blocks):
-    """The blocks with the proxy's own marks told from the model's text."""
+    """The blocks with the proxy's own marks separated from the model's text."""
     out = []
     for block in blocks:
         if block[0] == "text":
@@ -178,7 +178,7 @@ def chain(make, run, kind, stream, chunk, fault="", counts=False):
 
 
 def unknown(make, stream):
-    """A handoff that nobody knows: the proxy itself answers, and the SDK takes that for a model's answer."""
+    """An unknown handoff: the proxy itself answers, and the SDK takes that for a model's answer."""
     agent = make({"x-judge-run": "00", "x-judge-kind": "plain", "x-judge-chunk": "0", "x-judge-fault": ""})
     agent.say("[[handoff-resume:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]\nGo on.")
     answer = agent.ask(stream)

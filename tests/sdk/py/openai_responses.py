@@ -7,7 +7,7 @@ from judge import RESULT, SCHEMA, TOOL, TOOL_TEXT, URL, Agent, Answer, dumped, j
 
 TOOLS = [{"type": "function", "name": TOOL, "description": TOOL_TEXT, "parameters": SCHEMA, "strict": False}]
 
-# What the SDK adds to the items by itself, and the API does not take back.
+# What the SDK adds to the items by itself, and the API refuses.
 PARSED = {"__all__": {"parsed_arguments": True, "content": {"__all__": {"parsed"}}}}
 
 

@@ -44,7 +44,7 @@ fn script(dir: &Path, url: &str, args: &[&str]) -> Command {
     command
 }
 
-/// What it prints, while the server goes on.
+/// Its output, while the server runs.
 async fn done(child: Child) -> Output {
     tokio::task::spawn_blocking(|| child.wait_with_output().unwrap())
         .await
@@ -282,7 +282,7 @@ async fn a_release_that_fails_or_falls_short_leaves_the_files_with_the_old_agent
     let outcome = run(&short, &requested(), "New").await;
     assert!(is_back(&outcome), "{outcome}");
     assert_eq!(outcome["error"], "2 of 3 reservations were released");
-    // What went is reserved again, for the old one.
+    // The transferred ones are reserved again, for the old one.
     assert_eq!(
         short.received_calls(),
         ["release Old a,b,c", "file Old exclusive a,c", "file Old shared b"]
@@ -376,7 +376,7 @@ async fn any_other_error_after_the_release_gives_everything_back() {
     let outcome = run(&fewer, &requested(), "New").await;
     assert_eq!(outcome["error"], "2 of 3 paths were granted");
     assert!(is_back(&outcome));
-    // Where nothing can be put back, it says so.
+    // Where nothing can be restored, the script reports it.
     let gone = MailServer::start(|tool, arguments, _| match tool {
         RESERVE => MailReply::Fails("gone"),
         _ => kind(tool, arguments),
@@ -612,7 +612,7 @@ async fn a_finding_says_how_long_reservations_last() {
     );
 }
 
-/// Agent Mail as it is: reservations are advice, granted beside another holder's, which is reported as a conflict.
+/// Agent Mail as it is: reservations are advice, granted next to another holder's, which is reported as a conflict.
 struct MailLedger(std::sync::Mutex<Vec<(String, String, bool)>>);
 
 impl MailLedger {
@@ -678,7 +678,7 @@ impl MailLedger {
     }
 }
 
-/// A third agent holds a path all the while: the old one had its own beside it, and has it again.
+/// A third agent holds a path throughout: the old one also held it, and has it again.
 #[tokio::test]
 async fn files_that_a_third_agent_reserved_too_go_back_and_that_is_reported() {
     if !python() {

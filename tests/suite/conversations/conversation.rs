@@ -40,9 +40,9 @@ pub struct AgentConversation {
     opening: Opening,
     /// Whether the history ends with what a person or a tool said.
     asked: bool,
-    /// The last response, where the agent goes on by its id.
+    /// The last response, where the agent continues by its id.
     previous: Option<Held>,
-    /// Whether an undo was asked for that the next request does.
+    /// Whether an undo was requested that the next request does.
     pub undoes: bool,
 }
 
@@ -148,10 +148,10 @@ impl AgentConversation {
         }
     }
 
-    /// Headers by which the conversation is told apart, where the agent sends any.
+    /// Headers by which the conversation is identified, where the agent sends any.
     pub fn session(&self) -> Vec<(&'static str, &'static str)> {
         if self.quirks.chained {
-            // A request that goes on by an id holds no opening to be told by.
+            // A request that continues by an id holds no opening to identify it by.
             return vec![("x-session-id", ["c0", "c1", "c2", "c3"][self.name])];
         }
         match (self.name, self.profile.traits.blocks) {
@@ -303,7 +303,7 @@ impl AgentConversation {
         self.asked = false;
     }
 
-    /// So does what came of a broken one.
+    /// So does what arrived of a broken one.
     pub fn keep_partial(&mut self, messages: Vec<Value>, view: View) {
         self.view = view;
         self.keep(messages, Vec::new());
@@ -348,7 +348,7 @@ impl AgentConversation {
         self.calls.clear();
     }
 
-    /// Whether the conversation can do without the store: everything it needs stands in the transcript.
+    /// Whether the conversation can do without the store: everything it needs is in the transcript.
     pub fn stands_alone(&self) -> bool {
         !self.begun() || !self.quirks.stored() && self.view.stands_alone()
     }

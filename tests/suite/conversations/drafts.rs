@@ -1,5 +1,5 @@
-//! Handoffs that a threshold begins: when one begins is for the machine's own tests to say; what is asked for it, and what it
-//! leaves behind, for these.
+//! Handoffs that a threshold begins: the machine's own tests check when one begins; these check what is requested for
+//! it, and what it leaves.
 
 use baton_strict::{Fault, Received, Reply, Stop};
 
@@ -7,16 +7,17 @@ use super::items::{self, Item};
 use super::oracle::Agent;
 use super::view::View;
 
-/// What a model is told that is asked for a document behind its history. Only this file of these tests knows it.
+/// What a model is prompted with that is requested to write a document after its history. Only this file of these tests
+/// knows it.
 const BEHIND: &str = "Stop here: do not go on with the work";
 
 /// The same where it sees a selection.
 const SELECTED: &str = "You were not in the session.";
 
-/// What stands in front of the person's message that nobody has answered.
+/// What precedes the person's unanswered message.
 const OPEN: &str = "The person's last message, still to be answered:";
 
-/// What the model does that is asked for a document.
+/// What the model does when it is requested to write a document.
 #[derive(Debug, Clone, Copy)]
 pub enum DraftPlan {
     /// It writes one.
@@ -25,7 +26,7 @@ pub enum DraftPlan {
     Status(u16),
     /// Its answer breaks off.
     Cut,
-    /// It says nothing.
+    /// It writes nothing.
     Nothing,
     /// It has not enough room.
     OutOfRoom,
@@ -44,7 +45,7 @@ impl DraftPlan {
     }
 }
 
-/// Whether the model is asked for a document.
+/// Whether the model is requested to write a document.
 pub fn is_asked(seen: &Received) -> bool {
     let text = String::from_utf8_lossy(&seen.raw);
     text.contains(BEHIND) || text.contains(SELECTED)
@@ -56,14 +57,14 @@ pub struct Drafted {
     /// As it is stored.
     pub prompt: String,
     pub reason: String,
-    /// What the model was asked, and what it said.
+    /// What the model was prompted with, and its answer.
     pub asked: Vec<(Vec<Item>, Reply)>,
     /// The threshold.
     pub from: u64,
 }
 
 impl Drafted {
-    /// Checks that it may stand in front of the answer to a request of this view.
+    /// Checks that it may precede the answer to a request of this view.
     pub fn check(&self, agent: &Agent, view: &View) -> Result<(), String> {
         let digits: String = self.reason.chars().filter(char::is_ascii_digit).collect();
         let tokens: u64 = digits.parse().unwrap_or_default();
@@ -105,7 +106,7 @@ impl Drafted {
 }
 
 impl Drafted {
-    /// What a person said in front of the model's newest words is answered: told as open, it would be done a second time.
+    /// A person's message before the model's newest words is answered: shown as open, it would be done a second time.
     fn tells_nothing_answered_as_open(&self, seen: &[Item]) -> Result<(), String> {
         let models = |item: &Item| matches!(item, Item::Model(_) | Item::Thought(_) | Item::Call { .. });
         let answered = &seen[..seen.iter().rposition(models).unwrap_or_default()];
@@ -120,7 +121,7 @@ impl Drafted {
     }
 }
 
-/// What the model saw in front of what it was asked; `None`: it saw a selection.
+/// What the model saw before the prompt; `None`: it saw a selection.
 fn behind_history(mut seen: Vec<Item>) -> Option<Vec<Item>> {
     let asked = seen
         .iter()

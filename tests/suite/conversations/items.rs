@@ -39,7 +39,7 @@ pub fn plain(items: Vec<Item>, traits: &Traits, thoughts: bool) -> Vec<Item> {
             Item::Call { id, .. } | Item::Result { id, .. } if !traits.ids => id.clear(),
             _ => {}
         }
-        // What a search finds is for its own tests to say; that it stays the same, the provider checks.
+        // The contents of a search are checked by its own tests; that they stay the same, the provider checks.
         if let Item::Result { text, .. } = &mut item
             && FOUND.iter().any(|begins| text.starts_with(begins))
         {
@@ -56,7 +56,7 @@ pub fn plain(items: Vec<Item>, traits: &Traits, thoughts: bool) -> Vec<Item> {
     out
 }
 
-/// The model's texts without white space: what stood around something of ours that was taken out of them.
+/// The model's texts without white space: those around something of ours that was removed.
 pub fn unspaced(items: Vec<Item>) -> Vec<Item> {
     let mut out = Vec::new();
     for item in items {

@@ -75,12 +75,12 @@ struct ScriptedModel {
 struct Script {
     legs: VecDeque<LegPlan>,
     log: Vec<(Vec<Item>, Reply)>,
-    /// What comes of the documents that it is asked for.
+    /// The outcome of the documents that it is requested to write.
     drafts: VecDeque<DraftPlan>,
     /// How often it was asked for one in front of the legs.
     asked: usize,
     ids: usize,
-    /// The request is only sent to learn its token count.
+    /// The request is only sent to get its token count.
     measuring: bool,
 }
 
@@ -138,7 +138,7 @@ struct Run {
     temp: tempfile::TempDir,
     conversations: Vec<AgentConversation>,
     counter: usize,
-    /// Tokens from which the model is told of its context; zero is never.
+    /// Tokens from which the model is notified of its context; zero is never.
     nudge_from: u64,
     /// Tokens from which its session is handed over; zero is never.
     auto_from: u64,
@@ -167,12 +167,12 @@ enum Proxies {
 
 type Checked = Result<(), String>;
 
-/// What happened in all conversations of one test: without it the test would say nothing.
+/// Counts of all conversations of one test: zeros would make the test void.
 #[derive(Debug, Default, Clone, Copy)]
 struct Happened {
     /// Handoffs that a threshold began.
     automatic: usize,
-    /// Undos, by whether they undid or took an undo back: in the chat, and from outside.
+    /// Undos, by whether they undid a handoff or reverted an undo: in the chat, and from outside.
     in_the_chat: [usize; 2],
     outside: [usize; 2],
 }
@@ -186,7 +186,7 @@ impl Happened {
         }
     }
 
-    /// Whether all of it did.
+    /// Whether all of it occurred.
     fn is_all(&self) -> bool {
         let undos = self.in_the_chat.iter().chain(&self.outside);
         self.automatic > 0 && undos.copied().all(|count| count > 0)
@@ -206,7 +206,7 @@ impl Run {
         let mut options = Options::default();
         if conversations.iter().any(|t| t.agent().unordered) {
             // Text that the agent moves is another prefix, with and without the proxy. Where the agent names calls by
-            // their items' ids, nobody but the provider knows which of them ours stood beside.
+            // their items' ids, only the provider knows which of them ours were next to.
             options.ignored = vec![Rule::Binding, Rule::ReasoningPrefix];
         }
         let provider = Strict::start(model.clone(), options).await.unwrap();
@@ -341,7 +341,7 @@ impl Run {
         if self.conversations[who].may_ask() {
             self.conversations[who].ask(says, n);
         }
-        // What came of a broken response the provider does not hold.
+        // The provider does not hold what arrived of a broken response.
         let broken = match self.conversations[who].quirks.stored() {
             true => Broken::Again,
             false => broken,
@@ -412,7 +412,7 @@ impl Run {
         let (mut view, from) = exchange.outcome.broken_leg?;
         let shown = &exchange.outcome.shown;
         if exchange.came.whole < from {
-            // What is gone is gone: of a sentinel nothing may have come.
+            // Nothing of a sentinel may have arrived.
             return repeat;
         }
         let mut blocks = shown::kept(
@@ -504,7 +504,7 @@ impl Run {
         if drafted.is_none() && pinned != response.headers.contains_key("x-baton-handoff") {
             return Err(format!("pinned: {pinned}, headers {:?}", response.headers));
         }
-        // The answer to a repeated request begins with the sentinel, and that waits for the leg behind it.
+        // The answer to a repeated request begins with the sentinel, and that waits for the leg after it.
         let opening = match drafted {
             Some(_) => 2,
             None => usize::from(repeat.is_some() || undoes),
@@ -703,7 +703,7 @@ struct Exchange {
     id: String,
 }
 
-/// The id by which a response is gone on from.
+/// The id by which a response is continued.
 fn response_id(raw: &[u8]) -> String {
     let text = String::from_utf8_lossy(raw);
     let id = text
@@ -769,12 +769,12 @@ fn whatever_happens_the_model_sees_what_it_should(profile: WireProfile, setting:
             plan.all_different();
         }
         if profile.traits.apart && plan.quirks.chained {
-            // Nobody but the provider has the transcript by which it is known who was told.
+            // Only the provider has the transcript by which it is known who was notified.
             (plan.nudge_from, plan.auto_from) = (0, 0);
         }
         if matches!(setting, Setting::Replicas(_)) && replicas::older().is_some() {
             (plan.recall, plan.auto_from) = (false, 0);
-            // Of what is open behind a response an older version knows nothing.
+            // An older version does not know what is open after a response.
             (plan.quirks.references, plan.quirks.chained) = (false, false);
         }
         let in_this = run(profile, &plan, setting).map_err(TestCaseError::fail)?;

@@ -24,7 +24,7 @@ pub struct Agent {
     pub unordered: bool,
     /// Whether the provider holds the transcript, with all that it produced.
     pub chained: bool,
-    /// Whether the request goes on from a response: how the conversation opened is not in it.
+    /// Whether the request continues from a response: how the conversation opened is not in it.
     pub held: bool,
 }
 
@@ -34,7 +34,7 @@ impl Agent {
         let traits = &self.profile.traits;
         let plain = items::plain(items, traits, self.thoughts);
         match self.unordered {
-            // Texts that calls stood between are neighbours then.
+            // Texts with calls between them are neighbours then.
             true => items::plain(items::calls_last(plain), traits, self.thoughts),
             false => plain,
         }
@@ -61,9 +61,9 @@ pub enum Shown {
     Block(Value),
     Sentinel(String),
     Aside,
-    /// What a person is told of a handoff that a threshold began.
+    /// What a person is shown of a handoff that a threshold began.
     Told,
-    /// What a person is told of an undo that was asked for from outside of the chat.
+    /// What a person is shown of an undo that was requested from outside of the chat.
     Undone,
 }
 
@@ -87,13 +87,13 @@ pub struct Outcome {
     pub lost: bool,
     /// For a broken answer: the model's view in its last leg, and the index in `shown` at which that leg begins.
     pub broken_leg: Option<(View, usize)>,
-    /// What the model said in that leg.
+    /// The model's words in that leg.
     pub answer: Vec<Value>,
-    /// What the model was told of its context. That is written down, whatever becomes of the answer.
+    /// The notice of the model's context. It is recorded, whatever the outcome of the answer.
     pub told: Option<String>,
 }
 
-/// What the model is told of a call that comes to nothing.
+/// The model's result of a call that has no effect.
 fn untaken(call: &Part, stop: &Stop) -> HiddenResult {
     match (is_recall(call), *stop == Stop::Natural) {
         (false, true) => HiddenResult::NOT_TAKEN,
@@ -103,8 +103,8 @@ fn untaken(call: &Part, stop: &Stop) -> HiddenResult {
     }
 }
 
-/// The context notice at the end of the request that was sent, where it is not at the end of the request that was
-/// expected. When a notice is due is tested with the machine; where it stands is tested here.
+/// The context notice at the end of the request that was sent, where it is not at the end of the expected request. The
+/// machine's tests check when a notice is due; this checks its place.
 fn told(seen: &[Item], wanted: &[Item]) -> Option<String> {
     let last = |items: &[Item]| {
         items
@@ -123,7 +123,7 @@ fn told(seen: &[Item], wanted: &[Item]) -> Option<String> {
     begins_nudge(&rest).then_some(rest)
 }
 
-/// Whether it may be told: once behind a cut, from so many tokens on.
+/// Whether it may be notified: once after a cut, from so many tokens on.
 fn may_be_told(text: &str, view: &View, from: u64) -> Result<(), String> {
     let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
     let tokens = text
@@ -174,7 +174,7 @@ pub struct Bounds {
     pub max_chain: u32,
     /// Retries of a later leg.
     pub retries: usize,
-    /// Tokens from which the model is told of its context; zero is never.
+    /// Tokens from which the model is notified of its context; zero is never.
     pub nudge_from: u64,
     /// Searches that are answered.
     pub recalls: usize,
@@ -187,7 +187,7 @@ pub struct Bounds {
 pub struct Begins<'a> {
     /// It repeats a request whose answer broke off after the sentinel of this prompt.
     pub repeat: Option<&'a str>,
-    /// An undo was asked for, which it does first.
+    /// An undo was requested, which it does first.
     pub undoes: bool,
     /// A threshold began a handoff in front of the answer.
     pub drafted: Option<&'a Drafted>,
@@ -471,7 +471,7 @@ impl Exchange {
         self.end(stop)
     }
 
-    /// Upstream holds the answer with all its calls: the next request has the results of those that came to nothing.
+    /// Upstream holds the answer with all its calls: the next request has the results of those that had no effect.
     fn hold(&mut self, reply: &Reply, answered: &[Value]) {
         self.view.say(reply.parts.iter().map(block).collect());
         self.view.paired = true;
@@ -485,7 +485,7 @@ impl Exchange {
         }
     }
 
-    /// The call that is dropped right behind reasoning, with more said behind it: where reasoning comes back with the item that
+    /// The call that is dropped right after reasoning, with more said after it: where reasoning comes back with the item that
     /// it was for, that is this call.
     fn bound(&self, reply: &Reply) -> Option<usize> {
         if !self.agent.profile.traits.thought_is_content || !self.agent.thoughts {

@@ -74,16 +74,16 @@ pub struct LegPlan {
     pub trouble: Option<Trouble>,
 }
 
-/// What an agent does with an answer that broke off.
+/// An agent's reaction to an answer that broke off.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Broken {
     /// It sends the same request again.
     Again,
-    /// It keeps what came, and says that there was no more.
+    /// It keeps what arrived, and the person's message says that there was no more.
     Kept,
-    /// The same, with the end of what came in what it says.
+    /// The same, with the end of what arrived in that message.
     Quoted,
-    /// It keeps what came, and asks with that at the end (Responses; elsewhere as [`Broken::Kept`]).
+    /// It keeps what arrived, and sends that at the end of its request (Responses; elsewhere as [`Broken::Kept`]).
     Prefilled,
     /// It sends the same request again, and keeps both answers.
     Doubled,
@@ -99,15 +99,15 @@ pub enum Step {
         /// What the agent does with a broken answer.
         broken: Broken,
         restart_when_broken: bool,
-        /// What comes of the documents that the model is asked for.
+        /// The outcome of the documents that the model is requested to write.
         drafts: Vec<DraftPlan>,
     },
-    /// A person says that the last handoff is to be undone, or its undo.
+    /// A person requests the undo of the last handoff, or of its undo.
     Undo {
         who: usize,
         stream: bool,
     },
-    /// The same is asked for from outside, and done by this turn; maybe taken back by the next one.
+    /// The same is requested from outside, and done by this turn; maybe reverted by the next one.
     UndoOutside {
         who: usize,
         legs: Vec<LegPlan>,
@@ -137,7 +137,7 @@ pub struct Plan {
     /// Whether answers end at a handoff.
     pub stops: bool,
     pub steps: Vec<Step>,
-    /// Tokens from which the model is told of its context; zero is never.
+    /// Tokens from which the model is notified of its context; zero is never.
     pub nudge_from: u64,
     /// Tokens from which its session is handed over; zero is never.
     pub auto_from: u64,
@@ -300,7 +300,7 @@ impl Plan {
 }
 
 impl LegPlan {
-    /// The reply, with ids that no other has. What the API would not produce is left out: text beside text, thinking
+    /// The reply, with ids that no other has. What the API would not produce is left out: text next to text, thinking
     /// after a call, a turn that ends in thinking. The same goes for an end or a block that the wire does not have, and
     /// a tool that is not offered (`recall`). Nor does text follow a call where the provider keeps what it produced
     /// (`stored`). After a refused call such text cannot be distinguished from text before the call, which follows

@@ -150,8 +150,8 @@ fn a_hidden_call_before_text_that_was_joined_to_the_sentinel_keeps_its_place() {
     }
 }
 
-/// The handoff of one conversation takes the other one's pair off their common list, and what the pair stands beside has
-/// lost its id.
+/// The handoff of one conversation takes the other one's pair off their common list, and the pair's sibling has lost
+/// its id.
 #[test]
 fn pairs_are_found_without_ids_in_conversations_with_the_same_opening() {
     let pair = turn(1, false, vec![leg(&[Piece::Call, Piece::Good(0)], End::Natural)]);
@@ -164,7 +164,7 @@ fn pairs_are_found_without_ids_in_conversations_with_the_same_opening() {
     holds_with(quirks, vec![pair, says, fires, plain(1), plain(1)]);
 }
 
-/// An agent that writes `tool_calls` in front of `content`: the calls stand behind the sentinel all the same.
+/// An agent that writes `tool_calls` in front of `content`: the calls still count as after the sentinel.
 #[test]
 fn a_pair_in_the_cut_message_is_found_where_calls_precede_the_text() {
     let mixed = leg(&[Piece::Call, Piece::Good(0)], End::Natural);
@@ -179,8 +179,8 @@ fn a_pair_in_the_cut_message_is_found_where_calls_precede_the_text() {
     }
 }
 
-/// Reasoning is bound to the call after it, and Gemini's signature stands on the first call. So a call of ours before
-/// the agent's own stays where the turn was cut off, and does nothing.
+/// Reasoning is bound to the call after it, and Gemini's signature is on the first call. So a call of ours before the
+/// agent's own stays where the turn was cut off, and does nothing.
 #[test]
 fn a_hidden_call_before_the_agents_own_stays_in_a_truncated_turn() {
     for stream in [true, false] {
@@ -219,7 +219,7 @@ fn an_answer_that_fails_at_once_names_the_active_handoff() {
     holds(vec![plain(0), turn(0, true, fires), fails, plain(0)]);
 }
 
-/// What stands in for a dropped call is an item of its own each time: two of one id are refused.
+/// The placeholder for a dropped call is a new item each time: two of one id are refused.
 #[test]
 fn two_dropped_calls_are_two_items() {
     for stream in [true, false] {
@@ -240,7 +240,7 @@ fn two_hidden_calls_beside_one_that_is_sent_by_reference() {
     holds_with(quirks, vec![pair, plain(0), plain(0)]);
 }
 
-/// Two conversations that open alike make the same call, each by an id of its own: the pair beside the one is none of the
+/// Two conversations that open alike make the same call, each by an id of its own: the pair next to the one is none of the
 /// other's.
 #[test]
 fn a_pair_stays_with_its_own_call_where_another_is_alike() {
@@ -281,7 +281,7 @@ fn a_hidden_call_that_an_undo_unbinds_leaves_its_step_signed() {
     }
 }
 
-/// Behind a handoff, each part in a content of its own: the text between the sentinel and the call is the new leg's.
+/// After a handoff, each part in a content of its own: the text between the sentinel and the call is the new leg's.
 #[test]
 fn a_hidden_call_before_text_keeps_its_place_where_each_part_is_a_content() {
     let quirks = AgentQuirks {
@@ -295,7 +295,7 @@ fn a_hidden_call_before_text_keeps_its_place_where_each_part_is_a_content() {
     }
 }
 
-/// A refused call behind a handoff that is undone stands behind another prefix then: Gemini's signature of it goes, and so does
+/// A refused call after a handoff that is undone has another prefix then: Gemini's signature of it goes, and so does
 /// the id of an item of Responses.
 #[test]
 fn a_hidden_call_behind_an_undone_handoff_is_not_bound_to_its_prefix() {
@@ -328,7 +328,7 @@ fn a_queued_call_in_front_of_an_undone_handoff_is_void() {
 }
 
 /// A call that was queued after a handoff in a turn that was cut off. It does not fire after an undo of that handoff,
-/// nor when the undo was taken back.
+/// nor when the undo was reverted.
 #[test]
 fn a_queued_call_behind_a_handoff_is_void_when_that_is_undone() {
     for (stream, twice) in [(true, true), (false, true), (true, false), (false, false)] {
@@ -350,7 +350,7 @@ fn a_queued_call_behind_a_handoff_is_void_when_that_is_undone() {
     }
 }
 
-/// What was undone in the chat, or taken back there, is known outside of it before the conversation's next request.
+/// An undo or its reversal in the chat is known outside of it before the conversation's next request.
 #[test]
 fn an_undo_in_the_chat_is_known_outside_of_it_at_once() {
     for stream in [true, false] {
@@ -387,7 +387,7 @@ fn an_automatic_handoff_at_which_an_answer_ends_is_known_by_its_item() {
     });
 }
 
-/// Behind an undone handoff the model sees all that it searched, and has no tool to search: its searches go.
+/// After an undone handoff the model sees all that it searched, and has no tool to search: its searches go.
 #[test]
 fn a_search_behind_an_undone_handoff_goes_with_its_tool() {
     let fires = turn(0, true, vec![leg(&[Piece::Think, Piece::Good(0)], End::Natural)]);
@@ -419,7 +419,7 @@ fn a_notice_in_front_of_an_undone_handoff_keeps_its_place() {
     });
 }
 
-/// A call behind an undone handoff has lost its signature, and is mended where it stands (Gemini): it is content like any
+/// A call after an undone handoff has lost its signature, and is repaired in place (Gemini): it is content like any
 /// other.
 #[test]
 fn a_mended_call_behind_an_undone_handoff_is_content() {

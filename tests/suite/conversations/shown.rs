@@ -42,7 +42,7 @@ fn behind_aside<'a>(text: &'a str, gap: &str) -> Option<&'a str> {
     rest.strip_prefix("]]")?.strip_prefix(gap)
 }
 
-/// What stands in front of the sentinel of a handoff that a threshold began.
+/// The text before the sentinel of a handoff that a threshold began.
 fn behind_told(text: &str) -> Option<&str> {
     let rest = text.strip_prefix("baton: handed over (by a threshold), ")?;
     let (line, rest) = rest.split_once("To undo it: `::handoff undo`.")?;
@@ -52,7 +52,7 @@ fn behind_told(text: &str) -> Option<&str> {
 fn behind_undone<'a>(text: &'a str, gap: &str) -> Option<&'a str> {
     let (line, rest) = text.strip_prefix("baton: ")?.split_once("\n\n[[handoff-note:")?;
     let (_, rest) = rest.split_at_checked(36)?;
-    let is_told = line.contains("was undone.") || line.contains("the undo was taken back.");
+    let is_told = line.contains("was undone.") || line.contains("the undo was reverted.");
     rest.strip_prefix("]]")?.strip_prefix(gap).filter(|_| is_told)
 }
 
@@ -100,7 +100,7 @@ fn wants<'a>(shown: &'a [Shown], traits: &Traits, broken: bool) -> Vec<Want<'a>>
 /// Checks that what arrived is what should be shown, or its beginning where the answer broke off.
 pub fn matches(shown: &[Shown], came: Vec<Item>, traits: &Traits, broken: bool) -> Result<Progress, String> {
     alone(shown, &came, traits)?;
-    // A call in an answer of which not all came is nobody's.
+    // A call in an answer that is not complete has no effect.
     let is_call = |item: &Item| matches!(item, Item::Call { .. });
     let came = came.into_iter().filter(|item| !(broken && is_call(item)));
     let came = plain(came.collect(), traits, true);

@@ -1,4 +1,4 @@
-//! Undos at any place: said in the chat, or asked for from outside of it.
+//! Undos at any place: in the chat, or requested from outside of it.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use super::replicas::Replica;
 use super::{Checked, Proxies, Run};
 
 impl Run {
-    /// A person says it in the chat: baton answers, nothing goes upstream, and none of it is ever in the model's view.
+    /// A person requests it in the chat: baton answers, nothing goes upstream, and none of it is ever in the model's
+    /// view.
     pub async fn undo_in_the_chat(&mut self, who: usize, stream: bool) -> Checked {
         if !self.conversations[who].may_command() {
             return Ok(());
@@ -31,7 +32,7 @@ impl Run {
             (self.profile.variant.parse)(&response.raw, stream).map_err(|e| format!("{e}\n{text}"))?;
         let wanted = match undoes {
             Some(true) => " was undone. The model sees",
-            Some(false) => "baton: the undo was taken back. The model sees",
+            Some(false) => "baton: the undo was reverted. The model sees",
             None => "baton: there is nothing to undo",
         };
         if !answer.text.contains(wanted) {
@@ -46,8 +47,8 @@ impl Run {
         Ok(())
     }
 
-    /// It is asked for from outside, and the conversation's next request does it. Without trouble: what an answer that breaks
-    /// off leaves of the line that tells it is for its own tests.
+    /// It is requested from outside, and the conversation's next request does it. Only without faults: its own tests
+    /// check what a broken answer leaves of the line that reports it.
     pub async fn undo_outside(&mut self, who: usize, legs: &[LegPlan], stream: bool) -> Checked {
         let conversation = &self.conversations[who];
         if !conversation.begun() || conversation.quirks.stored() || !conversation.may_ask() {
@@ -62,7 +63,7 @@ impl Run {
                 self.happened.outside[usize::from(asked.undone)] += 1;
                 true
             }
-            // Another branch of the conversation asked last, or none of it in this store.
+            // The last request was of another branch of the conversation, or there is none of it in this store.
             Err(UndoRefused::NotActive { .. } | UndoRefused::UnknownConversation) => false,
             other => return Err(format!("an undo of {id} was asked for, {undoes:?}: {other:?}")),
         };
@@ -85,7 +86,7 @@ impl Run {
             },
         };
         let mut answer = Err(UndoRefused::UnknownConversation);
-        // What the last request told is written behind its answer.
+        // What the last request reported is written after its answer.
         for _ in 0..10 {
             let asked = sessions
                 .request_undo(&handoff, None, &Windows::default(), 1)

@@ -1,4 +1,4 @@
-//! The model's view of a conversation, and what becomes of it where a handoff takes effect or is undone.
+//! The model's view of a conversation, and its changes where a handoff takes effect or is undone.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -33,13 +33,14 @@ pub struct View {
     pub pending: Option<String>,
     /// Results of hidden calls, due in the next user message.
     pub owed: Vec<Value>,
-    /// Whether it contains hidden pairs, or what the model was told of its context.
+    /// Whether it contains hidden pairs, or notices of the model's context.
     pub paired: bool,
     /// How much there was when the model first had thoughts alone, which the agent has and the model's view has not.
     pub thought: Option<usize>,
     /// The handoff that it is cut at, where that is known.
     pub id: Option<Uuid>,
-    /// Whether a handoff in it was ever undone: what stood around its sentinel is then told apart by line breaks of ours.
+    /// Whether a handoff in it was ever undone: the texts around its sentinel are then separated by line breaks of
+    /// ours.
     pub mended: bool,
     /// The view as it would be were it not cut, for an undo.
     under: Option<Box<View>>,
@@ -53,13 +54,13 @@ pub struct View {
 /// A handoff that was undone.
 #[derive(Debug, Clone)]
 struct UndoneCut {
-    /// The view behind it, without anything later.
+    /// The view after it, without anything later.
     cut: View,
-    /// How much stands in front of it.
+    /// How much precedes it.
     before: usize,
 }
 
-/// How what the model is told of its context begins. Only this function of these tests knows it.
+/// How a context notice begins. Only this function of these tests knows it.
 const NUDGE: &str = "<context-notice>\n";
 
 pub fn is_nudge(block: &Value) -> bool {
@@ -95,7 +96,7 @@ impl View {
         out
     }
 
-    /// What stands behind the opening or the cut: of another cut's stretch not all.
+    /// What follows the opening or the cut: of another cut's stretch not all.
     fn here(&self) -> Vec<Value> {
         let blocks = self
             .later
@@ -140,7 +141,7 @@ impl View {
         }
     }
 
-    /// The model is told this behind all that is there; what the system said behind the user stays last.
+    /// The notice follows all that is there; the system's text after the user stays last.
     pub fn tell(&mut self, text: &str) {
         let users = self.later.iter_mut().rev().find(|m| m["role"] == "user");
         let blocks = users.and_then(|m| m["content"].as_array_mut()).unwrap();
@@ -148,7 +149,7 @@ impl View {
         self.paired = true;
     }
 
-    /// Whether the model was told of its context behind the cut.
+    /// Whether the model was notified of its context after the cut.
     pub fn was_told(&self) -> bool {
         let blocks = self
             .later
@@ -165,7 +166,7 @@ impl View {
         block["cut"] == self.at_cut || !is_thinking(block) && !is_nudge(block)
     }
 
-    /// The view behind a handoff. `opening`: what of the opening survives it.
+    /// The view after a handoff. `opening`: what of the opening survives it.
     pub fn cut_at(&mut self, prompt: &str, opening: Opening) {
         let cuts = self.cuts + 1;
         let mut under = std::mem::take(self);
@@ -180,7 +181,7 @@ impl View {
         };
     }
 
-    /// Whether an undo that names no handoff changes anything: it undoes the one that counts, or takes the last undo back.
+    /// Whether an undo that names no handoff changes anything: it undoes the one that counts, or reverts the last undo.
     pub fn may_undo(&self) -> Option<bool> {
         match (&self.undone, &self.under) {
             (Some(_), _) => Some(false),
@@ -197,7 +198,7 @@ impl View {
         }
     }
 
-    /// Undoes the handoff that counts, or takes the last undo back.
+    /// Undoes the handoff that counts, or reverts the last undo.
     pub fn undo(&mut self) {
         let cuts = self.cuts;
         if let Some(undone) = self.undone.take() {
@@ -219,7 +220,7 @@ impl View {
         (self.mended, self.cuts, self.pending) = (true, cuts, None);
     }
 
-    /// Of the answer that showed an undone handoff nothing may be left but what the model thought, which no message is.
+    /// Only the model's thinking may be left of the answer that showed an undone handoff, which is no message.
     fn close(&mut self, next: Option<&Value>) {
         let thought = |message: &Value| {
             let blocks = message["content"].as_array();
@@ -231,12 +232,12 @@ impl View {
         }
     }
 
-    /// Whether all that it needs stands in the transcript.
+    /// Whether all that it needs is in the transcript.
     pub fn stands_alone(&self) -> bool {
         (self.cut.is_some() || self.undone.is_some()) && !self.paired
     }
 
-    /// The store is gone: what stood in front of the cut comes back only where it stands alone, too.
+    /// The store is lost: what preceded the cut comes back only where it is complete without it.
     pub fn forget_dependent(&mut self) {
         if self.under.as_ref().is_some_and(|under| under.paired) {
             self.under = None;

@@ -18,11 +18,11 @@ pub enum Fault {
     None,
     /// It passes nothing on, in either direction, until that is over.
     Stalled,
-    /// It takes what is sent and passes nothing of it on, and says nothing: half-open connections.
+    /// It accepts what is sent, passes nothing on, and reports nothing: half-open connections.
     Swallowed,
     /// Answers come byte by byte, this far apart.
     Trickled(Duration),
-    /// One segment in so many is late: it was lost, and is sent again after a while, with what came behind it.
+    /// One segment in so many is late: it was lost, and is sent again after a while, with what came after it.
     Lossy { one_in: u64, late: Duration },
     /// Connections are reset, and new ones as soon as they are made.
     Reset,
@@ -110,7 +110,7 @@ impl FaultyWire {
 async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     while let Ok((client, _)) = listener.accept().await {
         if *shared.fault.borrow() == Fault::Reset {
-            // What stands in a socket unread makes the system reset it.
+            // Unread bytes in a socket make the system reset it.
             drop(client);
             continue;
         }

@@ -161,7 +161,7 @@ impl FlakyStore {
         })
     }
 
-    /// The next lookup of pairs beside calls sends on `reached` when it has read, and answers after `go_on`.
+    /// The next lookup of pairs next to calls sends on `reached` when it has read, and answers after `go_on`.
     pub fn hold_look_up(&self, reached: oneshot::Sender<()>, go_on: oneshot::Receiver<()>) {
         *self.held.lock().unwrap() = Some((reached, go_on));
     }
@@ -248,8 +248,8 @@ impl Store for FlakyStore {
     fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> StoreFuture<'a, Option<String>> {
         self.read(self.inner.response_id(principal, shown))
     }
-    fn put_document<'a>(&'a self, packet: &'a DocumentRecord) -> StoreFuture<'a, Vec<HandoffId>> {
-        self.write(self.inner.put_document(packet))
+    fn put_document<'a>(&'a self, document: &'a DocumentRecord) -> StoreFuture<'a, Vec<HandoffId>> {
+        self.write(self.inner.put_document(document))
     }
     fn documents<'a>(&'a self, filter: &'a DocumentFilter) -> StoreFuture<'a, Vec<DocumentRecord>> {
         self.read(self.inner.documents(filter))

@@ -124,7 +124,7 @@ impl Baton {
         Self::changed(config, store, key, journal, |app| app)
     }
 
-    /// With what no config says.
+    /// With settings that are not in a config.
     pub fn changed(
         config: Config,
         store: SharedStore,

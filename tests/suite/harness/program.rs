@@ -45,7 +45,7 @@ impl Program {
         Self::launch(with_config(&mut command, config, state, "error"))
     }
 
-    /// Starts this command, and waits until it says where it listens.
+    /// Starts this command, and waits until it reports where it listens.
     pub fn launch(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(child.stdout.take().unwrap());

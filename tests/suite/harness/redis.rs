@@ -35,12 +35,12 @@ impl RedisServer {
         program().map(|_| Self::start(args))
     }
 
-    /// Starts a server with these settings beside those that every test has.
+    /// Starts a server with these settings in addition to those that every test has.
     pub fn start(args: &[&str]) -> Self {
         let Some(program) = program() else {
             panic!("no redis-server or valkey-server on the PATH");
         };
-        // Another test may take the port between the look and the start.
+        // Another test may take the port in between.
         for _ in 0..5 {
             let mut server = Self {
                 child: None,

@@ -19,7 +19,7 @@ struct Case {
     name: &'static str,
     config: fn(&mut Config),
     replies: Vec<Reply>,
-    /// From this turn on the store takes no writes.
+    /// From this turn on the store accepts no writes.
     no_writes_from: usize,
 }
 
@@ -37,7 +37,7 @@ impl Case {
         Self { config, ..self }
     }
 
-    /// An ordinary turn goes first; behind it nothing can be written.
+    /// An ordinary turn goes first; after it nothing can be written.
     fn unwritten(mut self) -> Self {
         self.replies.insert(0, Reply::text("Hm."));
         self.no_writes_from = 1;
@@ -45,7 +45,7 @@ impl Case {
     }
 }
 
-/// What a run came to: each turn as the agent saw it, what upstream was sent, and what was noted.
+/// The result of a run: each turn as the agent saw it, the requests upstream, and the records.
 #[derive(Debug, PartialEq)]
 struct Progress {
     turns: Vec<(String, Vec<String>, String, u64)>,

@@ -49,13 +49,13 @@ async fn handed_off(variant: Variant, stream: bool) {
         events[0].route
     );
     assert_eq!(events[1].pinned.as_ref(), events[0].fired.first());
-    // The input tokens that the agent is told are those of the last leg.
+    // The input tokens that the agent gets are those of the last leg.
     assert_eq!(answer.input, fixture.measured(&legs[1]).await);
     assert!(answer.output > message.output);
     fixture.assert_clean();
 }
 
-/// A handoff call beside the agent's own call, before it and after it.
+/// A handoff call next to the agent's own call, before it and after it.
 pub async fn mixed_batch(variant: Variant) {
     let read = |reply: Reply| reply.call("read_file", json!({"path": "x"}));
     for first in [true, false] {
@@ -91,7 +91,7 @@ pub async fn mixed_batch(variant: Variant) {
     }
 }
 
-/// The refused call was answered with a result, and both are put back on the next request.
+/// The refused call was answered with a result, and both are restored on the next request.
 async fn assert_put_back(fixture: &Fixture, answer: &Answer, stream: bool) {
     let pair = ["a: Handing over.", "call session_handoff", "result"];
     assert_eq!(fixture.sent()[3..], pair);
@@ -102,7 +102,7 @@ async fn assert_put_back(fixture: &Fixture, answer: &Answer, stream: bool) {
     fixture.assert_clean();
 }
 
-/// A refused handoff call gets an error result from the proxy, and the model is asked again.
+/// A refused handoff call gets an error result from the proxy, and the model is queried again.
 pub async fn refused_call(variant: Variant) {
     for stream in [true, false] {
         let bad = Reply::text("Handing over.").call("session_handoff", json!({"prompt": " "}));
@@ -126,7 +126,7 @@ pub async fn two_refused_calls(variant: Variant) {
     }
 }
 
-/// Arguments over the size limit are dropped: the call is put back without them, with its result.
+/// Arguments over the size limit are dropped: the call is restored without them, with its result.
 pub async fn call_over_the_size_limit(variant: Variant) {
     let tight = |c: &mut baton_proxy::state::config::Config| c.limits.held_bytes = 4096;
     let long = || {
@@ -227,7 +227,7 @@ pub async fn counting(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// Five tasks, each begun by a handoff that was called beside the last step of the previous task.
+/// Five tasks, each begun by a handoff that was called together with the last step of the previous task.
 pub async fn chain_of_five(variant: Variant) {
     for directive in ["#task 1/5 steps=2 mixed", "#task 1/5 steps=1 refuse"] {
         let store = memory();
@@ -302,7 +302,7 @@ pub async fn keep_alive(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// When a stream breaks after the sentinel, the repeated request goes straight to the next leg.
+/// When a stream breaks after the sentinel, the repeated request continues directly with the next leg.
 pub async fn repeat_after_a_broken_stream(variant: Variant) {
     let fixture = Fixture::new(
         variant,
@@ -330,7 +330,7 @@ pub async fn repeat_after_a_broken_stream(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// Each request goes to a new proxy over the same store: hidden pairs are put back, and the cut still applies.
+/// Each request goes to a new proxy over the same store: hidden pairs are restored, and the cut still applies.
 pub async fn restart_in_the_middle(variant: Variant) {
     let dir = temp();
     let both = handoff_beside(

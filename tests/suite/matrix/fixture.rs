@@ -97,7 +97,7 @@ impl Fixture {
         self.baton = Baton::start(config(&self.variant, &self.provider.url()), store);
     }
 
-    /// Another proxy over `store`, beside the one that there is.
+    /// Another proxy over `store`, in addition to the present one.
     pub fn replica(&self, store: SharedStore) -> Baton {
         Baton::start(config(&self.variant, &self.provider.url()), store)
     }
@@ -109,13 +109,13 @@ impl Fixture {
         self.baton = Baton::start(config, store);
     }
 
-    /// Another one, with what no config says.
+    /// Another one, with settings that are not in a config.
     pub fn restart_as(&mut self, store: SharedStore, change: impl FnOnce(App) -> App) {
         let config = config(&self.variant, &self.provider.url());
         self.baton = Baton::changed(config, store, harness::KEY, Recorder::off(), change);
     }
 
-    /// The same with another config and with what no config says.
+    /// The same with another config and with settings that are not in a config.
     pub fn restart_by(
         &mut self,
         store: SharedStore,

@@ -61,7 +61,7 @@ pub async fn results_whose_calls_were_cut(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// A late result is dropped, and the hidden pair is put back among those that stay.
+/// A late result is dropped, and the hidden pair is restored among those that stay.
 pub async fn a_late_result_beside_a_hidden_pair(variant: Variant) {
     let read = || Reply::text("Reading.").call("read_file", json!({"path": "x"}));
     for hidden_first in [true, false] {

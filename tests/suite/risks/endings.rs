@@ -10,7 +10,7 @@ use crate::harness::memory;
 use crate::matrix::fixture::{Fixture, fresh, handoff, handoff_beside};
 use crate::matrix::variants::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES};
 
-/// A response that failed behind its first words is the agent's to ask for again, not ours.
+/// A response that failed after its first words is the agent's to request again, not ours.
 #[tokio::test]
 async fn a_failed_response_is_not_retried() {
     let failed = Reply::text("Some words.").stop(Stop::Word("failed".into()));
@@ -20,7 +20,7 @@ async fn a_failed_response_is_not_retried() {
     assert_eq!(fixture.provider.generations().len(), 1);
 }
 
-/// A later leg that is answered with an error under a status of success is asked for again, as one with a status of failure is.
+/// A later leg that is answered with an error under a status of success is retried, as one with a status of failure is.
 #[tokio::test]
 async fn a_later_legs_error_with_a_success_status_is_retried() {
     let table = [
@@ -53,7 +53,7 @@ async fn a_later_legs_error_with_a_success_status_is_retried() {
     }
 }
 
-/// A later leg in one piece that breaks off is asked for again: nothing of it was shown.
+/// A later leg in one piece that breaks off is retried: nothing of it was shown.
 #[tokio::test]
 async fn a_later_leg_in_one_piece_that_breaks_off_is_retried() {
     for variant in [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA] {
@@ -66,7 +66,7 @@ async fn a_later_leg_in_one_piece_that_breaks_off_is_retried() {
     }
 }
 
-/// A leg's tries are counted together, whatever each of them fails with.
+/// A leg's tries are counted together, whatever their failures.
 #[tokio::test]
 async fn refusals_and_errors_in_the_body_are_counted_together() {
     for stream in [false, true] {
@@ -95,7 +95,7 @@ async fn refusals_and_errors_in_the_body_are_counted_together() {
             response.text()
         );
         let event = fixture.baton.events(1).await.pop().unwrap();
-        // The leg that was handed off in, and three tries of the one behind it.
+        // The leg with the handoff, and three tries of the one after it.
         assert_eq!(
             (fixture.provider.generations().len(), event.retries),
             (4, 2),
@@ -124,7 +124,7 @@ async fn a_waiting_handoff_does_not_fire_in_a_side_call() {
     assert_eq!(fixture.provider.generations().len(), 2);
 }
 
-/// Where responses stop at a handoff, a repetition asks the model anew and runs no leg behind it.
+/// Where responses stop at a handoff, a repetition queries the model again and runs no leg after it.
 #[tokio::test]
 async fn a_repetition_in_stop_mode_runs_no_later_leg() {
     let cut = handoff().delay(std::time::Duration::from_millis(1));
@@ -137,7 +137,7 @@ async fn a_repetition_in_stop_mode_runs_no_later_leg() {
     assert_eq!(seen[0].messages().len(), seen[1].messages().len());
 }
 
-/// A refused call's next leg that fails for good leaves a message with an end.
+/// If the leg after a refused call fails finally, the message still has an end.
 #[tokio::test]
 async fn a_lost_leg_after_a_refused_call_ends_the_message() {
     let refused = Reply::new()

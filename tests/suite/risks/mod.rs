@@ -19,7 +19,7 @@
 //! | the agent forks or rewinds | `a_rewind_unpins_or_pins_to_the_handoff_before::W` |
 //! | … and comes back, while other branches or conversations of the same opening hand over | `stored_pairs` |
 //! | the agent compacts | `the_agents_own_compaction::W` |
-//! | server tools beside the sentinel | `single_wire::anthropic_server_tools_on_either_side_of_the_cut` |
+//! | server tools next to the sentinel | `single_wire::anthropic_server_tools_on_either_side_of_the_cut` |
 //! | spelling of numbers, order of keys | `golden::W::bytes_outside_edits_stay` |
 //!
 //! | failure of other proxies | test |

@@ -63,7 +63,7 @@ async fn anthropic_cache_marks_are_the_agents_own() {
     fixture.assert_clean();
 }
 
-/// System messages of a turn go with it; what changes the tools stays, in order, behind the carry-over prompt.
+/// System messages of a turn go with it; what changes the tools stays, in order, after the carry-over prompt.
 #[tokio::test]
 async fn anthropic_tool_changes_before_the_cut() {
     let change = |kind: &str| {
@@ -91,7 +91,7 @@ async fn anthropic_tool_changes_before_the_cut() {
     assert_eq!(kinds, ["tool_removal", "tool_addition"], "{sent:?}");
 }
 
-/// A compaction before the cut goes with the rest, one behind it stays where it is.
+/// A compaction before the cut goes with the rest, one after it stays where it is.
 #[tokio::test]
 async fn compaction_on_either_side_of_the_cut() {
     let block = json!({"type": "compaction", "content": "so far", "encrypted_content": "x"});
@@ -154,7 +154,8 @@ async fn chat_content_is_null_where_a_leg_has_calls_but_no_text() {
     );
 }
 
-/// Gemini signs the first call of a step. Where that was ours and the store is lost, the escape value stands in.
+/// Gemini signs the first call of a step. Where that was ours and the store is lost, the API's placeholder replaces the
+/// signature.
 #[tokio::test]
 async fn gemini_signature_that_went_with_a_lost_pair() {
     let both = handoff_beside(Reply::new().thinking("Both.")).call("read_file", json!({"path": "x"}));
@@ -216,7 +217,7 @@ async fn responses_compact_is_cut_and_relayed() {
     assert_eq!(last.messages().len(), 4);
 }
 
-/// Server tools' results stand beside their calls in one message: a cut takes both or none.
+/// Server tools' results are next to their calls in one message: a cut takes both or none.
 #[tokio::test]
 async fn anthropic_server_tools_on_either_side_of_the_cut() {
     let search = |n: u8| {

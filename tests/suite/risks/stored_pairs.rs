@@ -1,4 +1,4 @@
-//! Hidden pairs are stored, and put back into the transcript at their place, in their branch, and in no other
+//! Hidden pairs are stored, and restored in the transcript at their place, in their branch, and in no other
 //! conversation.
 
 use baton_strict::{Fault, Reply};
@@ -306,7 +306,7 @@ async fn a_repeated_request_continues_an_answer_that_was_not_read(variant: Varia
     fixture.assert_clean();
 }
 
-/// The same call as before, this time beside a handoff call.
+/// The same call as before, this time next to a handoff call.
 async fn an_identical_earlier_call_has_no_pair(variant: Variant) {
     for stream in [true, false] {
         let fixture = Fixture::new(variant, [reads("x"), reads_beside("x"), ends(), fresh()]).await;
@@ -327,8 +327,8 @@ async fn an_identical_earlier_call_has_no_pair(variant: Variant) {
     }
 }
 
-/// Two conversations have the same opening and make the same call at the same place. Earlier texts or calls tell them
-/// apart.
+/// Two conversations have the same opening and make the same call at the same place. Earlier texts or calls distinguish
+/// them.
 async fn a_conversation_with_the_same_opening_has_no_pair(variant: Variant) {
     for by_call in [true, false] {
         let fixture = Fixture::new(variant, []).await;
@@ -361,7 +361,7 @@ async fn a_conversation_with_the_same_opening_has_no_pair(variant: Variant) {
     }
 }
 
-/// After a refused call the transcript is edited before the pair is put back, so its call has moved.
+/// After a refused call the transcript is edited before the pair is restored, so its call has moved.
 async fn a_pair_after_an_aside_is_put_back_in_its_place(variant: Variant) {
     for stream in [true, false] {
         let refused = || Reply::text("Handing over.").call("session_handoff", json!({"prompt": " "}));
@@ -382,7 +382,7 @@ async fn a_pair_after_an_aside_is_put_back_in_its_place(variant: Variant) {
     }
 }
 
-/// Results that a cut removes are edited out before the pair is put back.
+/// Results that a cut removes are edited out before the pair is restored.
 async fn late_results_beside_calls_without_ids(variant: Variant) {
     super::all_wires::a_late_result_beside_a_hidden_pair(variant).await;
 }

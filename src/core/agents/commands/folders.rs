@@ -21,7 +21,7 @@ pub fn joined(from: &str, to: &str) -> String {
     parts.join("/")
 }
 
-/// Follows the folder from command to command; parentheses bring it back.
+/// Follows the folder from command to command; a closing parenthesis restores it.
 #[derive(Default)]
 pub(super) struct Folders {
     pub(super) here: String,
@@ -38,7 +38,7 @@ impl Folders {
         let changes = plain.strip_prefix("cd ").or_else(|| plain.strip_prefix("pushd "));
         if let Some(to) = changes {
             let to = to.trim().trim_end_matches(')');
-            // What is redirected is no folder.
+            // A redirection is not part of the folder's name.
             self.here = joined(&self.here, to.split(" 2>").next().unwrap_or(to));
         } else if matches!(plain, "cd" | "popd") {
             "-".clone_into(&mut self.here);
@@ -65,7 +65,7 @@ pub(super) fn unparenthesised(text: &str) -> &str {
     }
 }
 
-/// How many parentheses a command opens and closes that are not both its own.
+/// How many parentheses a command opens or closes without their counterpart.
 fn parentheses(text: &str) -> (usize, usize) {
     let (mut opened, mut closed) = (0_usize, 0);
     let mut quote = None;

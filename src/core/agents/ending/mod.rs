@@ -35,7 +35,7 @@ pub struct LineEnd {
     pub code: Option<i32>,
     /// Whether it failed; `None` where that is unknown.
     pub failed: Option<bool>,
-    /// Something says that it failed, though it may be contradicted.
+    /// Something indicates failure, though other evidence may contradict it.
     pub reads_failed: bool,
     /// What the commands of the line say in their own output.
     pub report: ReportedResult,
@@ -65,7 +65,7 @@ impl RunEnd {
 }
 
 impl LineEnd {
-    /// Whether what says that it failed is beside what says that it went well.
+    /// Whether there is evidence of both failure and success.
     pub fn is_contradicted(&self) -> bool {
         self.code.is_none() && self.failed.is_none() && self.reads_failed
     }
@@ -78,7 +78,7 @@ impl Evidence<'_> {
         // A line that prints stored texts repeats what other commands wrote.
         let own_text = !self.command.is_some_and(commands::prints_stored_text);
         let verifies = self.command.is_none() || runs.iter().any(|run| run.purpose.verifies());
-        // What another command says of a run may be of one that it was to replace; it is worth a look, and no more.
+        // The output of another command may report an earlier run, so it is only weak evidence.
         let all = match own_text {
             true => ReportedResult::of(self.text),
             false => ReportedResult::Silent,
@@ -105,7 +105,7 @@ impl Evidence<'_> {
         }
     }
 
-    /// Whether an exit code in the text is the line's own, and not one that the line prints of another command.
+    /// Whether an exit code in the text is the line's own, and not one that the line prints for another command.
     fn is_of_line(&self, line: &ExitLine) -> bool {
         let prints_code = self.command.is_some_and(prints_code);
         // `go run` and `go test` print the code of the program that they run, and end with 1.
@@ -153,7 +153,7 @@ impl Evidence<'_> {
         match report {
             _ if flagged => (None, (!passed).then_some(true)),
             ReportedResult::Failed if zero_is_passed => (None, Some(true)),
-            // What an unknown tool prints may be stored somewhere: it reads as failed, and that is all.
+            // An unknown tool may print stored text, so a reported failure is only weak evidence.
             _ if self.command.is_none() => (None, None),
             ReportedResult::Mixed if zero_is_passed => (None, None),
             _ if self.silence_is_zero => (Some(0), (!report.has_failed()).then_some(false)),
@@ -196,7 +196,7 @@ impl ShellCommand<'_> {
         self.end(line).passed().or(flagged)
     }
 
-    /// Whether its closing line alone proves that it went well: nothing else speaks of it, and nothing is cut off.
+    /// Whether its closing line alone proves success: nothing else mentions it, and nothing is cut off.
     fn may_pass(&self, line: &LineEnd) -> bool {
         self.is_alone && self.good_if_zero && line.code.is_none() && !line.reads_failed
     }

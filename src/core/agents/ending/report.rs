@@ -29,7 +29,7 @@ const CUT_OFF: [&str; 9] = [
 /// A longer line is output.
 const LONGEST: usize = 600;
 
-/// Lines from the end among which a closing line stands of a run that went through.
+/// Number of lines at the end that contain the closing line of a completed run.
 const CLOSING: usize = 12;
 
 /// What an output says of itself.
@@ -109,7 +109,7 @@ impl ClosingLines {
         if line.is_empty() {
             return;
         }
-        // A line may fit several programs; that one of them failed decides.
+        // A line may match several programs; a failure of one of them decides.
         let found = TABLE.set.matches(line);
         let rows = || found.iter().map(|row| TABLE.rows[row]);
         self.opened

@@ -1,4 +1,4 @@
-//! Programs that close their work with lines that are known: `runners.toml`.
+//! Programs whose output ends with known lines: `runners.toml`.
 
 use std::sync::LazyLock;
 

@@ -16,8 +16,8 @@ pub(super) use self::assumptions::{PROMPT, READ, READ_AGAIN, READ_OUTPUT, SUMMAR
 pub use self::reason::FreeCutReason;
 use self::worlds::TwoWorlds;
 
-/// Share of what a conversation has cost and saved that bets may cost: drafts that nobody came back for, and cuts that one
-/// more call did not pay.
+/// Share of what a conversation has cost and saved that bets may cost: drafts that were never used, and cuts that did
+/// not pay within one more call.
 const BETS: f64 = 0.01;
 
 /// Most calls that are expected after a cut.

@@ -67,7 +67,8 @@ impl TwoWorlds {
         }
     }
 
-    /// Dollars that a cut saves within this many calls, its draft not counted. What calls put out is the same in both worlds.
+    /// Dollars that a cut saves within this many calls, its draft not counted. The output of the calls is the same in
+    /// both worlds.
     pub(super) fn saved(&self, calls: u32) -> f64 {
         match self.compaction {
             Some(compaction) => compaction,

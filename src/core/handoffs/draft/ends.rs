@@ -17,7 +17,7 @@ pub enum DraftEnd {
     Complete(String),
     /// The model wrote nothing.
     Empty,
-    /// The agent left, or somebody cancelled it.
+    /// The agent left, or the draft was cancelled.
     Cancelled,
     /// The draft is written and waits for acceptance.
     Review,
@@ -102,7 +102,7 @@ impl fmt::Display for DraftFailure {
             Self::NothingYet => write!(f, "nothing to hand off yet"),
             Self::Provider(Some(status), message) => write!(f, "the provider answered {status}: {message}"),
             Self::Provider(None, message) => write!(f, "the provider broke off with an error: {message}"),
-            Self::Unreached(why) => write!(f, "the provider gave no whole answer: {why}"),
+            Self::Unreached(why) => write!(f, "the provider's answer is incomplete: {why}"),
             Self::Window => write!(f, "the history is larger than the model's window"),
             Self::Refused => write!(f, "the model refused to write it"),
             Self::Truncated => write!(f, "the model's answer was cut off (draft.max_tokens)"),
@@ -156,7 +156,7 @@ impl fmt::Display for DraftEnd {
             Self::Complete(_) => write!(f, "written"),
             Self::Empty => write!(f, "the model wrote nothing"),
             Self::Cancelled => write!(f, "cancelled"),
-            Self::Review => write!(f, "it is written, and waits for a person's yes"),
+            Self::Review => write!(f, "it is written and waits for approval"),
             Self::Failed(why) => write!(f, "{why}"),
         }
     }

@@ -46,7 +46,7 @@ pub(super) fn quoted(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// From lines without an error: those that deny something, and the last ones, each wording once.
+/// Of lines without an error: those with a negation, and the last ones, each wording once.
 fn hints(lines: &[&str], most: usize) -> Vec<usize> {
     let mut seen = HashSet::new();
     let once: Vec<usize> = (0..lines.len()).filter(|at| seen.insert(lines[*at])).collect();

@@ -37,7 +37,7 @@ pub(super) struct DraftFacts<'i> {
     pub(super) anchors: Vec<(usize, &'i AnchoredSentence)>,
     /// Files, by the first time that they are named.
     pub(super) files: Vec<NamedFile>,
-    /// Commands that tell whether the work is right, or that leave something: the last run of each.
+    /// Commands that verify the work or have lasting effects: the last run of each.
     pub(super) runs: Vec<CommandFact>,
     /// Failures without a later success, oldest first.
     pub(super) failures: Vec<CallFailure<'i>>,

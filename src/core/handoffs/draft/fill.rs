@@ -45,7 +45,7 @@ pub(super) enum PieceRank {
 /// A line, or a few.
 #[derive(Debug, Clone)]
 pub(super) struct DraftPiece {
-    /// Where it stands: a section, a group of it, and its place there.
+    /// Its place: section, group, and position in the group.
     pub(super) at: (usize, usize, usize),
     pub(super) rank: PieceRank,
     /// Within a rank the highest come first.
@@ -179,8 +179,7 @@ fn add(pieces: &[DraftPiece], filling: &mut BudgetFill<'_>, chosen: &mut Vec<Cho
     }
 }
 
-/// How much a turn counts: from 0 to 1 by how late it is among `turns` (turn numbers begin at 1), and what the focus
-/// makes of it.
+/// Weight of a turn: from 0 to 1 by how late it is among `turns` (turn numbers begin at 1), adjusted by the focus.
 pub(super) fn standing(turn: usize, turns: usize, relevance: &[f32]) -> (f32, f32) {
     #[allow(clippy::cast_precision_loss)]
     let age = turn as f32 / turns.max(1) as f32;

@@ -120,7 +120,7 @@ impl DraftIndex {
         if len >= self.messages.len() {
             return;
         }
-        // What goes no longer says of what stays that it is a summary.
+        // A dropped message no longer marks a kept one as a summary.
         let gone: Vec<_> = self
             .messages
             .drain(len..)

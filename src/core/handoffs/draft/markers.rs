@@ -55,7 +55,7 @@ struct MarkerRow {
 /// In the order in which they are looked for.
 static MARKERS: LazyLock<Vec<MarkerRow>> = LazyLock::new(|| table::rows(include_str!("markers.toml")));
 
-/// Words after one of `leaves` among which one of `as_it_is` stands.
+/// Words after one of `leaves` among which one of `as_it_is` occurs.
 const NEAR: usize = 5;
 
 /// Bytes of the sentence before that a pointing one is kept with.
@@ -168,7 +168,7 @@ fn names(text: &str) -> impl Iterator<Item = &str> {
     all.filter(|word| word.len() > 2 && word.contains(|c: char| !c.is_alphabetic()))
 }
 
-/// Whether a text of the model's says that what a sentence left open is mended: it names the same thing.
+/// Whether a text of the model's says that what a sentence left open is fixed: it names the same thing.
 pub(super) fn mends(text: &str, left_open: &str) -> bool {
     sentences(text).any(|sentence| {
         let small = sentence.to_lowercase();

@@ -10,7 +10,7 @@ use crate::agents::tools::ToolKind;
 use crate::agents::wordings::UserText;
 use crate::wire::Role;
 
-/// Where a call stands: message and item.
+/// The position of a call: message and item.
 pub(super) type ItemPosition = (usize, usize);
 
 /// What is kept of a message.
@@ -113,7 +113,7 @@ pub(super) struct IndexedCall {
     /// The files that it names, with what it does to them where that is certain.
     pub(super) paths: Vec<(String, Option<FileChange>)>,
     pub(super) todos: Vec<TodoItem>,
-    /// Where the one item of the to-do list stands that it changes.
+    /// The new state of the to-do item that it changes.
     pub(super) todo_state: Option<TodoState>,
     /// What it reads holds credentials.
     pub(super) secret: bool,
@@ -123,15 +123,15 @@ pub(super) struct IndexedCall {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct IndexedTodo {
     pub(super) number: String,
-    /// Of a new one.
+    /// The text of a new item.
     pub(super) text: Option<String>,
-    /// Where it stands now, where the call says.
+    /// Its current state, where the call states it.
     pub(super) state: Option<TodoState>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct IndexedResult {
-    /// Where its call stands.
+    /// Position of its call.
     pub(super) call: Option<ItemPosition>,
     /// The tool by whose name alone the call was found.
     pub(super) by_name: Option<String>,

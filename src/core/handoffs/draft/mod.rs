@@ -165,7 +165,7 @@ pub fn document_of(prompt: &str) -> &str {
     inside.map_or(prompt, |(document, _)| document)
 }
 
-/// A carry-over prompt with what the person wrote last, which nobody has answered yet.
+/// A carry-over prompt with the person's last message, which has no answer yet.
 pub fn with_open_message(prompt: &str, message: &str) -> String {
     match message.trim() {
         "" => prompt.to_owned(),

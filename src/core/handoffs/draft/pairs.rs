@@ -35,7 +35,7 @@ impl CallLookup {
         for (i, item) in message.items.iter().enumerate() {
             let IndexedItem::Call(call) = item else { continue };
             if let Some(id) = &call.id {
-                // A server that counts ids up may begin again: the last one is meant.
+                // A server may restart its ids, so the last call with an id counts.
                 self.by_id.insert(id.clone(), (at, i));
             }
             self.by_name.entry(call.name.clone()).or_default().push((at, i));

@@ -413,7 +413,7 @@ impl<'a> MessageReader<'_, 'a> {
         }
     }
 
-    /// Where the call of a result stands, and the tool's name where nothing else is known.
+    /// The position of a result's call, and the tool's name where nothing else is known.
     fn place_of(&mut self, result: &ToolResult<'_>) -> (Option<ItemPosition>, Option<String>) {
         if let Some(place) = result.call.and_then(|id| self.pairs.with_id(&id.get())) {
             return (Some(place), None);

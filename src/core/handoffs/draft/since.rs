@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::transcript::{Transcript, TranscriptPart, TranscriptPartKind};
 use crate::wire::{Role, View};
 
-/// Bytes of what came since: with more, another draft says it better.
+/// Bytes of what came since; beyond it, a new draft is better.
 const MOST_BYTES: usize = 24 << 10;
 
 /// The document with the turns from `from` on quoted after it. The person's texts after the model's last turn are no part of them:

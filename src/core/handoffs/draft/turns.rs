@@ -217,7 +217,7 @@ pub(super) fn current(turns: &[IndexedTurn<'_>]) -> usize {
     at
 }
 
-/// Whether a model's last words tell that the task is done.
+/// Whether a model's last words state that the task is done.
 pub(super) fn claims_done(text: &str) -> bool {
     let text = text.to_lowercase();
     WORDS.done.iter().any(|word| text.contains(word))

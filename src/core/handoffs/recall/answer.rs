@@ -78,7 +78,7 @@ impl RecallIndex {
         RecallAnswer { text, excerpts }
     }
 
-    /// Where a passage stands, what came of its call, and what it says.
+    /// A passage's position, the outcome of its call, and its text.
     fn excerpt(
         &self,
         cut: &CutPart<'_>,
@@ -208,7 +208,7 @@ struct LetterPairs {
 }
 
 impl LetterPairs {
-    /// How alike words are that are worth a look.
+    /// Minimum similarity of words that are offered.
     const NEAR: f32 = 0.5;
 
     fn of(word: &str) -> Self {

@@ -11,7 +11,7 @@ use crate::transcript::{ToolCall, ToolResult};
 /// Bytes of what a call is about.
 const ABOUT: usize = 160;
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum CallOutcome {
     /// It has no result, or one that does not say.
@@ -24,7 +24,7 @@ pub(super) enum CallOutcome {
 
 #[derive(Debug, Clone)]
 pub(super) struct RecalledCall {
-    /// Where it stands: message and part.
+    /// Position: message and part.
     pub(super) turn: usize,
     pub(super) part: usize,
     /// A command, a path, a question, on one line; not redacted.
@@ -50,8 +50,7 @@ pub(super) struct CallHistory {
     by_name: HashMap<String, (Vec<usize>, usize)>,
 }
 
-/// What a call of the agent's says: as text, and what is to be remembered. `more`: patterns of further files with
-/// credentials.
+/// The text of an agent's call, and the record kept of it. `more`: patterns of further files with credentials.
 pub(super) fn read(call: &ToolCall<'_>, turn: usize, part: usize, more: &[String]) -> (RecalledCall, String) {
     let name = call.name.map(|name| name.get().into_owned()).unwrap_or_default();
     let text = call
@@ -134,7 +133,7 @@ impl CallHistory {
         at
     }
 
-    /// The call that a result answers. A server that counts its ids up may begin again: the last one is meant.
+    /// The call that a result answers. A server may restart its ids, so the last call with an id counts.
     pub(super) fn answered(&mut self, result: &ToolResult<'_>) -> Option<usize> {
         if let Some(id) = result.call
             && let Some(at) = self.by_id.get(&*id.get()).and_then(|all| all.last())
@@ -200,7 +199,7 @@ impl CallHistory {
 
     /// About how many bytes it takes.
     pub(super) fn bytes(&self) -> usize {
-        /// What a call takes beside its texts: itself, and its places in the tables.
+        /// What a call takes besides its texts: itself, and its places in the tables.
         const CALL: usize = size_of::<RecalledCall>() + 128;
         let texts = |called: &RecalledCall| {
             let paths: usize = called.paths.iter().map(|(path, _)| path.len() + 32).sum();

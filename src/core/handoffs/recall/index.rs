@@ -306,7 +306,7 @@ impl<'a> CutPart<'a> {
     /// Whether it reaches a part: `None` where it does not, `Some(Some(bytes))` where it ends inside of its text, after
     /// so many bytes.
     fn reaches(&self, part: &TranscriptPart<'_>) -> Option<Option<usize>> {
-        // Calls may be beside the content, in front of it or after it; what begins after the end is not reached.
+        // Calls may be next to the content, in front of it or after it; what begins after the end is not reached.
         if part.span.start >= self.end {
             return None;
         }

@@ -140,7 +140,7 @@ const EMPTY: &[&str] = &[
     "current",
 ];
 
-/// What of a question's words is looked for beside the words themselves; all of it, except for measurements.
+/// What of a question's words is looked for besides the words themselves; all of it, except for measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueryExpansion {
     /// Other forms of a word.
@@ -165,7 +165,7 @@ pub struct Question {
     pub query: String,
     /// Most excerpts, 1 to 8.
     pub limit: usize,
-    /// What is looked for beside the words.
+    /// What is looked for besides the words.
     pub expand: QueryExpansion,
 }
 
@@ -245,7 +245,7 @@ impl Question {
         all
     }
 
-    /// For each word of the question, the words of a vocabulary that may stand for it, with what each counts.
+    /// For each word of the question, the words of a vocabulary that may replace it, with what each counts.
     pub(super) fn groups(&self, vocabulary: &Vocabulary) -> Vec<Vec<(WordNumber, f32)>> {
         let words = self.words();
         let stems: Vec<String> = words.iter().map(|(word, _)| stem(word)).collect();

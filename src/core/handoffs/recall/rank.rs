@@ -52,7 +52,7 @@ struct PassageScore {
 /// The weights of a question's words by their hashes, for finding the words in a text.
 pub(super) type TermWeights = HashMap<u64, f32>;
 
-/// The words that may stand for those of a question: a list for each of them, each with what it counts.
+/// The words that may replace those of a question: a list for each of them, each with what it counts.
 type TermGroups = Vec<Vec<(WordNumber, f32)>>;
 
 /// The best passages, best first, and the weights of the question's words.
@@ -210,8 +210,8 @@ fn is_speech(passage: &Passage) -> bool {
     )
 }
 
-/// The last message after a passage's in which what it speaks of returns: its file is changed, or somebody speaks of
-/// the same thing in a later turn. `same`: how much of the question statements of the same thing have.
+/// The last message after a passage's that returns to the passage's subject: its file is changed, or a later turn is
+/// about the same thing. `same`: how much of the question statements of the same thing have.
 fn returns(
     index: &RecallIndex,
     one: &PassageScore,

@@ -9,7 +9,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use super::stem::stem;
 use crate::text::words;
 
-/// Where a word stands, and how often.
+/// Where a word occurs, and how often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Posting {
     pub(super) passage: u32,
@@ -33,14 +33,14 @@ pub(super) struct Vocabulary {
 /// No entry of the list.
 const NONE: u32 = u32::MAX;
 
-/// Where a word was noted last.
+/// Where a word was recorded last.
 #[derive(Debug, Clone, Copy)]
 struct NewestPosting {
     /// The entry; [`NONE`] where it is nowhere.
     entry: u32,
     /// The passage of that entry.
     passage: u32,
-    /// In how many passages the word stands.
+    /// The number of passages that contain the word.
     passages: u32,
 }
 
@@ -116,12 +116,12 @@ impl Vocabulary {
         (self.passages_with(found) > 0).then_some(found)
     }
 
-    /// In how many passages a word stands.
+    /// The number of passages that contain a word.
     pub(super) fn passages_with(&self, word: WordNumber) -> u32 {
         self.newest.get(word as usize).map_or(0, |newest| newest.passages)
     }
 
-    /// Where a word stands, newest first.
+    /// Where a word occurs, newest first.
     pub(super) fn of(&self, word: WordNumber) -> impl Iterator<Item = Posting> {
         let newest = self.newest.get(word as usize).map_or(NONE, |newest| newest.entry);
         let mut next = newest;
@@ -141,7 +141,7 @@ impl Vocabulary {
         &self.letters[start..self.ends[at] as usize]
     }
 
-    /// All words that stand somewhere.
+    /// All words that occur somewhere.
     pub(super) fn words(&self) -> impl Iterator<Item = (WordNumber, &str)> {
         let all = 0..WordNumber::try_from(self.ends.len()).unwrap_or(WordNumber::MAX);
         all.filter(move |word| self.passages_with(*word) > 0)
@@ -170,7 +170,7 @@ impl Vocabulary {
         found
     }
 
-    /// Forgets where words stand from this passage on.
+    /// Forgets the occurrences of words from this passage on.
     pub(super) fn truncate(&mut self, passages: u32) {
         let kept = self.log.partition_point(|noted| noted.posting.passage < passages);
         for newest in &mut self.newest {

@@ -42,7 +42,7 @@ pub(super) struct MappingFields<'f> {
 pub(super) trait Mapping: Default {
     fn fields(&mut self) -> MappingFields<'_>;
 
-    /// What a text stands for where a mapping is expected.
+    /// The mapping for a text that is in its place.
     fn of_text(_: &str) -> Option<Self> {
         None
     }

@@ -9,7 +9,7 @@ use super::validate::violation;
 use super::value::YamlValue;
 use crate::handoffs::field_error::FieldError;
 
-/// Where a value stands, and what is wrong so far.
+/// The position of a value, and the errors so far.
 pub(super) struct FieldErrors<'e> {
     list: &'e mut Vec<FieldError>,
     path: &'e str,

@@ -1,8 +1,7 @@
 //! The two values of a status line, read without the rest of the file.
 //!
-//! Keys of a document's outermost mapping are at the beginning of a line, and nothing else of a block document does
-//! that belongs to a value. So the lines of one key are cut out, and the parser reads those alone: values in quotes,
-//! folded ones and blocks are read like in the whole document.
+//! In a block document only keys of the outermost mapping begin in the first column. So the lines of one key are cut
+//! out, and the parser reads those alone: values in quotes, folded ones and blocks are read like in the whole document.
 
 use memchr::memmem;
 
@@ -23,7 +22,7 @@ pub struct GoalAndNow {
 }
 
 impl GoalAndNow {
-    /// Whether there is nothing to tell.
+    /// Whether there is nothing to show.
     pub fn is_empty(&self) -> bool {
         self.goal.is_empty() && self.now.is_empty()
     }

@@ -2,7 +2,7 @@
 //! writer (Go's yaml.v3) are read. `docs/handoff-files.md` describes the format.
 //!
 //! [`HandoffFile`] is the document. [`read`] and [`HandoffFile::to_yaml`] convert it; a file whose YAML is sound is
-//! always read, and whatever breaks a rule of the format is reported beside it. `text_rules` fills a document from an
+//! always read, and whatever breaks a rule of the format is reported with it. `text_rules` fills a document from an
 //! agent's text, `session_file` from an agent's own session file. `quality` rates it, `recover` shortens it for the
 //! next session. `line` reads the two values of a status line, `names` has the names of files and folders.
 

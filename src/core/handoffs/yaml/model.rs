@@ -39,7 +39,7 @@ pub struct HandoffFile {
     pub done_this_session: Vec<CompletedTask>,
     /// Blockers.
     pub blockers: Vec<String>,
-    /// What nobody has answered yet.
+    /// Open questions.
     pub questions: Vec<String>,
     /// What was decided, with the reason.
     pub decisions: BTreeMap<String, String>,
@@ -65,7 +65,7 @@ pub struct HandoffFile {
     pub pane_id: String,
     /// Tokens of its context in use.
     pub tokens_used: i64,
-    /// Tokens that its context holds.
+    /// Size of its context in tokens.
     pub tokens_max: i64,
     /// The share in use, 0 to 100.
     pub tokens_pct: f64,
@@ -124,7 +124,7 @@ pub struct QualityReport {
     pub dimensions: Vec<Dimension>,
     /// Codes of what is missing, as in `coverage.missing_goal`.
     pub reasons: Vec<String>,
-    /// How to mend it.
+    /// How to fix it.
     pub hints: Vec<String>,
     /// Unknown keys.
     pub extra: Vec<(String, YamlValue)>,
@@ -138,7 +138,7 @@ pub struct Dimension {
     pub score: i64,
     /// Codes of what is missing.
     pub reasons: Vec<String>,
-    /// How to mend it.
+    /// How to fix it.
     pub hints: Vec<String>,
     /// Unknown keys.
     pub extra: Vec<(String, YamlValue)>,
@@ -166,7 +166,7 @@ pub struct ReservationTransfer {
 pub struct ReservationSnapshot {
     /// A path or a glob.
     pub path_pattern: String,
-    /// Whether nobody else may have it.
+    /// Whether it is exclusive.
     pub exclusive: bool,
     /// What it was reserved for.
     pub reason: String,
@@ -219,7 +219,7 @@ impl HandoffFile {
         };
     }
 
-    /// Sets status and outcome from what the file says: blockers, else a goal, else neither. A status that stands
+    /// Sets status and outcome from what the file says: blockers, else a goal, else neither. A status that is set
     /// stays.
     pub fn infer_status(&mut self) {
         if !self.status.is_empty() {
@@ -236,7 +236,7 @@ impl HandoffFile {
         }
     }
 
-    /// Takes over what another file says; what that leaves open stays.
+    /// Takes over the values of another file; values that it lacks stay.
     pub fn take(&mut self, given: Self) {
         let take = |place: &mut String, text: String| {
             if !text.is_empty() {
@@ -285,7 +285,7 @@ impl HandoffFile {
         names::session(&self.session)
     }
 
-    /// Whether it says that something is in the way.
+    /// Whether it names a blocker.
     pub fn is_blocked(&self) -> bool {
         self.status == STATUS[2]
     }

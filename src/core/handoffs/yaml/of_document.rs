@@ -14,77 +14,77 @@ const GOAL_BYTES: usize = 240;
 
 impl HandoffFile {
     /// The file of a document.
-    pub fn of_document(packet: &HandoffDocument) -> Self {
-        let mut file = Self::headed(packet);
-        file.say(packet);
-        for changed in &packet.changed_files {
+    pub fn of_document(document: &HandoffDocument) -> Self {
+        let mut file = Self::headed(document);
+        file.say(document);
+        for changed in &document.changed_files {
             let list = file.files.of(changed);
             if list.len() < ITEMS {
                 list.push(changed.path.clone());
             }
         }
         file.infer_status();
-        if let Some(at) = Time::parse(&packet.created_at) {
+        if let Some(at) = Time::parse(&document.created_at) {
             file.prepare(at);
         }
         file
     }
 
     /// The same with every file that the document names: for comparison with the repository, not for readers.
-    pub fn of_whole_document(packet: &HandoffDocument) -> Self {
-        let mut file = Self::of_document(packet);
+    pub fn of_whole_document(document: &HandoffDocument) -> Self {
+        let mut file = Self::of_document(document);
         file.files = FileChanges::default();
-        for changed in &packet.changed_files {
+        for changed in &document.changed_files {
             file.files.of(changed).push(changed.path.clone());
         }
         file
     }
 
     /// Whose it is, its goal and what comes first.
-    fn headed(packet: &HandoffDocument) -> Self {
-        let folder = packet
+    fn headed(document: &HandoffDocument) -> Self {
+        let folder = document
             .repository
             .rsplit(['/', '\\'])
             .find(|name| !name.is_empty());
-        let session = folder.map_or_else(|| packet.topic.clone(), str::to_owned);
-        let now = packet.next_action.as_deref().unwrap_or(NO_NEXT_ACTION);
+        let session = folder.map_or_else(|| document.topic.clone(), str::to_owned);
+        let now = document.next_action.as_deref().unwrap_or(NO_NEXT_ACTION);
         Self {
             session: names::session_of(&session),
-            created_at: packet.created_at.clone(),
-            goal: shortened(&sentence(&packet.summary), GOAL_BYTES),
+            created_at: document.created_at.clone(),
+            goal: shortened(&sentence(&document.summary), GOAL_BYTES),
             now: shortened(&one_line(now), GOAL_BYTES),
-            test: test(packet),
+            test: test(document),
             ..Self::default()
         }
     }
 
     /// What was done, decided and found, and what is left.
-    fn say(&mut self, packet: &HandoffDocument) {
-        let state = |state: &'static str| packet.todo.iter().filter(move |todo| todo.state == state);
+    fn say(&mut self, document: &HandoffDocument) {
+        let state = |state: &'static str| document.todo.iter().filter(move |todo| todo.state == state);
         let done = items(state("done").map(|todo| &todo.text));
         self.done_this_session = done.into_iter().map(CompletedTask::new).collect();
-        let risks = packet.open_risks.iter();
+        let risks = document.open_risks.iter();
         let blocks = risks.filter(|risk| risk.severity == Severity::Block);
         self.blockers = items(blocks.map(|risk| &risk.detail));
-        self.questions = items(packet.questions_for_human.iter().map(|question| &question.text));
+        self.questions = items(document.questions_for_human.iter().map(|question| &question.text));
         let open = state("in progress").chain(state("pending"));
         self.next = items(open.map(|todo| &todo.text));
-        for (at, decision) in packet.decisions.iter().take(ITEMS).enumerate() {
+        for (at, decision) in document.decisions.iter().take(ITEMS).enumerate() {
             let shown = shortened(&one_line(&decision.text), ITEM_BYTES);
             self.decisions.insert(format!("{:02}", at + 1), shown);
         }
-        let runs = packet.verification.iter();
+        let runs = document.verification.iter();
         let passed = runs.filter(|run| run.has_passed() == Some(true) && run.stale != Some(true));
         self.worked = items(passed.map(|run| format!("`{}` passed", run.command)));
-        let failed = packet.failed_attempts.iter();
+        let failed = document.failed_attempts.iter();
         self.failed = items(failed.map(|attempt| match attempt.why.as_str() {
             "" => attempt.tried.clone(),
             why => format!("{}: {why}", attempt.tried),
         }));
         for (name, value) in [
-            ("handoff", packet.id.to_string()),
-            ("git_branch", packet.branch.clone()),
-            ("last_known_good_commit", packet.last_known_good_commit.clone()),
+            ("handoff", document.id.to_string()),
+            ("git_branch", document.branch.clone()),
+            ("last_known_good_commit", document.last_known_good_commit.clone()),
         ] {
             if !value.is_empty() {
                 self.findings.insert(name.to_owned(), value);
@@ -105,8 +105,8 @@ impl FileChanges {
 }
 
 /// The command that verifies the work: the last one that passed, else the last one.
-fn test(packet: &HandoffDocument) -> String {
-    let runs = || packet.verification.iter().rev();
+fn test(document: &HandoffDocument) -> String {
+    let runs = || document.verification.iter().rev();
     let last = runs()
         .find(|run| run.has_passed() == Some(true))
         .or_else(|| runs().next());

@@ -174,7 +174,7 @@ impl Builder {
                     let name = value.scalar();
                     let name = name.ok_or_else(|| malformed("a key that is no text", line))?;
                     if !seen.insert(name.to_owned()) {
-                        return Err(malformed(format!("the key {name:?} is there twice"), line));
+                        return Err(malformed(format!("the key {name:?} occurs twice"), line));
                     }
                     *key = Some(name.to_owned());
                 }

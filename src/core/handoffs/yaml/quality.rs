@@ -15,21 +15,21 @@ const WEEK: i64 = 7 * DAY;
 /// What a dimension asks for: its points, the code of what is missing, and whether it is there.
 type QualityCriterion = (i64, &'static str, bool);
 
-/// How to mend what is missing.
+/// How to add what is missing.
 fn hint(reason: &str) -> &'static str {
     match reason {
-        "missing_goal" => "say what the session accomplished",
-        "missing_now" => "say what to do first",
+        "missing_goal" => "state what the session accomplished",
+        "missing_now" => "state what to do first",
         "missing_test" => "name the command that verifies the work",
         "no_tasks" => "list what was done",
         "no_files" => "list the files that were touched",
         "no_decisions_or_findings" => "note decisions with their reasons, and findings",
         "no_outlook" | "no_next_steps" => "list next steps, blockers or open questions",
         "no_active_beads" | "no_beads" => "name the tasks in progress",
-        "blockers_not_named" => "name what stands in the way",
+        "blockers_not_named" => "name the blockers",
         "no_threads" => "name the threads of Agent Mail",
         "no_memories" => "carry memories along",
-        "no_agent" => "say which agent it was",
+        "no_agent" => "name the agent",
         _ => "",
     }
 }
@@ -146,7 +146,7 @@ fn traceability(file: &HandoffFile) -> [QualityCriterion; 5] {
 fn recency(file: &HandoffFile, now: Time) -> Dimension {
     const LOOK: &str = "check it against the repository";
     let (score, reason, hint) = match file.written_at().map(|at| now.since(at)) {
-        None => (35, "unknown", "say when it was written"),
+        None => (35, "unknown", "state when it was written"),
         Some(..0) => (85, "in_the_future", ""),
         Some(0..=HOUR) => (100, "", ""),
         Some(0..=DAY) => (85, "", ""),

@@ -1,7 +1,7 @@
 //! Extracts an agent's own account of its work by fixed rules: what was done, next steps, blockers, decisions.
 //!
 //! Each kind has its expressions in order of precedence. The first that matches gives the goal or the next step; all
-//! matches of all of them fill the lists. A heading such as `Next:` with nothing after it stands for the list under it.
+//! matches of all of them fill the lists. A heading such as `Next:` with nothing after it means the list under it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::LazyLock;

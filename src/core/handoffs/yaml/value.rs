@@ -70,8 +70,7 @@ fn json_number(text: &str) -> Option<Number> {
     serde_json::from_str(text).ok()
 }
 
-/// Whether some reader takes this text, without quotes, for something other than a string. Says so of a few texts too
-/// many.
+/// Whether some reader takes this text, without quotes, for something other than a string. Has a few false positives.
 pub(super) fn is_special(text: &str) -> bool {
     let is_word = text.len() <= 5 && WORDS.contains(&text.to_ascii_lowercase().as_str());
     let is_numeric = |c: char| {

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use super::*;
 
 thread_local! {
-    /// Bytes examined beside the automaton's passes.
+    /// Bytes examined besides the automaton's passes.
     pub(super) static WORK: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -18,7 +18,7 @@ fn redactor() -> Redactor {
     Redactor::new(&["hunter[0-9]".to_owned()])
 }
 
-/// Shaped like the real ones, and nobody's.
+/// Shaped like real ones, and made up.
 fn seeds() -> Vec<String> {
     vec![
         format!("sk-ant-api03-{}", "aB3_".repeat(20)),

@@ -222,7 +222,7 @@ impl LetterGenerator {
         (0..n).map(|_| self.next(of)).collect()
     }
 
-    /// What a shape's last column stands for.
+    /// The meaning of a shape's last column.
     fn secret(&mut self, what: &str) -> String {
         const LOWER: &str = "abcdefghijklmnopqrstuvwxyz";
         const DIGITS: &str = "0123456789";

@@ -58,8 +58,8 @@ pub(super) struct StringBits {
 }
 
 impl Strings {
-    /// Goes over the block at `from`; `None` where all of it is inside one string. Without a branch that depends on
-    /// where an escape is: text has one in every other block, and processors cannot guess which.
+    /// Scans the block at `from`; `None` where all of it is inside one string. Without a branch that depends on where
+    /// an escape is: text has one in every other block, and processors cannot guess which.
     #[inline(always)]
     pub(super) fn over<S: Simd>(
         &mut self,

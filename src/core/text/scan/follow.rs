@@ -31,7 +31,7 @@ pub struct ScannedStretch {
     begun: Box<[Span]>,
     /// Ends of what began before it, by index.
     ended: Box<[(usize, usize)]>,
-    /// Where the word stands.
+    /// Positions of the word.
     found: Box<[usize]>,
 }
 
@@ -85,14 +85,14 @@ impl StreamScan {
         }
     }
 
-    /// Goes on to the last whole block of `text`.
+    /// Scans up to the last whole block of `text`.
     pub(crate) fn advance(&mut self, text: &[u8]) {
         let Self { cursor, notes, seek } = self;
         cost::add(text.len().saturating_sub(cursor.at));
         *cursor = dispatch!(Level::new(), simd => cursor.blocks(simd, text, notes, seek));
     }
 
-    /// Goes on to the end of `text`, which is whole blocks long, and returns what it passed.
+    /// Scans to the end of `text`, which is whole blocks long, and returns the scanned stretch.
     pub(crate) fn stretch(&mut self, text: &[u8]) -> ScannedStretch {
         let waiting: Vec<usize> = self.notes.open.iter().copied().chain(self.notes.string).collect();
         let (begun, found) = (self.notes.all.len(), self.seek.found.len());
@@ -170,7 +170,7 @@ impl WordSeek {
 }
 
 impl ScanCursor {
-    /// Goes over all whole blocks.
+    /// Scans all whole blocks.
     #[inline(always)]
     pub(super) fn blocks<S: Simd>(
         mut self,

@@ -41,7 +41,7 @@ fn costs(name: &str, mut cost: impl FnMut(usize) -> (u64, usize)) {
     assert!(per_byte[2] <= per_byte[0] * MORE, "{name}: {per_byte:?}");
 }
 
-/// A request costs as much as it is long. `turns` makes messages of about so many bytes.
+/// The cost of a request is proportional to its length. `turns` makes messages of about so many bytes.
 fn request(turns: impl Fn(usize) -> String) {
     costs("a request", |size| {
         let turns = turns(size);
@@ -109,7 +109,7 @@ fn marks() {
     request(|size| texts_of(&fill(line, size).concat()));
 }
 
-/// An answer costs as much as it is long: a line of it, again and again.
+/// The cost of an answer is proportional to its length: one line, repeated.
 fn answer(line: &str) {
     costs("an answer", |size| {
         let body = format!("{line}\n").repeat(size / line.len());

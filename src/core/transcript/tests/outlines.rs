@@ -1,4 +1,4 @@
-//! Requests as outlines: one file each in `tests/golden/transcripts`, the outline beside it. A new case is a new file;
+//! Requests as outlines: one file each in `tests/golden/transcripts`, the outline next to it. A new case is a new file;
 //! `UPDATE_OUTLINES=1` writes what is read, to be examined before it is kept.
 
 use std::fmt::Write as _;

@@ -89,7 +89,7 @@ fn gemini(parts: &[SpokenPart]) -> Vec<Value> {
     parts.iter().map(part).collect()
 }
 
-/// Messages whose thinking and calls are beside the content.
+/// Messages whose thinking and calls are next to the content.
 fn beside(role: &str, parts: &[SpokenPart], ollama: bool) -> Vec<Value> {
     let mut message = json!({"role": role});
     let (mut content, mut calls, mut out) = (Vec::new(), Vec::new(), Vec::new());
@@ -263,7 +263,7 @@ fn check(wire: &dyn Wire, rounds: &[[Vec<SpokenPart>; 3]]) {
         places.windows(2).all(|two| two[0].end <= two[1].start),
         "a text is found twice"
     );
-    // Images of Ollama are beside the text, and are read after it.
+    // Images of Ollama are next to the text, and are read after it.
     assert_eq!(all, spoken_text, "{:?}", wire.id());
     let uses = transcript.tool_uses();
     assert!(uses.iter().all(|tool| tool.answer.is_some()));

@@ -124,7 +124,7 @@ impl GeminiChunk {
         }
     }
 
-    /// Whether it says anything beside parts, tokens and names.
+    /// Whether it says anything besides parts, tokens and names.
     pub(super) fn says_more(&self, data: &[u8]) -> bool {
         let other = |(key, _): &(Span, Span)| !PLAIN.iter().any(|p| p.as_bytes() == key.of(data));
         let inside = self.candidate.map_or(Vec::new(), |c| json::members(data, c));

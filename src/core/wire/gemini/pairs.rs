@@ -96,7 +96,7 @@ fn units(view: &View, all: &[PlacedPart]) -> Vec<(usize, usize)> {
     units
 }
 
-/// A message and the results after it, read once for all pairs beside its calls.
+/// A message and the results after it, read once for all pairs next to its calls.
 struct MessageWithResults {
     turns: Range<usize>,
     all: Vec<PlacedPart>,
@@ -136,7 +136,7 @@ impl MessageWithResults {
         }
     }
 
-    /// The part that the pair's call goes beside, and whether after it.
+    /// The part that the pair's call goes next to, and whether after it.
     fn position(&mut self, view: &View, at: CallAt, offset: i32) -> Option<(usize, bool)> {
         let sibling = self.before.get(at.turn - self.turns.start)? + at.part;
         let unit = self.units.binary_search_by_key(&sibling, |unit| unit.1).ok()?;
@@ -225,7 +225,7 @@ fn marked(view: &View, p: &PlacedPart) -> bool {
     marks.iter().any(|m| !matches!(m.kind, MarkKind::Broken(_)))
 }
 
-/// Where the current turn begins at the earliest: after the user's last text without results beside it. Whether text
+/// Where the current turn begins at the earliest: after the user's last text without results next to it. Whether text
 /// right after results begins a turn is the API's to say.
 fn last_question(view: &View) -> usize {
     let mut end = view.turns.len();

@@ -42,7 +42,7 @@ impl Requests for Gemini {
             whole.push((key, Span::new(at, end)));
             Ok(end)
         })?;
-        // Code Assist has it beside the request, and others, if at all, in the path.
+        // Code Assist has it next to the request, and others, if at all, in the path.
         let model = whole.iter().find(|(key, _)| *key == b"model");
         let model = model.and_then(|(_, v)| json::string(text, *v));
         let members = request(text, whole)?;

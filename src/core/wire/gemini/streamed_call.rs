@@ -121,7 +121,7 @@ impl StreamedCall {
         }
     }
 
-    /// The call with what came of its arguments.
+    /// The call with the collected arguments.
     pub(super) fn finish(mut self, complete: bool) -> HiddenCall {
         let member = |name: &str, text: &Option<String>| {
             text.as_ref().map(|t| format!(r#""{name}":{}"#, json::quote(t)))

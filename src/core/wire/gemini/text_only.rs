@@ -23,7 +23,7 @@ impl TextRequests for Gemini {
         }
     }
 
-    /// The model is in the path, or beside the envelope.
+    /// The model is in the path, or next to the envelope.
     fn lone_text(&self, view: &View, lone: LoneText<'_>) -> Vec<Edit> {
         let members = TranscriptMembers::of(view, is);
         let mut edits = vec![members.only_turn(&self.user_text(lone.text))];

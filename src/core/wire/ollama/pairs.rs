@@ -77,7 +77,7 @@ pub(super) fn result(pair: &HiddenPair) -> String {
 
 impl FingerprintSource for Ollama {
     fn calls(&self, view: &View, turn: usize) -> Vec<CallInTurn> {
-        // The list of calls may be in front of the text, and belongs to what is after a cut in that all the same.
+        // The list of calls may be in front of the text, and still belongs to what is after a cut in that text.
         let start = view.turns[turn].span.end;
         let parts = Ollama.content(view, turn).parts.into_iter().enumerate();
         let calls = parts.filter(|(_, part)| part.kind == TurnPartKind::Call);

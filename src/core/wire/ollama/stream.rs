@@ -314,7 +314,7 @@ impl OllamaStream {
         }
     }
 
-    /// Whether a line says anything beside our calls.
+    /// Whether a line says anything besides our calls.
     fn says(&self, data: &[u8], line: &LineMembers) -> bool {
         let text = |span: Option<Span>| span.is_some_and(|s| s.len() > 2);
         let calls = line.calls.map_or(Vec::new(), |c| json::elements(data, c));

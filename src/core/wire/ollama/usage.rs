@@ -16,7 +16,7 @@ pub(super) fn of(text: &[u8], object: Span) -> Usage {
     }
 }
 
-/// The edit that adds what earlier legs put out.
+/// The edit that adds the output of earlier legs.
 pub(super) fn summed(text: &[u8], object: Span, spent: u64) -> Option<Edit> {
     if spent == 0 {
         return None;

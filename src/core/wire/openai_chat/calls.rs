@@ -35,7 +35,7 @@ enum CallState {
     Hidden(usize),
 }
 
-/// What becomes of a `tool_calls` list.
+/// The visible part of a `tool_calls` list.
 pub(super) enum CallListFate {
     /// All of it is shown, with these edits.
     Shown(Vec<Edit>),

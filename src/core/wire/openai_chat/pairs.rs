@@ -1,4 +1,4 @@
-//! Restores hidden pairs in the upstream view: beside a sibling call, or at an aside.
+//! Restores hidden pairs in the upstream view: next to a sibling call, or at an aside.
 
 use super::OpenaiChat;
 use crate::record::HiddenPair;
@@ -84,8 +84,8 @@ impl Pairs for OpenaiChat {
         sibling_calls::find_by_ids(|turn| self.content(view, turn), view, siblings, from)
     }
 
-    /// A hidden call as an element of `tool_calls`: its arguments as the raw string, whatever they are, and what
-    /// else stood in it (a thought signature).
+    /// A hidden call as an element of `tool_calls`: its arguments as the raw string, whatever they are, and its other
+    /// members (a thought signature).
     fn hidden_call(&self, call: &HiddenCall) -> String {
         let extras = call.raw.as_deref().filter(|r| !r.is_empty());
         let extras = extras.map(|r| format!(",{r}")).unwrap_or_default();

@@ -19,7 +19,7 @@ const SIGNED: [&str; 4] = [
 const SIGNED_DEPTH: u32 = 8;
 
 impl Turns for OpenaiChat {
-    /// The parts of a message: its content, then whatever is beside it (refusal, audio), then its calls, in
+    /// The parts of a message: its content, then whatever is next to it (refusal, audio), then its calls, in
     /// whatever order its members are.
     fn content(&self, view: &View, turn: usize) -> TurnContent {
         let text: &[u8] = &view.body;

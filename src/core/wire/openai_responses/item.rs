@@ -8,7 +8,7 @@ pub(super) const SENTINEL_ITEM: &str = "msg_handoff_";
 /// Item id of an aside, up to the aside's id without dashes.
 pub(super) const ASIDE_ITEM: &str = "msg_aside_";
 
-/// Item id of what stands where the model had written nothing, up to the response's own part.
+/// Item id of the placeholder where the model had written nothing, up to the response's own part.
 pub(super) const FILLER_ITEM: &str = "msg_note_";
 /// Item id of an answer of baton's own, up to its own part.
 pub(super) const LOCAL_ANSWER_ITEM: &str = "msg_baton_";

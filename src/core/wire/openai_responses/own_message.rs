@@ -32,7 +32,7 @@ impl OwnMessage {
         }
     }
 
-    /// A text that was written in pieces: its id came with the first one, whatever stood in the later ones.
+    /// A text that was written in pieces: its id came with the first one, and the later ones do not change it.
     pub(super) fn in_pieces(text: &str, response: &str, phase: bool) -> Self {
         Self {
             id: note_id(response),

@@ -1,4 +1,4 @@
-//! Hidden pairs, restored into what the agent sends: each call where it stood, each result after the group.
+//! Hidden pairs, restored into what the agent sends: each call at its place, each result after the group.
 
 use super::OpenaiResponses;
 use super::repair;
@@ -188,7 +188,7 @@ fn has_id(view: &View, turn: usize) -> bool {
     turn.is_some_and(|t| ResponsesItem::read(&view.body, t.span).id.is_some())
 }
 
-/// Of each turn, the first and the last one of the neighbours that it stands among.
+/// Of each turn, the first and the last one of the neighbours that it is among.
 struct Neighbours(Vec<(usize, usize)>);
 
 impl Neighbours {
@@ -221,7 +221,7 @@ struct ReferencedItems {
 }
 
 impl ReferencedItems {
-    /// Those that end with turn `last`; `None` where it is no reference. What is before `from` does not go out.
+    /// Those that end with turn `last`; `None` where it is no reference. What is before `from` is not sent.
     fn after(view: &View, from: usize, last: usize) -> Option<Self> {
         let mut found = Self {
             first: last,
@@ -243,8 +243,8 @@ impl ReferencedItems {
         Some(found)
     }
 
-    /// Puts the call back: as far in front of the first call as it stood, since reasoning may have been for it. After
-    /// one of several it is the order alone that is lost: it goes after them all.
+    /// Puts the call back at its distance in front of the first call, since reasoning may have been for it. After one
+    /// of several only the order is lost: it goes after them all.
     fn call(self, view: &View, pair: &HiddenPair) -> Edit {
         let in_front = match pair.place {
             InsertionPlace::Beside { offset, .. } if offset < 0 => {

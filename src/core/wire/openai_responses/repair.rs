@@ -75,7 +75,7 @@ fn lost(view: &View, cut: usize, items: &[ResponsesItem]) -> Vec<usize> {
 }
 
 /// Reasoning without an item of the model's after it: the item was a call of ours that was dropped. The reasoning is
-/// removed, as the API would refuse it. Turns before `from` do not go out; `edits` put calls back.
+/// removed, as the API would refuse it. Turns before `from` are not sent; `edits` put calls back.
 pub(super) fn lone_reasoning(view: &View, from: usize, edits: &[Edit]) -> Vec<Edit> {
     let models = |role: Role| matches!(role, Role::Assistant | Role::Other);
     let thought = |turn: &Turn| {

@@ -12,7 +12,7 @@ use crate::text::{Span, json};
 use crate::wire::HiddenCall;
 use crate::wire::leg::{LegReport, StopReason};
 
-/// Items that wait for the agent's answer, beside those with a `call_id`.
+/// Items that wait for the agent's answer, besides those with a `call_id`.
 const APPROVAL: &str = "mcp_approval_request";
 
 /// The tool that an output item calls; one inside a namespace is another's.
@@ -250,7 +250,7 @@ pub(super) fn edits(text: &[u8], response: Span, now: &ObjectOverrides<'_>) -> V
     edits
 }
 
-/// A response object that stands alone, edited.
+/// A single response object, edited.
 pub(super) fn edited(response: &str, now: &ObjectOverrides<'_>) -> String {
     let text = Bytes::copy_from_slice(response.as_bytes());
     let edits = edits(&text, json::root(&text), now);

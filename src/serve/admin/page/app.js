@@ -52,7 +52,7 @@ async function open(again = false) {
   const found = route();
   const atHome = found?.[0] === home;
   document.body.classList.toggle("at-home", atHome);
-  if (!found) return fail(new api.ApiError(404, "route", "This address names nothing on this page."));
+  if (!found) return fail(new api.ApiError(404, "route", "Nothing on this page has this address."));
   const [make, args] = found;
   const loading = setTimeout(() => again || show(h("div", { class: "view" }, h("p", { class: "loading", role: "status" }, "Loading…"))), QUIET);
   main.setAttribute("aria-busy", "true");
@@ -140,8 +140,8 @@ function fail(error) {
   // What could not be had is asked for again once the proxy answers.
   const mends = error.status === 0 || error.status >= 500;
   view = { up: "#/", refresh: mends ? () => open() : null };
-  const title = error.status === 404 ? "There is no such thing here" : error.status === 401 ? "A token is needed" : "That did not work";
-  const more = error.status === 404 ? "The journal is bounded: the oldest exchanges go first." : null;
+  const title = error.status === 404 ? "Not found" : error.status === 401 ? "A token is needed" : "The request failed";
+  const more = error.status === 404 ? "The journal is bounded: the oldest exchanges are deleted first." : null;
   show(h("div", { class: "view" }, h("header", { class: "head-of-view" }, h("h1", null, title), h("p", { class: "bad", role: "alert" }, error.message), more ? h("p", { class: "dim" }, more) : null, h("p", null, h("button", { type: "button", onclick: () => (error.status === 401 ? locked() : open()) }, error.status === 401 ? "Enter the token" : "Try again")))));
 }
 
@@ -175,10 +175,10 @@ function theme() {
 
 const LIVE = {
   live: ["live", "Exchanges appear as they end"],
-  paused: ["paused", "Goes on when this tab is looked at"],
+  paused: ["paused", "Continues when this tab is visible"],
   offline: ["offline", "baton does not answer; trying again"],
-  off: ["journal off", "journal.enabled = false: nothing is kept"],
-  still: ["read only", "No proxy is running: this is what the journal has kept"],
+  off: ["journal off", "journal.enabled = false: nothing is recorded"],
+  still: ["read only", "No proxy is running: this is the journal's content"],
   locked: ["locked", "A token is needed"],
 };
 
@@ -190,7 +190,7 @@ function liveState(now) {
   node.className = `live ${now}`;
   node.textContent = word;
   node.title = title;
-  // What happened while nobody listened has to be asked for.
+  // What happened without a connection has to be requested.
   if (now === "live" && state !== null && state !== "live") side.load(), Promise.resolve(view?.refresh?.()).catch(() => null);
   state = now;
   if (now === "locked") locked();

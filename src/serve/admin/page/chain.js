@@ -44,8 +44,8 @@ export function chain(handoffs, rows, undo, ask) {
 
 /** What is told of a handoff by how it stands, and what a button would do: the same call, whatever it is. */
 const WAYS = {
-  active: [null, "Undo", "The agent's next request is sent as if this handoff had not been, and its answer says so"],
-  undone: ["undone", "Take the undo back", "From the agent's next request on, the model sees this handoff again"],
+  active: [null, "Undo", "The agent's next request is sent as if this handoff had not happened, and its answer reports that"],
+  undone: ["undone", "Revert the undo", "From the agent's next request on, the model sees this handoff again"],
   waits: ["undo waits for the agent's next request", "Withdraw", "Nothing changes"],
 };
 
@@ -82,7 +82,7 @@ function row({ handoff, n, kept, dropped, exchanges, recalled }, stands, undo, a
       h("a", { href: `#/h/${encodeURIComponent(handoff.id)}`, dir: "auto" }, line(handoff.reason) || line(handoff.first_line) || brief(handoff.id)),
       h("span", { class: "dim small" }, `${clock(handoff.at_ms)} · ${said}`)),
     h("span", { class: "step-ways" },
-      copyButton(() => handoff.resume_line ?? `[[handoff-resume:${handoff.id}]]`, "Copy resume line", { title: "Begin a message of a new session with it to go on from here" }),
-      undo?.command ? copyButton(() => `${undo.command} ${handoff.id}`, "Copy undo", { title: "Send it as a message in the agent: the session goes on as if this handoff had not been. Sent again, it takes that back" }) : null,
+      copyButton(() => handoff.resume_line ?? `[[handoff-resume:${handoff.id}]]`, "Copy resume line", { title: "Begin a message of a new session with it to continue from here" }),
+      undo?.command ? copyButton(() => `${undo.command} ${handoff.id}`, "Copy undo", { title: "Send it as a message in the agent: the session continues as if this handoff had not happened. Sent again, it reverts that" }) : null,
       stands ? way(handoff, stands, ask) : null));
 }

@@ -222,24 +222,24 @@ function say(node, text) {
 
 /** What came of telling the model how full its context is. */
 const NUDGES = {
-  told: ["nudged", "new", "The model was told how full its context is, and asked to finish its step and hand off"],
-  followed: ["as nudged", "", "The model handed over after it had been told how full its context is"],
-  not_written: ["nudge not written", "warn", "The model was not told, since that could not be written down"],
-  auto_failed: ["automatic handoff failed", "warn", "The context was so full that a handoff was to be drafted, and no draft came of it"],
-  large_cut: ["nudging stopped", "warn", "What is left behind the handoff is over the threshold by itself"],
+  told: ["nudged", "new", "The model was notified how full its context is, and requested to finish its step and hand off"],
+  followed: ["as nudged", "", "The model handed over after it had been notified how full its context is"],
+  not_written: ["nudge not written", "warn", "The model was not notified, since the notice could not be stored"],
+  auto_failed: ["automatic handoff failed", "warn", "The context was so full that a handoff was to be drafted, but the draft failed"],
+  large_cut: ["nudging stopped", "warn", "What follows the handoff is over the threshold by itself"],
   close_handoffs: ["nudging stopped", "warn", "Two handoffs came in close succession"],
 };
 
 /** What came of stating what baton saw. */
 const FACTS = {
-  written: ["facts stated", "", "What baton saw of the work stands behind the carry-over prompt"],
-  nothing: ["no facts", "quiet", "Nothing was seen of the work that is worth stating behind the carry-over prompt"],
+  written: ["facts stated", "", "The facts that baton observed follow the carry-over prompt"],
+  nothing: ["no facts", "quiet", "No observed fact was worth adding after the carry-over prompt"],
 };
 
 /** What came of undoing a handoff. */
 const UNDOS = {
   undone: ["handoff undone", "new", "The model sees what it saw before the handoff, and all that came after"],
-  taken_back: ["undo taken back", "new", "The model sees the handoff again"],
+  taken_back: ["undo reverted", "new", "The model sees the handoff again"],
   refused: ["undo refused", "warn", "The answer says why"],
 };
 
@@ -253,10 +253,10 @@ export function tags(row, number = new Map()) {
   const cut = number?.get(row.pinned);
   if (row.fired?.length) tag(row.fired.length > 1 ? `${row.fired.length} handoffs` : "hands off", "new", "The model called session_handoff in this exchange");
   for (const facts of row.facts ?? []) tag(...(FACTS[facts] ?? [line(facts)]));
-  if (row.pinned && number) tag(cut ? `cut at ${cut}` : "cut", "", "Sent on from its active handoff");
+  if (row.pinned && number) tag(cut ? `cut at ${cut}` : "cut", "", "Sent from its active handoff on");
   if (row.unpinned) tag("marker gone", "warn", "The conversation has a handoff, but this transcript no longer holds its sentinel: sent whole");
   const why = new Set((row.changes ?? []).map((change) => change.why));
-  if (why.has("pair")) tag("hidden pair", "", "A call that the agent never saw was put back in its place");
+  if (why.has("pair")) tag("hidden pair", "", "A call that the agent never saw was restored at its place");
   if (row.recalls?.length) tag(plural(row.recalls.length, "recall"), "", `The model searched what was cut: ${row.recalls.join(", ").replaceAll("_", " ")}`);
   if (row.refused_calls) tag(plural(row.refused_calls, "refused call"), "warn");
   if (row.retries) tag(plural(row.retries, "retry", "retries"), "warn");
@@ -264,11 +264,11 @@ export function tags(row, number = new Map()) {
     const [text, kind, title] = NUDGES[nudge] ?? [line(nudge), "", null];
     tag(text, kind, title);
   }
-  if (row.thinking_retry) tag(row.thinking_retry === "accepted" ? "thinking left out" : "thinking refused", "warn", "The provider refused the thinking of the request: it was sent once more without it");
+  if (row.thinking_retry) tag(row.thinking_retry === "accepted" ? "thinking left out" : "thinking refused", "warn", "The provider refused the thinking of the request: it was sent again without it");
   if (row.dropped_thinking) tag(`${plural(row.dropped_thinking, "thinking block")} dropped`, "warn", "The provider dropped thinking from what the model saw");
   if (row.undo) tag(...(UNDOS[row.undo] ?? [line(row.undo)]));
-  if (row.broken_up) tag("marker broken up", "", "The model wrote something that looks like a marker");
-  if (row.partial) tag("partly kept", "warn", "The journal could not keep all of it");
+  if (row.broken_up) tag("marker escaped", "", "The model wrote something that looks like a marker");
+  if (row.partial) tag("partly kept", "warn", "The journal could not store all of it");
   if (!out.length && !row.tooled && !row.answer) tag(row.wire ? "passed on" : "relayed", "quiet", row.untooled ? `Without the tool: ${line(row.untooled).replaceAll("_", " ")}` : "Without the tool");
   if (row.replica) tag(line(row.replica), "quiet", "The replica that has this exchange");
   return out;

@@ -165,7 +165,7 @@ export function copyButton(text, label = "Copy", props = {}) {
       await navigator.clipboard.writeText(await text());
       say("Copied");
     } catch {
-      say("The browser does not let us copy here");
+      say("The browser does not allow copying here");
     }
   };
   return h("button", { class: "copy", type: "button", ...props, onclick: copy }, label);

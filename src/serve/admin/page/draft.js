@@ -61,12 +61,12 @@ export async function draft(ctx, id) {
   if (it.state === "review") {
     const yes = () => decide("accept", text.value === original ? {} : { document: text.value });
     set(buttons, h("button", { type: "button", id: "accept", class: "primary", "aria-describedby": "accept-does", onclick: yes }, "Accept"), " ", h("button", { type: "button", id: "reject", "aria-describedby": "accept-does", onclick: () => decide("reject", {}) }, "Reject"));
-    set(does, "Accept: with the agent's next request the model sees this document, and what the person says last, in place of the history. Nothing has been cut yet, and the handoff can be undone. Reject: the draft is dropped, and the session goes on as it is.");
+    set(does, "Accept: with the agent's next request the model sees this document, and what the person says last, in place of the history. Nothing has been cut yet, and the handoff can be undone. Reject: the draft is dropped, and the session continues unchanged.");
   }
   const node = h("div", { class: "view" },
     h("header", { class: "head-of-view" },
       h("p", { class: "crumbs" }, h("a", { href: up }, ctx.titleOf(it.conversation))),
-      h("h1", null, it.state === "review" ? "A draft waits for your yes" : `Draft: ${it.state}`),
+      h("h1", null, it.state === "review" ? "A draft waits for your approval" : `Draft: ${it.state}`),
       h("p", { class: "dim" }, [clock(it.created_ms), it.origin, it.method, line(it.focus ?? ""), line(it.why ?? "")].filter(Boolean).join(" · "))),
     h("section", { class: "prompt editor" }, sizes, text, buttons, told, does),
     ticks.childNodes.length > 0 && it.state === "review" ? h("section", null, h("h2", null, "Files and commands"), ticks) : null);
@@ -76,7 +76,7 @@ export async function draft(ctx, id) {
 /** What a conversation says of its newest draft. */
 export function notice(it) {
   const href = `#/d/${encodeURIComponent(it.id)}`;
-  if (it.state === "review") return h("p", { class: "draft" }, h("a", { href }, "A draft waits for your yes"));
+  if (it.state === "review") return h("p", { class: "draft" }, h("a", { href }, "A draft waits for your approval"));
   const stop = h("button", { type: "button", onclick: async () => {
     stop.disabled = true;
     await api.remove(api.path(["drafts", it.id])).catch(() => (stop.disabled = false));

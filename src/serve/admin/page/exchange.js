@@ -181,11 +181,11 @@ function sentence(said, row, prefix) {
   const whys = new Set((row.changes ?? []).map((change) => change.why));
   const gone = (said.received?.messages ?? []).filter((it) => it.state === "cut").length;
   const retried = row.retries ? `, after ${plural(row.retries, "retry", "retries")}` : "";
-  if (row.fired?.length) return `The model handed over: baton stored the handoff, cut the history, and had the model go on from the carry-over prompt within the same response${retried}.`;
+  if (row.fired?.length) return `The model handed over: baton stored the handoff, cut the history, and let the model continue from the carry-over prompt within the same response${retried}.`;
   if (row.undo === "undone") return `A handoff was undone: the model saw the history before it again${retried}.`;
-  if (row.pinned) return `The history was cut at its handoff: ${plural(gone, "message")} gave way to the carry-over prompt${retried}.`;
-  if (row.unpinned) return `The conversation has a handoff, but this transcript has lost its sentinel: it was sent on whole${retried}.`;
-  if (whys.has("draft")) return `The model was asked for the document of a handoff${retried}.`;
+  if (row.pinned) return `The history was cut at its handoff: ${plural(gone, "message")} were replaced by the carry-over prompt${retried}.`;
+  if (row.unpinned) return `The conversation has a handoff, but this transcript has lost its sentinel: it was sent whole${retried}.`;
+  if (whys.has("draft")) return `The model was requested to write the document of a handoff${retried}.`;
   if (whys.has("tool")) return `The request was passed on with baton's tools added${retried}.`;
   return `The request was passed on as it came${retried}.`;
 }
@@ -195,7 +195,7 @@ function notes(said, row, prefix) {
   const handoffs = said.handoffs ?? [];
   const known = new Set([row.pinned, ...(row.fired ?? [])]);
   const linked = (text) => line(text).replace(/^Leg (\d+):/, "Request $1:").split(UUID).map((part) => (known.has(part) ? handoffLink(part, brief(part)) : part));
-  const how = (it) => (row.fired?.includes(it.id) ? "Handed over: " : "Goes on from: ");
+  const how = (it) => (row.fired?.includes(it.id) ? "Handed over: " : "Continues from: ");
   const items = [all.map((note) => h("li", null, linked(note))), handoffs.map((it) => h("li", null, how(it), handoffLink(it.id, line(it.reason) || line(it.first_line) || brief(it.id))))];
   return h("section", { class: "notes", "aria-label": "What baton did" },
     h("h2", null, "What baton did"),
@@ -268,7 +268,7 @@ function legTab(said, row, leg, look) {
   const failed = !row.open && (status ? status >= 400 : leg.ended_ms !== null && leg.ended_ms !== undefined);
   return h("div", null,
     h("p", { class: "leg-line" },
-      h("span", { class: "dim" }, leg.n > 0 ? "A later request: baton asked the model again, within the same response to the agent." : "What the agent sent, beside what went on to the model."),
+      h("span", { class: "dim" }, leg.n > 0 ? "A later request: baton asked the model again, within the same response to the agent." : "What the agent sent, next to what was sent to the model."),
       failed ? h("span", { class: "bad" }, status ? `Upstream answered ${status}.` : "Upstream gave no answer.") : null,
       h("span", { class: "links" }, leg.sent?.url ? copyButton(() => curl(row, leg), "Copy as curl") : null, download("Sent, raw", api.path(["exchanges", row.id, "sent"], { leg: leg.n }), `${row.id}-sent-${leg.n}.txt`))),
     changes.length ? h("ul", { class: "envelope" }, changes.map((it) => h("li", null, h("code", null, line(it.key)), ` ${line(it.what)}`))) : null,

@@ -29,7 +29,7 @@ export async function handoff(ctx, id) {
 
 /** What stood before it, and what stands in its place. */
 function sizes(it) {
-  return it.history_bytes ? `${bytes(it.history_bytes)} of history gave way to a prompt of ${bytes(it.prompt_bytes)}.` : `A prompt of ${bytes(it.prompt_bytes)}.`;
+  return it.history_bytes ? `${bytes(it.history_bytes)} of history were replaced by a prompt of ${bytes(it.prompt_bytes)}.` : `A prompt of ${bytes(it.prompt_bytes)}.`;
 }
 
 /** Longer prompts are only shown as they were written. */
@@ -74,7 +74,7 @@ function changed(ctx, it) {
 
 /** The prompt, with a word behind each claim that nothing proves. */
 function withClaims(prompt, claims) {
-  // A claim stands on one line in the packet, and one that is long ends there with dots.
+  // A claim is one line in the document, and a long one ends with dots.
   const words = (text) => text.replace(/…$/, "").split(/\s+/).filter(Boolean);
   const known = claims.map((claim) => ({ ...claim, words: words(claim.claim) })).filter((claim) => claim.words.length);
   if (!known.length) return long(prompt);
@@ -87,7 +87,7 @@ function withClaims(prompt, claims) {
   });
 }
 
-/** What the proxy saw, apart from what was claimed: the packet's folder, its status, and its document. */
+/** What the proxy saw, apart from what was claimed: the document's folder, its status, and its content. */
 function packet(it) {
   if (!it) return null;
   const doc = it.document ?? {};

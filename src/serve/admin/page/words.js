@@ -127,25 +127,25 @@ export function failed(row) {
 
 /** Why a message or a stretch of a request was changed. */
 export const WHY = {
-  cut: "Behind a handoff: the model sees the carry-over prompt in place of all this.",
-  pair: "A hidden pair: the model's own call of session_handoff or session_recall with its answer. The agent never saw it, the model must.",
-  inserted: "A text of baton's own, put behind this message for the model.",
+  cut: "Before a handoff: the model sees the carry-over prompt in place of all this.",
+  pair: "A hidden pair: the model's own call of session_handoff or session_recall with its answer. The agent never sees it; the model must.",
+  inserted: "A text of baton's own, inserted after this message for the model.",
   note: "A command that baton answered by itself, or its answer: never in the model's view.",
-  thinking: "The provider refused this thinking, since something before it has changed. It was left out, here and in the later requests of the stretch.",
-  given_back: "The model had written something that looks like a marker of baton. The agent got it broken up; the model gets it back whole.",
+  thinking: "The provider refused this thinking, since something before it has changed. It was left out, here and in later requests until the next cut.",
+  given_back: "The model had written something that looks like a marker of baton. The agent got it escaped; the model gets it back unchanged.",
   tool: "A tool of baton's was added to the list of tools.",
-  ask_again: "The model's hidden call was answered or refused, and the model went on, out of the agent's sight.",
-  reference: "A reference to an item of baton's own, of which the provider has never heard.",
-  previous: "The earlier response that this one goes on from has another name upstream.",
-  held: "What asks the provider to hold the agent's history, or tells it of that. It was left out, since the model sees another one.",
-  draft: "The model was asked for the document of a handoff. The agent sees neither this nor the answer.",
-  preamble: "What the agent's harness puts first. It is kept in front of the carry-over prompt.",
+  ask_again: "The model's hidden call was answered or refused, and the model continued, invisibly to the agent.",
+  reference: "A reference to an item of baton's own, which the provider does not know.",
+  previous: "The earlier response that this one continues has another id upstream.",
+  held: "Members that have the provider hold the agent's history, or describe that history. They were left out, since the model sees another one.",
+  draft: "The model was requested to write the document of a handoff. The agent sees neither this nor the answer.",
+  preamble: "What the agent's harness sends first. It is kept in front of the carry-over prompt.",
 };
 
 /** The same, of one message that stands on both sides. */
 const WHY_EDITED = {
-  cut: "The message at the cut: what follows the sentinel in it goes on, what stands before stays behind.",
-  pair: "The model's own call of session_handoff or session_recall, or its answer, was put back in its place. The agent never saw it.",
+  cut: "The message at the cut: what follows the sentinel in it is sent, what precedes it is not.",
+  pair: "The model's own call of session_handoff or session_recall, or its answer, was restored at its place. The agent never saw it.",
 };
 
 export function whyEdited(why) {

@@ -15,7 +15,7 @@ use baton_core::mark::aside;
 use baton_core::record::InsertionPlace;
 use baton_core::wire::{Ending, LegOutput, StopReason};
 
-/// What came of an effect.
+/// The outcome of an effect.
 pub(super) enum EffectResult {
     Event(CourseEvent),
     /// A later leg is being answered.
@@ -34,7 +34,7 @@ impl Exchange {
         if needs_request(&effect)
             && let Err(error) = self.reclaim().await
         {
-            tracing::error!(exchange = self.ctx.id, %error, "the request cannot be had again");
+            tracing::error!(exchange = self.ctx.id, %error, "the request cannot be read back");
             return EffectResult::Event(effect.not_done());
         }
         EffectResult::Event(match effect {
@@ -60,7 +60,7 @@ impl Exchange {
             },
             Effect::WriteId { shown, origin } => match self.writer().write_id(&shown, &origin).await {
                 Ok(()) => CourseEvent::Written,
-                // A request that continues by the id fails upstream, and says so.
+                // A request that continues by the id fails upstream, with an error.
                 Err(error) => self.not_written("response id", &error),
             },
             Effect::Send { leg, pause, failed } => {
@@ -124,7 +124,7 @@ impl Exchange {
                 let (status, retry) = (response.status().as_u16(), is_retryable(response.status()));
                 match retry {
                     true => tracing::warn!(exchange, attempt, status, "leg refused"),
-                    false => tracing::error!(exchange, status, "leg refused for good"),
+                    false => tracing::error!(exchange, status, "leg refused, and not retried"),
                 }
                 (retry, requested_pause(response.headers()))
             }

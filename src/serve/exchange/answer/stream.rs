@@ -25,7 +25,7 @@ use baton_core::wire::StopReason;
 /// An effect in progress.
 type EffectWork = heavy::OffloadedFuture<Worked>;
 
-/// The exchange after an effect, and what came of that.
+/// The exchange after an effect, and the effect's outcome.
 struct Worked {
     exchange: Box<Exchange>,
     result: EffectResult,
@@ -248,7 +248,7 @@ impl Driver {
                         self.merge.feed(chunk, out);
                     }
                     if self.merge.failed() {
-                        let why = "an event is over limits.frame_bytes".to_owned();
+                        let why = "an event exceeds limits.frame_bytes".to_owned();
                         self.leg_broken(StreamFault::Closed(why), false);
                     } else if self.merge.leg_ended() {
                         self.let_go();

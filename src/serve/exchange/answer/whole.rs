@@ -149,7 +149,7 @@ impl JoinedReply {
             Ok(body) => match self.exchange.read_reply(&body) {
                 Some(report) if report.stop != StopReason::Error => return self.leg_ended(body, report),
                 None if !wire::is_error(&body) => {
-                    tracing::error!(exchange, "leg answered with what is no reply of this API");
+                    tracing::error!(exchange, "leg answered with an invalid reply");
                     false
                 }
                 report => {

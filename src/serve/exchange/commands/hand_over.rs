@@ -19,7 +19,7 @@ use baton_core::record::Handoff;
 use baton_core::rewrite::notes;
 
 /// The reply if no draft is waiting.
-pub(super) const NONE_WAITS: &str = "no draft waits for a yes.";
+pub(super) const NONE_WAITS: &str = "no draft waits for approval.";
 
 /// What makes a handoff now.
 pub(super) enum HandoffTrigger {
@@ -92,7 +92,10 @@ impl HandOver<'_> {
                 let draft = app.drafting.open_in(live.key());
                 let document = draft.and_then(|draft| draft.document).unwrap_or_default();
                 let prefix = &app.config.commands.prefix;
-                let waits = format!("the draft waits for your yes: {}.", approval_commands(prefix));
+                let waits = format!(
+                    "the draft waits for your approval: {}.",
+                    approval_commands(prefix)
+                );
                 CommandReply::new(match self.exchange.begun_draft() {
                     Some(_) => waits,
                     None => format!("{waits}\n\n{}", note::quoted(&document)),
@@ -168,7 +171,7 @@ fn job(
             let order = DraftOrder { ask, prompt: None };
             let begun = drafting.begin(live.key(), live.principal(), order, ready);
             begun.map_err(|busy| match busy.state {
-                DraftState::Review => format!("a draft waits for your yes already ({}).", busy.id),
+                DraftState::Review => format!("a draft already waits for your approval ({}).", busy.id),
                 _ => format!("a handoff is already being written ({}).", busy.id),
             })
         }

@@ -87,7 +87,7 @@ async fn step(
                 None => false,
             };
             CommandReply::new(match cancelled {
-                true => "the handoff that was being written is not made.",
+                true => "the handoff that was being written was cancelled.",
                 false => "no handoff is being written.",
             })
         }
@@ -155,8 +155,8 @@ fn is_done<T>(decision: Result<T, DecisionFailure>) -> Result<bool, StoreError> 
 /// How far a conversation's open draft is.
 fn draft_state(state: DraftState) -> &'static str {
     match state {
-        DraftState::Requested => "A handoff was asked for; it is made with the next request",
-        DraftState::Review => "A draft waits for your yes",
+        DraftState::Requested => "A handoff was requested; it is made with the next request",
+        DraftState::Review => "A draft waits for your approval",
         DraftState::Accepted => "An accepted draft takes effect with the next request",
         _ => "A handoff is being written",
     }

@@ -27,7 +27,7 @@ pub(super) fn pin(pins: &[String], text: &str, prefix: &str) -> CommandReply {
         }
         Err(PinRejection::Known(n)) => CommandReply::new(format!("it is pinned already, as number {n}.")),
         Err(PinRejection::Many) => CommandReply::new(format!(
-            "nothing was pinned: there are {PINS} pins, as many as there may be. `{prefix}unpin N` takes one away."
+            "nothing was pinned: there are {PINS} pins, as many as there may be. `{prefix}unpin N` removes one."
         )),
         Err(PinRejection::Long(over)) => CommandReply::new(format!(
             "nothing was pinned: all pins together would be {over} bytes over the {PINNED_BYTES} that they may have."
@@ -50,7 +50,7 @@ pub(super) fn unpin(pins: &[String], number: &str, prefix: &str) -> CommandReply
                 "nothing is pinned, so nothing was changed. `{prefix}pin TEXT` pins a text, which every later handoff carries."
             ),
             1 => format!(
-                "nothing was changed: there is one pin, and its number is 1. `{prefix}unpin 1` takes it away."
+                "nothing was changed: there is one pin, and its number is 1. `{prefix}unpin 1` removes it."
             ),
             many => format!(
                 "nothing was changed: there are {many} pins, so give a number from 1 to {many}. `{prefix}pins` lists them."
@@ -77,7 +77,7 @@ mod tests {
         let rows = [
             (pins(&[]), "  ", "write `::pin TEXT`"),
             (pins(&["a", "b"]), "b", "already, as number 2"),
-            (many, "one more", "`::unpin N` takes one away"),
+            (many, "one more", "`::unpin N` removes one"),
             (pins(&[]), &long, "over the"),
         ];
         for (known, text, answer) in rows {

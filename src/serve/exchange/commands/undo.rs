@@ -71,7 +71,7 @@ impl UndoSubject<'_> {
                     note: target,
                     undo: Some(UndoOutcome::TakenBack),
                     ..CommandReply::new(format!(
-                        "the undo was taken back. The model sees the handoff {target} again, and what came after it."
+                        "the undo was reverted. The model sees the handoff {target} again, and what came after it."
                     ))
                 })
             }
@@ -124,12 +124,12 @@ impl UndoSubject<'_> {
             ..CommandReply::new(match before {
                 Some(before) => format!(
                     "the handoff {target} was undone. The model sees the handoff before it, {}, and all that came after, about \
-                 {tokens} tokens. The same command takes this back.",
+                 {tokens} tokens. The same command reverts this.",
                     before.id
                 ),
                 None => format!(
                     "the handoff {target} was undone. The model sees the whole history again, about {tokens} tokens. The same \
-                 command takes this back."
+                 command reverts this."
                 ),
             })
         })

@@ -20,7 +20,7 @@ use baton_core::text::date::rfc3339;
 /// Maximum files of one second: more are an error.
 const MOST_ALIKE: u32 = 100;
 
-/// A handoff that nobody has requested.
+/// A handoff that starts without a request for it.
 #[derive(Debug, Default)]
 pub(in crate::serve::exchange) struct AutomaticHandoff {
     /// Why, as the sentinel shows it.

@@ -147,7 +147,7 @@ impl Drafter<'_> {
                 .await
             {
                 Ok(()) => {
-                    tracing::info!(exchange = self.ctx.id, draft = %job.id(), "a draft waits for a person's yes");
+                    tracing::info!(exchange = self.ctx.id, draft = %job.id(), "a draft waits for approval");
                     job.review(document.method, document.text);
                     return DraftEnd::Review;
                 }
@@ -215,7 +215,7 @@ impl Drafter<'_> {
                 return Err(end);
             };
             let (from, to) = (method.name(), next.name());
-            tracing::warn!(exchange = self.ctx.id, why = %end, from, to, "a draft came to nothing: made another way");
+            tracing::warn!(exchange = self.ctx.id, why = %end, from, to, "a draft failed: retried with another method");
             if let Some(shown) = self.shown {
                 shown.begin_again(&end.to_string());
             }
@@ -399,7 +399,7 @@ mod tests {
             (ReviewPolicy::Never, HandoffOrigin::Api, false),
             (ReviewPolicy::Never, HandoffOrigin::Auto, false),
             (ReviewPolicy::Manual, HandoffOrigin::Api, true),
-            // For a threshold nobody waits at the screen.
+            // A threshold has no person who waits at the screen.
             (ReviewPolicy::Manual, HandoffOrigin::Auto, false),
             (ReviewPolicy::Always, HandoffOrigin::Auto, true),
         ];

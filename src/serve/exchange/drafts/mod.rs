@@ -89,9 +89,9 @@ pub(super) fn pending_notice(exchange: &Exchange) -> Option<AnswerOpening> {
         return None;
     }
     let draft = app.drafting.pending_once(live.key())?;
-    tracing::info!(exchange = ctx.id, %draft, "a draft waits for a person's yes, and the conversation goes on");
+    tracing::info!(exchange = ctx.id, %draft, "a draft waits for approval; the conversation continues");
     let notice = format!(
-        "{}a draft of a handoff waits for your yes: {}. Until then nothing changes.\n\n{}\n\n",
+        "{}a draft of a handoff waits for your approval: {}. Until then nothing changes.\n\n{}\n\n",
         note::BEGINS,
         approval_commands(&app.config.commands.prefix),
         note::line(Uuid::now_v7())

@@ -36,7 +36,7 @@ impl Exchange {
         let Ok(room) = Arc::clone(&self.app.pauses).try_acquire_owned() else {
             tracing::debug!(
                 exchange = self.ctx.id,
-                "too many pauses are waited for: no draft ahead"
+                "too many watched pauses: no draft written ahead"
             );
             return;
         };
@@ -99,7 +99,7 @@ impl Pause {
             .recorded(&dormant, "draft ahead", &exchange.app.journal);
         let recorder = exchange.ctx.recorder.clone();
         if let Err(error) = exchange.reclaim().await {
-            tracing::warn!(exchange = exchange.ctx.id, %error, "no draft ahead: the request cannot be read back");
+            tracing::warn!(exchange = exchange.ctx.id, %error, "no draft written ahead: the request cannot be read back");
             return recorder.forget();
         }
         let Exchange {
@@ -127,7 +127,7 @@ impl Pause {
         let document = match made {
             Ok(document) => document,
             Err(end) => {
-                tracing::warn!(exchange = ctx.id, why = %end, "no draft ahead: nothing changes");
+                tracing::warn!(exchange = ctx.id, why = %end, "no draft written ahead; nothing changes");
                 return;
             }
         };
@@ -148,7 +148,7 @@ impl Pause {
             "a draft is ready for when the cache has gone cold"
         );
         if let Err(error) = app.sessions.draft_ready(live, draft, app.clock.now_ms()).await {
-            tracing::warn!(exchange = ctx.id, %error, "the draft ahead is not kept");
+            tracing::warn!(exchange = ctx.id, %error, "the draft written ahead is not stored");
         }
     }
 }

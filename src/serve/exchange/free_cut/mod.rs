@@ -95,7 +95,7 @@ fn ready_document(exchange: &Exchange, draft: &ReadyDraft) -> Option<AcceptedDra
     })
 }
 
-/// The question to a person before the cut, where the config wants that; `None`: nobody is there to answer.
+/// The question to a person before the cut, where the config wants that; `None`: no person is there to answer.
 pub(super) fn offer(exchange: &Exchange, cut: &FreeCut) -> Option<String> {
     let (config, view) = (&exchange.app.config, exchange.offered.agent.request.view());
     if open_message(view, &config.handoff.preamble_tags).is_empty() {

@@ -200,8 +200,8 @@ impl Offered {
         }
     }
 
-    /// Where in the request that stands which the model does not see any more: in front of this offset. What a provider
-    /// holds, and what was flattened into one text, is not in it.
+    /// The offset in the request before which the model sees nothing any more. What a provider holds, and what was
+    /// flattened into one text, is not in it.
     pub(super) fn cut_end(&self) -> usize {
         let view = self.agent.request.view();
         match self.cut() {

@@ -24,7 +24,7 @@ pub(super) struct PinEvidence {
     pub(super) known: Option<HandoffId>,
     /// The handoff that the request is cut at.
     pub(super) active: Option<HandoffId>,
-    /// A person's line stands for the active handoff.
+    /// A person's line names the active handoff.
     pub(super) by_user: bool,
     /// The transcript holds an undo.
     pub(super) was_undone: bool,

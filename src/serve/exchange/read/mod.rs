@@ -35,7 +35,7 @@ pub(super) struct AgentRequest {
     pub(super) named: bool,
     /// `None` while the store cannot be reached.
     pub(super) live: Option<Arc<LiveConversation>>,
-    /// A summary, or another request beside the conversation: no handoff fires in its answer.
+    /// A summary, or another side call: no handoff fires in its answer.
     pub(super) side_call: bool,
     /// Why the tool is ruled out, by the config or by the request's header.
     pub(super) forbidden: Option<ToolOmission>,
@@ -182,7 +182,7 @@ pub(super) async fn receive(
     })
 }
 
-/// Whether a request is a summary, or another request beside the conversation.
+/// Whether a request is a summary, or another side call.
 pub(super) fn is_side_call(ctx: &RequestContext, view: &View) -> bool {
     view.facts.summary || summary_class(ctx)
 }
@@ -244,13 +244,13 @@ fn read(app: &App, ctx: &RequestContext, body: &RequestBody, scan: &BodyScan) ->
             let why = match why {
                 UnreadReason::NotJson(at) => format!("not JSON at byte {at}"),
                 UnreadReason::OtherShape => "JSON of another shape".to_owned(),
-                UnreadReason::RepeatedKey => "a key stands there twice".to_owned(),
+                UnreadReason::RepeatedKey => "a key occurs twice".to_owned(),
             };
             tracing::warn!(
                 exchange = ctx.id,
                 wire = wire.id().name(),
                 why,
-                "request relayed as it is"
+                "request relayed unchanged"
             );
             None
         }
@@ -326,7 +326,7 @@ fn body_hash(text: &Bytes) -> u64 {
     hasher.finish()
 }
 
-/// Why nobody may be offered the tool, or not in this request.
+/// Why the tool is ruled out, in general or for this request.
 fn forbidden(app: &App, ctx: &RequestContext) -> Option<ToolOmission> {
     let header = headers::value(&ctx.headers, "x-baton-handoff");
     let off = header.is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"off"));

@@ -69,7 +69,7 @@ pub(super) async fn retry(sent: Sent) -> FirstLeg {
     if lacks_pairs(&exchange.offered) {
         tracing::error!(
             exchange = exchange.ctx.id,
-            "upstream refuses a request that was sent without what the store has"
+            "upstream refuses a request that was sent without its stored records"
         );
         return FirstLeg::Refused(exchange.ctx.refuse(Fault::from(Code::STORE)));
     }
@@ -134,7 +134,7 @@ async fn settle_tool(exchange: &mut Exchange, tooled: bool) {
     if let Some(live) = &exchange.offered.agent.live
         && let Err(error) = app.sessions.decide_tooled(live, tooled, app.clock.now_ms()).await
     {
-        tracing::error!(%error, "what worked could not be written down");
+        tracing::error!(%error, "the successful retry could not be recorded");
     }
     exchange.ctx.recorder.note(|e| {
         e.tooled = tooled;

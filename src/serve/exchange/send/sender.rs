@@ -77,7 +77,7 @@ impl<'a> LegSender<'a> {
             tracing::warn!(
                 exchange = self.ctx.id,
                 model,
-                "upstream refuses the model of a handoff's route: the agent's own model goes on (handoff.routes)"
+                "upstream refuses the model of a handoff's route: the agent's own model continues (handoff.routes)"
             );
         } else {
             self.app.refused_models.forget(model);

@@ -15,8 +15,8 @@ pub(in crate::serve::exchange) struct Sent {
     pub(in crate::serve::exchange) response: Response<UpstreamBody>,
 }
 
-/// What came of the first leg.
-#[expect(clippy::large_enum_variant, reason = "it is made to be taken apart at once")]
+/// The outcome of the first leg.
+#[expect(clippy::large_enum_variant, reason = "it is destructured at once")]
 pub(in crate::serve::exchange) enum FirstLeg {
     Sent(Sent),
     /// The agent's answer is known already.

@@ -102,7 +102,7 @@ async fn a_draft_for_review_waits_and_its_approval_hands_over() {
     let app = &exchange.app;
     assert!(drafts::waiting_job(&exchange).is_none());
     let notice = drafts::pending_notice(&exchange).expect("a notice");
-    assert!(notice.before_model().unwrap().contains("waits for your yes"));
+    assert!(notice.before_model().unwrap().contains("waits for your approval"));
     assert!(drafts::pending_notice(&exchange).is_none(), "shown once");
     let draft = app.drafting.all_open().into_iter().next().unwrap();
     app.drafting

@@ -47,7 +47,7 @@ async fn a_request_that_is_no_agents_turn_gets_none() {
         .offered()
         .await;
     assert_eq!(off.offer.untooled, Some(ToolOmission::OffByHeader));
-    // A tool that is counted alone, beside no system prompt.
+    // A tool that is counted alone, besides no system prompt.
     let lone = changed(body(), json!({"system": null}));
     let count = stage.request(lone).endpoint(Endpoint::Count).offered().await;
     assert_eq!(count.offer.untooled, Some(ToolOmission::CountProbe));

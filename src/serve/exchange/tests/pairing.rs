@@ -1,4 +1,4 @@
-//! Hidden calls: written beside their siblings, and restored into every later request.
+//! Hidden calls: written next to their siblings, and restored into every later request.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ fn beside(sibling: &str) -> Option<InsertionPlace> {
     })
 }
 
-/// A handoff that was called for beside another call, and fires at the turn's end.
+/// A handoff that was called for next to another call, and fires at the turn's end.
 fn queued() -> AnsweredCall {
     AnsweredCall {
         call: hidden(TOOL_NAME, json!({"prompt": PROMPT})),

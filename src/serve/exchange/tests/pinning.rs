@@ -63,7 +63,7 @@ async fn the_last_sentinel_that_counts_is_the_one() {
     let mut messages = after(&short(&first));
     messages.extend([model(&short(&second)), user("And the docs.")]);
     assert_eq!(active(&stage, &messages, "local").await, Some(second.id));
-    // One that nobody knows is passed over.
+    // An unknown one is skipped.
     messages.extend([model(&sentinel::short(an_id(9), None)), user("More.")]);
     assert_eq!(active(&stage, &messages, "local").await, Some(second.id));
 }

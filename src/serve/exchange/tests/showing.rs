@@ -104,7 +104,7 @@ async fn an_attempt_that_failed_is_named_before_the_next_one() {
     shown.begin_again("the model refused");
     let text = texts(std::str::from_utf8(&shown.take().unwrap()).unwrap());
     assert!(
-        text.ends_with("(the model refused; made another way)\n\n"),
+        text.ends_with("(the model refused; another method is used)\n\n"),
         "{text}"
     );
 }

@@ -152,7 +152,7 @@ async fn an_undo_in_the_chat_is_reverted_by_the_same_command() {
     let pinned = stage.request(claude(&transcript)).pinned().await;
     assert_eq!(active(&pinned.unwrap_or_else(|_| panic!("not pinned"))), None);
     let reverted = reply(&mut transcript).await;
-    assert!(reverted.contains("the undo was taken back"), "{reverted}");
+    assert!(reverted.contains("the undo was reverted"), "{reverted}");
     let pinned = stage.request(claude(&transcript)).pinned().await;
     assert_eq!(
         active(&pinned.unwrap_or_else(|_| panic!("not pinned"))),

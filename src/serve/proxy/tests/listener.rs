@@ -167,7 +167,7 @@ async fn connections_are_capped_and_idle_ones_do_not_keep_others_out() {
         assert_eq!(got.contains("connection: close"), at >= 3, "{at}: {got}");
         kept.push(agent);
     }
-    // The last place is somebody's who says nothing: who comes then waits until it is free.
+    // A silent connection has the last place: a new one waits until it is free.
     let silent = TcpStream::connect(proxy.addr).await.unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
     let mut agent = TcpStream::connect(proxy.addr).await.unwrap();

@@ -1,4 +1,4 @@
-//! What goes through untouched, and what happens when somebody leaves.
+//! What is relayed unchanged, and what happens when a side disconnects.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What becomes of a request while its answer streams.
+//! Where a request is kept while its answer streams.
 
 use std::time::Duration;
 

@@ -73,7 +73,7 @@ pub(super) async fn write_yaml(record: DocumentRecord) {
         let Some(document) = document_of(&record) else {
             return Ok(());
         };
-        // Beside the document's own folder.
+        // Next to the document's own folder.
         let dir = Path::new(&record.folder).parent().unwrap_or(Path::new("."));
         let folder = HandoffFolder::new(dir)?;
         folder.write_document(&document).map(|_| ())

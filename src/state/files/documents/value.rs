@@ -35,7 +35,7 @@ pub(super) enum DocumentStep {
     Filled,
     /// The file has its name.
     Named,
-    /// The files of those that it superseded say so.
+    /// The files of the superseded documents have their new status.
     Superseded,
 }
 

@@ -44,7 +44,7 @@ impl fmt::Display for FileError {
             Self::Malformed(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Refused(path, why) => write!(f, "{}: {why}", path.display()),
             Self::Missing(path) => write!(f, "{}: there is no such file", path.display()),
-            Self::Busy(path) => write!(f, "{}: another process holds the folder", path.display()),
+            Self::Busy(path) => write!(f, "{}: another process has locked the folder", path.display()),
             Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
         }
     }

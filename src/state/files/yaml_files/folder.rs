@@ -39,7 +39,7 @@ impl HandoffFolder {
         if !names::is_session(name) {
             return Err(FileError::Refused(
                 dir,
-                "no name for a session: letters, digits, `_` and `-` alone",
+                "not a valid session name: use letters, digits, `_` and `-`",
             ));
         }
         Ok(dir)
@@ -96,7 +96,7 @@ impl HandoffFolder {
         files_in(&dir)
     }
 
-    /// The ledger of a session, beside this folder.
+    /// The ledger of a session, next to this folder.
     pub fn ledger(&self, session: &str) -> PathBuf {
         let beside = self.dir.parent().unwrap_or(&self.dir);
         let name = names::session(session);

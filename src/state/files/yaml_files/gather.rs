@@ -42,7 +42,7 @@ pub struct GitState {
     pub deleted: Vec<String>,
 }
 
-/// Asks programs until a moment.
+/// Queries programs until a deadline.
 #[derive(Debug, Clone, Copy)]
 pub struct GitRunner<'d> {
     /// The folder that they run in.

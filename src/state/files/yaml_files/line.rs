@@ -12,7 +12,7 @@ use super::read::{created, text_of};
 use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{GoalAndNow, goal_and_now, value_of};
 
-/// How long what was read of a file counts: a clock that stands still hides a change of the same file.
+/// How long what was read of a file counts: a clock that does not advance hides a change of the same file.
 const FRESH: Duration = Duration::from_secs(30);
 
 /// Reads status lines, and remembers what it read.

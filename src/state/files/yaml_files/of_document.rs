@@ -1,4 +1,4 @@
-//! The file beside a handoff of the proxy's own.
+//! The file of a handoff in the store.
 
 use super::error::FileError;
 use super::folder::HandoffFolder;

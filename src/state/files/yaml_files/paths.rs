@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use super::error::FileError;
 use crate::state::disk::{self, FileAccess};
 
-/// Refuses a path with a symbolic link on the way: whoever may write into a folder could lead a write anywhere.
+/// Refuses a path with a symbolic link on the way: anybody who may write into a folder could lead a write anywhere.
 ///
 /// A link directly below the root is followed, since only the system's administrator makes those (`/home` and `/var` on
 /// some systems, `/tmp` and `/etc` on macOS).

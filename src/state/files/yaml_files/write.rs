@@ -1,4 +1,4 @@
-//! Writes a file atomically: under a temporary name beside it, flushed, and then renamed.
+//! Writes a file atomically: under a temporary name next to it, flushed, and then renamed.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -24,7 +24,7 @@ const COPIES: usize = 100_000;
 pub enum FileNaming {
     /// By minute and description.
     Manual(String),
-    /// By second; nobody gave a description.
+    /// By second, without a description.
     Automatic,
 }
 
@@ -134,7 +134,7 @@ pub fn write_to(file: &mut HandoffFile, path: &Path, now: Time) -> Result<(), Fi
     put(path, &text)
 }
 
-/// Writes a rendering of a file to any path, if the file holds.
+/// Writes a rendering of a file to any path, if the file is valid.
 ///
 /// # Errors
 /// As [`HandoffFolder::write`].
@@ -155,7 +155,7 @@ fn put(path: &Path, text: &str) -> Result<(), FileError> {
     disk::put(&temp, &path).map_err(FileError::at(&path))
 }
 
-/// The text of a file that holds.
+/// The text of a valid file.
 fn ready(file: &mut HandoffFile, now: Time) -> Result<String, FileError> {
     file.prepare(now);
     match file.errors() {

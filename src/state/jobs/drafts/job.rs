@@ -72,11 +72,11 @@ impl DraftJob {
         self.finish(DraftState::Review, None, made);
     }
 
-    /// Is done when somebody cancels it.
+    /// Is done when the draft is cancelled.
     pub async fn cancelled(&self) {
         let mut cancelled = self.cancelled.clone();
         if cancelled.wait_for(|cancelled| *cancelled).await.is_err() {
-            // Nobody is left who could.
+            // No sender is left that could cancel it.
             std::future::pending::<()>().await;
         }
     }

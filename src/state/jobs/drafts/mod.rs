@@ -246,11 +246,11 @@ impl DraftQueue {
         }
     }
 
-    /// A person says yes to a draft, with another document in place of its own where there is one. It takes effect with the
+    /// A person accepts a draft, with another document in place of its own where there is one. It takes effect with the
     /// conversation's next request.
     ///
     /// # Errors
-    /// There is no such draft, or it waits for nobody.
+    /// There is no such draft, or it is not in review.
     pub fn accept(&self, id: Uuid, edited: Option<String>) -> Result<DraftRecord, CancelRefusal> {
         self.decide(id, |draft| {
             draft.state = DraftState::Accepted;
@@ -260,10 +260,10 @@ impl DraftQueue {
         })
     }
 
-    /// A person says no to a draft.
+    /// A person rejects a draft.
     ///
     /// # Errors
-    /// There is no such draft, or it waits for nobody.
+    /// There is no such draft, or it is not in review.
     pub fn reject(&self, id: Uuid) -> Result<DraftRecord, CancelRefusal> {
         let rejected = self.decide(id, |draft| draft.state = DraftState::Rejected)?;
         self.end(&mut self.lock(), id, DraftState::Rejected, None);
@@ -305,7 +305,7 @@ impl DraftQueue {
         u64::try_from(self.expires.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Ends what nobody has decided for too long.
+    /// Ends drafts whose review has taken too long.
     fn expire(&self, all: &mut DraftTable) {
         let since = now_ms().saturating_sub(self.expires_ms());
         let is_old =
@@ -324,7 +324,7 @@ impl DraftQueue {
         }
     }
 
-    /// A handoff has taken effect in the conversation: what waits there was about the old task, and is dropped.
+    /// A handoff has taken effect in the conversation: a pending draft was about the old task, and is dropped.
     pub fn handed_over(&self, conversation: &str) {
         if self.is_idle() {
             return;

@@ -38,7 +38,7 @@ pub enum DraftState {
     Done,
     /// The model wrote nothing.
     Empty,
-    /// The agent left, or somebody cancelled it.
+    /// The agent left, or the draft was cancelled.
     Cancelled,
     /// It failed.
     Failed,

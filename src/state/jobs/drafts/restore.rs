@@ -105,13 +105,14 @@ impl From<StoreError> for DecisionFailure {
     }
 }
 
-/// Whether a stored handoff was made in its conversation, and not by a command of the CLI, whose drafts wait for nobody.
+/// Whether a stored handoff was made in its conversation, and not by a command of the CLI, whose drafts are not
+/// reviewed.
 fn is_of_the_chat(handoff: &Handoff) -> bool {
     handoff.spelled_out.is_some()
 }
 
 impl DraftRecord {
-    /// Whether a person can say something to it.
+    /// Whether a person can decide on it.
     pub fn is_for_review(&self) -> bool {
         matches!(self.state, DraftState::Review | DraftState::Accepted)
     }

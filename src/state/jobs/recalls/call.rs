@@ -18,7 +18,7 @@ pub struct RecallCall<'a> {
     pub cut: CutPart<'a>,
 }
 
-/// How a call of a tool that is answered with a text came out.
+/// The outcome of a tool call that is answered with a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AnswerOutcome {
     /// Something was found.
@@ -48,6 +48,6 @@ impl AnswerOutcome {
 
 /// Answers calls. A long history may take some time, so it runs on a blocking thread.
 pub trait CallAnswerer: Send + Sync {
-    /// The answer to one call, and how it came out. It is stored, and the model sees it again in every later request.
+    /// The answer to one call, and its outcome. It is stored, and the model sees it again in every later request.
     fn answer(&self, call: &RecallCall<'_>) -> (HiddenResult, AnswerOutcome);
 }

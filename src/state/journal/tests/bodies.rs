@@ -151,7 +151,7 @@ fn bodies_that_begin_alike_are_kept_as_they_are() {
         whole.len() - 30,
     ] {
         let mut changed = whole.to_vec();
-        // A letter stays one wherever it stands.
+        // A letter stays one wherever it is.
         let at = (at..).find(|at| changed[*at].is_ascii_lowercase()).unwrap();
         changed[at] = if changed[at] == b'w' { b'v' } else { b'w' };
         bodies.push(changed.into());

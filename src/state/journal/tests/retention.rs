@@ -156,7 +156,7 @@ fn a_lost_end_does_not_keep_the_oldest_for_ever() {
     let dir = tempfile::tempdir().unwrap();
     let (recorder, notes, load) = Recorder::new(1 << 20, 1 << 20, HashKey::new(), Redactor::default());
     let one = body(&[chat_message("user", "y")]);
-    // The queue is full of what nobody takes, so the ends of the first exchanges are lost.
+    // The queue is full of notes that are not taken, so the ends of the first exchanges are lost.
     for n in 0..40 {
         let recording = recorder.exchange(&id(n));
         recording.begin(|| begun(&id(n), "c", &one));
@@ -197,7 +197,7 @@ fn a_lost_end_does_not_keep_the_oldest_for_ever() {
     }
     drop((recorder, recording));
     thread.join().unwrap();
-    // And whoever still looks for room among exchanges under way finds those after them.
+    // A later search for room among exchanges under way finds those after them.
     let conn = schema::open(dir.path()).unwrap();
     let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), HashKey::new()).unwrap();
     archive.begin_writing().unwrap();
@@ -271,7 +271,7 @@ fn a_file_full_of_exchanges_under_way_has_room_again_when_they_end() {
     let query = query(dir.path());
     let row = query.row(&id(10_099)).unwrap().expect("the newest is there");
     assert!(!row.open && !row.partial, "{row:?}");
-    // Of those that ended without room none is under way for ever.
+    // None of those that ended without room stays under way.
     for n in 0..under_way {
         assert!(query.row(&id(n)).unwrap().is_none_or(|row| !row.open), "{n}");
     }

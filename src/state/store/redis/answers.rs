@@ -121,7 +121,7 @@ pub(super) fn greeting(scripts: usize, answers: Vec<Value>) -> Result<(Vec<Strin
         .map(text)
         .collect::<Result<_, _>>()?;
     let info = text(answers.next().unwrap_or_default())?;
-    // Servers that others look after may not tell.
+    // Managed servers may not report it.
     let fsync = match answers.next() {
         Some(Value::Array(pair)) => pair.into_iter().nth(1).and_then(|value| text(value).ok()),
         _ => None,

@@ -243,7 +243,7 @@ async fn keep(shared: Arc<LinkCore>) {
         match tokio::time::timeout(CONNECT, shared.dial.connect()).await {
             Ok(Ok(line)) => {
                 if let Err(why) = &line.wait {
-                    tracing::error!(server = %shared.dial.address, why, "the store's server cannot hold handoffs");
+                    tracing::error!(server = %shared.dial.address, why, "the store's server is not suitable for handoffs");
                 }
                 if reported {
                     tracing::info!(server = %shared.dial.address, "the store's server is back");

@@ -13,7 +13,7 @@ pub(super) struct ServerState {
     pub(super) replicas: u32,
     /// Whether it appends to a file.
     pub(super) appends: bool,
-    /// `always`, `everysec` or `no`; `None` where it does not tell.
+    /// `always`, `everysec` or `no`; `None` where the server does not report it.
     pub(super) fsync: Option<String>,
     /// The eviction policy.
     pub(super) eviction: String,

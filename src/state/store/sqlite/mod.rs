@@ -4,7 +4,7 @@
 //! loss. After a failed flush, and while the file is deleted or replaced, every write fails (`writer`). Writes that can be
 //! derived again from transcripts and settings (a conversation on its own, a touch, a sweep) are answered first and
 //! flushed right after. Reads have a connection and a worker thread of their own. Whole records are cached in `session`,
-//! in front of any store; `places` is an index in memory that answers the common question (no hidden pair beside these
+//! in front of any store; `places` is an index in memory that answers the common question (no hidden pair next to these
 //! calls) without SQL.
 
 mod bulk;
@@ -47,7 +47,7 @@ pub const FILE: &str = "baton.db";
 /// weeks, and one write a day for a busy conversation.
 const TOUCH_AFTER_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// The SQLite store. One serving process holds its file; commands may read and archive beside it.
+/// The SQLite store. One serving process holds its file; commands may read and archive meanwhile.
 pub struct SqliteStore {
     kind: &'static str,
     writer: Arc<DbWorker>,

@@ -193,7 +193,7 @@ pub(super) fn open_existing(file: &Path) -> Result<Option<Connection>, StoreErro
         v if v == STEPS.len() => Ok(Some(conn)),
         v if v > STEPS.len() => Err(newer(file, v)),
         v => Err(StoreError::new(format!(
-            "{} is of schema version {v}, older than this program: run `baton serve` once to bring it forward",
+            "{} is of schema version {v}, older than this program: run `baton serve` once to upgrade it",
             file.display()
         ))),
     }
@@ -216,7 +216,7 @@ pub(super) fn explain(file: &Path, err: &rusqlite::Error) -> StoreError {
     match err.sqlite_error_code() {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => StoreError::new(format!(
             "{} is damaged ({err}): move it and its -wal and -shm files away, or restore a backup, and start \
-                 again. Handoffs whose prompt stands in a transcript stay valid by their seal",
+                 again. Handoffs whose prompt is in a transcript stay valid by their seal",
             file.display()
         )),
         _ => open_error(file, err),

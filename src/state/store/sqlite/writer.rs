@@ -173,7 +173,7 @@ impl SqliteWriter {
             true => failed,
             false => match self.verify() {
                 Ok(frames) => {
-                    tracing::warn!(frames, "the store is written to again: its log was verified");
+                    tracing::warn!(frames, "the store is writable again: its log was verified");
                     return Ok(());
                 }
                 Err(error) => FailedFlush {
@@ -271,7 +271,7 @@ fn log_state(conn: &Connection) -> rusqlite::Result<(u32, u32)> {
 }
 
 /// Identity of the database file and of its log at open. While the program runs, either may be deleted or replaced, and
-/// writes would go to a file that nobody finds any more.
+/// writes would go to a file without a name.
 struct OpenedFiles {
     file: Option<FileIdentity>,
     log: Option<FileIdentity>,

@@ -1,4 +1,4 @@
-//! Changes of conversations, by many at once, and what becomes of records that nothing uses.
+//! Changes of conversations, by many at once, and the expiry of records that nothing uses.
 
 use super::*;
 
@@ -73,8 +73,7 @@ pub(super) async fn conversations_are_changed(store: &dyn Store) {
     assert_eq!(store.conversation("s").await.unwrap(), Some(now));
 }
 
-/// What is added by many at once is all there.
-/// An undo that waits is one change like others: it is there for every process until it is over, and no handoff leaves it.
+/// A pending undo is a change like others: every process sees it until it is over, and a handoff ends it.
 pub(super) async fn undos_wait(store: &dyn Store) {
     let known = conversation("a", "undo", 5);
     let fired = handoff("a", "undo", 6);

@@ -69,8 +69,8 @@ pub(super) async fn one_document_of_a_kind_is_active(store: &dyn Store) {
     assert!(store.put_document(&stolen).await.is_err());
 }
 
-/// Writers and resumers at once, and somebody who looks: what supersedes and what is superseded change in one step. A
-/// store whose lists are read in several steps shows that at the end alone.
+/// Concurrent writers, resumers and readers: what supersedes and what is superseded change in one step. A store whose
+/// lists are read in several steps shows that at the end alone.
 pub(super) async fn no_moment_has_two_active_documents_or_none(store: &SharedStore, lists_at_once: bool) {
     const EACH: u64 = 25;
     let first = document("a", "main", 1);
@@ -137,7 +137,7 @@ pub(super) async fn superseded_documents_are_archived_by_age(store: &dyn Store) 
         ]
     );
     assert_eq!(store.archive_documents(5).await.unwrap(), []);
-    // It can be resumed, and what it takes the place of is superseded again.
+    // It can be resumed, and what it replaces is superseded again.
     let resumed = store
         .set_document_status("a", old.handoff, HandoffStatus::Active)
         .await;

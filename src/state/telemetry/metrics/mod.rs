@@ -29,7 +29,7 @@ use super::models::LabelledModels;
 use super::series::{ModelsSeries, PerWire, WireSeries};
 
 type CountDropped = Box<dyn Fn() -> u64 + Send + Sync>;
-type CountPackets = Box<dyn Fn() -> [u64; 3] + Send + Sync>;
+type CountDocuments = Box<dyn Fn() -> [u64; 3] + Send + Sync>;
 type CountOpen = Box<dyn Fn() -> usize + Send + Sync>;
 type WireCounter = Family<ByWire, Counter>;
 type OutcomeCounter = Family<ByOutcome, Counter>;
@@ -51,7 +51,7 @@ pub struct Metrics {
     count_dropped: OnceLock<CountDropped>,
     traces_dropped: Counter,
     documents: Family<ByResult, Counter>,
-    count_documents: OnceLock<CountPackets>,
+    count_documents: OnceLock<CountDocuments>,
     recalls: OutcomeCounter,
     handoffs: Family<ByOrigin, Counter>,
     handoff_facts: OutcomeCounter,

@@ -38,12 +38,12 @@ pub(super) const WIRE_COUNTS: [WireCount; 11] = [
     },
     WireCount {
         name: "baton_lost_pairs",
-        help: "Hidden calls that could not be put back, because their place in the transcript is gone",
+        help: "Hidden calls that could not be restored, because their place in the transcript is missing",
         amount: |event| event.lost_pairs.into(),
     },
     WireCount {
         name: "baton_lost_insertions",
-        help: "Texts of baton's own that could not be put back, because their place in the transcript is gone",
+        help: "Texts of baton's own that could not be restored, because their place in the transcript is missing",
         amount: |event| event.lost_insertions.into(),
     },
     WireCount {

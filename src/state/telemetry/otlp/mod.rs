@@ -97,7 +97,7 @@ impl Traces {
             let _ = sent.await;
         });
         if flushed.await.is_err() {
-            tracing::warn!("the collector did not take the last spans in time");
+            tracing::warn!("the collector did not accept the last spans in time");
         }
     }
 }
@@ -154,7 +154,7 @@ impl Sender {
         if let Err(error) = &sent {
             self.dropped.inc_by(exchanges);
             if !self.failing {
-                tracing::warn!(%error, "the collector does not take spans; they are dropped until it does");
+                tracing::warn!(%error, "the collector does not accept spans; they are dropped until it does");
             }
         }
         self.failing = sent.is_err();

@@ -72,7 +72,7 @@ fn a_signed_summary_stands_first_alone_and_unchanged() {
     assert_eq!(of(json!([message(&changed), user])), [Rule::CompactionPlace]);
     let twice = json!([message(&summed), user, message(&summed), user]);
     assert_eq!(of(twice), [Rule::CompactionPlace, Rule::CompactionPlace]);
-    // One that the API made by itself stands where it was made.
+    // A summary that the API made by itself is where it was made.
     let own = json!({"type": "compaction", "content": "So far."});
     assert_eq!(of(json!([user, message(&own), user])), []);
 }

@@ -1,4 +1,4 @@
-//! What programs write when they close, both ways, and who is believed where two contradict each other.
+//! What programs write when they close, both ways, and which evidence wins where two contradict each other.
 
 mod closing;
 
@@ -25,7 +25,7 @@ fn end(evidence: &Evidence<'_>) -> RunEnd {
         .end(&evidence.decide())
 }
 
-/// A tool whose silence is zero, as Claude Code's `Bash`.
+/// A tool that omits exit code zero, as Claude Code's `Bash`.
 fn silent<'e>(command: &'e str, text: &'e str) -> Evidence<'e> {
     Evidence {
         flag: Some(false),
@@ -56,7 +56,7 @@ fn every_expression_is_one_and_every_program_has_its_closing_lines_here() {
 #[test]
 fn a_run_is_never_passed_against_its_own_closing_lines() {
     for (name, command, _, failed) in CLOSING {
-        // Nothing but the text shows whether silence means zero or nothing.
+        // Only the text shows whether a missing exit code means zero or unknown.
         for evidence in [evidence(command, failed), silent(command, failed)] {
             assert_eq!(end(&evidence), RunEnd::Failed(None), "{name}: {evidence:?}");
         }
@@ -83,7 +83,7 @@ fn a_run_is_never_passed_against_its_own_closing_lines() {
                 assert_ne!(evidence.decide().failed, Some(false), "{name}: {evidence:?}");
             }
         }
-        // Beside another command it may be the other one's text.
+        // Next to another command, the text may be that command's.
         let two = format!("{command} && ./other.sh");
         assert_eq!(
             end(&Evidence {
@@ -178,7 +178,7 @@ fn a_text_that_mentions_a_run_is_none() {
             "{line}"
         );
     }
-    // A run beside a printed file: the text may be the file's.
+    // A run next to a printed file: the text may be the file's.
     assert_eq!(end(&silent("cargo test && cat old.log", text)), RunEnd::Passed);
     assert_eq!(end(&silent("cargo test; cat old.log", text)), RunEnd::Unknown);
     // A code that the line prints is another command's.
@@ -188,7 +188,7 @@ fn a_text_that_mentions_a_run_is_none() {
         evidence("echo 'Exit code: 5'", "Exit code: 5").decide().code,
         None
     );
-    // An unknown tool's text reads as failed, and is no more than that.
+    // A failure in an unknown tool's text is only weak evidence.
     let unknown = Evidence {
         command: None,
         ..evidence("", "test result: FAILED. 1 passed; 1 failed")

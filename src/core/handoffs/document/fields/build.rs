@@ -198,7 +198,7 @@ fn pointers(seen: &SeenFacts) -> VerdictPointer {
 fn assumed(source: &HandoffSource<'_>, sections: &[PromptSection<'_>], prompt: &str) -> Vec<String> {
     let mut all = listed(sections, &["assum", "taken for granted"]);
     let sentences = draft::assumptions(prompt, source.assumptions).into_iter();
-    // A heading is none; and what is below one is an item here, too, so that it is listed once.
+    // Headings are left out; an item below one is read as in a list, so that it is listed once.
     let sentences = sentences.filter(|sentence| !sentence.ends_with(':'));
     let sentences = sentences.map(|sentence| one_line(item(&sentence).unwrap_or(&sentence), SENTENCE));
     all.extend(sentences.take(MOST_ASSUMED));
@@ -216,7 +216,7 @@ fn prerequisites(source: &HandoffSource<'_>, prompt: &str) -> Vec<Prerequisite> 
         .handoff
         .parent
         .iter()
-        .map(|id| one(PrerequisiteKind::Packet, &id.to_string()))
+        .map(|id| one(PrerequisiteKind::Handoff, &id.to_string()))
         .collect();
     let is_path = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '@' | '+' | '~');
     let words: HashSet<&str> = prompt

@@ -7,50 +7,50 @@ use super::{HandoffDocument, HandoffSize, HandoffStatement, NO_NEXT_ACTION, Veri
 /// Everything above the carry-over prompt, which comes last since it may contain anything.
 pub(super) const PROMPT: &str = "## Carry-over prompt";
 
-pub(super) fn of(packet: &HandoffDocument) -> String {
+pub(super) fn of(document: &HandoffDocument) -> String {
     let mut out = String::new();
-    head(packet, &mut out);
-    section("Summary", [line(&packet.summary)], &mut out);
-    match &packet.next_action {
+    head(document, &mut out);
+    section("Summary", [line(&document.summary)], &mut out);
+    match &document.next_action {
         Some(next) => section("Next action", [line(next)], &mut out),
         None => section("Next action", [format!("**{NO_NEXT_ACTION}**")], &mut out),
     }
-    section("Open risks", risks(packet), &mut out);
-    section("Verification", verification(packet), &mut out);
-    section("Claims that nothing proves", claims(packet), &mut out);
-    section("Changed files", files(packet), &mut out);
-    section("Commands", commands(packet), &mut out);
-    section("Failed attempts", attempts(packet), &mut out);
-    let todo = packet
+    section("Open risks", risks(document), &mut out);
+    section("Verification", verification(document), &mut out);
+    section("Claims that nothing proves", claims(document), &mut out);
+    section("Changed files", files(document), &mut out);
+    section("Commands", commands(document), &mut out);
+    section("Failed attempts", attempts(document), &mut out);
+    let todo = document
         .todo
         .iter()
         .map(|todo| format!("- [{}] {}", todo.state, line(&todo.text)));
     section("To do", todo, &mut out);
-    section("Decisions", stated(&packet.decisions), &mut out);
+    section("Decisions", stated(&document.decisions), &mut out);
     section(
         "Assumptions to validate",
-        stated(&packet.assumptions_to_validate),
+        stated(&document.assumptions_to_validate),
         &mut out,
     );
     section(
         "Questions for a human",
-        stated(&packet.questions_for_human),
+        stated(&document.questions_for_human),
         &mut out,
     );
-    section("Prerequisites", prerequisites(packet), &mut out);
-    section("Verdicts", verdicts(packet), &mut out);
-    section("Origin", origin(packet), &mut out);
-    prompt(packet, &mut out);
+    section("Prerequisites", prerequisites(document), &mut out);
+    section("Verdicts", verdicts(document), &mut out);
+    section("Origin", origin(document), &mut out);
+    prompt(document, &mut out);
     out
 }
 
-fn head(packet: &HandoffDocument, out: &mut String) {
-    let what = match packet.next_action {
+fn head(document: &HandoffDocument, out: &mut String) {
+    let what = match document.next_action {
         Some(_) => "Handoff",
         None => "Status report",
     };
-    let _ = writeln!(out, "# {what} {}\n", packet.id);
-    let _ = writeln!(out, "{}, made {}.", packet.status.name(), packet.created_at);
+    let _ = writeln!(out, "# {what} {}\n", document.id);
+    let _ = writeln!(out, "{}, made {}.", document.status.name(), document.created_at);
 }
 
 fn section(heading: &str, lines: impl IntoIterator<Item = String>, out: &mut String) {
@@ -60,15 +60,15 @@ fn section(heading: &str, lines: impl IntoIterator<Item = String>, out: &mut Str
     }
 }
 
-fn risks(packet: &HandoffDocument) -> Vec<String> {
-    let risks = packet.open_risks.iter();
+fn risks(document: &HandoffDocument) -> Vec<String> {
+    let risks = document.open_risks.iter();
     risks
         .map(|risk| format!("- **{}** {}", risk.severity.name(), line(&risk.detail)))
         .collect()
 }
 
-fn verification(packet: &HandoffDocument) -> Vec<String> {
-    let runs = packet.verification.iter();
+fn verification(document: &HandoffDocument) -> Vec<String> {
+    let runs = document.verification.iter();
     runs.map(|run| {
         let since = match run.stale {
             Some(true) => "; files changed after it",
@@ -85,8 +85,8 @@ fn verification(packet: &HandoffDocument) -> Vec<String> {
     .collect()
 }
 
-fn claims(packet: &HandoffDocument) -> Vec<String> {
-    let claims = packet.claims.iter();
+fn claims(document: &HandoffDocument) -> Vec<String> {
+    let claims = document.claims.iter();
     claims
         .map(|claim| {
             format!(
@@ -99,8 +99,8 @@ fn claims(packet: &HandoffDocument) -> Vec<String> {
         .collect()
 }
 
-fn files(packet: &HandoffDocument) -> Vec<String> {
-    let files = packet.changed_files.iter();
+fn files(document: &HandoffDocument) -> Vec<String> {
+    let files = document.changed_files.iter();
     files
         .map(|file| {
             let why = file.why.as_ref().map(|why| format!(": {}", line(why)));
@@ -114,9 +114,9 @@ fn files(packet: &HandoffDocument) -> Vec<String> {
         .collect()
 }
 
-fn commands(packet: &HandoffDocument) -> Vec<String> {
+fn commands(document: &HandoffDocument) -> Vec<String> {
     let mut lines = Vec::new();
-    for run in &packet.commands_run {
+    for run in &document.commands_run {
         lines.push(format!(
             "- {}: {} (turn {})",
             code(&run.command),
@@ -126,8 +126,11 @@ fn commands(packet: &HandoffDocument) -> Vec<String> {
         // Indented, so that nothing in it is read as Markdown.
         lines.extend(run.output.iter().map(|output| format!("      {}", line(output))));
     }
-    if packet.commands_left_out > 0 {
-        lines.push(format!("- {} more are in the journal", packet.commands_left_out));
+    if document.commands_left_out > 0 {
+        lines.push(format!(
+            "- {} more are in the journal",
+            document.commands_left_out
+        ));
     }
     lines
 }
@@ -149,8 +152,8 @@ fn ended(exit: Option<i32>) -> String {
     }
 }
 
-fn attempts(packet: &HandoffDocument) -> Vec<String> {
-    let attempts = packet.failed_attempts.iter();
+fn attempts(document: &HandoffDocument) -> Vec<String> {
+    let attempts = document.failed_attempts.iter();
     attempts
         .map(|attempt| match attempt.why.is_empty() {
             true => format!("- {}", line(&attempt.tried)),
@@ -167,14 +170,14 @@ fn stated(all: &[HandoffStatement]) -> Vec<String> {
     all.iter().map(shown).collect()
 }
 
-fn prerequisites(packet: &HandoffDocument) -> Vec<String> {
-    let all = packet.prerequisites.iter();
+fn prerequisites(document: &HandoffDocument) -> Vec<String> {
+    let all = document.prerequisites.iter();
     all.map(|one| format!("- {} {}", one.kind.name(), code(&one.what)))
         .collect()
 }
 
-fn verdicts(packet: &HandoffDocument) -> Vec<String> {
-    let pointer = &packet.verdict_pointer;
+fn verdicts(document: &HandoffDocument) -> Vec<String> {
+    let pointer = &document.verdict_pointer;
     let all = [
         ("verification", &pointer.verification),
         ("review", &pointer.review),
@@ -190,30 +193,30 @@ fn verdicts(packet: &HandoffDocument) -> Vec<String> {
         .collect()
 }
 
-fn origin(packet: &HandoffDocument) -> Vec<String> {
+fn origin(document: &HandoffDocument) -> Vec<String> {
     let mut lines = Vec::new();
     let mut add = |name: &str, value: &str| {
         if !value.is_empty() {
             lines.push(format!("- {name}: {}", line(value)));
         }
     };
-    add("repository", &packet.repository);
-    add("branch", &packet.branch);
-    add("last known good commit", &packet.last_known_good_commit);
-    add("topic", &packet.topic);
-    add("conversation", &packet.conversation);
+    add("repository", &document.repository);
+    add("branch", &document.branch);
+    add("last known good commit", &document.last_known_good_commit);
+    add("topic", &document.topic);
+    add("conversation", &document.conversation);
     add(
         "parent",
-        &packet.parent.map(|id| id.to_string()).unwrap_or_default(),
+        &document.parent.map(|id| id.to_string()).unwrap_or_default(),
     );
-    add("exchange", packet.exchange.as_deref().unwrap_or_default());
-    add("begun by", &packet.origin);
-    add("wire", &packet.wire);
-    add("model", packet.model.as_deref().unwrap_or_default());
-    add("turns", &packet.turns.to_string());
-    add("tokens (estimated)", &sizes(packet.tokens));
-    add("bytes", &sizes(packet.bytes));
-    add("format", &packet.version.to_string());
+    add("exchange", document.exchange.as_deref().unwrap_or_default());
+    add("begun by", &document.origin);
+    add("wire", &document.wire);
+    add("model", document.model.as_deref().unwrap_or_default());
+    add("turns", &document.turns.to_string());
+    add("tokens (estimated)", &sizes(document.tokens));
+    add("bytes", &sizes(document.bytes));
+    add("format", &document.version.to_string());
     lines
 }
 
@@ -221,16 +224,16 @@ fn sizes(size: HandoffSize) -> String {
     format!("{} before, {} after", size.before, size.after)
 }
 
-fn prompt(packet: &HandoffDocument, out: &mut String) {
+fn prompt(document: &HandoffDocument, out: &mut String) {
     // A fence that is longer than any in the prompt.
-    let longest = packet
+    let longest = document
         .prompt
         .split(|c: char| c != '`')
         .map(str::len)
         .max()
         .unwrap_or_default();
     let fence = "`".repeat(longest.max(2) + 1);
-    let _ = write!(out, "\n{PROMPT}\n\n{fence}\n{}\n{fence}\n", packet.prompt);
+    let _ = write!(out, "\n{PROMPT}\n\n{fence}\n{}\n{fence}\n", document.prompt);
 }
 
 /// A text on one line.

@@ -2,7 +2,7 @@
 
 use super::prompt::{PromptSection, is_item, item};
 
-/// Headings below which the next step stands.
+/// Headings above the next step.
 const HEADINGS: [&str; 7] = [
     "next step",
     "next action",

@@ -6,7 +6,7 @@ pub(super) struct PromptSection<'p> {
     lines: Vec<&'p str>,
 }
 
-/// The sections of a prompt. A heading begins with `#`, is all bold, or ends with `:` and stands alone.
+/// The sections of a prompt. A heading begins with `#`, is all bold, or is a line of its own that ends with `:`.
 pub(super) fn sections(prompt: &str) -> Vec<PromptSection<'_>> {
     let mut all = vec![PromptSection {
         heading: String::new(),

@@ -108,7 +108,7 @@ fn full() -> SeenFacts {
     }
 }
 
-fn packet(prompt: &str, seen: &SeenFacts) -> HandoffDocument {
+fn document(prompt: &str, seen: &SeenFacts) -> HandoffDocument {
     HandoffDocument::of(&HandoffSource {
         handoff: &handoff(prompt),
         seen,
@@ -129,8 +129,8 @@ const PROMPT: &str = "# Goal\nSkip BOMs in the importer (hunter2).\n\n## Done\nT
     ## Next steps\n1. Edit src/a.rs\n2. See docs/plan.md\n\n## Open questions\n- Which files?\n- none of it\n```\n## x\n```";
 
 #[test]
-fn a_packet_says_what_was_seen_and_what_was_only_claimed() {
-    let made = packet(PROMPT, &full());
+fn a_document_says_what_was_seen_and_what_was_only_claimed() {
+    let made = document(PROMPT, &full());
     assert_eq!(made.summary, "Skip BOMs in the importer ([redacted]).");
     assert_eq!(made.next_action.as_deref(), Some("Edit src/a.rs"));
     assert_eq!(
@@ -183,10 +183,10 @@ fn without_a_first_step_it_is_a_status_report_and_says_so() {
         ..SeenFacts::default()
     };
     assert_eq!(
-        packet("All is said.", &seen).next_action.as_deref(),
+        document("All is said.", &seen).next_action.as_deref(),
         Some("Write the parser")
     );
-    let made = packet("All is said.", &SeenFacts::default());
+    let made = document("All is said.", &SeenFacts::default());
     assert_eq!(
         (made.kind, made.next_action.as_deref()),
         (HandoffKind::StatusReport, None)
@@ -200,7 +200,7 @@ fn without_a_first_step_it_is_a_status_report_and_says_so() {
 
 #[test]
 fn the_json_counts_and_validate_says_where_the_markdown_differs() {
-    let made = packet(PROMPT, &full());
+    let made = document(PROMPT, &full());
     let (json, markdown) = (made.json(), made.markdown());
     assert_eq!(HandoffDocument::read(&json).unwrap(), made);
     assert_eq!(validate(&json, Some(&markdown)), []);
@@ -238,7 +238,7 @@ fn failures_are_kept_and_many_commands_are_counted() {
             .collect(),
         ..SeenFacts::default()
     };
-    let made = packet("x", &seen);
+    let made = document("x", &seen);
     assert_eq!((made.commands_run.len(), made.commands_left_out), (30, 30));
     assert!(
         made.commands_run
@@ -246,23 +246,23 @@ fn failures_are_kept_and_many_commands_are_counted() {
             .all(|run| run.exit == Some(1) && !run.output.is_empty())
     );
     seen.commands.retain(|ran| ran.exit == Some(0));
-    let made = packet("x", &seen);
+    let made = document("x", &seen);
     assert_eq!((made.commands_run.len(), made.commands_left_out), (5, 25));
     assert!(made.commands_run.iter().all(|run| run.output.is_empty()));
 }
 
 #[test]
-fn every_packet_fits_the_schema_and_the_schema_is_no_rubber_stamp() {
+fn every_document_fits_the_schema_and_the_schema_is_no_rubber_stamp() {
     let schema = serde_json::from_str(include_str!("../../../../../docs/packet.schema.json")).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let mut all = vec![
-        packet(PROMPT, &full()),
-        packet("x", &SeenFacts::default()),
-        packet("", &full()),
+        document(PROMPT, &full()),
+        document("x", &SeenFacts::default()),
+        document("", &full()),
     ];
-    all.push(packet("x", &full()).with_status(HandoffStatus::Archived));
-    for packet in all {
-        let json = serde_json::from_str(&packet.json()).unwrap();
+    all.push(document("x", &full()).with_status(HandoffStatus::Archived));
+    for document in all {
+        let json = serde_json::from_str(&document.json()).unwrap();
         let errors: Vec<_> = validator
             .iter_errors(&json)
             .map(|error| error.to_string())
@@ -284,7 +284,7 @@ fn every_packet_fits_the_schema_and_the_schema_is_no_rubber_stamp() {
 
 #[test]
 fn the_same_handoff_and_transcript_make_the_same_bytes() {
-    let (one, two) = (packet(PROMPT, &full()), packet(PROMPT, &full()));
+    let (one, two) = (document(PROMPT, &full()), document(PROMPT, &full()));
     assert_eq!((one.json(), one.markdown()), (two.json(), two.markdown()));
 }
 
@@ -292,8 +292,8 @@ fn the_same_handoff_and_transcript_make_the_same_bytes() {
 fn assumptions_of_the_prompt_are_listed_once() {
     let prompt = "# Goal\nShip it. Presumably the port is free.\n\n## Assumptions\n- The cache should be warm.\n- CI runs on Linux\n\n\
         ## Next\n1. Deploy\n";
-    let packet = packet(prompt, &SeenFacts::default());
-    let assumed: Vec<_> = packet
+    let document = document(prompt, &SeenFacts::default());
+    let assumed: Vec<_> = document
         .assumptions_to_validate
         .iter()
         .map(|stated| (stated.text.as_str(), stated.turn))

@@ -9,25 +9,25 @@ const VALUE: usize = 120;
 
 /// All errors of a document: in the JSON itself, and where the Markdown differs from it.
 pub fn validate(json: &str, markdown: Option<&str>) -> Vec<FieldError> {
-    let packet = match serde_json::from_str::<HandoffDocument>(json) {
-        Ok(packet) => packet,
+    let document = match serde_json::from_str::<HandoffDocument>(json) {
+        Ok(document) => document,
         Err(error) => return vec![difference("", &error.to_string(), "")],
     };
     let mut found = Vec::new();
-    if packet.version != VERSION {
+    if document.version != VERSION {
         let message = format!("this program writes version {VERSION}");
-        found.push(difference("version", &message, &packet.version.to_string()));
+        found.push(difference("version", &message, &document.version.to_string()));
     }
-    let kind = match packet.next_action {
+    let kind = match document.next_action {
         Some(_) => HandoffKind::Handoff,
         None => HandoffKind::StatusReport,
     };
-    if packet.kind != kind {
+    if document.kind != kind {
         let message = "a handoff has a next_action, a status_report has none";
-        found.push(difference("kind", message, &format!("{:?}", packet.kind)));
+        found.push(difference("kind", message, &format!("{:?}", document.kind)));
     }
     if let Some(markdown) = markdown {
-        found.extend(differing(&markdown::of(&packet), markdown));
+        found.extend(differing(&markdown::of(&document), markdown));
     }
     found
 }

@@ -253,7 +253,8 @@ pub enum PrerequisiteKind {
     /// A file to read.
     File,
     /// Another handoff.
-    Packet,
+    #[serde(rename = "packet")]
+    Handoff,
     /// Something that a command started.
     Service,
 }
@@ -263,7 +264,7 @@ impl PrerequisiteKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::File => "file",
-            Self::Packet => "packet",
+            Self::Handoff => "packet",
             Self::Service => "service",
         }
     }

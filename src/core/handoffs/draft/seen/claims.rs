@@ -121,7 +121,7 @@ impl SeenFacts {
     }
 }
 
-/// Whether a sentence in lower case says so of what is: nothing in front of the words takes it back.
+/// Whether a lower-case sentence claims this as a fact: no word before the claim negates it.
 fn claims(sentence: &str, words: &str) -> bool {
     let Some(at) = sentence.find(words) else {
         return false;

@@ -24,7 +24,7 @@ struct OpenFailure {
     failed: SeenFailure,
     /// The folder that the line began in, where it is known.
     folder: Option<String>,
-    /// The command of the line whose failing it was, or those of which one was.
+    /// The command of the line that failed, or those of which one did.
     keys: Vec<RunKey>,
 }
 

@@ -37,7 +37,7 @@ impl ShellFolder {
             self.0 = Some(whereabouts.inside(path));
         } else if call.stays && !ends.is_empty() && exit.is_none_or(|code| code == 0) {
             // A line that fails leaves the shell where it was. Another one may have moved it, and some agents do not
-            // tell; all of them stay in the folder of the work.
+            // report that; all of them stay in the folder of the work.
             let ends = whereabouts.inside(&ends);
             self.0 = ends.is_empty().then_some(ends);
         }

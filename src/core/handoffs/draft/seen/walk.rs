@@ -262,7 +262,7 @@ impl<'w> TranscriptWalk<'w> {
             self.failures.forget(may_be);
         }
         let mut runs = commands::runs(command);
-        // What was to prepare them failed, so they did not run, or somewhere else.
+        // The command that prepares them failed, so they did not run, or ran elsewhere.
         runs.retain(|run| !(outcome.unprepared && run.in_front));
         let keyed = self.keyed(&runs, begins.as_deref());
         self.failures.settle(command, begins.as_deref(), &end, &keyed);
@@ -286,8 +286,8 @@ impl<'w> TranscriptWalk<'w> {
         );
     }
 
-    /// The commands of a line with the folders that they ran in. Where a folder is unknown, whatever was known of
-    /// such commands in any folder is not the last of it any more.
+    /// The commands of a line with the folders that they ran in. Where a folder is unknown, no known run of such a
+    /// command, in any folder, is certainly its last one.
     fn keyed<'r, 'l>(
         &mut self,
         runs: &'r [commands::ShellCommand<'l>],

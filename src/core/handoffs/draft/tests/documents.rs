@@ -267,7 +267,7 @@ fn presets_weigh_sections_where_there_is_not_room_for_all() {
     assert!(count(Preset::Docs, "did not work") > count(Preset::Debug, "did not work"));
 }
 
-/// What the config names beside the known ones: nothing of such a file is quoted.
+/// What the config names besides the known ones: nothing of such a file is quoted.
 #[test]
 fn files_that_the_config_calls_secret_are_not_quoted() {
     let messages = [

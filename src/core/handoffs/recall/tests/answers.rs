@@ -1,6 +1,6 @@
 use super::*;
 
-/// What a document, a variable or a file that nobody should see says.
+/// The secret contents of a document, a variable or a file.
 const SECRET: &str = "k7QaBcDeFgHiJkLmNoPqRsTuVwXyZ0123459xZ2";
 
 #[test]

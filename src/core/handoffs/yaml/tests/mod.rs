@@ -1,6 +1,6 @@
+mod documents;
 mod linear;
 mod lines;
-mod packets;
 mod reading;
 mod round_trip;
 mod rules;

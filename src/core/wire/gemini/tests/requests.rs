@@ -183,7 +183,7 @@ const G: &str = r#"{"functionCall":{"name":"g","args":{}}}"#;
 const HIDDEN: &str = r#"{"functionCall":{"id":"h"}}"#;
 const RESULT: &str = r#"{"functionResponse":{"id":"h","name":"session_handoff","response":{"output":"Handoff queued; it runs when this turn ends."}}}"#;
 
-/// What a pair beside this call keeps of it: it was the whole answer to the transcript's opening.
+/// What a pair next to this call keeps of it: it was the whole answer to the transcript's opening.
 fn fingerprint_of(call: &str) -> String {
     let request = reading(r#"{"contents":[{"parts":[{"text":"go"}]}]}"#);
     let body = format!(r#"{{"candidates":[{{"content":{{"role":"model","parts":[{call}]}}}}]}}"#);

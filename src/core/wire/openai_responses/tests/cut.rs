@@ -63,7 +63,7 @@ fn references_to_our_items_never_reach_upstream() {
     assert_eq!(done["input"], json!([user("hi"), theirs]));
 }
 
-/// The one stands where the model had written nothing, and is a message like another where agents send it whole.
+/// The first is the placeholder for an empty turn, and a message like another where agents send it whole.
 #[test]
 fn references_to_other_items_of_ours_are_resolved_or_removed() {
     let reference = |id: &str| json!({"type": "item_reference", "id": id});

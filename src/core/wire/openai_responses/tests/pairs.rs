@@ -41,7 +41,7 @@ fn calls_return_to_their_places_and_results_follow_the_group() {
     }
 }
 
-/// Calls beside reasoning, which is named by its item's id: by reference, too, and where the texts have none.
+/// Calls next to reasoning, which is named by its item's id: by reference, too, and where the texts have none.
 #[test]
 fn a_call_with_reasoning_returns_right_after_the_reasoning() {
     let reference = |id: &str| json!({"type": "item_reference", "id": id});

@@ -13,8 +13,8 @@ use crate::state::files::yaml_files::{HandoffFolder, read_file};
 use baton_core::handoffs::document::fields::{HandoffDocument, validate};
 use baton_core::record::HandoffStatus;
 
-const DIR: &str = "BATON_TEST_PACKET_DIR";
-const STEP: &str = "BATON_TEST_PACKET_STEP";
+const DIR: &str = "BATON_TEST_DOCUMENT_DIR";
+const STEP: &str = "BATON_TEST_DOCUMENT_STEP";
 
 /// Row, handoff file, three steps for each of four files, end.
 const STEPS: usize = 15;

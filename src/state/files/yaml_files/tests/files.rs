@@ -268,7 +268,7 @@ fn archive_delete_and_clean_touch_our_files_alone() {
     assert!(would[0].exists());
     assert_eq!(folder.clean(30 * 86_400, at(0), false).unwrap(), would);
     assert!(!would[0].exists());
-    // Archived ones too, and nothing else.
+    // Include archived ones, and nothing else.
     assert_eq!(folder.clean(60, at(3600), false).unwrap().len(), 2);
     assert!(base.join("api/notes.txt").exists() && base.join("api/link.yaml").exists());
 }

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::state::store::HandoffFilter;
 
-/// Words that the scripts answer with, beside others.
+/// Words that the scripts answer with, besides others.
 const WORDS: [&str; 9] = [
     "written",
     "overtaken",

@@ -124,7 +124,7 @@ async fn a_replicated_write_is_on_the_replica() {
         assert_eq!(there, "1");
     }
     replica.kill();
-    // The server waits three quarters of a call's time; a machine under load may take longer to tell, and then the call ends.
+    // The server waits three quarters of a call's time; a machine under load may report later, and then the call ends.
     let began = Instant::now();
     let error = put(&store).await.unwrap_err();
     let messages = ["no replica", "takes too long"];

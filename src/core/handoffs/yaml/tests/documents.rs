@@ -5,17 +5,17 @@ use super::super::{HandoffFile, read};
 use crate::handoffs::document::fields::HandoffDocument;
 use crate::handoffs::draft::tokens;
 
-fn packet() -> Value {
+fn document() -> Value {
     serde_json::from_str(include_str!("../../../../../tests/golden/document.json")).unwrap()
 }
 
-fn of(packet: &Value) -> HandoffFile {
-    HandoffFile::of_document(&HandoffDocument::read(&packet.to_string()).unwrap())
+fn of(document: &Value) -> HandoffFile {
+    HandoffFile::of_document(&HandoffDocument::read(&document.to_string()).unwrap())
 }
 
 #[test]
-fn the_file_of_a_packet_says_the_same() {
-    let file = of(&packet());
+fn the_file_of_a_document_says_the_same() {
+    let file = of(&document());
     assert_eq!(file.errors(), []);
     assert_eq!(
         (file.session.as_str(), file.date.as_str()),
@@ -45,18 +45,18 @@ fn the_file_of_a_packet_says_the_same() {
         ("complete", "2026-11-22T18:05:48Z")
     );
     assert_eq!(file.updated_at, file.created_at);
-    assert_eq!(of(&packet()), file);
+    assert_eq!(of(&document()), file);
     assert!(tokens(&file.to_yaml()) < 500, "{}", file.to_yaml());
     assert_eq!(read(&file.to_yaml()).unwrap().file, file);
 }
 
 #[test]
 fn without_a_next_action_it_says_so_and_a_block_is_a_blocker() {
-    let mut packet = packet();
-    packet["next_action"] = Value::Null;
-    packet["open_risks"] = json!([{"severity": "block", "detail": "`cargo test` failed"}]);
-    packet["repository"] = json!("");
-    let file = of(&packet);
+    let mut document = document();
+    document["next_action"] = Value::Null;
+    document["open_risks"] = json!([{"severity": "block", "detail": "`cargo test` failed"}]);
+    document["repository"] = json!("");
+    let file = of(&document);
     assert_eq!(file.now, "no next_action recorded; needs a human");
     assert_eq!(
         (file.status.as_str(), file.blockers.as_slice()),
@@ -66,10 +66,10 @@ fn without_a_next_action_it_says_so_and_a_block_is_a_blocker() {
     let many: Vec<_> = (0..50)
         .map(|n| json!({"path": format!("src/{n}.rs"), "change": "written", "why": null}))
         .collect();
-    packet["changed_files"] = json!(many);
-    packet["todo"] = (0..50)
+    document["changed_files"] = json!(many);
+    document["todo"] = (0..50)
         .map(|_| json!({"text": "long ".repeat(100), "state": "pending"}))
         .collect();
-    let file = of(&packet);
+    let file = of(&document);
     assert_eq!((file.files.modified.len(), file.next.len()), (8, 8));
 }

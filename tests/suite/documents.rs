@@ -1,4 +1,4 @@
-//! Every handoff leaves a packet: two files and a row, made of what went over the wire, behind the handoff and never in
+//! Every handoff leaves a document: two files and a row, made of what went over the wire, after the handoff and never in
 //! its way.
 
 use std::path::{Path, PathBuf};
@@ -67,7 +67,7 @@ impl Run {
         }
     }
 
-    /// The packets, newest first, once all are written.
+    /// The documents, newest first, once all are written.
     async fn records(&self) -> Vec<DocumentRecord> {
         assert!(self.writer.flush(LONG).await);
         self.store.documents(&DocumentFilter::default()).await.unwrap()
@@ -96,22 +96,22 @@ fn files(record: &DocumentRecord) -> (HandoffDocument, String) {
         .map(|file| file.unwrap().file_name())
         .collect();
     assert_eq!(left.len(), 2, "{left:?}");
-    let packet = HandoffDocument::read(&json).unwrap();
-    handoff_file(folder, &packet);
-    (packet, markdown)
+    let document = HandoffDocument::read(&json).unwrap();
+    handoff_file(folder, &document);
+    (document, markdown)
 }
 
-/// Beside the packet's folder there is a handoff file that says the same.
-fn handoff_file(folder: &Path, packet: &HandoffDocument) {
+/// Next to the document's folder there is a handoff file that says the same.
+fn handoff_file(folder: &Path, document: &HandoffDocument) {
     let all = HandoffFolder::new(folder.parent().unwrap()).unwrap();
     let listed = all.list(None, 0).unwrap().found;
     let read = listed.iter().map(|one| read_file(&one.path).unwrap());
     let its: Vec<_> = read
-        .filter(|found| found.file.findings.get("handoff") == Some(&packet.id.to_string()))
+        .filter(|found| found.file.findings.get("handoff") == Some(&document.id.to_string()))
         .collect();
-    assert_eq!(its.len(), 1, "{}", packet.id);
+    assert_eq!(its.len(), 1, "{}", document.id);
     assert_eq!(its[0].errors, []);
-    assert_eq!(its[0].file.created_at, packet.created_at);
+    assert_eq!(its[0].file.created_at, document.created_at);
     assert!(
         its[0]
             .path
@@ -155,7 +155,7 @@ async fn a_chain(side: Variant) {
     let history = run.stage.ran(&opening, &said);
     let said = run.stage.ask(&history, true).await;
     let [record] = &run.records().await[..] else {
-        panic!("one packet")
+        panic!("one document")
     };
     let (first, markdown) = files(record);
     assert_eq!(first.next_action.as_deref(), Some("reader.rs."));
@@ -169,7 +169,7 @@ async fn a_chain(side: Variant) {
         "{first:?}"
     );
     assert!(markdown.contains("## Next action\n\nreader.rs.\n"), "{markdown}");
-    // The next one knows only what came behind the first.
+    // The next one knows only what came after the first.
     run.stage
         .push(handoff_beside(Reply::new().thinking("Again?").say("Done again.")));
     run.stage.push(fresh());
@@ -216,8 +216,12 @@ async fn a_mixed_batch(side: Variant) {
         .await;
     let records = run.records().await;
     assert_eq!(records.len(), 1);
-    let (packet, _) = files(&records[0]);
-    assert!(packet.prompt.starts_with("Goal: skip BOMs."), "{}", packet.prompt);
+    let (document, _) = files(&records[0]);
+    assert!(
+        document.prompt.starts_with("Goal: skip BOMs."),
+        "{}",
+        document.prompt
+    );
     run.stage.assert_clean();
 }
 
@@ -273,7 +277,7 @@ async fn facts_behind_every_prompt(side: Variant) {
     assert_eq!(stage.sent(), [carry()]);
 }
 
-/// Whose prompts have facts behind them, by the setting; the event and the metrics say what came of it.
+/// Whose prompts have facts after them, by the setting; the event and the metrics say what came of it.
 async fn facts_are_told(side: Variant) {
     use FactsOutcome::{Nothing, Written};
     // A handoff that the model begins, and one that a person has drafted.
@@ -338,7 +342,7 @@ async fn facts_are_told(side: Variant) {
 
 /// A folder that cannot be made: the agent sees nothing of it, it is counted, and the next start writes the files.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failed_packet_touches_nothing_and_the_next_start_writes_it() {
+async fn a_failed_document_touches_nothing_and_the_next_start_writes_it() {
     let dir = harness::temp();
     let file = dir.path().join("taken");
     std::fs::write(&file, "x").unwrap();
@@ -361,14 +365,14 @@ async fn a_failed_packet_touches_nothing_and_the_next_start_writes_it() {
     std::fs::remove_file(&file).unwrap();
     let again = DocumentWriter::start(within, run.store.clone());
     assert!(again.flush(LONG).await);
-    let (packet, _) = files(&records[0]);
-    assert_eq!(packet.id, records[0].handoff);
+    let (document, _) = files(&records[0]);
+    assert_eq!(document.id, records[0].handoff);
     run.stage.assert_clean();
 }
 
-/// A process that is killed between the handoff and its packet leaves the handoff, and no packet comes later.
+/// A process that is killed between the handoff and its document leaves the handoff, and no document comes later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn off_writes_none_and_a_handoff_without_a_packet_stays_one() {
+async fn off_writes_none_and_a_handoff_without_a_document_stays_one() {
     let dir = harness::temp();
     let off = settings(dir.path(), |config| config.documents.enabled = false);
     assert!(off.is_none());
@@ -391,17 +395,17 @@ async fn the_same_handoff_and_transcript_make_the_same_files_after_a_restart() {
     run.stage.ask(&run.stage.history(), true).await;
     let records = run.records().await;
     let bytes = |folder: &Path| [JSON, MARKDOWN].map(|name| std::fs::read(folder.join(name)).unwrap());
-    let (packet, _) = files(&records[0]);
+    let (document, _) = files(&records[0]);
     let before = bytes(Path::new(&records[0].folder));
     let sent = run.stage.provider.generations()[0].raw.clone();
-    let handoff = run.store.handoff("local", packet.id).await.unwrap().unwrap();
+    let handoff = run.store.handoff("local", document.id).await.unwrap().unwrap();
     let other = harness::temp();
     let settings = Arc::new(settings(other.path(), |_| {}).unwrap());
     let stored = StoredHandoff {
         handoff,
         carry_over: None,
-        exchange: packet.exchange.clone(),
-        bytes: HandoffSize { ..packet.bytes },
+        exchange: document.exchange.clone(),
+        bytes: HandoffSize { ..document.bytes },
         transcript: Box::new(move || Some(sent)),
     };
     let store = harness::sqlite(other.path());
@@ -411,7 +415,7 @@ async fn the_same_handoff_and_transcript_make_the_same_files_after_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_secret_is_in_a_packet() {
+async fn no_secret_is_in_a_document() {
     let prompt =
         format!("Goal: deploy. The key is api_key={SECRET}.\nNext: export TOKEN={SECRET} and go on.");
     let reply = Reply::new()
@@ -426,14 +430,18 @@ async fn no_secret_is_in_a_packet() {
     history.push(run.stage.user("Go on."));
     run.stage.ask(&history, true).await;
     let records = run.records().await;
-    let (packet, markdown) = files(&records[0]);
-    assert!(packet.prompt.starts_with("Goal: deploy."), "{}", packet.prompt);
-    for text in [&markdown, &packet.json(), &records[0].document] {
+    let (document, markdown) = files(&records[0]);
+    assert!(
+        document.prompt.starts_with("Goal: deploy."),
+        "{}",
+        document.prompt
+    );
+    for text in [&markdown, &document.json(), &records[0].document] {
         assert!(!text.contains(SECRET), "{text}");
     }
 }
 
-/// A person's line in a new session makes a superseded packet active again.
+/// A person's line in a new session makes a superseded document active again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn resuming_a_superseded_handoff_makes_it_active() {
     let run = Run::start(variants::ANTHROPIC, [handoff(), fresh()]).await;
@@ -543,7 +551,7 @@ async fn resumed_and_compared(side: Variant) {
         "the same prefix"
     );
 
-    // By a command, in another session; the packet was put away.
+    // By a command, in another session; the document was put away.
     documents::set_status(&store, &principal, id, HandoffStatus::Archived)
         .await
         .unwrap();
@@ -677,7 +685,7 @@ async fn the_commands_list_show_validate_and_archive() {
     assert_eq!(
         (
             code,
-            complaint.contains("this handoff is archived; it can be resumed all the same")
+            complaint.contains("this handoff is archived; it can still be resumed")
         ),
         (0, true),
         "{complaint}"
@@ -706,8 +714,8 @@ async fn the_commands_list_show_validate_and_archive() {
     );
 }
 
-/// The packet that docs/handoffs.md shows is one: of an hour's work with Claude Code, shortened.
-/// Runs the program in a folder that is its home and its state: exit code, output, and what it says beside that.
+/// The document that docs/handoffs.md shows is one: of an hour's work with Claude Code, shortened.
+/// Runs the program in a folder that is its home and its state: exit code, output, and what it says next to that.
 fn baton_in(dir: &Path, args: &[&str]) -> (i32, String, String) {
     let done = std::process::Command::new(env!("CARGO_BIN_EXE_baton"))
         .env_clear()
@@ -729,7 +737,7 @@ fn baton_in(dir: &Path, args: &[&str]) -> (i32, String, String) {
 }
 
 #[tokio::test]
-async fn the_readme_shows_a_packet_as_it_is_written() {
+async fn the_readme_shows_a_document_as_it_is_written() {
     use baton_core::record::{Handoff, HandoffOrigin, WireId};
 
     let ran = |n: usize, tool: &str, input: Value, result: &str, failed: bool| {
@@ -820,9 +828,9 @@ async fn the_readme_shows_a_packet_as_it_is_written() {
     assert!(page.contains(shown), "docs/handoffs.md should have\n{shown}");
 }
 
-/// Packets and handoff files have the same commands: each takes either, or says what to type.
+/// Documents and handoff files have the same commands: each takes either, or says what to type.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_command_takes_a_packet_or_a_handoff_file_or_says_what_to_type() {
+async fn every_command_takes_a_document_or_a_handoff_file_or_says_what_to_type() {
     let dir = harness::temp();
     let baton = |args: &[&str]| baton_in(dir.path(), &[&["handoffs"], args].concat());
     let said = |args: &[&str]| {
@@ -859,7 +867,7 @@ async fn every_command_takes_a_packet_or_a_handoff_file_or_says_what_to_type() {
         "{complaint}"
     );
     assert_eq!(baton(&["check", "--syntax"]).0, 0, "the file is looked at");
-    // A packet beside it, with its own file.
+    // A document next to it, with its own file.
     let run = Run::with(
         variants::ANTHROPIC,
         [handoff(), fresh()],
@@ -889,7 +897,7 @@ async fn every_command_takes_a_packet_or_a_handoff_file_or_says_what_to_type() {
         out.contains(&id) && beside.contains("2 handoff files: baton handoffs list --files"),
         "{out}{beside}"
     );
-    // The same packet by its id, its folder and its JSON; and a file by its path and its place in the folder.
+    // The same document by its id, its folder and its JSON; and a file by its path and its place in the folder.
     let short = format!("api/{}", Path::new(&file).file_name().unwrap().to_str().unwrap());
     for name in [id.as_str(), &id[..13], &folder, &json] {
         assert!(
@@ -985,14 +993,14 @@ async fn every_command_takes_a_packet_or_a_handoff_file_or_says_what_to_type() {
     );
 }
 
-/// `list --follow` prints a line of JSON for each packet that is new or has another status, and nothing of what was there before.
+/// `list --follow` prints a line of JSON for each document that is new or has another status, and nothing of what was there before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn list_follow_prints_what_changes_as_json_lines() {
     use std::io::BufRead;
 
     let dir = harness::temp();
     let store = harness::sqlite(dir.path());
-    let packet = |n: u128| DocumentRecord {
+    let document = |n: u128| DocumentRecord {
         handoff: uuid::Uuid::from_u128(n),
         principal: "local".into(),
         repository: "/app".into(),
@@ -1003,7 +1011,7 @@ async fn list_follow_prints_what_changes_as_json_lines() {
         folder: format!("/packets/{n}"),
         document: "{}".into(),
     };
-    store.put_document(&packet(1)).await.unwrap();
+    store.put_document(&document(1)).await.unwrap();
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_baton"))
         .env_clear()
         .env("HOME", dir.path())
@@ -1024,7 +1032,7 @@ async fn list_follow_prints_what_changes_as_json_lines() {
     let mut n = 1;
     let first = loop {
         n += 1;
-        store.put_document(&packet(n)).await.unwrap();
+        store.put_document(&document(n)).await.unwrap();
         match told.recv_timeout(Duration::from_secs(1)) {
             Ok(line) => break line,
             Err(_) => assert!(n < 60, "nothing is printed"),
