@@ -134,11 +134,11 @@ impl Sending<'_> {
         Ok(Some(answer))
     }
 
-    fn unconnected(&self, began: Instant, error: &dyn Error) -> Outcome {
+    fn unconnected(&self, began: Instant, error: &(dyn Error + 'static)) -> Outcome {
         if self.judge.ledger.was_disturbed(&[Disturbance::Process], began) {
             return self.failed("agent: no connection");
         }
-        let causes = std::iter::successors(Some(error), |error| error.source());
+        let causes = std::iter::successors(Some(error), |error| (**error).source());
         let text: Vec<String> = causes.map(ToString::to_string).collect();
         let took = began.elapsed();
         self.wrong("no connection", format!("{} after {took:?}", text.join(": ")))
