@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use uuid::Uuid;
+
 use super::ids::HandoffId;
 use super::insertion::Position;
 
@@ -11,9 +13,14 @@ use super::insertion::Position;
 /// cut at the same handoff leaves out the thinking in front of this position, and no other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThinkingOmission {
-    /// The handoff at which the refused request was cut.
+    /// The handoff at which the refused request was cut; [`Self::UNCUT`] where it was not cut.
     pub handoff: HandoffId,
     /// The end of the refused request's transcript.
     #[serde(flatten)]
     pub position: Position,
+}
+
+impl ThinkingOmission {
+    /// In place of a handoff, for requests that are not cut.
+    pub const UNCUT: HandoffId = Uuid::nil();
 }

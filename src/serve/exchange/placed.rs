@@ -22,6 +22,14 @@ pub(super) struct Places {
     pub(super) omitted: Option<usize>,
 }
 
+impl Places {
+    /// Whether there are hidden calls or texts of ours. They were made while the tool was offered, and the provider
+    /// accepts them only with it.
+    pub(super) fn are_any(&self) -> bool {
+        !self.pairs.is_empty() || !self.insertions.is_empty()
+    }
+}
+
 /// A pinned request with the places of what is added to it.
 pub(super) struct Placed {
     pub(super) agent: AgentRequest,

@@ -1,4 +1,7 @@
-//! Thinking that upstream refuses on a pinned request: left out of the retry, and of later requests up to the next cut.
+//! Thinking that upstream refuses: left out of the retry, and of later requests up to the next cut.
+//!
+//! It is bound to a prefix that the request no longer has. A handoff that was undone leaves such thinking, and so does a
+//! stretch in which the store was offline: the model did not see the hidden calls then, and had no tool.
 //!
 //! Anthropic documents two remedies: the beta setting `drop_block`, and leaving the thinking out. baton does the
 //! second. With `drop_block` the API drops all later thinking, too, for as long as the refused blocks are sent. If
@@ -7,20 +10,27 @@
 
 use super::Exchange;
 use super::offer::Offered;
+use super::pin::Pin;
 use super::placed::Placed;
 use crate::serve::exchange::app::App;
-use baton_core::record::ThinkingOmission;
+use baton_core::record::{HandoffId, ThinkingOmission};
 use baton_core::rewrite::{ChangeReason, RewriteOutcome, positions, thinking};
 
-/// The turn up to which a pinned request leaves thinking out, since an earlier one of the stretch was refused with it.
+/// The turn up to which a request leaves thinking out, since an earlier one of the stretch was refused with it.
 pub(super) fn omitted_until(placed: &Placed) -> Option<usize> {
-    let (live, active) = (placed.agent.live.as_ref()?, placed.pin.active.as_ref()?);
-    let omissions = live.omissions(active.id);
+    let omissions = placed.agent.live.as_ref()?.omissions(stretch(&placed.pin));
     if omissions.is_empty() {
         return None;
     }
     let view = placed.agent.request.view();
     thinking::omitted_until(view, &omissions)
+}
+
+/// The handoff that the stretch of a request begins with.
+fn stretch(pin: &Pin) -> HandoffId {
+    pin.active
+        .as_ref()
+        .map_or(ThinkingOmission::UNCUT, |active| active.id)
 }
 
 /// The request without any thinking after its cut; `None` where it has none that was sent.
@@ -37,14 +47,11 @@ pub(super) async fn remember_omission(exchange: &Exchange) {
         app, ctx, offered, ..
     } = exchange;
     let is_of_stretch = offered.agent.is_of_the_loop(ctx.endpoint) && !offered.agent.side_call;
-    let (Some(live), Some(active)) = (&offered.agent.live, &offered.pin.active) else {
+    let Some(live) = offered.agent.live.as_ref().filter(|_| is_of_stretch) else {
         return;
     };
-    if !is_of_stretch {
-        return;
-    }
     let omission = ThinkingOmission {
-        handoff: active.id,
+        handoff: stretch(&offered.pin),
         position: positions::of(offered.agent.request.view()),
     };
     if let Err(error) = app

@@ -37,8 +37,7 @@ pub(super) async fn why_untooled(app: &App, ctx: &RequestContext, placed: &Place
         let own = app.config.handoff.inject == InjectPolicy::Auto && has_reset(view);
         own.then_some(ToolOmission::AgentResets)
     };
-    // Hidden calls and insertions were made while the tool was offered, and the provider accepts them only with it.
-    let ours = !placed.places.pairs.is_empty() || !placed.places.insertions.is_empty();
+    let ours = placed.places.are_any();
     let decision = match live.tooled() {
         _ if placed.pin.active.is_some() => None,
         Some(true) => return unfit.filter(|_| !view.under_way()),

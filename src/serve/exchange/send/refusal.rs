@@ -19,6 +19,8 @@ pub(super) struct RefusedRequest {
     /// The request is cut at a handoff.
     pub(super) is_pinned: bool,
     pub(super) was_tooled: bool,
+    /// The request has hidden calls or texts of ours, which exist only next to the tool.
+    pub(super) needs_tool: bool,
     /// The request has room for the tool.
     pub(super) has_room: bool,
     /// The config or the request's header rules the tool out.
@@ -30,9 +32,10 @@ pub(super) struct RefusedRequest {
 }
 
 impl RefusedRequest {
-    /// The change that may help; `None`: the error is passed on. The tool of a pinned request stays, since its prefix has it.
+    /// The change that may help; `None`: the error is passed on. The tool of a pinned request stays, since its prefix has it,
+    /// and so does one that the transcript needs.
     pub(super) fn remedy(&self) -> Option<Remedy> {
-        if self.is_pinned {
+        if self.is_pinned || self.was_tooled && self.needs_tool {
             return self.refuses_thinking.then_some(Remedy::WithoutThinking);
         }
         let tooled = !self.was_tooled;
@@ -80,6 +83,7 @@ mod tests {
     const MISMATCH: RefusedRequest = RefusedRequest {
         is_pinned: false,
         was_tooled: false,
+        needs_tool: false,
         has_room: true,
         is_tool_forbidden: false,
         refuses_thinking: true,
@@ -131,17 +135,29 @@ mod tests {
     }
 
     #[test]
-    fn a_pinned_request_keeps_its_tool_and_loses_only_refused_thinking() {
+    fn a_request_that_needs_its_tool_keeps_it_and_loses_only_refused_thinking() {
         let pinned = RefusedRequest {
             is_pinned: true,
             ..MISMATCH
         };
-        assert_eq!(pinned.remedy(), Some(Remedy::WithoutThinking));
-        let other_error = RefusedRequest {
-            refuses_thinking: false,
-            ..pinned
+        let with_hidden_calls = RefusedRequest {
+            was_tooled: true,
+            needs_tool: true,
+            ..MISMATCH
         };
-        assert_eq!(other_error.remedy(), None);
+        for request in [pinned, with_hidden_calls] {
+            assert_eq!(request.remedy(), Some(Remedy::WithoutThinking));
+            let other_error = RefusedRequest {
+                refuses_thinking: false,
+                ..request
+            };
+            assert_eq!(other_error.remedy(), None);
+        }
+        let lacks_it = RefusedRequest {
+            was_tooled: false,
+            ..with_hidden_calls
+        };
+        assert_eq!(lacks_it.remedy(), Some(Remedy::Tooled(true)));
     }
 
     #[test]

@@ -90,6 +90,7 @@ fn changed(exchange: &mut Exchange, error: &[u8], first: &RewriteOutcome) -> Opt
     let refused = RefusedRequest {
         is_pinned: offered.pin.active.is_some(),
         was_tooled: offered.offer.tooled,
+        needs_tool: offered.places.are_any(),
         has_room: untooled::no_room(offered.agent.request.view()).is_none(),
         is_tool_forbidden: offered.agent.forbidden.is_some(),
         refuses_thinking: wire.refuses_thinking(error),
@@ -102,7 +103,7 @@ fn changed(exchange: &mut Exchange, error: &[u8], first: &RewriteOutcome) -> Opt
             let request = thinking::leave_out(&exchange.app, offered, first)?;
             tracing::warn!(
                 exchange = exchange.ctx.id,
-                "upstream refuses the thinking of a pinned request: retried without it"
+                "upstream refuses the thinking of a request: retried without it"
             );
             request
         }
