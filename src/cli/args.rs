@@ -260,6 +260,11 @@ pub(super) struct DemoArgs {
 }
 
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  baton store check
+  baton store copy --to sqlite:/var/backups/baton
+  baton store copy --to redis://127.0.0.1:6379")]
 pub(super) struct StoreArgs {
     #[command(subcommand)]
     pub(super) command: StoreCommand,
@@ -275,9 +280,12 @@ pub(super) enum StoreCommand {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Both stores may be in use, and a copy that was interrupted may be begun again: existing records stay, unless they are older.
-What was written meanwhile is copied too; stop the proxies before the last copy of a move. Exits with 65 where the target
-then lacks a record. The seal keys are files of their own (`baton seal-key`).
+Both stores may be in use, and a copy that was interrupted may be begun again: existing records stay, unless \
+they are older. What was written meanwhile is copied too. Exits with 65 where the target then lacks a \
+record.
+
+To move to another store, stop the proxies before the last copy. Then set `store.kind` and `store.url` in \
+the config, or `state.dir` for sqlite:DIR. The seal keys are files of their own (`baton seal-key`).
 
 Examples:
   baton store copy --to redis://127.0.0.1:6379
@@ -289,7 +297,7 @@ pub(super) struct StoreCopyArgs {
     /// The source: sqlite:DIR, or a server's URL; by default the config's store [env: BATON_COPY_FROM]
     #[arg(long, value_name = "URL")]
     pub(super) from: Option<String>,
-    /// The target; by default the config's store [env: BATON_COPY_TO]
+    /// The target, in the same form; by default the config's store [env: BATON_COPY_TO]
     #[arg(long, value_name = "URL")]
     pub(super) to: Option<String>,
     /// Print JSON

@@ -8,6 +8,16 @@ use clap::{Args as ClapArgs, Subcommand};
 use super::state_args::{ListFormat, StateArgs};
 
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+A handoff is a record in the store, made by the model, a command or `draft`. A handoff file is YAML that \
+`create` writes into the folder of a session. Only handoffs in the store can be resumed and undone.
+
+Examples:
+  baton handoffs list
+  baton handoffs show 0199a3c2
+  baton handoffs resume 0199a3c2 --with codex --run
+  baton handoffs create api --goal 'Login works' --now 'Write the logout'
+  baton handoffs show api --for fresh     # the newest handoff file of the session `api`")]
 pub(super) struct HandoffsArgs {
     #[command(subcommand)]
     pub(super) command: HandoffsCommand,
@@ -19,13 +29,13 @@ pub(super) enum HandoffsCommand {
     List(ListArgs),
     /// Show one handoff, by default the newest: all its data, its document, or a summary
     Show(ShowArgs),
-    /// Make a handoff of a conversation from the journal, without a provider
+    /// Make a handoff of a conversation from the journal, without calling a model
     Draft(DraftArgs),
     /// Write a handoff file: from arguments, an agent's output, its session file or a proxied conversation
     Create(Box<CreateArgs>),
     /// Compare a handoff with the repository, or check documents and files for errors
     Check(CheckHandoffArgs),
-    /// Archive a handoff: it can still be resumed, and is listed with --all only
+    /// Archive a handoff, which can still be resumed, or a handoff file; both are listed with --all only
     Archive(ArchiveArgs),
     /// Delete handoff files: one, or all that are older than some time
     Delete(DeleteArgs),
@@ -79,10 +89,11 @@ Examples:
   baton handoffs list --status active --topic importer
   baton handoffs list --limit 0 --all --json | jq -r '.[] | [.id, .status, .next_action] | @tsv'
   baton handoffs list api                 # the handoff files of the session `api`
+  baton handoffs list --files --all       # of all sessions, with those in archives
   baton handoffs list --follow | jq -r 'select(.status == \"active\") | .folder'")]
 pub(super) struct ListArgs {
     /// List the handoff files of this session
-    #[arg(conflicts_with_all = ["map", "all", "conversation", "status", "topic"])]
+    #[arg(conflicts_with_all = ["map", "conversation", "status", "topic"])]
     pub(super) session: Option<String>,
     #[command(flatten)]
     pub(super) folder: FolderArgs,
@@ -105,7 +116,7 @@ pub(super) struct ListArgs {
     #[arg(long, value_name = "TOPIC")]
     pub(super) topic: Option<String>,
     /// List the handoff files of all sessions
-    #[arg(long, conflicts_with_all = ["map", "all", "conversation", "status", "topic"])]
+    #[arg(long, conflicts_with_all = ["map", "conversation", "status", "topic"])]
     pub(super) files: bool,
     /// List the sessions that have handoff files
     #[arg(long, conflicts_with_all = ["session", "files", "map", "all", "conversation", "status", "topic"])]
@@ -122,9 +133,11 @@ pub(super) struct ListArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Without a name the newest handoff is shown. --json prints all data of a handoff, --format its document alone.
-With --for a summary of at most 500 tokens is printed: what to do first, the goal, next steps, decisions, blockers. One
-more line says whether that is still true.
+Without a name the newest handoff is shown. --json prints all data of a handoff, --format its document \
+alone.
+
+With --for a summary of at most 500 tokens is printed: what to do first, the goal, next steps, decisions, \
+blockers. One more line says whether that is still true.
 
 Examples:
   baton handoffs show
@@ -172,9 +185,11 @@ pub(super) struct ShowArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-The conversation's newest request is read from the journal, with the answer to it. Nothing is sent anywhere: it works
-when the quota is used up and the agent is closed. The handoff is stored and waits: begin a new session's first message
-with the line that is printed.
+The conversation's newest request is read from the journal, with the answer to it. No model is called and \
+nothing is sent anywhere.
+
+The handoff is stored, and its line is printed; send that line as the first message of a new session to use \
+it.
 
 Examples:
   baton handoffs draft 3f9c
@@ -230,7 +245,7 @@ Examples:
   baton handoffs create api --goal G --now N -o - --format md")]
 pub(super) struct CreateArgs {
     /// The session: letters, digits, `_` and `-`; by default `general`
-    #[arg(default_value = "")]
+    #[arg(default_value = "", hide_default_value = true)]
     pub(super) session: String,
     #[command(flatten)]
     pub(super) folder: FolderArgs,
@@ -319,7 +334,9 @@ pub(super) struct CreateArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-A handoff has drifted if a file that it names was changed or is gone, or if another branch is checked out: exits with 1.
+A handoff has drifted if a file that it names was changed or is gone, or if another branch is checked out: \
+exits with 1. Outside of a Git repository nothing can be compared: exits with 66.
+
 With --syntax documents and files are checked for errors, all of them without a name: exits with 65.
 
 Examples:
@@ -348,7 +365,8 @@ pub(super) struct CheckHandoffArgs {
 Examples:
   baton handoffs archive 0199a3c2-7d1e
   baton handoffs archive 0199a3c2-7d1e --undo
-  baton handoffs archive api/2026-11-22_18-05_login-works.yaml")]
+  baton handoffs archive api/2026-11-22_18-05_login-works.yaml
+  baton handoffs archive api/2026-11-22_18-05_login-works.yaml --undo")]
 pub(super) struct ArchiveArgs {
     /// The handoff's id, or a unique prefix of it, or its folder; or a handoff file: its path, or SESSION/NAME.yaml
     pub(super) name: String,
@@ -372,7 +390,7 @@ Examples:
   baton handoffs delete --older-than 12h --dry-run")]
 pub(super) struct DeleteArgs {
     /// A path, or SESSION/NAME.yaml in the folder of handoff files
-    #[arg(required_unless_present = "older_than", conflicts_with = "older_than")]
+    #[arg(conflicts_with = "older_than")]
     pub(super) file: Option<PathBuf>,
     #[command(flatten)]
     pub(super) folder: FolderArgs,
@@ -386,8 +404,9 @@ pub(super) struct DeleteArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-The next request of the conversation is sent as if the handoff had not happened, and its answer begins with a line that
-reports it. Repeated before that request, nothing changes; repeated after it, the undo is reverted.
+The next request of the conversation is sent as if the handoff had not happened, and its answer begins with \
+a line that reports it. Repeated before that request, nothing changes; repeated after it, the undo is \
+reverted.
 
 Examples:
   baton handoffs undo 0199a3c2-7d1e")]
@@ -406,8 +425,8 @@ pub(super) struct UndoArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Without --run the command is printed, and nothing is changed. The new session starts with the handoff's resume line: its model sees the carry-over
-prompt, then --prompt.
+Without --run the command is printed, and nothing is changed. The new session starts with the handoff's \
+resume line: its model sees the carry-over prompt, then --prompt.
 
 Examples:
   baton handoffs resume 0199a3c2-7d1e --with codex

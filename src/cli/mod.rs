@@ -203,6 +203,23 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_paragraph_of_a_help_text_is_one_line_and_groups_show_examples() {
+        let args = Args::command();
+        for name in ["handoffs", "store", "seal-key", "service"] {
+            let group = args.find_subcommand(name).unwrap();
+            let inner = group.get_subcommands().filter(|inner| !inner.is_hide_set());
+            for command in inner.filter(|_| name != "service").chain([group]) {
+                let help = command.get_after_help().map(ToString::to_string);
+                let help = help.unwrap_or_default();
+                let (text, _) = help.split_once("Examples:\n  baton ").unwrap();
+                // A second break would be where the terminal is narrower.
+                let wrapped = text.trim_end().split("\n\n").find(|text| text.contains('\n'));
+                assert_eq!(wrapped, None, "{name} {}", command.get_name());
+            }
+        }
+    }
+
     /// The commands that a person runs, without those that are hidden from the help.
     fn visible_leaves(command: &clap::Command) -> Vec<&clap::Command> {
         let visible = command.get_subcommands().filter(|inner| !inner.is_hide_set());

@@ -81,7 +81,7 @@ fn shown(config: &Config) -> Result<Shown, CommandFailure> {
         );
         return Err(Exit::NO_INPUT
             .failure(message)
-            .help("`baton serve` makes one at its first start"));
+            .help("it is made when baton first needs one: by `baton serve`, `baton run AGENT` or `baton seal-key --rotate`"));
     };
     Ok(Shown {
         from: "file",

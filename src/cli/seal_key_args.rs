@@ -9,11 +9,15 @@ pub(super) const ALL: &str = "all";
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Without an option the keys are listed. Each is named by an id that reveals nothing of it; a key's age is that of its file.
+Without an option the keys are listed. Each is named by an id that reveals nothing of it; a key's age is \
+that of its file. The first key is made when baton first needs one: by `baton serve`, `baton run AGENT` or \
+--rotate.
 
-Running proxies that use this folder (the state folder, or handoff.seal_key_dir) follow at once. Keys that are given in the
-config (handoff.seal_key) are changed there. A handoff that is in the store stays valid without its seal. A retired key only
-invalidates the proof in transcripts whose handoff is in no store any more.
+Running proxies that use this folder (the state folder, or handoff.seal_key_dir) follow at once. Keys that \
+are given in the config (handoff.seal_key) are changed there.
+
+A handoff that is in the store stays valid without its seal. A retired key only invalidates the proof in \
+transcripts whose handoff is in no store any more.
 
 Examples:
   baton seal-key

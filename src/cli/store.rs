@@ -1,5 +1,7 @@
 //! `baton store`: copies a store to another one, and checks one.
 
+use std::path::{Path, PathBuf};
+
 use serde::Serialize;
 
 use super::args::{StoreCheckArgs, StoreCommand, StoreCopyArgs};
@@ -7,7 +9,7 @@ use super::exit::{CommandFailure, Exit};
 use super::output::{Out, plural, size, visible};
 use super::stored::unanswered;
 use super::{load_state, runtime};
-use crate::state::config::{Config, StoreKind};
+use crate::state::config::{Config, StoreConfig, StoreKind};
 use crate::state::store::copy_and_check::{self, RecordAmount};
 use crate::state::store::records::RecordKind;
 use crate::state::store::{self, SharedStore};
@@ -30,6 +32,9 @@ struct StoreReport {
     problems: Vec<String>,
     /// How many problems there are; the first ones are listed.
     count: u64,
+    /// For a copy to a store that the config does not name: the keys that have to name it.
+    #[serde(skip)]
+    switch: Option<String>,
 }
 
 pub(super) fn run(command: &StoreCommand, out: &mut Out) -> Result<(), CommandFailure> {
@@ -52,9 +57,16 @@ async fn copy(args: &StoreCopyArgs) -> Result<StoreReport, CommandFailure> {
     let config = load_state(&args.state)?;
     // URLs may hold passwords, which other users see in a command line.
     let url = |given: &Option<String>, variable| given.clone().or_else(|| std::env::var(variable).ok());
-    let from = url(&args.from, "BATON_COPY_FROM");
-    let from = open_store(&config, from.as_deref(), store::open_for_reading)?;
-    let to = open_store(&config, url(&args.to, "BATON_COPY_TO").as_deref(), store::open)?;
+    let source = StorePlace::of(&config, url(&args.from, "BATON_COPY_FROM").as_deref())?;
+    let target = StorePlace::of(&config, url(&args.to, "BATON_COPY_TO").as_deref())?;
+    if source.is_same(&target) {
+        let failure = Exit::USAGE.failure("the source and the target are the same store");
+        return Err(failure.help("give --from or --to, the URL of another store"));
+    }
+    // Both answer before the first record is copied, and no target is created for a source that is not there.
+    let from = source.existing().await?;
+    let to = store::open(&target.settings, &target.dir).map_err(unanswered)?;
+    to.ping().await.map_err(unanswered)?;
     let copied = copy_and_check::copy(&*from, &*to).await.map_err(unanswered)?;
     let row = |(kind, (amount, there)): (&RecordKind, &(RecordAmount, u64))| KindRow {
         copied: Some(*there),
@@ -64,17 +76,20 @@ async fn copy(args: &StoreCopyArgs) -> Result<StoreReport, CommandFailure> {
     let problems: Vec<String> = unreadable
         .map(|(id, why)| format!("{id} cannot be read and was not copied: {why}"))
         .collect();
+    let configured = StorePlace::of(&config, None);
+    let is_in_use = configured.is_ok_and(|configured| configured.is_same(&target));
     Ok(StoreReport {
         ok: copied.is_whole() && problems.is_empty(),
         kinds: copied.kinds.iter().map(row).collect(),
         count: problems.len() as u64,
         problems,
+        switch: (!is_in_use).then(|| target.keys()),
     })
 }
 
 async fn check(args: &StoreCheckArgs) -> Result<StoreReport, CommandFailure> {
     let config = load_state(&args.state)?;
-    let store = open_store(&config, args.url.as_deref(), store::open_for_reading)?;
+    let store = StorePlace::of(&config, args.url.as_deref())?.existing().await?;
     let checked = copy_and_check::check(&*store).await.map_err(unanswered)?;
     let kinds = checked.kinds.iter().map(|(kind, amount)| row(*kind, *amount));
     Ok(StoreReport {
@@ -82,45 +97,93 @@ async fn check(args: &StoreCheckArgs) -> Result<StoreReport, CommandFailure> {
         kinds: kinds.collect(),
         problems: checked.problems,
         count: checked.count,
+        switch: None,
     })
 }
 
-type OpenStore =
-    fn(&crate::state::config::StoreConfig, &std::path::Path) -> Result<SharedStore, store::StoreError>;
+/// Where a store is.
+struct StorePlace {
+    settings: StoreConfig,
+    /// The folder of a store in a file.
+    dir: PathBuf,
+}
 
-/// The store of a URL: `sqlite:DIR`, or a server's; without one the config's.
-fn open_store(config: &Config, url: Option<&str>, open: OpenStore) -> Result<SharedStore, CommandFailure> {
-    let mut settings = config.store.clone();
-    let mut dir = config.state_dir.clone();
-    match url {
-        None if settings.kind == StoreKind::Memory => {
-            let message = "store.kind is \"memory\": its records exist only inside the running proxy";
-            return Err(Exit::UNAVAILABLE.failure(message).help("give a URL"));
-        }
-        None => {}
-        Some(url) => match url.strip_prefix("sqlite:") {
-            Some(path) => {
-                settings.kind = StoreKind::Sqlite;
-                dir = path.strip_prefix("//").unwrap_or(path).into();
-                if dir.exists() && !dir.is_dir() {
-                    let message = format!("{} is a file, and a store is a folder", dir.display());
-                    return Err(Exit::NO_INPUT
-                        .failure(message)
-                        .help("write sqlite:DIR with the folder that holds baton.db"));
+impl StorePlace {
+    /// The store of a URL: `sqlite:DIR`, or a server's; without one the config's.
+    fn of(config: &Config, url: Option<&str>) -> Result<Self, CommandFailure> {
+        let mut settings = config.store.clone();
+        let mut dir = config.state_dir.clone();
+        match url {
+            None if settings.kind == StoreKind::Memory => {
+                let message = "store.kind is \"memory\": its records exist only inside the running proxy";
+                return Err(Exit::UNAVAILABLE.failure(message).help("give a URL"));
+            }
+            None => {}
+            Some(url) => match url.strip_prefix("sqlite:") {
+                Some(path) => {
+                    settings.kind = StoreKind::Sqlite;
+                    dir = path.strip_prefix("//").unwrap_or(path).into();
+                    if dir.exists() && !dir.is_dir() {
+                        let message = format!("{} is a file, and a store is a folder", dir.display());
+                        return Err(Exit::NO_INPUT
+                            .failure(message)
+                            .help("write sqlite:DIR with the folder that holds baton.db"));
+                    }
                 }
-            }
-            None => {
-                let address = url.parse().map_err(|why: String| {
-                    // Not the URL itself: it may hold a password.
-                    Exit::USAGE
-                        .failure(format!("not the URL of a store: {why}"))
-                        .help("write sqlite:DIR, or a URL in the form of `store.url`")
-                })?;
-                (settings.kind, settings.address) = (StoreKind::Redis, Some(address));
-            }
-        },
+                None => {
+                    let address = url.parse().map_err(|why: String| {
+                        // Not the URL itself: it may hold a password.
+                        Exit::USAGE
+                            .failure(format!("not the URL of a store: {why}"))
+                            .help("write sqlite:DIR, or a URL in the form of `store.url`")
+                    })?;
+                    (settings.kind, settings.address) = (StoreKind::Redis, Some(address));
+                }
+            },
+        }
+        Ok(Self { settings, dir })
     }
-    open(&settings, &dir).map_err(unanswered)
+
+    fn is_same(&self, other: &Self) -> bool {
+        if self.settings.kind != other.settings.kind {
+            return false;
+        }
+        match self.settings.kind {
+            StoreKind::Redis => self.settings.address == other.settings.address,
+            _ => real(&self.dir) == real(&other.dir),
+        }
+    }
+
+    /// The store, which has to be there and to answer.
+    async fn existing(&self) -> Result<SharedStore, CommandFailure> {
+        let store = store::open_existing(&self.settings, &self.dir).map_err(unanswered)?;
+        let store = store.ok_or_else(|| {
+            let dir = visible(&self.dir.display().to_string());
+            Exit::NO_INPUT
+                .failure(format!("there is no store in {dir}"))
+                .help("name the folder that holds baton.db: sqlite:DIR, or --state-dir DIR")
+        })?;
+        store.ping().await.map_err(unanswered)?;
+        Ok(store)
+    }
+
+    /// The keys of the config that make it the store in use.
+    fn keys(&self) -> String {
+        match self.settings.kind {
+            // Not the URL itself: it may hold a password.
+            StoreKind::Redis => "store.kind = \"redis\" and store.url = its URL".to_owned(),
+            _ => format!(
+                "store.kind = \"sqlite\" and state.dir = \"{}\"",
+                real(&self.dir).display()
+            ),
+        }
+    }
+}
+
+/// A folder under one name, as far as it exists.
+fn real(dir: &Path) -> PathBuf {
+    let real = dir.canonicalize().or_else(|_| std::path::absolute(dir));
+    real.unwrap_or_else(|_| dir.to_owned())
 }
 
 fn row(kind: RecordKind, amount: RecordAmount) -> KindRow {
@@ -147,6 +210,12 @@ fn print(report: &StoreReport, out: &mut Out) -> Result<(), CommandFailure> {
         (true, _) => out.line(format_args!("no problems"))?,
         (false, 0) => out.line(format_args!("the target lacks records: copy again"))?,
         (false, count) => out.line(format_args!("{}", plural(count, "problem")))?,
+    }
+    if let Some(keys) = &report.switch {
+        out.line(format_args!(
+            "the config still names the other store; to serve from the target, set {}",
+            visible(keys)
+        ))?;
     }
     Ok(())
 }

@@ -27,19 +27,28 @@ pub(super) fn open(config: &Config) -> Result<SharedStore, CommandFailure> {
     store::open_for_reading(&config.store, &config.state_dir).map_err(unanswered)
 }
 
+/// An id without the resume line around it, as people copy it.
+fn bare_id(given: &str) -> String {
+    let bare = given
+        .trim()
+        .trim_start_matches("[[handoff-resume:")
+        .trim_end_matches("]]");
+    bare.to_lowercase()
+}
+
+/// Whether a text may be an id or a prefix of one.
+pub(super) fn is_id(given: &str) -> bool {
+    let bare = bare_id(given);
+    !bare.is_empty() && bare.chars().all(|c| c.is_ascii_hexdigit() || c == '-')
+}
+
 /// The one of these ids that equals or begins with the wanted text.
 pub(super) fn find_id(
     ids: impl Iterator<Item = HandoffId>,
     wanted: &str,
 ) -> Result<HandoffId, CommandFailure> {
-    // Also accepts the whole resume line, as people copy it.
-    let wanted = wanted
-        .trim()
-        .trim_start_matches("[[handoff-resume:")
-        .trim_end_matches("]]");
-    let wanted = wanted.to_lowercase();
-    let usable = !wanted.is_empty() && wanted.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
-    if !usable {
+    let wanted = bare_id(wanted);
+    if !is_id(&wanted) {
         let message = format!("{:?} is not an id", visible(&wanted));
         return Err(Exit::USAGE
             .failure(message)

@@ -49,6 +49,11 @@ pub(super) struct ManArgs {
 }
 
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  baton service install
+  baton service status
+  baton service uninstall")]
 pub(super) struct ServiceArgs {
     #[command(subcommand)]
     pub(super) command: ServiceCommand,

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use baton_proxy::state::store::sqlite::SqliteStore;
 use baton_strict::{Options, Received, Reply, Strict};
 use serde_json::Value;
 
@@ -178,4 +179,62 @@ fn a_store_that_is_a_file_is_named_as_such() {
             "{words:?}: {said}"
         );
     }
+}
+
+#[test]
+fn a_store_that_is_missing_or_does_not_answer_is_an_error() {
+    let dir = temp();
+    let missing = format!("sqlite:{}", dir.path().join("missing").display());
+    let target = dir.path().join("target");
+    let to = format!("sqlite:{}", target.display());
+    let complaint = |words: &[&str], code| {
+        let out = done(dir.path(), words);
+        let complaint = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(code), "{words:?}: {complaint}");
+        complaint
+    };
+    for words in [
+        &["store", "check"][..],
+        &["store", "check", &missing],
+        &["store", "copy", "--from", &missing, "--to", &to],
+        &["store", "copy", "--to", &to],
+    ] {
+        let complaint = complaint(words, 66);
+        assert!(
+            complaint.contains("there is no store in"),
+            "{words:?}: {complaint}"
+        );
+    }
+    // Nothing listens there.
+    let nobody = "redis://127.0.0.1:1";
+    complaint(&["store", "copy", "--from", nobody, "--to", &to], 69);
+    assert!(!target.exists(), "no target is created");
+    SqliteStore::open(&dir.path().join("state")).unwrap();
+    let told = complaint(&["store", "copy", "--to", nobody], 69);
+    assert!(told.contains("the store does not answer"), "{told}");
+}
+
+#[test]
+fn a_store_is_copied_to_another_one_and_the_keys_of_the_config_are_named() {
+    let dir = temp();
+    let state = dir.path().join("state");
+    let own = format!("sqlite:{}", state.display());
+    SqliteStore::open(&state).unwrap();
+    for words in [&["store", "copy"][..], &["store", "copy", "--to", &own]] {
+        let out = done(dir.path(), words);
+        let told = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(64), "{words:?}: {told}");
+        assert!(
+            told.contains("same store") && told.contains("--from or --to"),
+            "{told}"
+        );
+    }
+    let target = format!("sqlite:{}", dir.path().join("target").display());
+    let told = printed(dir.path(), &["store", "copy", "--to", &target]);
+    assert!(
+        told.contains("set store.kind = \"sqlite\" and state.dir = \""),
+        "{told}"
+    );
+    let told = printed(dir.path(), &["store", "copy", "--from", &target]);
+    assert!(!told.contains("store.kind"), "{told}");
 }

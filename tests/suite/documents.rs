@@ -104,7 +104,7 @@ fn files(record: &DocumentRecord) -> (HandoffDocument, String) {
 /// Next to the document's folder there is a handoff file that says the same.
 fn handoff_file(folder: &Path, document: &HandoffDocument) {
     let all = HandoffFolder::new(folder.parent().unwrap()).unwrap();
-    let listed = all.list(None, 0).unwrap().found;
+    let listed = all.list(None, 0, false).unwrap().found;
     let read = listed.iter().map(|one| read_file(&one.path).unwrap());
     let its: Vec<_> = read
         .filter(|found| found.file.findings.get("handoff") == Some(&document.id.to_string()))
@@ -708,7 +708,10 @@ async fn the_commands_list_show_validate_and_archive() {
     );
     let (code, _, complaint) = baton(&["handoffs", "show", "ffff"]);
     assert_eq!(
-        (code, complaint.contains("there is no handoff ffff")),
+        (
+            code,
+            complaint.contains("there is no handoff, session or file ffff")
+        ),
         (66, true),
         "{complaint}"
     );
@@ -838,6 +841,13 @@ async fn every_command_takes_a_document_or_a_handoff_file_or_says_what_to_type()
         assert_eq!(code, 0, "{args:?}: {out}{complaint}");
         (out, complaint)
     };
+    let found_outside_of_a_repository = |name: &str| {
+        let (code, _, complaint) = baton(&["check", name]);
+        assert!(
+            code == 66 && complaint.contains("no Git repository"),
+            "{name}: {complaint}"
+        );
+    };
     // Nothing at all.
     assert_eq!(said(&["list"]), (String::new(), "no handoffs yet\n".to_owned()));
     let (out, beside) = said(&["list", "--files"]);
@@ -919,7 +929,7 @@ async fn every_command_takes_a_document_or_a_handoff_file_or_says_what_to_type()
                 .starts_with("Now: reader.rs.\n"),
             "{name}"
         );
-        assert!(said(&["check", name]).0.starts_with("Still true: "), "{name}");
+        found_outside_of_a_repository(name);
         assert!(said(&["check", "--syntax", name]).0.ends_with(": valid\n"));
         for (command, more, told) in [
             ("delete", &[][..], "baton handoffs archive"),
@@ -943,7 +953,7 @@ async fn every_command_takes_a_document_or_a_handoff_file_or_says_what_to_type()
                 .0
                 .starts_with("Now: Logout\n")
         );
-        assert!(said(&["check", name]).0.starts_with("Still true: "));
+        found_outside_of_a_repository(name);
     }
     // Both in one call, and all of both.
     let (out, _) = said(&["check", "--syntax", &id, &short, "api", "--json"]);
@@ -965,7 +975,7 @@ async fn every_command_takes_a_document_or_a_handoff_file_or_says_what_to_type()
         );
     }
     let (code, _, complaint) = baton(&["show", "nothing"]);
-    assert!(code == 64 && complaint.contains("list --files"), "{complaint}");
+    assert!(code == 66 && complaint.contains("list --files"), "{complaint}");
     assert_eq!(baton(&["check", "nothing"]).0, 66);
     assert_eq!(said(&["show", "nothing", "--for", "fresh"]).0, "");
     let (out, hints) = said(&["list", "nothing"]);

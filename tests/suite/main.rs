@@ -31,6 +31,7 @@ mod free_cut_random;
 mod goes_on_by_id;
 mod golden;
 mod handoff_files;
+mod handoff_names;
 mod harness;
 mod insertions;
 mod inspector;

@@ -202,7 +202,7 @@ fn keys_are_shown_by_their_ids_and_never_printed() {
     let missing = baton(dir.path(), None, &["seal-key"]).output().unwrap();
     assert_eq!(missing.status.code(), Some(66), "{}", complaint(&missing));
     assert!(
-        complaint(&missing).contains("no seal key"),
+        complaint(&missing).contains("no seal key") && complaint(&missing).contains("seal-key --rotate"),
         "{}",
         complaint(&missing)
     );

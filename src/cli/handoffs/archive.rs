@@ -57,8 +57,13 @@ fn stored(
 
 pub(super) fn delete(args: &DeleteArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let lookup = HandoffLookup::of(&args.folder)?;
-    let Some(file) = &args.file else {
-        return files::clean(args.older_than.unwrap_or(u64::MAX), args.dry_run, &lookup, out);
+    let file = match (&args.file, args.older_than) {
+        (Some(file), _) => file,
+        (None, Some(age)) => return files::clean(age, args.dry_run, &lookup, out),
+        (None, None) => {
+            let failure = Exit::USAGE.failure("give FILE or --older-than AGE");
+            return Err(failure.help("`baton handoffs list --files` lists the files"));
+        }
     };
     let path = files::named(
         file,

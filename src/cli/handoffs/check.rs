@@ -1,6 +1,6 @@
 //! `baton handoffs check`, and the summary of `show --for`: the contents of a file, and whether they are still true.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
@@ -11,7 +11,7 @@ use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::{CheckHandoffArgs, ShowArgs};
 use crate::cli::output::{Out, visible};
 use crate::state::config::Config;
-use crate::state::files::yaml_files::gather::drift_in;
+use crate::state::files::yaml_files::gather::compared;
 use crate::state::files::yaml_files::{HandoffYaml, now};
 use baton_core::handoffs::yaml::{Drift, RecoveryPurpose, recover as recovered, score};
 
@@ -35,14 +35,25 @@ pub(super) fn summary(args: &ShowArgs, names: &HandoffLookup, out: &mut Out) -> 
         .find(|(name, _)| Some(*name) == args.purpose.as_deref());
     let purpose = purpose.map_or(RecoveryPurpose::default(), |(_, purpose)| *purpose);
     let text = recovered(&found.file, purpose);
-    let drift = drift(&found, args.git_dir.as_ref(), &names.config);
+    let dir = repository(args.git_dir.as_deref(), &names.config);
+    let (drift, is_compared) = compared(&found.file, Some(dir), LIMIT);
     if args.json {
-        out.json(&json!({"path": found.path, "text": text, "drift": drift, "drifted": drift.is_drift()}))?;
+        out.json(&json!({
+            "path": found.path,
+            "text": text,
+            "drift": drift,
+            "drifted": drift.is_drift(),
+            "compared": is_compared,
+        }))?;
         return Ok(());
     }
     out.line(format_args!("{}", visible(&text)))?;
     if purpose != RecoveryPurpose::Compact {
-        out.line(format_args!("{}", visible(&drift.line())))?;
+        let line = match is_compared {
+            true => drift.line(),
+            false => uncompared(&drift, dir),
+        };
+        out.line(format_args!("{}", visible(&line)))?;
     }
     Ok(())
 }
@@ -58,11 +69,14 @@ pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> Result<(), CommandF
         }
     };
     let Some(found) = found(&names, name)? else {
-        return Err(Exit::NO_INPUT
-            .failure("nothing to check")
-            .help("`baton handoffs list` lists handoffs, `baton handoffs list --files` their files"));
+        return Err(names.nothing(name));
     };
-    let drift = drift(&found, args.git_dir.as_ref(), &names.config);
+    let dir = repository(args.git_dir.as_deref(), &names.config);
+    let (drift, is_compared) = compared(&found.file, Some(dir), LIMIT);
+    if !is_compared {
+        let failure = Exit::NO_INPUT.failure(format!("{}; nothing was compared", no_repository(dir)));
+        return Err(failure.help("give the repository that the handoff is about: --git-dir DIR"));
+    }
     if args.json {
         let quality = score(&found.file, now()).to_value().to_json();
         out.json(&json!({
@@ -95,8 +109,24 @@ fn newest(names: &HandoffLookup, session: Option<&str>) -> Result<Option<Handoff
     Ok(listing.found)
 }
 
-fn drift(found: &HandoffYaml, git_dir: Option<&PathBuf>, config: &Config) -> Drift {
-    let here = PathBuf::from(".");
-    let dir = git_dir.or(config.documents.git_dir.as_ref()).unwrap_or(&here);
-    drift_in(&found.file, Some(dir), LIMIT)
+/// The folder that a handoff is compared with.
+fn repository<'a>(git_dir: Option<&'a Path>, config: &'a Config) -> &'a Path {
+    let dir = git_dir.or(config.documents.git_dir.as_deref());
+    dir.unwrap_or(Path::new("."))
+}
+
+fn no_repository(dir: &Path) -> String {
+    match dir == Path::new(".") {
+        true => "the working directory is no Git repository".to_owned(),
+        false => format!("{} is no Git repository", visible(&dir.display().to_string())),
+    }
+}
+
+/// The line that says that the handoff was compared with nothing.
+fn uncompared(drift: &Drift, dir: &Path) -> String {
+    let why = no_repository(dir);
+    match drift.age() {
+        Some(age) => format!("Not compared: {why}; {age}"),
+        None => format!("Not compared: {why}"),
+    }
 }

@@ -15,7 +15,7 @@ use crate::cli::handoff_args::{CreateArgs, DocumentFormat};
 use crate::cli::output::{Out, visible};
 use crate::state::config::Config;
 use crate::state::files::yaml_files::gather::GitRunner;
-use crate::state::files::yaml_files::{FileNaming, now, write_text, write_to};
+use crate::state::files::yaml_files::{FileError, FileNaming, now, write_text, write_to};
 use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{HandoffFile, names, score};
 
@@ -72,6 +72,9 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> Result<(), CommandFailure
     if args.auto && !leave_nothing_open(&mut file) {
         Out::stderr().line(format_args!("nothing to hand off yet"))?;
         return Ok(());
+    }
+    if file.session.is_empty() {
+        file.session = file.session_name().to_owned();
     }
     file.prepare(at);
     file.quality = Some(score(&file, at).brief());
@@ -151,18 +154,18 @@ fn ask(file: &mut HandoffFile) -> Result<(), CommandFailure> {
         file.goal = answer("What was accomplished?")?;
     }
     if file.now.is_empty() {
-        file.now = answer("What comes first now?")?;
+        file.now = answer("What should the next session do first?")?;
     }
     if file.blockers.is_empty() {
         loop {
-            match answer("What blocks the work? (empty: nothing more)")? {
+            match answer("What blocks the work? (empty line to continue)")? {
                 line if line.is_empty() => break,
                 line => file.blockers.push(line),
             }
         }
     }
     loop {
-        match answer("What was decided, and why? (what=why; empty: nothing more)")? {
+        match answer("What was decided, and why? (what=why; empty line to continue)")? {
             line if line.is_empty() => return Ok(()),
             line => file.decisions.extend(pair(&line)),
         }
@@ -209,16 +212,14 @@ fn write(
             (false, Some(description)) => FileNaming::Manual(description.clone()),
             (false, None) => FileNaming::Manual(names::description_of_goal(&file.goal)),
         };
-        let written = folder.write(file, &naming, at).map_err(failure)?;
+        let written = folder.write(file, &naming, at).map_err(unwritten)?;
         warn(&written.warnings);
         return Ok(Some(written.path));
     };
     if place.as_os_str() == "-" {
         let errors = file.errors();
         if !errors.is_empty() {
-            return Err(failure(crate::state::files::yaml_files::FileError::Invalid(
-                errors,
-            )));
+            return Err(unwritten(FileError::Invalid(errors)));
         }
         print(file, args.format, out)?;
         return Ok(None);
@@ -231,8 +232,25 @@ fn write(
         }
         DocumentFormat::Md => write_text(file, &file.to_markdown(), place),
     }
-    .map_err(failure)?;
+    .map_err(unwritten)?;
     Ok(Some(place.clone()))
+}
+
+/// The failure to write a file, with the arguments that give what it lacks.
+fn unwritten(error: FileError) -> CommandFailure {
+    let lacks =
+        |name| matches!(&error, FileError::Invalid(errors) if errors.iter().any(|one| one.field == name));
+    let help = match (lacks("goal"), lacks("now")) {
+        (true, true) => Some("give --goal and --now"),
+        (true, false) => Some("give --goal"),
+        (false, true) => Some("give --now"),
+        (false, false) => None,
+    };
+    let failed = failure(error);
+    match help {
+        Some(help) => failed.help(help),
+        None => failed,
+    }
 }
 
 fn print_created(

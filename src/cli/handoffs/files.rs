@@ -43,7 +43,7 @@ pub(super) fn list(args: &ListArgs, names: &HandoffLookup, out: &mut Out) -> Res
         return Ok(());
     }
     let listing = folder
-        .list(args.session.as_deref(), args.limit.unwrap_or(LISTED))
+        .list(args.session.as_deref(), args.limit.unwrap_or(LISTED), args.all)
         .map_err(failure)?;
     warn(&listing.warnings);
     let found = listing.found;
@@ -83,11 +83,12 @@ fn none(session: Option<&str>, names: &HandoffLookup) -> Result<(), CommandFailu
 
 fn row(one: &FileSummary, width: Option<usize>) -> Vec<String> {
     let name = one.path.file_name().unwrap_or_default().to_string_lossy();
+    let archive = if one.archived { ".archive/" } else { "" };
     let date: String = one.date.chars().take("2026-11-22T18:05".len()).collect();
     let status = if one.status.is_empty() { "-" } else { &one.status };
     vec![
         visible(&date),
-        first_line(&format!("{}/{name}", one.session), None),
+        first_line(&format!("{}/{archive}{name}", one.session), None),
         first_line(status, None),
         first_line(&one.goal, width.map(|_| GOAL_WIDTH)),
     ]
@@ -164,12 +165,16 @@ pub(super) fn line(
     }
 }
 
+/// Archives a file, or takes it out again, named by its path in the archive or by the one before.
 pub(super) fn archive(
     path: &Path,
     undo: bool,
     names: &HandoffLookup,
     out: &mut Out,
 ) -> Result<(), CommandFailure> {
+    let archived = names.folder.archived(path).filter(|_| undo);
+    let path = archived.as_deref().unwrap_or(path);
+    exists(path, names)?;
     let place = match undo {
         true => names.folder.restore(path),
         false => names.folder.archive(path),
@@ -177,6 +182,29 @@ pub(super) fn archive(
     let place = place.map_err(failure)?;
     out.line(format_args!("{}", visible(&place.display().to_string())))?;
     Ok(())
+}
+
+/// The failure for a file of the folder that does not exist, and for a relative path to nothing.
+fn exists(path: &Path, names: &HandoffLookup) -> Result<(), CommandFailure> {
+    let dir = names.folder.dir();
+    let is_missing =
+        std::fs::symlink_metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
+    if !is_missing || (path.is_absolute() && !path.starts_with(dir)) {
+        return Ok(());
+    }
+    let shown = |path: &Path| visible(&path.strip_prefix(dir).unwrap_or(path).display().to_string());
+    let given = shown(path);
+    Err(match names.folder.archived(path) {
+        Some(place) => Exit::NO_INPUT
+            .failure(format!("{given} is in the archive"))
+            .help(format!("its name there is {}", shown(&place))),
+        None => Exit::NO_INPUT
+            .failure(format!(
+                "there is no handoff file {given} in {}",
+                visible(&dir.display().to_string())
+            ))
+            .help("`baton handoffs list --files` lists the files, with --all archived ones too"),
+    })
 }
 
 /// The handoff file that the name refers to; `not_of_store` is the advice for a handoff of the store.
@@ -187,7 +215,7 @@ pub(super) fn named(
 ) -> Result<PathBuf, CommandFailure> {
     let text = given.to_string_lossy();
     match names.find(&text)? {
-        NamedHandoff::File(path) => Ok(path),
+        NamedHandoff::File(path) => exists(&path, names).map(|()| path),
         NamedHandoff::Session(session) => Err(Exit::USAGE
             .failure(format!("{session} is a session"))
             .help(format!("name one of its files: `baton handoffs list {session}`"))),

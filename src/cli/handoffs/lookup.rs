@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::FolderArgs;
 use crate::cli::output::{Out, plural, visible};
-use crate::cli::stored::{find_id, open, unanswered};
+use crate::cli::stored::{find_id, is_id, open, unanswered};
 use crate::cli::{load_state, runtime};
 use crate::state::config::Config;
 use crate::state::files::documents::{JSON, document_of};
@@ -29,10 +29,18 @@ pub(super) fn failure(error: FileError) -> CommandFailure {
         FileError::Invalid(_) | FileError::Malformed(..) => Exit::DATA,
         FileError::Refused(..) => Exit::USAGE,
         FileError::Missing(_) => Exit::NO_INPUT,
+        FileError::Folder(..) => Exit::CANNOT_CREATE,
         FileError::Busy(_) => Exit::UNAVAILABLE,
         FileError::Io(..) => Exit::IO,
     };
     exit.failure(visible(&error.to_string()))
+}
+
+/// The failure for a name of nothing.
+fn unknown(given: &str) -> CommandFailure {
+    Exit::NO_INPUT
+        .failure(format!("there is no handoff, session or file {}", visible(given)))
+        .help("`baton handoffs list --all` lists handoffs, `baton handoffs list --files` their files")
 }
 
 /// Prints problems that do not stop a command.
@@ -87,6 +95,9 @@ impl HandoffLookup {
         if path.is_file() {
             return Ok(NamedHandoff::File(path));
         }
+        if !is_id(given) {
+            return Err(unknown(given));
+        }
         blocking(&self.config, async |store| {
             let documents = all(&store, true).await?;
             let handoffs = store
@@ -97,10 +108,9 @@ impl HandoffLookup {
             ids.extend(documents.iter().map(|document| document.handoff));
             ids.sort();
             ids.dedup();
-            let id = find_id(ids.into_iter(), given).map_err(|failure| {
-                failure.help(
-                    "`baton handoffs list --all` lists handoffs, `baton handoffs list --files` their files",
-                )
+            let id = find_id(ids.into_iter(), given).map_err(|failure| match failure.exit {
+                Exit::NO_INPUT => unknown(given),
+                _ => failure,
             })?;
             Ok(NamedHandoff::Stored(id))
         })
@@ -134,12 +144,55 @@ impl HandoffLookup {
         }
     }
 
+    /// Why [`Self::find_file`] found nothing to compare.
+    pub(super) fn nothing(&self, given: Option<&str>) -> CommandFailure {
+        let dir = visible(&self.folder.dir().display().to_string());
+        let message = match given.map(|given| self.find(given)) {
+            Some(Err(unknown)) => return unknown,
+            Some(Ok(NamedHandoff::Stored(id))) => format!("handoff {id} has no document"),
+            Some(Ok(NamedHandoff::Session(session))) => format!("no file of session {session} can be read"),
+            Some(Ok(NamedHandoff::Document(_) | NamedHandoff::File(_))) | None => {
+                format!("there is no handoff file in {dir}")
+            }
+        };
+        Exit::NO_INPUT
+            .failure(message)
+            .help("`baton handoffs list` lists handoffs, `baton handoffs list --files` their files")
+    }
+
     /// How many handoff files there are, and the command that lists them; `None` where there is none.
     pub(super) fn files_hint(&self) -> Option<String> {
         let files = self.folder.count().unwrap_or_default();
         let hint = || format!("{}: baton handoffs list --files", plural(files, "handoff file"));
         (files > 0).then(hint)
     }
+}
+
+/// The failure for an argument that names a handoff file or a session where only a handoff in the store can be `done`.
+pub(super) fn only_stored(
+    config: &Config,
+    given: &str,
+    done: &str,
+    failure: CommandFailure,
+) -> CommandFailure {
+    let is_file = Path::new(given)
+        .extension()
+        .is_some_and(|end| end == "yaml" || end == "yml");
+    let folder = HandoffFolder::new(&config.handoffs_dir());
+    let is_session = folder.is_ok_and(|folder| folder.has_session(given));
+    if !(is_file || is_session) {
+        return failure;
+    }
+    let given = visible(given);
+    let kind = if is_session {
+        "a session of handoff files"
+    } else {
+        "a handoff file"
+    };
+    let message = format!("{given} is {kind}; only handoffs in the store can be {done}");
+    Exit::USAGE.failure(message).help(format!(
+        "`baton handoffs show {given} --for fresh` prints a summary to begin a session with"
+    ))
 }
 
 /// Whether a JSON file is a handoff file (`--format json`), and no document.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::documents;
+use super::lookup::only_stored;
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::ResumeArgs;
 use crate::cli::output::{Out, visible};
@@ -90,7 +91,8 @@ fn wanted(args: &ResumeArgs) -> Result<(Handoff, Option<DriftReport>), CommandFa
     let config = load_state(&args.state)?;
     let store = stored::open(&config)?;
     runtime()?.block_on(async {
-        let handoff = stored::wanted(&store, &args.id).await?;
+        let handoff = stored::wanted(&store, &args.id).await;
+        let handoff = handoff.map_err(|failure| only_stored(&config, &args.id, "resumed", failure))?;
         if args.run {
             documents::activate(&store, &handoff).await?;
         }

@@ -13,6 +13,7 @@ use hyper_util::rt::TokioExecutor;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::lookup::only_stored;
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::UndoArgs;
 use crate::cli::load_state;
@@ -58,7 +59,8 @@ pub(super) async fn run(args: &UndoArgs, out: &mut Out) -> Result<(), CommandFai
         }
         _ => {
             let store = open(&config)?;
-            let handoff = wanted(&store, &args.id).await?;
+            let handoff = wanted(&store, &args.id).await;
+            let handoff = handoff.map_err(|failure| only_stored(&config, &args.id, "undone", failure))?;
             let id = handoff.id.to_string();
             let answer = match &running {
                 Some(process) => by_proxy(&config, process, &id, args).await?,

@@ -9,7 +9,7 @@ use super::lookup::failure;
 use super::lookup::{HandoffLookup, NamedHandoff, all, blocking};
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::CheckHandoffArgs;
-use crate::cli::output::{Out, visible};
+use crate::cli::output::{Out, plural, visible};
 use crate::state::files::documents::{JSON, MARKDOWN};
 use crate::state::files::yaml_files::{FileError, read_file};
 use baton_core::handoffs::FieldError;
@@ -63,13 +63,18 @@ pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> Result<(), CommandF
     }
     match args.json {
         true => out.json(&checked)?,
+        false if wanted.is_empty() => Out::stderr().line(format_args!("no files to check"))?,
         false => print(&checked, out)?,
     }
     let wrong = checked.iter().filter(|one| !one.valid).count();
     match (unread, wrong) {
         (Some(failure), _) => Err(failure),
         (None, 0) => Ok(()),
-        (None, wrong) => Err(Exit::DATA.failure(format!("{wrong} of {} are not valid", checked.len()))),
+        (None, wrong) => {
+            let are = if wrong == 1 { "is" } else { "are" };
+            let all = plural(checked.len() as u64, "file");
+            Err(Exit::DATA.failure(format!("{wrong} of {all} {are} not valid")))
+        }
     }
 }
 

@@ -369,14 +369,28 @@ pub fn open(settings: &config::StoreConfig, state_dir: &Path) -> Result<SharedSt
 /// # Errors
 /// The file exists and cannot be opened, or has another schema version.
 pub fn open_for_reading(settings: &config::StoreConfig, state_dir: &Path) -> Result<SharedStore, StoreError> {
-    match settings.kind {
-        StoreKind::Redis => Ok(Arc::new(redis::RedisStore::of(settings)?)),
-        StoreKind::Memory => Ok(Arc::new(sqlite::SqliteStore::in_memory()?)),
-        StoreKind::Sqlite => Ok(match sqlite::SqliteStore::open_existing(state_dir)? {
-            Some(store) => Arc::new(store),
-            None => Arc::new(sqlite::SqliteStore::in_memory()?),
-        }),
+    match open_existing(settings, state_dir)? {
+        Some(store) => Ok(store),
+        None => Ok(Arc::new(sqlite::SqliteStore::in_memory()?)),
     }
+}
+
+/// Opens the store as [`open_for_reading`] does; `None` where there is no file.
+///
+/// # Errors
+/// As [`open_for_reading`].
+pub fn open_existing(
+    settings: &config::StoreConfig,
+    state_dir: &Path,
+) -> Result<Option<SharedStore>, StoreError> {
+    Ok(match settings.kind {
+        StoreKind::Redis => Some(Arc::new(redis::RedisStore::of(settings)?)),
+        StoreKind::Memory => Some(Arc::new(sqlite::SqliteStore::in_memory()?)),
+        StoreKind::Sqlite => match sqlite::SqliteStore::open_existing(state_dir)? {
+            Some(store) => Some(Arc::new(store)),
+            None => None,
+        },
+    })
 }
 
 /// Creates the state directory with access for its owner only: carry-over prompts contain what the agent saw.

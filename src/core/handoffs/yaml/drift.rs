@@ -60,12 +60,16 @@ impl Drift {
         !self.changed.is_empty() || !self.gone.is_empty() || self.branch.is_some()
     }
 
+    /// When the file was written, in words.
+    pub fn age(&self) -> Option<String> {
+        self.age_seconds
+            .map(|age| format!("written {} ago", format_age(age)))
+    }
+
     /// One line for the person and the model.
     pub fn line(&self) -> String {
         let mut parts = Vec::new();
-        if let Some(age) = self.age_seconds {
-            parts.push(format!("written {} ago", format_age(age)));
-        }
+        parts.extend(self.age());
         if self.commits > 0 {
             let s = if self.commits == 1 { "" } else { "s" };
             parts.push(format!("{} commit{s} since", self.commits));

@@ -45,7 +45,7 @@ pub fn read(text: &str) -> Result<ParsedFile, InvalidYaml> {
     let entries = match parse::document(text)? {
         Some(YamlValue::Map(entries)) => entries,
         None | Some(YamlValue::Null) => return Err(nothing("there is nothing in it")),
-        Some(_) => return Err(nothing("it is no mapping")),
+        Some(_) => return Err(nothing("it is not a YAML mapping (key: value)")),
     };
     let mut mistyped = Vec::new();
     let mut file: HandoffFile = fields::read(&mut mistyped, "", entries);

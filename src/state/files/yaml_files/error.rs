@@ -18,6 +18,8 @@ pub enum FileError {
     Refused(PathBuf, &'static str),
     /// The file does not exist.
     Missing(PathBuf),
+    /// A folder cannot be created.
+    Folder(PathBuf, io::Error),
     /// Another process holds the folder.
     Busy(PathBuf),
     /// Reading or writing failed.
@@ -44,6 +46,7 @@ impl fmt::Display for FileError {
             Self::Malformed(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Refused(path, why) => write!(f, "{}: {why}", path.display()),
             Self::Missing(path) => write!(f, "{}: there is no such file", path.display()),
+            Self::Folder(path, error) => write!(f, "cannot create the folder {}: {error}", path.display()),
             Self::Busy(path) => write!(f, "{}: another process has locked the folder", path.display()),
             Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
         }

@@ -237,13 +237,8 @@ impl GitState {
     }
 }
 
-/// Whether a file is still true: compared with the repository in a folder, within a time; without one its age is
-/// reported.
-pub fn drift_in(file: &HandoffFile, dir: Option<&Path>, limit: Duration) -> Drift {
-    compared(file, dir, limit).0
-}
-
-/// The drift of a file, and whether there is a repository.
+/// The drift of a file: compared with the repository in a folder, within a time; and whether there is a repository.
+/// Without one, only the age is known.
 pub fn compared(file: &HandoffFile, dir: Option<&Path>, limit: Duration) -> (Drift, bool) {
     let asker = dir.map(|dir| GitRunner {
         dir,

@@ -7,7 +7,7 @@ use super::error::FileError;
 use super::folder::{ARCHIVE, HandoffFolder, files_in};
 use super::lock::FolderLock;
 use super::newest;
-use super::paths::{absolute, no_links};
+use super::paths::{absolute, is_regular, no_links};
 use super::rotate::{archive_file, move_file};
 use baton_core::handoffs::yaml::names;
 use baton_core::handoffs::yaml::time::Time;
@@ -35,6 +35,19 @@ impl HandoffFolder {
         }
         let _lock = FolderLock::of(&managed.dir)?;
         archive_file(&managed.dir, &managed.name)
+    }
+
+    /// The archived file that had this path before: a path, or `SESSION/NAME.yaml` in this folder.
+    pub fn archived(&self, path: &Path) -> Option<PathBuf> {
+        let inside = self.dir().join(path);
+        let places = [absolute(path).ok()?, inside];
+        let archived = places.iter().filter_map(|place| {
+            let name = place.file_name()?;
+            Some(place.parent()?.join(ARCHIVE).join(name))
+        });
+        archived
+            .filter(|place| place.starts_with(self.dir()))
+            .find(|place| is_regular(place))
     }
 
     /// Takes a file out of the archive of its session; returns where it is now.
@@ -92,7 +105,7 @@ impl HandoffFolder {
     }
 
     /// The folders of all sessions, also those that have files in the archive alone.
-    fn session_dirs(&self) -> Result<Vec<PathBuf>, FileError> {
+    pub(super) fn session_dirs(&self) -> Result<Vec<PathBuf>, FileError> {
         no_links(self.dir())?;
         let read = match fs::read_dir(self.dir()) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),

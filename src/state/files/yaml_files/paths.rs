@@ -42,7 +42,7 @@ pub(super) fn absolute(path: &Path) -> Result<PathBuf, FileError> {
 /// Makes a folder with those above it, readable for everybody who may reach it.
 pub(super) fn make_dir(path: &Path) -> Result<(), FileError> {
     no_links(path)?;
-    disk::make_dir(path, FileAccess::Everybody).map_err(FileError::at(path))?;
+    disk::make_dir(path, FileAccess::Everybody).map_err(|error| FileError::Folder(path.to_owned(), error))?;
     // Somebody may have been faster with something else.
     no_links(path)
 }

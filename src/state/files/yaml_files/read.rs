@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::error::FileError;
-use super::folder::HandoffFolder;
+use super::folder::{ARCHIVE, HandoffFolder, files_in};
 use super::newest;
-use super::paths::is_regular;
+use super::paths::{is_regular, no_links};
 use baton_core::handoffs::FieldError;
 use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{HandoffFile, InvalidYaml, MAX_BYTES, goal_and_now, names, read, value_of};
@@ -48,6 +48,8 @@ pub struct FileSummary {
     pub goal: String,
     /// Whether it was written without a person.
     pub is_auto: bool,
+    /// Whether it is in the archive of its session.
+    pub archived: bool,
 }
 
 /// Reads a file. What breaks a rule is reported and does not stop the reading.
@@ -126,7 +128,7 @@ impl HandoffFolder {
         Ok(listing)
     }
 
-    /// The files of a session, or of all, newest first; a limit of 0 is none.
+    /// The files of a session, or of all, newest first; with `archived` also those in archives. A limit of 0 is none.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -134,15 +136,23 @@ impl HandoffFolder {
         &self,
         session: Option<&str>,
         limit: usize,
+        archived: bool,
     ) -> Result<FileSearch<Vec<FileSummary>>, FileError> {
         let sessions = match session {
-            Some(session) => vec![names::session(session).to_owned()],
-            None => self.sessions()?,
+            Some(session) => vec![self.session_dir(session)?],
+            None => self.session_dirs()?,
         };
+        let mut dirs = Vec::new();
+        for dir in sessions {
+            let archive = archived.then(|| dir.join(ARCHIVE));
+            let session = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            dirs.push((session.clone(), dir));
+            dirs.extend(archive.map(|archive| (session, archive)));
+        }
         let mut all = Vec::new();
-        for session in sessions {
-            let dir = self.session_dir(&session)?;
-            let sorted = newest::sort(&dir, self.files(&session)?);
+        for (session, dir) in dirs {
+            no_links(&dir)?;
+            let sorted = newest::sort(&dir, files_in(&dir)?);
             // No more files of a session can be among the first.
             let most = if limit == 0 { sorted.len() } else { limit };
             for name in sorted.into_iter().take(most) {
@@ -194,6 +204,7 @@ fn listed(session: String, path: PathBuf) -> Result<FileSummary, FileError> {
         status: value_of(&text, "status"),
         goal: goal_and_now(&text).goal,
         is_auto: names::is_automatic(&name),
+        archived: path.parent().is_some_and(|dir| dir.ends_with(ARCHIVE)),
         path,
     })
 }

@@ -110,7 +110,7 @@ async fn killed_at_any_step_no_file_is_torn_and_the_next_start_repairs() {
 /// How many handoff files there are of a document.
 fn handoff_files(documents: &Path, n: u128) -> usize {
     let folder = HandoffFolder::new(documents).unwrap();
-    let listed = folder.list(None, 0).unwrap().found;
+    let listed = folder.list(None, 0, false).unwrap().found;
     let read = listed.iter().map(|one| read_file(&one.path).unwrap().file);
     read.filter(|file| file.findings.get("handoff") == Some(&id(n).to_string()))
         .count()

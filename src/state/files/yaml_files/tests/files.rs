@@ -106,7 +106,7 @@ fn the_newest_is_by_the_time_in_the_name_in_both_shapes() {
     write(&folder, "api", "a second", at(601));
     assert_eq!(latest(Some("api")).as_deref(), Some("a second"));
     write(&folder, "api", "a second", at(602));
-    let listed = folder.list(Some("api"), 0).unwrap().found;
+    let listed = folder.list(Some("api"), 0, false).unwrap().found;
     let goals: Vec<_> = listed.iter().map(|one| one.goal.as_str()).collect();
     assert_eq!(
         goals,
@@ -119,8 +119,8 @@ fn the_newest_is_by_the_time_in_the_name_in_both_shapes() {
     write(&folder, "other", "elsewhere", at(9000));
     assert_eq!(latest(None).as_deref(), Some("elsewhere"));
     assert_eq!(latest(Some("nobody")), None);
-    assert_eq!(folder.list(None, 2).unwrap().found[0].goal, "elsewhere");
-    assert_eq!(folder.list(None, 2).unwrap().found.len(), 2);
+    assert_eq!(folder.list(None, 2, false).unwrap().found[0].goal, "elsewhere");
+    assert_eq!(folder.list(None, 2, false).unwrap().found.len(), 2);
 }
 
 #[test]
