@@ -174,6 +174,7 @@ mod tests {
 
     use super::*;
     use crate::serve::proxy::fault::Code;
+    use crate::state::journal::RowFilter;
 
     #[test]
     fn the_page_of_errors_has_every_code_as_it_is() {
@@ -200,6 +201,33 @@ mod tests {
                 .unwrap_or_default();
             assert!(command.get_about().is_some(), "{}", command.get_name());
             assert!(help.contains("Examples:\n  baton "), "{}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn the_help_of_log_lists_every_term() {
+        let args = Args::command();
+        let log = args.find_subcommand("log").unwrap();
+        let help = log.get_after_help().unwrap().to_string();
+        let words: Vec<_> = help.split(|c: char| !c.is_alphanumeric()).collect();
+        for name in RowFilter::names() {
+            assert!(words.contains(&name), "{name}: {help}");
+        }
+    }
+
+    /// A paragraph is one line, which clap breaks at the width of the terminal; examples and tables begin with blanks.
+    #[test]
+    fn paragraphs_of_the_help_are_not_broken_by_hand() {
+        let args = Args::command();
+        let own = |command: &&clap::Command| !["handoffs", "store", "seal-key"].contains(&command.get_name());
+        for command in args.get_subcommands().filter(own).flat_map(visible_leaves) {
+            let help = command.get_after_help().unwrap().to_string();
+            let mut lines = help
+                .lines()
+                .map(|line| !line.is_empty() && !line.starts_with(' ') && !line.ends_with(':'));
+            let mut before = false;
+            let broken = lines.any(|text| std::mem::replace(&mut before, text) && text);
+            assert!(!broken, "{}: {help}", command.get_name());
         }
     }
 

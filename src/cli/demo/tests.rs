@@ -107,3 +107,13 @@ fn an_unknown_wire_is_reported_with_those_that_exist() {
     assert_eq!(failure.exit, Exit::USAGE);
     assert!(failure.help.unwrap().contains("anthropic"));
 }
+
+#[test]
+fn every_value_of_the_wire_option_has_an_adapter() {
+    for wire in WireId::ALL {
+        assert_eq!(
+            adapter_named(wire.name()).map(|found| found.wire).ok(),
+            Some(wire)
+        );
+    }
+}
