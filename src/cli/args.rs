@@ -82,10 +82,12 @@ has lost its sentinel. The column KEY has the beginning of the conversation's ke
 `savings --conversation`, `replay --arms` and `handoffs draft` accept.
 
 Terms of FILTER, each of which must hold (! before a term negates it):
-  words    error, handoff, command, retried, refused, unpinned, recall, cancelled, open
-  texts    tool:Bash; also model, wire, upstream, route, conversation, status (* stands for any characters)
+  words    error, handoff, command, retried, refused, unpinned, recall,
+           cancelled, open
+  texts    tool:Bash, model:opus*; also wire, upstream, route, conversation,
+           status
   time     since:30m, since:12h, since:7d
-  numbers  cost>0.5; also input, output, requests, received, sent, seconds (with > or <; 20k, 1M)
+  numbers  cost>0.5, input<20k; also output, requests, received, sent, seconds
 
 Examples:
   baton log

@@ -19,9 +19,9 @@ as curl.
 With --arms a whole conversation is simulated instead, once for each arm, and nothing is sent. An arm is a rule for when \
 the context is cut:
   none             never; at its limit the agent compacts
-  model            where the model handed over; if it never did, at the default of the notice
+  model            where the model handed over, else at the default notice
   free             where a cut costs nothing (handoff.free = \"on\")
-  nudge=pays       where a handoff pays within the next calls (handoff.nudge_at = \"pays\")
+  nudge=pays       where a handoff pays soon (handoff.nudge_at = \"pays\")
   free+nudge=pays  both
 
 Examples:

@@ -203,10 +203,9 @@ async fn nothing_of_a_real_run_is_left_after_a_purge() {
     let with =
         |words: &[&'static str], rest: &[&'static str]| home.printed(&[words, &options, rest].concat());
     with(&["run"], &["true"]);
-    with(&["env"], &["pi"]);
     let goal = ["work", "--goal", "Mend the importer.", "--now", "Run its tests."];
     with(&["handoffs", "create"], &goal);
-    for name in ["starting.lock", "ledgers", "agents"] {
+    for name in ["starting.lock", "ledgers"] {
         assert!(state.join(name).exists(), "{name}");
     }
     fs::write(state.join("serving.json.new"), "half").unwrap();
