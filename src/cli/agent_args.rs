@@ -9,11 +9,11 @@ use super::state_args::StateArgs;
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Agents: claude, codex, opencode, gemini, qwen, pi, goose, cline, aider, or a path to one. Any other program gets the
+Agents: claude, codex, opencode, gemini, qwen, pi, goose, cline, aider, or a path to one. Any other program gets the \
 variables that the SDKs read. All arguments after the agent's name are the agent's.
 
-Uses the proxy that serves from the state directory, or starts one in the background, which stops when the last agent
-has ended; its log is serve.log in the state directory. None of your files is edited. The exit code is the agent's, or
+Uses the proxy that serves from the state directory, or starts one in the background, which stops when the last agent \
+has ended; its log is serve.log in the state directory. None of your files is edited. The exit code is the agent's, or \
 128 plus the signal's number if a signal ended the agent.
 
 Examples:
@@ -31,7 +31,7 @@ pub(super) struct RunArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Prints the URL of the proxy that serves from the state directory, or the configured one. If an agent needs arguments, a
+Prints the URL of the proxy that serves from the state directory, or the configured one. If an agent needs arguments, a \
 shell function with its name adds them; if it needs a file, the file is written to the state directory.
 
 Examples:

@@ -2,7 +2,8 @@
 //!
 //! Used by `run`, `env`, `resume` and `doctor`. No IO.
 
-use std::path::Path;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use serde::Deserialize;
@@ -122,6 +123,13 @@ pub(super) fn find(program: &str) -> Option<&'static AgentSetup> {
 /// The agent of a name, else the generic one.
 pub(super) fn find_or_generic(program: &str) -> &'static AgentSetup {
     find(program).unwrap_or(&TABLE.generic)
+}
+
+/// The places at which a program of this name would be found, in order; none of them need exist.
+pub(super) fn on_path(program: &OsStr) -> impl Iterator<Item = PathBuf> {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<_> = std::env::split_paths(&folders).collect();
+    folders.into_iter().map(move |folder| folder.join(program))
 }
 
 impl AgentSetup {

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use baton_core::record::WireId;
+use clap::builder::PossibleValuesParser;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
 use super::agent_args::{EnvArgs, RunArgs};
@@ -10,7 +12,7 @@ use super::handoff_args::HandoffsArgs;
 use super::replay_args::ReplayArgs;
 use super::savings_args::SavingsArgs;
 use super::seal_key_args::SealKeyArgs;
-use super::state_args::{ListFormat, StateArgs};
+use super::state_args::{self, CONFIG_HELP, ListFormat, StateArgs};
 use super::system_args::{CompletionsArgs, DoctorArgs, ManArgs, ServiceArgs, UninstallArgs};
 
 /// An HTTP proxy for LLM APIs that lets the model hand its session over to a fresh context.
@@ -75,8 +77,17 @@ pub(super) enum CliCommand {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-A mark in front of the sizes shows what happened: >> a handoff fired, > the request was cut at one, ! the transcript
-has lost its sentinel.
+A mark in front of the sizes shows what happened: >> a handoff fired, > the request was cut at one, ! the transcript \
+has lost its sentinel. The column KEY has the beginning of the conversation's key, which `log --conversation`, `export`, \
+`savings --conversation`, `replay --arms` and `handoffs draft` accept.
+
+Terms of FILTER, each of which must hold (! before a term negates it):
+  words    error, handoff, command, retried, refused, unpinned, recall,
+           cancelled, open
+  texts    tool:Bash, model:opus*; also wire, upstream, route, conversation,
+           status
+  time     since:30m, since:12h, since:7d
+  numbers  cost>0.5, input<20k; also output, requests, received, sent, seconds
 
 Examples:
   baton log
@@ -86,7 +97,7 @@ Examples:
   baton log --conversation 3f2a --limit 0 --jsonl | jq -c '[.id, .received_bytes, .sent_bytes]'
   baton log --json | jq 'map(.outcome)'")]
 pub(super) struct LogArgs {
-    /// Only exchanges that match every term: error, handoff, tool:Bash, model:opus*, since:1h, cost>0.5 (docs/inspector.md)
+    /// Only exchanges that match every term, such as error, tool:Bash, model:opus*, since:1h or cost>0.5 (all: see below)
     #[arg(value_name = "FILTER")]
     pub(super) filter: Vec<String>,
     #[command(flatten)]
@@ -98,7 +109,7 @@ pub(super) struct LogArgs {
     #[arg(long, value_name = "KEY")]
     pub(super) conversation: Option<String>,
     /// Maximum number; 0: no limit
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = state_args::number::<usize>)]
     pub(super) limit: usize,
     #[command(flatten)]
     pub(super) format: ListFormat,
@@ -106,7 +117,8 @@ pub(super) struct LogArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Without an option: the difference between what the agent sent and what was sent upstream.
+Without an option: the difference between what the agent sent and what was sent upstream. A leg is one request of an \
+exchange to upstream: baton may send several, such as a retry, and the one with the new context after a handoff.
 
 Examples:
   baton show 0199a3c2-7d1e
@@ -119,8 +131,8 @@ pub(super) struct ShowExchangeArgs {
     pub(super) state: StateArgs,
     #[command(flatten)]
     pub(super) what: ShowWhat,
-    /// Which upstream request, from 1
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Which leg, numbered from 1; by default the first
+    #[arg(long, value_name = "N", value_parser = state_args::leg)]
     pub(super) leg: Option<u32>,
     /// Print JSON
     #[arg(long)]
@@ -137,13 +149,13 @@ pub(super) struct ShowWhat {
     /// The agent's request
     #[arg(long)]
     pub(super) received: bool,
-    /// The request to upstream
+    /// The request to upstream: what the model really saw
     #[arg(long)]
     pub(super) sent: bool,
     /// The response to the agent; with --leg that of upstream
     #[arg(long)]
     pub(super) response: bool,
-    /// HAR 1.2
+    /// HAR 1.2, for the network tools of a browser
     #[arg(long)]
     pub(super) har: bool,
 }
@@ -193,8 +205,7 @@ Examples:
   baton serve --listen 127.0.0.1:0 --state-dir /tmp/baton
   BATON_UPSTREAMS__ANTHROPIC__BASE_URL=https://gateway.example baton serve --config team.toml")]
 pub(super) struct ServeArgs {
-    /// Config file (TOML); without one the documented defaults apply [env: BATON_CONFIG]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help = CONFIG_HELP)]
     pub(super) config: Option<PathBuf>,
     /// Address of the data listener [server.listen]
     #[arg(long, value_name = "ADDR")]
@@ -219,14 +230,17 @@ Exits with 0 if the config is valid and with 78 if it is not.
 
 Examples:
   baton check --config baton.toml
+  baton check --defaults > baton.toml
   baton check --json | jq .problems")]
 pub(super) struct CheckArgs {
-    /// Config file (TOML) [env: BATON_CONFIG]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help = CONFIG_HELP)]
     pub(super) config: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
+    /// Print the built-in config, which explains every key, and check nothing
+    #[arg(long, conflicts_with_all = ["config", "json"])]
+    pub(super) defaults: bool,
 }
 
 /// Tasks that the demo's script has.
@@ -248,8 +262,8 @@ pub(super) struct DemoArgs {
     /// Tool calls in each task
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u8).range(2..=40))]
     pub(super) turns: u8,
-    /// API that agent and provider speak
-    #[arg(long, value_name = "WIRE", default_value = "anthropic")]
+    /// API format that agent and provider speak
+    #[arg(long, value_name = "WIRE", default_value = "anthropic", value_parser = PossibleValuesParser::new(WireId::ALL.map(WireId::name)))]
     pub(super) wire: String,
     /// Print JSON
     #[arg(long)]

@@ -9,7 +9,9 @@ use super::args::CheckArgs;
 use super::exit::{CommandFailure, Exit};
 use super::output::{Out, plural, visible};
 use super::{config_file, load};
-use crate::state::config::{Config, Flags, HandoffPolicy, KeyOrigin, Problem, ProblemKind, StoreKind};
+use crate::state::config::{
+    Config, DEFAULT_TEXT, Flags, HandoffPolicy, KeyOrigin, Problem, ProblemKind, StoreKind,
+};
 use crate::state::store::{self, StoreError};
 use baton_core::nudge::{self, Compaction};
 
@@ -36,6 +38,9 @@ impl fmt::Display for Warning {
 }
 
 pub(super) fn run(args: &CheckArgs, out: &mut Out) -> Result<(), CommandFailure> {
+    if args.defaults {
+        return Ok(out.document(DEFAULT_TEXT)?);
+    }
     let file = config_file(args.config.as_ref()).map(|path| path.display().to_string());
     let (problems, warnings) = match load(args.config.as_ref(), &Flags::default()) {
         Ok(config) => (

@@ -39,7 +39,7 @@ pub(super) fn run(args: &EnvArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let (url, running) = address(&config)?;
     let mut notes = agent.notes.clone();
     if agent.is_known() {
-        notes.push(format!("signed in with: {}", agent.sign_ins));
+        notes.push(format!("sign-in: {}", agent.sign_ins));
     }
     if !agent.is_known() {
         notes.push(format!(

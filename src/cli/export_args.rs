@@ -6,8 +6,11 @@ use super::state_args::StateArgs;
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-The work comes from the newest request in the journal, redacted as the journal has it; without a journal there is the
+The work comes from the newest request in the journal, redacted as the journal has it; without a journal there is the \
 prompt alone. Begin a new session of any agent with the document.
+
+`baton log` (column KEY) and `baton savings --by conversation` list the keys of conversations, `baton handoffs list` the \
+ids of handoffs.
 
 Examples:
   baton export 3f9c > session.md

@@ -23,6 +23,11 @@ const BATCH: usize = 500;
 pub(super) fn run(args: &LogArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let config = load_state(&args.state)?;
     let dir = config.state_dir.clone();
+    let terms = FilterTerms::of(
+        &args.filter,
+        config.bill.prices.as_deref(),
+        &config.commands.prefix,
+    )?;
     let query = open(&dir)?;
     // An array that continues has no end.
     let format = match args.follow && args.format.json {
@@ -32,20 +37,21 @@ pub(super) fn run(args: &LogArgs, out: &mut Out) -> Result<(), CommandFailure> {
         },
         false => args.format,
     };
-    if query.is_none() && !args.follow {
-        if format.is_for_programs() {
+    if query.is_none() {
+        if !args.follow && format.is_for_programs() {
             out.rows(&[(); 0], format)?;
         }
+        let next = match args.follow {
+            true => "; waiting for the first exchange",
+            false => "",
+        };
         // To standard error: scripts read exchanges from standard output.
-        Out::stderr().line(format_args!("nothing in the journal yet ({})", dir.display()))?;
-        return Ok(());
+        Out::stderr().line(format_args!("{}{next}", nothing_yet(&dir)))?;
+        if !args.follow {
+            return Ok(());
+        }
     }
     let mut last = 0;
-    let terms = FilterTerms::of(
-        &args.filter,
-        config.bill.prices.as_deref(),
-        &config.commands.prefix,
-    )?;
     if let Some(query) = &query {
         let conversation = args
             .conversation
@@ -114,7 +120,18 @@ pub(super) fn open(dir: &Path) -> Result<Option<JournalReader>, CommandFailure> 
 
 /// The journal of a command that needs one.
 pub(super) fn open_existing(dir: &Path) -> Result<JournalReader, CommandFailure> {
-    open(dir)?.ok_or_else(|| Exit::NO_INPUT.failure("nothing in the journal yet"))
+    open(dir)?.ok_or_else(|| {
+        Exit::NO_INPUT.failure(nothing_yet(dir)).help(
+            "run an agent first: `baton run AGENT`; or name the folder of another journal with --state-dir",
+        )
+    })
+}
+
+fn nothing_yet(dir: &Path) -> String {
+    format!(
+        "nothing in the journal yet ({})",
+        visible(&dir.display().to_string())
+    )
 }
 
 pub(super) fn unread(error: JournalError) -> CommandFailure {
@@ -135,10 +152,12 @@ pub(super) fn full_key(query: &JournalReader, beginning: &str) -> Result<String,
     let mut matching = all.iter().filter(|c| c.key.starts_with(beginning));
     match (matching.next(), matching.next()) {
         (Some(one), None) => Ok(one.key.clone()),
-        (None, _) => Err(Exit::NO_INPUT.failure(format!(
-            "there is no conversation {} in the journal",
-            visible(beginning)
-        ))),
+        (None, _) => Err(Exit::NO_INPUT
+            .failure(format!(
+                "there is no conversation {} in the journal",
+                visible(beginning)
+            ))
+            .help("`baton log` has the keys of conversations in the column KEY")),
         (Some(_), Some(_)) => Err(Exit::USAGE
             .failure(format!(
                 "more than one conversation begins with {}",
@@ -159,17 +178,20 @@ fn print(row: &ExchangeRow, format: ListFormat, out: &mut Out) -> Result<(), Com
 
 const TIME: usize = 0;
 const ID: usize = 1;
-const WIRE: usize = 2;
-const MODEL: usize = 3;
-const MESSAGES: usize = 4;
-const BYTES: usize = 6;
-const LEGS: usize = 7;
+const KEY: usize = 2;
+const WIRE: usize = 3;
+const MODEL: usize = 4;
+const MESSAGES: usize = 5;
+const BYTES: usize = 7;
+const LEGS: usize = 8;
+const MS: usize = 10;
 
 /// The columns: heading, width, and whether they are right-aligned numbers. Widths are fixed, since a followed list cannot
 /// know later rows.
-const COLUMNS: [(&str, usize, bool); 10] = [
+const COLUMNS: [(&str, usize, bool); 11] = [
     ("TIME", 15, false),
     ("EXCHANGE", 36, false),
+    ("KEY", 8, false),
     ("WIRE", 16, false),
     ("MODEL", 24, false),
     ("MESSAGES", 11, true),
@@ -181,8 +203,8 @@ const COLUMNS: [(&str, usize, bool); 10] = [
 ];
 
 /// Reductions for narrow terminals, in order: a column's new width, 0 removes it. `baton show` finds an exchange by the
-/// first 13 characters of its id, its time in milliseconds.
-const GIVEN_UP: [(usize, usize); 10] = [
+/// first 13 characters of its id, its time in milliseconds, and other commands find a conversation by the first of its key.
+const GIVEN_UP: [(usize, usize); 13] = [
     (ID, 13),
     (WIRE, 9),
     (MODEL, 16),
@@ -190,8 +212,11 @@ const GIVEN_UP: [(usize, usize); 10] = [
     (WIRE, 0),
     (TIME, 8),
     (BYTES, 0),
+    (KEY, 6),
     (MODEL, 10),
+    (MS, 0),
     (MESSAGES, 0),
+    (KEY, 0),
     (MODEL, 0),
 ];
 
@@ -252,9 +277,18 @@ fn line(row: &ExchangeRow, layout: &Layout, width: Option<usize>) -> String {
         8 => time[11..19].to_owned(),
         _ => format!("{} {}Z", &time[5..10], &time[11..19]),
     };
+    // Without an ellipsis, so that it can be copied.
+    let key: String = row
+        .conversation
+        .as_deref()
+        .unwrap_or("-")
+        .chars()
+        .take(layout.0[KEY])
+        .collect();
     let plain = layout.row([
         &at,
         &row.id[..row.id.len().min(layout.0[ID])],
+        &key,
         row.wire.as_deref().unwrap_or("-"),
         row.model.as_deref().or(row.route.as_deref()).unwrap_or("-"),
         &messages,
@@ -347,7 +381,7 @@ mod tests {
     fn row() -> ExchangeRow {
         ExchangeRow {
             id: "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11".into(),
-            conversation: Some("c0ffee".into()),
+            conversation: Some("c0ffee0123456789".into()),
             at_ms: 1_795_478_399_999,
             wire: Some("anthropic".into()),
             upstream: Some("anthropic".into()),
@@ -386,10 +420,11 @@ mod tests {
         let words: Vec<_> = plain.split_whitespace().collect();
         assert_eq!(words[..2], ["11-23", "23:59:59Z"]);
         assert!(plain.contains("41 → 1") && plain.contains(">>") && plain.contains("300 KiB → 4.0 KiB"));
+        assert_eq!(words[3], "c0ffee01", "the beginning of the conversation's key");
         assert!(plain.contains("403.6 M + 7") && plain.ends_with("1235"));
         assert_eq!(
             heading(&Layout::fitting(None), None).split_whitespace().count(),
-            9
+            10
         );
     }
 
@@ -423,5 +458,6 @@ mod tests {
         }
         let narrow = line(&bad, &Layout::fitting(Some(80)), Some(80));
         assert!(narrow.contains("upstream_error 200"), "{narrow}");
+        assert!(narrow.contains("  c0ffee  "), "{narrow}");
     }
 }

@@ -28,7 +28,9 @@ impl FilterTerms {
         let text = words.join(" ");
         let filter = RowFilter::parse(&text).map_err(|why| {
             let place = format!("{}\n{}^", visible(&text), " ".repeat(why.position - 1));
-            Exit::USAGE.failure(format!("{}\n{place}", visible(&why.message)))
+            Exit::USAGE
+                .failure(format!("{}\n{place}", visible(&why.message)))
+                .help("`baton log --help` lists the terms")
         })?;
         Ok(Self {
             filter,

@@ -40,6 +40,10 @@ pub(super) fn agent(
     // Passed to the proxy and to the agent as paths.
     config.state_dir = std::path::absolute(&config.state_dir)?;
     let agent = agents::find_or_generic(&named.to_string_lossy());
+    let program = agent_program(agent, named);
+    if is_missing(program) {
+        return Err(unfound(program));
+    }
     let stay = Stay::begin(&config.state_dir)?;
     let proxy = sharing::proxy(&Start {
         dir: &config.state_dir,
@@ -124,10 +128,7 @@ impl AgentRun<'_> {
         }
         let base = declared::base(self.agent, &self.proxy.data);
         let setup = self.agent.setup(&self.proxy.data, &base, &path);
-        let program = match self.named.to_str() {
-            Some(named) => OsStr::new(self.agent.program(named)),
-            None => self.named,
-        };
+        let program = agent_program(self.agent, self.named);
         let mut command = Command::new(program);
         for (name, value) in &setup.variables {
             let theirs = own_variable(name);
@@ -236,15 +237,39 @@ fn unwritten(file: &str, error: &io::Error) -> CommandFailure {
     Exit::CANNOT_CREATE.failure(message)
 }
 
-fn unstarted(program: &OsStr, error: &io::Error) -> CommandFailure {
-    let program = visible(&program.to_string_lossy());
-    match error.kind() {
-        io::ErrorKind::NotFound => {
-            let message = format!("{program} is not found");
-            let help = "install it, or give the path to it: baton run ./path/to/it";
-            Exit::NOT_FOUND.failure(message).help(help)
+/// The program to start for an agent's name on the command line.
+fn agent_program<'a>(agent: &'static AgentSetup, named: &'a OsStr) -> &'a OsStr {
+    named
+        .to_str()
+        .map_or(named, |text| OsStr::new(agent.program(text)))
+}
+
+/// Whether there is certainly no such program, so that no proxy need be started for it.
+fn is_missing(program: &OsStr) -> bool {
+    let path = Path::new(program);
+    match path.components().count() {
+        // Windows also looks elsewhere, and adds extensions; the start itself then fails.
+        _ if cfg!(windows) => false,
+        1 if path.is_relative() && !program.to_string_lossy().contains('/') => {
+            std::env::var_os("PATH").is_some() && !agents::on_path(program).any(|file| file.exists())
         }
-        _ => Exit::NOT_EXECUTABLE.failure(format!("{program} cannot be started: {error}")),
+        _ => !path.exists(),
+    }
+}
+
+fn unfound(program: &OsStr) -> CommandFailure {
+    let message = format!("{} is not found", visible(&program.to_string_lossy()));
+    let help = "install it, or give the path to it: baton run ./path/to/it";
+    Exit::NOT_FOUND.failure(message).help(help)
+}
+
+fn unstarted(program: &OsStr, error: &io::Error) -> CommandFailure {
+    match error.kind() {
+        io::ErrorKind::NotFound => unfound(program),
+        _ => {
+            let program = visible(&program.to_string_lossy());
+            Exit::NOT_EXECUTABLE.failure(format!("{program} cannot be started: {error}"))
+        }
     }
 }
 

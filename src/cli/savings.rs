@@ -28,14 +28,29 @@ pub(super) fn run(args: &SavingsArgs, out: &mut Out) -> Result<(), CommandFailur
     } else if args.csv {
         out.document(&csv(&report.groups))?;
     } else if entries.is_empty() {
-        Out::stderr().line(format_args!(
-            "no answered exchange in the journal for that ({}); the journal is written where journal.enabled is true",
-            config.state_dir.display()
-        ))?;
+        let matching = match args.since.is_some() || args.conversation.is_some() {
+            true => " that match",
+            false => "",
+        };
+        let dir = config.state_dir.display();
+        Out::stderr().lines([
+            format!("no answered exchanges{matching} in {dir}"),
+            format!("  help: {}", nothing_help(config.journal.enabled)),
+        ])?;
     } else {
         out.lines(lines(&report, args.by))?;
     }
     Ok(())
+}
+
+/// What to do where there is nothing to sum.
+fn nothing_help(journal_enabled: bool) -> &'static str {
+    match journal_enabled {
+        true => {
+            "run an agent first: `baton run AGENT`; or name the folder of another journal with --state-dir"
+        }
+        false => "set journal.enabled to true in the config: without the journal nothing is counted",
+    }
 }
 
 fn entries(

@@ -9,9 +9,10 @@ use super::state_args::StateArgs;
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-The cost is the provider's own usage of every request, baton's own ones included, at the prices of config/prices.toml.
-Without baton the agent's whole history would have been sent, cached by the provider's rules and compacted at the
-agent's own point. The difference is net, and negative where handoffs cost more than they saved.
+The cost is the provider's own usage of every request, baton's own ones included, at the providers' list \
+prices, which are built in; the first line of the output has their date. Without baton the agent's whole history would \
+have been sent, cached by the provider's rules and compacted at the agent's own point. \
+The difference is net, and negative where handoffs cost more than they saved.
 
 Examples:
   baton savings
@@ -24,13 +25,13 @@ pub(super) struct SavingsArgs {
     /// Only exchanges of this last period: 90m, 12h, 7d
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(super) since: Option<Duration>,
-    /// Only this conversation's exchanges: its key, or a unique prefix of it
+    /// Only this conversation's exchanges: its key (`--by conversation` lists them), or a unique prefix of it
     #[arg(long, value_name = "KEY")]
     pub(super) conversation: Option<String>,
     /// Group by
     #[arg(long, value_name = "GROUP", default_value = "day")]
     pub(super) by: GroupArg,
-    /// Another price table (TOML), in the form of config/prices.toml [bill.prices]
+    /// Another price table (TOML), with [[provider]] and [[provider.model]] entries [bill.prices]
     #[arg(long, value_name = "FILE")]
     pub(super) prices: Option<PathBuf>,
     /// Print JSON

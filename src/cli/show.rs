@@ -132,7 +132,7 @@ fn exchange_lines(exchange: &ExchangeDetail, leg: Option<u32>, width: Option<usi
     }
     if row.unsent_tokens != 0 {
         out.push(format!(
-            "  input sent on (estimated): {}",
+            "  input saved: {} (estimated)",
             unsent(row.unsent_tokens)
         ));
     }

@@ -1,14 +1,25 @@
 //! Raw arguments by which a command finds the state.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::Args as ClapArgs;
+
+/// The help of `--config`, with the place of [`super::config_file`].
+pub(super) const CONFIG_HELP: &str = if cfg!(target_os = "macos") {
+    "Config file (TOML) [default: ~/Library/Application Support/baton/baton.toml, else the built-in defaults] [env: \
+     BATON_CONFIG]"
+} else if cfg!(windows) {
+    "Config file (TOML) [default: %APPDATA%\\baton\\config\\baton.toml, else the built-in defaults] [env: BATON_CONFIG]"
+} else {
+    "Config file (TOML) [default: ~/.config/baton/baton.toml, else the built-in defaults] [env: BATON_CONFIG]"
+};
 
 /// How a list is printed for programs.
 #[derive(Debug, Clone, Copy, Default, ClapArgs)]
 #[group(multiple = false)]
 pub(super) struct ListFormat {
-    /// Print JSON: one array
+    /// Print JSON: one array; with --follow one object a line, as an array would never end
     #[arg(long)]
     pub(super) json: bool,
     /// Print JSON Lines: one object a line
@@ -26,10 +37,36 @@ impl ListFormat {
 /// Options that locate the state: the same config as the proxy's.
 #[derive(Debug, ClapArgs)]
 pub(super) struct StateArgs {
-    /// Config file (TOML) [env: BATON_CONFIG]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help = CONFIG_HELP)]
     pub(super) config: Option<PathBuf>,
     /// Folder of the store [state.dir]
     #[arg(long, value_name = "DIR")]
     pub(super) state_dir: Option<String>,
+}
+
+/// A whole number; the error of the standard library speaks of digits.
+pub(super) fn number<T: FromStr>(text: &str) -> Result<T, &'static str> {
+    text.parse().map_err(|_| "not a number from 0")
+}
+
+/// The number of a leg.
+pub(super) fn leg(text: &str) -> Result<u32, &'static str> {
+    match number(text)? {
+        0 => Err("legs count from 1"),
+        leg => Ok(leg),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_number_is_named_as_such() {
+        assert_eq!(number::<usize>("20"), Ok(20));
+        assert_eq!(number::<usize>("x"), Err("not a number from 0"));
+        assert_eq!(leg("2"), Ok(2));
+        assert_eq!(leg("0"), Err("legs count from 1"));
+        assert_eq!(leg("x"), Err("not a number from 0"));
+    }
 }

@@ -105,7 +105,7 @@ fn line(status: &Status) -> String {
         None => "not running".to_owned(),
     };
     format!(
-        "baton: {running}, {}, {}, {} sent on, last {last}",
+        "baton: {running}, {}, {}, {} saved, last {last}",
         plural(status.journal.exchanges, "exchange"),
         plural(status.handoffs as u64, "handoff"),
         unsent(status.unsent_tokens)
@@ -203,7 +203,7 @@ fn rows(status: &Status) -> Vec<String> {
         ("handoffs", status.handoffs.to_string()),
         ("last handoff", handoff),
         (
-            "input sent on",
+            "input saved",
             format!("{} (estimated)", unsent(status.unsent_tokens)),
         ),
     ]

@@ -9,8 +9,11 @@ use super::state_args::StateArgs;
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Sends one HEAD request without credentials to each upstream, and changes nothing. Exits with 0 unless a line is an error,
+Sends one HEAD request without credentials to each upstream, and changes nothing. Exits with 0 unless a line is an error, \
 with 78 if the config is wrong, and with 69 for any other error.
+
+An upstream that cannot be reached is an error if the config sets it or the journal has requests to it, else a warning. \
+Keys and sign-ins are not tried at the provider; a refused one is in `baton log error`.
 
 Examples:
   baton doctor
@@ -80,7 +83,8 @@ pub(super) enum ManagerKind {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Writes a systemd user unit or a launch agent with this binary's path, this config and this state directory, and starts it.
+Writes a systemd user unit or a launch agent with this binary's path, this config and this state directory, and starts \
+it.
 
 Examples:
   baton service install
@@ -133,7 +137,9 @@ pub(super) struct ServiceStatusArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Lists what it removes and what stays, and asks first. The program itself is removed the way it was installed.
+Lists what it removes and what stays, and asks first. Stops and removes the service; a proxy that runs without it must be \
+stopped first. Handoffs, keys, journal and config stay without --purge. The program itself is removed the way it was \
+installed.
 
 Examples:
   baton uninstall

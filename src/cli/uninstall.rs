@@ -31,13 +31,14 @@ const STATE_FILES: &[&str] = &[
     "serving.json",
     "serving.lock",
     "agents.lock",
+    "starting.lock",
     "serve.log",
     "serve.log.old",
     service::LOG,
 ];
 
-/// The folders of the state directory.
-const STATE_FOLDERS: &[&str] = &["agents", "runs", "handoffs", "packets"];
+/// The folders of the state directory. `ledgers` stands beside the documents of handoffs.
+const STATE_FOLDERS: &[&str] = &["agents", "runs", "handoffs", "packets", "ledgers"];
 
 /// Time for a stopped service to end its open streams.
 const STOP_TIME: Duration = Duration::from_secs(60);
@@ -63,11 +64,17 @@ pub(super) fn run(args: &UninstallArgs, out: &mut Out) -> Result<(), CommandFail
     if plan.is_empty() {
         return Ok(());
     }
-    if !args.yes && !confirmed(out)? {
-        out.line(format_args!(
-            "nothing removed; --yes removes it without a question"
-        ))?;
-        return Err(Exit::USAGE.silent());
+    if !args.yes {
+        if !io::stdin().is_terminal() {
+            out.line(format_args!(
+                "nothing removed; --yes removes it without a question"
+            ))?;
+            return Err(Exit::USAGE.silent());
+        }
+        if !confirmed(&mut io::stdin().lock(), out)? {
+            out.line(format_args!("nothing removed"))?;
+            return Ok(());
+        }
     }
     for (manager, path) in &plan.services {
         service::remove(manager, path)?;
@@ -130,7 +137,9 @@ impl RemovalPlan {
         // A link is removed, and what it names stays.
         let exists = |path: &PathBuf| path.symlink_metadata().is_ok();
         let is_folder = |path: &PathBuf| path.symlink_metadata().is_ok_and(|found| found.is_dir());
-        let files = STATE_FILES.iter().map(|name| dir.join(name));
+        // A file is replaced by way of `NAME.new`, which a killed process leaves.
+        let files = STATE_FILES.iter();
+        let files = files.flat_map(|name| [dir.join(name), dir.join(format!("{name}.new"))]);
         self.files.extend(files.filter(exists));
         let folders = STATE_FOLDERS.iter().map(|name| dir.join(name));
         self.folders.extend(folders.filter(is_folder));
@@ -180,7 +189,7 @@ fn print(plan: &RemovalPlan, out: &mut Out) -> Result<(), CommandFailure> {
         out.line(format_args!("  {}/ and everything in it", shown(folder)))?;
     }
     if let Some(dir) = &plan.state_dir {
-        out.line(format_args!("  {}/ if it is empty then", shown(dir)))?;
+        out.line(format_args!("  {}/ (if empty afterwards)", shown(dir)))?;
     }
     out.line(format_args!("stays:"))?;
     for line in &plan.stays {
@@ -189,14 +198,11 @@ fn print(plan: &RemovalPlan, out: &mut Out) -> Result<(), CommandFailure> {
     Ok(())
 }
 
-/// The answer of a person; no without one.
-fn confirmed(out: &mut Out) -> Result<bool, CommandFailure> {
-    if !io::stdin().is_terminal() {
-        return Ok(false);
-    }
+/// The answer of a person.
+fn confirmed(person: &mut impl BufRead, out: &mut Out) -> Result<bool, CommandFailure> {
     out.line(format_args!("remove this? [y/N]"))?;
     let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer)?;
+    person.read_line(&mut answer)?;
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
@@ -220,4 +226,16 @@ fn refuse_running(config: &Config, patience: Duration) -> Result<(), CommandFail
 fn unremoved(path: &Path, error: &io::Error) -> CommandFailure {
     let message = format!("{} cannot be removed: {error}", path.display());
     Exit::IO.failure(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_but_a_yes_removes() {
+        let answer = |text: &str| confirmed(&mut text.as_bytes(), &mut Out::stderr()).unwrap();
+        assert!(answer("y\n") && answer(" Yes \n"));
+        assert!(!answer("n\n") && !answer("\n") && !answer("") && !answer("yesterday\n"));
+    }
 }

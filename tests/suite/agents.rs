@@ -400,6 +400,7 @@ async fn what_cannot_be_run_is_told_as_shells_do() {
     let scene = Scene::new().await;
     let out = scene.output("run", &["no-such-agent"]);
     assert_eq!(out.status.code(), Some(127));
+    assert!(!scene.state.exists(), "no proxy was started, and no file written");
     assert!(
         text(&out.stderr).contains("no-such-agent is not found"),
         "{}",

@@ -1,5 +1,6 @@
 //! What all commands have in common: closed pipes, formats of lists, usage errors.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -237,4 +238,123 @@ fn a_store_is_copied_to_another_one_and_the_keys_of_the_config_are_named() {
     );
     let told = printed(dir.path(), &["store", "copy", "--from", &target]);
     assert!(!told.contains("store.kind"), "{told}");
+}
+
+/// Exit code and standard error.
+fn failed(dir: &Path, words: &[&str]) -> (Option<i32>, String) {
+    let out = done(dir, words);
+    (
+        out.status.code(),
+        String::from_utf8_lossy(&out.stderr).into_owned(),
+    )
+}
+
+#[test]
+fn a_filter_is_checked_before_there_is_a_journal() {
+    let dir = temp();
+    let (code, said) = failed(dir.path(), &["log", "error since:1x"]);
+    assert_eq!(code, Some(64), "{said}");
+    assert!(
+        said.contains("\"1x\" is not a duration") && said.contains("log --help"),
+        "{said}"
+    );
+    let (code, said) = failed(dir.path(), &["log", "error since:1h"]);
+    assert!(
+        code == Some(0) && said.contains("nothing in the journal yet"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_list_that_is_followed_says_that_it_waits_for_a_journal() {
+    let dir = temp();
+    let mut child = baton(dir.path(), &["log", "--follow", "--conversation", "c0ffee"])
+        .arg("--state-dir")
+        .arg(dir.path().join("state"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(
+        line.trim_end().ends_with("; waiting for the first exchange"),
+        "{line}"
+    );
+}
+
+#[test]
+fn what_is_missing_is_said_with_what_to_do() {
+    let dir = temp();
+    let (code, said) = failed(dir.path(), &["show", "0199"]);
+    assert_eq!(code, Some(66), "{said}");
+    assert!(
+        said.contains("help: run an agent first: `baton run AGENT`"),
+        "{said}"
+    );
+    let (code, said) = failed(dir.path(), &["savings"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(
+        said.contains("no answered exchanges in ") && said.contains("help: run an agent first"),
+        "{said}"
+    );
+    for (words, wrong) in [
+        (&["log", "--limit", "x"][..], "not a number"),
+        (&["show", "0199", "--leg", "0"], "legs count from 1"),
+        (&["replay", "0199", "--leg", "0"], "legs count from 1"),
+        (
+            &["demo", "--wire", "grpc"],
+            "possible values: anthropic, openai_chat, openai_responses, gemini, ollama",
+        ),
+    ] {
+        let out = baton(dir.path(), words).output().unwrap();
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(64), "{said}");
+        assert!(said.contains(wrong), "{said}");
+    }
+}
+
+#[test]
+fn the_built_in_config_can_be_printed_and_is_valid() {
+    let dir = temp();
+    let out = baton(dir.path(), &["check", "--defaults"]).output().unwrap();
+    assert!(out.status.success(), "{out:?}");
+    let file = dir.path().join("printed.toml");
+    std::fs::write(&file, &out.stdout).unwrap();
+    let out = baton(dir.path(), &["check", "--config"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    assert!(out.status.success(), "{out:?}");
+}
+
+#[tokio::test]
+async fn the_key_that_log_shows_is_accepted_by_the_commands_that_take_one() {
+    let dir = used().await;
+    let log = printed(dir.path(), &["log"]);
+    let mut lines = log
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let column = lines
+        .next()
+        .unwrap()
+        .iter()
+        .position(|name| *name == "KEY")
+        .unwrap();
+    // The time is two words.
+    let key = lines.next().unwrap()[column + 1];
+    printed(dir.path(), &["export", key]);
+    printed(dir.path(), &["savings", "--conversation", key]);
+    let followed = printed(
+        dir.path(),
+        &["log", "--jsonl", "--limit", "0", "--conversation", key],
+    );
+    assert!(
+        followed.contains(&format!("\"conversation\":\"{key}")),
+        "{followed}"
+    );
 }

@@ -190,3 +190,26 @@ async fn purge_removes_all_that_a_used_proxy_leaves_and_nothing_else() {
     home.printed(&words);
     assert!(!state.exists());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_a_real_run_is_left_after_a_purge() {
+    let model = |_: &baton_strict::Received| Reply::text("Hello.");
+    let provider = Strict::start(model, Options::default()).await.unwrap();
+    let home = Home::new();
+    let state = home.path("state");
+    let dir = state.display().to_string();
+    let config = config_for(&provider, home.0.path(), "").display().to_string();
+    let options = ["--config", &config, "--state-dir", &dir];
+    let with =
+        |words: &[&'static str], rest: &[&'static str]| home.printed(&[words, &options, rest].concat());
+    with(&["run"], &["true"]);
+    let goal = ["work", "--goal", "Mend the importer.", "--now", "Run its tests."];
+    with(&["handoffs", "create"], &goal);
+    for name in ["starting.lock", "ledgers"] {
+        assert!(state.join(name).exists(), "{name}");
+    }
+    fs::write(state.join("serving.json.new"), "half").unwrap();
+    let text = with(&["uninstall", "--purge", "--yes"], &[]);
+    assert!(!text.contains("not baton's"), "{text}");
+    assert!(!state.exists(), "{text}");
+}

@@ -49,12 +49,7 @@ fn adapter_named(name: &str) -> Result<&'static Adapter, CommandFailure> {
     ADAPTERS
         .iter()
         .find(|adapter| Some(adapter.wire) == wanted)
-        .ok_or_else(|| {
-            let names: Vec<_> = ADAPTERS.iter().map(|adapter| adapter.wire.name()).collect();
-            Exit::USAGE
-                .failure(format!("there is no demo of the wire {name:?}"))
-                .help(format!("--wire takes: {}", names.join(", ")))
-        })
+        .ok_or_else(|| Exit::USAGE.failure(format!("there is no demo of the API format {name:?}")))
 }
 
 fn draw(story: &DemoRun, file: &Path) -> Result<(), CommandFailure> {

@@ -2,7 +2,6 @@
 //!
 //! Reads settings alone. The files in which agents keep credentials are never opened.
 
-use std::env;
 use std::path::PathBuf;
 
 use super::finding::Finding;
@@ -48,9 +47,7 @@ fn installed() -> impl Iterator<Item = (&'static AgentSetup, PathBuf)> {
 }
 
 fn on_path(program: &str) -> Option<PathBuf> {
-    let folders = env::var_os("PATH")?;
-    let mut paths = env::split_paths(&folders).map(|folder| folder.join(program));
-    paths.find(|path| is_executable(path))
+    agents::on_path(program.as_ref()).find(|path| is_executable(path))
 }
 
 #[cfg(unix)]

@@ -1,5 +1,6 @@
 //! What the checks examine, gathered once.
 
+use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use super::probe::{self, UpstreamProbe};
@@ -22,7 +23,12 @@ pub(super) struct JournalSummary {
     pub(super) totals: JournalTotals,
     /// Start of the newest exchange, in milliseconds since the Unix epoch.
     pub(super) newest_ms: Option<u64>,
+    /// The upstreams of the newest exchanges.
+    pub(super) upstreams: BTreeSet<String>,
 }
+
+/// Exchanges whose upstreams count as used.
+const NEWEST: usize = 200;
 
 impl Installation {
     pub(super) fn of(config: Config) -> Self {
@@ -41,11 +47,13 @@ fn journal(config: &Config) -> Result<Option<JournalSummary>, JournalError> {
         return Ok(None);
     };
     let newest = ExchangeFilter {
-        limit: 1,
+        limit: NEWEST,
         ..Default::default()
     };
+    let rows = reader.list(&newest)?;
     Ok(Some(JournalSummary {
         totals: reader.totals()?,
-        newest_ms: reader.list(&newest)?.pop().map(|row| row.at_ms),
+        newest_ms: rows.first().map(|row| row.at_ms),
+        upstreams: rows.into_iter().filter_map(|row| row.upstream).collect(),
     }))
 }

@@ -107,10 +107,12 @@ fn config_problems(problems: &[Problem]) -> Vec<Finding> {
             "" => problem.origin.to_string(),
             key => format!("{}: {key}", problem.origin),
         };
-        let help = problem
-            .help
-            .clone()
-            .unwrap_or_else(|| "run `baton check`".to_owned());
+        let help = match &problem.help {
+            // A question is nothing to do.
+            Some(help) if help.ends_with('?') => format!("correct it: {help}"),
+            Some(help) => help.clone(),
+            None => "correct it; `baton check` checks it again".to_owned(),
+        };
         Finding::error(subject, problem.message.clone(), help)
     };
     problems.iter().map(finding).collect()

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::time::{Duration, UNIX_EPOCH};
 
 use http::{StatusCode, Version};
@@ -6,9 +7,9 @@ use pretty_assertions::assert_eq;
 use super::finding::FindingSeverity;
 use super::machine::clock_finding;
 use super::probe::{ProbeAnswer, UpstreamProbe};
-use super::upstreams::findings;
+use super::upstreams::{findings, used};
 use super::*;
-use crate::state::config::Config;
+use crate::state::config::{Config, Environment};
 
 fn probe(name: &str, answer: Result<(u16, Version), &str>) -> UpstreamProbe {
     UpstreamProbe {
@@ -30,12 +31,15 @@ fn severities(findings: &[Finding]) -> Vec<FindingSeverity> {
 
 #[test]
 fn a_refusal_counts_as_reachable_and_names_its_protocol() {
-    let found = findings(&[
-        probe("a", Ok((401, Version::HTTP_2))),
-        probe("b", Ok((404, Version::HTTP_11))),
-        probe("c", Ok((503, Version::HTTP_11))),
-        probe("d", Err("no such host")),
-    ]);
+    let found = findings(
+        &[
+            probe("a", Ok((401, Version::HTTP_2))),
+            probe("b", Ok((404, Version::HTTP_11))),
+            probe("c", Ok((503, Version::HTTP_11))),
+            probe("d", Err("no such host")),
+        ],
+        &BTreeSet::new(),
+    );
     use FindingSeverity::{Ok as Fine, Warning};
     assert_eq!(severities(&found), [Fine, Fine, Warning, Warning]);
     assert_eq!(
@@ -46,12 +50,45 @@ fn a_refusal_counts_as_reachable_and_names_its_protocol() {
 }
 
 #[test]
-fn an_upstream_offline_is_an_error_where_none_answers() {
-    let found = findings(&[probe("a", Err("no route")), probe("b", Err("no route"))]);
+fn an_unreachable_upstream_is_an_error_where_it_is_used() {
+    let probes = [probe("a", Err("no route")), probe("b", Err("no route"))];
+    let found = findings(&probes, &BTreeSet::from(["b".to_owned()]));
     assert_eq!(
         severities(&found),
-        [FindingSeverity::Error, FindingSeverity::Error]
+        [FindingSeverity::Warning, FindingSeverity::Error]
     );
+    let help = |finding: &Finding| finding.help.clone().unwrap();
+    assert!(
+        help(&found[0]).starts_with("nothing, if you do not use it"),
+        "{found:?}"
+    );
+    assert!(help(&found[1]).starts_with("check network"), "{found:?}");
+}
+
+#[test]
+fn an_upstream_is_used_if_the_journal_or_the_config_names_it() {
+    let load = |text| {
+        let file = Some(("my.toml", text));
+        Config::from_text(file, &Environment::default(), &Flags::default()).unwrap()
+    };
+    let names = |names: &[&str]| {
+        names
+            .iter()
+            .map(|name| (*name).to_owned())
+            .collect::<BTreeSet<_>>()
+    };
+    assert_eq!(used(&load(""), None), names(&[]));
+    assert_eq!(used(&load(""), Some(&names(&["openai"]))), names(&["openai"]));
+    let own = load("upstreams.gemini.base_url = 'http://box'\nupstreams.mine.base_url = 'http://mine'\n");
+    assert_eq!(used(&own, None), names(&["gemini", "mine"]));
+}
+
+#[test]
+fn a_question_is_turned_into_something_to_do() {
+    let env = Environment::default();
+    let problems = Config::from_text(Some(("my.toml", "[sever]\n")), &env, &Flags::default()).unwrap_err();
+    let help = config_problems(&problems)[0].help.clone();
+    assert_eq!(help.as_deref(), Some("correct it: did you mean `server`?"));
 }
 
 #[test]

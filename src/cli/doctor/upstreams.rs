@@ -1,19 +1,37 @@
 //! Whether the upstreams answer, and with which protocol.
 
+use std::collections::BTreeSet;
+
 use http::Version;
 
 use super::finding::Finding;
 use super::installation::Installation;
 use super::probe::{ProbeAnswer, UpstreamProbe};
+use crate::state::config::{Config, Environment, Flags};
 
 /// Whether each upstream answers. Any status below 500 counts, since most refuse a request without a credential.
 pub(super) fn reachable(installation: &Installation) -> Vec<Finding> {
-    findings(&installation.probes)
+    let journal = installation.journal.as_ref().ok().and_then(Option::as_ref);
+    let recorded = journal.map(|summary| &summary.upstreams);
+    findings(&installation.probes, &used(&installation.config, recorded))
 }
 
-pub(super) fn findings(probes: &[UpstreamProbe]) -> Vec<Finding> {
-    // Nobody uses all providers of the default config, so an unreachable one is an error only if none answers.
-    let any = probes.iter().any(|probe| probe.answer.is_ok());
+/// The upstreams that the journal or the config shows to be in use: nobody uses all of the built-in config.
+pub(super) fn used(config: &Config, recorded: Option<&BTreeSet<String>>) -> BTreeSet<String> {
+    let mut used = recorded.cloned().unwrap_or_default();
+    let built_in = Config::from_text(None, &Environment::default(), &Flags::default());
+    let built_in = built_in.map(|config| config.upstreams).unwrap_or_default();
+    let own = config.upstreams.iter().filter(|(name, upstream)| {
+        let same = built_in
+            .get(*name)
+            .is_some_and(|known| known.base_url == upstream.base_url);
+        !same || upstream.api_key.is_some()
+    });
+    used.extend(own.map(|(name, _)| name.clone()));
+    used
+}
+
+pub(super) fn findings(probes: &[UpstreamProbe], used: &BTreeSet<String>) -> Vec<Finding> {
     let finding = |probe: &UpstreamProbe| {
         let subject = probe.name.clone();
         match &probe.answer {
@@ -33,12 +51,13 @@ pub(super) fn findings(probes: &[UpstreamProbe]) -> Vec<Finding> {
             }
             Err(why) => {
                 let message = format!("{} cannot be reached: {why}", probe.base_url);
-                let help = format!(
-                    "check network, DNS and firewall, or `upstreams.{subject}.base_url`; nothing to do if you do not use it"
-                );
-                match any {
-                    true => Finding::warning(subject, message, help),
-                    false => Finding::error(subject, message, help),
+                let help = format!("check network, DNS and firewall, or `upstreams.{subject}.base_url`");
+                match used.contains(&subject) {
+                    true => Finding::error(subject, message, help),
+                    false => {
+                        let unused = format!("nothing, if you do not use it; else {help}");
+                        Finding::warning(subject, message, unused)
+                    }
                 }
             }
         }

@@ -157,7 +157,7 @@ impl Sources {
                     "there is no conversation and no handoff {}",
                     visible(&text)
                 ))
-                .help("`baton handoffs list` shows handoffs, and the inspector conversations")),
+                .help("`baton handoffs list` shows handoffs, and `baton log` the keys of conversations (column KEY)")),
             (Some(_), Some(_)) => Err(Exit::USAGE
                 .failure(format!(
                     "more than one conversation or handoff begins with {}",

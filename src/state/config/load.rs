@@ -80,7 +80,15 @@ impl Config {
         loader.file(&mut draft, default);
         if let Some((name, text)) = file {
             let entries = read_toml(name, text, &mut loader.problems);
+            // A duplicate key, which alone has help, leaves the rest as it is.
+            let broken = loader.problems.iter().filter(|problem| problem.help.is_none());
+            let broken_at = broken.map(|problem| problem.origin.clone()).min();
             loader.file(&mut draft, &entries);
+            // After a broken line the parser takes a section's keys for those of another section.
+            loader.problems.retain(|problem| {
+                problem.kind != ProblemKind::Unknown
+                    || broken_at.as_ref().is_none_or(|at| problem.origin < *at)
+            });
         }
         let entries = loader.environment(&draft);
         loader.layer(&mut draft, &entries);
@@ -313,7 +321,7 @@ impl Loader<'_> {
             ),
             None => match elsewhere() {
                 Some((known, _)) => format!("did you mean `{}`?", spelled(&known, &entry.key_origin)),
-                None => "delete it; `config/baton.toml` lists every key".to_owned(),
+                None => "delete it; `baton check --defaults` prints every key".to_owned(),
             },
         };
         let what = if path.is_empty() { "section" } else { "key" };

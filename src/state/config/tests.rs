@@ -147,6 +147,19 @@ fn a_syntax_error_does_not_hide_the_rest() {
 }
 
 #[test]
+fn a_broken_section_header_is_the_only_problem() {
+    let found = problems("[server\nlisten = \"127.0.0.1:1\"\n");
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!(found[0].starts_with("my.toml:1:"), "{found:?}");
+    let found = problems("[sever]\n[log\nlevel = \"warn\"\n");
+    assert_eq!(
+        found.len(),
+        2,
+        "what is above the broken line is reported: {found:#?}"
+    );
+}
+
+#[test]
 fn a_key_in_the_wrong_section_is_shown_its_own() {
     let found = problems("[server]\nmax_chain = 3\n");
     assert!(

@@ -33,10 +33,10 @@ pub(crate) fn short(n: u64) -> String {
     format!("{amount:.1} {}", UNITS[unit])
 }
 
-/// `about 1.2 k tokens less`, or `more` where the balance is negative.
+/// Input that was not sent on: `about 1.2 k tokens`, with a minus where more was sent than received.
 pub(crate) fn unsent(tokens: i64) -> String {
-    let more = if tokens < 0 { "more" } else { "less" };
-    format!("about {} tokens {more}", short(tokens.unsigned_abs()))
+    let sign = if tokens < 0 { "-" } else { "" };
+    format!("about {sign}{} tokens", short(tokens.unsigned_abs()))
 }
 
 #[cfg(test)]
@@ -69,8 +69,8 @@ mod tests {
             "16777216 TiB",
         ];
         assert_eq!(sizes, expected);
-        assert_eq!(unsent(1234), "about 1.2 k tokens less");
-        assert_eq!(unsent(-8553), "about 8.6 k tokens more");
+        assert_eq!(unsent(1234), "about 1.2 k tokens");
+        assert_eq!(unsent(-8553), "about -8.6 k tokens");
         let counts = [0, 999, 1000, 1234, 999_949, 999_960, 403_600_000].map(short);
         assert_eq!(
             counts,
