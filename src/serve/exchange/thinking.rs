@@ -1,7 +1,7 @@
 //! Thinking that upstream refuses: left out of the retry, and of later requests up to the next cut.
 //!
-//! It is bound to a prefix that the request no longer has. A handoff that was undone leaves such thinking, and so does a
-//! stretch in which the store was offline: the model did not see the hidden calls then, and had no tool.
+//! It is bound to a prefix that the request no longer has. A handoff that was undone leaves such thinking. So does a
+//! stretch in which the store was offline: the model had no tool then, and did not see the hidden calls.
 //!
 //! Anthropic documents two remedies: the beta setting `drop_block`, and leaving the thinking out. baton does the
 //! second. With `drop_block` the API drops all later thinking, too, for as long as the refused blocks are sent. If
