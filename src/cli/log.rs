@@ -120,12 +120,12 @@ pub(super) fn open(dir: &Path) -> Result<Option<JournalReader>, CommandFailure> 
 
 /// The journal of a command that needs one.
 pub(super) fn open_existing(dir: &Path) -> Result<JournalReader, CommandFailure> {
-    open(dir)?.ok_or_else(|| {
-        Exit::NO_INPUT.failure(nothing_yet(dir)).help(
-            "run an agent first: `baton run AGENT`; or name the folder of another journal with --state-dir",
-        )
-    })
+    open(dir)?.ok_or_else(|| Exit::NO_INPUT.failure(nothing_yet(dir)).help(FIRST_RUN))
 }
+
+/// What to do where the journal has nothing.
+pub(super) const FIRST_RUN: &str =
+    "run an agent first: `baton run AGENT`; or name the folder of another journal with --state-dir";
 
 fn nothing_yet(dir: &Path) -> String {
     format!(

@@ -26,6 +26,7 @@ mod readiness;
 mod reload;
 mod replay;
 mod replay_args;
+mod resume_args;
 mod run;
 mod running;
 mod savings;

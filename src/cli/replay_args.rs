@@ -37,7 +37,7 @@ pub(super) struct ReplayArgs {
     pub(super) exchange: String,
     #[command(flatten)]
     pub(super) state: StateArgs,
-    /// Which request of the exchange to upstream, numbered from 1
+    /// Which leg (request of the exchange to upstream), numbered from 1
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = state_args::leg)]
     pub(super) leg: u32,
     /// Send the request as received from the agent, not as it was rewritten
@@ -52,7 +52,7 @@ pub(super) struct ReplayArgs {
     /// Send nothing: print the request as curl, credentials as variables
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Simulate the conversation, once for each arm (see below): none, model, free, nudge=pays, free+nudge=pays
+    /// Simulate the conversation, once for each of these arms (listed below)
     #[arg(
         long,
         help_heading = SIMULATION,

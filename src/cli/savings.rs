@@ -4,7 +4,7 @@ use anstyle::{AnsiColor, Style};
 
 use super::exit::CommandFailure;
 use super::load_state;
-use super::log::{full_key, open, unread};
+use super::log::{FIRST_RUN, full_key, open, unread};
 use super::output::{Out, first_line, plural, short};
 use super::savings_args::{GroupArg, SavingsArgs};
 use crate::state::clock::now_ms;
@@ -46,9 +46,7 @@ pub(super) fn run(args: &SavingsArgs, out: &mut Out) -> Result<(), CommandFailur
 /// What to do where there is nothing to sum.
 fn nothing_help(journal_enabled: bool) -> &'static str {
     match journal_enabled {
-        true => {
-            "run an agent first: `baton run AGENT`; or name the folder of another journal with --state-dir"
-        }
+        true => FIRST_RUN,
         false => "set journal.enabled to true in the config: without the journal nothing is counted",
     }
 }

@@ -37,7 +37,7 @@ const STATE_FILES: &[&str] = &[
     service::LOG,
 ];
 
-/// The folders of the state directory. `ledgers` stands beside the documents of handoffs.
+/// The folders of the state directory. `ledgers` is next to the documents of handoffs.
 const STATE_FOLDERS: &[&str] = &["agents", "runs", "handoffs", "packets", "ledgers"];
 
 /// Time for a stopped service to end its open streams.

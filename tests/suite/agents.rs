@@ -810,12 +810,7 @@ async fn what_is_resumed_is_compared_with_its_repository() {
     let scene = Scene::new().await;
     let repository = scene.path("repository");
     fs::create_dir_all(&repository).unwrap();
-    let git = |words: &[&str]| {
-        let mut git = Command::new("git");
-        git.arg("-C").arg(&repository);
-        let named = ["-c", "user.name=test", "-c", "user.email=test@localhost"];
-        assert!(git.args(named).args(words).output().unwrap().status.success());
-    };
+    let git = |words: &[&str]| assert!(crate::harness::git(&repository, words));
     git(&["init", "-q"]);
     git(&["commit", "-q", "--allow-empty", "-m", "first"]);
     let config = fs::read_to_string(&scene.config).unwrap();

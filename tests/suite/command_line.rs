@@ -36,6 +36,15 @@ fn printed(dir: &Path, words: &[&str]) -> String {
     String::from_utf8(out.stdout).unwrap()
 }
 
+/// Exit code and standard error.
+fn failed(dir: &Path, words: &[&str]) -> (Option<i32>, String) {
+    let out = done(dir, words);
+    (
+        out.status.code(),
+        String::from_utf8_lossy(&out.stderr).into_owned(),
+    )
+}
+
 /// A state folder after two exchanges, the last of which handed over.
 async fn used() -> tempfile::TempDir {
     let model = |seen: &Received| match texts(seen.messages()) == [format!("u: {PROMPT}")] {
@@ -172,9 +181,8 @@ fn a_store_that_is_a_file_is_named_as_such() {
         &["store", "copy", "--to", &url],
         &["store", "check", &url],
     ] {
-        let out = done(dir.path(), words);
-        let said = String::from_utf8_lossy(&out.stderr).into_owned();
-        assert_eq!(out.status.code(), Some(66), "{words:?}: {said}");
+        let (code, said) = failed(dir.path(), words);
+        assert_eq!(code, Some(66), "{words:?}: {said}");
         assert!(
             said.contains("is a file") && said.contains("sqlite:DIR"),
             "{words:?}: {said}"
@@ -188,10 +196,9 @@ fn a_store_that_is_missing_or_does_not_answer_is_an_error() {
     let missing = format!("sqlite:{}", dir.path().join("missing").display());
     let target = dir.path().join("target");
     let to = format!("sqlite:{}", target.display());
-    let complaint = |words: &[&str], code| {
-        let out = done(dir.path(), words);
-        let complaint = String::from_utf8_lossy(&out.stderr).into_owned();
-        assert_eq!(out.status.code(), Some(code), "{words:?}: {complaint}");
+    let complaint = |words: &[&str], expected| {
+        let (code, complaint) = failed(dir.path(), words);
+        assert_eq!(code, Some(expected), "{words:?}: {complaint}");
         complaint
     };
     for words in [
@@ -211,8 +218,8 @@ fn a_store_that_is_missing_or_does_not_answer_is_an_error() {
     complaint(&["store", "copy", "--from", nobody, "--to", &to], 69);
     assert!(!target.exists(), "no target is created");
     SqliteStore::open(&dir.path().join("state")).unwrap();
-    let told = complaint(&["store", "copy", "--to", nobody], 69);
-    assert!(told.contains("the store does not answer"), "{told}");
+    let complaint = complaint(&["store", "copy", "--to", nobody], 69);
+    assert!(complaint.contains("the store does not answer"), "{complaint}");
 }
 
 #[test]
@@ -222,31 +229,21 @@ fn a_store_is_copied_to_another_one_and_the_keys_of_the_config_are_named() {
     let own = format!("sqlite:{}", state.display());
     SqliteStore::open(&state).unwrap();
     for words in [&["store", "copy"][..], &["store", "copy", "--to", &own]] {
-        let out = done(dir.path(), words);
-        let told = String::from_utf8_lossy(&out.stderr).into_owned();
-        assert_eq!(out.status.code(), Some(64), "{words:?}: {told}");
+        let (code, complaint) = failed(dir.path(), words);
+        assert_eq!(code, Some(64), "{words:?}: {complaint}");
         assert!(
-            told.contains("same store") && told.contains("--from or --to"),
-            "{told}"
+            complaint.contains("same store") && complaint.contains("--from or --to"),
+            "{complaint}"
         );
     }
     let target = format!("sqlite:{}", dir.path().join("target").display());
-    let told = printed(dir.path(), &["store", "copy", "--to", &target]);
+    let report = printed(dir.path(), &["store", "copy", "--to", &target]);
     assert!(
-        told.contains("set store.kind = \"sqlite\" and state.dir = \""),
-        "{told}"
+        report.contains("set store.kind = \"sqlite\" and state.dir = \""),
+        "{report}"
     );
-    let told = printed(dir.path(), &["store", "copy", "--from", &target]);
-    assert!(!told.contains("store.kind"), "{told}");
-}
-
-/// Exit code and standard error.
-fn failed(dir: &Path, words: &[&str]) -> (Option<i32>, String) {
-    let out = done(dir, words);
-    (
-        out.status.code(),
-        String::from_utf8_lossy(&out.stderr).into_owned(),
-    )
+    let report = printed(dir.path(), &["store", "copy", "--from", &target]);
+    assert!(!report.contains("store.kind"), "{report}");
 }
 
 #[test]

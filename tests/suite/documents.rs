@@ -475,17 +475,8 @@ async fn resumed_and_compared(side: Variant) {
     let dir = harness::temp();
     let repository = dir.path().join("repository");
     std::fs::create_dir(&repository).unwrap();
-    let git = |args: &[&str]| {
-        let done = std::process::Command::new("git")
-            .current_dir(&repository)
-            .args(["-c", "user.name=t", "-c", "user.email=t@t"])
-            .args(args)
-            .output();
-        done.is_ok_and(|done| done.status.success())
-    };
-    if !git(&["init", "-q", "-b", "main"]) {
-        return; // There is no git here.
-    }
+    let git = |args: &[&str]| harness::git(&repository, args);
+    assert!(git(&["init", "-q", "-b", "main"]));
     assert!(git(&["commit", "-q", "--allow-empty", "-m", "x"]));
     let store = harness::sqlite(dir.path());
     let compared = |config: &mut Config| config.documents.git_dir = Some(repository.clone());

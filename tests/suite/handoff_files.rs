@@ -485,17 +485,8 @@ fn drift_exits_with_one_and_the_quality_is_told() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     assert_eq!(baton(dir, &["check"]).status.code(), Some(66));
-    let git = |args: &[&str]| {
-        let done = Command::new("git")
-            .current_dir(dir)
-            .args(["-c", "user.name=t", "-c", "user.email=t@t"])
-            .args(args)
-            .output();
-        done.is_ok_and(|done| done.status.success())
-    };
-    if !git(&["init", "-q", "-b", "main"]) {
-        return; // There is no git here.
-    }
+    let git = |args: &[&str]| crate::harness::git(dir, args);
+    assert!(git(&["init", "-q", "-b", "main"]));
     std::fs::write(dir.join("a.rs"), "1").unwrap();
     assert!(git(&["add", "a.rs"]) && git(&["commit", "-q", "-m", "x"]));
     std::fs::write(dir.join("a.rs"), "2").unwrap();

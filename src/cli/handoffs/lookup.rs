@@ -36,11 +36,14 @@ pub(super) fn failure(error: FileError) -> CommandFailure {
     exit.failure(visible(&error.to_string()))
 }
 
+/// Where names come from.
+const LISTS: &str = "`baton handoffs list --all` lists handoffs, `baton handoffs list --files` their files";
+
 /// The failure for a name of nothing.
 fn unknown(given: &str) -> CommandFailure {
     Exit::NO_INPUT
         .failure(format!("there is no handoff, session or file {}", visible(given)))
-        .help("`baton handoffs list --all` lists handoffs, `baton handoffs list --files` their files")
+        .help(LISTS)
 }
 
 /// Prints problems that do not stop a command.
@@ -155,9 +158,7 @@ impl HandoffLookup {
                 format!("there is no handoff file in {dir}")
             }
         };
-        Exit::NO_INPUT
-            .failure(message)
-            .help("`baton handoffs list` lists handoffs, `baton handoffs list --files` their files")
+        Exit::NO_INPUT.failure(message).help(LISTS)
     }
 
     /// How many handoff files there are, and the command that lists them; `None` where there is none.

@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 
 use super::lookup::only_stored;
 use crate::cli::exit::{CommandFailure, Exit};
-use crate::cli::handoff_args::UndoArgs;
 use crate::cli::load_state;
 use crate::cli::output::{Out, visible};
+use crate::cli::resume_args::UndoArgs;
 use crate::cli::running::{self, Process, RunState};
 use crate::cli::stored::{open, unanswered, wanted};
 use crate::state::clock::now_ms;

@@ -6,6 +6,8 @@
 
 mod machine;
 #[cfg(test)]
+mod machine_steps_tests;
+#[cfg(test)]
 mod machine_tests;
 mod merge;
 mod retry;

@@ -64,10 +64,10 @@ impl ChunkStore {
         beginnings: &[KeyedHash],
         seen: FirstSeen,
     ) -> rusqlite::Result<WrittenBody> {
-        let exists = |node| self.deleted.keep_node(node);
-        let known = read
-            .as_ref()
-            .and_then(|(wire, transcript)| self.beginnings.find(beginnings, (*wire, transcript), exists));
+        let known = read.as_ref().and_then(|(wire, transcript)| {
+            self.beginnings
+                .find(beginnings, (*wire, transcript), &self.deleted)
+        });
         let regions = match &read {
             Some((_, transcript)) => {
                 let known = known.map_or(0, |known| known.messages.0);
@@ -91,10 +91,13 @@ impl ChunkStore {
         let list = self.list(conn, messages, known, seen)?;
         if let Some((wire, _)) = &read {
             let (known, nodes) = &list.nodes;
-            let deleted = &self.deleted;
-            let exists = |node| deleted.keep_node(node);
-            self.beginnings
-                .remember((*wire, beginnings), head, messages, (*known, nodes), exists);
+            self.beginnings.remember(
+                (*wire, beginnings),
+                head,
+                messages,
+                (*known, nodes),
+                &self.deleted,
+            );
         }
         let body = BodyNodes {
             head: head_node,
@@ -175,7 +178,7 @@ impl ChunkStore {
         let text = splice::flat(parts);
         let whole = self.key.chain(kind, self.fast(&text));
         let node = self.region(conn, cut, whole, || text.clone(), seen)?;
-        self.keep_row(recipe, node);
+        self.remember_row(recipe, node);
         Ok(node)
     }
 
@@ -241,7 +244,7 @@ impl ChunkStore {
             let chunk = self.chunk(conn, &slice(&text, span), TextKind::Json, seen, |_| None)?;
             last = self.node(conn, last, chunk, "")?;
         }
-        self.keep_row(hash, last);
+        self.remember_row(hash, last);
         Ok(last)
     }
 
@@ -306,7 +309,7 @@ impl ChunkStore {
     /// Caches the node of a message by the hash of all up to it, if it is one of the landmarks.
     pub(super) fn landmark(&mut self, (messages, i): (MessageChunks<'_>, usize), hash: KeyedHash, node: i64) {
         if LANDMARKS.contains(&(messages.len() - 1 - i)) {
-            self.keep_row(hash, node);
+            self.remember_row(hash, node);
         }
     }
 

@@ -130,12 +130,12 @@ impl ChunkStore {
     /// Removes the deleted rows from the caches.
     fn purge(&mut self) {
         let deleted = std::mem::take(&mut self.deleted);
-        self.known.retain(|_, chunk| deleted.keep_chunk(*chunk));
+        self.known.retain(|_, chunk| deleted.chunk_exists(*chunk));
         // A node refers to its parent and to its chunk, so these exist as long as it does.
-        self.next.retain(|_, node| deleted.keep_node(*node));
-        self.rows.retain(|_, node| deleted.keep_node(*node));
-        self.beginnings.retain(|node| deleted.keep_node(node));
-        self.cuts.retain(|node| deleted.keep_node(node));
+        self.next.retain(|_, node| deleted.node_exists(*node));
+        self.rows.retain(|_, node| deleted.node_exists(*node));
+        self.beginnings.purge(&deleted);
+        self.cuts.purge(&deleted);
     }
 
     /// A row was inserted. SQLite may give it the id of a deleted one, whose entries must not be taken for it.
@@ -149,11 +149,11 @@ impl ChunkStore {
     /// The last node of a chain, by the hash of the chain's text.
     pub(super) fn known_row(&self, hash: &KeyedHash) -> Option<i64> {
         let node = *self.rows.get(hash)?;
-        self.deleted.keep_node(node).then_some(node)
+        self.deleted.node_exists(node).then_some(node)
     }
 
     /// Caches the last node of a chain.
-    pub(super) fn keep_row(&mut self, hash: KeyedHash, node: i64) {
+    pub(super) fn remember_row(&mut self, hash: KeyedHash, node: i64) {
         self.rows.insert(hash, node);
     }
 
@@ -188,7 +188,7 @@ impl ChunkStore {
     ) -> rusqlite::Result<i64> {
         let raw = self.fast(text);
         if let Some(id) = self.known.get(&raw)
-            && self.deleted.keep_chunk(*id)
+            && self.deleted.chunk_exists(*id)
         {
             return Ok(*id);
         }
@@ -259,7 +259,7 @@ impl ChunkStore {
         let usual = gap.is_empty() == (parent == 0) && gap.len() <= 1;
         if usual
             && let Some(id) = self.next.get(&(parent, chunk))
-            && self.deleted.keep_node(*id)
+            && self.deleted.node_exists(*id)
         {
             return Ok(*id);
         }
@@ -346,8 +346,8 @@ mod tests {
         let mut fixture = Fixture::new();
         let (gone, kept) = (fixture.chunk("gone"), fixture.chunk("kept"));
         let (gone_node, kept_node) = (fixture.node(0, gone), fixture.node(0, kept));
-        fixture.store.keep_row(7, gone_node);
-        fixture.store.keep_row(8, kept_node);
+        fixture.store.remember_row(7, gone_node);
+        fixture.store.remember_row(8, kept_node);
         fixture.delete(&[gone_node], &[gone]);
         assert_eq!(fixture.store.known_row(&7), None);
         assert_eq!(fixture.store.known_row(&8), Some(kept_node));
@@ -363,7 +363,7 @@ mod tests {
         let mut fixture = Fixture::new();
         let (first, last) = (fixture.chunk("first"), fixture.chunk("last"));
         let (_, node) = (fixture.node(0, first), fixture.node(0, last));
-        fixture.store.keep_row(7, node);
+        fixture.store.remember_row(7, node);
         fixture.delete(&[node], &[last]);
         let other = fixture.chunk("other");
         assert_eq!(other, last, "SQLite uses the largest id again");

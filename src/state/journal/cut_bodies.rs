@@ -67,7 +67,7 @@ impl ChunkStore {
         };
         let kept = rope.kept;
         let recipe = self.cut_recipe(from, wire, &rope);
-        let short = match self.cuts.get(recipe, |node| self.deleted.keep_node(node)) {
+        let short = match self.cuts.get(recipe, &self.deleted) {
             Some(short) => short,
             None => {
                 let Some(short) = self.short_body(conn, wire, rope, seen)? else {

@@ -26,13 +26,13 @@ impl DeletedRows {
         !self.0.is_empty() && self.0.contains(&row)
     }
 
-    /// Whether this node still exists.
-    pub(super) fn keep_node(&self, id: i64) -> bool {
+    /// Whether this node, which a cache names, still exists.
+    pub(super) fn node_exists(&self, id: i64) -> bool {
         !self.contains(CountedRow::Node(id))
     }
 
-    /// Whether this chunk still exists.
-    pub(super) fn keep_chunk(&self, id: i64) -> bool {
+    /// Whether this chunk, which a cache names, still exists.
+    pub(super) fn chunk_exists(&self, id: i64) -> bool {
         !self.contains(CountedRow::Chunk(id))
     }
 }

@@ -3,6 +3,7 @@
 use quick_cache::unsync::Cache;
 
 use super::chunks::MessageChunks;
+use super::deleted_rows::DeletedRows;
 use super::keyed_hash::{BLOCK, KeyedHash};
 use super::note::BodyLayout;
 use baton_core::record::WireId;
@@ -26,8 +27,8 @@ pub(super) struct KnownBeginning {
 }
 
 impl KnownBeginning {
-    fn nodes(&self) -> [i64; 2] {
-        [self.head.2, self.list.1]
+    fn exists(&self, deleted: &DeletedRows) -> bool {
+        deleted.node_exists(self.head.2) && deleted.node_exists(self.list.1)
     }
 }
 
@@ -43,15 +44,14 @@ impl KnownBeginnings {
         self.0.clear();
     }
 
-    /// Keeps only those whose nodes are still there.
-    pub(super) fn retain(&mut self, exists: impl Fn(i64) -> bool) {
-        self.0.retain(|_, known| known.nodes().into_iter().all(&exists));
+    /// Removes those with deleted nodes.
+    pub(super) fn purge(&mut self, deleted: &DeletedRows) {
+        self.0.retain(|_, known| known.exists(deleted));
     }
 
     /// A beginning whose nodes all exist.
-    fn get(&self, hash: &KeyedHash, exists: impl Fn(i64) -> bool) -> Option<KnownBeginning> {
-        let known = self.0.get(hash).copied()?;
-        known.nodes().into_iter().all(exists).then_some(known)
+    fn get(&self, hash: &KeyedHash, deleted: &DeletedRows) -> Option<KnownBeginning> {
+        self.0.get(hash).copied().filter(|known| known.exists(deleted))
     }
 
     /// The cache entry of the longest known beginning of a body with these messages.
@@ -59,10 +59,10 @@ impl KnownBeginnings {
         &self,
         beginnings: &[KeyedHash],
         (wire, transcript): (WireId, &BodyLayout),
-        exists: impl Fn(i64) -> bool,
+        deleted: &DeletedRows,
     ) -> Option<KnownBeginning> {
         let mut longest = beginnings.iter().rev();
-        let known = longest.find_map(|hash| self.get(hash, &exists))?;
+        let known = longest.find_map(|hash| self.get(hash, deleted))?;
         let (messages, end) = known.messages;
         let head = transcript.list.start + 1;
         let last = match messages {
@@ -80,7 +80,7 @@ impl KnownBeginnings {
         head: BodyHead,
         messages: MessageChunks<'_>,
         (from, chain): (usize, &[(KeyedHash, i64)]),
-        exists: impl Fn(i64) -> bool,
+        deleted: &DeletedRows,
     ) {
         // Earlier ones hold fewer messages.
         let known = messages.end_of_first(from).div_ceil(BLOCK).saturating_sub(1);
@@ -90,7 +90,7 @@ impl KnownBeginnings {
             let Some(last) = whole.0.checked_sub(from).and_then(|at| chain.get(at)) else {
                 continue;
             };
-            if head.0 > end || self.get(hash, &exists).is_some() {
+            if head.0 > end || self.get(hash, deleted).is_some() {
                 continue;
             }
             let known = KnownBeginning {
@@ -120,13 +120,12 @@ mod tests {
             list: view.list,
             turns: turns.to_vec(),
         };
-        let mut known = KnownBeginnings::new();
+        let (mut known, none) = (KnownBeginnings::new(), DeletedRows::default());
         let head = (view.list.start + 1, 1, 1);
         let messages = MessageChunks::at(&body, head.0, &view.turns);
         let chain = [(0, 0), (2, 2), (3, 3)];
-        known.remember((WireId::Anthropic, &[7]), head, messages, (0, &chain), |_| true);
-        let find =
-            |hashes: &[_], wire, turns: &[Turn]| known.find(hashes, (wire, &transcript(turns)), |_| true);
+        known.remember((WireId::Anthropic, &[7]), head, messages, (0, &chain), &none);
+        let find = |hashes: &[_], wire, turns: &[Turn]| known.find(hashes, (wire, &transcript(turns)), &none);
         let found = find(&[7, 8], WireId::Anthropic, &view.turns);
         assert_eq!(found.unwrap().messages, (2, view.turns[1].span.end));
         assert!(find(&[8], WireId::Anthropic, &view.turns).is_none());

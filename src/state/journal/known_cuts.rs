@@ -2,6 +2,7 @@
 
 use quick_cache::unsync::Cache;
 
+use super::deleted_rows::DeletedRows;
 use super::keyed_hash::KeyedHash;
 
 /// Cached cuts, some 100 bytes each; a conversation that is cut has one, as long as its envelope stays.
@@ -20,8 +21,9 @@ pub(super) struct ShortBody {
 }
 
 impl ShortBody {
-    fn nodes(&self) -> [i64; 3] {
-        [self.head, self.tail, self.list.1]
+    fn exists(&self, deleted: &DeletedRows) -> bool {
+        let nodes = [self.head, self.tail, self.list.1];
+        nodes.into_iter().all(|node| deleted.node_exists(node))
     }
 }
 
@@ -37,15 +39,14 @@ impl KnownCuts {
         self.0.clear();
     }
 
-    /// Keeps only those whose nodes are still there.
-    pub(super) fn retain(&mut self, exists: impl Fn(i64) -> bool) {
-        self.0.retain(|_, short| short.nodes().into_iter().all(&exists));
+    /// Removes those with deleted nodes.
+    pub(super) fn purge(&mut self, deleted: &DeletedRows) {
+        self.0.retain(|_, short| short.exists(deleted));
     }
 
     /// A cut whose nodes all exist.
-    pub(super) fn get(&self, recipe: KeyedHash, exists: impl Fn(i64) -> bool) -> Option<ShortBody> {
-        let short = self.0.get(&recipe).copied()?;
-        short.nodes().into_iter().all(exists).then_some(short)
+    pub(super) fn get(&self, recipe: KeyedHash, deleted: &DeletedRows) -> Option<ShortBody> {
+        self.0.get(&recipe).copied().filter(|short| short.exists(deleted))
     }
 
     pub(super) fn insert(&mut self, recipe: KeyedHash, short: ShortBody) {

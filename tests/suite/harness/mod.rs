@@ -90,6 +90,16 @@ pub fn memory() -> SharedStore {
     Arc::new(SqliteStore::in_memory().unwrap())
 }
 
+/// Runs git in a folder, by a name of its own; whether it succeeded.
+pub fn git(dir: &std::path::Path, args: &[&str]) -> bool {
+    let done = std::process::Command::new("git")
+        .current_dir(dir)
+        .args(["-c", "user.name=t", "-c", "user.email=t@t"])
+        .args(args)
+        .output();
+    done.is_ok_and(|done| done.status.success())
+}
+
 /// A temporary folder, in memory where the system has such a thing: these tests do not test the disk.
 pub fn temp() -> tempfile::TempDir {
     tempfile::tempdir_in(memory_dir()).unwrap()

@@ -1,0 +1,265 @@
+//! Which actions follow which events, step by step.
+
+use uuid::Uuid;
+
+use super::machine_tests::report;
+use super::{Action, Course, CourseEvent, CourseTerms, Effect, ResponseEnd, VerdictInput};
+use crate::record::{HiddenResult, InsertionPlace, OpenResponse, PendingResult, ResponseOrigin};
+use crate::wire::{EMPTY_TURN, StopReason};
+
+/// The actions up to the next event.
+fn after(course: &mut Course, event: CourseEvent) -> Vec<Action> {
+    course.handle_event(event);
+    std::iter::from_fn(|| course.poll_action()).collect()
+}
+
+fn ordinary() -> CourseTerms {
+    CourseTerms {
+        first: VerdictInput {
+            messages: 3,
+            legs: 1,
+            max_chain: 8,
+            ..VerdictInput::default()
+        },
+        goes_on_by_id: true,
+        retries: 1,
+        ..CourseTerms::default()
+    }
+}
+
+fn written(id: u128) -> CourseEvent {
+    CourseEvent::HandoffWritten {
+        id: Uuid::from_u128(id),
+        head: format!("head {id}"),
+        sentinel: format!("sentinel {id}"),
+    }
+}
+
+#[test]
+fn a_handoff_is_written_then_shown_then_followed_by_the_next_leg() {
+    let mut course = Course::new(ordinary());
+    let fires = CourseEvent::LegEnded(report(&[0], 0, StopReason::Calls, 1));
+    let parent = |id| Effect::WriteHandoff {
+        prompt: "p".into(),
+        reason: None,
+        parent: id,
+    };
+    assert_eq!(after(&mut course, fires.clone()), [Action::Perform(parent(None))]);
+    let shown = after(&mut course, written(1));
+    assert_eq!(shown[0], Action::Say("sentinel 1".into()));
+    let [_, Action::Perform(Effect::Send { leg, pause, failed })] = &shown[..] else {
+        panic!("{shown:?}")
+    };
+    assert_eq!(
+        (leg.head.as_deref(), leg.after),
+        (Some("head 1"), Some(Uuid::from_u128(1)))
+    );
+    assert!(pause.is_zero() && *failed == 0);
+    assert_eq!(after(&mut course, CourseEvent::LegBegun), []);
+    // The next one follows from it.
+    assert_eq!(
+        after(&mut course, fires),
+        [Action::Perform(parent(Some(Uuid::from_u128(1))))]
+    );
+}
+
+#[test]
+fn a_leg_that_cannot_be_sent_ends_after_what_was_shown() {
+    let refused = |retry| CourseEvent::LegRefused { retry, pause: None };
+    // After a sentinel.
+    let mut course = Course::new(ordinary());
+    after(
+        &mut course,
+        CourseEvent::LegEnded(report(&[0], 0, StopReason::Calls, 1)),
+    );
+    let sent = after(&mut course, written(1));
+    let Some(Action::Perform(Effect::Send { leg, .. })) = sent.last().cloned() else {
+        panic!("{sent:?}")
+    };
+    let again = after(&mut course, refused(true));
+    assert!(
+        matches!(&again[..], [Action::Perform(Effect::Send { failed: 1, .. })]),
+        "{again:?}"
+    );
+    let id = Effect::WriteId {
+        shown: "a".into(),
+        origin: ResponseOrigin::Handoff(Uuid::from_u128(1)),
+    };
+    assert_eq!(after(&mut course, refused(true)), [Action::Perform(id)]);
+    assert_eq!(
+        after(&mut course, CourseEvent::NotWritten),
+        [Action::End(ResponseEnd::Lost(leg))]
+    );
+
+    // After an answered call alone it is a normal stop.
+    let mut course = Course::new(ordinary());
+    after(
+        &mut course,
+        CourseEvent::LegEnded(report(&[1], 0, StopReason::Calls, 1)),
+    );
+    let (mark, more) = ("mark".to_owned(), "more".to_owned());
+    let answer = HiddenResult::EMPTY_PROMPT;
+    let owed = PendingResult {
+        call_id: "h".into(),
+        answer: answer.clone(),
+    };
+    after(&mut course, CourseEvent::CallAnswered { mark, more, answer });
+    // Upstream holds the call without its result.
+    let id = Effect::WriteId {
+        shown: "a".into(),
+        origin: ResponseOrigin::Open(OpenResponse {
+            response: "a".into(),
+            owed: vec![owed],
+            pending: None,
+        }),
+    };
+    assert_eq!(after(&mut course, refused(false)), [Action::Perform(id)]);
+    let ended = after(&mut course, CourseEvent::Written);
+    assert!(
+        matches!(&ended[..], [Action::End(ResponseEnd::Stopped(leg))] if leg.more == ["more"]),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn what_broke_off_is_sent_again_where_nothing_of_it_was_shown() {
+    let broken = |shown| CourseEvent::LegBroken { shown, retry: true };
+    for (shown, again) in [(false, true), (true, false)] {
+        let mut course = Course::new(ordinary());
+        after(
+            &mut course,
+            CourseEvent::LegEnded(report(&[0], 0, StopReason::Calls, 1)),
+        );
+        after(&mut course, written(1));
+        after(&mut course, CourseEvent::LegBegun);
+        let actions = after(&mut course, broken(shown));
+        assert_eq!(
+            matches!(&actions[..], [Action::Perform(Effect::Send { failed: 1, .. })]),
+            again
+        );
+        assert_eq!(actions == [Action::BreakOff], !again);
+    }
+    // The first leg is the agent's to ask for again.
+    assert_eq!(
+        after(&mut Course::new(ordinary()), broken(false)),
+        [Action::BreakOff]
+    );
+}
+
+#[test]
+fn what_is_not_written_is_not_shown() {
+    let mut course = Course::new(ordinary());
+    after(
+        &mut course,
+        CourseEvent::LegEnded(report(&[0], 0, StopReason::Calls, 0)),
+    );
+    let closing = [
+        Action::Say(EMPTY_TURN.into()),
+        Action::End(ResponseEnd::WithoutCall),
+    ];
+    assert_eq!(after(&mut course, CourseEvent::NotWritten), closing);
+
+    let mut course = Course::new(ordinary());
+    let pairs = after(
+        &mut course,
+        CourseEvent::LegEnded(report(&[0], 2, StopReason::Calls, 0)),
+    );
+    let [Action::Perform(Effect::WritePairs(all))] = &pairs[..] else {
+        panic!("{pairs:?}")
+    };
+    assert!(all[0].0.answer == Some(HiddenResult::QUEUED) && all[0].1.is_some());
+    assert_eq!(
+        after(&mut course, CourseEvent::NotWritten),
+        [Action::End(ResponseEnd::Own)]
+    );
+}
+
+#[test]
+fn a_dropped_call_with_reasoning_is_written_where_text_follows_it() {
+    let bound = |parts: usize| {
+        let mut report = report(&[0], 0, StopReason::Calls, 0);
+        report.parts = parts;
+        report.hidden[0].after = 1;
+        report.hidden[0].bound_to = Some("item:rs_1".into());
+        report
+    };
+    let last_leg = || {
+        let mut terms = ordinary();
+        terms.first.legs = terms.first.max_chain;
+        Course::new(terms)
+    };
+    let mut course = last_leg();
+    let actions = after(&mut course, CourseEvent::LegEnded(bound(2)));
+    let [Action::Perform(Effect::WritePairs(all))] = &actions[..] else {
+        panic!("{actions:?}")
+    };
+    let (answered, place) = &all[0];
+    assert_eq!(answered.answer, Some(HiddenResult::NOT_TAKEN));
+    let beside = InsertionPlace::Beside {
+        sibling: "item:rs_1".into(),
+        offset: 0,
+    };
+    assert_eq!(place.as_ref(), Some(&beside));
+    assert_eq!(
+        after(&mut course, CourseEvent::Written),
+        [Action::End(ResponseEnd::WithoutCall)]
+    );
+    // With nothing after it, the reasoning goes with its call.
+    let mut course = last_leg();
+    let actions = after(&mut course, CourseEvent::LegEnded(bound(1)));
+    assert_eq!(actions, [Action::End(ResponseEnd::WithoutCall)]);
+}
+
+#[test]
+fn a_pending_handoff_is_known_after_each_response_of_its_turn() {
+    let mut course = Course::new(ordinary());
+    after(
+        &mut course,
+        CourseEvent::LegEnded(report(&[0], 2, StopReason::Calls, 1)),
+    );
+    let open = |pending: &str| Effect::WriteId {
+        shown: "a".into(),
+        origin: ResponseOrigin::Open(OpenResponse {
+            response: "a".into(),
+            owed: Vec::new(),
+            pending: Some((pending.into(), None)),
+        }),
+    };
+    assert_eq!(
+        after(&mut course, CourseEvent::Written),
+        [Action::Perform(open("p"))]
+    );
+    let mut terms = ordinary();
+    terms.first.pending = Some(("earlier".into(), None));
+    let mut course = Course::new(terms);
+    let actions = after(
+        &mut course,
+        CourseEvent::LegEnded(report(&[], 1, StopReason::Calls, 1)),
+    );
+    assert_eq!(actions, [Action::Perform(open("earlier"))]);
+}
+
+#[test]
+fn in_stop_mode_the_answer_ends_after_the_sentinel() {
+    let mut course = Course::new(CourseTerms {
+        stops: true,
+        ..ordinary()
+    });
+    after(
+        &mut course,
+        CourseEvent::LegEnded(report(&[0], 0, StopReason::Calls, 1)),
+    );
+    let actions = after(&mut course, written(1));
+    assert!(
+        matches!(
+            &actions[..],
+            [Action::Say(_), Action::Perform(Effect::WriteId { .. })]
+        ),
+        "{actions:?}"
+    );
+    let ended = after(&mut course, CourseEvent::Written);
+    assert!(
+        matches!(&ended[..], [Action::End(ResponseEnd::Stopped(leg))] if leg.after.is_some()),
+        "{ended:?}"
+    );
+}
