@@ -49,6 +49,8 @@ pub(super) struct FrameTemplate {
     steps: Vec<TemplateStep>,
     /// Whether a frame is changed when passed on, whatever is in its holes.
     changes: bool,
+    /// Which of the holes has an object; the last one, if several have.
+    object_hole: Option<usize>,
     /// The object of the last frame that fitted.
     object: Vec<u8>,
 }
@@ -136,6 +138,7 @@ impl FrameTemplate {
             });
         }
         self.changes = self.given != self.shown || self.steps.iter().any(|step| !step.kept);
+        self.object_hole = holes.iter().rposition(|(_, hole)| *hole == Some(Hole::Object));
     }
 
     /// Passes on the frame at the start of `raw` if it fits: unchanged, or rewritten into `out`. `count` maps the
@@ -149,10 +152,9 @@ impl FrameTemplate {
         let Some(found) = self.fit(raw) else {
             return FramePass::Unread;
         };
-        let object = self.steps.iter().zip(&found.holes);
-        for (_, span) in object.filter(|(step, _)| step.hole == Some(Hole::Object)) {
+        if let Some(hole) = self.object_hole {
             self.object.clear();
-            self.object.extend_from_slice(span.of(raw));
+            self.object.extend_from_slice(found.holes[hole].of(raw));
         }
         let number = found.count.map(count);
         if !self.changes && number == found.count {
