@@ -34,7 +34,7 @@
 //! | WebSocket | `proxy::tests::refusals::a_websocket_is_refused_at_once_so_that_agents_fall_back` |
 //! | content encodings | `bad_input::compressed_bodies_are_decoded_edited_and_sent_plain`, `failures::answers::compressed_answers_reach_the_agent_plain` |
 //! | compaction of the provider | `single_wire::responses_compact_is_cut_and_relayed` |
-//! | a custom base URL | `docs/decisions.md` |
+//! | a custom base URL | `docs/agents.md` |
 //! | ids and encrypted reasoning | `matrix::openai_responses::chain_of_five`, `wire::openai_responses::tests::pairs` |
 //! | thought signatures | `single_wire::gemini_signature_that_went_with_a_lost_pair`, `matrix::gemini::mixed_batch` |
 //! | restart | `matrix::W::restart_in_the_middle` |
