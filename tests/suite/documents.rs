@@ -83,7 +83,7 @@ fn files(record: &DocumentRecord) -> (HandoffDocument, String) {
     let json = std::fs::read_to_string(folder.join(JSON)).unwrap();
     let markdown = std::fs::read_to_string(folder.join(MARKDOWN)).unwrap();
     assert_eq!(validate(&json, Some(&markdown)), []);
-    let schema = serde_json::from_str(include_str!("../../docs/packet.schema.json")).unwrap();
+    let schema = serde_json::from_str(include_str!("../../docs/handoff.schema.json")).unwrap();
     let value: Value = serde_json::from_str(&json).unwrap();
     let wrong: Vec<_> = jsonschema::validator_for(&schema)
         .unwrap()

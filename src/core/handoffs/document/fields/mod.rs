@@ -1,6 +1,6 @@
 //! The fields of a document: JSON first, Markdown rendered from it.
 //!
-//! `docs/packet.schema.json` describes the JSON; a test validates every document against it.
+//! `docs/handoff.schema.json` describes the JSON; a test validates every document against it.
 
 mod build;
 mod listed;

@@ -253,7 +253,7 @@ fn failures_are_kept_and_many_commands_are_counted() {
 
 #[test]
 fn every_document_fits_the_schema_and_the_schema_is_no_rubber_stamp() {
-    let schema = serde_json::from_str(include_str!("../../../../../docs/packet.schema.json")).unwrap();
+    let schema = serde_json::from_str(include_str!("../../../../../docs/handoff.schema.json")).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let mut all = vec![
         document(PROMPT, &full()),
