@@ -454,67 +454,6 @@ async fn a_copy_with_hidden_calls_has_the_tool_while_nothing_can_be_written() {
     assert!(provider.complaints().is_empty(), "{:?}", provider.complaints());
 }
 
-/// Thinking of an outage is bound to a transcript without the hidden calls and without the tool. Once they are back it is left
-/// out: the tool stays, without which the provider refuses the hidden calls.
-#[tokio::test]
-async fn thinking_of_an_outage_is_left_out_once_the_hidden_calls_are_back() {
-    let store = FlakyStore::new(memory());
-    let refused = Reply::text("Look.")
-        .call("session_handoff", json!({"prompt": ""}))
-        .call("read_file", json!({"path": "a"}));
-    let thought = |text: &str| Reply::new().thinking("What comes next?").say(text);
-    let script = Queue::new([refused, thought("In the outage.")]);
-    let provider = Strict::start(script.clone(), Options::default()).await.unwrap();
-    let baton = Baton::start(config(&provider.url()), store.clone());
-    let ask = async |baton: &Baton, history: &[Value]| {
-        let body = (ANTHROPIC.body)(history, true).to_string();
-        let response = baton
-            .post((ANTHROPIC.path)(true), ANTHROPIC.headers, body.into())
-            .await;
-        assert_eq!(response.status, 200, "{}", response.text());
-        (ANTHROPIC.parse)(&response.raw, true).unwrap()
-    };
-    let mut history = vec![(ANTHROPIC.message)("user", "Read it.")];
-    let answer = ask(&baton, &history).await;
-    history.extend(answer.keep);
-    history.extend((ANTHROPIC.results)(&answer.calls, "ok"));
-    // A new process, which knows nothing while the store is offline.
-    let baton = Baton::start(config(&provider.url()), store.clone());
-    store.no_reads.store(true, Ordering::SeqCst);
-    history.extend(ask(&baton, &history).await.keep);
-    assert!(
-        !provider
-            .generations()
-            .last()
-            .unwrap()
-            .body
-            .to_string()
-            .contains("session_handoff")
-    );
-    store.no_reads.store(false, Ordering::SeqCst);
-    // What the provider refuses first is the thinking; the agent gets the answer to the retry.
-    for (text, requests) in [("Back.", 2), ("And on.", 1)] {
-        let (sent, complaints) = (provider.generations().len(), provider.complaints());
-        history.push((ANTHROPIC.message)("user", "Go on."));
-        script.push(thought(text));
-        history.extend(ask(&baton, &history).await.keep);
-        let all = provider.generations();
-        assert_eq!(all.len() - sent, requests, "{text}");
-        for request in &all[sent..] {
-            assert!(
-                request.body["tools"].to_string().contains("session_handoff"),
-                "{text}"
-            );
-        }
-        let new = &provider.complaints()[complaints.len()..];
-        assert!(
-            new.iter().all(|complaint| complaint.rule == Rule::Binding),
-            "{new:?}"
-        );
-        assert_eq!(new.is_empty(), requests == 1, "{new:?}");
-    }
-}
-
 #[tokio::test]
 async fn a_handoff_that_cannot_be_written_is_not_shown() {
     let store = FlakyStore::new(memory());

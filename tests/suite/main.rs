@@ -40,6 +40,7 @@ mod instruction_counts;
 mod joined_texts;
 mod journal;
 mod left_out;
+mod lost_hidden_calls;
 mod malformed_answers;
 mod matrix;
 mod network;
