@@ -104,7 +104,7 @@ pub(super) fn settled_pairs(
     for (pair, found) in pairs.iter_mut().zip(found) {
         let turn = found.map(|at| at.turn).or_else(|| asides.get(&pair.id).copied());
         if turn.is_some_and(|turn| turn < until)
-            && let Some(call) = wire.omit_from_call(&pair.call)
+            && let Some(call) = wire.unbound_call(&pair.call)
         {
             pair.call = call;
         }
@@ -361,7 +361,7 @@ mod tests {
         );
         let stored = signed(function.clone(), "b").to_string();
         assert_eq!(
-            wire.omit_from_call(&stored),
+            wire.unbound_call(&stored),
             Some(signed(function, word).to_string())
         );
     }

@@ -68,6 +68,14 @@ impl View {
             .then_some(i)
     }
 
+    /// Whether the transcript's bytes hold one of these: decided before anything of it is read.
+    pub(super) fn transcript_has(&self, words: &[&str]) -> bool {
+        let transcript = self.text(self.list);
+        words
+            .iter()
+            .any(|word| memmem::find(transcript, word.as_bytes()).is_some())
+    }
+
     /// Whether this string is a value outside of the transcript, or in a turn of it that may change which tools exist.
     pub fn has_beside_transcript(&self, value: &str) -> bool {
         let quoted = json::quote(value);
@@ -270,6 +278,14 @@ pub struct TurnContent {
 }
 
 impl TurnContent {
+    /// Nothing but this part, outside of a list.
+    pub(super) fn of(part: TurnPart) -> Self {
+        Self {
+            parts: vec![part],
+            list: None,
+        }
+    }
+
     /// The call with this id.
     pub fn call(&self, text: &[u8], id: &str) -> Option<usize> {
         self.parts
@@ -278,7 +294,7 @@ impl TurnContent {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TurnPart {
     /// The block, or the string literal where the content is a string.
     pub span: Span,
@@ -295,13 +311,29 @@ impl TurnPart {
         Self {
             span,
             kind,
-            text: None,
-            id: None,
+            ..Self::default()
         }
+    }
+
+    /// A text whose inside is there.
+    pub(super) fn of_text(span: Span, inside: Span) -> Self {
+        Self {
+            text: Some(inside),
+            ..Self::new(span, TurnPartKind::Text)
+        }
+    }
+
+    /// A text that is nothing but a string.
+    pub(super) fn literal(span: Span) -> Self {
+        Self::of_text(span, span.inner())
+    }
+
+    pub(super) fn with_id(self, id: Option<Span>) -> Self {
+        Self { id, ..self }
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum TurnPartKind {
     Text,
     /// A call of a tool.
@@ -315,6 +347,7 @@ pub enum TurnPartKind {
     /// A provider's summary of earlier turns.
     Compaction,
     /// Anything else.
+    #[default]
     Other,
 }
 
@@ -366,17 +399,6 @@ pub fn take_out_members(text: &[u8], object: Span, keys: &[&str]) -> Vec<Edit> {
         return Vec::new();
     }
     kept(&items, &lost).unwrap_or_else(|| vec![Edit::delete(object.inner())])
-}
-
-/// An object without these members; `None` where it has none of them.
-pub fn without_members(object: &str, keys: &[&str]) -> Option<String> {
-    let text = object.as_bytes();
-    let whole = Span::new(0, text.len());
-    let edits: Vec<Edit> = keys
-        .iter()
-        .filter_map(|key| without_member(text, whole, key))
-        .collect();
-    (!edits.is_empty()).then(|| edited_part(text, whole, &edits))
 }
 
 /// The text of `span` with those edits made that lie in it.
