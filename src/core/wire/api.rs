@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::aside::AsidePlace;
+use super::aside::{AsidePlace, SplitTurn};
 use super::call_fingerprint;
 use super::dialect::Dialect;
 use super::error::Errors;
@@ -301,7 +301,15 @@ pub trait Pairs: Turns {
     }
 
     /// Puts a hidden pair back at its aside.
-    fn put_aside(&self, aside: &AsidePlace<'_>, pair: &HiddenPair) -> Vec<Edit>;
+    fn put_aside(&self, aside: &AsidePlace<'_>, pair: &HiddenPair) -> Vec<Edit> {
+        let split = aside.split();
+        split.map_or(Vec::new(), |split| self.put_between(&split, pair))
+    }
+
+    /// Puts a hidden pair between the two halves of a turn, in place of the aside's text.
+    fn put_between(&self, _split: &SplitTurn<'_>, _pair: &HiddenPair) -> Vec<Edit> {
+        Vec::new()
+    }
 }
 
 pub trait Streams {

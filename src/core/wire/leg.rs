@@ -181,6 +181,11 @@ pub struct LegReport {
 }
 
 impl LegReport {
+    /// Notes a visible call, which comes after the parts so far.
+    pub(super) fn call(&mut self, name: String) {
+        self.calls.push((name, self.parts));
+    }
+
     /// Whether the leg's calls of this tool are hidden: all of them are, or none.
     pub fn hides(&self, tool: &str) -> bool {
         self.hidden.iter().any(|call| call.tool == tool)
@@ -240,4 +245,14 @@ pub enum Ending {
         /// Estimated input tokens of the next request.
         next_input: u64,
     },
+}
+
+impl Ending {
+    /// Estimated input tokens of the next request, where baton itself ends the response.
+    pub(super) fn next_input(self) -> Option<u64> {
+        match self {
+            Self::Own | Self::WithoutCall => None,
+            Self::Stopped { next_input } | Self::Lost { next_input } => Some(next_input),
+        }
+    }
 }

@@ -386,19 +386,23 @@ pub fn without_member(text: &[u8], object: Span, key: &str) -> Option<Edit> {
 
 /// The edits that take these members out of the object at `object`.
 pub fn take_out_members(text: &[u8], object: Span, keys: &[&str]) -> Vec<Edit> {
-    let members = json::members(text, object);
+    let is_lost = |name: Span| keys.iter().any(|key| name.of(text) == key.as_bytes());
+    let edits = members_without(&json::members(text, object), is_lost);
+    edits.unwrap_or_else(|| vec![Edit::delete(object.inner())])
+}
+
+/// Edits that remove the members with these keys; `None` where no other would be left.
+pub(super) fn members_without(members: &[(Span, Span)], is_lost: impl Fn(Span) -> bool) -> Option<Vec<Edit>> {
+    let lost: Vec<bool> = members.iter().map(|(key, _)| is_lost(*key)).collect();
+    if !lost.contains(&true) {
+        return Some(Vec::new());
+    }
+    // With the key's opening quote.
     let items: Vec<_> = members
         .iter()
-        .map(|(k, v)| Span::new(k.start - 1, v.end))
+        .map(|(key, value)| Span::new(key.start - 1, value.end))
         .collect();
-    let lost: Vec<_> = members
-        .iter()
-        .map(|(k, _)| keys.iter().any(|key| k.of(text) == key.as_bytes()))
-        .collect();
-    if !lost.contains(&true) {
-        return Vec::new();
-    }
-    kept(&items, &lost).unwrap_or_else(|| vec![Edit::delete(object.inner())])
+    kept(&items, &lost)
 }
 
 /// The text of `span` with those edits made that lie in it.

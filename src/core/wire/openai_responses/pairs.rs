@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use memchr::memmem;
 
-use crate::record::{HiddenPair, HiddenResult, InsertionPlace};
+use crate::record::{HiddenPair, HiddenResult};
 use crate::text::splice::Edit;
 use crate::text::{Span, cost, json};
 use crate::wire::aside::{AsidePlace, LonePart};
@@ -65,9 +65,7 @@ impl Pairs for OpenaiResponses {
         let spoken = Neighbours::of(view, |role| matches!(role, Role::Assistant | Role::Other));
         let mut named: HashMap<usize, bool> = HashMap::new();
         let edits = besides.iter().map(|SiblingPair { at, pair }| {
-            let InsertionPlace::Beside { offset, .. } = pair.place else {
-                return Vec::new();
-            };
+            let offset = pair.place.offset();
             let has_id = *named.entry(at.turn).or_insert_with(|| has_id(view, at.turn));
             let call = call_like(has_id, pair);
             let distance = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
@@ -246,14 +244,10 @@ impl ReferencedItems {
     /// Puts the call back at its distance in front of the first call, since reasoning may have been for it. After one
     /// of several only the order is lost: it goes after them all.
     fn call(self, view: &View, pair: &HiddenPair) -> Edit {
-        let in_front = match pair.place {
-            InsertionPlace::Beside { offset, .. } if offset < 0 => {
-                usize::try_from(offset.unsigned_abs()).ok()
-            }
-            _ => None,
-        };
-        match (in_front, self.call) {
-            (Some(distance), Some(call)) => {
+        let offset = pair.place.offset();
+        match self.call {
+            Some(call) if offset < 0 => {
+                let distance = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
                 let turn = (call + 1).saturating_sub(distance).max(self.first);
                 Edit::insert(view.turns[turn].span.start, format!("{},", pair.call))
             }
