@@ -87,8 +87,7 @@ impl View {
 
     /// Whether this string is a value in a turn that may change which tools exist.
     pub fn has_in_changes(&self, value: &str) -> bool {
-        let changes = |turn: &&Turn| matches!(turn.role, Role::System | Role::Tools);
-        let mut changes = self.turns.iter().filter(changes).peekable();
+        let mut changes = self.turns.iter().filter(|turn| !turn.role.is_spoken()).peekable();
         if changes.peek().is_none() {
             return false;
         }
@@ -98,10 +97,12 @@ impl View {
 
     /// How many leading turns are the system's.
     pub fn leading(&self) -> usize {
-        self.turns
-            .iter()
-            .take_while(|t| matches!(t.role, Role::System | Role::Tools))
-            .count()
+        self.turns.iter().take_while(|t| !t.role.is_spoken()).count()
+    }
+
+    /// The last turn that belongs to the conversation itself.
+    pub fn last_spoken(&self) -> Option<usize> {
+        self.turns.iter().rposition(|t| t.role.is_spoken())
     }
 
     /// Whether the request is one message of the user's, with no system prompt and nothing before it.

@@ -97,7 +97,7 @@ impl<'a> MessageReader<'_, 'a> {
     pub(super) fn message(&mut self, turn: &TranscriptTurn<'a>, digest: Option<u64>) -> IndexedMessage {
         let mut items = Vec::new();
         let mut summary_before = false;
-        if !matches!(turn.role, Role::System | Role::Tools) {
+        if turn.role.is_spoken() {
             let mut texts = 0;
             for (at, part) in turn.parts().into_iter().enumerate() {
                 texts = if matches!(part.kind, TranscriptPartKind::Text(_)) {

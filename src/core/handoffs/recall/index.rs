@@ -141,7 +141,7 @@ impl RecallIndex {
             .last()
             .map_or((0, 0), |read| (read.person_turns, read.handoffs));
         let (mut person_turn, mut handoffs) = before;
-        if !matches!(turn.role, Role::System | Role::Tools) {
+        if turn.role.is_spoken() {
             let all = turn.parts();
             for (n, part) in all.iter().enumerate() {
                 let Some(here) = cut.reaches(part) else { break };

@@ -62,7 +62,7 @@ impl Pairs for OpenaiResponses {
         if besides.is_empty() {
             return Vec::new();
         }
-        let spoken = Neighbours::of(view, |role| matches!(role, Role::Assistant | Role::Other));
+        let spoken = Neighbours::of(view, Role::may_be_models);
         let mut named: HashMap<usize, bool> = HashMap::new();
         let edits = besides.iter().map(|SiblingPair { at, pair }| {
             let offset = pair.place.offset();
@@ -157,7 +157,7 @@ fn find_items(view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>
         ids.clone().flatten().map(|id| (id.as_bytes(), None)).collect();
     let first = view.turns.partition_point(|t| t.span.end <= from);
     for (turn, here) in view.turns.iter().enumerate().skip(first) {
-        if !matches!(here.role, Role::Assistant | Role::Other) {
+        if !here.role.may_be_models() {
             continue;
         }
         let id = ResponsesItem::read(&view.body, here.span).id;

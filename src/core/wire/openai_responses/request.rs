@@ -207,7 +207,7 @@ fn read_item((text, prescan): (&[u8], &Prescan), at: usize, found: &mut BodyWalk
             found.additional = Some(tools);
         }
     }
-    found.led |= !matches!(role, Role::System | Role::Tools);
+    found.led |= role.is_spoken();
     found.view.turns.push(Turn {
         span: Span::new(at, end),
         role,

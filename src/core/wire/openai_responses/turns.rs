@@ -38,9 +38,9 @@ impl Turns for OpenaiResponses {
 
     /// The model's items that are together.
     fn message(&self, view: &View, turn: usize) -> Range<usize> {
-        let models = |t: &Turn| matches!(t.role, Role::Assistant | Role::Other);
-        let before = view.turns[..turn].iter().rev().take_while(|t| models(t));
-        let after = view.turns[turn + 1..].iter().take_while(|t| models(t));
+        let models = |t: &&Turn| t.role.may_be_models();
+        let before = view.turns[..turn].iter().rev().take_while(models);
+        let after = view.turns[turn + 1..].iter().take_while(models);
         turn - before.count()..turn + 1 + after.count()
     }
 
