@@ -239,12 +239,9 @@ impl ConversationBill {
             && exchange.at_ms.saturating_sub(before.at_ms) <= rule.lifetime_ms
             && self.caching.is_used()
             && !missed;
-        let cached = |shared: u64| {
-            if warm && shared >= rule.least_tokens {
-                shared
-            } else {
-                0
-            }
+        let cached = |shared: u64| match warm && shared >= rule.least_tokens {
+            true => shared,
+            false => 0,
         };
         let mut requests = Vec::with_capacity(2);
         let fixed = self.ratio.tokens(exchange.fixed_bytes);
@@ -362,12 +359,9 @@ impl CacheUse {
             .new
             .saturating_add(self.written)
             .saturating_add(self.written_1h);
-        let share = |part: u64| {
-            if uncached == 0 {
-                0
-            } else {
-                (rest as f64 * (part as f64 / uncached as f64)).round() as u64
-            }
+        let share = |part: u64| match uncached {
+            0 => 0,
+            _ => (rest as f64 * (part as f64 / uncached as f64)).round() as u64,
         };
         let (cache_write, cache_write_1h) = (share(self.written), share(self.written_1h));
         TokenCounts {

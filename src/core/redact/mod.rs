@@ -116,6 +116,11 @@ impl Redactor {
         replaced(text, &self.find(text))
     }
 
+    /// A text without its credentials and without words that look like one.
+    pub(crate) fn cleaned(&self, text: &str) -> String {
+        unnamed::redacted(&self.text(text)).into_owned()
+    }
+
     /// Redacts bytes that are neither JSON nor a stream.
     pub fn raw<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
         match String::from_utf8_lossy(text) {

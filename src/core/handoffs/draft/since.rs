@@ -49,21 +49,10 @@ fn quote(text: &mut String, part: &TranscriptPart<'_>, speaker: Option<Role>) {
             None => write!(text, "{}", words.get()),
         },
         TranscriptPartKind::Call(call) => {
-            let name = call.name.map(|name| name.get().into_owned()).unwrap_or_default();
-            let arguments = call.arguments.map(|arguments| arguments.get().into_owned());
-            write!(
-                text,
-                "\n\nYou called {name} with {}",
-                arguments.unwrap_or_default()
-            )
+            write!(text, "\n\nYou called {} with {}", call.named(), call.given())
         }
         TranscriptPartKind::Result(_) => {
-            let texts: Vec<_> = part
-                .texts()
-                .iter()
-                .map(|words| words.get().into_owned())
-                .collect();
-            write!(text, "\n\nIt returned:\n\n{}", texts.join("\n").trim())
+            write!(text, "\n\nIt returned:\n\n{}", part.text().trim())
         }
         _ => Ok(()),
     };

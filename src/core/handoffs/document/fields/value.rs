@@ -96,6 +96,15 @@ pub enum HandoffKind {
     StatusReport,
 }
 
+impl HandoffKind {
+    pub(super) fn of(next_action: Option<&str>) -> Self {
+        match next_action {
+            Some(_) => Self::Handoff,
+            None => Self::StatusReport,
+        }
+    }
+}
+
 /// A file that was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -142,26 +151,17 @@ pub struct Risk {
     pub detail: String,
 }
 
-/// How bad a risk is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Severity {
-    /// It blocks all further work.
-    Block,
-    /// It needs attention.
-    Warn,
-    /// For information.
-    Info,
-}
-
-impl Severity {
-    /// The name used in documents.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Block => "block",
-            Self::Warn => "warn",
-            Self::Info => "info",
-        }
+named! {
+    /// How bad a risk is.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Severity {
+        /// It blocks all further work.
+        Block = "block",
+        /// It needs attention.
+        Warn = "warn",
+        /// For information.
+        Info = "info",
     }
 }
 
@@ -247,26 +247,17 @@ pub struct Prerequisite {
     pub what: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PrerequisiteKind {
-    /// A file to read.
-    File,
-    /// Another handoff.
-    #[serde(rename = "packet")]
-    Handoff,
-    /// Something that a command started.
-    Service,
-}
-
-impl PrerequisiteKind {
-    /// The name used in documents.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::File => "file",
-            Self::Handoff => "packet",
-            Self::Service => "service",
-        }
+named! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum PrerequisiteKind {
+        /// A file to read.
+        File = "file",
+        /// Another handoff.
+        #[serde(rename = "packet")]
+        Handoff = "packet",
+        /// Something that a command started.
+        Service = "service",
     }
 }
 
