@@ -21,6 +21,7 @@ mod rules;
 mod scan;
 pub mod unnamed;
 mod values;
+mod words;
 
 #[cfg(test)]
 mod tests;
@@ -123,15 +124,9 @@ impl Redactor {
 
     /// Redacts bytes that are neither JSON nor a stream.
     pub fn raw<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
-        match String::from_utf8_lossy(text) {
-            Cow::Borrowed(text) => match self.text(text) {
-                Cow::Borrowed(_) => Cow::Borrowed(text.as_bytes()),
-                Cow::Owned(clean) => Cow::Owned(clean.into_bytes()),
-            },
-            Cow::Owned(lossy) => match self.text(&lossy) {
-                Cow::Borrowed(_) => Cow::Borrowed(text),
-                Cow::Owned(clean) => Cow::Owned(clean.into_bytes()),
-            },
+        match self.text(&String::from_utf8_lossy(text)) {
+            Cow::Borrowed(_) => Cow::Borrowed(text),
+            Cow::Owned(clean) => Cow::Owned(clean.into_bytes()),
         }
     }
 

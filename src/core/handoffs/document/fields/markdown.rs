@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::{HandoffDocument, HandoffSize, HandoffStatement, NO_NEXT_ACTION, Verification};
+use super::{HandoffDocument, HandoffSize, NO_NEXT_ACTION, Verification};
+use crate::handoffs::draft::seen::SeenStatement;
 
 /// Everything above the carry-over prompt, which comes last since it may contain anything.
 pub(super) const PROMPT: &str = "## Carry-over prompt";
@@ -151,8 +152,8 @@ fn attempts(document: &HandoffDocument) -> Vec<String> {
         .collect()
 }
 
-fn stated(all: &[HandoffStatement]) -> Vec<String> {
-    let shown = |stated: &HandoffStatement| match stated.turn {
+fn stated(all: &[SeenStatement]) -> Vec<String> {
+    let shown = |stated: &SeenStatement| match stated.turn {
         0 => format!("- {}", line(&stated.text)),
         turn => format!("- {} (turn {turn})", line(&stated.text)),
     };

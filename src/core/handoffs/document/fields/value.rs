@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::handoffs::draft::seen::SeenStatement;
 use crate::record::HandoffStatus;
 
 /// The version of the format, as `version` has it.
@@ -48,11 +49,11 @@ pub struct HandoffDocument {
     /// The agent's to-do list.
     pub todo: Vec<HandoffTodo>,
     /// Sentences about what was decided.
-    pub decisions: Vec<HandoffStatement>,
+    pub decisions: Vec<SeenStatement>,
     /// Unconfirmed assumptions.
-    pub assumptions_to_validate: Vec<HandoffStatement>,
+    pub assumptions_to_validate: Vec<SeenStatement>,
     /// Questions that were put to the person and have no answer.
-    pub questions_for_human: Vec<HandoffStatement>,
+    pub questions_for_human: Vec<SeenStatement>,
     /// What is to be loaded or started first.
     pub prerequisites: Vec<Prerequisite>,
     /// The folder that the agent worked in; empty where it is unknown.
@@ -226,16 +227,6 @@ pub struct HandoffTodo {
     pub text: String,
     /// `done`, `in progress`, `pending` or `cancelled`.
     pub state: String,
-}
-
-/// A sentence with its turn.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HandoffStatement {
-    /// The sentence.
-    pub text: String,
-    /// The turn, from 1 after the last handoff; 0 for what the carry-over prompt says.
-    pub turn: usize,
 }
 
 /// What is to be loaded or started first.

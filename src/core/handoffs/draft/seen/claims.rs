@@ -6,9 +6,9 @@ use serde::Deserialize;
 
 use super::{SeenFacts, SeenVerification};
 use crate::agents::commands::CommandPurpose;
-use crate::agents::table;
 use crate::handoffs::draft::excerpt::{one_line, sentences};
 use crate::handoffs::draft::words::WORDS;
+use crate::text::table;
 
 named! {
     /// The status of a claim.
