@@ -243,34 +243,26 @@ impl ConversationBill {
             true => shared,
             false => 0,
         };
-        let mut requests = Vec::with_capacity(2);
+        let request = |tokens: u64, shared: u64, output| ModelledRequest {
+            tokens,
+            cached: cached(shared.min(tokens)),
+            output,
+        };
         let fixed = self.ratio.tokens(exchange.fixed_bytes);
         let compacted = exchange.limit.is_some_and(|limit| tokens > limit);
         let mut replaced_now = replaced;
-        if compacted {
+        let requests = if compacted {
             // The history as it was before this request is summed up; the request continues the summary.
-            requests.push(ModelledRequest {
-                tokens: before.tokens,
-                cached: cached(before.tokens),
-                output: SUMMARY_TOKENS,
-            });
             let new = tokens.saturating_sub(before.tokens);
             let after = fixed.saturating_add(SUMMARY_TOKENS).saturating_add(new);
             replaced_now = replaced.saturating_add(tokens.saturating_sub(after));
             tokens = tokens.min(after);
-            requests.push(ModelledRequest {
-                tokens,
-                cached: cached(fixed.min(tokens)),
-                output,
-            });
+            let summary = request(before.tokens, before.tokens, SUMMARY_TOKENS);
+            vec![summary, request(tokens, fixed, output)]
         } else {
             let shared = if shrank { fixed } else { before.tokens };
-            requests.push(ModelledRequest {
-                tokens,
-                cached: cached(shared.min(tokens)),
-                output,
-            });
-        }
+            vec![request(tokens, shared, output)]
+        };
         self.history = Some(History {
             at_ms: exchange.at_ms,
             model: main.model.clone(),

@@ -86,24 +86,7 @@ pub(super) fn secret_name(name: &str) -> Option<SecretName> {
     if is(&["cookie", "cookies"]) {
         return Some(SecretName::Cookie);
     }
-    if ends(&[
-        "token",
-        "apikey",
-        "authkey",
-        "accesskey",
-        "secretkey",
-        "privatekey",
-        "accountkey",
-        "masterkey",
-        "sharedkey",
-        "licensekey",
-        "encryptionkey",
-        "signingkey",
-        "sessionkey",
-        "authtoken",
-    ]) || is(&["auth", "jwt", "bearer"])
-        || before == "auth" && last == "string"
-    {
+    if ends(&WORDS.token_ends) || is(&["auth", "jwt", "bearer"]) || before == "auth" && last == "string" {
         return Some(SecretName::Token);
     }
     if last == "key" || last.ends_with("_key") {

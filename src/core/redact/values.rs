@@ -282,36 +282,12 @@ pub(super) fn schemed(value: &[u8]) -> Option<usize> {
 
 /// Whether a path segment is a credential: long, and not a word, a version, a model, or a provider's id.
 pub(super) fn is_credential_segment(value: &str) -> bool {
-    /// Prefixes of ids in providers' paths, which are not secret.
-    const IDS: &[&str] = &[
-        "resp_",
-        "msg_",
-        "batch_",
-        "msgbatch_",
-        "file-",
-        "file_",
-        "files",
-        "thread_",
-        "run_",
-        "asst_",
-        "conv_",
-        "vs_",
-        "ft",
-        "item_",
-        "model",
-        "chatcmpl-",
-        "upload_",
-        "evt_",
-        "step_",
-        "vector",
-        "cachedContents",
-    ];
     let bytes = value.as_bytes();
     let cased = has(bytes, u8::is_ascii_lowercase) && has(bytes, u8::is_ascii_uppercase);
     let hex = bytes.len() >= 32 && bytes.iter().all(u8::is_ascii_hexdigit);
     bytes.len() >= 20
         && !is_uuid(bytes)
-        && !IDS.iter().any(|id| value.starts_with(id))
+        && !WORDS.id_beginnings.iter().any(|id| value.starts_with(id))
         && is_token(bytes)
         && has(bytes, u8::is_ascii_digit)
         && (cased || hex || entropy(bytes) >= 3.7)

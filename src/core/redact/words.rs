@@ -20,6 +20,8 @@ pub(super) struct SecretWords {
     pub(super) plain_headers: Vec<&'static str>,
     pub(super) placeholders: Vec<&'static str>,
     pub(super) standins: Vec<&'static str>,
+    pub(super) token_ends: Vec<&'static str>,
+    pub(super) id_beginnings: Vec<&'static str>,
 }
 
 pub(super) static WORDS: LazyLock<SecretWords> = LazyLock::new(|| table::read(include_str!("words.toml")));
