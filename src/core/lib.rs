@@ -4,6 +4,9 @@
 //! environment: `clippy.toml` bans the calls, `.ci/purity` finds what a lint cannot see.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+#[macro_use]
+mod named;
+
 pub mod agents;
 pub mod bill;
 pub mod commands;

@@ -30,10 +30,11 @@ pub(super) fn summary(args: &ShowArgs, names: &HandoffLookup, out: &mut Out) -> 
         }
         return Ok(());
     };
-    let purpose = RecoveryPurpose::ALL
-        .iter()
-        .find(|(name, _)| Some(*name) == args.purpose.as_deref());
-    let purpose = purpose.map_or(RecoveryPurpose::default(), |(_, purpose)| *purpose);
+    let purpose = args
+        .purpose
+        .as_deref()
+        .and_then(RecoveryPurpose::named)
+        .unwrap_or_default();
     let text = recovered(&found.file, purpose);
     let dir = repository(args.git_dir.as_deref(), &names.config);
     let (drift, is_compared) = compared(&found.file, Some(dir), LIMIT);

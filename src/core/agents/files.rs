@@ -52,28 +52,18 @@ pub fn names_secret(command: &str, more: &[String]) -> bool {
         .any(|word| !word.is_empty() && is_secret(word, more))
 }
 
-/// What a patch does to a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileChange {
-    /// The file is new.
-    Created,
-    /// The file existed.
-    Modified,
-    /// The file was deleted.
-    Deleted,
-    /// The file was written, and may have existed.
-    Written,
-}
-
-impl FileChange {
-    /// In a word: `created`, `modified`, `deleted`, `written`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Created => "created",
-            Self::Modified => "modified",
-            Self::Deleted => "deleted",
-            Self::Written => "written",
-        }
+named! {
+    /// What a patch does to a file.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum FileChange {
+        /// The file is new.
+        Created = "created",
+        /// The file existed.
+        Modified = "modified",
+        /// The file was deleted.
+        Deleted = "deleted",
+        /// The file was written, and may have existed.
+        Written = "written",
     }
 }
 

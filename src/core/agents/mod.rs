@@ -14,7 +14,6 @@ pub mod outcomes;
 pub mod resets;
 mod shell_words;
 pub mod surroundings;
-pub(crate) mod table;
 pub mod todo;
 pub mod tools;
 pub mod wordings;

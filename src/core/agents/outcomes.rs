@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::table;
 use crate::text::cut::cut;
+use crate::text::table;
 
 /// The lists of `outcomes.toml`, which says what each is.
 #[derive(Deserialize)]

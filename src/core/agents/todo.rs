@@ -2,31 +2,23 @@
 
 use serde_json::Value;
 
-/// The state of an item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TodoState {
-    /// Finished.
-    Done,
-    /// Under way.
-    Active,
-    /// Not begun.
-    Pending,
-    /// Given up.
-    Cancelled,
+named! {
+    /// The state of an item.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum TodoState {
+        /// Finished.
+        Done = "done",
+        /// Under way.
+        Active = "in progress",
+        /// Not begun.
+        Pending = "pending",
+        /// Given up.
+        Cancelled = "cancelled",
+    }
 }
 
 impl TodoState {
-    /// In words.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Active => "in progress",
-            Self::Pending => "pending",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    fn named(name: &str) -> Self {
+    fn of_status(name: &str) -> Self {
         match name {
             "completed" | "complete" | "done" | "finished" => Self::Done,
             "in_progress" | "in-progress" | "active" | "doing" => Self::Active,
@@ -57,7 +49,7 @@ const MARKDOWN: [&str; 3] = ["content", "todos", "task_progress"];
 pub fn state_of_one(arguments: &Value) -> Option<TodoState> {
     arguments.get("taskId")?;
     let state = STATES.iter().find_map(|key| arguments.get(key)?.as_str());
-    state.map(TodoState::named)
+    state.map(TodoState::of_status)
 }
 
 /// What a result says of the one item that its call made or changed (Claude Code's `TaskCreate` and `TaskUpdate`): the
@@ -91,7 +83,7 @@ fn item(item: &Value) -> Option<TodoItem> {
     let member = |keys: &[&str]| keys.iter().find_map(|key| item.get(key)?.as_str());
     Some(TodoItem {
         text: member(&TEXTS).or_else(|| item.as_str())?.trim().to_owned(),
-        state: TodoState::named(member(&STATES).unwrap_or_default()),
+        state: TodoState::of_status(member(&STATES).unwrap_or_default()),
     })
 }
 

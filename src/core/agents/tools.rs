@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::table;
+use crate::text::table;
 
 /// What a tool does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::table;
+use crate::text::table;
 
 /// What a text in a user's place is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]

@@ -62,44 +62,27 @@ pub struct SessionCall {
     pub handoff: bool,
 }
 
-/// When a session is cut.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Arm {
-    /// Never: at its limit the agent compacts.
-    None,
-    /// Where the model handed over; where it never did, at the default of the notice.
-    Model,
-    /// Where it costs nothing (`handoff.free = "on"`).
-    Free,
-    /// Where a handoff pays within the calls up to the next pause (`handoff.nudge_at = "pays"`).
-    Pays,
-    /// Where it costs nothing, and where a handoff pays.
-    FreeAndPays,
+named! {
+    /// When a session is cut.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum Arm {
+        /// Never: at its limit the agent compacts.
+        None = "none",
+        /// Where the model handed over; where it never did, at the default of the notice.
+        Model = "model",
+        /// Where it costs nothing (`handoff.free = "on"`).
+        Free = "free",
+        /// Where a handoff pays within the calls up to the next pause (`handoff.nudge_at = "pays"`).
+        Pays = "nudge=pays",
+        /// Where it costs nothing, and where a handoff pays.
+        FreeAndPays = "free+nudge=pays",
+    }
 }
 
 impl Arm {
-    /// All, the one that the others are compared with first.
-    pub const ALL: [Self; 5] = [Self::None, Self::Model, Self::Free, Self::Pays, Self::FreeAndPays];
-
-    /// Its name in commands and tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Model => "model",
-            Self::Free => "free",
-            Self::Pays => "nudge=pays",
-            Self::FreeAndPays => "free+nudge=pays",
-        }
-    }
-
     /// Whether cuts that cost nothing are made.
     fn is_free(self) -> bool {
         matches!(self, Self::Free | Self::FreeAndPays)
-    }
-
-    /// The arm of that name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|arm| arm.name() == name)
     }
 }
 
@@ -220,10 +203,7 @@ impl<'a> ArmRun<'a> {
         let due = due.filter(|due| self.arm.is_free() && self.ready.is_none() && *due < pause_ms);
         if let Some(due) = due {
             let begun = self.at_ms + due;
-            let mut request = self.history.clone();
-            request.push(self.segment(DRAFT_REQUEST));
-            let counts = self.cache().send(begun, &request, PROMPT);
-            let cost = self.paid(counts);
+            let cost = self.draft(begun);
             self.ledger.draft_paid(cost, begun);
             self.unused += cost;
             self.ready = Some(self.history.len());
@@ -262,11 +242,7 @@ impl<'a> ArmRun<'a> {
             }
             DraftCost::Nothing => self.unused = 0.0,
             DraftCost::History | DraftCost::Cheapest(_) => {
-                let mut request = self.history.clone();
-                request.push(self.segment(DRAFT_REQUEST));
-                let at_ms = self.at_ms;
-                let counts = self.cache().send(at_ms, &request, PROMPT);
-                self.paid(counts);
+                self.draft(self.at_ms);
             }
         }
         self.ledger.cut(&cut);
@@ -309,6 +285,14 @@ impl<'a> ArmRun<'a> {
     }
 
     /// The agent's own compaction.
+    /// Sends the history with the request for a draft, and returns what that costs.
+    fn draft(&mut self, at_ms: u64) -> f64 {
+        let mut request = self.history.clone();
+        request.push(self.segment(DRAFT_REQUEST));
+        let counts = self.cache().send(at_ms, &request, PROMPT);
+        self.paid(counts)
+    }
+
     fn compact(&mut self) {
         let (at_ms, history) = (self.at_ms, self.history.clone());
         let counts = self.cache().send(at_ms, &history, SUMMARY);

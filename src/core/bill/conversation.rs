@@ -239,41 +239,30 @@ impl ConversationBill {
             && exchange.at_ms.saturating_sub(before.at_ms) <= rule.lifetime_ms
             && self.caching.is_used()
             && !missed;
-        let cached = |shared: u64| {
-            if warm && shared >= rule.least_tokens {
-                shared
-            } else {
-                0
-            }
+        let cached = |shared: u64| match warm && shared >= rule.least_tokens {
+            true => shared,
+            false => 0,
         };
-        let mut requests = Vec::with_capacity(2);
+        let request = |tokens: u64, shared: u64, output| ModelledRequest {
+            tokens,
+            cached: cached(shared.min(tokens)),
+            output,
+        };
         let fixed = self.ratio.tokens(exchange.fixed_bytes);
         let compacted = exchange.limit.is_some_and(|limit| tokens > limit);
         let mut replaced_now = replaced;
-        if compacted {
+        let requests = if compacted {
             // The history as it was before this request is summed up; the request continues the summary.
-            requests.push(ModelledRequest {
-                tokens: before.tokens,
-                cached: cached(before.tokens),
-                output: SUMMARY_TOKENS,
-            });
             let new = tokens.saturating_sub(before.tokens);
             let after = fixed.saturating_add(SUMMARY_TOKENS).saturating_add(new);
             replaced_now = replaced.saturating_add(tokens.saturating_sub(after));
             tokens = tokens.min(after);
-            requests.push(ModelledRequest {
-                tokens,
-                cached: cached(fixed.min(tokens)),
-                output,
-            });
+            let summary = request(before.tokens, before.tokens, SUMMARY_TOKENS);
+            vec![summary, request(tokens, fixed, output)]
         } else {
             let shared = if shrank { fixed } else { before.tokens };
-            requests.push(ModelledRequest {
-                tokens,
-                cached: cached(shared.min(tokens)),
-                output,
-            });
-        }
+            vec![request(tokens, shared, output)]
+        };
         self.history = Some(History {
             at_ms: exchange.at_ms,
             model: main.model.clone(),
@@ -362,12 +351,9 @@ impl CacheUse {
             .new
             .saturating_add(self.written)
             .saturating_add(self.written_1h);
-        let share = |part: u64| {
-            if uncached == 0 {
-                0
-            } else {
-                (rest as f64 * (part as f64 / uncached as f64)).round() as u64
-            }
+        let share = |part: u64| match uncached {
+            0 => 0,
+            _ => (rest as f64 * (part as f64 / uncached as f64)).round() as u64,
         };
         let (cache_write, cache_write_1h) = (share(self.written), share(self.written_1h));
         TokenCounts {

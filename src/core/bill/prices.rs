@@ -195,16 +195,11 @@ impl ModelPrices {
             .names
             .iter()
             .filter(|pattern| glob(pattern.as_bytes(), name.as_bytes()));
-        matching
-            .map(|pattern| {
-                let literal = pattern.bytes().filter(|byte| *byte != b'*').count();
-                if pattern.contains('*') {
-                    literal
-                } else {
-                    usize::MAX
-                }
-            })
-            .max()
+        let literal = |pattern: &String| match pattern.contains('*') {
+            true => pattern.bytes().filter(|byte| *byte != b'*').count(),
+            false => usize::MAX,
+        };
+        matching.map(literal).max()
     }
 
     /// Its rates at that time for that service; the query's name and host are not examined.
@@ -222,15 +217,14 @@ impl PriceRow {
             .since
             .as_deref()
             .is_none_or(|since| day_number(since).is_some_and(|first| first <= day));
-        let hours = self.hours.as_deref().is_none_or(|hours| {
-            minutes(hours).is_some_and(|(from, to)| {
-                if from <= to {
-                    (from..to).contains(&minute)
-                } else {
-                    minute >= from || minute < to
-                }
-            })
-        });
+        let is_within = |(from, to)| match from <= to {
+            true => (from..to).contains(&minute),
+            false => minute >= from || minute < to,
+        };
+        let hours = self
+            .hours
+            .as_deref()
+            .is_none_or(|hours| minutes(hours).is_some_and(is_within));
         let conditions = [&self.speed, &self.service_tier];
         let served = conditions
             .iter()

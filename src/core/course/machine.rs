@@ -174,6 +174,16 @@ pub struct NextLeg {
     pub after: Option<HandoffId>,
 }
 
+impl NextLeg {
+    fn after(handoff: HandoffId, head: String) -> Self {
+        Self {
+            head: Some(head),
+            more: Vec::new(),
+            after: Some(handoff),
+        }
+    }
+}
+
 /// How the response ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResponseEnd {
@@ -232,14 +242,10 @@ pub struct Course {
 impl Course {
     /// The first leg is being read.
     pub fn new(terms: CourseTerms) -> Self {
-        let leg = match terms.opening {
-            Some(RepeatedHandoff { id, head }) => NextLeg {
-                head: Some(head),
-                more: Vec::new(),
-                after: Some(id),
-            },
-            None => NextLeg::default(),
-        };
+        let leg = terms
+            .opening
+            .map(|opening| NextLeg::after(opening.id, opening.head))
+            .unwrap_or_default();
         Self {
             state: CourseState::Reading,
             actions: VecDeque::new(),
@@ -388,11 +394,7 @@ impl Course {
     /// The sentinel is shown, and the next leg starts after the handoff.
     fn hand_over(&mut self, id: HandoffId, head: String, sentinel: String) {
         self.say(sentinel);
-        self.leg = NextLeg {
-            head: Some(head),
-            more: Vec::new(),
-            after: Some(id),
-        };
+        self.leg = NextLeg::after(id, head);
         self.now.legs += 1;
         self.now.pending = None;
         self.now.refused = 0;

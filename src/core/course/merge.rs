@@ -112,7 +112,7 @@ impl StreamMerge {
                     at += len;
                 }
                 FramePass::Changed(len) => {
-                    run.changed(out);
+                    run.flush_same(out);
                     at += len;
                 }
                 FramePass::Unread => break,
@@ -141,7 +141,7 @@ impl StreamMerge {
             for range in &batch.frames {
                 match self.dialect.pass(&batch.buf[range.clone()], &mut run.made) {
                     FramePass::Same(_) => run.same(range.clone(), out),
-                    FramePass::Changed(_) => run.changed(out),
+                    FramePass::Changed(_) => run.flush_same(out),
                     FramePass::Unread => {
                         self.frame(batch.buf.slice(range.clone()), &mut read);
                         run.read(range, &mut read, out);
@@ -215,7 +215,7 @@ impl StreamMerge {
 
     /// Whether the leg's own last event was seen.
     pub fn leg_ended(&self) -> bool {
-        self.dialect.report().ended
+        self.report().ended
     }
 
     /// Whether any bytes of the present leg were passed on.
@@ -291,30 +291,29 @@ impl StreamMerge {
             true => out.append(&mut first),
             false => self.array = ArrayWriter::default(),
         }
+        self.make(out, |dialect, made| dialect.begin_text(made));
+    }
+
+    /// Shows what the dialect makes of its own.
+    fn make(&mut self, out: &mut Vec<Bytes>, of: impl FnOnce(&mut dyn Dialect, &mut Vec<Bytes>)) {
         let mut made = Vec::new();
-        self.dialect.begin_text(&mut made);
+        of(&mut *self.dialect, &mut made);
         self.show(made, out);
     }
 
     /// The next piece of that text.
     pub fn text_piece(&mut self, piece: &str, out: &mut Vec<Bytes>) {
-        let mut made = Vec::new();
-        self.dialect.text_piece(piece, &mut made);
-        self.show(made, out);
+        self.make(out, |dialect, made| dialect.text_piece(piece, made));
     }
 
     /// Its end; `text`: all of it.
     pub fn end_text(&mut self, text: &str, out: &mut Vec<Bytes>) {
-        let mut made = Vec::new();
-        self.dialect.end_text(text, &mut made);
-        self.show(made, out);
+        self.make(out, |dialect, made| dialect.end_text(text, made));
     }
 
     /// Assistant text of our own.
     pub fn say(&mut self, text: &str, out: &mut Vec<Bytes>) {
-        let mut made = Vec::new();
-        self.dialect.say(text, &mut made);
-        self.show(made, out);
+        self.make(out, |dialect, made| dialect.say(text, made));
     }
 
     /// Emits a keep-alive; none where bytes pass unread, since they may be in the middle of a frame.
@@ -326,9 +325,7 @@ impl StreamMerge {
 
     /// The response's end.
     pub fn close(&mut self, ending: Ending, out: &mut Vec<Bytes>) {
-        let mut made = Vec::new();
-        self.dialect.close(ending, &mut made);
-        self.show(made, out);
+        self.make(out, |dialect, made| dialect.close(ending, made));
         if self.framing == Framing::JsonArray && !self.blind {
             self.array.end(out);
         }
@@ -359,11 +356,6 @@ impl<'a> OutputRun<'a> {
             self.same.start = frame.start;
         }
         self.same.end = frame.end;
-    }
-
-    /// A frame was rewritten into `made`.
-    fn changed(&mut self, out: &mut Vec<Bytes>) {
-        self.flush_same(out);
     }
 
     /// A frame was read, and became these pieces.

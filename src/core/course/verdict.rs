@@ -59,20 +59,24 @@ pub struct AnsweredCall {
     pub pending: Option<(String, Option<String>)>,
 }
 
+impl AnsweredCall {
+    fn new(call: &HiddenCall, answer: Option<HiddenResult>) -> Self {
+        Self {
+            call: call.clone(),
+            answer,
+            pending: None,
+        }
+    }
+}
+
 /// Judges a leg that has ended.
 pub fn judge(report: &LegReport, now: &VerdictInput) -> Verdict {
     let may_chain = now.legs < now.max_chain && !now.structured;
     if report.hidden.is_empty() {
-        return match &now.pending {
-            Some((prompt, reason))
-                if report.stop == StopReason::Done && report.calls.is_empty() && may_chain =>
-            {
-                Verdict::Fire {
-                    prompt: prompt.clone(),
-                    reason: reason.clone(),
-                }
-            }
-            _ => Verdict::End(Ending::Own),
+        let is_done = report.stop == StopReason::Done && report.calls.is_empty();
+        return match now.pending.clone().filter(|_| is_done && may_chain) {
+            Some((prompt, reason)) => Verdict::Fire { prompt, reason },
+            None => Verdict::End(Ending::Own),
         };
     }
     if !report.stop.natural() {
@@ -149,11 +153,7 @@ fn alone(report: &LegReport, now: &VerdictInput, may_chain: bool) -> Verdict {
         _ => None,
     };
     answer.map_or(dropped, |(call, answer)| {
-        Verdict::AskAgain(AnsweredCall {
-            call: call.clone(),
-            answer,
-            pending: None,
-        })
+        Verdict::AskAgain(AnsweredCall::new(call, answer))
     })
 }
 
@@ -166,14 +166,7 @@ fn cut_off(report: &LegReport) -> Vec<AnsweredCall> {
     let last = report.calls.last().map(|(_, at)| *at);
     let before = report.hidden.iter().filter(|call| Some(call.after) <= last);
     before
-        .map(|call| AnsweredCall {
-            call: call.clone(),
-            answer: Some(match call.name() {
-                TOOL_NAME => HiddenResult::CUT_OFF,
-                _ => HiddenResult::NOT_WHOLE,
-            }),
-            pending: None,
-        })
+        .map(|call| AnsweredCall::new(call, Some(why_untaken(call, false))))
         .collect()
 }
 
@@ -204,11 +197,7 @@ pub(super) fn bound(report: &LegReport) -> Vec<(AnsweredCall, Option<InsertionPl
     let bound = followed_by_text.filter_map(|call| Some((call, call.bound_to.clone()?)));
     bound
         .map(|(call, sibling)| {
-            let answered = AnsweredCall {
-                call: call.clone(),
-                answer: Some(why_untaken(call, natural)),
-                pending: None,
-            };
+            let answered = AnsweredCall::new(call, Some(why_untaken(call, natural)));
             (answered, Some(InsertionPlace::Beside { sibling, offset: 0 }))
         })
         .collect()
@@ -223,15 +212,13 @@ fn mixed(report: &LegReport, now: &VerdictInput) -> Vec<AnsweredCall> {
         .map(|call| {
             let fate = fate(call, now, calls_of(call.name(), &names));
             names.push(call.name());
-            let (answer, pending) = match fate {
-                CallFate::Fire(prompt, reason) => (Some(HiddenResult::QUEUED), Some((prompt, reason))),
-                CallFate::Ask => (None, None),
-                CallFate::Answer(answer) => (Some(answer), None),
-            };
-            AnsweredCall {
-                call: call.clone(),
-                answer,
-                pending,
+            match fate {
+                CallFate::Fire(prompt, reason) => AnsweredCall {
+                    pending: Some((prompt, reason)),
+                    ..AnsweredCall::new(call, Some(HiddenResult::QUEUED))
+                },
+                CallFate::Ask => AnsweredCall::new(call, None),
+                CallFate::Answer(answer) => AnsweredCall::new(call, Some(answer)),
             }
         })
         .collect();

@@ -43,12 +43,15 @@ impl SealKey {
         Self(bytes.into())
     }
 
+    fn keyed(&self) -> Hmac<Sha256> {
+        // HMAC takes keys of every length, so the empty fallback is never used.
+        Hmac::new_from_slice(&self.0).unwrap_or_else(|_| Hmac::new(&Default::default()))
+    }
+
     /// Every principal but `local` is part of what is sealed: a sealed prompt that is copied into another client's
     /// transcript proves nothing there.
     fn mac(&self, principal: &str, id: Uuid, prompt: &str) -> Hmac<Sha256> {
-        // HMAC takes keys of every length, so the empty fallback is never used.
-        let mut mac =
-            Hmac::<Sha256>::new_from_slice(&self.0).unwrap_or_else(|_| Hmac::new(&Default::default()));
+        let mut mac = self.keyed();
         if principal != LOCAL {
             mac.update(principal.as_bytes());
             mac.update(b"\0");
@@ -76,8 +79,7 @@ impl SealKey {
 
     /// A name for the key, eight hexadecimal digits, from which the key cannot be computed.
     pub fn id(&self) -> String {
-        let mut mac =
-            Hmac::<Sha256>::new_from_slice(&self.0).unwrap_or_else(|_| Hmac::new(&Default::default()));
+        let mut mac = self.keyed();
         mac.update(b"the id of a seal key");
         let mac = mac.finalize().into_bytes();
         mac[..ID_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()

@@ -87,22 +87,14 @@ pub enum NudgeDecision {
     },
 }
 
-/// Why a model gets no more nudges: it would hand over in a loop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum HandoffLoop {
-    /// What follows the cut is over the threshold by itself.
-    LargeCut,
-    /// Two handoffs came in close succession.
-    CloseHandoffs,
-}
-
-impl HandoffLoop {
-    /// The name in logs and metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::LargeCut => "large_cut",
-            Self::CloseHandoffs => "close_handoffs",
-        }
+named! {
+    /// Why a model gets no more nudges: it would hand over in a loop.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum HandoffLoop {
+        /// What follows the cut is over the threshold by itself.
+        LargeCut = "large_cut",
+        /// Two handoffs came in close succession.
+        CloseHandoffs = "close_handoffs",
     }
 }
 

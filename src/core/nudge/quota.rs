@@ -25,42 +25,30 @@ impl NearLimit {
     }
 }
 
-/// A limit's headers: of its used share, and of when it is lifted.
-struct LimitHeaders {
-    used: &'static str,
-    /// The used share of a limit is in the header.
-    whole: f64,
-    resets: &'static str,
-}
-
-/// Limits by their share, with the time in seconds since the Unix epoch. Sources: Claude Code reads the first three, Codex the others
-/// (`codex-api/src/rate_limits.rs`).
-const SHARES: [LimitHeaders; 5] = [
-    LimitHeaders {
-        used: "anthropic-ratelimit-unified-5h-utilization",
-        whole: 1.0,
-        resets: "anthropic-ratelimit-unified-5h-reset",
-    },
-    LimitHeaders {
-        used: "anthropic-ratelimit-unified-7d-utilization",
-        whole: 1.0,
-        resets: "anthropic-ratelimit-unified-7d-reset",
-    },
-    LimitHeaders {
-        used: "anthropic-ratelimit-unified-overage-utilization",
-        whole: 1.0,
-        resets: "anthropic-ratelimit-unified-overage-reset",
-    },
-    LimitHeaders {
-        used: "x-codex-primary-used-percent",
-        whole: 100.0,
-        resets: "x-codex-primary-reset-at",
-    },
-    LimitHeaders {
-        used: "x-codex-secondary-used-percent",
-        whole: 100.0,
-        resets: "x-codex-secondary-reset-at",
-    },
+/// Limits by their share: its header, what the whole is in it, and the header of when it is lifted, in seconds since the Unix
+/// epoch. Sources: Claude Code reads the first three, Codex the others (`codex-api/src/rate_limits.rs`).
+const SHARES: [(&str, f64, &str); 5] = [
+    (
+        "anthropic-ratelimit-unified-5h-utilization",
+        1.0,
+        "anthropic-ratelimit-unified-5h-reset",
+    ),
+    (
+        "anthropic-ratelimit-unified-7d-utilization",
+        1.0,
+        "anthropic-ratelimit-unified-7d-reset",
+    ),
+    (
+        "anthropic-ratelimit-unified-overage-utilization",
+        1.0,
+        "anthropic-ratelimit-unified-overage-reset",
+    ),
+    ("x-codex-primary-used-percent", 100.0, "x-codex-primary-reset-at"),
+    (
+        "x-codex-secondary-used-percent",
+        100.0,
+        "x-codex-secondary-reset-at",
+    ),
 ];
 
 /// Limits by what is left of them, with the time until they are lifted as `6m0s` (OpenAI).
@@ -69,10 +57,10 @@ const REMAINDERS: [&str; 2] = ["tokens", "requests"];
 /// The near limit that is lifted last, by an answer's headers.
 pub fn near_limit<'h>(header: impl Fn(&str) -> Option<&'h str>, now_ms: u64) -> Option<NearLimit> {
     let number = |name: &str| header(name)?.trim().parse::<f64>().ok().filter(|n| n.is_finite());
-    let shares = SHARES.iter().filter_map(|limit| {
+    let shares = SHARES.iter().filter_map(|(used, whole, resets)| {
         Some(NearLimit {
-            used: number(limit.used)? / limit.whole,
-            resets_ms: (number(limit.resets)?.max(0.0) * 1_000.0) as u64,
+            used: number(used)? / whole,
+            resets_ms: (number(resets)?.max(0.0) * 1_000.0) as u64,
         })
     });
     let remainders = REMAINDERS.iter().filter_map(|kind| {

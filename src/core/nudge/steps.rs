@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::agents::todo::{self, TodoItem, TodoState};
 use crate::agents::tools::{self, ToolKind};
 use crate::transcript::{ToolCall, Transcript, TranscriptPartKind, TranscriptTurn};
-use crate::wire::{Role, Turn, View};
+use crate::wire::{Turn, View};
 
 /// Whether the model's newest message marks a step as done: by a call of its agent's to-do tool with more finished
 /// items than the call before had. Turns before `from` are cut. Reads back to that earlier call, and no further.
@@ -19,7 +19,7 @@ pub fn step_done(view: &View, from: usize) -> bool {
     let mut now: Option<usize> = None;
     for turn in turns {
         match turn.role {
-            Role::Assistant | Role::Other => models = true,
+            role if role.may_be_models() => models = true,
             // Text before the last answer belongs to another message.
             _ if models => newest = false,
             _ => continue,
@@ -66,7 +66,7 @@ pub fn steps_left(view: &View, from: usize) -> Option<StepsLeft> {
     let items = turns
         .filter_map(|at| transcript.turn(at))
         .find_map(|turn| newest_list(&turn))?;
-    let is_models = |turn: &Turn| matches!(turn.role, Role::Assistant | Role::Other);
+    let is_models = |turn: &Turn| turn.role.may_be_models();
     let runs = view
         .turns
         .get(from..)?

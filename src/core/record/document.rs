@@ -4,33 +4,17 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::{HandoffId, Principal};
 
-/// Whether a document is the newest of its repository, branch and topic.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HandoffStatus {
-    #[default]
-    Active,
-    /// Superseded by a later one.
-    Superseded,
-    /// Archived by a person.
-    Archived,
-}
-
-impl HandoffStatus {
-    pub const ALL: [Self; 3] = [Self::Active, Self::Superseded, Self::Archived];
-
-    /// The name used in records and documents.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Superseded => "superseded",
-            Self::Archived => "archived",
-        }
-    }
-
-    /// The status of that name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.name() == name)
+named! {
+    /// Whether a document is the newest of its repository, branch and topic.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum HandoffStatus {
+        #[default]
+        Active = "active",
+        /// Superseded by a later one.
+        Superseded = "superseded",
+        /// Archived by a person.
+        Archived = "archived",
     }
 }
 

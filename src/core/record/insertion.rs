@@ -49,6 +49,14 @@ impl InsertionPlace {
         }
     }
 
+    /// How many parts after its sibling, or before it; 0 for others.
+    pub(crate) fn offset(&self) -> i32 {
+        match self {
+            Self::Beside { offset, .. } => *offset,
+            Self::Aside | Self::After(_) => 0,
+        }
+    }
+
     /// The lookup key of an insertion here: the sibling's id, the stable part of its fingerprint, or the digest of a
     /// position.
     pub fn key(&self) -> Option<&str> {

@@ -19,7 +19,10 @@ pub struct HiddenResult {
 
 impl HiddenResult {
     /// Accepted next to other calls: it fires when the turn ends.
-    pub const QUEUED: Self = Self::plain("Handoff queued; it runs when this turn ends.");
+    pub const QUEUED: Self = Self::new(
+        Cow::Borrowed("Handoff queued; it runs when this turn ends."),
+        false,
+    );
     /// The prompt was empty.
     pub const EMPTY_PROMPT: Self = Self::refused(
         "Handoff refused: `prompt` is empty. Call session_handoff again with everything the next session has to know.",
@@ -51,33 +54,22 @@ impl HiddenResult {
         "Not run: this tool was called as often as it may be in one turn. Go on with the task.",
     );
 
-    const fn plain(text: &'static str) -> Self {
-        Self {
-            text: Cow::Borrowed(text),
-            error: false,
-        }
+    const fn new(text: Cow<'static, str>, error: bool) -> Self {
+        Self { text, error }
     }
 
     const fn refused(text: &'static str) -> Self {
-        Self {
-            text: Cow::Borrowed(text),
-            error: true,
-        }
+        Self::new(Cow::Borrowed(text), true)
     }
 
-    /// An answer of this text.
+    /// A result with this text.
     pub fn of(text: impl Into<String>) -> Self {
-        Self {
-            text: Cow::Owned(text.into()),
-            error: false,
-        }
+        Self::new(Cow::Owned(text.into()), false)
     }
 
+    /// An error with this text.
     pub fn error(text: impl Into<String>) -> Self {
-        Self {
-            text: Cow::Owned(text.into()),
-            error: true,
-        }
+        Self::new(Cow::Owned(text.into()), true)
     }
 
     /// The result text.
@@ -124,10 +116,7 @@ impl From<StoredResult> for HiddenResult {
             StoredResult::Named(ResultName::NothingToHandOff) => Self::NOTHING_TO_HAND_OFF,
             StoredResult::Named(ResultName::TooLong) => Self::TOO_LONG,
             StoredResult::Named(ResultName::CutOff) => Self::CUT_OFF,
-            StoredResult::Whole { text, error } => Self {
-                text: Cow::Owned(text),
-                error,
-            },
+            StoredResult::Whole { text, error } => Self::new(Cow::Owned(text), error),
         }
     }
 }

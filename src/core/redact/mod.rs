@@ -21,6 +21,7 @@ mod rules;
 mod scan;
 pub mod unnamed;
 mod values;
+mod words;
 
 #[cfg(test)]
 mod tests;
@@ -116,17 +117,16 @@ impl Redactor {
         replaced(text, &self.find(text))
     }
 
+    /// A text without its credentials and without words that look like one.
+    pub(crate) fn cleaned(&self, text: &str) -> String {
+        unnamed::redacted(&self.text(text)).into_owned()
+    }
+
     /// Redacts bytes that are neither JSON nor a stream.
     pub fn raw<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
-        match String::from_utf8_lossy(text) {
-            Cow::Borrowed(text) => match self.text(text) {
-                Cow::Borrowed(_) => Cow::Borrowed(text.as_bytes()),
-                Cow::Owned(clean) => Cow::Owned(clean.into_bytes()),
-            },
-            Cow::Owned(lossy) => match self.text(&lossy) {
-                Cow::Borrowed(_) => Cow::Borrowed(text),
-                Cow::Owned(clean) => Cow::Owned(clean.into_bytes()),
-            },
+        match self.text(&String::from_utf8_lossy(text)) {
+            Cow::Borrowed(_) => Cow::Borrowed(text),
+            Cow::Owned(clean) => Cow::Owned(clean.into_bytes()),
         }
     }
 

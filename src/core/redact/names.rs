@@ -1,5 +1,7 @@
 //! Classifies names by whether their values are secrets. `max_tokens`, `key_id` and `token_url` are not.
 
+use super::words::WORDS;
+
 /// What a name says about its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SecretName {
@@ -19,235 +21,20 @@ pub(super) enum SecretName {
     Key,
 }
 
-/// Words after the secret one that do not change its meaning.
-const QUALIFIERS: &[&str] = &[
-    "value",
-    "string",
-    "str",
-    "data",
-    "b64",
-    "base64",
-    "raw",
-    "plain",
-    "plaintext",
-    "text",
-    "prod",
-    "production",
-    "dev",
-    "staging",
-    "test",
-    "testing",
-    "live",
-    "old",
-    "new",
-    "current",
-    "default",
-    "main",
-    "backup",
-    "primary",
-    "secondary",
-    "v1",
-    "v2",
-    "env",
-    "header",
-    "local",
-    "b",
-    "a",
-    "encrypted",
-    "base",
-];
-
-/// Words before `key` that make it a secret.
-const KEYS: &[&str] = &[
-    "api",
-    "access",
-    "secret",
-    "private",
-    "auth",
-    "encryption",
-    "encrypt",
-    "signing",
-    "sign",
-    "master",
-    "service",
-    "account",
-    "subscription",
-    "storage",
-    "app",
-    "application",
-    "admin",
-    "license",
-    "webhook",
-    "deploy",
-    "shared",
-    "consumer",
-    "session",
-    "hmac",
-    "jwt",
-    "aes",
-    "root",
-    "role",
-    "anon",
-    "instrumentation",
-    "ingest",
-    "ingestion",
-    "crypt",
-    "cipher",
-    "server",
-    "integration",
-    "personal",
-    "user",
-    "ssh",
-    "gpg",
-    "rsa",
-    "management",
-    "client",
-    "project",
-    "write",
-    "connection",
-    "host",
-    "function",
-    "seal",
-    "secure",
-];
-
-/// Words that make a key something other than a secret.
-const HARMLESS_KEYS: &[&str] = &[
-    "cache",
-    "public",
-    "pub",
-    "primary",
-    "foreign",
-    "sort",
-    "partition",
-    "idempotency",
-    "dedup",
-    "dedupe",
-    "hash",
-    "group",
-    "index",
-    "map",
-    "row",
-    "natural",
-    "schema",
-    "sequence",
-    "route",
-    "routing",
-    "object",
-    "translation",
-    "message",
-    "lookup",
-    "composite",
-];
-
-/// Headers whose whole value is a credential, or names the account of a person.
-const CREDENTIAL_HEADERS: &[&str] = &[
-    "authorization",
-    "proxy-authorization",
-    "x-api-key",
-    "api-key",
-    "x-goog-api-key",
-    "chatgpt-account-id",
-    "cookie",
-    "set-cookie",
-];
-
-/// Name parts of headers with credentials.
-const HEADER_PARTS: &[&str] = &[
-    "auth",
-    "token",
-    "secret",
-    "apikey",
-    "api-key",
-    "passw",
-    "credential",
-    "cookie",
-    "signature",
-    "session-key",
-    "jwt",
-    "csrf",
-    "xsrf",
-    "client-cert",
-];
-
-/// How names of headers with credentials begin.
-const HEADER_BEGINNINGS: &[&str] = &["x-session", "x-access"];
-
-/// How names of headers with credentials end.
-const HEADER_ENDS: &[&str] = &["-key", "-pass", "-pw", "-pwd"];
-
-/// Names that only look like it: counts and limits.
-const HARMLESS_HEADERS: &[&str] = &[
-    "ratelimit",
-    "rate-limit",
-    "max-tokens",
-    "authority",
-    "token-count",
-    "tokens-",
-];
-
-/// Headers in JSON without credentials.
-const PLAIN_HEADERS: &[&str] = &[
-    "accept",
-    "accept-encoding",
-    "accept-language",
-    "accept-charset",
-    "content-type",
-    "content-length",
-    "content-encoding",
-    "user-agent",
-    "host",
-    "origin",
-    "referer",
-    "connection",
-    "cache-control",
-    "pragma",
-    "date",
-    "server",
-    "etag",
-    "last-modified",
-    "location",
-    "vary",
-    "age",
-    "expires",
-    "anthropic-version",
-    "anthropic-beta",
-    "openai-beta",
-    "transfer-encoding",
-    "if-none-match",
-    "if-modified-since",
-    "range",
-    "via",
-    // In a schema of a header list.
-    "required",
-    "enum",
-    "const",
-    "examples",
-    "pattern",
-    "type",
-    "description",
-    "title",
-    "default",
-    "format",
-    "name",
-    "$ref",
-    "example",
-];
-
 /// Whether a header's value is a credential.
 pub(super) fn is_credential_header(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let name = name.as_str();
-    CREDENTIAL_HEADERS.contains(&name)
-        || (HEADER_PARTS.iter().any(|part| name.contains(part))
-            || HEADER_BEGINNINGS.iter().any(|part| name.starts_with(part))
-            || HEADER_ENDS.iter().any(|part| name.ends_with(part)))
-            && !HARMLESS_HEADERS.iter().any(|part| name.contains(part))
+    WORDS.credential_headers.contains(&name)
+        || (WORDS.header_parts.iter().any(|part| name.contains(part))
+            || WORDS.header_beginnings.iter().any(|part| name.starts_with(part))
+            || WORDS.header_ends.iter().any(|part| name.ends_with(part)))
+            && !WORDS.harmless_headers.iter().any(|part| name.contains(part))
 }
 
 /// Whether a member of an object named `headers` is safe to show.
 pub(super) fn is_plain_header(name: &str) -> bool {
-    PLAIN_HEADERS.contains(&name.to_ascii_lowercase().as_str())
+    WORDS.plain_headers.contains(&name.to_ascii_lowercase().as_str())
 }
 
 /// Classifies the name of a JSON member.
@@ -267,7 +54,7 @@ pub(super) fn secret_name(name: &str) -> Option<SecretName> {
     let mut words = words(name);
     while words.len() > 1
         && words.last().is_some_and(|word| {
-            QUALIFIERS.contains(&word.as_str()) || word.bytes().all(|b| b.is_ascii_digit())
+            WORDS.qualifiers.contains(&word.as_str()) || word.bytes().all(|b| b.is_ascii_digit())
         })
     {
         words.pop();
@@ -299,31 +86,14 @@ pub(super) fn secret_name(name: &str) -> Option<SecretName> {
     if is(&["cookie", "cookies"]) {
         return Some(SecretName::Cookie);
     }
-    if ends(&[
-        "token",
-        "apikey",
-        "authkey",
-        "accesskey",
-        "secretkey",
-        "privatekey",
-        "accountkey",
-        "masterkey",
-        "sharedkey",
-        "licensekey",
-        "encryptionkey",
-        "signingkey",
-        "sessionkey",
-        "authtoken",
-    ]) || is(&["auth", "jwt", "bearer"])
-        || before == "auth" && last == "string"
-    {
+    if ends(&WORDS.token_ends) || is(&["auth", "jwt", "bearer"]) || before == "auth" && last == "string" {
         return Some(SecretName::Token);
     }
     if last == "key" || last.ends_with("_key") {
         if harmless_key(&words) {
             return None;
         }
-        return Some(if KEYS.contains(&before) {
+        return Some(if WORDS.secret_keys.contains(&before) {
             SecretName::Token
         } else {
             SecretName::Key
@@ -333,7 +103,9 @@ pub(super) fn secret_name(name: &str) -> Option<SecretName> {
 }
 
 fn harmless_key(words: &[String]) -> bool {
-    words.iter().any(|word| HARMLESS_KEYS.contains(&word.as_str()))
+    words
+        .iter()
+        .any(|word| WORDS.harmless_keys.contains(&word.as_str()))
 }
 
 /// Splits a name into lower-case words: `dbPassword`, `DB_PASSWORD`, `db-password`, `APIKey`.

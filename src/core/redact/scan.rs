@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, MatchKind};
 
 use super::rules::{self, CredentialRule};
+use super::words::WORDS;
 use super::{Match, assign, context};
 
 /// Parts of names whose values may be secrets.
@@ -102,6 +103,7 @@ impl Keywords {
 /// Builds the automaton: some milliseconds, once per process.
 pub(super) fn prepare() {
     LazyLock::force(&KEYWORDS);
+    LazyLock::force(&WORDS);
 }
 
 /// Whether the text contains any keyword.

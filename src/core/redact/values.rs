@@ -1,84 +1,7 @@
 //! Classifies values: a possible secret, or a word, a name, a type, a template or code.
 
 use super::names::SecretName;
-
-/// Placeholder words for passwords in code, forms and documents.
-const WORDS: &[&str] = &[
-    "string",
-    "str",
-    "text",
-    "number",
-    "boolean",
-    "bool",
-    "object",
-    "array",
-    "none",
-    "null",
-    "nil",
-    "true",
-    "false",
-    "undefined",
-    "required",
-    "optional",
-    "hidden",
-    "input",
-    "empty",
-    "missing",
-    "invalid",
-    "incorrect",
-    "wrong",
-    "forgot",
-    "reset",
-    "current",
-    "confirm",
-    "default",
-    "disabled",
-    "enabled",
-    "basic",
-    "bearer",
-    "user",
-    "username",
-    "name",
-    "email",
-    "value",
-    "field",
-    "type",
-    "option",
-    "self",
-    "this",
-    "unset",
-    "unknown",
-    "changed",
-    "expired",
-    "failed",
-    "ok",
-    "yes",
-    "yaml",
-    "json",
-    "file",
-    "env",
-    "prompt",
-    "plain",
-    "keychain",
-    "todo",
-    "never",
-    "always",
-];
-
-/// Parts of placeholders for secrets in documents.
-const STANDINS: &[&str] = &[
-    "your",
-    "placeholder",
-    "redacted",
-    "xxxx",
-    "****",
-    "....",
-    "…",
-    "example",
-    "insert",
-    "replace",
-    "changeme-",
-];
+use super::words::WORDS;
 
 /// Shannon entropy in bits per byte.
 pub(super) fn entropy(value: &[u8]) -> f32 {
@@ -136,7 +59,7 @@ fn is_standin(value: &[u8]) -> bool {
     let lower = lower(value);
     // `<key>`, `sk-<key>`; a bracket alone is a password's.
     let angle = lower.find('<').is_some_and(|at| lower[at..].contains('>'));
-    angle || STANDINS.iter().any(|part| lower.contains(part))
+    angle || WORDS.standins.iter().any(|part| lower.contains(part))
 }
 
 fn has(value: &[u8], kind: fn(&u8) -> bool) -> bool {
@@ -257,7 +180,7 @@ fn is_password(value: &[u8], spelled: ValueForm) -> bool {
     let letters = value
         .iter()
         .all(|b| b.is_ascii_alphabetic() || b"_-.:/".contains(b));
-    if WORDS.contains(&lower.as_str())
+    if WORDS.placeholders.contains(&lower.as_str())
         || letters && says_what(&lower)
         || value.iter().all(u8::is_ascii_digit) && value.len() < 6
     {
@@ -359,36 +282,12 @@ pub(super) fn schemed(value: &[u8]) -> Option<usize> {
 
 /// Whether a path segment is a credential: long, and not a word, a version, a model, or a provider's id.
 pub(super) fn is_credential_segment(value: &str) -> bool {
-    /// Prefixes of ids in providers' paths, which are not secret.
-    const IDS: &[&str] = &[
-        "resp_",
-        "msg_",
-        "batch_",
-        "msgbatch_",
-        "file-",
-        "file_",
-        "files",
-        "thread_",
-        "run_",
-        "asst_",
-        "conv_",
-        "vs_",
-        "ft",
-        "item_",
-        "model",
-        "chatcmpl-",
-        "upload_",
-        "evt_",
-        "step_",
-        "vector",
-        "cachedContents",
-    ];
     let bytes = value.as_bytes();
     let cased = has(bytes, u8::is_ascii_lowercase) && has(bytes, u8::is_ascii_uppercase);
     let hex = bytes.len() >= 32 && bytes.iter().all(u8::is_ascii_hexdigit);
     bytes.len() >= 20
         && !is_uuid(bytes)
-        && !IDS.iter().any(|id| value.starts_with(id))
+        && !WORDS.id_beginnings.iter().any(|id| value.starts_with(id))
         && is_token(bytes)
         && has(bytes, u8::is_ascii_digit)
         && (cased || hex || entropy(bytes) >= 3.7)

@@ -1,7 +1,7 @@
 //! Applies a plan: its changes as edits on the request's own bytes.
 
 use super::plan::{ChangeReason, Cut, Rewrite, RewriteOutcome, SizeChange};
-use super::reading::RequestReading;
+use super::reading::{Candidate, RequestReading};
 use super::{count, cut, insertions, pairs, thinking, unescape};
 use crate::text::json;
 use crate::text::splice::{self, Edit};
@@ -10,30 +10,20 @@ use crate::wire::view::{View, take_out_members};
 
 /// Rewrites a request. A rewrite that does nothing returns the same bytes.
 pub fn rewrite(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -> RewriteOutcome {
-    match listed(wire, reading, what) {
-        Some(listed) => {
-            let (found, cut) = (listed.candidates(wire), what.cut);
-            let cut = match cut {
-                Cut::At {
-                    candidate,
-                    prompt,
-                    head,
-                } => {
-                    let again = found
-                        .iter()
-                        .find(|c| c.sentinel.id == candidate.sentinel.id || c.by_user && candidate.by_user);
-                    again.map_or(Cut::Before { head }, |candidate| Cut::At {
-                        candidate,
-                        prompt,
-                        head,
-                    })
-                }
-                cut => cut,
-            };
-            rewrite_list(wire, &listed, &Rewrite { cut, ..*what })
+    let Some(listed) = listed(wire, reading, what) else {
+        return rewrite_list(wire, reading, what);
+    };
+    let found = listed.candidates(wire);
+    let mut cut = what.cut;
+    if let Cut::At { candidate, head, .. } = &mut cut {
+        let is_same =
+            |c: &&Candidate| c.sentinel.id == candidate.sentinel.id || c.by_user && candidate.by_user;
+        match found.iter().find(is_same) {
+            Some(again) => *candidate = again,
+            None => cut = Cut::Before { head },
         }
-        None => rewrite_list(wire, reading, what),
     }
+    rewrite_list(wire, &listed, &Rewrite { cut, ..*what })
 }
 
 /// The request with a lone string converted to a list, where elements are inserted.
@@ -62,18 +52,18 @@ fn rewrite_with(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -
     let omitted = thinking::edits(wire, &reading.view, what, &cut);
     changes.extend(SizeChange::of(ChangeReason::Thinking, &omitted));
     let first_edits = [&inserted[..], &omitted].concat();
-    let with_asides = (!what.pairs.is_empty() && !matches!(what.cut, Cut::Fresh { .. }))
-        .then(|| {
-            pairs::put_asides(
-                wire,
-                reading,
-                (&cut, &first_edits),
-                what,
-                &mut placed,
-                &mut changes,
-            )
-        })
-        .flatten();
+    let with_asides = match what.cut {
+        _ if what.pairs.is_empty() => None,
+        Cut::Fresh { .. } => None,
+        _ => pairs::put_asides(
+            wire,
+            reading,
+            (&cut, &first_edits),
+            what,
+            &mut placed,
+            &mut changes,
+        ),
+    };
     // These edits change the transcript and the places in it.
     let settled = with_asides
         .as_ref()
@@ -85,14 +75,11 @@ fn rewrite_with(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -
         None => (reading, cut::kept_from(&reading.view, what.cut)),
     };
     let view = &reading.view;
-    let mut edits = if with_asides.is_some() {
-        Vec::new()
-    } else {
-        cut.clone()
-    };
+    let is_applied = with_asides.is_some();
+    let mut edits = if is_applied { Vec::new() } else { cut.clone() };
     let mut beside = owed(view, what);
     let pending = pairs::put_besides(wire, view, what, from, &mut beside, &mut placed);
-    if with_asides.is_none() {
+    if !is_applied {
         thinking::keep_insertions(view, &mut beside, &omitted);
     }
     let mut taken_out = 0;
@@ -104,7 +91,7 @@ fn rewrite_with(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -
     }
     changes.extend(SizeChange::of(ChangeReason::Pair, &beside));
     edits.extend(beside);
-    if with_asides.is_none() {
+    if !is_applied {
         // After the results of hidden calls that go to the same place.
         edits.extend(first_edits);
     }
@@ -112,7 +99,7 @@ fn rewrite_with(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -
         changes.extend(SizeChange::of(why, &some));
         edits.extend(some);
     }
-    let messages = count::messages(wire, reading, what, &cut, with_asides.is_some());
+    let messages = count::messages(wire, reading, what, &cut, is_applied);
     let messages = messages.saturating_sub(taken_out);
     RewriteOutcome {
         rope: splice::splice(&view.body, edits),
@@ -132,13 +119,11 @@ fn independent_edits(
     from: usize,
 ) -> Vec<(ChangeReason, Vec<Edit>)> {
     let view = &reading.view;
-    let mut all = vec![
-        (ChangeReason::GivenBack, unescape::edits(wire, reading, from)),
-        (
-            ChangeReason::Reference,
-            pairs::drop_references(wire, reading, from),
-        ),
-    ];
+    let mut all = vec![(ChangeReason::GivenBack, unescape::edits(wire, reading, from))];
+    all.push((
+        ChangeReason::Reference,
+        pairs::drop_references(wire, reading, from),
+    ));
     if let Some(ours) = what.tools {
         let mut tool: Vec<Edit> = wire.tools(view, ours).into_iter().collect();
         tool.extend(wire.companions(view));
@@ -149,12 +134,10 @@ fn independent_edits(
     }
     all.push((ChangeReason::Previous, previous(wire, view, what)));
     all.push((ChangeReason::History, members_of_own_history(wire, view, what)));
+    let more = more(view, what);
     all.push(match what.text_only {
-        Some(how) => (
-            ChangeReason::Draft,
-            [more(view, what), wire.text_only(view, how)].concat(),
-        ),
-        None => (ChangeReason::AskAgain, more(view, what)),
+        Some(how) => (ChangeReason::Draft, [more, wire.text_only(view, how)].concat()),
+        None => (ChangeReason::AskAgain, more),
     });
     all
 }

@@ -53,13 +53,16 @@ impl ChatMark {
                 span: Some(span),
                 inside,
             };
-            if matches!(mark.kind, MarkKind::Note(_)) {
-                found.notes.push(at(mark.span));
-            } else if matches!(mark.kind, MarkKind::Draft(_)) {
-                found.drafts.push(at(mark.span));
-            } else if let Some(read) = sentinel::read(&reading.view.body, inside, &reading.marks, i) {
-                let from = announcement_start(&reading.view.body, inside.start, read.at);
-                found.opens.push(at(Span::new(from, read.rest)));
+            match mark.kind {
+                MarkKind::Note(_) => found.notes.push(at(mark.span)),
+                MarkKind::Draft(_) => found.drafts.push(at(mark.span)),
+                _ => {
+                    let read = sentinel::read(&reading.view.body, inside, &reading.marks, i);
+                    found.opens.extend(read.map(|read| {
+                        let from = announcement_start(&reading.view.body, inside.start, read.at);
+                        at(Span::new(from, read.rest))
+                    }));
+                }
             }
         }
         let mut known: HashSet<_> = found.opens.iter().map(|at| (at.turn, at.id)).collect();

@@ -6,7 +6,7 @@ use crate::rewrite::preamble;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::Wire;
-use crate::wire::view::{Role, View};
+use crate::wire::view::View;
 
 /// Messages in the model's view after the carry-over prompt.
 pub(super) fn messages(
@@ -24,7 +24,7 @@ pub(super) fn messages(
             .view
             .turns
             .iter()
-            .filter(|t| spoken(t.role))
+            .filter(|t| t.role.is_spoken())
             .count()
             .saturating_sub(heads(head)),
         _ => counted(wire, &reading.view, what.tags),
@@ -48,7 +48,7 @@ fn after_cut(view: &View, cut: Cut<'_>, edits: &[Edit]) -> usize {
         .skip(1)
         .filter(|e| ends_a_turn(view, e.span.end))
         .count();
-    let later = kept.iter().filter(|t| spoken(t.role)).count();
+    let later = kept.iter().filter(|t| t.role.is_spoken()).count();
     (left + later).saturating_sub(dropped)
 }
 
@@ -59,14 +59,10 @@ fn ends_a_turn(view: &View, end: usize) -> bool {
 
 /// Messages of a whole transcript, without system messages and preamble.
 fn counted(wire: &dyn Wire, view: &View, tags: &[String]) -> usize {
-    let all = view.turns.iter().filter(|t| spoken(t.role)).count();
+    let all = view.turns.iter().filter(|t| t.role.is_spoken()).count();
     // The part that upstream stores counts as content, too: at least the question and its answer.
     let upstream_messages = view.facts.previous.as_ref().map_or(0, |_| limits::LEAST_MESSAGES);
     all.saturating_sub(preamble::whole_turns(wire, view, tags)) + upstream_messages
-}
-
-fn spoken(role: Role) -> bool {
-    !matches!(role, Role::System | Role::Tools)
 }
 
 /// How many elements a head has.

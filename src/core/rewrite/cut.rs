@@ -80,29 +80,23 @@ fn cut_at(
     head: &str,
 ) -> Vec<Edit> {
     let from = view.leading().min(candidate.turn);
-    let whole = view.turns[candidate.turn].span;
     let start = view.turns[from].span.start;
     let mut with = opening(wire, view, from, candidate.turn, head);
     let content = wire.content(view, candidate.turn);
-    let tail = tail(wire, view, candidate, prompt, &content);
-    let mut edits = Vec::new();
-    match &tail {
+    let (end, kept) = match tail(wire, view, candidate, prompt, &content) {
         Some(tail) => {
             with.push(',');
             with.push_str(&tail.prefix);
-            edits.push(Edit::replace(Span::new(start, tail.from), with));
+            (tail.from, tail.part)
         }
-        None => edits.push(Edit::replace(Span::new(start, whole.end), with)),
-    }
-    let kept = tail.map_or(content.parts.len(), |t| t.part);
+        // The message had nothing but the sentinel.
+        None => (view.turns[candidate.turn].span.end, content.parts.len()),
+    };
+    let mut edits = vec![Edit::replace(Span::new(start, end), with)];
     let mended = wire.repair(view, candidate.turn);
     let left = content.parts.get(kept..).unwrap_or_default();
     edits.extend(mended.unwrap_or_else(|| orphans::dropped(wire, view, candidate.turn, left)));
     edits
-}
-
-fn left_of(text: &[u8], from: usize, inside: Span) -> &[u8] {
-    Span::new(from, inside.end).of(text)
 }
 
 /// What is left of the sentinel's own turn.
@@ -130,7 +124,7 @@ fn tail(
     let rest = match prompt.filter(|_| unclosed) {
         // A person may have typed the first words of the prompt.
         Some(prompt) if candidate.by_user => {
-            let spelled = json::spelled(left_of(text, known, inside), prompt);
+            let spelled = json::spelled(Span::new(known, inside.end).of(text), prompt);
             let rest = spelled.map_or(known, |len| gap::after(text, known + len, inside.end));
             paste_tag::after_closing(text, inside, rest)
         }
@@ -146,42 +140,22 @@ fn tail(
     } else {
         left.is_empty()
     };
-    match (content.list, empty) {
+    let until = |end: usize| view.str(Span::new(turn.start, end)).into_owned();
+    let (prefix, from) = match (content.list, empty) {
         (Some(list), false) => {
-            let open = view.str(Span::new(turn.start, list.start + 1)).into_owned();
             let block = view.str(Span::new(here.span.start, inside.start));
-            Some(SentinelTail {
-                prefix: format!("{open}{block}"),
-                from: rest,
-                part: candidate.part,
-            })
+            (until(list.start + 1) + &block, rest)
         }
-        (None, false) => {
-            let prefix = view.str(Span::new(turn.start, inside.start)).into_owned();
-            Some(SentinelTail {
-                prefix,
-                from: rest,
-                part: candidate.part,
-            })
-        }
+        (None, false) => (until(inside.start), rest),
         (Some(list), true) if next.is_some_and(|n| list.holds(n.span.start)) => {
-            let prefix = view.str(Span::new(turn.start, list.start + 1)).into_owned();
-            Some(SentinelTail {
-                prefix,
-                from: next?.span.start,
-                part: candidate.part + 1,
-            })
+            (until(list.start + 1), next?.span.start)
         }
         (list, true) => {
             next?;
             let content = list.unwrap_or(here.span);
-            let absent = wire.absent_content()?;
-            let prefix = format!("{}{absent}", view.str(Span::new(turn.start, content.start)));
-            Some(SentinelTail {
-                prefix,
-                from: content.end,
-                part: candidate.part + 1,
-            })
+            (until(content.start) + wire.absent_content()?, content.end)
         }
-    }
+    };
+    let part = candidate.part + usize::from(empty);
+    Some(SentinelTail { prefix, from, part })
 }

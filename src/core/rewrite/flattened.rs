@@ -273,21 +273,17 @@ fn escaped(text: &str) -> String {
 
 /// The label that `raw` begins with: its meaning and its length.
 fn label(wording: &Wording, raw: &[u8]) -> Option<(SectionKind, usize)> {
-    let of = |labels: &'static [&'static str], kind| {
-        let hit = labels.iter().find(|l| raw.starts_with(l.as_bytes()));
-        hit.map(|l| (kind, l.len()))
-    };
     // Longer ones first: one label may be a prefix of another.
-    of(wording.results, SectionKind::Shown)
-        .or_else(|| of(wording.others, SectionKind::Other))
-        .or_else(|| {
-            raw.starts_with(wording.user.as_bytes())
-                .then_some((SectionKind::Shown, wording.user.len()))
-        })
-        .or_else(|| {
-            let hit = raw.starts_with(wording.assistant.as_bytes());
-            hit.then_some((SectionKind::Assistant, wording.assistant.len()))
-        })
+    let labels = [
+        (wording.results, SectionKind::Shown),
+        (wording.others, SectionKind::Other),
+        (&[wording.user], SectionKind::Shown),
+        (&[wording.assistant], SectionKind::Assistant),
+    ];
+    labels.into_iter().find_map(|(labels, kind)| {
+        let hit = labels.iter().find(|label| raw.starts_with(label.as_bytes()))?;
+        Some((kind, hit.len()))
+    })
 }
 
 fn sections(wording: &Wording, body: &[u8], span: Span) -> Vec<LabelledSection> {

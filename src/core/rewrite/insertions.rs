@@ -1,6 +1,5 @@
 //! Puts texts of ours into the model's view, after turns of the agent's transcript.
 
-use std::cmp::Ordering;
 use std::collections::HashSet;
 
 use uuid::Uuid;
@@ -20,9 +19,7 @@ pub fn last(view: &View) -> Option<usize> {
 /// The same after the first `end` turns. System messages after the user stay in place.
 fn before(view: &View, end: usize) -> Option<usize> {
     let turns = view.turns.get(..end)?;
-    let turn = turns
-        .iter()
-        .rposition(|t| !matches!(t.role, Role::System | Role::Tools))?;
+    let turn = turns.iter().rposition(|t| t.role.is_spoken())?;
     matches!(turns[turn].role, Role::User | Role::Tool).then_some(turn)
 }
 
@@ -42,10 +39,7 @@ pub fn find<'a>(
             _ => None,
         });
     let mut all: Vec<(&Position, &Insertion)> = after.collect();
-    all.sort_by(|(a, one), (b, other)| match a.turns.cmp(&b.turns) {
-        Ordering::Equal => one.id.cmp(&other.id),
-        order => order,
-    });
+    all.sort_by_key(|(position, insertion)| (position.turns, insertion.id));
     let counts: Vec<usize> = all.iter().map(|(position, _)| position.turns).collect();
     let (mut placed, mut lost) = (Vec::new(), Vec::new());
     let mut taken = HashSet::new();

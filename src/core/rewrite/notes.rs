@@ -94,16 +94,12 @@ pub(super) fn take_out_in(
     let mut left = reading.edited(wire, gone.edits(wire, view, &undone))?;
     left.view.facts.summary = view.facts.summary;
     left.view.tools = left.view.tools.filter(|_| view.tools.is_some());
-    let is_spoken = |role: Role| !matches!(role, Role::System | Role::Tools);
-    left.view
-        .turns
-        .iter()
-        .any(|t| is_spoken(t.role))
-        .then(|| CleanedTranscript {
-            removed: view.body.len().saturating_sub(left.view.body.len()),
-            reading: left,
-            undone,
-        })
+    left.view.last_spoken()?;
+    Some(CleanedTranscript {
+        removed: view.body.len().saturating_sub(left.view.body.len()),
+        reading: left,
+        undone,
+    })
 }
 
 /// Commands with their answers, and drafts that an answer shows.

@@ -84,58 +84,38 @@ fn aside_round(
     let mut texts = TextFinder::new(wire, &now.view);
     let mut touched = HashSet::new();
     let mut all = Vec::new();
-    for mark in &now.marks {
-        let MarkKind::Aside(id) = mark.kind else { continue };
+    let marks = now.marks.iter().filter_map(|mark| match mark.kind {
+        MarkKind::Aside(id) => Some((id, mark.span, None)),
+        _ => None,
+    });
+    let items = now.items.iter().filter(|item| item.kind == OwnKind::Aside);
+    let items = items.map(|item| (item.id, now.view.turns[item.turn].span, Some(item.turn)));
+    let unread = TurnContent::default();
+    for (id, mark, item) in marks.chain(items) {
         let Some(pair) = known.get(&id) else { continue };
-        let Some((turn, part)) = texts.at(mark.span.start, &[Role::Assistant]) else {
+        let place = match item {
+            Some(turn) => Some((turn, 0)),
+            None => texts.at(mark.start, &[Role::Assistant]),
+        };
+        let Some((turn, part)) = place.filter(|(turn, _)| !touched.contains(turn)) else {
             continue;
         };
-        if touched.contains(&turn) {
-            continue;
-        }
         let aside = AsidePlace {
             view: &now.view,
             turn,
-            content: texts.content(),
+            content: item.map_or(texts.content(), |_| &unread),
             part,
-            mark: mark.span,
+            mark,
         };
         let edits = wire.put_aside(&aside, pair);
-        take(edits, id, turn, (known, &mut touched, placed, &mut all));
-    }
-    for item in now.items.iter().filter(|i| i.kind == OwnKind::Aside) {
-        let Some(pair) = known.get(&item.id).filter(|_| !touched.contains(&item.turn)) else {
-            continue;
-        };
-        let aside = AsidePlace {
-            view: &now.view,
-            turn: item.turn,
-            content: &TurnContent::default(),
-            part: 0,
-            mark: now.view.turns[item.turn].span,
-        };
-        let edits = wire.put_aside(&aside, pair);
-        take(edits, item.id, item.turn, (known, &mut touched, placed, &mut all));
+        if !edits.is_empty() {
+            known.remove(&id);
+            touched.insert(turn);
+            placed.push(id);
+            all.extend(edits);
+        }
     }
     all
-}
-
-/// State of a round: pending pairs, edited turns, placed pairs, edits.
-type PairRound<'a, 'b> = (
-    &'a mut HashMap<uuid::Uuid, &'b HiddenPair>,
-    &'a mut HashSet<usize>,
-    &'a mut Vec<uuid::Uuid>,
-    &'a mut Vec<Edit>,
-);
-
-fn take(edits: Vec<Edit>, id: uuid::Uuid, turn: usize, (known, touched, placed, all): PairRound<'_, '_>) {
-    if edits.is_empty() {
-        return;
-    }
-    known.remove(&id);
-    touched.insert(turn);
-    placed.push(id);
-    all.extend(edits);
 }
 
 /// References to items of ours that upstream does not know. The item in place of an empty turn is sent in full, as by

@@ -5,7 +5,7 @@ use memchr::memmem;
 use crate::text::cost;
 use crate::text::{Span, json};
 use crate::wire::view::{Role, TurnPartKind, View};
-use crate::wire::{SharedTurns, TurnContent, TurnPart, Wire};
+use crate::wire::{Turn, TurnContent, TurnPart, Wire};
 
 /// The preamble of a transcript, as JSON of its wire.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub fn of(wire: &dyn Wire, view: &View, until: Option<(usize, usize)>, tags: &[S
     for turn in view.leading()..view.turns.len() {
         match view.turns[turn].role {
             Role::User if until.is_none_or(|(last, _)| turn <= last) => {}
-            Role::System | Role::Tools => continue,
+            role if !role.is_spoken() => continue,
             _ if is_compaction(wire, view, turn) => continue,
             _ => break,
         }
@@ -74,12 +74,8 @@ fn take_turn(
         return true;
     }
     if harness == all && all > 0 {
-        let span = view.turns[turn].span;
-        let open = view.str(Span::new(span.start, list.start + 1));
-        let close = view.str(Span::new(list.end - 1, span.end));
-        found
-            .turns
-            .push(format!("{open}{}{close}", blocks.collect::<Vec<_>>().join(",")));
+        let blocks: Vec<String> = blocks.collect();
+        found.turns.push(around(view, turn, list, &blocks));
         return true;
     }
     found.blocks.extend(blocks);
@@ -178,7 +174,7 @@ pub fn whole_turns(wire: &dyn Wire, view: &View, tags: &[String]) -> usize {
     for turn in view.leading()..view.turns.len() {
         match view.turns[turn].role {
             Role::User => {}
-            Role::System | Role::Tools => continue,
+            role if !role.is_spoken() => continue,
             _ => break,
         }
         let content = wire.content(view, turn);
@@ -216,16 +212,13 @@ pub fn of_head(wire: &dyn Wire, view: &View, head: &str) -> Preamble {
 /// The content of one element standing alone.
 fn lone(wire: &dyn Wire, view: &View, element: &str) -> TurnContent {
     let span = Span::new(0, element.len());
+    let role = Role::User;
     let alone = View {
         body: bytes::Bytes::copy_from_slice(element.as_bytes()),
         list: span,
-        turns: vec![crate::wire::Turn {
-            span,
-            role: Role::User,
-        }],
-        tools: None,
+        turns: vec![Turn { span, role }],
         facts: view.facts.clone(),
-        shared: SharedTurns::default(),
+        ..View::default()
     };
     wire.content(&alone, 0)
 }
@@ -326,14 +319,19 @@ fn parts_alone(
     turn: usize,
     keep: impl Fn(&TurnPart) -> bool,
 ) -> Option<String> {
-    let whole = view.turns[turn].span;
     let content = wire.content(view, turn);
-    let kept: Vec<_> = content.parts.iter().filter(|part| keep(part)).collect();
-    let Some(list) = content.list.filter(|_| kept.len() < content.parts.len()) else {
-        return Some(view.str(whole).into_owned());
-    };
-    let parts: Vec<_> = kept.iter().map(|part| view.str(part.span).into_owned()).collect();
+    let kept = content.parts.iter().filter(|part| keep(part));
+    let kept: Vec<String> = kept.map(|part| view.str(part.span).into_owned()).collect();
+    match content.list.filter(|_| kept.len() < content.parts.len()) {
+        None => Some(view.str(view.turns[turn].span).into_owned()),
+        Some(list) => (!kept.is_empty()).then(|| around(view, turn, list, &kept)),
+    }
+}
+
+/// A turn with these parts in its list.
+fn around(view: &View, turn: usize, list: Span, parts: &[String]) -> String {
+    let whole = view.turns[turn].span;
     let open = view.str(Span::new(whole.start, list.start + 1));
     let close = view.str(Span::new(list.end - 1, whole.end));
-    (!kept.is_empty()).then(|| format!("{open}{}{close}", parts.join(",")))
+    format!("{open}{}{close}", parts.join(","))
 }

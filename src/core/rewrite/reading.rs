@@ -201,6 +201,16 @@ impl RequestReading {
         })
     }
 
+    /// Where asides begin, by their ids.
+    pub(super) fn aside_places(&self) -> impl Iterator<Item = (uuid::Uuid, usize)> {
+        let marks = self.marks.iter().filter_map(|mark| match mark.kind {
+            MarkKind::Aside(id) => Some((id, mark.span.start)),
+            _ => None,
+        });
+        let items = self.items.iter().filter(|item| item.kind == OwnKind::Aside);
+        marks.chain(items.map(|item| (item.id, self.view.turns[item.turn].span.start)))
+    }
+
     /// Ids of the asides in the model's turns, each once.
     pub fn asides(&self) -> Vec<uuid::Uuid> {
         self.asides_after(0)

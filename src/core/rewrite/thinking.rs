@@ -6,11 +6,10 @@ use uuid::Uuid;
 
 use super::positions::digests;
 use super::{Cut, RequestReading, Rewrite, cut};
-use crate::mark::MarkKind;
 use crate::record::{HiddenPair, Position};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::view::{self, TurnPartKind, View};
+use crate::wire::view::{self, TurnPart, TurnPartKind, View};
 use crate::wire::{EMPTY_TURN, Wire};
 
 /// The turn up to which these omissions leave thinking out; `None` where none of them has its place in the transcript.
@@ -55,10 +54,8 @@ fn in_turn(wire: &dyn Wire, view: &View, turn: usize, from: usize) -> Vec<Edit> 
         .flat_map(|part| wire.omit(view, turn, part))
         .collect();
     let spans: Vec<Span> = parts.iter().map(|part| part.span).collect();
-    let lost: Vec<bool> = parts
-        .iter()
-        .map(|part| part.kind == TurnPartKind::Thinking)
-        .collect();
+    let is_thinking = |part: &&TurnPart| part.kind == TurnPartKind::Thinking;
+    let lost: Vec<bool> = parts.iter().map(is_thinking).collect();
     let (Some(first), Some(last)) = (spans.first(), spans.last()) else {
         return edits;
     };
@@ -73,10 +70,8 @@ fn in_turn(wire: &dyn Wire, view: &View, turn: usize, from: usize) -> Vec<Edit> 
             edits.extend(wire.own_part(EMPTY_TURN).map(|part| Edit::replace(only, part)));
         }
         (None, Some(next)) => {
-            edits = vec![Edit::delete(Span::new(
-                view.turns[turn].span.start,
-                next.span.start,
-            ))];
+            let whole = Span::new(view.turns[turn].span.start, next.span.start);
+            edits = vec![Edit::delete(whole)];
         }
         (None, None) => {}
     }
@@ -94,17 +89,15 @@ pub(super) fn settled_pairs(
     let view = &reading.view;
     let siblings: Vec<&str> = what.pairs.iter().map(|pair| pair.place.sibling()).collect();
     let found = wire.find_calls(view, &siblings, cut::kept_from(view, what.cut));
-    let marks = reading.marks.iter().filter_map(|mark| match mark.kind {
-        MarkKind::Aside(id) => Some((id, view.turn_at(mark.span.start)?)),
-        _ => None,
-    });
-    let items = reading.items.iter().map(|item| (item.id, item.turn));
-    let asides: HashMap<Uuid, usize> = marks.chain(items).collect();
+    let asides = reading
+        .aside_places()
+        .filter_map(|(id, at)| Some((id, view.turn_at(at)?)));
+    let asides: HashMap<Uuid, usize> = asides.collect();
     let mut pairs = what.pairs.to_vec();
     for (pair, found) in pairs.iter_mut().zip(found) {
         let turn = found.map(|at| at.turn).or_else(|| asides.get(&pair.id).copied());
         if turn.is_some_and(|turn| turn < until)
-            && let Some(call) = wire.omit_from_call(&pair.call)
+            && let Some(call) = wire.unbound_call(&pair.call)
         {
             pair.call = call;
         }
@@ -361,7 +354,7 @@ mod tests {
         );
         let stored = signed(function.clone(), "b").to_string();
         assert_eq!(
-            wire.omit_from_call(&stored),
+            wire.unbound_call(&stored),
             Some(signed(function, word).to_string())
         );
     }

@@ -7,9 +7,8 @@ use bytes::Bytes;
 use super::RequestReading;
 use super::notes::{NoteSearch, SentinelState, take_out_in};
 use super::undone::UndoneHandoffs;
-use crate::mark::MarkKind;
 use crate::record::{HiddenPair, InsertionPlace, sibling_key};
-use crate::wire::view::{OwnKind, Role, View};
+use crate::wire::view::{Role, View};
 use crate::wire::{CallMemo, Operation, Wire};
 
 /// Changes the pairs of a transcript in which handoffs were undone. A call that was queued before an undo, or before the place
@@ -111,13 +110,7 @@ fn offsets(
     pairs: &[HiddenPair],
 ) -> Vec<Option<usize>> {
     let view = &reading.view;
-    let marks = reading.marks.iter().filter_map(|mark| match mark.kind {
-        MarkKind::Aside(id) => Some((id, mark.span.start)),
-        _ => None,
-    });
-    let items = reading.items.iter().filter(|item| item.kind == OwnKind::Aside);
-    let items = items.map(|item| (item.id, view.turns[item.turn].span.start));
-    let asides: HashMap<_, _> = marks.chain(items).collect();
+    let asides: HashMap<_, _> = reading.aside_places().collect();
     let siblings: Vec<&str> = pairs.iter().map(|pair| pair.place.sibling()).collect();
     let mut calls = wire.find_calls(view, &siblings, 0);
     // A call without an id is identified by the number of its message, and notes are messages, too. What is taken out has no

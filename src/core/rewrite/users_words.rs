@@ -30,12 +30,10 @@ pub fn may_say(wire: &dyn Wire, view: &View, prefix: &str) -> bool {
     if prefix.is_empty() {
         return false;
     }
-    let is_aside = |role: Role| matches!(role, Role::System | Role::Tools);
-    let last = view.turns.iter().rposition(|t| !is_aside(t.role));
-    let Some(turn) = last.filter(|turn| view.turns[*turn].role == Role::User) else {
-        return false;
-    };
-    may_begin(wire, view, turn, prefix)
+    let last = view
+        .last_spoken()
+        .filter(|turn| view.turns[*turn].role == Role::User);
+    last.is_some_and(|turn| may_begin(wire, view, turn, prefix))
 }
 
 /// The users' turns with a command that no answer follows: the agent left the answer out, or a process was killed
@@ -96,11 +94,9 @@ fn may_begin_a_part(wire: &dyn Wire, view: &View, turn: usize, prefix: &str) -> 
 /// The own text of the last user's turn, which must be the last turn of the transcript: without what the agent's
 /// harness puts in front of it. `None` where there is none.
 pub fn last_message(wire: &dyn Wire, view: &View, tags: &[String]) -> Option<String> {
-    let is_aside = |role: Role| matches!(role, Role::System | Role::Tools);
-    let turn = view.turns.iter().rposition(|t| !is_aside(t.role))?;
-    if view.turns[turn].role != Role::User {
-        return None;
-    }
+    let turn = view
+        .last_spoken()
+        .filter(|turn| view.turns[*turn].role == Role::User)?;
     own_text(wire, view, turn, tags).map(|(_, _, text)| text)
 }
 

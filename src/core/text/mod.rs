@@ -13,6 +13,7 @@ pub mod prescan;
 pub(crate) mod scan;
 mod span;
 pub mod splice;
+pub(crate) mod table;
 pub mod visible;
 pub mod words;
 

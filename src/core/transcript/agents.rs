@@ -2,20 +2,22 @@
 
 use super::literal::JsonText;
 
-/// An agent that is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum AgentKind {
-    /// Anthropic's Claude Code.
-    ClaudeCode,
-    /// OpenAI's Codex.
-    Codex,
-    /// Google's Gemini CLI.
-    GeminiCli,
-    Goose,
-    /// OpenCode.
-    OpenCode,
-    Pi,
-    QwenCode,
+named! {
+    /// An agent that is known.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum AgentKind {
+        /// Anthropic's Claude Code.
+        ClaudeCode = "claude-code",
+        /// OpenAI's Codex.
+        Codex = "codex",
+        /// Google's Gemini CLI.
+        GeminiCli = "gemini-cli",
+        Goose = "goose",
+        /// OpenCode.
+        OpenCode = "opencode",
+        Pi = "pi",
+        QwenCode = "qwen-code",
+    }
 }
 
 /// Words that are near the beginning of a text of the agent's harness.
@@ -43,18 +45,5 @@ impl AgentKind {
             let known = WORDS.iter().find(|(_, words)| beginning.contains(words));
             known.map(|(agent, _)| *agent)
         })
-    }
-
-    /// Its name, as it is written in tables and files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::ClaudeCode => "claude-code",
-            Self::Codex => "codex",
-            Self::GeminiCli => "gemini-cli",
-            Self::Goose => "goose",
-            Self::OpenCode => "opencode",
-            Self::Pi => "pi",
-            Self::QwenCode => "qwen-code",
-        }
     }
 }

@@ -49,63 +49,45 @@ enum MissingCode {
     ZeroAfter(&'static str),
 }
 
-const SHELLS: [ShellTool; 8] = [
+const SHELLS: [ShellTool; 8] = {
+    use AgentKind::{ClaudeCode, Codex, GeminiCli, Goose, OpenCode, Pi, QwenCode};
+    use CodeForm::{AsJson, AtEnd, AtStart, InHead, InLabels, Never};
+    use MissingCode::{Unknown, Zero, ZeroAfter, ZeroUnlessJudged};
+
+    const CODEX: &[&str] = &[
+        "exec_command",
+        "write_stdin",
+        "shell",
+        "shell_command",
+        "container.exec",
+        "local_shell",
+    ];
+    const ENDS: &str = "Command exited with code ";
+    [
+        shell(ClaudeCode, &["Bash"], AtStart("Exit code "), ZeroUnlessJudged),
+        shell(Codex, CODEX, InHead, Unknown),
+        shell(Codex, &["exec"], AsJson, Unknown),
+        shell(GeminiCli, &["run_shell_command"], InLabels, ZeroAfter("Output: ")),
+        shell(QwenCode, &["run_shell_command"], InLabels, Unknown),
+        shell(Goose, &["shell", "developer__shell"], AtEnd(ENDS), Unknown),
+        shell(Pi, &["bash"], AtEnd(ENDS), Zero),
+        shell(OpenCode, &["bash"], Never, Unknown),
+    ]
+};
+
+const fn shell(
+    agent: AgentKind,
+    tools: &'static [&'static str],
+    code_form: CodeForm,
+    silent: MissingCode,
+) -> ShellTool {
     ShellTool {
-        agent: AgentKind::ClaudeCode,
-        tools: &["Bash"],
-        code_form: CodeForm::AtStart("Exit code "),
-        silent: MissingCode::ZeroUnlessJudged,
-    },
-    ShellTool {
-        agent: AgentKind::Codex,
-        tools: &[
-            "exec_command",
-            "write_stdin",
-            "shell",
-            "shell_command",
-            "container.exec",
-            "local_shell",
-        ],
-        code_form: CodeForm::InHead,
-        silent: MissingCode::Unknown,
-    },
-    ShellTool {
-        agent: AgentKind::Codex,
-        tools: &["exec"],
-        code_form: CodeForm::AsJson,
-        silent: MissingCode::Unknown,
-    },
-    ShellTool {
-        agent: AgentKind::GeminiCli,
-        tools: &["run_shell_command"],
-        code_form: CodeForm::InLabels,
-        silent: MissingCode::ZeroAfter("Output: "),
-    },
-    ShellTool {
-        agent: AgentKind::QwenCode,
-        tools: &["run_shell_command"],
-        code_form: CodeForm::InLabels,
-        silent: MissingCode::Unknown,
-    },
-    ShellTool {
-        agent: AgentKind::Goose,
-        tools: &["shell", "developer__shell"],
-        code_form: CodeForm::AtEnd("Command exited with code "),
-        silent: MissingCode::Unknown,
-    },
-    ShellTool {
-        agent: AgentKind::Pi,
-        tools: &["bash"],
-        code_form: CodeForm::AtEnd("Command exited with code "),
-        silent: MissingCode::Zero,
-    },
-    ShellTool {
-        agent: AgentKind::OpenCode,
-        tools: &["bash"],
-        code_form: CodeForm::Never,
-        silent: MissingCode::Unknown,
-    },
-];
+        agent,
+        tools,
+        code_form,
+        silent,
+    }
+}
 
 /// How the results of commands begin that still run.
 const STILL_RUNNING: [&str; 5] = [

@@ -91,12 +91,8 @@ impl MessageMembers {
 /// The parts of the message at `span`; none where it is not JSON.
 pub(super) fn parts<'a>(body: &'a [u8], span: Span, role: Role) -> Vec<TranscriptPart<'a>> {
     if let Some(text) = JsonText::literal(body, span) {
-        return vec![TranscriptPart::new(
-            body,
-            span,
-            TranscriptPartKind::Text(text),
-            [Some(span), None],
-        )];
+        let kind = TranscriptPartKind::Text(text);
+        return vec![TranscriptPart::new(body, span, kind, [Some(span), None])];
     }
     let message = MessageMembers::read(body, span);
     let kind = message.kind.filter(|kind| kind.of(body) != b"message");
@@ -106,13 +102,8 @@ pub(super) fn parts<'a>(body: &'a [u8], span: Span, role: Role) -> Vec<Transcrip
         _ if role == Role::Tool => vec![message.tool_result(body)],
         // A reference to an item that the provider holds may leave its type out.
         _ if message.content.is_none() && message.calls.is_none() && message.id.is_some() => {
-            let nameless = JsonText::new(body, Span::default());
-            vec![TranscriptPart::new(
-                body,
-                span,
-                TranscriptPartKind::Other(nameless),
-                [None; 2],
-            )]
+            let nameless = TranscriptPartKind::Other(JsonText::new(body, Span::default()));
+            vec![TranscriptPart::new(body, span, nameless, [None; 2])]
         }
         _ => message.parts(body),
     }
@@ -133,11 +124,8 @@ impl MessageMembers {
             .collect();
         all.extend(self.content.map_or(Vec::new(), |content| blocks(body, content)));
         let images = self.images.map_or(Vec::new(), |list| json::elements(body, list));
-        all.extend(
-            images
-                .into_iter()
-                .map(|span| part(span, TranscriptPartKind::Image, None)),
-        );
+        let images = images.into_iter();
+        all.extend(images.map(|span| part(span, TranscriptPartKind::Image, None)));
         for (name, value) in &self.beside {
             let kind = TranscriptPartKind::Other(JsonText::new(body, *name));
             all.push(part(*value, kind, Some(*value).filter(|v| body[v.start] == b'"')));
@@ -276,13 +264,8 @@ struct BlockMembers {
 fn block<'a>(body: &'a [u8], at: usize) -> Result<TranscriptPart<'a>, InvalidJson> {
     if body.get(at) != Some(&b'{') {
         let span = Span::new(at, json::value_end(body, at)?);
-        let named = JsonText::new(body, Span::default());
-        return Ok(TranscriptPart::new(
-            body,
-            span,
-            TranscriptPartKind::Other(named),
-            [Some(span), None],
-        ));
+        let nameless = TranscriptPartKind::Other(JsonText::new(body, Span::default()));
+        return Ok(TranscriptPart::new(body, span, nameless, [Some(span), None]));
     }
     let mut found = BlockMembers::default();
     let end = json::object(body, at, |key, at| {

@@ -168,7 +168,7 @@ impl<'a> Transcript<'a> {
         let mut found = PreambleParts::default();
         for (at, turn) in self.turns().enumerate() {
             match turn.role {
-                Role::System | Role::Tools => continue,
+                role if !role.is_spoken() => continue,
                 Role::User => {}
                 _ => break,
             }

@@ -45,6 +45,12 @@ impl<'a> TranscriptPart<'a> {
     pub fn raw(&self) -> &'a [u8] {
         self.span.of(self.body)
     }
+
+    /// Its texts, one after the other.
+    pub fn text(&self) -> String {
+        let texts: Vec<_> = self.texts().iter().map(JsonText::get).collect();
+        texts.join("\n")
+    }
 }
 
 impl fmt::Debug for TranscriptPart<'_> {
@@ -82,6 +88,20 @@ pub struct ToolCall<'a> {
 }
 
 /// What a tool answered. Its texts are the part's.
+impl ToolCall<'_> {
+    /// Its tool; empty where it has none.
+    pub fn named(&self) -> String {
+        self.name.map(|name| name.get().into_owned()).unwrap_or_default()
+    }
+
+    /// Its arguments; empty where it has none.
+    pub fn given(&self) -> String {
+        self.arguments
+            .map(|all| all.get().into_owned())
+            .unwrap_or_default()
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 pub struct ToolResult<'a> {
     /// The id of the call.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::aside::AsidePlace;
+use super::aside::{AsidePlace, SplitTurn};
 use super::call_fingerprint;
 use super::dialect::Dialect;
 use super::error::Errors;
@@ -28,7 +28,6 @@ use crate::tools::{ToolNames, ToolTable};
 pub trait Wire:
     Requests
     + Turns
-    + Texts
     + Pairs
     + Streams
     + Replies
@@ -48,7 +47,7 @@ pub trait Wire:
 }
 
 /// A request as a whole: read, and the edits of a rewrite that are not about one turn.
-pub trait Requests {
+pub trait Requests: Turns {
     /// Indexes a request body of which `scanned` is known.
     ///
     /// # Errors
@@ -104,6 +103,25 @@ pub trait Requests {
     fn user_text(&self, text: &str) -> String {
         self.carry_over(&[], text)
     }
+
+    /// The edits that append a text of ours to a turn of the user's or a tool's. It becomes the last text of the user's
+    /// message, or a message of its own. None for another's turn.
+    fn put_text(&self, view: &View, turn: usize, text: &str) -> Vec<Edit> {
+        let Some(whole) = view.turns.get(turn) else {
+            return Vec::new();
+        };
+        let message = || own_text::message(whole, self.user_text(text));
+        match whole.role {
+            Role::User => self
+                .text_inside(&self.content(view, turn), text)
+                .unwrap_or_else(message),
+            Role::Tool => message(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The edits that make a text of ours the last one of a message of the user's; `None`: it becomes a message.
+    fn text_inside(&self, content: &TurnContent, text: &str) -> Option<Vec<Edit>>;
 
     /// A sentinel or aside as this wire streams it.
     fn sentinel_text(&self, mark: &str) -> String {
@@ -176,11 +194,6 @@ pub trait Turns {
         self.unbind(view, turn, part)
     }
 
-    /// A hidden call that is sent back although upstream has refused the thinking in front of it; `None`: as it is.
-    fn omit_from_call(&self, call: &str) -> Option<String> {
-        self.unbound_call(call)
-    }
-
     /// A part of the model's with this text; `None` where the wire has no parts.
     fn own_part(&self, _text: &str) -> Option<String> {
         None
@@ -200,28 +213,6 @@ pub trait Turns {
     fn own_items(&self, _view: &View) -> Vec<OwnItem> {
         Vec::new()
     }
-}
-
-/// Texts of ours in the model's view.
-pub trait Texts: Turns + Requests {
-    /// The edits that append a text of ours to a turn of the user's or a tool's. It becomes the last text of the user's
-    /// message, or a message of its own. None for another's turn.
-    fn put_text(&self, view: &View, turn: usize, text: &str) -> Vec<Edit> {
-        let Some(whole) = view.turns.get(turn) else {
-            return Vec::new();
-        };
-        let message = || own_text::message(whole, self.user_text(text));
-        match whole.role {
-            Role::User => self
-                .text_inside(&self.content(view, turn), text)
-                .unwrap_or_else(message),
-            Role::Tool => message(),
-            _ => Vec::new(),
-        }
-    }
-
-    /// The edits that make a text of ours the last one of a message of the user's; `None`: it becomes a message.
-    fn text_inside(&self, content: &TurnContent, text: &str) -> Option<Vec<Edit>>;
 }
 
 /// Hidden pairs: how their siblings are named and found, and how they are restored.
@@ -310,7 +301,15 @@ pub trait Pairs: Turns {
     }
 
     /// Puts a hidden pair back at its aside.
-    fn put_aside(&self, aside: &AsidePlace<'_>, pair: &HiddenPair) -> Vec<Edit>;
+    fn put_aside(&self, aside: &AsidePlace<'_>, pair: &HiddenPair) -> Vec<Edit> {
+        let split = aside.split();
+        split.map_or(Vec::new(), |split| self.put_between(&split, pair))
+    }
+
+    /// Puts a hidden pair between the two halves of a turn, in place of the aside's text.
+    fn put_between(&self, _split: &SplitTurn<'_>, _pair: &HiddenPair) -> Vec<Edit> {
+        Vec::new()
+    }
 }
 
 pub trait Streams {

@@ -18,7 +18,7 @@ pub struct AsidePlace<'v> {
 }
 
 /// A turn that is split at an aside's line.
-pub(super) struct SplitTurn<'v> {
+pub struct SplitTurn<'v> {
     pub(super) view: &'v View,
     pub(super) content: &'v TurnContent,
     pub(super) part: usize,

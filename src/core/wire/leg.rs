@@ -43,40 +43,29 @@ impl From<Usage> for TokenCounts {
     }
 }
 
-/// Why a leg ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum StopReason {
-    /// No terminal event was seen.
-    #[default]
-    Open,
-    /// The model was done.
-    Done,
-    /// The model waits for its calls.
-    Calls,
-    /// Out of room.
-    Truncated,
-    /// Refused or filtered.
-    Refused,
-    /// Paused by the provider.
-    Paused,
-    /// An error event ended it.
-    Error,
+named! {
+    /// Why a leg ended.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub enum StopReason {
+        /// No terminal event was seen.
+        #[default]
+        Open = "open",
+        /// The model was done.
+        Done = "done",
+        /// The model waits for its calls.
+        Calls = "calls",
+        /// Out of room.
+        Truncated = "truncated",
+        /// Refused or filtered.
+        Refused = "refused",
+        /// Paused by the provider.
+        Paused = "paused",
+        /// An error event ended it.
+        Error = "error",
+    }
 }
 
 impl StopReason {
-    /// The name in the journal and in outputs.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Done => "done",
-            Self::Calls => "calls",
-            Self::Truncated => "truncated",
-            Self::Refused => "refused",
-            Self::Paused => "paused",
-            Self::Error => "error",
-        }
-    }
-
     /// Whether the model ended its turn itself.
     pub fn natural(self) -> bool {
         matches!(self, Self::Done | Self::Calls)
@@ -181,6 +170,11 @@ pub struct LegReport {
 }
 
 impl LegReport {
+    /// Notes a visible call, which comes after the parts so far.
+    pub(super) fn call(&mut self, name: String) {
+        self.calls.push((name, self.parts));
+    }
+
     /// Whether the leg's calls of this tool are hidden: all of them are, or none.
     pub fn hides(&self, tool: &str) -> bool {
         self.hidden.iter().any(|call| call.tool == tool)
@@ -240,4 +234,14 @@ pub enum Ending {
         /// Estimated input tokens of the next request.
         next_input: u64,
     },
+}
+
+impl Ending {
+    /// Estimated input tokens of the next request, where baton itself ends the response.
+    pub(super) fn next_input(self) -> Option<u64> {
+        match self {
+            Self::Own | Self::WithoutCall => None,
+            Self::Stopped { next_input } | Self::Lost { next_input } => Some(next_input),
+        }
+    }
 }

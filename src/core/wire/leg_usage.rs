@@ -29,10 +29,10 @@ pub(super) trait ProviderUsage: Clone + Default {
     /// What a joined reply has in place of its last leg's usage; `stopped` makes that of a response which ends with its
     /// sentinel.
     fn joined(legs: &[Self], ending: Ending, stopped: fn(&[Self], u64) -> String) -> Option<String> {
-        match ending {
-            Ending::Own | Ending::WithoutCall if legs.len() < 2 => None,
-            Ending::Own | Ending::WithoutCall => Self::merged(legs),
-            Ending::Stopped { next_input } | Ending::Lost { next_input } => Some(stopped(legs, next_input)),
+        match ending.next_input() {
+            Some(next_input) => Some(stopped(legs, next_input)),
+            None if legs.len() < 2 => None,
+            None => Self::merged(legs),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Edits of the members that are around a transcript: settings put in, replaced, taken out.
 
-use super::view::{ToolChoice, View, kept};
+use super::view::{ToolChoice, View, members_without};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 
@@ -111,6 +111,15 @@ impl<'v> TranscriptMembers<'v> {
         Some(self.set("tool_choice", word))
     }
 
+    /// The bound of the output under the name that the request has it by.
+    pub(super) fn bound(&self, names: &[&str], most: u64, adds: bool) -> Option<Edit> {
+        let named = names.iter().find(|name| self.get(name).is_some());
+        let own = named.and_then(|name| self.number(self.get(name)));
+        // Many servers refuse one of two names; a request without any has the server's own.
+        let name = named.or(names.first().filter(|_| adds))?;
+        bounded(own, most).map(|tokens| self.set(name, &tokens))
+    }
+
     /// Makes `turn` the only turn of the transcript.
     pub(super) fn only_turn(&self, turn: &str) -> Edit {
         Edit::replace(self.view.list, format!("[{turn}]"))
@@ -135,18 +144,9 @@ impl<'v> TranscriptMembers<'v> {
     /// Takes members out.
     pub(super) fn without(&self, names: &[&str]) -> Vec<Edit> {
         let text: &[u8] = &self.view.body;
-        let is_lost = |(key, _): &(Span, Span)| names.iter().any(|name| (self.named)(key.of(text), name));
-        let lost: Vec<_> = self.all.iter().map(is_lost).collect();
-        if !lost.contains(&true) {
-            return Vec::new();
-        }
-        let items: Vec<_> = self
-            .all
-            .iter()
-            .map(|(key, value)| Span::new(key.start - 1, value.end))
-            .collect();
         // The transcript stays, so something is kept.
-        kept(&items, &lost).unwrap_or_default()
+        let is_lost = |key: Span| names.iter().any(|name| (self.named)(key.of(text), name));
+        members_without(&self.all, is_lost).unwrap_or_default()
     }
 }
 

@@ -44,7 +44,7 @@ mod walk;
 
 pub use api::{
     AskAgain, Compose, LoneText, Pairs, Replies, Requests, StreamOpening, Streams, TextOnly, TextRequests,
-    Texts, Turns, Wire,
+    Turns, Wire,
 };
 pub use aside::AsidePlace;
 pub use call_fingerprint::unique_part;

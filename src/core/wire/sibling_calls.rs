@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use memchr::memmem;
 
 use super::view::{self, Role, TurnContent, TurnPart, TurnPartKind, View};
-use crate::record::{HiddenPair, InsertionPlace};
+use crate::record::HiddenPair;
 use crate::text::cost;
 use crate::text::splice::Edit;
 
@@ -100,13 +100,11 @@ pub(super) fn among_calls(
             let calls = parts.filter(|(_, part)| part.kind == TurnPartKind::Call);
             calls.map(|(number, part)| (part, number)).unzip()
         });
-        let (InsertionPlace::Beside { offset, .. }, Ok(sibling)) =
-            (&pair.place, numbers.binary_search(&at.part))
-        else {
+        let Ok(sibling) = numbers.binary_search(&at.part) else {
             return Vec::new();
         };
         vec![
-            view::beside(calls, sibling, *offset, &pair.call),
+            view::beside(calls, sibling, pair.place.offset(), &pair.call),
             Edit::insert(view.turns[at.turn].span.end, format!(",{}", result(pair))),
         ]
     });

@@ -1,5 +1,7 @@
 //! The state that the streams of all wires keep of their legs.
 
+use bytes::Bytes;
+
 use super::frame_template::{FramePass, FrameTemplate};
 use super::leg::{LegReport, ResponseWatch, StopReason};
 use crate::mark::escape::Escaper;
@@ -59,6 +61,13 @@ impl StreamState {
         self.report.ended |= again;
         self.report.again |= again;
         !again
+    }
+
+    /// Passes on the frame of an error of upstream's, unless the leg may be retried.
+    pub(super) fn pass_error(&mut self, shown: bool, raw: &Bytes, out: &mut Vec<Bytes>) {
+        if self.fail(shown) {
+            out.push(raw.clone());
+        }
     }
 
     /// Begins the next leg.

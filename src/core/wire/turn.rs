@@ -27,3 +27,15 @@ pub enum Role {
     /// Anything else.
     Other,
 }
+
+impl Role {
+    /// Whether such a turn belongs to the conversation itself: no system message, and no change of the tools.
+    pub fn is_spoken(self) -> bool {
+        !matches!(self, Self::System | Self::Tools)
+    }
+
+    /// Whether the model may have made it: items of kinds that are not known are mostly its own.
+    pub fn may_be_models(self) -> bool {
+        matches!(self, Self::Assistant | Self::Other)
+    }
+}

@@ -68,6 +68,14 @@ impl View {
             .then_some(i)
     }
 
+    /// Whether the transcript's bytes hold one of these: decided before anything of it is read.
+    pub(super) fn transcript_has(&self, words: &[&str]) -> bool {
+        let transcript = self.text(self.list);
+        words
+            .iter()
+            .any(|word| memmem::find(transcript, word.as_bytes()).is_some())
+    }
+
     /// Whether this string is a value outside of the transcript, or in a turn of it that may change which tools exist.
     pub fn has_beside_transcript(&self, value: &str) -> bool {
         let quoted = json::quote(value);
@@ -79,8 +87,7 @@ impl View {
 
     /// Whether this string is a value in a turn that may change which tools exist.
     pub fn has_in_changes(&self, value: &str) -> bool {
-        let changes = |turn: &&Turn| matches!(turn.role, Role::System | Role::Tools);
-        let mut changes = self.turns.iter().filter(changes).peekable();
+        let mut changes = self.turns.iter().filter(|turn| !turn.role.is_spoken()).peekable();
         if changes.peek().is_none() {
             return false;
         }
@@ -90,10 +97,12 @@ impl View {
 
     /// How many leading turns are the system's.
     pub fn leading(&self) -> usize {
-        self.turns
-            .iter()
-            .take_while(|t| matches!(t.role, Role::System | Role::Tools))
-            .count()
+        self.turns.iter().take_while(|t| !t.role.is_spoken()).count()
+    }
+
+    /// The last turn that belongs to the conversation itself.
+    pub fn last_spoken(&self) -> Option<usize> {
+        self.turns.iter().rposition(|t| t.role.is_spoken())
     }
 
     /// Whether the request is one message of the user's, with no system prompt and nothing before it.
@@ -270,6 +279,14 @@ pub struct TurnContent {
 }
 
 impl TurnContent {
+    /// Nothing but this part, outside of a list.
+    pub(super) fn of(part: TurnPart) -> Self {
+        Self {
+            parts: vec![part],
+            list: None,
+        }
+    }
+
     /// The call with this id.
     pub fn call(&self, text: &[u8], id: &str) -> Option<usize> {
         self.parts
@@ -278,7 +295,7 @@ impl TurnContent {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TurnPart {
     /// The block, or the string literal where the content is a string.
     pub span: Span,
@@ -295,13 +312,29 @@ impl TurnPart {
         Self {
             span,
             kind,
-            text: None,
-            id: None,
+            ..Self::default()
         }
+    }
+
+    /// A text whose inside is there.
+    pub(super) fn of_text(span: Span, inside: Span) -> Self {
+        Self {
+            text: Some(inside),
+            ..Self::new(span, TurnPartKind::Text)
+        }
+    }
+
+    /// A text that is nothing but a string.
+    pub(super) fn literal(span: Span) -> Self {
+        Self::of_text(span, span.inner())
+    }
+
+    pub(super) fn with_id(self, id: Option<Span>) -> Self {
+        Self { id, ..self }
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum TurnPartKind {
     Text,
     /// A call of a tool.
@@ -315,6 +348,7 @@ pub enum TurnPartKind {
     /// A provider's summary of earlier turns.
     Compaction,
     /// Anything else.
+    #[default]
     Other,
 }
 
@@ -353,30 +387,23 @@ pub fn without_member(text: &[u8], object: Span, key: &str) -> Option<Edit> {
 
 /// The edits that take these members out of the object at `object`.
 pub fn take_out_members(text: &[u8], object: Span, keys: &[&str]) -> Vec<Edit> {
-    let members = json::members(text, object);
-    let items: Vec<_> = members
-        .iter()
-        .map(|(k, v)| Span::new(k.start - 1, v.end))
-        .collect();
-    let lost: Vec<_> = members
-        .iter()
-        .map(|(k, _)| keys.iter().any(|key| k.of(text) == key.as_bytes()))
-        .collect();
-    if !lost.contains(&true) {
-        return Vec::new();
-    }
-    kept(&items, &lost).unwrap_or_else(|| vec![Edit::delete(object.inner())])
+    let is_lost = |name: Span| keys.iter().any(|key| name.of(text) == key.as_bytes());
+    let edits = members_without(&json::members(text, object), is_lost);
+    edits.unwrap_or_else(|| vec![Edit::delete(object.inner())])
 }
 
-/// An object without these members; `None` where it has none of them.
-pub fn without_members(object: &str, keys: &[&str]) -> Option<String> {
-    let text = object.as_bytes();
-    let whole = Span::new(0, text.len());
-    let edits: Vec<Edit> = keys
+/// Edits that remove the members with these keys; `None` where no other would be left.
+pub(super) fn members_without(members: &[(Span, Span)], is_lost: impl Fn(Span) -> bool) -> Option<Vec<Edit>> {
+    let lost: Vec<bool> = members.iter().map(|(key, _)| is_lost(*key)).collect();
+    if !lost.contains(&true) {
+        return Some(Vec::new());
+    }
+    // With the key's opening quote.
+    let items: Vec<_> = members
         .iter()
-        .filter_map(|key| without_member(text, whole, key))
+        .map(|(key, value)| Span::new(key.start - 1, value.end))
         .collect();
-    (!edits.is_empty()).then(|| edited_part(text, whole, &edits))
+    kept(&items, &lost)
 }
 
 /// The text of `span` with those edits made that lie in it.

@@ -17,7 +17,7 @@ pub(super) fn view(
     facts: RequestFacts,
     keys: &[&str],
     role: impl Fn(&[u8]) -> Role,
-    member: impl Fn((&[u8], &Prescan), &[u8], Span, &mut RequestFacts, &mut Option<ToolList>),
+    member: impl Fn((&[u8], &Prescan), &[u8], Span, &mut View),
 ) -> Result<View, UnreadReason> {
     let text: &[u8] = bytes;
     let mut view = View {
@@ -31,20 +31,19 @@ pub(super) fn view(
             return Ok(view.list.end);
         }
         let end = scanned.prescan.value_end(text, at)?;
-        let value = Span::new(at, end);
-        member(
-            (text, &scanned.prescan),
-            key,
-            value,
-            &mut view.facts,
-            &mut view.tools,
-        );
+        member((text, &scanned.prescan), key, Span::new(at, end), &mut view);
         Ok(end)
     })?;
     if view.turns.is_empty() {
         return Err(UnreadReason::OtherShape);
     }
     Ok(view)
+}
+
+/// Whether an output limit leaves no room for a call (pre-warming and probes send 0 or 1).
+pub(super) fn is_cramped(limit: &[u8]) -> bool {
+    const LEAST_ROOM: u64 = 1024;
+    json::number(limit).is_some_and(|tokens| tokens < LEAST_ROOM)
 }
 
 /// Walks the top level of a body. `member` gets each key and where its value begins, and returns where that

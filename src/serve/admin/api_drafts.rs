@@ -89,7 +89,7 @@ impl Fields {
 fn wanted(body: Map<String, Value>) -> Result<DraftOrder, Unanswered> {
     let mut fields = Fields(body);
     let methods = draft::DraftMethod::ALL.map(draft::DraftMethod::name);
-    let presets = Preset::ALL.map(|(name, _)| name);
+    let presets = Preset::ALL.map(Preset::name);
     let prompt = fields.document("prompt")?;
     if prompt.is_some()
         && let Some(field) = ["focus", "method", "preset", "model", "show"]

@@ -61,21 +61,14 @@ pub(super) struct ExitLine {
 
 /// The exit code in a text's first line, or in one of its last.
 pub(super) fn read(text: &str) -> Option<ExitLine> {
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let first = lines.next()?;
-    if let Some(line) = exit_line(first) {
+    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
+    if let Some(line) = exit_line(lines().next()?) {
         return Some(ExitLine {
             is_first: true,
             ..line
         });
     }
-    for line in text
-        .lines()
-        .rev()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .take(LAST)
-    {
+    for line in lines().rev().take(LAST) {
         if let Some(found) = exit_line(line) {
             let traced = found.is_status && line.contains("CalledProcessError");
             let code = found.code.filter(|_| !traced);

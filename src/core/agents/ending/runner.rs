@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use crate::agents::commands::CommandPurpose;
-use crate::agents::table;
+use crate::text::table;
 
 /// A program with its closing lines: regular expressions over lines without colours, with single spaces.
 #[derive(Debug, Deserialize)]

@@ -5,36 +5,21 @@ use std::fmt;
 use super::request::Preset;
 use crate::record::HandoffOrigin;
 
-/// How a draft is made.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum DraftMethod {
-    /// The model is queried again, after its own history.
-    #[default]
-    Oneshot,
-    /// A model is queried with a selection from the transcript alone.
-    Bundle,
-    /// Composed from the transcript without a model.
-    Local,
+named! {
+    /// How a draft is made.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+    pub enum DraftMethod {
+        /// The model is queried again, after its own history.
+        #[default]
+        Oneshot = "oneshot",
+        /// A model is queried with a selection from the transcript alone.
+        Bundle = "bundle",
+        /// Composed from the transcript without a model.
+        Local = "local",
+    }
 }
 
 impl DraftMethod {
-    /// All, best first: the order in which an automatic trigger tries them.
-    pub const ALL: [Self; 3] = [Self::Oneshot, Self::Bundle, Self::Local];
-
-    /// Its name in the config, in commands and in the API.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Oneshot => "oneshot",
-            Self::Bundle => "bundle",
-            Self::Local => "local",
-        }
-    }
-
-    /// The method of that name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|method| method.name() == name)
-    }
-
     /// The fallback of an automatic trigger after this method.
     pub fn fallback(self) -> Option<Self> {
         match self {
@@ -195,7 +180,7 @@ impl DraftRequest {
                 self.method = Some(method);
             }
             "--preset" => {
-                let names = || Preset::ALL.map(|(name, _)| name).to_vec();
+                let names = || Preset::ALL.map(Preset::name).to_vec();
                 self.preset = Preset::named(value).ok_or_else(|| bad(FlagError::NotOneOf(names())))?;
             }
             "--to" => self.to = Some(value.to_owned()),

@@ -1,6 +1,7 @@
 //! The bundle: a selection from a conversation, turn by turn, for a model that writes the carry-over.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
 use super::excerpt::{cut, first_line, one_line, within};
 use super::facts::DraftFacts;
@@ -9,7 +10,7 @@ use super::keeps::{self, RetentionReason};
 use super::markers::SentenceClass;
 use super::message::{IndexedCall, IndexedResult};
 use super::request::DraftSpec;
-use super::turns::{IndexedTurn, calls, outcomes};
+use super::turns::{IndexedTurn, answers, calls};
 use crate::agents::tools::ToolKind;
 use crate::text::words::plural;
 
@@ -47,12 +48,8 @@ pub(super) fn text(
     }
     let head = head(facts, request);
     let header = |turn: usize, _: usize| header(facts, turn);
-    let chosen = fill(
-        made.pieces,
-        request.count.tokens(&head),
-        (request.tokens, request.count),
-        &header,
-    )?;
+    let fixed = request.count.tokens(&head);
+    let chosen = fill(made.pieces, fixed, (request.tokens, request.count), &header)?;
     Ok(rendered(&head, &chosen, &header))
 }
 
@@ -84,9 +81,7 @@ impl BundleBuilder<'_, '_> {
     }
 
     fn kept(&mut self) {
-        let keeps = keeps::all(self.facts, self.request.tokens / 2, self.request.count);
-        let beyond = keeps::beyond(&keeps, self.request.tokens / 3, self.request.count);
-        for (at, keep) in keeps.iter().enumerate() {
+        for (at, (keep, rank)) in keeps::ranked(self.facts, self.request).iter().enumerate() {
             let (label, place) = match keep.kept {
                 RetentionReason::Task | RetentionReason::First => ("person", STATEMENTS),
                 RetentionReason::Last => ("model, last", LAST),
@@ -98,18 +93,8 @@ impl BundleBuilder<'_, '_> {
                 RetentionReason::Summary => ("summary", STATEMENTS),
             };
             let line = |text: &str| format!("{label}: {text}");
-            let rank = match beyond.contains(&at) {
-                true => PieceRank::Anchor,
-                false => PieceRank::Must,
-            };
-            self.add(
-                keep.turn,
-                place,
-                rank,
-                2.0,
-                line(&keep.full),
-                Some(line(&keep.short)),
-            );
+            let (full, short) = (line(&keep.full), Some(line(&keep.short)));
+            self.add(keep.turn, place, *rank, 2.0, full, short);
         }
         for (at, (turn, anchor)) in self.facts.anchors.iter().enumerate() {
             let label = match anchor.class {
@@ -121,14 +106,8 @@ impl BundleBuilder<'_, '_> {
                 | SentenceClass::Blocker
                 | SentenceClass::LeftOpen => continue,
             };
-            self.add(
-                *turn,
-                SENTENCE + at,
-                PieceRank::Anchor,
-                1.0,
-                format!("{label}: {}", anchor.text),
-                None,
-            );
+            let full = format!("{label}: {}", anchor.text);
+            self.add(*turn, SENTENCE + at, PieceRank::Anchor, 1.0, full, None);
         }
     }
 
@@ -137,14 +116,8 @@ impl BundleBuilder<'_, '_> {
         if turn.is_from_person() && !self.facts.is_current(turn.n) && !is_first {
             let question = turn.person_text();
             let full = format!("person: {}", within(&question, 60, self.request.count));
-            self.add(
-                turn.n,
-                STATEMENTS,
-                PieceRank::Turn,
-                1.0,
-                full,
-                Some(format!("person: {}", cut(first_line(&question, LINE), 80))),
-            );
+            let short = format!("person: {}", cut(first_line(&question, LINE), 80));
+            self.add(turn.n, STATEMENTS, PieceRank::Turn, 1.0, full, Some(short));
         }
         if let Some(reply) = turn.replies.last()
             && turn.n + 2 <= self.facts.turns.len()
@@ -153,25 +126,17 @@ impl BundleBuilder<'_, '_> {
             self.add(turn.n, LAST, PieceRank::Turn, 0.9, full, None);
         }
         let messages = self.facts.messages;
-        let answers: HashMap<_, _> = outcomes(messages, turn.messages.clone())
-            .filter_map(|(_, outcome)| Some((outcome.call?, outcome)))
-            .collect();
+        let answers = answers(messages, turn.messages.clone());
         for (place, (at, i, call)) in calls(messages, turn.messages.clone()).enumerate() {
             if matches!(call.kind, ToolKind::Own | ToolKind::Todo)
                 || !self.request.commands && call.kind == ToolKind::Shell
             {
                 continue;
             }
-            let repeated = again
-                .get(&(call.kind, call.about.as_str()))
-                .is_some_and(|last| *last > at);
-            self.called(
-                turn.n,
-                CALLED + place * 2,
-                call,
-                answers.get(&(at, i)).copied(),
-                repeated,
-            );
+            let last = again.get(&(call.kind, call.about.as_str()));
+            let repeated = last.is_some_and(|last| *last > at);
+            let outcome = answers.get(&(at, i)).copied();
+            self.called(turn.n, CALLED + place * 2, call, outcome, repeated);
         }
     }
 
@@ -189,14 +154,8 @@ impl BundleBuilder<'_, '_> {
             Some(_) => "",
         };
         let weight = if repeated { DOWN * 0.8 } else { 0.8 };
-        self.add(
-            turn,
-            place,
-            PieceRank::Turn,
-            weight,
-            format!("{} {}{state}", call.name, call.about),
-            None,
-        );
+        let full = format!("{} {}{state}", call.name, call.about);
+        self.add(turn, place, PieceRank::Turn, weight, full, None);
         let Some(outcome) = outcome else { return };
         if repeated {
             return;
@@ -246,11 +205,7 @@ fn head(facts: &DraftFacts<'_>, request: &DraftSpec<'_>) -> String {
     if let Some((turn, todos)) = &facts.todos {
         out.push_str(&format!("\nTo-do list as last written (turn {turn}):\n"));
         for todo in todos.iter().take(MOST) {
-            out.push_str(&format!(
-                "- [{}] {}\n",
-                todo.state.name(),
-                one_line(&todo.text, LINE)
-            ));
+            let _ = writeln!(out, "- [{}] {}", todo.state.name(), one_line(&todo.text, LINE));
         }
     }
     let changed: Vec<_> = facts.files.iter().filter(|file| file.change.is_some()).collect();

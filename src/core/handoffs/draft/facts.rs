@@ -9,7 +9,7 @@ use super::index::DraftIndex;
 use super::left_open::LeftOpen;
 use super::markers::{AnchoredSentence, SentenceClass};
 use super::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult, IndexedTodo};
-use super::turns::{self, IndexedTurn, TurnEnd, calls, claims_done, outcomes};
+use super::turns::{self, IndexedTurn, TurnEnd, answers, calls, claims_done};
 use crate::agents::commands::{self, CommandPurpose};
 use crate::agents::files::FileChange;
 use crate::agents::may_run_commands;
@@ -92,22 +92,12 @@ impl<'i> DraftFacts<'i> {
             gathered.take(messages, turn);
         }
         gathered.end_tasks();
-        let last = turns.last();
-        let pending = |(_, todos): &(usize, Cow<'_, [TodoItem]>)| {
-            todos
-                .iter()
-                .any(|todo| matches!(todo.state, TodoState::Active | TodoState::Pending))
-        };
-        let all_done = last.is_some_and(|turn| {
-            turn.ended == TurnEnd::Answered
-                && turn
-                    .replies
-                    .last()
-                    .is_some_and(|spoken| claims_done(&spoken.text))
-        }) && !gathered
-            .todos
-            .as_ref()
-            .is_some_and(|todos| todos.0 > current && pending(todos));
+        let is_open = |todo: &TodoItem| matches!(todo.state, TodoState::Active | TodoState::Pending);
+        let todos = gathered.todos.as_ref().filter(|(turn, _)| *turn > current);
+        let pending = todos.is_some_and(|(_, todos)| todos.iter().any(is_open));
+        let answered = turns.last().filter(|turn| turn.ended == TurnEnd::Answered);
+        let last = answered.and_then(|turn| turn.replies.last());
+        let all_done = last.is_some_and(|spoken| claims_done(&spoken.text)) && !pending;
         Self {
             messages,
             anchors: anchors(&turns, &gathered.left_open),
@@ -164,9 +154,7 @@ struct FactCollector<'i> {
 
 impl<'i> FactCollector<'i> {
     fn take(&mut self, messages: &'i [IndexedMessage], turn: &IndexedTurn<'i>) {
-        let answers: HashMap<_, _> = outcomes(messages, turn.messages.clone())
-            .filter_map(|(_, outcome)| Some((outcome.call?, outcome)))
-            .collect();
+        let answers = answers(messages, turn.messages.clone());
         let mut why: Option<&str> = None;
         self.last_failed = None;
         for at in turn.messages.clone() {
@@ -376,34 +364,24 @@ fn anchors<'i>(turns: &[IndexedTurn<'i>], left_open: &LeftOpen<'i>) -> Vec<(usiz
 
 /// Whether a sentence of this class must not be lost.
 pub(super) fn is_kept(anchor: &AnchoredSentence) -> bool {
-    matches!(
-        anchor.class,
-        SentenceClass::Constraint
-            | SentenceClass::Decision
-            | SentenceClass::Blocker
-            | SentenceClass::LeftOpen
-    )
+    use SentenceClass::{Blocker, Constraint, Decision, LeftOpen};
+    matches!(anchor.class, Constraint | Decision | Blocker | LeftOpen)
 }
 
 /// The kinds of credentials that were taken out, each with the first turn that had one.
 fn credentials(messages: &[IndexedMessage], turns: &[IndexedTurn<'_>]) -> Vec<(String, usize)> {
     let mut found: Vec<(String, usize)> = Vec::new();
     let mut take = |text: &str, turn: usize| {
-        for (_, rest) in text
-            .match_indices("[redacted:")
-            .map(|(at, mark)| (at, &text[at + mark.len()..]))
-        {
-            let kind = rest.split(']').next().unwrap_or_default();
+        for (at, mark) in text.match_indices("[redacted:") {
+            let kind = text[at + mark.len()..].split(']').next().unwrap_or_default();
             if kind.len() < 40 && found.len() < MOST_KINDS && !found.iter().any(|(known, _)| known == kind) {
                 found.push((kind.to_owned(), turn));
             }
         }
     };
     for turn in turns {
-        turn.opening
-            .iter()
-            .chain(&turn.replies)
-            .for_each(|spoken| take(&spoken.text, turn.n));
+        let spoken = turn.opening.iter().chain(&turn.replies);
+        spoken.for_each(|spoken| take(&spoken.text, turn.n));
         calls(messages, turn.messages.clone()).for_each(|(_, _, call)| take(&call.about, turn.n));
     }
     found

@@ -6,7 +6,6 @@ use super::message::{IndexedItem, IndexedMessage, ItemPosition};
 use super::pairs::CallLookup;
 use super::reader::{DraftIndexSettings, MessageReader, PartCache};
 use crate::agents::wordings::UserText;
-use crate::redact::unnamed;
 use crate::transcript::{AgentKind, AnswerContent, Transcript, TranscriptTurn};
 use crate::wire::Role;
 
@@ -45,15 +44,9 @@ impl DraftIndex {
         self.truncate(same);
         let parts = PartCache::default();
         for turn in transcript.turns().skip(same) {
-            let mut reader = MessageReader {
-                settings: &self.settings,
-                agent: self.agent,
-                transcript: Some(transcript),
-                parts: &parts,
-                pairs: &mut self.pairs,
-                before: &self.messages,
-            };
-            let message = reader.message(&turn, Some(digest(&turn)));
+            let message = self
+                .reader(Some(transcript), &parts)
+                .message(&turn, Some(digest(&turn)));
             self.push(message);
         }
         transcript.len() - same
@@ -61,15 +54,7 @@ impl DraftIndex {
 
     /// Adds the model's answer to the last request, which the next request will hold as a message of its own.
     pub fn answered(&mut self, answer: &AnswerContent<'_>) {
-        let reader = MessageReader {
-            settings: &self.settings,
-            agent: self.agent,
-            transcript: None,
-            parts: &PartCache::default(),
-            pairs: &mut self.pairs,
-            before: &self.messages,
-        };
-        let message = reader.answer(answer);
+        let message = self.reader(None, &PartCache::default()).answer(answer);
         if !message.items.is_empty() {
             self.push(message);
         }
@@ -85,10 +70,8 @@ impl DraftIndex {
             IndexedItem::Call(_) | IndexedItem::Result(_) | IndexedItem::Task(_) => true,
             IndexedItem::Gap => false,
         };
-        let messages = self.messages.iter();
-        messages
-            .filter(|message| message.items.iter().any(counts))
-            .count()
+        let counts = |message: &&IndexedMessage| message.items.iter().any(counts);
+        self.messages.iter().filter(counts).count()
     }
 
     /// About how much memory it takes, in bytes.
@@ -103,8 +86,22 @@ impl DraftIndex {
 
     /// Without credentials.
     pub fn clean(&self, text: &str) -> String {
-        let known = self.settings.redactor.text(text);
-        unnamed::redacted(&known).into_owned()
+        self.settings.redactor.cleaned(text)
+    }
+
+    fn reader<'r, 'a>(
+        &'r mut self,
+        transcript: Option<&'r Transcript<'a>>,
+        parts: &'r PartCache<'a>,
+    ) -> MessageReader<'r, 'a> {
+        MessageReader {
+            settings: &self.settings,
+            agent: self.agent,
+            transcript,
+            parts,
+            pairs: &mut self.pairs,
+            before: &self.messages,
+        }
     }
 
     fn push(&mut self, mut message: IndexedMessage) {
@@ -148,11 +145,8 @@ impl DraftIndex {
     /// Says what the text at this place is.
     fn mark(&mut self, place: Option<ItemPosition>, kind: UserText) {
         let Some((message, item)) = place else { return };
-        let found = self
-            .messages
-            .get_mut(message)
-            .and_then(|message| message.items.get_mut(item));
-        if let Some(IndexedItem::Text(words)) = found {
+        let message = self.messages.get_mut(message);
+        if let Some(IndexedItem::Text(words)) = message.and_then(|message| message.items.get_mut(item)) {
             words.kind = kind;
         }
     }

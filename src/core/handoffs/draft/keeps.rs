@@ -5,7 +5,9 @@ use std::collections::HashSet;
 use super::count::TokenCounter;
 use super::excerpt::{one_line, within};
 use super::facts::{CallFailure, DraftFacts, is_kept};
+use super::fill::PieceRank;
 use super::markers::SentenceClass;
+use super::request::DraftSpec;
 use super::turns::IndexedTurn;
 use crate::agents::wordings::UserText;
 
@@ -48,11 +50,7 @@ const FIRST: usize = 300;
 /// What must be kept, in order of its kinds. A summary may take `summary` tokens.
 pub(super) fn all(facts: &DraftFacts<'_>, summary: usize, count: TokenCounter) -> Vec<RetainedText> {
     let mut keeps = Vec::new();
-    keeps.extend(
-        facts
-            .of_task()
-            .map(|turn| words(RetentionReason::Task, turn, &turn.person_text(), count)),
-    );
+    keeps.extend(facts.of_task().map(|turn| task(turn, count)));
     keeps.extend(first(facts, count));
     keeps.extend(summaries(facts, summary, count));
     let sentences = facts.anchors.iter().filter(|(turn, anchor)| {
@@ -74,7 +72,22 @@ pub(super) fn all(facts: &DraftFacts<'_>, summary: usize, count: TokenCounter) -
 
 /// The oldest failures and open sentences beyond a budget of tokens. They may be dropped, so that a session with many
 /// of them still gets a document.
-pub(super) fn beyond(keeps: &[RetainedText], most: usize, count: TokenCounter) -> HashSet<usize> {
+/// All that is kept of a draft, each with how firmly.
+pub(super) fn ranked(facts: &DraftFacts<'_>, request: &DraftSpec<'_>) -> Vec<(RetainedText, PieceRank)> {
+    let keeps = all(facts, request.tokens / 2, request.count);
+    let beyond = beyond(&keeps, request.tokens / 3, request.count);
+    let rank = |at: usize| match beyond.contains(&at) {
+        true => PieceRank::Anchor,
+        false => PieceRank::Must,
+    };
+    keeps
+        .into_iter()
+        .enumerate()
+        .map(|(at, keep)| (keep, rank(at)))
+        .collect()
+}
+
+fn beyond(keeps: &[RetainedText], most: usize, count: TokenCounter) -> HashSet<usize> {
     /// Tokens of what is around one.
     const AROUND: usize = 12;
     let gives_way = |keep: &RetainedText| {
@@ -106,12 +119,13 @@ fn first(facts: &DraftFacts<'_>, count: TokenCounter) -> Option<RetainedText> {
     })
 }
 
-fn words(kept: RetentionReason, turn: &IndexedTurn<'_>, text: &str, count: TokenCounter) -> RetainedText {
+fn task(turn: &IndexedTurn<'_>, count: TokenCounter) -> RetainedText {
+    let text = turn.person_text();
     RetainedText {
-        kept,
+        kept: RetentionReason::Task,
         turn: turn.n,
-        full: within(text, EXCERPT, count).into_owned(),
-        short: within(text, SHORT, count).into_owned(),
+        full: within(&text, EXCERPT, count).into_owned(),
+        short: within(&text, SHORT, count).into_owned(),
     }
 }
 
@@ -127,19 +141,14 @@ fn summaries(facts: &DraftFacts<'_>, most: usize, count: TokenCounter) -> Vec<Re
     // Each summary covers those before it, so the last one may have half of the room by itself.
     let each = most / all.len().max(1);
     let last = all.len().saturating_sub(1);
+    let share = |at: usize| match at == last {
+        true => most.saturating_sub(each * last / 2),
+        false => each / 2,
+    };
     let keep = |(at, (turn, text)): (usize, &(usize, &str))| RetainedText {
         kept: RetentionReason::Summary,
         turn: *turn,
-        full: within(
-            text,
-            if at == last {
-                most.saturating_sub(each * last / 2)
-            } else {
-                each / 2
-            },
-            count,
-        )
-        .into_owned(),
+        full: within(text, share(at), count).into_owned(),
         short: within(text, SUMMARY.min(most / 4), count).into_owned(),
     };
     all.iter().enumerate().map(keep).collect()
@@ -156,12 +165,7 @@ fn failure(failure: &CallFailure<'_>) -> RetainedText {
         (None, None) => " (reads as failed)".to_owned(),
     };
     let lines = &failure.outcome.lines;
-    let listed = |lines: &[String]| {
-        lines
-            .iter()
-            .map(|line| format!("\n  > {line}"))
-            .collect::<String>()
-    };
+    let listed = |lines: &[String]| -> String { lines.iter().map(|line| format!("\n  > {line}")).collect() };
     RetainedText {
         kept: RetentionReason::Failure,
         turn: failure.turn,

@@ -88,17 +88,10 @@ pub(super) fn document(
     made.surroundings();
     made.files();
     made.notes();
-    let header = |section: usize, group: usize| {
-        let _ = section;
-        GROUPS[group].1.to_owned()
-    };
+    let header = |_: usize, group: usize| GROUPS[group].1.to_owned();
     let fixed = request.count.tokens(&rendered(&[]));
-    Ok(rendered(&fill(
-        made.pieces,
-        fixed,
-        (request.tokens, request.count),
-        &header,
-    )?))
+    let chosen = fill(made.pieces, fixed, (request.tokens, request.count), &header)?;
+    Ok(rendered(&chosen))
 }
 
 struct DraftBuilder<'m, 'i> {
@@ -126,9 +119,7 @@ impl DraftBuilder<'_, '_> {
     }
 
     fn kept(&mut self) {
-        let keeps = keeps::all(self.facts, self.request.tokens / 2, self.request.count);
-        let beyond = keeps::beyond(&keeps, self.request.tokens / 3, self.request.count);
-        for (at, keep) in keeps.iter().enumerate() {
+        for (keep, rank) in keeps::ranked(self.facts, self.request) {
             let group = match keep.kept {
                 RetentionReason::Task => WORDS,
                 RetentionReason::First => continue,
@@ -145,10 +136,6 @@ impl DraftBuilder<'_, '_> {
                 continue;
             }
             let item = |text: &str| format!("- {} (turn {})", indented(text), keep.turn);
-            let rank = match beyond.contains(&at) {
-                true => PieceRank::Anchor,
-                false => PieceRank::Must,
-            };
             self.add(group, rank, keep.turn, item(&keep.full), Some(item(&keep.short)));
         }
     }
@@ -156,11 +143,8 @@ impl DraftBuilder<'_, '_> {
     fn state(&mut self) {
         let count = self.facts.turns.len();
         let turns = plural(count as u64, "turn");
-        let questions = self
-            .facts
-            .of_task()
-            .next()
-            .map_or(String::new(), |turn| one_line(&turn.person_text(), LINE));
+        let task = self.facts.of_task().next();
+        let questions = task.map_or(String::new(), |turn| one_line(&turn.person_text(), LINE));
         let state = match self.facts.all_done {
             true if questions.is_empty() => format!("Nothing is open after {turns}."),
             true => format!("Nothing is open after {turns}; the last request was: {questions}"),
@@ -221,8 +205,8 @@ impl DraftBuilder<'_, '_> {
             steps.extend(next.map(|sentence| one_line(sentence, LINE)).take(3));
         }
         if steps.is_empty() {
-            steps
-                .push("No next step was recorded; look at the person's words and at what failed.".to_owned());
+            let none = "No next step was recorded; look at the person's words and at what failed.";
+            steps.push(none.to_owned());
         }
         let turns = self.facts.turns.len();
         for (at, step) in steps.iter().take(8).enumerate() {
@@ -233,10 +217,8 @@ impl DraftBuilder<'_, '_> {
     fn runs(&mut self) {
         let facts = self.facts;
         for ran in &facts.runs {
-            let group = match (
-                ran.purpose.verifies() || ran.purpose == CommandPurpose::Git,
-                ran.good,
-            ) {
+            let shows = ran.purpose.verifies() || ran.purpose == CommandPurpose::Git;
+            let group = match (shows, ran.good) {
                 (true, _) => RUNS,
                 (false, Some(true)) => LEFT,
                 _ => continue,
@@ -245,23 +227,16 @@ impl DraftBuilder<'_, '_> {
         }
         for failure in facts.failures.iter().filter(|failure| !failure.is_run) {
             let line = failure.outcome.lines.first().map_or("", String::as_str);
-            let text = format!(
-                "- {} {}: {line} (turn {})",
-                failure.call.name, failure.call.about, failure.turn
-            );
-            self.add(DEAD_ENDS, PieceRank::Anchor, failure.turn, text, None);
+            let (call, turn) = (failure.call, failure.turn);
+            let text = format!("- {} {}: {line} (turn {turn})", call.name, call.about);
+            self.add(DEAD_ENDS, PieceRank::Anchor, turn, text, None);
         }
     }
 
     fn surroundings(&mut self) {
         for (kind, turn) in &self.facts.credentials {
-            self.add(
-                CREDENTIALS,
-                PieceRank::Anchor,
-                *turn,
-                format!("- {kind}, first seen in turn {turn}"),
-                None,
-            );
+            let text = format!("- {kind}, first seen in turn {turn}");
+            self.add(CREDENTIALS, PieceRank::Anchor, *turn, text, None);
         }
         let repository = self.request.repository.trim();
         if !repository.is_empty() {
@@ -277,10 +252,9 @@ impl DraftBuilder<'_, '_> {
                 self.add(READ, PieceRank::Turn, file.turn, file.path.clone(), None);
                 continue;
             };
-            let rank = if facts.is_current(file.turn) {
-                PieceRank::Anchor
-            } else {
-                PieceRank::Turn
+            let rank = match facts.is_current(file.turn) {
+                true => PieceRank::Anchor,
+                false => PieceRank::Turn,
             };
             self.add(MODIFIED, rank, file.turn, file.path.clone(), None);
             let what = match change {
@@ -308,13 +282,8 @@ impl DraftBuilder<'_, '_> {
                 | SentenceClass::Blocker
                 | SentenceClass::LeftOpen => continue,
             };
-            self.add(
-                group,
-                PieceRank::Anchor,
-                *turn,
-                format!("- {} (turn {turn})", anchor.text),
-                None,
-            );
+            let text = format!("- {} (turn {turn})", anchor.text);
+            self.add(group, PieceRank::Anchor, *turn, text, None);
         }
         for turn in facts.earlier() {
             let text = format!("- {} (turn {})", one_line(&turn.person_text(), LINE), turn.n);
@@ -330,10 +299,9 @@ fn ran_line(ran: &CommandFact, group: usize) -> String {
         (false, Some(false)) => "FAILED",
         (false, None) => "ended in a way that is not known",
     };
-    let stale = if ran.stale && ran.purpose.verifies() {
-        "; files changed after it"
-    } else {
-        ""
+    let stale = match ran.stale && ran.purpose.verifies() {
+        true => "; files changed after it",
+        false => "",
     };
     format!("- `{}`: {how} (turn {}{stale})", ran.text, ran.turn)
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::excerpt::{one_line, sentences};
 use super::words::WORDS;
-use crate::agents::table;
+use crate::text::table;
 
 /// The class of a kept sentence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]

@@ -53,6 +53,7 @@ pub use turns::IndexRow;
 
 use self::facts::DraftFacts;
 use self::terms::TermCounts;
+use self::turns::IndexedTurn;
 use crate::limits;
 
 /// Tokens of the repository's state.
@@ -123,28 +124,19 @@ impl DraftIndex {
 
     /// Relevance of each turn to the focus; without one, to the current task.
     fn relevance(&self, facts: &DraftFacts<'_>, focus: &str) -> Vec<f32> {
-        let task = || {
-            facts
+        let question = match focus.trim() {
+            "" => facts
                 .of_task()
-                .map(|turn| turn.person_text())
+                .map(IndexedTurn::person_text)
                 .collect::<Vec<_>>()
-                .join("\n")
+                .join("\n"),
+            _ => focus.to_owned(),
         };
-        let question = if focus.trim().is_empty() {
-            task()
-        } else {
-            focus.to_owned()
+        let terms_of = |turn: &IndexedTurn<'_>| {
+            let messages = self.messages[turn.messages.clone()].iter();
+            messages.map(|message| &message.terms).collect()
         };
-        let documents: Vec<Vec<&TermCounts>> = facts
-            .turns
-            .iter()
-            .map(|turn| {
-                self.messages[turn.messages.clone()]
-                    .iter()
-                    .map(|message| &message.terms)
-                    .collect()
-            })
-            .collect();
+        let documents: Vec<Vec<&TermCounts>> = facts.turns.iter().map(terms_of).collect();
         terms::ranked(&question, &documents)
     }
 }

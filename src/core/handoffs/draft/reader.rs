@@ -20,7 +20,7 @@ use crate::agents::surroundings;
 use crate::agents::todo::{self, TodoItem};
 use crate::agents::tools::{self, ToolKind};
 use crate::agents::wordings::{self, UserText};
-use crate::redact::{Redactor, unnamed};
+use crate::redact::Redactor;
 use crate::text::cut::{ceil, floor};
 use crate::transcript::{
     AgentKind, AnswerContent, AnswerPartKind as Answer, ToolCall, ToolResult, ToolUse, Transcript,
@@ -97,13 +97,12 @@ impl<'a> MessageReader<'_, 'a> {
     pub(super) fn message(&mut self, turn: &TranscriptTurn<'a>, digest: Option<u64>) -> IndexedMessage {
         let mut items = Vec::new();
         let mut summary_before = false;
-        if !matches!(turn.role, Role::System | Role::Tools) {
+        if turn.role.is_spoken() {
             let mut texts = 0;
             for (at, part) in turn.parts().into_iter().enumerate() {
-                texts = if matches!(part.kind, TranscriptPartKind::Text(_)) {
-                    texts + 1
-                } else {
-                    0
+                texts = match part.kind {
+                    TranscriptPartKind::Text(_) => texts + 1,
+                    _ => 0,
                 };
                 // goose leaves calls out that had no output when it continues in another process, and joins what is left.
                 if texts == 2 && turn.role == Role::Assistant && self.agent == Some(AgentKind::Goose) {
@@ -136,13 +135,8 @@ impl<'a> MessageReader<'_, 'a> {
             match part.kind {
                 Answer::Text | Answer::Refusal => self.text(&part.text(), Role::Assistant, &mut items),
                 Answer::Call => {
-                    let name = part.name.map(|name| name.get().into_owned());
-                    items.push(IndexedItem::Call(self.called(
-                        None,
-                        name.unwrap_or_default(),
-                        &part.text(),
-                        0,
-                    )));
+                    let name = part.name.map(|name| name.get().into_owned()).unwrap_or_default();
+                    items.push(IndexedItem::Call(self.called(None, name, &part.text(), 0)));
                 }
                 Answer::Thinking | Answer::Error => {}
             }
@@ -160,8 +154,7 @@ impl<'a> MessageReader<'_, 'a> {
 
     /// Whatever is kept goes through here.
     fn clean(&self, text: &str) -> String {
-        let known = self.settings.redactor.text(text);
-        unnamed::redacted(&known).into_owned()
+        self.settings.redactor.cleaned(text)
     }
 
     fn text(&self, text: &str, role: Role, items: &mut Vec<IndexedItem>) {
@@ -220,12 +213,8 @@ impl<'a> MessageReader<'_, 'a> {
     }
 
     fn call(&self, call: &ToolCall<'_>, part: usize) -> IndexedCall {
-        let name = call.name.map(|name| name.get().into_owned()).unwrap_or_default();
-        let arguments = call
-            .arguments
-            .map(|all| all.get().into_owned())
-            .unwrap_or_default();
-        self.called(call.id.map(|id| id.get().into_owned()), name, &arguments, part)
+        let id = call.id.map(|id| id.get().into_owned());
+        self.called(id, call.named(), &call.given(), part)
     }
 
     fn called(&self, id: Option<String>, name: String, text: &str, part: usize) -> IndexedCall {
@@ -302,14 +291,14 @@ impl<'a> MessageReader<'_, 'a> {
         }
         let tool_use = place.and_then(|place| self.tool_use(place, part));
         let end = tool_use.map(|used| used.end(self.agent)).unwrap_or_default();
-        let texts: Vec<_> = part.texts();
-        let bytes = texts.iter().map(|text| text.raw().len()).sum();
-        let text = texts.iter().map(|text| text.get()).collect::<Vec<_>>().join("\n");
+        let bytes = part.texts().iter().map(|text| text.raw().len()).sum();
+        let text = part.text();
         let kind = call.map_or(ToolKind::Other, |call| call.kind);
         let reads_failed = excerpt::looks_failed(&bounded(&text, RESULT));
+        let may_run = call.is_some_and(|call| may_run_commands(&call.name));
         let failed = match (kind, end.failed) {
             // For a tool that no table knows, its words count more than an absent flag.
-            (ToolKind::Other, Some(false)) if reads_failed && self.may_run(call) => None,
+            (ToolKind::Other, Some(false)) if reads_failed && may_run => None,
             (_, failed) => failed,
         };
         let is_written = kind.changes();
@@ -355,23 +344,15 @@ impl<'a> MessageReader<'_, 'a> {
 
     /// What a draft quotes of a result: its own words for a run or an error, else how long it is.
     fn excerpt(&mut self, kind: ToolKind, is_secret: bool, text: &str, outcome: &mut IndexedResult) {
-        let is_quoted = matches!(
-            kind,
-            ToolKind::Shell | ToolKind::Agent | ToolKind::Ask | ToolKind::Other
-        );
+        const SECRET: &str = "(a file with credentials: its contents are left out)";
+        let quoted = [ToolKind::Shell, ToolKind::Agent, ToolKind::Ask, ToolKind::Other];
         if is_secret {
-            outcome
-                .lines
-                .push("(a file with credentials: its contents are left out)".to_owned());
-        } else if outcome.is_error() || is_quoted {
+            outcome.lines.push(SECRET.to_owned());
+        } else if outcome.is_error() || quoted.contains(&kind) {
             self.quote(wordings::before_reminders(text), outcome);
         } else {
             outcome.lines.push(format!("{} lines", text.lines().count()));
         }
-    }
-
-    fn may_run(&self, call: Option<&IndexedCall>) -> bool {
-        call.is_some_and(|call| may_run_commands(&call.name))
     }
 
     /// The item of the to-do list that a call made or changed.

@@ -38,32 +38,21 @@ impl DraftSection {
     }
 }
 
-/// Purpose of the next session: the order of sections where not all fit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Preset {
-    /// Writes code: files and steps.
-    #[default]
-    Implement,
-    /// Writes about it: decisions and what was done.
-    Docs,
-    /// Debugs: runs, failures, attempts.
-    Debug,
+named! {
+    /// Purpose of the next session: the order of sections where not all fit.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub enum Preset {
+        /// Writes code: files and steps.
+        #[default]
+        Implement = "implement",
+        /// Writes about it: decisions and what was done.
+        Docs = "docs",
+        /// Debugs: runs, failures, attempts.
+        Debug = "debug",
+    }
 }
 
 impl Preset {
-    /// All, as they are named.
-    pub const ALL: [(&'static str, Self); 3] = [
-        ("implement", Self::Implement),
-        ("docs", Self::Docs),
-        ("debug", Self::Debug),
-    ];
-
-    /// The preset of that name.
-    pub fn named(name: &str) -> Option<Self> {
-        let found = Self::ALL.into_iter().find(|(known, _)| *known == name);
-        found.map(|(_, preset)| preset)
-    }
-
     pub(super) fn weight(self, section: DraftSection) -> f32 {
         let [implement, docs, debug] = match section {
             DraftSection::Context => [0.9, 1.4, 0.8],

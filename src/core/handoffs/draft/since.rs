@@ -12,7 +12,7 @@ const MOST_BYTES: usize = 24 << 10;
 /// they are still to be answered. `None`: too much came since.
 pub fn completed_since(document: &str, view: &View, from: usize) -> Option<String> {
     let transcript = Transcript::of(view);
-    let last = view.turns.iter().rposition(|turn| is_models(turn.role));
+    let last = view.turns.iter().rposition(|turn| turn.role.may_be_models());
     let mut text = document.trim_end().to_owned();
     let begins = text.len();
     for at in from..transcript.len() {
@@ -36,36 +36,23 @@ pub fn completed_since(document: &str, view: &View, from: usize) -> Option<Strin
     Some(text.trim_end().to_owned())
 }
 
-fn is_models(role: Role) -> bool {
-    matches!(role, Role::Assistant | Role::Other)
-}
-
 /// Appends a part, of which thinking and pictures are left out. `speaker`: whose text begins here; one that continues has none.
 fn quote(text: &mut String, part: &TranscriptPart<'_>, speaker: Option<Role>) {
     // Writing into memory cannot fail.
     let _ = match part.kind {
         TranscriptPartKind::Text(words) => match speaker {
             _ if words.get().trim().is_empty() => Ok(()),
-            Some(role) if is_models(role) => write!(text, "\n\nYou wrote:\n\n{}", words.get().trim_start()),
+            Some(role) if role.may_be_models() => {
+                write!(text, "\n\nYou wrote:\n\n{}", words.get().trim_start())
+            }
             Some(_) => write!(text, "\n\nThe person wrote:\n\n{}", words.get().trim_start()),
             None => write!(text, "{}", words.get()),
         },
         TranscriptPartKind::Call(call) => {
-            let name = call.name.map(|name| name.get().into_owned()).unwrap_or_default();
-            let arguments = call.arguments.map(|arguments| arguments.get().into_owned());
-            write!(
-                text,
-                "\n\nYou called {name} with {}",
-                arguments.unwrap_or_default()
-            )
+            write!(text, "\n\nYou called {} with {}", call.named(), call.given())
         }
         TranscriptPartKind::Result(_) => {
-            let texts: Vec<_> = part
-                .texts()
-                .iter()
-                .map(|words| words.get().into_owned())
-                .collect();
-            write!(text, "\n\nIt returned:\n\n{}", texts.join("\n").trim())
+            write!(text, "\n\nIt returned:\n\n{}", part.text().trim())
         }
         _ => Ok(()),
     };

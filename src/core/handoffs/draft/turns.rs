@@ -1,9 +1,10 @@
 //! Turns: a person's request, and everything that follows until the person's next text.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use super::excerpt::first_line;
-use super::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult, IndexedText};
+use super::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult, IndexedText, ItemPosition};
 use super::words::WORDS;
 use crate::agents::wordings::UserText;
 use crate::wire::Role;
@@ -69,10 +70,8 @@ impl IndexedTurn<'_> {
             .opening
             .iter()
             .filter(|spoken| spoken.kind == UserText::Person);
-        person
-            .map(|spoken| spoken.text.trim())
-            .collect::<Vec<_>>()
-            .join("\n")
+        let texts: Vec<_> = person.map(|spoken| spoken.text.trim()).collect();
+        texts.join("\n")
     }
 
     pub(super) fn row(&self, messages: &[IndexedMessage]) -> IndexRow {
@@ -125,16 +124,24 @@ pub(super) fn outcomes(
     })
 }
 
+/// The results of these messages, by their calls.
+pub(super) fn answers(
+    messages: &[IndexedMessage],
+    range: Range<usize>,
+) -> HashMap<ItemPosition, &IndexedResult> {
+    let results = outcomes(messages, range);
+    results
+        .filter_map(|(_, outcome)| Some((outcome.call?, outcome)))
+        .collect()
+}
+
 fn items(
     messages: &[IndexedMessage],
     range: Range<usize>,
 ) -> impl Iterator<Item = (usize, usize, &IndexedItem)> {
     range.flat_map(move |at| {
-        messages[at]
-            .items
-            .iter()
-            .enumerate()
-            .map(move |(i, item)| (at, i, item))
+        let items = messages[at].items.iter().enumerate();
+        items.map(move |(i, item)| (at, i, item))
     })
 }
 

@@ -11,7 +11,6 @@ use super::sections::TextSource;
 use super::{CutPart, RecallIndexSettings, quote};
 use crate::handoffs::draft::tokens;
 use crate::text::words::plural;
-use crate::transcript::TranscriptPart;
 
 /// Tokens of an answer, estimated, and of one excerpt.
 const ANSWER: usize = 2000;
@@ -43,7 +42,7 @@ impl RecallIndex {
         question: &Question,
     ) -> RecallAnswer {
         let (ranked, weights) = rank::ranked(self, question);
-        let terms = quote::clean(&question.query, &(0..question.query.len()), &settings.redactor);
+        let terms = settings.redactor.cleaned(&question.query);
         if ranked.is_empty() {
             return RecallAnswer {
                 text: self.nothing(cut, settings, question, &terms),
@@ -106,19 +105,16 @@ impl RecallIndex {
             };
         }
         let text = self.text(cut, passage);
-        let range = passage.start as usize..passage.end as usize;
         // The request is the one that was indexed; if it ever is not, nothing is quoted.
-        let quoted = match text.get(range.clone()) {
-            Some(_) => quote::excerpt(&quote::clean(&text, &range, &settings.redactor), weights, most),
-            None => String::new(),
-        };
+        let clean = quote::clean_passage(&text, passage, &settings.redactor);
+        let quoted = clean.map_or(String::new(), |clean| quote::excerpt(&clean, weights, most));
         (out, quoted.lines().map(|line| format!("\n   {line}")).collect())
     }
 
     /// What was called, and whether it succeeded.
     fn about(&self, called: &RecalledCall, settings: &RecallIndexSettings) -> String {
-        let about = quote::clean(&called.about, &(0..called.about.len()), &settings.redactor);
-        let name = quote::clean(&called.name, &(0..called.name.len()), &settings.redactor);
+        let about = settings.redactor.cleaned(&called.about);
+        let name = settings.redactor.cleaned(&called.name);
         let came = match called.outcome {
             CallOutcome::Succeeded => " (succeeded)".to_owned(),
             CallOutcome::Failed(Some(code)) => format!(" (failed, exit {code})"),
@@ -134,12 +130,8 @@ impl RecallIndex {
 
     /// The text of a passage's part.
     fn text(&self, cut: &CutPart<'_>, passage: &Passage) -> String {
-        let parts = cut
-            .transcript
-            .turn(passage.turn as usize)
-            .map(|turn| turn.parts());
-        let part: Option<TranscriptPart<'_>> =
-            parts.and_then(|parts| parts.get(passage.part as usize).copied());
+        let turn = cut.transcript.turn(passage.turn as usize);
+        let part = turn.and_then(|turn| turn.parts().get(passage.part as usize).copied());
         part.map_or(String::new(), |part| cut.text(&part))
     }
 
@@ -171,11 +163,8 @@ impl RecallIndex {
 
     /// The words nearest to those of a question, none of them part of a credential.
     fn nearest(&self, cut: &CutPart<'_>, settings: &RecallIndexSettings, question: &Question) -> Vec<String> {
-        let terms: Vec<LetterPairs> = question
-            .words()
-            .iter()
-            .map(|(word, _)| LetterPairs::of(word))
-            .collect();
+        let words = question.words();
+        let terms: Vec<LetterPairs> = words.iter().map(|(word, _)| LetterPairs::of(word)).collect();
         let mut near: Vec<(f32, &str, usize)> = Vec::new();
         for (word, letters) in self.vocabulary.words() {
             let has = LetterPairs::of(letters);
@@ -189,12 +178,8 @@ impl RecallIndex {
         near.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
         let listed = near.into_iter().take(4 * NEAREST).filter(|(_, word, passage)| {
             let passage = &self.passages[*passage];
-            let range = passage.start as usize..passage.end as usize;
-            let text = self.text(cut, passage);
-            let shown = text
-                .get(range.clone())
-                .map(|_| quote::clean(&text, &range, &settings.redactor));
             // A word of a call's name or of what it is about is not in its result.
+            let shown = quote::clean_passage(&self.text(cut, passage), passage, &settings.redactor);
             shown.is_some_and(|shown| shown.to_lowercase().contains(*word))
         });
         listed.map(|(_, word, _)| word.to_owned()).take(NEAREST).collect()

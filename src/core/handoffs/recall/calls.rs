@@ -52,12 +52,8 @@ pub(super) struct CallHistory {
 
 /// The text of an agent's call, and the record kept of it. `more`: patterns of further files with credentials.
 pub(super) fn read(call: &ToolCall<'_>, turn: usize, part: usize, more: &[String]) -> (RecalledCall, String) {
-    let name = call.name.map(|name| name.get().into_owned()).unwrap_or_default();
-    let text = call
-        .arguments
-        .map(|all| all.get().into_owned())
-        .unwrap_or_default();
-    let arguments = tools::arguments(&text);
+    let name = call.named();
+    let arguments = tools::arguments(&call.given());
     let kind = ToolKind::of(&name, &arguments);
     let command = tools::command(&arguments).filter(|_| kind == ToolKind::Shell);
     let paths = files::named(kind, &arguments, command.as_deref());

@@ -141,7 +141,7 @@ impl RecallIndex {
             .last()
             .map_or((0, 0), |read| (read.person_turns, read.handoffs));
         let (mut person_turn, mut handoffs) = before;
-        if !matches!(turn.role, Role::System | Role::Tools) {
+        if turn.role.is_spoken() {
             let all = turn.parts();
             for (n, part) in all.iter().enumerate() {
                 let Some(here) = cut.reaches(part) else { break };
@@ -267,14 +267,12 @@ impl RecallIndex {
             let passage = number(self.passages.len());
             let mut count = 0;
             let vocabulary = &mut self.vocabulary;
-            words::each(&text[range.clone()], &mut |kind, word| {
-                count += u32::from(kind == WordKind::Whole);
-                vocabulary.add(word, passage);
-            });
-            words::each(&about, &mut |kind, word| {
-                count += u32::from(kind == WordKind::Whole);
-                vocabulary.add(word, passage);
-            });
+            for text in [&text[range.clone()], &about] {
+                words::each(text, &mut |kind, word| {
+                    count += u32::from(kind == WordKind::Whole);
+                    vocabulary.add(word, passage);
+                });
+            }
             self.words += u64::from(count);
             self.passages.push(Passage {
                 turn: number(turn),
@@ -343,11 +341,7 @@ fn text_of(part: &TranscriptPart<'_>, bytes: Option<usize>) -> String {
 
 /// What a tool returned, without what the harness has put after it.
 fn result_text(part: &TranscriptPart<'_>) -> String {
-    let texts = part.texts();
-    let mut text = match &texts[..] {
-        [only] => only.get().into_owned(),
-        all => all.iter().map(|text| text.get()).collect::<Vec<_>>().join("\n"),
-    };
+    let mut text = part.text();
     text.truncate(before_reminders(&text).len());
     text
 }

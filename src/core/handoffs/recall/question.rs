@@ -1,5 +1,8 @@
 //! A question: its words, and their synonyms.
 
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
 use super::meanings;
 use super::stem::stem;
 use super::vocabulary::{Vocabulary, WordNumber};
@@ -24,121 +27,8 @@ const PART: f32 = 0.5;
 const JOINED: f32 = 0.7;
 
 /// Words without weight (stop words).
-const EMPTY: &[&str] = &[
-    "the",
-    "a",
-    "an",
-    "and",
-    "or",
-    "of",
-    "to",
-    "in",
-    "on",
-    "at",
-    "for",
-    "is",
-    "are",
-    "was",
-    "were",
-    "be",
-    "been",
-    "it",
-    "its",
-    "this",
-    "that",
-    "these",
-    "those",
-    "with",
-    "by",
-    "from",
-    "as",
-    "what",
-    "which",
-    "who",
-    "whom",
-    "how",
-    "when",
-    "did",
-    "do",
-    "does",
-    "done",
-    "we",
-    "i",
-    "you",
-    "he",
-    "she",
-    "they",
-    "them",
-    "our",
-    "my",
-    "your",
-    "their",
-    "me",
-    "us",
-    "should",
-    "would",
-    "could",
-    "can",
-    "may",
-    "must",
-    "will",
-    "shall",
-    "not",
-    "no",
-    "if",
-    "then",
-    "than",
-    "there",
-    "here",
-    "have",
-    "has",
-    "had",
-    "about",
-    "into",
-    "out",
-    "up",
-    "so",
-    "but",
-    "all",
-    "any",
-    "some",
-    "said",
-    "say",
-    "says",
-    "told",
-    "tell",
-    "get",
-    "got",
-    "go",
-    "went",
-    "goes",
-    "going",
-    "use",
-    "used",
-    "uses",
-    "using",
-    "now",
-    "just",
-    "also",
-    "again",
-    "please",
-    "let",
-    "im",
-    "ve",
-    "ll",
-    "re",
-    "one",
-    "session",
-    "earlier",
-    "before",
-    "previously",
-    "remember",
-    "recall",
-    "exactly",
-    "exact",
-    "currently",
-    "current",
-];
+static EMPTY: LazyLock<HashSet<&'static str>> =
+    LazyLock::new(|| include_str!("empty_words.txt").split_whitespace().collect());
 
 /// What of a question's words is looked for besides the words themselves; all of it, except for measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -229,7 +119,7 @@ impl Question {
                 all.push((word, counts));
             }
         });
-        let has_weight = |(word, _): &(String, f32)| !EMPTY.contains(&word.as_str());
+        let has_weight = |(word, _): &(String, f32)| !EMPTY.contains(word.as_str());
         // In a question of stop words alone they count.
         if all.iter().any(has_weight) {
             all.retain(has_weight);

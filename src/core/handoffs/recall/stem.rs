@@ -4,45 +4,14 @@
 /// Letters that a stem has at least.
 const LEAST: usize = 3;
 
-/// Endings, longest first, each with what is there instead.
-const ENDINGS: [(&str, &str); 37] = [
-    ("izations", ""),
-    ("ization", ""),
-    ("izing", ""),
-    ("izers", ""),
-    ("ations", ""),
-    ("ation", ""),
-    ("itions", ""),
-    ("ments", ""),
-    ("ition", ""),
-    ("ators", ""),
-    ("ment", ""),
-    ("ness", ""),
-    ("izer", ""),
-    ("ized", ""),
-    ("izes", ""),
-    ("able", ""),
-    ("ible", ""),
-    ("ance", ""),
-    ("ence", ""),
-    ("ator", ""),
-    ("ings", ""),
-    ("ions", ""),
-    ("ated", ""),
-    ("ates", ""),
-    ("ize", ""),
-    ("ing", ""),
-    ("ion", ""),
-    ("ate", ""),
-    ("ity", ""),
-    ("ers", ""),
-    ("ied", "y"),
-    ("ies", "y"),
-    ("age", ""),
-    ("ed", ""),
-    ("er", ""),
-    ("ly", ""),
-    ("es", ""),
+/// Endings that are a `y` in the stem.
+const Y_ENDINGS: [&str; 2] = ["ied", "ies"];
+
+/// Other endings, longest first.
+const ENDINGS: [&str; 35] = [
+    "izations", "ization", "izing", "izers", "ations", "ation", "itions", "ments", "ition", "ators", "ment",
+    "ness", "izer", "ized", "izes", "able", "ible", "ance", "ence", "ator", "ings", "ions", "ated", "ates",
+    "ize", "ing", "ion", "ate", "ity", "ers", "age", "ed", "er", "ly", "es",
 ];
 
 /// The stem of a word in lower case; the word itself where it is no English one.
@@ -67,7 +36,11 @@ pub(super) fn stem(word: &str) -> String {
 }
 
 fn cut(word: &str) -> String {
-    for (ending, with) in ENDINGS {
+    let endings = Y_ENDINGS
+        .map(|ending| (ending, "y"))
+        .into_iter()
+        .chain(ENDINGS.map(|ending| (ending, "")));
+    for (ending, with) in endings {
         if let Some(stem) = word.strip_suffix(ending)
             && stem.len() + with.len() >= LEAST
             && stem.bytes().any(|b| b"aeiouy".contains(&b))

@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use super::session_file::SessionReader;
-use crate::transcript::{AnswerContent, AnswerPartKind, Transcript, TranscriptPart, TranscriptPartKind};
+use crate::transcript::{AnswerContent, AnswerPartKind, Transcript, TranscriptPartKind};
 use crate::wire::Role;
 
 impl SessionReader<'_> {
@@ -16,19 +16,15 @@ impl SessionReader<'_> {
                 match part.kind {
                     TranscriptPartKind::Text(text) => replies.push(text.get().into_owned()),
                     TranscriptPartKind::Call(call) => {
-                        let text = |text: Option<crate::transcript::JsonText<'_>>| {
-                            text.map_or(String::new(), |text| text.get().into_owned())
-                        };
-                        let arguments = call
-                            .arguments
-                            .map(|arguments| Json::String(arguments.get().into_owned()));
-                        self.call(&text(call.id), &text(call.name), arguments.as_ref());
+                        let id = call.id.map(|id| id.get()).unwrap_or_default();
+                        let arguments = call.arguments.map(|_| Json::String(call.given()));
+                        self.call(&id, &call.named(), arguments.as_ref());
                     }
                     TranscriptPartKind::Result(result) => {
                         answers = true;
-                        let id = result.call.map_or(String::new(), |id| id.get().into_owned());
+                        let id = result.call.map(|id| id.get()).unwrap_or_default();
                         let failed = result.error.or(result.exit.map(|exit| exit != 0));
-                        self.result(&id, &text_of(&part), failed);
+                        self.result(&id, &part.text(), failed);
                     }
                     _ => {}
                 }
@@ -49,9 +45,4 @@ impl SessionReader<'_> {
         let last: Vec<_> = last.into_iter().flatten().map(|part| part.text()).collect();
         self.reply(last.join("\n"));
     }
-}
-
-fn text_of(part: &TranscriptPart<'_>) -> String {
-    let texts: Vec<_> = part.texts().iter().map(|text| text.get().into_owned()).collect();
-    texts.join("\n")
 }

@@ -40,21 +40,7 @@ fn map(out: &mut String, entries: &[(String, YamlValue)], depth: usize, mut begu
             indent(out, depth);
         }
         out.push(':');
-        match value {
-            YamlValue::Map(inner) if !inner.is_empty() => {
-                out.push('\n');
-                map(out, inner, depth + 1, false);
-            }
-            YamlValue::List(items) if !items.is_empty() => {
-                out.push('\n');
-                list(out, items, depth + 1);
-            }
-            other => {
-                out.push(' ');
-                inline(out, other);
-                out.push('\n');
-            }
-        }
+        nested(out, value, depth + 1, "\n");
     }
 }
 
@@ -62,20 +48,25 @@ fn list(out: &mut String, items: &[YamlValue], depth: usize) {
     for item in items {
         indent(out, depth);
         out.push('-');
-        match item {
-            YamlValue::Map(inner) if !inner.is_empty() => {
-                out.push(' ');
-                map(out, inner, depth + 1, true);
-            }
-            YamlValue::List(inner) if !inner.is_empty() => {
-                out.push('\n');
-                list(out, inner, depth + 1);
-            }
-            other => {
-                out.push(' ');
-                inline(out, other);
-                out.push('\n');
-            }
+        nested(out, item, depth + 1, " ");
+    }
+}
+
+/// A value after its key or its dash. A mapping begins after `before`: in a list on the line of the dash.
+fn nested(out: &mut String, value: &YamlValue, depth: usize, before: &str) {
+    match value {
+        YamlValue::Map(inner) if !inner.is_empty() => {
+            out.push_str(before);
+            map(out, inner, depth, before == " ");
+        }
+        YamlValue::List(items) if !items.is_empty() => {
+            out.push('\n');
+            list(out, items, depth);
+        }
+        other => {
+            out.push(' ');
+            inline(out, other);
+            out.push('\n');
         }
     }
 }

@@ -182,129 +182,78 @@ impl<T: Mapping> InnerField for Vec<T> {
     }
 }
 
-impl Mapping for HandoffFile {
-    fn fields(&mut self) -> MappingFields<'_> {
-        MappingFields {
-            known: vec![
-                ("version", Text(&mut self.version)),
-                ("session", Text(&mut self.session)),
-                ("date", Text(&mut self.date)),
-                ("created_at", TimeField(&mut self.created_at)),
-                ("updated_at", TimeField(&mut self.updated_at)),
-                ("status", Text(&mut self.status)),
-                ("outcome", Text(&mut self.outcome)),
-                ("goal", Text(&mut self.goal)),
-                ("now", Text(&mut self.now)),
-                ("test", Text(&mut self.test)),
-                ("done_this_session", Inner(&mut self.done_this_session)),
-                ("blockers", Texts(&mut self.blockers)),
-                ("questions", Texts(&mut self.questions)),
-                ("decisions", Named(&mut self.decisions)),
-                ("findings", Named(&mut self.findings)),
-                ("worked", Texts(&mut self.worked)),
-                ("failed", Texts(&mut self.failed)),
-                ("next", Texts(&mut self.next)),
-                ("files", Inner(&mut self.files)),
-                ("active_beads", Texts(&mut self.active_beads)),
-                ("agent_mail_threads", Texts(&mut self.agent_mail_threads)),
-                ("cm_memories", Texts(&mut self.cm_memories)),
-                ("agent_id", GivenText(&mut self.agent_id)),
-                ("agent_type", GivenText(&mut self.agent_type)),
-                ("pane_id", GivenText(&mut self.pane_id)),
-                ("tokens_used", GivenWhole(&mut self.tokens_used)),
-                ("tokens_max", GivenWhole(&mut self.tokens_max)),
-                ("tokens_pct", GivenShare(&mut self.tokens_pct)),
-                ("quality", Inner(&mut self.quality)),
-                ("reservation_transfer", Inner(&mut self.reservation_transfer)),
-            ],
-            extra: &mut self.extra,
+/// The fields of a mapping in the format's order, by what they hold. A key is the member's name.
+macro_rules! mapping {
+    ($of:ty { $($kind:ident: $($name:ident),+;)+ } $($rest:item)*) => {
+        impl Mapping for $of {
+            fn fields(&mut self) -> MappingFields<'_> {
+                MappingFields {
+                    known: vec![$($((stringify!($name), Field::$kind(&mut self.$name))),+),+],
+                    extra: &mut self.extra,
+                }
+            }
+
+            $($rest)*
         }
-    }
+    };
 }
 
-impl Mapping for CompletedTask {
-    fn fields(&mut self) -> MappingFields<'_> {
-        MappingFields {
-            known: vec![("task", Text(&mut self.task)), ("files", Texts(&mut self.files))],
-            extra: &mut self.extra,
-        }
+mapping!(HandoffFile {
+    Text: version, session, date;
+    Time: created_at, updated_at;
+    Text: status, outcome, goal, now, test;
+    Inner: done_this_session;
+    Texts: blockers, questions;
+    Named: decisions, findings;
+    Texts: worked, failed, next;
+    Inner: files;
+    Texts: active_beads, agent_mail_threads, cm_memories;
+    GivenText: agent_id, agent_type, pane_id;
+    GivenWhole: tokens_used, tokens_max;
+    GivenShare: tokens_pct;
+    Inner: quality, reservation_transfer;
+});
+
+mapping!(
+    CompletedTask {
+        Text: task;
+        Texts: files;
     }
 
     /// A task that has no files is easily written as a text.
     fn of_text(text: &str) -> Option<Self> {
         Some(Self::new(text))
     }
-}
+);
 
-impl Mapping for FileChanges {
-    fn fields(&mut self) -> MappingFields<'_> {
-        MappingFields {
-            known: vec![
-                ("created", Texts(&mut self.created)),
-                ("modified", Texts(&mut self.modified)),
-                ("deleted", Texts(&mut self.deleted)),
-            ],
-            extra: &mut self.extra,
-        }
-    }
-}
+mapping!(FileChanges {
+    Texts: created, modified, deleted;
+});
 
-impl Mapping for QualityReport {
-    fn fields(&mut self) -> MappingFields<'_> {
-        MappingFields {
-            known: vec![
-                ("score", Whole(&mut self.score)),
-                ("status", Text(&mut self.status)),
-                ("scored_at", GivenTime(&mut self.scored_at)),
-                ("dimensions", Inner(&mut self.dimensions)),
-                ("reasons", Texts(&mut self.reasons)),
-                ("hints", Texts(&mut self.hints)),
-            ],
-            extra: &mut self.extra,
-        }
-    }
-}
+mapping!(QualityReport {
+    Whole: score;
+    Text: status;
+    GivenTime: scored_at;
+    Inner: dimensions;
+    Texts: reasons, hints;
+});
 
-impl Mapping for Dimension {
-    fn fields(&mut self) -> MappingFields<'_> {
-        MappingFields {
-            known: vec![
-                ("name", Text(&mut self.name)),
-                ("score", Whole(&mut self.score)),
-                ("reasons", Texts(&mut self.reasons)),
-                ("hints", Texts(&mut self.hints)),
-            ],
-            extra: &mut self.extra,
-        }
-    }
-}
+mapping!(Dimension {
+    Text: name;
+    Whole: score;
+    Texts: reasons, hints;
+});
 
-impl Mapping for ReservationTransfer {
-    fn fields(&mut self) -> MappingFields<'_> {
-        MappingFields {
-            known: vec![
-                ("from_agent", Text(&mut self.from_agent)),
-                ("project_key", Text(&mut self.project_key)),
-                ("ttl_seconds", GivenWhole(&mut self.ttl_seconds)),
-                ("grace_period_seconds", GivenWhole(&mut self.grace_period_seconds)),
-                ("created_at", GivenTime(&mut self.created_at)),
-                ("reservations", Inner(&mut self.reservations)),
-            ],
-            extra: &mut self.extra,
-        }
-    }
-}
+mapping!(ReservationTransfer {
+    Text: from_agent, project_key;
+    GivenWhole: ttl_seconds, grace_period_seconds;
+    GivenTime: created_at;
+    Inner: reservations;
+});
 
-impl Mapping for ReservationSnapshot {
-    fn fields(&mut self) -> MappingFields<'_> {
-        MappingFields {
-            known: vec![
-                ("path_pattern", Text(&mut self.path_pattern)),
-                ("exclusive", Flag(&mut self.exclusive)),
-                ("reason", GivenText(&mut self.reason)),
-                ("expires_at", GivenTime(&mut self.expires_at)),
-            ],
-            extra: &mut self.extra,
-        }
-    }
-}
+mapping!(ReservationSnapshot {
+    Text: path_pattern;
+    Flag: exclusive;
+    GivenText: reason;
+    GivenTime: expires_at;
+});

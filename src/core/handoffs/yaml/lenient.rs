@@ -37,14 +37,31 @@ impl<'e> FieldErrors<'e> {
         self.list.push(violation(&field, expected, &found));
     }
 
+    /// Reports a value of the wrong type; the field is as if it were absent.
+    fn instead_of<T: Default>(&mut self, expected: &str, value: &YamlValue) -> T {
+        self.wrong(expected, value);
+        T::default()
+    }
+
+    /// A number; nothing at all is zero.
+    fn number<T: Default>(
+        &mut self,
+        value: &YamlValue,
+        expected: &str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> T {
+        let number = value.scalar().map(str::trim).and_then(|text| match text {
+            "" => Some(T::default()),
+            text => read(text),
+        });
+        number.unwrap_or_else(|| self.instead_of(expected, value))
+    }
+
     pub(super) fn text(&mut self, value: YamlValue) -> String {
         match value {
             YamlValue::Null => String::new(),
             YamlValue::Text(text) | YamlValue::Plain(text) => text,
-            other => {
-                self.wrong("a text", &other);
-                String::new()
-            }
+            other => self.instead_of("a text", &other),
         }
     }
 
@@ -55,35 +72,21 @@ impl<'e> FieldErrors<'e> {
     }
 
     pub(super) fn whole(&mut self, value: YamlValue) -> i64 {
-        let number = value.scalar().map(str::trim).map(|text| match text {
-            "" => Some(0),
-            text => text.replace('_', "").parse().ok(),
-        });
-        number.flatten().unwrap_or_else(|| {
-            self.wrong("a whole number", &value);
-            0
+        self.number(&value, "a whole number", |text| {
+            text.replace('_', "").parse().ok()
         })
     }
 
     pub(super) fn share(&mut self, value: YamlValue) -> f64 {
-        let number = value.scalar().map(str::trim).map(|text| match text {
-            "" => Some(0.0),
-            text => text.parse::<f64>().ok().filter(|number| number.is_finite()),
-        });
-        number.flatten().unwrap_or_else(|| {
-            self.wrong("a number", &value);
-            0.0
-        })
+        let finite = |text: &str| text.parse().ok().filter(|number: &f64| number.is_finite());
+        self.number(&value, "a number", finite)
     }
 
     pub(super) fn flag(&mut self, value: YamlValue) -> bool {
         match value.scalar().map(str::to_ascii_lowercase).as_deref() {
             Some("true" | "yes" | "on") => true,
             Some("" | "false" | "no" | "off") => false,
-            _ => {
-                self.wrong("true or false", &value);
-                false
-            }
+            _ => self.instead_of("true or false", &value),
         }
     }
 
@@ -96,10 +99,7 @@ impl<'e> FieldErrors<'e> {
                 self.wrong("a list", &YamlValue::Text(text.clone()));
                 vec![text]
             }
-            other => {
-                self.wrong("a list", &other);
-                Vec::new()
-            }
+            other => self.instead_of("a list", &other),
         }
     }
 
@@ -122,10 +122,7 @@ impl<'e> FieldErrors<'e> {
         match value {
             YamlValue::Null => Vec::new(),
             YamlValue::Map(entries) => entries,
-            other => {
-                self.wrong("a mapping", &other);
-                Vec::new()
-            }
+            other => self.instead_of("a mapping", &other),
         }
     }
 
@@ -133,10 +130,7 @@ impl<'e> FieldErrors<'e> {
         match value {
             YamlValue::Null => Vec::new(),
             YamlValue::List(items) => items,
-            other => {
-                self.wrong("a list", &other);
-                Vec::new()
-            }
+            other => self.instead_of("a list", &other),
         }
     }
 

@@ -85,24 +85,14 @@ fn collapsed(text: &str) -> String {
 /// `YYYY-MM-DD_HH-MM_DESCRIPTION`, in UTC, without the suffix.
 pub fn manual(now: Time, description: &str) -> String {
     let at = now.utc();
-    format!(
-        "{:04}-{:02}-{:02}_{:02}-{:02}_{description}",
-        at.year(),
-        u8::from(at.month()),
-        at.day(),
-        at.hour(),
-        at.minute()
-    )
+    format!("{}_{:02}-{:02}_{description}", now.date(), at.hour(), at.minute())
 }
 
 /// `auto-handoff-YYYY-MM-DDTHH-MM-SS`, in UTC, without the suffix.
 pub fn automatic(now: Time) -> String {
-    let at = now.utc();
+    let (date, at) = (now.date(), now.utc());
     format!(
-        "{AUTO}{:04}-{:02}-{:02}T{:02}-{:02}-{:02}",
-        at.year(),
-        u8::from(at.month()),
-        at.day(),
+        "{AUTO}{date}T{:02}-{:02}-{:02}",
         at.hour(),
         at.minute(),
         at.second()

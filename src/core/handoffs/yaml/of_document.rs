@@ -4,7 +4,8 @@ use super::model::{CompletedTask, FileChanges, HandoffFile};
 use super::names;
 use super::text::{one_line, shortened};
 use super::time::Time;
-use crate::handoffs::document::fields::{ChangedFile, HandoffDocument, NO_NEXT_ACTION, Severity};
+use crate::agents::files::FileChange;
+use crate::handoffs::document::fields::{HandoffDocument, NO_NEXT_ACTION, Severity};
 
 /// Maximum items of a list, and bytes of an item: the document itself has all.
 const ITEMS: usize = 8;
@@ -18,7 +19,7 @@ impl HandoffFile {
         let mut file = Self::headed(document);
         file.say(document);
         for changed in &document.changed_files {
-            let list = file.files.of(changed);
+            let list = file.files.of(FileChange::named(&changed.change));
             if list.len() < ITEMS {
                 list.push(changed.path.clone());
             }
@@ -35,7 +36,9 @@ impl HandoffFile {
         let mut file = Self::of_document(document);
         file.files = FileChanges::default();
         for changed in &document.changed_files {
-            file.files.of(changed).push(changed.path.clone());
+            file.files
+                .of(FileChange::named(&changed.change))
+                .push(changed.path.clone());
         }
         file
     }
@@ -95,10 +98,10 @@ impl HandoffFile {
 
 impl FileChanges {
     /// The list that a changed file belongs into.
-    fn of(&mut self, changed: &ChangedFile) -> &mut Vec<String> {
-        match changed.change.as_str() {
-            "created" => &mut self.created,
-            "deleted" => &mut self.deleted,
+    pub(super) fn of(&mut self, change: Option<FileChange>) -> &mut Vec<String> {
+        match change {
+            Some(FileChange::Created) => &mut self.created,
+            Some(FileChange::Deleted) => &mut self.deleted,
             _ => &mut self.modified,
         }
     }

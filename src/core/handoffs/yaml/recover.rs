@@ -5,25 +5,18 @@ use super::model::HandoffFile;
 use super::text::{cut, one_line};
 use crate::handoffs::draft::tokens;
 
-/// Purpose of the briefing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum RecoveryPurpose {
-    /// It begins.
-    #[default]
-    Fresh,
-    /// Its context was cleared.
-    Clear,
-    /// Its context was compacted.
-    Compact,
-}
-
-impl RecoveryPurpose {
-    /// Every purpose with its name.
-    pub const ALL: [(&'static str, Self); 3] = [
-        ("fresh", Self::Fresh),
-        ("clear", Self::Clear),
-        ("compact", Self::Compact),
-    ];
+named! {
+    /// Purpose of the briefing.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub enum RecoveryPurpose {
+        /// It begins.
+        #[default]
+        Fresh = "fresh",
+        /// Its context was cleared.
+        Clear = "clear",
+        /// Its context was compacted.
+        Compact = "compact",
+    }
 }
 
 /// Tokens of all of it, and of each item; a token is four bytes here.
@@ -66,11 +59,9 @@ pub fn recover(file: &HandoffFile, purpose: RecoveryPurpose) -> String {
 
 fn single(out: &mut String, name: &str, text: &str) {
     let text = one_line(text);
+    let text = cut(&text, SINGLE * BYTES_PER_TOKEN).trim_end();
     if !text.is_empty() {
-        out.push_str(&format!(
-            "{name}: {}\n",
-            cut(&text, SINGLE * BYTES_PER_TOKEN).trim_end()
-        ));
+        out.push_str(&format!("{name}: {text}\n"));
     }
 }
 

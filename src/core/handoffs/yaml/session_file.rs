@@ -16,7 +16,7 @@ use crate::agents::ending::{Evidence, LineEnd};
 use crate::agents::files::{FileChange, patched};
 use crate::agents::todo::{self, TodoState};
 use crate::agents::tools::{self, ToolKind};
-use crate::redact::{Redactor, unnamed};
+use crate::redact::Redactor;
 
 /// Bytes of a line that is read; longer ones are skipped.
 pub const MAX_LINE_BYTES: usize = 10 << 20;
@@ -103,9 +103,13 @@ impl<'r> SessionReader<'r> {
 
     /// Fills a file from the session. Values that the file has stay.
     pub fn finish(self, file: &mut HandoffFile) {
-        let mut analysis = analyze(&self.clean(&self.last_reply));
-        let mut errors: Vec<_> = self.failing.iter().map(|(_, error)| self.clean(error)).collect();
-        errors.extend(self.error.iter().map(|error| self.clean(error)));
+        let mut analysis = analyze(&self.redactor.cleaned(&self.last_reply));
+        let mut errors: Vec<_> = self
+            .failing
+            .iter()
+            .map(|(_, error)| self.redactor.cleaned(error))
+            .collect();
+        errors.extend(self.error.iter().map(|error| self.redactor.cleaned(error)));
         // The newest matter most.
         let old = errors.len().saturating_sub(BLOCKERS);
         for error in errors.drain(old..) {
@@ -137,7 +141,7 @@ impl<'r> SessionReader<'r> {
             file.test = self
                 .test
                 .as_deref()
-                .map(|test| self.clean(test))
+                .map(|test| self.redactor.cleaned(test))
                 .unwrap_or_default();
         }
         if file.agent_type.is_empty() {
@@ -148,16 +152,12 @@ impl<'r> SessionReader<'r> {
         }
         self.name_files(file);
         file.infer_status();
-        file.fall_back_to(&self.clean(&self.last_request));
+        file.fall_back_to(&self.redactor.cleaned(&self.last_request));
     }
 
     fn name_files(&self, file: &mut HandoffFile) {
         for (path, change) in &self.files {
-            let list = match change {
-                FileChange::Created => &mut file.files.created,
-                FileChange::Modified | FileChange::Written => &mut file.files.modified,
-                FileChange::Deleted => &mut file.files.deleted,
-            };
+            let list = file.files.of(Some(*change));
             let path = self.relative(path);
             if list.len() < FILES && !list.contains(&path) {
                 list.push(path);
@@ -177,12 +177,7 @@ impl<'r> SessionReader<'r> {
     }
 
     fn item(&self, todo: &todo::TodoItem) -> String {
-        shortened(&self.clean(&one_line(&todo.text)), TODO_BYTES)
-    }
-
-    fn clean(&self, text: &str) -> String {
-        let known = self.redactor.text(text);
-        unnamed::redacted(&known).into_owned()
+        shortened(&self.redactor.cleaned(&one_line(&todo.text)), TODO_BYTES)
     }
 
     fn entry(&mut self, entry: &Json) {

@@ -37,14 +37,8 @@ impl Time {
 
     /// As RFC 3339 in UTC, without a fraction.
     pub fn rfc3339(self) -> String {
-        let at = self.utc();
-        format!(
-            "{}T{:02}:{:02}:{:02}Z",
-            self.date(),
-            at.hour(),
-            at.minute(),
-            at.second()
-        )
+        let (date, at) = (self.date(), self.utc());
+        format!("{date}T{:02}:{:02}:{:02}Z", at.hour(), at.minute(), at.second())
     }
 
     /// The date alone, in UTC.

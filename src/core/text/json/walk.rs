@@ -259,6 +259,13 @@ pub fn get_string<'a>(text: &'a [u8], span: Span, key: &str) -> Option<Cow<'a, s
     string(text, get(text, span, key)?)
 }
 
+/// The inside of the string under `key`, with its escapes.
+pub fn get_inner(text: &[u8], span: Span, key: &str) -> Option<Span> {
+    get(text, span, key)
+        .filter(|value| text[value.start] == b'"')
+        .map(Span::inner)
+}
+
 /// The same as a text of its own; empty where there is no string.
 pub fn get_owned(text: &[u8], span: Span, key: &str) -> String {
     get_string(text, span, key).unwrap_or_default().into_owned()

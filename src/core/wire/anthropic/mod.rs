@@ -8,7 +8,6 @@ mod reply;
 mod request;
 mod stream;
 mod text_only;
-mod texts;
 mod turns;
 mod usage;
 

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use super::Anthropic;
-use crate::record::{HiddenPair, InsertionPlace};
+use crate::record::HiddenPair;
 use crate::text::json;
 use crate::text::splice::Edit;
-use crate::wire::aside::{AsidePlace, LonePart};
+use crate::wire::aside::{LonePart, SplitTurn};
 use crate::wire::view::{self, Role, TurnContent, View};
 use crate::wire::{HiddenCall, Pairs, SiblingPair, Turns};
 
@@ -26,14 +26,11 @@ impl Pairs for Anthropic {
     fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<Edit>> {
         let mut turns: HashMap<usize, (TurnContent, ResultsAt)> = HashMap::new();
         let edits = besides.iter().map(|SiblingPair { at, pair }| {
-            let InsertionPlace::Beside { offset, .. } = pair.place else {
-                return Vec::new();
-            };
             let (content, results) = turns
                 .entry(at.turn)
                 .or_insert_with(|| (Anthropic.content(view, at.turn), ResultsAt::after(view, at.turn)));
             vec![
-                view::beside(&content.parts, at.part, offset, &pair.call),
+                view::beside(&content.parts, at.part, pair.place.offset(), &pair.call),
                 results.with(&result(pair)),
             ]
         });
@@ -42,10 +39,7 @@ impl Pairs for Anthropic {
 
     /// The turn is split at the aside's line: what was written before it with the call, the result, what was written
     /// after it.
-    fn put_aside(&self, aside: &AsidePlace<'_>, pair: &HiddenPair) -> Vec<Edit> {
-        let Some(split) = aside.split() else {
-            return Vec::new();
-        };
+    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<Edit> {
         let answer = format!(r#"{{"role":"user","content":[{}]}}"#, result(pair));
         split.around(&pair.call, &answer, &LONE)
     }

@@ -12,8 +12,8 @@ use crate::text::{Span, json};
 use crate::wire::leg::{HiddenCall, LegReport};
 use crate::wire::leg_usage::ProviderUsage;
 use crate::wire::served::ServedBy;
-use crate::wire::view;
 use crate::wire::{DroppedThinking, Ending, Leg, Replies, ResponseWatch};
+use crate::wire::{own_text, view};
 
 impl Replies for Anthropic {
     fn reply(&self, body: &Bytes, watch: ResponseWatch) -> Option<LegReport> {
@@ -51,7 +51,7 @@ impl Replies for Anthropic {
                 continue;
             }
             if is_call {
-                report.calls.push((id, report.parts));
+                report.call(id);
             }
             report.unfit = matches!(&*kind, "thinking" | "redacted_thinking");
             report.parts += 1;
@@ -63,10 +63,10 @@ impl Replies for Anthropic {
         let (Some(first), Some(last)) = (legs.first(), legs.last()) else {
             return Bytes::new();
         };
-        let mut blocks: Vec<String> = opening.map(text_block).into_iter().collect();
+        let mut blocks: Vec<String> = opening.map(own_text::block).into_iter().collect();
         for leg in legs {
             blocks.extend(visible(leg));
-            blocks.extend(leg.then.as_deref().map(text_block));
+            blocks.extend(leg.then.as_deref().map(own_text::block));
         }
         let all: Vec<_> = legs
             .iter()
@@ -106,7 +106,7 @@ fn visible(leg: &Leg) -> Vec<String> {
     json::elements(body, content)
         .into_iter()
         .filter(|b| !called(body, *b).is_some_and(|name| leg.report.hides(&name)))
-        .map(|b| broken(body, b, &mut escaper))
+        .map(|b| view::edited_part(body, b, &breaks(body, b, &mut escaper)))
         .collect()
 }
 
@@ -123,14 +123,6 @@ fn breaks(text: &[u8], block: Span, escaper: &mut Escaper) -> Vec<Edit> {
         return Vec::new();
     };
     escaper.breaks(text, literal.inner())
-}
-
-fn broken(text: &[u8], block: Span, escaper: &mut Escaper) -> String {
-    view::edited_part(text, block, &breaks(text, block, escaper))
-}
-
-fn text_block(text: &str) -> String {
-    format!(r#"{{"type":"text","text":{}}}"#, json::quote(text))
 }
 
 fn stop_edit(text: &[u8], value: Span, ending: Ending) -> Option<Edit> {

@@ -6,12 +6,11 @@ use bytes::Bytes;
 use crate::text::Span;
 use crate::text::json;
 use crate::text::prescan::Prescan;
-use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, ToolShape, View};
+use crate::text::splice::Edit;
+use crate::wire::own_text;
+use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, ToolShape, TurnContent, View};
+use crate::wire::walk::{self, is_cramped};
 use crate::wire::{BodyFacts, Operation, Requests, UnreadReason};
-use crate::wire::{own_text, walk};
-
-/// Output room under which no call can be made (pre-warming and probes send 0 or 1).
-const LEAST_ROOM: u64 = 1024;
 
 /// Versioned tools that the agent runs itself; other typed tools run at the provider.
 const CLIENT_TOOLS: [&str; 6] = [
@@ -61,6 +60,14 @@ impl Requests for Anthropic {
         own_text::user_message(blocks, prompt)
     }
 
+    /// The last block of the message, after all results: those come first. A string becomes a block.
+    fn text_inside(&self, content: &TurnContent, text: &str) -> Option<Vec<Edit>> {
+        let block = own_text::block(text);
+        own_text::among_blocks(content, &block)
+            .or_else(|| own_text::as_blocks(content, r#"{"type":"text","text":"#, &block))
+            .or_else(|| Some(Vec::new()))
+    }
+
     fn holding_members(&self) -> &'static [&'static str] {
         &["thread"]
     }
@@ -81,18 +88,13 @@ fn role(literal: &[u8]) -> Role {
     }
 }
 
-fn read_member(
-    (text, prescan): (&[u8], &Prescan),
-    key: &[u8],
-    value: Span,
-    facts: &mut RequestFacts,
-    tools: &mut Option<ToolList>,
-) {
+fn read_member((text, prescan): (&[u8], &Prescan), key: &[u8], value: Span, view: &mut View) {
+    let facts = &mut view.facts;
     match key {
         b"model" => facts.model = json::string(text, value).map(|m| m.into_owned()),
         b"system" => facts.system = !matches!(value.of(text), b"null" | b"\"\"" | b"[]"),
         b"stream" => facts.stream = json::is_true(value.of(text)),
-        b"max_tokens" => facts.cramped = json::number(value.of(text)).is_some_and(|n| n < LEAST_ROOM),
+        b"max_tokens" => facts.cramped = is_cramped(value.of(text)),
         b"tool_choice" => {
             facts.choice = match json::get_string(text, value, "type").as_deref() {
                 Some("none") => ToolChoice::None,
@@ -110,7 +112,7 @@ fn read_member(
         },
         b"compaction" => facts.summary |= value.of(text) != b"null",
         b"metadata" => facts.session = session(text, value),
-        b"tools" => *tools = read_tools((text, prescan), value),
+        b"tools" => view.tools = read_tools((text, prescan), value),
         _ => {}
     }
 }

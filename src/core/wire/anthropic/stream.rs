@@ -92,17 +92,14 @@ impl Dialect for AnthropicStream {
             b"message_delta" => self.message_delta(raw, data, &event, out),
             b"message_stop" => {
                 self.state.report.ended = true;
-                if self.state.holds() {
-                    self.stop = Some(raw.clone())
-                } else {
-                    out.push(raw.clone())
+                match self.state.holds() {
+                    true => self.stop = Some(raw.clone()),
+                    false => out.push(raw.clone()),
                 }
             }
             b"error" => {
                 let shown = self.state.report.parts > 0;
-                if self.state.fail(shown) {
-                    out.push(raw.clone());
-                }
+                self.state.pass_error(shown, raw, out);
             }
             _ => out.push(raw.clone()),
         }
@@ -123,8 +120,7 @@ impl Dialect for AnthropicStream {
     fn next_leg(&mut self) {
         self.usage.next_leg();
         self.block = OpenBlock::None;
-        self.delta = None;
-        self.stop = None;
+        (self.delta, self.stop) = (None, None);
         self.state.next_leg();
     }
 
@@ -256,7 +252,7 @@ impl AnthropicStream {
         let shown = self.next;
         self.next += 1;
         if is_call {
-            self.state.report.calls.push((id(), self.state.report.parts));
+            self.state.report.call(id());
         }
         self.state.report.parts += 1;
         self.state.report.unfit = matches!(&*kind, "thinking" | "redacted_thinking");

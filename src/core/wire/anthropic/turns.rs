@@ -1,7 +1,5 @@
 //! What a message of Anthropic's is made of, and what in it is signed.
 
-use memchr::memmem;
-
 use super::Anthropic;
 use crate::text::json::InvalidJson;
 use crate::text::{Span, json};
@@ -45,20 +43,12 @@ impl Turns for Anthropic {
     /// Signed thinking in an assistant turn binds its prefix. The search for the words comes first: it is cheap,
     /// and most histories without thinking hold neither.
     fn bound(&self, view: &View) -> bool {
-        let history = view.text(view.list);
-        if memmem::find(history, b"\"thinking\"").is_none()
-            && memmem::find(history, b"\"redacted_thinking\"").is_none()
-        {
-            return false;
-        }
-        (0..view.turns.len())
-            .filter(|&i| view.turns[i].role == Role::Assistant)
-            .any(|i| {
-                self.content(view, i)
-                    .parts
-                    .iter()
-                    .any(|p| p.kind == TurnPartKind::Thinking)
-            })
+        let thinks = |turn: usize| {
+            let parts = self.content(view, turn).parts;
+            parts.iter().any(|p| p.kind == TurnPartKind::Thinking)
+        };
+        view.transcript_has(&["\"thinking\"", "\"redacted_thinking\""])
+            && (0..view.turns.len()).any(|i| view.turns[i].role == Role::Assistant && thinks(i))
     }
 }
 
@@ -68,10 +58,7 @@ fn content(text: &[u8], at: usize) -> Result<(TurnContent, usize), InvalidJson> 
     if text.get(at) != Some(&b'[') {
         let end = json::value_end(text, at)?;
         let span = Span::new(at, end);
-        parts.extend((text[at] == b'"').then(|| TurnPart {
-            text: Some(span.inner()),
-            ..TurnPart::new(span, TurnPartKind::Text)
-        }));
+        parts.extend((text[at] == b'"').then(|| TurnPart::literal(span)));
         return Ok((TurnContent { parts, list: None }, end));
     }
     let end = json::array(text, at, |at| {

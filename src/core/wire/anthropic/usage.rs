@@ -36,22 +36,19 @@ impl ProviderUsage for AnthropicUsage {
                 continue;
             }
             let name = key.text(data);
-            if name == "iterations" {
-                self.iterations = json::elements(data, value)
-                    .into_iter()
-                    .map(|s| s.text(data))
-                    .collect();
-            } else {
-                if name == "output_tokens_details" {
-                    self.reasoning = json::get_u64(data, value, "thinking_tokens").unwrap_or_default();
+            let count = |key: &str| json::get_u64(data, value, key).unwrap_or_default();
+            match &*name {
+                "iterations" => {
+                    let all = json::elements(data, value).into_iter();
+                    self.iterations = all.map(|s| s.text(data)).collect();
+                    continue;
                 }
-                if name == "cache_creation" {
-                    self.written_1h =
-                        json::get_u64(data, value, "ephemeral_1h_input_tokens").unwrap_or_default();
-                }
-                self.others.retain(|(n, _)| *n != name);
-                self.others.push((name, value.text(data)));
+                "output_tokens_details" => self.reasoning = count("thinking_tokens"),
+                "cache_creation" => self.written_1h = count("ephemeral_1h_input_tokens"),
+                _ => {}
             }
+            self.others.retain(|(n, _)| *n != name);
+            self.others.push((name, value.text(data)));
         }
     }
 
@@ -96,11 +93,8 @@ impl ProviderUsage for AnthropicUsage {
 }
 
 fn four(values: &[u64; 4]) -> String {
-    let members: Vec<_> = FOUR
-        .iter()
-        .zip(values)
-        .map(|(name, n)| format!(r#""{name}":{n}"#))
-        .collect();
+    let members = FOUR.iter().zip(values);
+    let members: Vec<_> = members.map(|(name, n)| format!(r#""{name}":{n}"#)).collect();
     members.join(",")
 }
 

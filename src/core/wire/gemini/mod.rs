@@ -14,7 +14,6 @@ mod reply;
 mod request;
 mod stream;
 mod streamed_call;
-mod texts;
 mod turns;
 mod usage;
 

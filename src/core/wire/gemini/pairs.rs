@@ -2,7 +2,7 @@
 //! content for each streamed chunk: a message is a run of neighbouring model contents here.
 
 use super::Gemini;
-use crate::wire::aside::{AsidePlace, LonePart};
+use crate::wire::aside::{LonePart, SplitTurn};
 use crate::wire::{CallAt, Pairs, Turns};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use memchr::memmem;
 use super::part::{LOST_SIGNATURE, PartMembers};
 use super::turns::pieces;
 use crate::mark::{self, MarkKind};
-use crate::record::{HiddenPair, InsertionPlace};
+use crate::record::HiddenPair;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::fingerprints::{CallInTurn, FingerprintSource, message};
@@ -159,10 +159,7 @@ impl MessageWithResults {
     }
 
     fn edits(&mut self, view: &View, at: CallAt, pair: &HiddenPair) -> Option<Vec<Edit>> {
-        let InsertionPlace::Beside { offset, .. } = pair.place else {
-            return None;
-        };
-        let (part, after) = self.position(view, at, offset)?;
+        let (part, after) = self.position(view, at, pair.place.offset())?;
         let here = self.all[part];
         if !self.listed[here.turn - self.turns.start] {
             return None;
@@ -319,10 +316,7 @@ impl Pairs for Gemini {
 
     /// The content is split at the aside's line: what was written before it with the call, the result, what was written
     /// after it.
-    fn put_aside(&self, aside: &AsidePlace<'_>, pair: &HiddenPair) -> Vec<Edit> {
-        let Some(split) = aside.split() else {
-            return Vec::new();
-        };
+    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<Edit> {
         let answer = format!(r#"{{"role":"user","parts":[{}]}}"#, result(pair));
         split.around(&pair.call, &answer, &LONE)
     }

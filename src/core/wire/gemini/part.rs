@@ -46,7 +46,7 @@ pub(super) fn list(text: &[u8], value: Span) -> Vec<Span> {
 }
 
 /// One part with what matters in it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct PartMembers {
     /// The part as every wire has it.
     pub(super) part: TurnPart,
@@ -93,10 +93,7 @@ pub(super) fn pieces(text: &[u8], parts: Span) -> Vec<PartMembers> {
 pub(super) fn piece(text: &[u8], span: Span) -> PartMembers {
     let mut piece = PartMembers {
         part: TurnPart::new(span, TurnPartKind::Other),
-        signature: None,
-        name: None,
-        args: None,
-        call: None,
+        ..PartMembers::default()
     };
     let mut thought = false;
     for (key, value) in json::members(text, span) {

@@ -51,7 +51,7 @@ fn read(body: &Bytes, watch: ResponseWatch, place: MessageNumber) -> Option<LegR
         }
         if piece.part.kind == TurnPartKind::Call {
             let fingerprint = fingerprints.next(text, piece.traits(), place);
-            report.calls.push((fingerprint.text(), report.parts));
+            report.call(fingerprint.text());
         }
         report.parts += usize::from(!(is_text && in_text));
         in_text = is_text;
@@ -104,10 +104,9 @@ impl Replies for Gemini {
             parts.extend(visible(leg, chunk));
             parts.extend(leg.then.as_deref().map(text_part));
         }
-        let list = if parts.is_empty() {
-            NO_PARTS.to_owned()
-        } else {
-            format!("[{}]", parts.join(","))
+        let list = match parts.is_empty() {
+            true => NO_PARTS.to_owned(),
+            false => format!("[{}]", parts.join(",")),
         };
         let all: Vec<_> = legs
             .iter()
@@ -117,8 +116,7 @@ impl Replies for Gemini {
         // The last leg's reply with the first one's identity: all other members are the last one's.
         let text: &[u8] = &last.body;
         let mut edits = vec![chunk.with_parts(text, &list)];
-        let ours = matches!(ending, Ending::Stopped { .. } | Ending::Lost { .. });
-        if let Some(reason) = chunk.finish.filter(|_| ours) {
+        if let Some(reason) = chunk.finish.filter(|_| ending.next_input().is_some()) {
             edits.push(Edit::replace(reason, r#""STOP""#));
         }
         if let Some(usage) = GeminiUsage::joined(&all, ending, stopped) {

@@ -5,14 +5,13 @@ use bytes::Bytes;
 use memchr::memmem;
 
 use super::part;
+use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
-use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, ToolShape, Turn, View};
-use crate::wire::walk;
+use crate::wire::own_text;
+use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, ToolShape, Turn, TurnContent, View};
+use crate::wire::walk::{self, is_cramped};
 use crate::wire::{BodyFacts, Operation, Requests, UnreadReason};
-
-/// Output room under which no call can be made.
-const LEAST_ROOM: u64 = 1024;
 
 /// Members that a rewrite reads or edits: repeated, in whatever spelling, the body is left alone.
 const KEYS: [&str; 7] = [
@@ -84,6 +83,14 @@ impl Requests for Gemini {
         let mut parts = blocks.to_vec();
         parts.push(text_part(prompt));
         format!(r#"{{"role":"user","parts":[{}]}}"#, parts.join(","))
+    }
+
+    /// The last part of the content, also after responses: their number counts, not the parts'.
+    fn text_inside(&self, content: &TurnContent, text: &str) -> Option<Vec<Edit>> {
+        let part = text_part(text);
+        own_text::among_blocks(content, &part)
+            .or_else(|| own_text::after_lone_block(content, &part))
+            .or_else(|| Some(Vec::new()))
     }
 }
 
@@ -174,7 +181,7 @@ fn generation(text: &[u8], config: Span, facts: &mut RequestFacts) {
         if part::is(key, "candidateCount") {
             facts.many = json::number(raw).is_some_and(|n| n > 1);
         } else if part::is(key, "maxOutputTokens") {
-            facts.cramped = json::number(raw).is_some_and(|n| n < LEAST_ROOM);
+            facts.cramped = is_cramped(raw);
         } else if part::is(key, "responseMimeType") {
             facts.structured |= !matches!(raw, b"\"text/plain\"" | b"\"\"");
         } else if ["responseSchema", "responseJsonSchema", "_responseJsonSchema"]

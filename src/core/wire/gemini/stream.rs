@@ -71,8 +71,7 @@ impl Dialect for GeminiStream {
         self.settle();
         self.state.template.forget();
         let Some(chunk) = GeminiChunk::read(data) else {
-            out.push(raw.clone());
-            return;
+            return out.push(raw.clone());
         };
         self.terminator = if raw.ends_with(b"\r\n") {
             "\r\n\r\n"
@@ -80,10 +79,7 @@ impl Dialect for GeminiStream {
             "\n\n"
         };
         if error_in(data, chunk.root).is_some() {
-            if self.state.fail(self.spoke) {
-                out.push(raw.clone());
-            }
-            return;
+            return self.state.pass_error(self.spoke, raw, out);
         }
         self.learn(data, &chunk);
         if let Some(text) = self.state.opening.take() {

@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 
-use memchr::memmem;
-
 use super::Gemini;
 use super::part::{self, LOST_SIGNATURE, PartMembers};
+use super::request::text_part;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::view::{self, Role, TurnContent, TurnPart, TurnPartKind, View};
@@ -49,14 +48,9 @@ impl Turns for Gemini {
 
     fn unbound_call(&self, call: &str) -> Option<String> {
         let text = call.as_bytes();
-        let whole = Span::new(0, text.len());
         // The first call of a step must be signed, and the agent's own after this one is not.
-        let signature = part::piece(text, whole).signature?;
-        Some(view::edited_part(
-            text,
-            whole,
-            &[Edit::replace(signature, LOST_SIGNATURE)],
-        ))
+        let inside = part::piece(text, Span::new(0, text.len())).signature?;
+        Some([&call[..inside.start], LOST_SIGNATURE, &call[inside.end..]].concat())
     }
 
     /// A call of the current turn must have a signature: Google documents a placeholder for a missing one.
@@ -68,29 +62,15 @@ impl Turns for Gemini {
         }
     }
 
-    fn omit_from_call(&self, call: &str) -> Option<String> {
-        let text = call.as_bytes();
-        let inside = part::piece(text, Span::new(0, text.len())).signature?;
-        Some(format!(
-            "{}{LOST_SIGNATURE}{}",
-            &call[..inside.start],
-            &call[inside.end..]
-        ))
-    }
-
     fn own_part(&self, text: &str) -> Option<String> {
-        Some(format!(r#"{{"text":{}}}"#, json::quote(text)))
+        Some(text_part(text))
     }
 
     /// Signatures are checked in the current turn alone: after the last content in which the user says something.
     fn bound(&self, view: &View) -> bool {
-        let history = view.text(view.list);
-        if memmem::find(history, b"\"thoughtSignature\"").is_none()
-            && memmem::find(history, b"\"thought_signature\"").is_none()
-        {
-            return false;
-        }
-        (current(view)..view.turns.len()).any(|t| pieces(view, t).iter().any(|p| p.signature.is_some()))
+        view.transcript_has(&["\"thoughtSignature\"", "\"thought_signature\""])
+            && (current(view)..view.turns.len())
+                .any(|t| pieces(view, t).iter().any(|p| p.signature.is_some()))
     }
 }
 

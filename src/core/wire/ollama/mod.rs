@@ -8,7 +8,6 @@ mod pairs;
 mod reply;
 mod request;
 mod stream;
-mod texts;
 mod turns;
 mod usage;
 

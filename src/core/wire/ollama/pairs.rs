@@ -6,7 +6,7 @@ use crate::record::HiddenPair;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::HiddenCall;
-use crate::wire::aside::AsidePlace;
+use crate::wire::aside::SplitTurn;
 use crate::wire::fingerprints::{CallInTurn, FingerprintSource};
 use crate::wire::sibling_calls::{SiblingPair, among_calls};
 use crate::wire::view::{TurnPartKind, View};
@@ -39,10 +39,7 @@ impl Pairs for Ollama {
 
     /// The message is split at the aside's line: what was written before it with the call, the result, the message
     /// with what was written after it.
-    fn put_aside(&self, aside: &AsidePlace<'_>, pair: &HiddenPair) -> Vec<Edit> {
-        let Some(split) = aside.split() else {
-            return Vec::new();
-        };
+    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<Edit> {
         let view = split.view;
         let mut with = format!(
             r#"{{"role":"assistant","content":"{}","tool_calls":[{}]}},{}"#,

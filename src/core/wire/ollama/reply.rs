@@ -36,7 +36,7 @@ fn read(body: &Bytes, watch: ResponseWatch, place: MessageNumber) -> Option<LegR
             continue;
         }
         let fingerprint = fingerprints.next(text, traits(text, call), place);
-        report.calls.push((fingerprint.text(), report.parts));
+        report.call(fingerprint.text());
         report.parts += 1;
     }
     report.parts += usize::from(line.content.is_some_and(|c| !c.inner().is_empty()));
@@ -111,13 +111,9 @@ impl Replies for Ollama {
         let own = format!("{{{}}}", message.members());
         let mut edits: Vec<Edit> = line.message.map(|m| Edit::replace(m, own)).into_iter().collect();
         let output = |legs: &[Leg]| legs.iter().map(|l| l.report.usage.output).sum::<u64>();
-        match ending {
-            Ending::Own | Ending::WithoutCall => {
-                edits.extend(usage::summed(text, line.root, output(&legs[..legs.len() - 1])));
-            }
-            Ending::Stopped { next_input } | Ending::Lost { next_input } => {
-                edits.extend(stopped(text, line.root, output(legs), next_input));
-            }
+        match ending.next_input() {
+            None => edits.extend(usage::summed(text, line.root, output(&legs[..legs.len() - 1]))),
+            Some(next_input) => edits.extend(stopped(text, line.root, output(legs), next_input)),
         }
         splice::edited(&last.body, edits)
     }

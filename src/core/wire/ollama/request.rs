@@ -4,14 +4,13 @@ use super::Ollama;
 use bytes::Bytes;
 
 use crate::text::prescan::Prescan;
+use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
-use crate::wire::view::{RequestFacts, Role, ToolList, ToolShape, View};
+use crate::wire::view::{RequestFacts, Role, ToolList, ToolShape, TurnContent, View};
+use crate::wire::walk::{self, is_cramped};
 use crate::wire::{BodyFacts, Operation, Requests, UnreadReason};
-use crate::wire::{openai, own_text, walk};
-
-/// Output room under which no call can be made.
-const LEAST_ROOM: u64 = 1024;
+use crate::wire::{openai, own_text};
 
 /// Top-level keys that a rewrite reads or edits: repeated, the body is left alone.
 const KEYS: [&str; 6] = ["messages", "tools", "model", "stream", "format", "options"];
@@ -38,6 +37,11 @@ impl Requests for Ollama {
         own_text::user_message(&[], prompt)
     }
 
+    /// The end of the user's string.
+    fn text_inside(&self, content: &TurnContent, text: &str) -> Option<Vec<Edit>> {
+        own_text::in_string(content, text)
+    }
+
     fn absent_content(&self) -> Option<&'static str> {
         Some(r#""""#)
     }
@@ -53,21 +57,16 @@ fn role(literal: &[u8]) -> Role {
     }
 }
 
-fn read_member(
-    (text, prescan): (&[u8], &Prescan),
-    key: &[u8],
-    value: Span,
-    facts: &mut RequestFacts,
-    tools: &mut Option<ToolList>,
-) {
+fn read_member((text, prescan): (&[u8], &Prescan), key: &[u8], value: Span, view: &mut View) {
+    let facts = &mut view.facts;
     let raw = value.of(text);
     match key {
-        b"tools" => *tools = read_tools((text, prescan), value),
+        b"tools" => view.tools = read_tools((text, prescan), value),
         b"model" => facts.model = json::string(text, value).map(|m| m.into_owned()),
         b"stream" => facts.stream = raw != b"false",
         b"format" => facts.structured = !matches!(raw, b"null" | b"\"\""),
         b"options" => {
-            facts.cramped = json::get_u64(text, value, "num_predict").is_some_and(|n| n < LEAST_ROOM);
+            facts.cramped = json::get(text, value, "num_predict").is_some_and(|n| is_cramped(n.of(text)));
         }
         _ => {}
     }

@@ -130,14 +130,10 @@ impl Dialect for OllamaStream {
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
         self.state.template.forget();
         let Some(line) = LineMembers::read(data) else {
-            out.push(raw.clone());
-            return;
+            return out.push(raw.clone());
         };
         if error_in(data, line.root).is_some() {
-            if self.state.fail(self.spoke) {
-                out.push(raw.clone());
-            }
-            return;
+            return self.state.pass_error(self.spoke, raw, out);
         }
         self.learn(data, &line);
         if let Some(text) = self.state.opening.take() {
@@ -291,7 +287,7 @@ impl OllamaStream {
                 continue;
             }
             let fingerprint = self.fingerprints.next(data, traits(data, *call), self.place);
-            self.state.report.calls.push((fingerprint.text(), after));
+            self.state.report.call(fingerprint.text());
             self.state.report.parts += 1;
         }
         let hid = lost.contains(&true);

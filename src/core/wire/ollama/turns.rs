@@ -27,23 +27,14 @@ impl Turns for Ollama {
             }
         }
         let result = turn.role == Role::Tool;
-        let part = content.map(|span| TurnPart {
-            span,
-            kind: if result {
-                TurnPartKind::Result
-            } else {
-                TurnPartKind::Text
-            },
-            text: (!result).then_some(span.inner()),
-            id: id.filter(|_| result),
+        let part = content.map(|span| match result {
+            true => TurnPart::new(span, TurnPartKind::Result).with_id(id),
+            false => TurnPart::literal(span),
         });
         // A result and calls are never in one list: edits of parts must not mix them.
         let calls = calls.filter(|_| !result);
         let calls = calls.map_or(Vec::new(), |c| json::elements(text, c));
-        let call = |span| TurnPart {
-            id: traits(text, span).id,
-            ..TurnPart::new(span, TurnPartKind::Call)
-        };
+        let call = |span| TurnPart::new(span, TurnPartKind::Call).with_id(traits(text, span).id);
         TurnContent {
             parts: part.into_iter().chain(calls.into_iter().map(call)).collect(),
             list: None,
@@ -62,9 +53,7 @@ pub(super) fn traits(text: &[u8], call: Span) -> Traits {
     Traits {
         name: function("name"),
         arguments: function("arguments"),
-        id: json::get(text, call, "id")
-            .filter(|i| text[i.start] == b'"' && i.len() > 2)
-            .map(Span::inner),
+        id: json::get_inner(text, call, "id").filter(|id| !id.is_empty()),
         signature: None,
     }
 }

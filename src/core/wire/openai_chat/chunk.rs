@@ -4,6 +4,7 @@ use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::frame_template::Hole;
 use crate::wire::leg::StopReason;
+use crate::wire::view::members_without;
 
 /// The spans of a chunk that matter.
 #[derive(Default)]
@@ -127,30 +128,20 @@ pub(super) fn texts(data: &[u8], content: Span) -> Vec<Span> {
     if data.get(content.start) == Some(&b'"') {
         return vec![content.inner()];
     }
-    let literal = |block: &Span| json::get(data, *block, "text").filter(|t| data[t.start] == b'"');
-    let blocks = json::elements(data, content);
-    blocks.iter().filter_map(literal).map(Span::inner).collect()
+    let blocks = json::elements(data, content).into_iter();
+    blocks
+        .filter_map(|block| json::get_inner(data, block, "text"))
+        .collect()
 }
 
 /// The edits that take members out of an object, commas included.
-pub(super) fn without(members: &[(Span, Span)], out: &[bool]) -> Vec<Edit> {
-    let gone = |i: usize| out.get(i).copied().unwrap_or_default();
-    let mut kept_before = false;
-    let mut edits = Vec::new();
-    for (i, (key, value)) in members.iter().enumerate() {
-        if !gone(i) {
-            kept_before = true;
-            continue;
+pub(super) fn without(members: &[(Span, Span)], gone: &[Span]) -> Vec<Edit> {
+    members_without(members, |key| gone.contains(&key)).unwrap_or_else(|| match members {
+        [(first, _), .., (_, last)] | [(first, last)] => {
+            vec![Edit::delete(Span::new(first.start - 1, last.end))]
         }
-        // A key's span is inside its quotes.
-        let end = members.get(i + 1).map_or(value.end, |(next, _)| next.start - 1);
-        edits.push(Edit::delete(if kept_before {
-            Span::new(members[i - 1].1.end, value.end)
-        } else {
-            Span::new(key.start - 1, end)
-        }));
-    }
-    edits
+        [] => Vec::new(),
+    })
 }
 
 /// A finish reason's meaning.

@@ -11,7 +11,6 @@ mod pairs;
 mod reply;
 mod request;
 mod stream;
-mod texts;
 mod turns;
 mod usage;
 

@@ -5,7 +5,7 @@ use crate::record::HiddenPair;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::Turns;
-use crate::wire::aside::{AsidePlace, SplitTurn};
+use crate::wire::aside::SplitTurn;
 use crate::wire::sibling_calls::{SiblingPair, among_calls};
 use crate::wire::view::View;
 use crate::wire::{CallAt, HiddenCall, Pairs, sibling_calls};
@@ -104,17 +104,14 @@ impl Pairs for OpenaiChat {
 
     /// The message is split at the aside's line into the earlier text with the call, the result, and the message with
     /// the later text, if any.
-    fn put_aside(&self, aside: &AsidePlace<'_>, pair: &HiddenPair) -> Vec<Edit> {
-        let Some(split) = aside.split() else {
-            return Vec::new();
-        };
+    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<Edit> {
         let first = format!(
             r#"{{"role":"assistant","content":{},"tool_calls":[{}]}}"#,
-            text_before(&split),
+            text_before(split),
             pair.call
         );
         let pair_of_messages = format!("{first},{}", result(pair));
-        let Some(rest) = rest(&split) else {
+        let Some(rest) = rest(split) else {
             return vec![Edit::replace(split.whole, pair_of_messages)];
         };
         let mut edits = vec![Edit::insert(split.whole.start, format!("{pair_of_messages},"))];

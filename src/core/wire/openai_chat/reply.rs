@@ -237,10 +237,7 @@ fn message_edits(legs: &[Leg], opening: Option<&str>, text: &[u8], message: Span
             let place = Span::new(key.start - 1, value.end);
             edits.push(Edit::replace(place, format!(r#""content":{now}"#)));
         }
-        (_, Some(i), _) => {
-            let gone: Vec<bool> = (0..members.len()).map(|n| n == i).collect();
-            edits.extend(without(&members, &gone));
-        }
+        (_, Some(i), _) => edits.extend(without(&members, &[members[i].0])),
         (Some(i), None, _) => {
             let kept: Vec<_> = theirs
                 .iter()

@@ -7,12 +7,10 @@ use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
-use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, ToolShape, View};
+use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, ToolShape, TurnContent, View};
+use crate::wire::walk::{self, is_cramped};
 use crate::wire::{BodyFacts, Operation, Requests, UnreadReason};
-use crate::wire::{openai, own_text, walk};
-
-/// Output room under which no call can be made (probes send 1).
-const LEAST_ROOM: u64 = 1024;
+use crate::wire::{openai, own_text};
 
 /// Top-level keys that a rewrite reads or edits: repeated, the body is left alone.
 const KEYS: [&str; 12] = [
@@ -103,6 +101,12 @@ impl Requests for OpenaiChat {
     }
 
     /// Blank text is legal here, and a model's text is returned unchanged.
+    /// The last part of the user's content, or the end of its string: servers with a template of their own refuse two
+    /// messages of the user in a row.
+    fn text_inside(&self, content: &TurnContent, text: &str) -> Option<Vec<Edit>> {
+        own_text::among_blocks(content, &own_text::block(text)).or_else(|| own_text::in_string(content, text))
+    }
+
     fn drops_blank_text(&self) -> bool {
         false
     }
@@ -122,13 +126,8 @@ fn role(literal: &[u8]) -> Role {
     }
 }
 
-fn read_member(
-    (text, prescan): (&[u8], &Prescan),
-    key: &[u8],
-    value: Span,
-    facts: &mut RequestFacts,
-    tools: &mut Option<ToolList>,
-) {
+fn read_member((text, prescan): (&[u8], &Prescan), key: &[u8], value: Span, view: &mut View) {
+    let facts = &mut view.facts;
     match key {
         b"model" => facts.model = json::string(text, value).map(|m| m.into_owned()),
         b"stream" => facts.stream = json::is_true(value.of(text)),
@@ -136,9 +135,7 @@ fn read_member(
             facts.wants_usage =
                 json::get(text, value, "include_usage").is_some_and(|v| json::is_true(v.of(text)))
         }
-        b"max_tokens" | b"max_completion_tokens" => {
-            facts.cramped |= json::number(value.of(text)).is_some_and(|n| n < LEAST_ROOM)
-        }
+        b"max_tokens" | b"max_completion_tokens" => facts.cramped |= is_cramped(value.of(text)),
         b"tool_choice" => facts.choice = choice(text, value),
         b"response_format" => {
             facts.structured |= json::get_string(text, value, "type").is_some_and(|t| t != "text")
@@ -149,7 +146,7 @@ fn read_member(
                 .iter()
                 .any(|m| m.of(text) == b"\"audio\"")
         }
-        b"tools" => *tools = read_tools((text, prescan), value),
+        b"tools" => view.tools = read_tools((text, prescan), value),
         _ => read_other(text, key, value, facts),
     }
 }

@@ -80,10 +80,7 @@ impl Dialect for ChatStream {
         };
         if chunk.error {
             let shown = self.state.report.parts > 0 || !self.state.report.id.is_empty();
-            if self.state.fail(shown) {
-                out.push(raw.clone());
-            }
-            return;
+            return self.state.pass_error(shown, raw, out);
         }
         self.note(data, &chunk);
         match &chunk.choice {
@@ -294,19 +291,20 @@ impl ChatStream {
             shape.edits.extend(now.map(|n| Edit::replace(usage, n)));
         }
         let members = choice.delta.map_or(Vec::new(), |d| json::members(data, d));
-        let mut gone = vec![false; members.len()];
-        for ((key, value), gone) in members.iter().zip(&mut gone) {
-            *gone = match key.of(data) {
+        let mut gone = Vec::new();
+        for &(key, value) in &members {
+            let goes = match key.of(data) {
                 b"role" => self.role(&mut shape),
-                b"tool_calls" => self.tool_calls(data, *value, &mut shape),
-                b"content" => self.content(data, *value, &mut shape),
+                b"tool_calls" => self.tool_calls(data, value, &mut shape),
+                b"content" => self.content(data, value, &mut shape),
                 _ => {
                     shape.left |= chunk::says_something(value.of(data));
                     false
                 }
             };
+            gone.extend(goes.then_some(key));
         }
-        shape.taken = gone.contains(&true);
+        shape.taken = !gone.is_empty();
         shape.edits.extend(chunk::without(&members, &gone));
         shape
     }

@@ -2,7 +2,6 @@
 
 use super::OpenaiChat;
 use crate::wire::Turns;
-use memchr::memmem;
 
 use crate::text::{Span, json};
 use crate::wire::view::{Role, TurnContent, TurnPart, TurnPartKind, View};
@@ -18,6 +17,14 @@ const SIGNED: [&str; 4] = [
 /// How deep signed members are looked for: the known ones are at four, and depth must be bounded.
 const SIGNED_DEPTH: u32 = 8;
 
+/// What a transcript with such a member has somewhere.
+const HINTS: [&str; 4] = [
+    "signature\"",
+    "reasoning.encrypted",
+    "encrypted_content\"",
+    "_data\"",
+];
+
 impl Turns for OpenaiChat {
     /// The parts of a message: its content, then whatever is next to it (refusal, audio), then its calls, in
     /// whatever order its members are.
@@ -27,7 +34,8 @@ impl Turns for OpenaiChat {
             return TurnContent::default();
         };
         if turn.role == Role::Tool {
-            return result_anatomy(text, turn.span);
+            let part = TurnPart::new(turn.span, TurnPartKind::Result);
+            return TurnContent::of(part.with_id(json::get_inner(text, turn.span, "tool_call_id")));
         }
         let mut found = TurnContent::default();
         let (mut others, mut calls) = (Vec::new(), Vec::new());
@@ -54,45 +62,14 @@ impl Turns for OpenaiChat {
     /// Plain chat histories are bound to nothing. Some servers hand out signed or encrypted reasoning
     /// (OpenRouter's `reasoning_details`, Gemini's `extra_content`, LiteLLM's `thinking_blocks`).
     fn bound(&self, view: &View) -> bool {
-        let history = view.text(view.list);
-        let hint = |word: &[u8]| memmem::find(history, word).is_some();
-        if !(hint(b"signature\"")
-            || hint(b"reasoning.encrypted")
-            || hint(b"encrypted_content\"")
-            || hint(b"_data\""))
-        {
-            return false;
-        }
         let mut model_turns = view.turns.iter().filter(|t| t.role == Role::Assistant);
-        model_turns.any(|t| signed(&view.body, t.span, SIGNED_DEPTH))
-    }
-}
-
-fn literal(text: &[u8], object: Span, key: &str) -> Option<Span> {
-    json::get(text, object, key)
-        .filter(|v| text[v.start] == b'"')
-        .map(Span::inner)
-}
-
-fn result_anatomy(text: &[u8], whole: Span) -> TurnContent {
-    let part = TurnPart {
-        id: literal(text, whole, "tool_call_id"),
-        ..TurnPart::new(whole, TurnPartKind::Result)
-    };
-    TurnContent {
-        parts: vec![part],
-        list: None,
+        view.transcript_has(&HINTS) && model_turns.any(|t| signed(&view.body, t.span, SIGNED_DEPTH))
     }
 }
 
 fn content(text: &[u8], value: Span, found: &mut TurnContent) {
     match text.get(value.start) {
-        Some(b'"') => {
-            found.parts = vec![TurnPart {
-                text: Some(value.inner()),
-                ..TurnPart::new(value, TurnPartKind::Text)
-            }]
-        }
+        Some(b'"') => *found = TurnContent::of(TurnPart::literal(value)),
         Some(b'[') => {
             found.list = Some(value);
             let all = json::elements(text, value);
@@ -104,20 +81,14 @@ fn content(text: &[u8], value: Span, found: &mut TurnContent) {
 
 fn block(text: &[u8], span: Span) -> TurnPart {
     let is_text = json::get(text, span, "type").is_some_and(|t| t.of(text) == b"\"text\"");
-    match literal(text, span, "text").filter(|_| is_text) {
-        Some(inside) => TurnPart {
-            text: Some(inside),
-            ..TurnPart::new(span, TurnPartKind::Text)
-        },
+    match json::get_inner(text, span, "text").filter(|_| is_text) {
+        Some(inside) => TurnPart::of_text(span, inside),
         None => TurnPart::new(span, TurnPartKind::Other),
     }
 }
 
 fn call(text: &[u8], span: Span) -> TurnPart {
-    TurnPart {
-        id: literal(text, span, "id"),
-        ..TurnPart::new(span, TurnPartKind::Call)
-    }
+    TurnPart::new(span, TurnPartKind::Call).with_id(json::get_inner(text, span, "id"))
 }
 
 fn signed(text: &[u8], span: Span, depth: u32) -> bool {

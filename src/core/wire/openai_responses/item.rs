@@ -16,6 +16,7 @@ pub(super) const LOCAL_ANSWER_ITEM: &str = "msg_baton_";
 pub(super) const BY_ITEM: &str = "item:";
 
 /// The members of an item that matter, each the inside of its literal.
+#[derive(Default)]
 pub(super) struct ResponsesItem {
     /// What it is, messages being texts.
     pub(super) part: TurnPartKind,
@@ -32,14 +33,7 @@ pub(super) struct ResponsesItem {
 impl ResponsesItem {
     pub(super) fn read(text: &[u8], whole: Span) -> Self {
         let mut kind = &b"message"[..];
-        let mut item = Self {
-            part: TurnPartKind::Other,
-            id: None,
-            call_id: None,
-            reference: false,
-            encrypted: false,
-            content: None,
-        };
+        let mut item = Self::default();
         let mut approval = None;
         let _ = json::object(text, whole.start, |key, at| {
             let end = json::value_end(text, at)?;

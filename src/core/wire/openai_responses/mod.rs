@@ -15,7 +15,6 @@ mod reply;
 mod request;
 mod response_object;
 mod stream;
-mod texts;
 mod turns;
 mod usage;
 

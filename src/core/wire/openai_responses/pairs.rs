@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use memchr::memmem;
 
-use crate::record::{HiddenPair, HiddenResult, InsertionPlace};
+use crate::record::{HiddenPair, HiddenResult};
 use crate::text::splice::Edit;
 use crate::text::{Span, cost, json};
 use crate::wire::aside::{AsidePlace, LonePart};
@@ -62,12 +62,10 @@ impl Pairs for OpenaiResponses {
         if besides.is_empty() {
             return Vec::new();
         }
-        let spoken = Neighbours::of(view, |role| matches!(role, Role::Assistant | Role::Other));
+        let spoken = Neighbours::of(view, Role::may_be_models);
         let mut named: HashMap<usize, bool> = HashMap::new();
         let edits = besides.iter().map(|SiblingPair { at, pair }| {
-            let InsertionPlace::Beside { offset, .. } = pair.place else {
-                return Vec::new();
-            };
+            let offset = pair.place.offset();
             let has_id = *named.entry(at.turn).or_insert_with(|| has_id(view, at.turn));
             let call = call_like(has_id, pair);
             let distance = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
@@ -159,7 +157,7 @@ fn find_items(view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>
         ids.clone().flatten().map(|id| (id.as_bytes(), None)).collect();
     let first = view.turns.partition_point(|t| t.span.end <= from);
     for (turn, here) in view.turns.iter().enumerate().skip(first) {
-        if !matches!(here.role, Role::Assistant | Role::Other) {
+        if !here.role.may_be_models() {
             continue;
         }
         let id = ResponsesItem::read(&view.body, here.span).id;
@@ -246,14 +244,10 @@ impl ReferencedItems {
     /// Puts the call back at its distance in front of the first call, since reasoning may have been for it. After one
     /// of several only the order is lost: it goes after them all.
     fn call(self, view: &View, pair: &HiddenPair) -> Edit {
-        let in_front = match pair.place {
-            InsertionPlace::Beside { offset, .. } if offset < 0 => {
-                usize::try_from(offset.unsigned_abs()).ok()
-            }
-            _ => None,
-        };
-        match (in_front, self.call) {
-            (Some(distance), Some(call)) => {
+        let offset = pair.place.offset();
+        match self.call {
+            Some(call) if offset < 0 => {
+                let distance = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
                 let turn = (call + 1).saturating_sub(distance).max(self.first);
                 Edit::insert(view.turns[turn].span.start, format!("{},", pair.call))
             }

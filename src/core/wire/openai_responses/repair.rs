@@ -77,9 +77,8 @@ fn lost(view: &View, cut: usize, items: &[ResponsesItem]) -> Vec<usize> {
 /// Reasoning without an item of the model's after it: the item was a call of ours that was dropped. The reasoning is
 /// removed, as the API would refuse it. Turns before `from` are not sent; `edits` put calls back.
 pub(super) fn lone_reasoning(view: &View, from: usize, edits: &[Edit]) -> Vec<Edit> {
-    let models = |role: Role| matches!(role, Role::Assistant | Role::Other);
     let thought = |turn: &Turn| {
-        let here = models(turn.role) && turn.span.start >= from;
+        let here = turn.role.may_be_models() && turn.span.start >= from;
         here && is_reasoning(&view.body, &ResponsesItem::read(&view.body, turn.span))
     };
     let mut put_back: Vec<usize> = edits.iter().map(|e| e.span.start).collect();

@@ -71,10 +71,7 @@ impl Replies for OpenaiResponses {
             || legs
                 .iter()
                 .any(|l| l.report.broken_up > 0 || !l.report.hidden.is_empty());
-        let stopped = match ending {
-            Ending::Own | Ending::WithoutCall => None,
-            Ending::Stopped { next_input } | Ending::Lost { next_input } => Some(next_input),
-        };
+        let stopped = ending.next_input();
         let now = ObjectOverrides {
             identity: later.then_some(&identity),
             previous: None,

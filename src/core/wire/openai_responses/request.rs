@@ -7,12 +7,12 @@ use bytes::Bytes;
 use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::view::{PreviousResponse, RequestFacts, Role, ToolChoice, ToolList, ToolShape, Turn, View};
-use crate::wire::walk;
-use crate::wire::{BodyFacts, Operation, Requests, SharedTurns, UnreadReason};
-
-/// Output room under which no call can be made.
-const LEAST_ROOM: u64 = 1024;
+use crate::wire::view::{
+    PreviousResponse, RequestFacts, Role, ToolChoice, ToolList, ToolShape, Turn, TurnContent, View,
+    take_out_members,
+};
+use crate::wire::walk::{self, is_cramped};
+use crate::wire::{BodyFacts, Operation, Requests, UnreadReason};
 
 /// Tools that the agent runs itself; the others run at the provider.
 const CLIENT_TOOLS: [&str; 8] = [
@@ -49,16 +49,13 @@ const KEYS: [&str; 13] = [
 /// What a walk over the body has found.
 #[derive(Default)]
 struct BodyWalk {
-    list: Option<Span>,
-    turns: Vec<Turn>,
-    tools: Option<ToolList>,
+    view: View,
     /// Codex: the list in the first leading `additional_tools` item.
     additional: Option<ToolList>,
     /// Whether the leading system messages and lists of tools are over.
     led: bool,
     /// Whether any other list of tools has our name.
     taken: bool,
-    facts: RequestFacts,
     metadata_session: Option<String>,
 }
 
@@ -70,31 +67,34 @@ impl Requests for OpenaiResponses {
         scanned: &BodyFacts,
     ) -> Result<View, UnreadReason> {
         let text: &[u8] = body;
-        let mut found = BodyWalk::default();
-        found.facts.summary = operation == Operation::Compact;
+        let mut found = BodyWalk {
+            view: View {
+                body: body.clone(),
+                facts: RequestFacts::of(operation),
+                ..View::default()
+            },
+            ..BodyWalk::default()
+        };
+        let mut has_list = false;
         walk::body(text, &KEYS, |key, at| {
             if key == b"input" {
-                let end = read_input((text, &scanned.prescan), at, &mut found)?;
-                found.list = Some(Span::new(at, end)).filter(|_| matches!(text[at], b'"' | b'['));
-                return Ok(end);
+                found.view.list = Span::new(at, read_input((text, &scanned.prescan), at, &mut found)?);
+                has_list = matches!(text[at], b'"' | b'[');
+                return Ok(found.view.list.end);
             }
             let end = scanned.prescan.value_end(text, at)?;
             read_member((text, &scanned.prescan), key, Span::new(at, end), &mut found);
             Ok(end)
         })?;
-        let list = found.list.ok_or(UnreadReason::OtherShape)?;
-        let mut facts = found.facts;
-        facts.session = facts.session.or(found.metadata_session);
-        Ok(View {
-            body: body.clone(),
-            list,
-            turns: found.turns,
-            // A compaction takes no tools, whatever it lists.
-            tools: tools_of(found.tools, found.additional, found.taken)
-                .filter(|_| operation != Operation::Compact),
-            facts,
-            shared: SharedTurns::default(),
-        })
+        if !has_list {
+            return Err(UnreadReason::OtherShape);
+        }
+        let mut view = found.view;
+        view.facts.session = view.facts.session.or(found.metadata_session);
+        // A compaction takes no tools, whatever it lists.
+        view.tools =
+            tools_of(view.tools, found.additional, found.taken).filter(|_| operation != Operation::Compact);
+        Ok(view)
     }
 
     /// `strict` is stated, since the API would otherwise try strict mode and make `reason` required.
@@ -127,15 +127,7 @@ impl Requests for OpenaiResponses {
             return vec![Edit::replace(now.value, json::quote(id))];
         }
         let text: &[u8] = &view.body;
-        let all = json::members(text, json::root(text));
-        let Some(i) = all.iter().position(|(_, value)| *value == now.value) else {
-            return Vec::new();
-        };
-        vec![Edit::delete(match (i.checked_sub(1), all.get(i + 1)) {
-            (Some(before), _) => Span::new(all[before].1.end, now.value.end),
-            (None, Some((key, _))) => Span::new(all[0].0.start - 1, key.start - 1),
-            (None, None) => Span::new(all[0].0.start - 1, now.value.end),
-        })]
+        take_out_members(text, json::root(text), &["previous_response_id"])
     }
 
     fn goes_on_by_id(&self) -> bool {
@@ -152,6 +144,11 @@ impl Requests for OpenaiResponses {
             r#"{{"type":"message","role":"user","content":[{}]}}"#,
             all.join(",")
         )
+    }
+
+    /// A message item of its own. A transcript that is a lone string was made a list before.
+    fn text_inside(&self, _content: &TurnContent, _text: &str) -> Option<Vec<Edit>> {
+        None
     }
 
     fn repair(&self, view: &View, cut: usize) -> Option<Vec<Edit>> {
@@ -175,7 +172,7 @@ fn read_input((text, prescan): (&[u8], &Prescan), at: usize, found: &mut BodyWal
         Some(b'"') => {
             let end = prescan.value_end(text, at)?;
             let span = Span::new(at, end);
-            found.turns.push(Turn {
+            found.view.turns.push(Turn {
                 span,
                 role: Role::User,
             });
@@ -203,15 +200,15 @@ fn read_item((text, prescan): (&[u8], &Prescan), at: usize, found: &mut BodyWalk
         Ok(end)
     })?;
     let role = role_of(kind, role);
-    found.facts.summary |= kind == b"compaction_trigger";
+    found.view.facts.summary |= kind == b"compaction_trigger";
     if let Some(tools) = tools.and_then(|t| read_tools((text, prescan), t)) {
         found.taken |= tools.taken;
         if kind == b"additional_tools" && !found.led && found.additional.is_none() {
             found.additional = Some(tools);
         }
     }
-    found.led |= !matches!(role, Role::System | Role::Tools);
-    found.turns.push(Turn {
+    found.led |= role.is_spoken();
+    found.view.turns.push(Turn {
         span: Span::new(at, end),
         role,
     });
@@ -236,12 +233,12 @@ fn role_of(kind: &[u8], role: &[u8]) -> Role {
 }
 
 fn read_member((text, prescan): (&[u8], &Prescan), key: &[u8], value: Span, found: &mut BodyWalk) {
-    let facts = &mut found.facts;
+    let facts = &mut found.view.facts;
     let given = value.of(text) != b"null";
     match key {
         b"model" => facts.model = json::string(text, value).map(|m| m.into_owned()),
         b"stream" => facts.stream = json::is_true(value.of(text)),
-        b"max_output_tokens" => facts.cramped = json::number(value.of(text)).is_some_and(|n| n < LEAST_ROOM),
+        b"max_output_tokens" => facts.cramped = is_cramped(value.of(text)),
         b"tool_choice" => facts.choice = choice(text, value),
         b"text" => {
             let format = json::get(text, value, "format");
@@ -263,7 +260,7 @@ fn read_member((text, prescan): (&[u8], &Prescan), key: &[u8], value: Span, foun
             let named = SESSION_KEYS.iter().find_map(|k| json::get_string(text, value, k));
             found.metadata_session = named.map(|s| s.into_owned());
         }
-        b"tools" => found.tools = read_tools((text, prescan), value),
+        b"tools" => found.view.tools = read_tools((text, prescan), value),
         _ => {}
     }
 }

@@ -140,7 +140,7 @@ pub(super) fn take_output(
             continue;
         }
         if let Some(id) = call_id(text, item) {
-            report.calls.push((id, report.parts));
+            report.call(id);
         }
         report.parts += 1;
         let edits = breaks(text, item, &mut escaper);

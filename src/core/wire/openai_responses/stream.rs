@@ -269,7 +269,7 @@ impl ResponsesStream {
         }
         self.phase |= response_object::has_phase(data, item);
         if let Some(id) = response_object::call_id(data, item) {
-            self.state.report.calls.push((id, self.state.report.parts));
+            self.state.report.call(id);
         }
         let shown = self.slot(index);
         let edits = response_object::breaks(data, item, &mut self.texts.so_far());

@@ -1,5 +1,6 @@
 //! Items as turns: what each is made of, which are the model's, and which are ours.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use memchr::memmem;
@@ -20,12 +21,12 @@ impl Turns for OpenaiResponses {
             return TurnContent::default();
         };
         if text.get(whole.start) == Some(&b'"') {
-            return alone(part_of(whole, TurnPartKind::Text, Some(whole.inner()), None));
+            return TurnContent::of(TurnPart::literal(whole));
         }
         let item = ResponsesItem::read(text, whole);
         match item.part {
             TurnPartKind::Text => content(text, item.content),
-            kind => alone(part_of(whole, kind, None, item.call_id)),
+            kind => TurnContent::of(TurnPart::new(whole, kind).with_id(item.call_id)),
         }
     }
 
@@ -37,21 +38,18 @@ impl Turns for OpenaiResponses {
 
     /// The model's items that are together.
     fn message(&self, view: &View, turn: usize) -> Range<usize> {
-        let models = |t: &Turn| matches!(t.role, Role::Assistant | Role::Other);
-        let before = view.turns[..turn].iter().rev().take_while(|t| models(t));
-        let after = view.turns[turn + 1..].iter().take_while(|t| models(t));
+        let models = |t: &&Turn| t.role.may_be_models();
+        let before = view.turns[..turn].iter().rev().take_while(models);
+        let after = view.turns[turn + 1..].iter().take_while(models);
         turn - before.count()..turn + 1 + after.count()
     }
 
     /// Encrypted reasoning binds its prefix. The search for the word comes first: it is cheap.
     fn bound(&self, view: &View) -> bool {
-        memmem::find(view.text(view.list), b"\"encrypted_content\"").is_some()
-            && view
-                .turns
-                .iter()
-                .filter(|t| t.role == Role::Assistant)
-                .map(|t| ResponsesItem::read(&view.body, t.span))
-                .any(|i| i.part == TurnPartKind::Thinking && i.encrypted)
+        let model_turns = view.turns.iter().filter(|t| t.role == Role::Assistant);
+        let mut items = model_turns.map(|t| ResponsesItem::read(&view.body, t.span));
+        view.transcript_has(&["\"encrypted_content\""])
+            && items.any(|i| i.part == TurnPartKind::Thinking && i.encrypted)
     }
 
     /// An item after reasoning that is left out loses its id: the API requires the two together.
@@ -65,7 +63,10 @@ impl Turns for OpenaiResponses {
     }
 
     fn unbound_call(&self, call: &str) -> Option<String> {
-        view::without_members(call, &["id"])
+        match json::without(call, "id") {
+            Cow::Owned(bare) => Some(bare),
+            Cow::Borrowed(_) => None,
+        }
     }
 
     fn filler(&self, view: &View, item: &OwnItem) -> Option<String> {
@@ -104,31 +105,19 @@ const OWN_ITEMS: [(&str, OwnKind); 4] = [
     (LOCAL_ANSWER_ITEM, OwnKind::LocalAnswer),
 ];
 
-fn alone(part: TurnPart) -> TurnContent {
-    TurnContent {
-        parts: vec![part],
-        list: None,
-    }
-}
-
-fn part_of(span: Span, kind: TurnPartKind, text: Option<Span>, id: Option<Span>) -> TurnPart {
-    TurnPart { span, kind, text, id }
-}
-
 /// The parts of a message.
 fn content(text: &[u8], content: Option<Span>) -> TurnContent {
     let Some(content) = content else {
         return TurnContent::default();
     };
     match text.get(content.start) {
-        Some(b'"') => alone(part_of(content, TurnPartKind::Text, Some(content.inner()), None)),
+        Some(b'"') => TurnContent::of(TurnPart::literal(content)),
         Some(b'[') => TurnContent {
             parts: json::elements(text, content)
                 .into_iter()
-                .map(|span| {
-                    let words = json::get(text, span, "text").filter(|t| text[t.start] == b'"');
-                    let kind = words.map_or(TurnPartKind::Other, |_| TurnPartKind::Text);
-                    part_of(span, kind, words.map(Span::inner), None)
+                .map(|span| match json::get_inner(text, span, "text") {
+                    Some(inside) => TurnPart::of_text(span, inside),
+                    None => TurnPart::new(span, TurnPartKind::Other),
                 })
                 .collect(),
             list: Some(content),

@@ -43,14 +43,12 @@ impl HandoffDocument {
         let claims: Vec<HandoffClaim> = seen.claims(&prompt).into_iter().map(claim).collect();
         let (commands_run, commands_left_out) = commands(seen);
         let about = |words: &[&str]| listed(&sections, words);
+        let mut questions = about(&["question"]);
+        questions.retain(|text| text.ends_with('?'));
         Self {
             version: VERSION,
             id: handoff.id,
-            kind: if next.is_some() {
-                HandoffKind::Handoff
-            } else {
-                HandoffKind::StatusReport
-            },
+            kind: HandoffKind::of(next.as_deref()),
             status: HandoffStatus::Active,
             created_at: rfc3339(handoff.created_ms / 1000),
             summary: summary(&sections),
@@ -64,13 +62,7 @@ impl HandoffDocument {
             todo: seen.todos.iter().map(todo).collect(),
             decisions: merged(&seen.decisions, about(&["decision"])),
             assumptions_to_validate: merged(&seen.assumptions, assumed(source, &sections, &prompt)),
-            questions_for_human: merged(
-                &seen.questions,
-                about(&["question"])
-                    .into_iter()
-                    .filter(|text| text.ends_with('?'))
-                    .collect(),
-            ),
+            questions_for_human: merged(&seen.questions, questions),
             prerequisites: prerequisites(source, &prompt),
             repository: source.folder.unwrap_or_default().to_owned(),
             branch: branch(source),
@@ -238,19 +230,19 @@ fn prerequisites(source: &HandoffSource<'_>, prompt: &str) -> Vec<Prerequisite> 
             .take(MOST_FILES)
             .map(|path| one(PrerequisiteKind::File, path)),
     );
-    all.extend(
-        seen.services
-            .iter()
-            .map(|started| one(PrerequisiteKind::Service, &started.text)),
-    );
+    let services = seen.services.iter();
+    all.extend(services.map(|started| one(PrerequisiteKind::Service, &started.text)));
     all
 }
 
 fn branch(source: &HandoffSource<'_>) -> String {
-    let checkout = source.checkout.map(|checkout| checkout.branch.clone());
-    let checkout = checkout.filter(|branch| !branch.is_empty());
+    let checkout = source
+        .checkout
+        .map(|checkout| &checkout.branch)
+        .filter(|branch| !branch.is_empty());
     checkout
-        .or_else(|| source.seen.branch.clone())
+        .or(source.seen.branch.as_ref())
+        .cloned()
         .unwrap_or_default()
 }
 
@@ -262,7 +254,8 @@ fn good_commit(source: &HandoffSource<'_>) -> String {
         checkout.changed.is_empty()
             && last.is_some_and(|run| run.passed == Some(true) && run.stale == Some(false))
     });
-    let now = now.map(|checkout| checkout.head.clone());
-    now.or_else(|| source.seen.good_commit.clone())
+    let now = now.map(|checkout| &checkout.head);
+    now.or(source.seen.good_commit.as_ref())
+        .cloned()
         .unwrap_or_default()
 }

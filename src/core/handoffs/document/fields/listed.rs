@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use super::HandoffStatement;
 use super::prompt::PromptSection;
-use crate::handoffs::draft::{one_line, seen};
+use crate::handoffs::draft::one_line;
+use crate::handoffs::draft::seen::SeenStatement;
 
 /// Bytes of a sentence or an item.
 pub(super) const SENTENCE: usize = 400;
@@ -30,10 +30,10 @@ fn is_none(item: &str) -> bool {
 }
 
 /// Observed statements and items of the prompt, each once.
-pub(super) fn merged(statements: &[seen::SeenStatement], prompt: Vec<String>) -> Vec<HandoffStatement> {
-    let statements = statements.iter().map(|stated| (stated.text.clone(), stated.turn));
+pub(super) fn merged(statements: &[SeenStatement], prompt: Vec<String>) -> Vec<SeenStatement> {
+    let prompt = prompt.into_iter().map(|text| SeenStatement { text, turn: 0 });
     let mut known = HashSet::new();
-    let all = statements.chain(prompt.into_iter().map(|text| (text, 0)));
-    let once = all.filter(|(text, _)| known.insert(text.to_lowercase()));
-    once.map(|(text, turn)| HandoffStatement { text, turn }).collect()
+    let all = statements.iter().cloned().chain(prompt);
+    all.filter(|stated| known.insert(stated.text.to_lowercase()))
+        .collect()
 }

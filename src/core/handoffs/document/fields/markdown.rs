@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::{HandoffDocument, HandoffSize, HandoffStatement, NO_NEXT_ACTION, Verification};
+use super::{HandoffDocument, HandoffSize, NO_NEXT_ACTION, Verification};
+use crate::handoffs::draft::seen::SeenStatement;
 
 /// Everything above the carry-over prompt, which comes last since it may contain anything.
 pub(super) const PROMPT: &str = "## Carry-over prompt";
@@ -27,16 +28,9 @@ pub(super) fn of(document: &HandoffDocument) -> String {
         .map(|todo| format!("- [{}] {}", todo.state, line(&todo.text)));
     section("To do", todo, &mut out);
     section("Decisions", stated(&document.decisions), &mut out);
-    section(
-        "Assumptions to validate",
-        stated(&document.assumptions_to_validate),
-        &mut out,
-    );
-    section(
-        "Questions for a human",
-        stated(&document.questions_for_human),
-        &mut out,
-    );
+    let (assumed, questions) = (&document.assumptions_to_validate, &document.questions_for_human);
+    section("Assumptions to validate", stated(assumed), &mut out);
+    section("Questions for a human", stated(questions), &mut out);
     section("Prerequisites", prerequisites(document), &mut out);
     section("Verdicts", verdicts(document), &mut out);
     section("Origin", origin(document), &mut out);
@@ -75,12 +69,8 @@ fn verification(document: &HandoffDocument) -> Vec<String> {
             Some(false) => "",
             None => "; files may have changed after it",
         };
-        format!(
-            "- {}: {} (turn {}){since}",
-            code(&run.command),
-            verified(run),
-            run.turn
-        )
+        let (command, how, turn) = (code(&run.command), verified(run), run.turn);
+        format!("- {command}: {how} (turn {turn}){since}")
     })
     .collect()
 }
@@ -162,8 +152,8 @@ fn attempts(document: &HandoffDocument) -> Vec<String> {
         .collect()
 }
 
-fn stated(all: &[HandoffStatement]) -> Vec<String> {
-    let shown = |stated: &HandoffStatement| match stated.turn {
+fn stated(all: &[SeenStatement]) -> Vec<String> {
+    let shown = |stated: &SeenStatement| match stated.turn {
         0 => format!("- {}", line(&stated.text)),
         turn => format!("- {} (turn {turn})", line(&stated.text)),
     };
@@ -226,17 +216,17 @@ fn sizes(size: HandoffSize) -> String {
 
 fn prompt(document: &HandoffDocument, out: &mut String) {
     // A fence that is longer than any in the prompt.
-    let longest = document
-        .prompt
-        .split(|c: char| c != '`')
-        .map(str::len)
-        .max()
-        .unwrap_or_default();
-    let fence = "`".repeat(longest.max(2) + 1);
+    let fence = "`".repeat(longest_fence(&document.prompt).max(2) + 1);
     let _ = write!(out, "\n{PROMPT}\n\n{fence}\n{}\n{fence}\n", document.prompt);
 }
 
 /// A text on one line.
+/// The longest run of backticks.
+fn longest_fence(text: &str) -> usize {
+    let runs = text.split(|c: char| c != '`');
+    runs.map(str::len).max().unwrap_or_default()
+}
+
 fn line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -244,12 +234,7 @@ fn line(text: &str) -> String {
 /// A text as code on one line.
 fn code(text: &str) -> String {
     let text = line(text);
-    let longest = text
-        .split(|c: char| c != '`')
-        .map(str::len)
-        .max()
-        .unwrap_or_default();
-    match longest {
+    match longest_fence(&text) {
         0 => format!("`{text}`"),
         longest => {
             let fence = "`".repeat(longest + 1);

@@ -20,8 +20,8 @@ pub use source::{Checkout, HandoffSource};
 pub use validate::validate;
 pub use value::{
     ChangedFile, CommandRun, FailedAttempt, HandoffClaim, HandoffDocument, HandoffKind, HandoffSize,
-    HandoffStatement, HandoffTodo, NO_NEXT_ACTION, Pointer, Prerequisite, PrerequisiteKind, Risk, Severity,
-    VERSION, VerdictPointer, Verification,
+    HandoffTodo, NO_NEXT_ACTION, Pointer, Prerequisite, PrerequisiteKind, Risk, Severity, VERSION,
+    VerdictPointer, Verification,
 };
 
 use crate::record::HandoffStatus;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::handoffs::draft::seen::SeenStatement;
 use crate::record::HandoffStatus;
 
 /// The version of the format, as `version` has it.
@@ -48,11 +49,11 @@ pub struct HandoffDocument {
     /// The agent's to-do list.
     pub todo: Vec<HandoffTodo>,
     /// Sentences about what was decided.
-    pub decisions: Vec<HandoffStatement>,
+    pub decisions: Vec<SeenStatement>,
     /// Unconfirmed assumptions.
-    pub assumptions_to_validate: Vec<HandoffStatement>,
+    pub assumptions_to_validate: Vec<SeenStatement>,
     /// Questions that were put to the person and have no answer.
-    pub questions_for_human: Vec<HandoffStatement>,
+    pub questions_for_human: Vec<SeenStatement>,
     /// What is to be loaded or started first.
     pub prerequisites: Vec<Prerequisite>,
     /// The folder that the agent worked in; empty where it is unknown.
@@ -94,6 +95,15 @@ pub enum HandoffKind {
     Handoff,
     /// It names no next action.
     StatusReport,
+}
+
+impl HandoffKind {
+    pub(super) fn of(next_action: Option<&str>) -> Self {
+        match next_action {
+            Some(_) => Self::Handoff,
+            None => Self::StatusReport,
+        }
+    }
 }
 
 /// A file that was changed.
@@ -142,26 +152,17 @@ pub struct Risk {
     pub detail: String,
 }
 
-/// How bad a risk is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Severity {
-    /// It blocks all further work.
-    Block,
-    /// It needs attention.
-    Warn,
-    /// For information.
-    Info,
-}
-
-impl Severity {
-    /// The name used in documents.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Block => "block",
-            Self::Warn => "warn",
-            Self::Info => "info",
-        }
+named! {
+    /// How bad a risk is.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Severity {
+        /// It blocks all further work.
+        Block = "block",
+        /// It needs attention.
+        Warn = "warn",
+        /// For information.
+        Info = "info",
     }
 }
 
@@ -228,16 +229,6 @@ pub struct HandoffTodo {
     pub state: String,
 }
 
-/// A sentence with its turn.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HandoffStatement {
-    /// The sentence.
-    pub text: String,
-    /// The turn, from 1 after the last handoff; 0 for what the carry-over prompt says.
-    pub turn: usize,
-}
-
 /// What is to be loaded or started first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -247,26 +238,17 @@ pub struct Prerequisite {
     pub what: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PrerequisiteKind {
-    /// A file to read.
-    File,
-    /// Another handoff.
-    #[serde(rename = "packet")]
-    Handoff,
-    /// Something that a command started.
-    Service,
-}
-
-impl PrerequisiteKind {
-    /// The name used in documents.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::File => "file",
-            Self::Handoff => "packet",
-            Self::Service => "service",
-        }
+named! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum PrerequisiteKind {
+        /// A file to read.
+        File = "file",
+        /// Another handoff.
+        #[serde(rename = "packet")]
+        Handoff = "packet",
+        /// Something that a command started.
+        Service = "service",
     }
 }
 

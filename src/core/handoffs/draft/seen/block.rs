@@ -50,11 +50,8 @@ impl SeenFacts {
             !self.verification.iter().any(shown)
         });
         lines.extend(others.map(|failed| {
-            let command = one_line(&failed.command, PIECE);
-            format!(
-                "- `{command}`: exit {} in turn {}, not run again with success",
-                failed.exit, failed.turn
-            )
+            let (command, exit, turn) = (one_line(&failed.command, PIECE), failed.exit, failed.turn);
+            format!("- `{command}`: exit {exit} in turn {turn}, not run again with success")
         }));
         for change in [
             FileChange::Created,
@@ -71,10 +68,9 @@ impl SeenFacts {
         }
         if let Some(next) = todo(TodoState::Pending).next() {
             let more = todo(TodoState::Pending).count() - 1;
-            let more = if more > 0 {
-                format!(" (and {more} more)")
-            } else {
-                String::new()
+            let more = match more {
+                0 => String::new(),
+                more => format!(" (and {more} more)"),
             };
             lines.push(format!("- to-do pending: {}{more}", one_line(&next.text, PIECE)));
         }
@@ -99,19 +95,13 @@ fn run_line(run: &SeenVerification) -> String {
         Some(false) => "",
         None => ", files may have changed after it",
     };
-    format!(
-        "- `{}`: {how} in turn {}{since}",
-        one_line(&run.command, PIECE),
-        run.turn
-    )
+    let (command, turn) = (one_line(&run.command, PIECE), run.turn);
+    format!("- `{command}`: {how} in turn {turn}{since}")
 }
 
 fn files_line(what: &str, files: &[&SeenChange]) -> Option<String> {
-    let named: Vec<_> = files
-        .iter()
-        .take(FILES)
-        .map(|file| one_line(&file.path, PIECE))
-        .collect();
+    let first = files.iter().take(FILES);
+    let named: Vec<_> = first.map(|file| one_line(&file.path, PIECE)).collect();
     let more = match files.len().saturating_sub(FILES) {
         0 => String::new(),
         more => format!(" and {more} more"),

@@ -6,29 +6,20 @@ use serde::Deserialize;
 
 use super::{SeenFacts, SeenVerification};
 use crate::agents::commands::CommandPurpose;
-use crate::agents::table;
 use crate::handoffs::draft::excerpt::{one_line, sentences};
 use crate::handoffs::draft::words::WORDS;
+use crate::text::table;
 
-/// The status of a claim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClaimStatus {
-    /// The last run contradicts it.
-    Contradicted,
-    /// Files changed after the last run that proves it.
-    Stale,
-    /// No run proves it.
-    Unverified,
-}
-
-impl ClaimStatus {
-    /// The name used in documents.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Contradicted => "contradicted",
-            Self::Stale => "stale",
-            Self::Unverified => "unverified",
-        }
+named! {
+    /// The status of a claim.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum ClaimStatus {
+        /// The last run contradicts it.
+        Contradicted = "contradicted",
+        /// Files changed after the last run that proves it.
+        Stale = "stale",
+        /// No run proves it.
+        Unverified = "unverified",
     }
 }
 
@@ -97,26 +88,23 @@ impl SeenFacts {
         if passed.iter().any(|run| run.stale == Some(false)) {
             return None;
         }
-        Some(match (passed.last(), runs.last()) {
-            (Some(run), _) if run.stale == Some(true) => (
+        let Some(run) = passed.last().copied().or(runs.last()) else {
+            return Some((ClaimStatus::Unverified, "no run of it was seen".to_owned()));
+        };
+        let (command, turn) = (&run.command, run.turn);
+        Some(match (run.passed, run.stale) {
+            (Some(true), Some(true)) => (
                 ClaimStatus::Stale,
-                format!(
-                    "files changed after `{}` passed in turn {}",
-                    run.command, run.turn
-                ),
+                format!("files changed after `{command}` passed in turn {turn}"),
             ),
-            (Some(run), _) => (
+            (Some(true), _) => {
+                let why = format!("files may have changed after `{command}` passed in turn {turn}");
+                (ClaimStatus::Unverified, why)
+            }
+            _ => (
                 ClaimStatus::Unverified,
-                format!(
-                    "files may have changed after `{}` passed in turn {}",
-                    run.command, run.turn
-                ),
+                format!("how `{command}` ended in turn {turn} is not known"),
             ),
-            (None, Some(run)) => (
-                ClaimStatus::Unverified,
-                format!("how `{}` ended in turn {} is not known", run.command, run.turn),
-            ),
-            (None, None) => (ClaimStatus::Unverified, "no run of it was seen".to_owned()),
         })
     }
 }

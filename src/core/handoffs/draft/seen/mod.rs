@@ -49,16 +49,12 @@ impl DraftIndex {
             .map(|(_, todos)| todos.to_vec())
             .unwrap_or_default();
         let of = |class: SentenceClass| {
-            let found = facts
-                .anchors
-                .iter()
-                .filter(move |(_, anchor)| anchor.class == class);
-            let all: Vec<SeenStatement> = found
-                .map(|(turn, anchor)| SeenStatement {
-                    text: anchor.text.clone(),
-                    turn: *turn,
-                })
-                .collect();
+            let found = facts.anchors.iter().filter(|(_, anchor)| anchor.class == class);
+            let stated = found.map(|(turn, anchor)| SeenStatement {
+                text: anchor.text.clone(),
+                turn: *turn,
+            });
+            let all: Vec<SeenStatement> = stated.collect();
             let newest = all.len().saturating_sub(SENTENCES);
             all.into_iter().skip(newest)
         };

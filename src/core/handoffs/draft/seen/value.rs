@@ -1,5 +1,7 @@
 //! What was seen, as a value.
 
+use serde::{Deserialize, Serialize};
+
 use crate::agents::commands::CommandPurpose;
 use crate::agents::files::FileChange;
 use crate::agents::todo::{TodoItem, TodoState};
@@ -99,8 +101,9 @@ pub struct SeenFailure {
     pub lines: Vec<String>,
 }
 
-/// A sentence with its turn, from 1.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A sentence with its turn, from 1 after the last handoff.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SeenStatement {
     /// The sentence, on one line.
     pub text: String,

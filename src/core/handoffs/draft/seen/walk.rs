@@ -1,6 +1,6 @@
 //! Walks calls and their results, and records the facts that they prove.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use super::changed_files::{ChangeOccasion, ChangedFiles};
 use super::failures::{Failures, KeyedCommand, RunKey};
@@ -14,7 +14,8 @@ use crate::agents::files::{self, FileChange};
 use crate::agents::tools::ToolKind;
 use crate::handoffs::draft::excerpt::{first_line, one_line};
 use crate::handoffs::draft::facts::{DraftFacts, looks};
-use crate::handoffs::draft::message::{IndexedCall, IndexedItem, IndexedResult, ItemPosition};
+use crate::handoffs::draft::message::{IndexedCall, IndexedItem, IndexedResult};
+use crate::handoffs::draft::turns::answers;
 use crate::wire::Role;
 
 /// Bytes of what the model wrote before a change.
@@ -77,13 +78,7 @@ impl<'w> TranscriptWalk<'w> {
     }
 
     pub(super) fn all(&mut self, facts: &DraftFacts<'_>) {
-        let items = facts.messages.iter().flat_map(|message| &message.items);
-        let answers: HashMap<ItemPosition, &IndexedResult> = items
-            .filter_map(|item| match item {
-                IndexedItem::Result(outcome) => Some((outcome.call?, outcome)),
-                _ => None,
-            })
-            .collect();
+        let answers = answers(facts.messages, 0..facts.messages.len());
         for turn in &facts.turns {
             let mut why: Option<&str> = None;
             // The person has written since: an earlier question may be answered.
@@ -127,10 +122,10 @@ impl<'w> TranscriptWalk<'w> {
             return;
         }
         let Some(outcome) = outcome else {
-            // It may have done something, or may be doing it.
             self.add_questions(turn, call);
-            return self
-                .may_change(call.kind == ToolKind::Read || call.only_looks || call.kind == ToolKind::Ask);
+            // It may have done something, or may be doing it.
+            let asks = matches!(call.kind, ToolKind::Read | ToolKind::Ask);
+            return self.may_change(asks || call.only_looks);
         };
         if outcome.not_run {
             return self.add_questions(turn, call);
@@ -197,15 +192,8 @@ impl<'w> TranscriptWalk<'w> {
         self.repository.changed();
         let reply = why.map(|text| one_line(first_line(text, WHY * 2), WHY));
         let why = reply.filter(|reply| !reply.is_empty());
-        self.files.add(
-            path,
-            change,
-            ChangeOccasion {
-                turn,
-                group: self.group,
-                why,
-            },
-        );
+        let group = self.group;
+        self.files.add(path, change, ChangeOccasion { turn, group, why });
     }
 
     /// Notes how one command of a shell line ended: a service that runs, or what it verifies.
@@ -275,15 +263,8 @@ impl<'w> TranscriptWalk<'w> {
             }
         }
         // A rerun of a failure in an unknown folder could not be recognised.
-        let lost = keyed.len() < runs.len();
-        self.note(
-            turn,
-            command,
-            outcome,
-            exit,
-            (!lost).then_some(begins.as_deref()),
-            &keyed,
-        );
+        let begins = (keyed.len() == runs.len()).then_some(begins.as_deref());
+        self.note(turn, command, outcome, exit, begins, &keyed);
     }
 
     /// The commands of a line with the folders that they ran in. Where a folder is unknown, no known run of such a
