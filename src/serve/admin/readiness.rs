@@ -65,11 +65,17 @@ pub enum State {
     Off,
 }
 
+impl Check {
+    /// Whether requests cannot be served because of it.
+    fn fails(&self) -> bool {
+        self.required && self.state == State::Failed
+    }
+}
+
 impl Report {
     fn of(checks: Vec<Check>) -> Self {
-        let failed = |check: &Check| check.required && check.state == State::Failed;
         Self {
-            ready: !checks.iter().any(failed),
+            ready: !checks.iter().any(Check::fails),
             stopping: false,
             checks,
         }
@@ -77,9 +83,8 @@ impl Report {
 
     fn stopping() -> Self {
         Self {
-            ready: false,
             stopping: true,
-            checks: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -88,8 +93,7 @@ impl Report {
         if self.stopping {
             return Some(("stopping", "a stop signal was received"));
         }
-        let failed = |check: &&Check| check.required && check.state == State::Failed;
-        let check = self.checks.iter().find(failed)?;
+        let check = self.checks.iter().find(|check| check.fails())?;
         Some((check.name, check.why.as_deref().unwrap_or_default()))
     }
 }
