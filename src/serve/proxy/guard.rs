@@ -3,7 +3,7 @@
 //! origin.
 
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, Version, header};
+use http::{HeaderName, HeaderValue, Version, header};
 
 use super::fault::{Code, Fault};
 use crate::state::access::hosts;
@@ -39,7 +39,8 @@ impl OriginGuard {
     pub(super) fn origin(&self, parts: &Parts) -> Result<(), Fault> {
         let mut origins = parts.headers.get_all(header::ORIGIN).iter().peekable();
         if origins.peek().is_none() {
-            return match fetch_site(&parts.headers) {
+            let site = parts.headers.get(FETCH_SITE).map(HeaderValue::as_bytes);
+            return match site {
                 Some(site @ (b"cross-site" | b"same-site")) => Err(Fault::because(
                     Code::FOREIGN_ORIGIN,
                     String::from_utf8_lossy(site),
@@ -64,10 +65,6 @@ impl OriginGuard {
                 || self.server.hosts.contains(&hosts::normal(host))
         })
     }
-}
-
-fn fetch_site(headers: &HeaderMap) -> Option<&[u8]> {
-    headers.get(FETCH_SITE).map(|value| value.as_bytes())
 }
 
 /// The host that a request is for, by its target (absolute form, or HTTP/2's `:authority`) and by `Host`.

@@ -4,7 +4,7 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
 use super::forward::forward_writes;
+
+use crate::state::sync::locked;
 
 /// What HTTP/2 begins with (RFC 9113, section 3.4); no method of HTTP/1 begins with its first three bytes.
 pub(super) const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -23,19 +25,15 @@ pub(super) struct HeadStart(Arc<Mutex<Option<Instant>>>);
 
 impl HeadStart {
     pub(super) fn now(&self) {
-        self.set(Some(Instant::now()));
+        *locked(&self.0) = Some(Instant::now());
     }
 
     pub(super) fn over(&self) {
-        self.set(None);
-    }
-
-    fn set(&self, at: Option<Instant>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = at;
+        *locked(&self.0) = None;
     }
 
     fn get(&self) -> Option<Instant> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *locked(&self.0)
     }
 }
 

@@ -22,6 +22,7 @@ pub mod download;
 pub mod exchange_recorder;
 pub mod fault;
 mod forward;
+mod gathering;
 mod guard;
 mod head_timeout;
 pub mod headers;
@@ -171,7 +172,7 @@ impl Gateway {
 
     /// Free permits for exchanges.
     pub fn free_exchanges(&self) -> usize {
-        self.admission.free_places()
+        self.admission.exchanges.available_permits()
     }
 }
 
@@ -248,8 +249,7 @@ impl RequestContext {
 /// Names the exchange in the response's headers, its handoff, and why it did not get the tool. The recorder knows them also
 /// where an answer failed before its first byte and was replaced.
 fn describe(headers: &mut HeaderMap, id: &str, recorder: &ExchangeRecorder) {
-    let pinned = recorder.read(|e| e.pinned.clone());
-    let untooled = recorder.read(|e| e.untooled);
+    let (pinned, untooled) = recorder.read(|e| (e.pinned.clone(), e.untooled));
     let named = [
         ("x-baton-exchange", Some(id)),
         ("x-baton-handoff", pinned.as_deref()),
@@ -267,7 +267,7 @@ fn describe(headers: &mut HeaderMap, id: &str, recorder: &ExchangeRecorder) {
 pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Response<ResponseBody> {
     let (mut parts, body) = request.into_parts();
     declared_windows::take_from_path(&mut parts);
-    if welcome::is_for(&parts) && gateway.admission.knows_host(&parts) {
+    if welcome::is_for(&parts) && gateway.admission.guard.host(&parts).is_ok() {
         return welcome::page(
             &parts,
             gateway.parts.config.server.tls.is_some(),
@@ -280,7 +280,7 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Respon
     let route = find_route(&gateway, &parts.uri, &parts.headers);
     let recorder = start_recorder(&gateway, &parts, &route, &id);
     let recording = gateway.parts.journal.exchange(&id);
-    let mut permit = gateway.admission.place();
+    let mut permit = Arc::clone(&gateway.admission.exchanges).try_acquire_owned().ok();
     let shape = route.shape();
     let response = match gateway
         .admission

@@ -225,8 +225,12 @@ fn target_of_account<'a>(target: &'a str, headers: &HeaderMap) -> Cow<'a, str> {
 }
 
 fn claim(path: &str) -> Option<Call> {
-    let mut rows = ENDPOINTS.iter();
-    rows.find(|(shape, _)| shape.matches(path)).map(|(_, call)| *call)
+    first(ENDPOINTS, |shape| shape.matches(path))
+}
+
+/// What the first row says whose key fits.
+fn first<K, V: Copy>(rows: &[(K, V)], fits: impl Fn(&K) -> bool) -> Option<V> {
+    rows.iter().find(|(key, _)| fits(key)).map(|(_, value)| *value)
 }
 
 impl Path {
@@ -244,17 +248,11 @@ impl Path {
 }
 
 fn family(path: &str) -> Option<WireId> {
-    FAMILIES
-        .iter()
-        .find(|(head, _)| path.starts_with(head))
-        .map(|(_, wire)| *wire)
+    first(FAMILIES, |head| path.starts_with(head))
 }
 
 fn sign(headers: &HeaderMap) -> Option<WireId> {
-    SIGNS
-        .iter()
-        .find(|(name, _)| headers.contains_key(*name))
-        .map(|(_, wire)| *wire)
+    first(SIGNS, |name| headers.contains_key(*name))
 }
 
 /// The upstream of a path without `/u/NAME`: its vendor's, where there is one, else that of its wire.
@@ -269,12 +267,11 @@ fn unprefixed(
     if let Some((_, vendor)) = VENDORS.iter().find(here) {
         return vendor;
     }
-    let home = |wire| HOMES.iter().find(|(of, _)| *of == wire);
+    let home = |wire| first(HOMES, |of| *of == wire);
     let google = path.starts_with("/v1beta/").then_some(WireId::Gemini);
     let recognised = google.or(wire).and_then(home);
-    recognised
-        .or_else(|| sign(headers).and_then(home))
-        .map_or("openai", |(_, name)| name)
+    let recognised = recognised.or_else(|| sign(headers).and_then(home));
+    recognised.unwrap_or("openai")
 }
 
 /// The model that a path names: `…/models/NAME:method` (Gemini, Vertex), `…/deployments/NAME/…` (Azure).
