@@ -4,11 +4,12 @@ use super::pin::OriginalTranscript;
 use super::{Exchange, is_model_call};
 use crate::serve::proxy::RequestContext;
 use crate::state::journal::{Beginnings, BodyLayout, PackedHeaders, ReceivedRequest};
-use crate::state::telemetry::{LegEnd, UsageTokens};
+use crate::state::telemetry::LegEnd;
 use baton_core::rewrite::RewriteOutcome;
 use baton_core::wire::LegReport;
 
 /// The request's body as it was received.
+#[derive(Default)]
 pub(super) struct ReceivedBody {
     /// Digests of the body's beginnings.
     pub(super) beginnings: Option<Beginnings>,
@@ -48,8 +49,10 @@ fn received_request(exchange: &Exchange, body: ReceivedBody) -> ReceivedRequest 
     let view = agent.request.view();
     let original = body.original.unwrap_or_else(|| OriginalTranscript {
         text: agent.request.text().clone(),
-        list: view.list,
-        turns: view.turns.clone(),
+        layout: BodyLayout {
+            list: view.list,
+            turns: view.turns.clone(),
+        },
     });
     ReceivedRequest {
         id: ctx.id.clone(),
@@ -63,10 +66,7 @@ fn received_request(exchange: &Exchange, body: ReceivedBody) -> ReceivedRequest 
         model: view.facts.model.clone(),
         headers: PackedHeaders::new(&ctx.headers),
         received: original.text,
-        transcript: Some(BodyLayout {
-            list: original.list,
-            turns: original.turns,
-        }),
+        transcript: Some(original.layout),
         beginnings: body.beginnings,
     }
 }
@@ -94,19 +94,12 @@ pub(super) fn count(ctx: &RequestContext, report: &LegReport) {
     let (usage, broken_up, dropped) = (report.usage, report.broken_up, report.dropped_thinking);
     ctx.recording.counted(usage, report.stop);
     ctx.recorder.note(|e| {
-        let tokens = UsageTokens {
-            input: usage.input,
-            cache_read: usage.cache_read,
-            cache_write: usage.cache_write,
-            cache_write_1h: usage.cache_write_1h,
-            output: usage.output,
-        };
         let end = LegEnd {
             id: report.id.clone(),
             stop: report.stop,
             reasoning: usage.reasoning,
         };
-        e.count_tokens(tokens, report.served.clone(), end);
+        e.count_tokens(usage.into(), report.served.clone(), end);
         e.broken_up += u32::try_from(broken_up).unwrap_or_default();
         e.dropped_thinking.add(dropped);
     });

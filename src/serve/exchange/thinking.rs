@@ -28,9 +28,7 @@ pub(super) fn omitted_until(placed: &Placed) -> Option<usize> {
 
 /// The handoff that the stretch of a request begins with.
 fn stretch(pin: &Pin) -> HandoffId {
-    pin.active
-        .as_ref()
-        .map_or(ThinkingOmission::UNCUT, |active| active.id)
+    pin.active_id().unwrap_or(ThinkingOmission::UNCUT)
 }
 
 /// The request without any thinking after its cut; `None` where it has none that was sent.

@@ -1,6 +1,6 @@
 //! Whether a request gets the tool.
 
-use super::active_handoff::{PinLookup, find_active};
+use super::active_handoff::PinLookup;
 use super::is_model_call;
 use super::placed::Placed;
 use crate::serve::exchange::app::App;
@@ -85,13 +85,7 @@ fn has_reset(view: &View) -> bool {
 
 /// Whether a handoff that was undone proves that the conversation has the tool, though the store has lost it: by its seal.
 async fn had_handoff(app: &App, ctx: &RequestContext, placed: &Placed) -> bool {
-    let Some(received) = placed
-        .pin
-        .taken_out
-        .original
-        .as_ref()
-        .filter(|_| !placed.pin.undone.ever().is_empty())
-    else {
+    let Some(received) = placed.pin.original_with_undos() else {
         return false;
     };
     let wire = placed.agent.wire;
@@ -106,6 +100,6 @@ async fn had_handoff(app: &App, ctx: &RequestContext, placed: &Placed) -> bool {
         wire,
         reading: &reading,
     };
-    let found = find_active(lookup, candidates).await;
+    let found = lookup.active(candidates).await;
     found.is_ok_and(|found| found.is_some())
 }

@@ -103,10 +103,7 @@ struct UndoEvidence {
 impl UndoEvidence {
     fn of(subject: UndoSubject<'_>, pending: PendingUndo) -> Self {
         let UndoSubject { ctx, agent, pin, .. } = subject;
-        let is_active = pin
-            .active
-            .as_ref()
-            .is_some_and(|active| active.id == pending.handoff);
+        let is_active = pin.active_id() == Some(pending.handoff);
         let is_safe_point =
             pin.command.is_none() && pin.unresolved.is_none() && agent.is_safe_point(ctx.endpoint);
         let is_upstream = agent.request.view().facts.previous.is_some();

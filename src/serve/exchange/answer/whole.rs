@@ -5,7 +5,7 @@ use http::Response;
 
 use super::answered::Answered;
 use super::effects::{self, EffectResult};
-use crate::serve::exchange::Exchange;
+use crate::serve::exchange::{Exchange, record_writer};
 use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::fault::{Code, Fault};
 use crate::serve::proxy::relay;
@@ -96,7 +96,7 @@ enum NextStep {
 
 impl JoinedReply {
     fn leg_ended(&mut self, body: Bytes, report: LegReport) {
-        self.exchange.writer().count(&report);
+        record_writer::count(&self.exchange, &report);
         self.legs.push(Leg {
             body,
             report: report.clone(),
@@ -154,7 +154,7 @@ impl JoinedReply {
                 }
                 report => {
                     if let Some(report) = report {
-                        self.exchange.writer().count(&report);
+                        record_writer::count(&self.exchange, &report);
                     }
                     tracing::warn!(exchange, "leg answered with an error under a status of success");
                     true

@@ -26,7 +26,7 @@ use baton_core::handoffs::draft::DraftEnd;
 use baton_core::mark::note;
 
 pub(super) use self::automatic::{AutomaticHandoff, automatic_job};
-pub(super) use self::drafter::Drafter;
+pub(super) use self::drafter::{ahead, hand_over, handoff_report};
 pub(super) use self::open_message::open_message;
 pub(super) use self::report::approval_commands;
 
@@ -40,11 +40,11 @@ pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseB
     };
     super::slow_answer::answered(exchange.clone(), async move {
         let (id, origin) = (job.id(), job.wanted().ask.origin);
-        let made = exchange.drafter().hand_over(job).await;
+        let made = hand_over(&exchange, job).await;
         match made {
             Ok(handoff) => {
                 automatic::save(&exchange, id, &handoff);
-                let report = exchange.drafter().report(&handoff);
+                let report = handoff_report(&exchange, &handoff);
                 if let Some(shown) = exchange.begun_draft() {
                     shown.end(report.strip_prefix(note::BEGINS).unwrap_or(&report), "");
                     shown.say(&exchange.sentinel(&handoff));

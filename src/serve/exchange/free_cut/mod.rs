@@ -63,10 +63,7 @@ fn draft_cost(app: &App, ready: bool) -> DraftCost {
 
 /// How the draft of a cut is made; `None`: as the config says.
 pub(super) fn method(cut: &FreeCut) -> Option<DraftMethod> {
-    match cut.draft {
-        DraftCost::Selection(_) => Some(DraftMethod::Bundle),
-        DraftCost::Nothing | DraftCost::History | DraftCost::Cheapest(_) => None,
-    }
+    matches!(cut.draft, DraftCost::Selection(_)).then_some(DraftMethod::Bundle)
 }
 
 /// The draft that is ready for this request's transcript, where there is one.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::Response;
 
 use super::refusal::{RefusedRequest, Remedy, replaces_refusal};
-use super::sender::LegSender;
+use super::sender;
 use super::sent::{FirstLeg, Sent};
 use crate::serve::exchange::offer::Offered;
 use crate::serve::exchange::{Exchange, thinking};
@@ -31,11 +31,10 @@ pub(super) async fn retry(sent: Sent) -> FirstLeg {
         response,
     } = sent;
     let (parts, body) = response.into_parts();
-    let sender = LegSender::of(&exchange);
-    let read = match sender.readable(&parts, body) {
+    let read = match sender::readable(&exchange, &parts, body) {
         Ok(body) => {
-            let limit = sender.app.config.limits.body_bytes;
-            body.whole(limit, &sender.app.bodies.budget).await
+            let limit = exchange.app.config.limits.body_bytes;
+            body.whole(limit, &exchange.app.bodies.budget).await
         }
         Err(body) => {
             let response = Response::from_parts(parts, body);
@@ -47,7 +46,7 @@ pub(super) async fn retry(sent: Sent) -> FirstLeg {
         Err(fault) => return FirstLeg::Refused(exchange.ctx.refuse(fault)),
     };
     if let Some(Retry { request, remedy }) = changed(&mut exchange, &error, &request) {
-        let answered = LegSender::of(&exchange).first(&exchange.offered, &request).await;
+        let answered = sender::first(&exchange, &request).await;
         let status = answered.as_ref().ok().map(Response::status);
         let accepted = status.is_some_and(|status| status.is_success());
         match remedy {

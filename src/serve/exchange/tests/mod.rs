@@ -23,6 +23,7 @@ use super::opening::AnswerOpening;
 use super::pin::{self, Pinned};
 use super::place;
 use super::read::{self, Received};
+use super::record_writer;
 use super::{App, Exchange};
 use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::exchange_recorder::ExchangeRecorder;
@@ -93,10 +94,7 @@ impl Stage {
     /// A handoff that fired in a conversation with these messages.
     async fn handoff(&self, messages: &[Value]) -> Handoff {
         let exchange = self.request(claude(messages)).exchange().await;
-        let written = exchange
-            .writer()
-            .write_handoff(PROMPT.to_owned(), None, None)
-            .await;
+        let written = record_writer::write_handoff(&exchange, PROMPT.to_owned(), None, None).await;
         written.unwrap()
     }
 }
