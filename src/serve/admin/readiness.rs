@@ -157,8 +157,8 @@ impl Readiness {
         }
         let known = &mut *known;
         let (store, journal) = tokio::join!(
-            self.ask(&mut known.store, self.ask_store()),
-            self.ask(&mut known.journal, self.ask_journal()),
+            self.ask(&mut known.store, ask_store(Arc::clone(&self.store))),
+            self.ask(&mut known.journal, ask_journal(Arc::clone(&self.journal))),
         );
         let slow = || {
             let why = Some("the store takes too long".to_owned());
@@ -195,37 +195,31 @@ impl Readiness {
             }
         }
     }
+}
 
-    fn ask_store(&self) -> impl Future<Output = [Check; 2]> + Send + use<> {
-        let store = Arc::clone(&self.store);
-        async move {
-            if let Err(StoreError { message }) = store.ping().await {
-                return [
-                    check(STORE_READ, State::Failed, Some(message)),
-                    check(STORE_WRITE, State::NotChecked, None),
-                ];
-            }
-            let write = match store.probe().await {
-                Ok(()) => check(STORE_WRITE, State::Ok, None),
-                Err(error) => check(STORE_WRITE, State::Failed, Some(error.message)),
-            };
-            [check(STORE_READ, State::Ok, None), write]
-        }
+async fn ask_store(store: SharedStore) -> [Check; 2] {
+    if let Err(StoreError { message }) = store.ping().await {
+        return [
+            check(STORE_READ, State::Failed, Some(message)),
+            check(STORE_WRITE, State::NotChecked, None),
+        ];
     }
+    let write = match store.probe().await {
+        Ok(()) => check(STORE_WRITE, State::Ok, None),
+        Err(error) => check(STORE_WRITE, State::Failed, Some(error.message)),
+    };
+    [check(STORE_READ, State::Ok, None), write]
+}
 
-    fn ask_journal(&self) -> impl Future<Output = Check> + Send + use<> {
-        let journal = Arc::clone(&self.journal);
-        async move {
-            if !journal.enabled {
-                return check(JOURNAL, State::Off, None);
-            }
-            let read = tokio::task::spawn_blocking(move || journal.state()).await;
-            match read {
-                Ok(Ok(())) => check(JOURNAL, State::Ok, None),
-                Ok(Err(why)) => check(JOURNAL, State::Failed, Some(why)),
-                Err(error) => check(JOURNAL, State::Failed, Some(error.to_string())),
-            }
-        }
+async fn ask_journal(journal: Arc<JournalPlace>) -> Check {
+    if !journal.enabled {
+        return check(JOURNAL, State::Off, None);
+    }
+    let read = tokio::task::spawn_blocking(move || journal.state()).await;
+    match read {
+        Ok(Ok(())) => check(JOURNAL, State::Ok, None),
+        Ok(Err(why)) => check(JOURNAL, State::Failed, Some(why)),
+        Err(error) => check(JOURNAL, State::Failed, Some(error.to_string())),
     }
 }
 

@@ -65,7 +65,7 @@ pub(super) fn enter(exchange: &Exchange) -> Option<EnteredThread> {
     let view = offered.agent.request.view();
     let facts = &view.facts;
     let in_the_loop = offered.offer.tooled
-        && is_model_call(ctx.endpoint)
+        && is_model_call(ctx.operation)
         && !offered.agent.side_call
         && !facts.structured
         // The size of a transcript that upstream stores is unknown here.

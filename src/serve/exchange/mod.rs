@@ -62,7 +62,6 @@ use self::shown::ShownDraft;
 use crate::serve::proxy::body::{Collected, RequestBody};
 use crate::serve::proxy::headers::Sending;
 use crate::serve::proxy::response_body::ResponseBody;
-use crate::serve::proxy::route::Endpoint;
 use crate::serve::proxy::upload::RopeBody;
 use crate::serve::proxy::{Answering, RequestContext, TranscriptHandler, relay};
 use crate::state::config::{FreeCutPolicy, HandoffMode};
@@ -71,6 +70,7 @@ use crate::state::journal::PackedHeaders;
 use crate::state::session::AnswerId;
 use crate::state::sync::locked;
 use baton_core::record::{Handoff, HandoffId};
+use baton_core::wire::Operation;
 
 pub use self::app::{App, Reminder};
 pub use self::clock::Clock;
@@ -222,7 +222,7 @@ impl Exchange {
         }
         let agent = &self.offered.agent;
         let live = agent.live.as_ref();
-        let live = live.filter(|l| is_model_call(self.ctx.endpoint) && l.may_repeat())?;
+        let live = live.filter(|l| is_model_call(self.ctx.operation) && l.may_repeat())?;
         let handoff = live.take_repeat(agent.hash(), &self.record.id, self.app.clock.now_ms())?;
         let undo = live.pending_undo();
         let Some(undo) = undo.filter(|undo| undo.undone && undo.handoff == handoff) else {
@@ -379,6 +379,6 @@ async fn untouched(ctx: &RequestContext, body: RequestBody) -> Response<Response
     relay::send(ctx, Sending::default(), rope).await
 }
 
-fn is_model_call(endpoint: Endpoint) -> bool {
-    endpoint == Endpoint::Generate
+fn is_model_call(operation: Option<Operation>) -> bool {
+    operation == Some(Operation::Generate)
 }

@@ -6,7 +6,7 @@ use crate::serve::proxy::RequestContext;
 use crate::state::journal::{Beginnings, BodyLayout, PackedHeaders, ReceivedRequest};
 use crate::state::telemetry::LegEnd;
 use baton_core::rewrite::RewriteOutcome;
-use baton_core::wire::LegReport;
+use baton_core::wire::{LegReport, Operation};
 
 /// The request's body as it was received.
 #[derive(Default)]
@@ -60,7 +60,7 @@ fn received_request(exchange: &Exchange, body: ReceivedBody) -> ReceivedRequest 
         principal: ctx.principal.clone(),
         conversation: agent.live.as_ref().map(|live| live.key().to_owned()),
         wire: agent.wire.id(),
-        operation: super::read::operation_of(ctx.endpoint),
+        operation: ctx.operation.unwrap_or(Operation::Generate),
         upstream: ctx.upstream.name.clone(),
         route: format!("{} {path}", ctx.method),
         model: view.facts.model.clone(),
@@ -74,7 +74,7 @@ fn received_request(exchange: &Exchange, body: ReceivedBody) -> ReceivedRequest 
 /// Logs hidden pairs that had to be left out.
 pub(super) fn note_lost(exchange: &Exchange, first: &RewriteOutcome) {
     let Exchange { ctx, offered, .. } = exchange;
-    let lost = match is_model_call(ctx.endpoint) {
+    let lost = match is_model_call(ctx.operation) {
         true => offered.lost(first),
         false => 0,
     };

@@ -55,24 +55,18 @@ impl ShownText {
 
     /// Whether a piece may be shown now.
     fn open(&mut self, id: Uuid) -> bool {
-        match std::mem::replace(&mut self.phase, ShowPhase::Open) {
-            ShowPhase::Quiet(begun) => {
-                if let Some(merge) = &mut self.merge {
-                    merge.begin_text(begun, &mut self.out);
-                }
-                let line = note::draft_line(id);
-                self.say(&format!(
-                    "{}a handoff is being written.\n\n{line}\n\n",
-                    note::BEGINS
-                ));
-                true
+        if let ShowPhase::Quiet(begun) = &self.phase {
+            if let Some(merge) = &mut self.merge {
+                merge.begin_text(begun.clone(), &mut self.out);
             }
-            ShowPhase::Open => true,
-            ShowPhase::Ended => {
-                self.phase = ShowPhase::Ended;
-                false
-            }
+            self.phase = ShowPhase::Open;
+            let line = note::draft_line(id);
+            self.say(&format!(
+                "{}a handoff is being written.\n\n{line}\n\n",
+                note::BEGINS
+            ));
         }
+        matches!(self.phase, ShowPhase::Open)
     }
 }
 
@@ -174,7 +168,7 @@ impl Exchange {
         let offered = &self.offered;
         let facts = &offered.agent.request.view().facts;
         let is_wanted = request.show.unwrap_or(self.app.config.draft.show);
-        if !is_wanted || !facts.stream || !offered.agent.resends() || !is_model_call(self.ctx.endpoint) {
+        if !is_wanted || !facts.stream || !offered.agent.resends() || !is_model_call(self.ctx.operation) {
             return self;
         }
         let id = Uuid::now_v7();

@@ -49,7 +49,7 @@ pub(super) async fn answered(
     };
     let wire = exchange.offered.agent.wire;
     let framing = exchange.form().framing();
-    let mut dialect = wire.dialect(view, exchange.watch());
+    let mut dialect = wire.dialect(view, exchange.watch(exchange.hidden()));
     dialect.frame_as(framing);
     let kind = content_type(framing);
     // If something was already shown, a keep-alive is not due yet.

@@ -44,7 +44,7 @@ pub(super) async fn remember_omission(exchange: &Exchange) {
     let Exchange {
         app, ctx, offered, ..
     } = exchange;
-    let is_of_stretch = offered.agent.is_of_the_loop(ctx.endpoint) && !offered.agent.side_call;
+    let is_of_stretch = offered.agent.is_of_the_loop(ctx.operation) && !offered.agent.side_call;
     let Some(live) = offered.agent.live.as_ref().filter(|_| is_of_stretch) else {
         return;
     };

@@ -5,7 +5,6 @@ use super::is_model_call;
 use super::placed::Placed;
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
-use crate::serve::proxy::route::Endpoint;
 use crate::state::config::InjectPolicy;
 use baton_core::agents::resets::{context_resets, resets_context};
 use baton_core::rewrite::RequestReading;
@@ -19,11 +18,11 @@ pub(super) async fn why_untooled(app: &App, ctx: &RequestContext, placed: &Place
     if let Some(why) = placed.agent.forbidden.or(untooled::no_room(view)) {
         return Some(why);
     }
-    if ctx.endpoint == Endpoint::Compact {
+    if ctx.operation == Some(Operation::Compact) {
         return Some(ToolOmission::Summary);
     }
     // Claude Code sizes its tools this way, one by one, and sums up: each number would have ours in it.
-    if ctx.endpoint == Endpoint::Count && placed.pin.active.is_none() && view.is_lone_message() {
+    if ctx.operation == Some(Operation::Count) && placed.pin.active.is_none() && view.is_lone_message() {
         return Some(ToolOmission::CountProbe);
     }
     let Some(live) = &placed.agent.live else {
@@ -55,7 +54,7 @@ pub(super) async fn why_untooled(app: &App, ctx: &RequestContext, placed: &Place
             }
         }
     };
-    if !is_model_call(ctx.endpoint) {
+    if !is_model_call(ctx.operation) {
         return decision;
     }
     let tooled = decision.is_none();

@@ -7,7 +7,6 @@ use http::request::Parts;
 use http::{HeaderMap, Method, header};
 use tokio::sync::Semaphore;
 
-use super::OVERLOAD_RETRY_SECS;
 use super::fault::{Code, Fault};
 use super::guard::OriginGuard;
 use super::route::Route;
@@ -76,10 +75,7 @@ impl Admission {
         };
         route.target = target;
         if !room {
-            return Err(Fault {
-                retry_after: Some(OVERLOAD_RETRY_SECS),
-                ..Code::OVERLOADED.into()
-            });
+            return Err(Code::OVERLOADED.into());
         }
         if wants_websocket(&parts.headers) {
             return Err(Code::UPGRADE.into());

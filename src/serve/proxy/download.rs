@@ -286,17 +286,16 @@ impl Body for IdleBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledFrame {
         loop {
-            match Pin::new(&mut self.body).poll_frame(cx) {
-                Poll::Pending => return self.poll_silence(cx).map(|fault| Some(Err(fault))),
-                Poll::Ready(polled) => {
-                    self.heard = true;
-                    return Poll::Ready(match polled {
-                        // Trailers are used by no provider.
-                        Some(Ok(frame)) if !frame.is_data() => continue,
-                        Some(Ok(frame)) => Some(Ok(frame)),
-                        Some(Err(error)) => Some(Err(StreamFault::Closed(error.to_string()))),
-                        None => None,
-                    });
+            let Poll::Ready(polled) = Pin::new(&mut self.body).poll_frame(cx) else {
+                return self.poll_silence(cx).map(|fault| Some(Err(fault)));
+            };
+            self.heard = true;
+            match polled {
+                // Trailers are used by no provider.
+                Some(Ok(frame)) if !frame.is_data() => {}
+                polled => {
+                    let closed = |error: hyper::Error| StreamFault::Closed(error.to_string());
+                    return Poll::Ready(polled.map(|frame| frame.map_err(closed)));
                 }
             }
         }

@@ -88,9 +88,6 @@ impl Future for HeadSleep {
 /// and a header block over all its frames. Takes what is read in pieces of any size.
 #[derive(Debug)]
 enum HeadParser {
-    Preface {
-        left: usize,
-    },
     FrameHeader {
         seen: [u8; FRAME_HEADER],
         len: usize,
@@ -110,23 +107,18 @@ const CONTINUATION: u8 = 0x9;
 const END_HEADERS: u8 = 0x4;
 
 impl HeadParser {
+    /// The preface is like the payload of a frame that is all head.
     fn new() -> Self {
-        Self::Preface {
+        Self::Payload {
             left: H2_PREFACE.len(),
+            head: true,
+            in_block: false,
         }
     }
 
     fn read(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             match self {
-                Self::Preface { left } => {
-                    let taken = bytes.len().min(*left);
-                    *left -= taken;
-                    bytes = &bytes[taken..];
-                    if *left == 0 {
-                        *self = Self::frame(false);
-                    }
-                }
                 Self::FrameHeader { seen, len, in_block } => {
                     let taken = bytes.len().min(FRAME_HEADER - *len);
                     seen[*len..*len + taken].copy_from_slice(&bytes[..taken]);
@@ -171,7 +163,6 @@ impl HeadParser {
     /// Whether a preface or a header block is incomplete.
     fn is_half(&self) -> bool {
         match self {
-            Self::Preface { .. } => true,
             Self::FrameHeader { len, in_block, .. } => *len > 0 || *in_block,
             Self::Payload { head, in_block, .. } => *head || *in_block,
         }

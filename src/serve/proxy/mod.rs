@@ -71,7 +71,7 @@ pub use self::known_scans::BodyScan;
 use self::known_scans::KnownScans;
 use self::min_rate::MinRateBody;
 use self::response_body::ResponseBody;
-use self::route::{Endpoint, Route};
+use self::route::Route;
 use self::unmodifiable::Unmodifiable;
 use self::upstream::{Upstream, Upstreams};
 use crate::state::config::{Config, LimitConfig};
@@ -81,10 +81,7 @@ use crate::state::telemetry::ExchangeOutcome;
 use baton_core::record::WireId;
 use baton_core::redact::Redactor;
 use baton_core::rewrite::untooled::ToolOmission;
-use baton_core::wire::{SharedTurns, View};
-
-/// `retry-after` in seconds where too many exchanges are under way.
-const OVERLOAD_RETRY_SECS: u32 = 2;
+use baton_core::wire::{Operation, SharedTurns, View};
 
 /// The response to a request, in progress.
 pub type Answering = Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>>;
@@ -187,8 +184,8 @@ pub struct RequestContext {
     pub upstream: Arc<Upstream>,
     /// The wire, where it is known. It is, for every call that carries a transcript.
     pub wire: Option<WireId>,
-    /// What the request asks for.
-    pub endpoint: Endpoint,
+    /// What the request asks for; `None`: nothing with a transcript.
+    pub operation: Option<Operation>,
     /// The agent's method.
     pub method: Method,
     /// Path and query, without `/u/NAME` and the proxy's own client key, as the agent wrote them.
@@ -298,7 +295,7 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Respon
                 principal: client.name.clone(),
                 upstream,
                 wire: route.wire,
-                endpoint: route.endpoint,
+                operation: route.operation,
                 target: route.target,
                 method: parts.method,
                 headers: client.headers_without(parts.headers),
@@ -337,7 +334,7 @@ async fn answer(gateway: &Gateway, ctx: RequestContext, body: MinRateBody) -> Re
     if let Some(unmodifiable) = unmodifiable {
         unmodifiable.say(&ctx);
     }
-    let asks = ctx.endpoint.carries_transcript() && ctx.method == Method::POST;
+    let asks = ctx.operation.is_some() && ctx.method == Method::POST;
     let unread = match unmodifiable {
         Some(_) => Some(ToolOmission::Signed),
         None => (Coding::of(&ctx.headers) == Coding::Opaque).then_some(ToolOmission::UnreadCoding),
@@ -379,7 +376,7 @@ fn start_recorder(gateway: &Gateway, parts: &Parts, route: &Route, id: &str) -> 
         route.upstream.clone(),
         gateway.parts.events.clone(),
     );
-    if route.endpoint.carries_transcript() {
+    if route.operation.is_some() {
         recorder.note(|e| {
             e.wire = route.wire;
             e.agent = sender::agent(&parts.headers);

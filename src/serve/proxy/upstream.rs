@@ -13,7 +13,6 @@ use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::Instant;
 
-use super::OVERLOAD_RETRY_SECS;
 use super::connect::{ConnectFault, Connector, Served, chain};
 use super::download::UpstreamBody;
 use super::exchange_recorder::Progress;
@@ -85,11 +84,7 @@ pub struct UpstreamFault {
 
 impl From<UpstreamFault> for Fault {
     fn from(fault: UpstreamFault) -> Self {
-        let retry_after = (fault.code == Code::OVERLOADED).then_some(OVERLOAD_RETRY_SECS);
-        Self {
-            retry_after,
-            ..Self::because(fault.code, fault.detail)
-        }
+        Self::because(fault.code, fault.detail)
     }
 }
 

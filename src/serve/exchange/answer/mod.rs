@@ -30,7 +30,7 @@ pub(super) async fn first(sent: Sent) -> Response<ResponseBody> {
         request,
         response,
     } = sent;
-    if !response.status().is_success() || !is_model_call(exchange.ctx.endpoint) {
+    if !response.status().is_success() || !is_model_call(exchange.ctx.operation) {
         return relay::answer(&exchange.ctx, Ok(response));
     }
     let verdict = verdict_input(&exchange, &request);
@@ -127,10 +127,10 @@ fn verdict_input(exchange: &Exchange, first: &RewriteOutcome) -> VerdictInput {
 }
 
 impl Exchange {
-    /// What is looked for in the response.
-    pub(super) fn watch(&self) -> ResponseWatch {
+    /// What is looked for in a response: calls of these tools.
+    pub(super) fn watch(&self, hide: ToolNames) -> ResponseWatch {
         ResponseWatch {
-            hide: self.hidden(),
+            hide,
             buffered_bytes: self.app.config.limits.held_bytes,
         }
     }

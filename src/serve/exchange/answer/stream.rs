@@ -57,7 +57,7 @@ impl Exchange {
     pub(in crate::serve::exchange) fn merge(&self) -> StreamMerge {
         let limit = self.app.config.limits.frame_bytes;
         let agent = &self.offered.agent;
-        agent.merge(self.form(), self.watch(), limit, self.leg.tooled)
+        agent.merge(self.form(), self.watch(self.hidden()), limit, self.leg.tooled)
     }
 
     /// The same where the answer began with a draft as it was written: what follows is another leg of it.

@@ -33,12 +33,6 @@ impl Drop for CountedAttempt<'_> {
     }
 }
 
-/// A document, and how it was made; `None`: it was given.
-struct Document {
-    text: String,
-    method: Option<DraftMethod>,
-}
-
 /// A carry-over prompt and the origin of its handoff.
 struct CarriedPrompt {
     text: String,
@@ -62,15 +56,15 @@ pub(in crate::serve::exchange) async fn hand_over(
     let is_drafted = accepted.is_none() && prompt.is_none();
     let made = match (accepted, prompt) {
         _ if !draft::enough(first.messages) => Err(DraftEnd::Failed(DraftFailure::NothingYet)),
-        (Some(AcceptedDraft { document, method }), _) => Ok(Document {
-            text: document,
-            method,
+        (Some(accepted), _) => Ok(accepted),
+        (None, Some(document)) => Ok(AcceptedDraft {
+            document,
+            method: None,
         }),
-        (None, Some(text)) => Ok(Document { text, method: None }),
         (None, None) => document(exchange, &request, &first, &job).await,
     };
     match &made {
-        Ok(Document { method: None, .. }) => {
+        Ok(AcceptedDraft { method: None, .. }) => {
             note_draft(&exchange.ctx, &request, DraftEvent::GIVEN, "complete");
         }
         Err(end @ DraftEnd::Failed(DraftFailure::NothingYet | DraftFailure::Internal)) if is_drafted => {
@@ -78,32 +72,27 @@ pub(in crate::serve::exchange) async fn hand_over(
         }
         _ => {}
     }
-    let written = match made {
+    let end = match made {
         Ok(document) if reviewed => return Err(store_for_review(exchange, &request, document, job).await),
-        Ok(document) => {
-            let written = write(exchange, &request, &document, &first).await;
-            written.map(|handoff| (handoff, document))
-        }
-        Err(end) => Err(end),
+        Ok(document) => match write(exchange, &request, &document, &first).await {
+            Ok(handoff) => {
+                archive_reviewed(exchange, &job).await;
+                job.done(document.method, document.document, handoff.id);
+                return Ok(handoff);
+            }
+            Err(end) => end,
+        },
+        Err(end) => end,
     };
-    match written {
-        Ok((handoff, document)) => {
-            archive_reviewed(exchange, &job).await;
-            job.done(document.method, document.text, handoff.id);
-            Ok(handoff)
-        }
-        Err(end) => {
-            job.ended(&end);
-            Err(end)
-        }
-    }
+    job.ended(&end);
+    Err(end)
 }
 
 /// Stores a document that waits for a person's approval. Nothing is cut by it.
 async fn store_for_review(
     exchange: &Exchange,
     request: &DraftRequest,
-    document: Document,
+    document: AcceptedDraft,
     job: DraftJob,
 ) -> DraftEnd {
     let carried = carried(request, &document);
@@ -114,7 +103,7 @@ async fn store_for_review(
         match record_writer::write_for_review(exchange, job.id(), prompt, carried.origin).await {
             Ok(()) => {
                 tracing::info!(exchange = exchange.ctx.id, draft = %job.id(), "a draft waits for approval");
-                job.review(document.method, document.text);
+                job.review(document.method, document.document);
                 return DraftEnd::Review;
             }
             Err(error) => {
@@ -144,7 +133,7 @@ async fn document(
     request: &DraftRequest,
     first: &RewriteOutcome,
     job: &DraftJob,
-) -> Result<Document, DraftEnd> {
+) -> Result<AcceptedDraft, DraftEnd> {
     let config = &exchange.app.config.draft;
     let Some(index) = legs::index(exchange, first.rope.clone()) else {
         return Err(DraftEnd::Failed(DraftFailure::Internal));
@@ -172,8 +161,8 @@ async fn document(
         drop(attempt);
         if let DraftEnd::Complete(text) = &end {
             let text = completed(exchange, method, &input, text);
-            return Ok(Document {
-                text: text.into_owned(),
+            return Ok(AcceptedDraft {
+                document: text.into_owned(),
                 method: Some(method),
             });
         }
@@ -265,7 +254,7 @@ fn completed<'t>(
 async fn write(
     exchange: &Exchange,
     request: &DraftRequest,
-    document: &Document,
+    document: &AcceptedDraft,
     first: &RewriteOutcome,
 ) -> Result<Handoff, DraftEnd> {
     let carried = carried(request, document);
@@ -338,15 +327,15 @@ pub(super) fn is_reviewed(policy: ReviewPolicy, request: &DraftRequest) -> bool 
 }
 
 /// The carry-over prompt of a document.
-fn carried(request: &DraftRequest, document: &Document) -> CarriedPrompt {
+fn carried(request: &DraftRequest, document: &AcceptedDraft) -> CarriedPrompt {
     match document.method {
         Some(method) => CarriedPrompt {
-            text: draft::carried(&document.text),
+            text: draft::carried(&document.document),
             origin: request.origin_of(method),
         },
         // A given document is the carry-over prompt unchanged.
         None => CarriedPrompt {
-            text: document.text.trim().to_owned(),
+            text: document.document.trim().to_owned(),
             origin: HandoffOrigin::Person,
         },
     }
@@ -389,13 +378,13 @@ mod tests {
 
     #[test]
     fn a_given_document_is_the_prompt_of_a_person_and_a_drafted_one_has_its_method_or_threshold() {
-        let given = Document {
-            text: "\n Go on. \n".to_owned(),
+        let given = AcceptedDraft {
+            document: "\n Go on. \n".to_owned(),
             method: None,
         };
         let prompt = carried(&of(HandoffOrigin::Api), &given);
         assert_eq!((&*prompt.text, prompt.origin), ("Go on.", HandoffOrigin::Person));
-        let drafted = Document {
+        let drafted = AcceptedDraft {
             method: Some(DraftMethod::Local),
             ..given
         };

@@ -18,7 +18,7 @@ use baton_core::rewrite::{ChangeReason, RewriteOutcome, SizeChange};
 use baton_core::text::splice;
 use baton_core::tools::ToolNames;
 use baton_core::transcript::Transcript;
-use baton_core::wire::{self, LoneText, Operation, ResponseWatch, TextOnly};
+use baton_core::wire::{self, LoneText, Operation, TextOnly};
 
 /// Statuses by which a server refuses such a request.
 const REFUSES: [u16; 2] = [400, 422];
@@ -143,14 +143,6 @@ async fn draft_leg(exchange: &Exchange, leg: &RewriteOutcome, target: &str, meth
     }
 }
 
-/// No call is hidden, since none is examined.
-fn watch_nothing(exchange: &Exchange) -> ResponseWatch {
-    ResponseWatch {
-        hide: ToolNames::NONE,
-        buffered_bytes: exchange.app.config.limits.held_bytes,
-    }
-}
-
 async fn read_streamed_draft(exchange: &Exchange, mut body: UpstreamBody) -> DraftEnd {
     let (agent, form) = (&exchange.offered.agent, exchange.form());
     let limit = exchange.app.config.limits.frame_bytes;
@@ -158,7 +150,9 @@ async fn read_streamed_draft(exchange: &Exchange, mut body: UpstreamBody) -> Dra
         .shown
         .as_deref()
         .map(|shown| (shown, TextExtractor::new(form.framing(), limit)));
-    let mut merge = agent.merge(form, watch_nothing(exchange), limit, false);
+    // No call is hidden, since none is examined.
+    let watch = exchange.watch(ToolNames::NONE);
+    let mut merge = agent.merge(form, watch, limit, false);
     let (mut raw, mut out) = (Vec::new(), Vec::new());
     loop {
         match body.next().await {
@@ -189,13 +183,11 @@ async fn read_streamed_draft(exchange: &Exchange, mut body: UpstreamBody) -> Dra
 }
 
 async fn read_whole_draft(exchange: &Exchange, body: UpstreamBody) -> DraftEnd {
-    let offered = &exchange.offered;
     let body = match body.whole(limits::LEG_LOG, &exchange.app.bodies.budget).await {
         Ok(body) => body,
         Err(fault) => return DraftEnd::Failed(DraftFailure::Unreached(fault.message().to_owned())),
     };
-    let view = offered.agent.request.view();
-    match offered.agent.wire.reply_to(view, &body, watch_nothing(exchange)) {
+    match exchange.read_reply(&body, ToolNames::NONE) {
         _ if wire::is_error(&body) => DraftEnd::Failed(DraftFailure::of_event(&body)),
         Some(report) => {
             record_writer::count_draft(exchange, &report);

@@ -71,7 +71,7 @@ pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseB
 pub(super) fn waiting_job(exchange: &Exchange) -> Option<DraftJob> {
     let (drafting, agent) = (&exchange.app.drafting, &exchange.offered.agent);
     let live = agent.live.as_ref()?;
-    if !drafting.waits(live.key()) || !agent.is_safe_point(exchange.ctx.endpoint) {
+    if !drafting.waits(live.key()) || !agent.is_safe_point(exchange.ctx.operation) {
         return None;
     }
     drafting.take(live.key())
@@ -85,16 +85,14 @@ pub(super) fn pending_notice(exchange: &Exchange) -> Option<AnswerOpening> {
     } = exchange;
     let live = offered.agent.live.as_ref()?;
     let open = app.drafting.open_in(live.key())?;
-    if open.state != DraftState::Review || !offered.agent.is_safe_point(ctx.endpoint) {
+    if open.state != DraftState::Review || !offered.agent.is_safe_point(ctx.operation) {
         return None;
     }
     let draft = app.drafting.pending_once(live.key())?;
     tracing::info!(exchange = ctx.id, %draft, "a draft waits for approval; the conversation continues");
-    let notice = format!(
-        "{}a draft of a handoff waits for your approval: {}. Until then nothing changes.\n\n{}\n\n",
-        note::BEGINS,
-        approval_commands(&app.config.commands.prefix),
-        note::line(Uuid::now_v7())
-    );
+    let commands = approval_commands(&app.config.commands.prefix);
+    let text =
+        format!("a draft of a handoff waits for your approval: {commands}. Until then nothing changes.");
+    let notice = note::answer(&text, Uuid::now_v7()) + "\n\n";
     Some(AnswerOpening::Notice(notice.into()))
 }

@@ -105,7 +105,7 @@ impl Pause {
         let Exchange {
             app, ctx, offered, ..
         } = &exchange;
-        if !offered.agent.is_safe_point(ctx.endpoint) {
+        if !offered.agent.is_safe_point(ctx.operation) {
             return recorder.forget();
         }
         recording::begin(&exchange, ReceivedBody::default());

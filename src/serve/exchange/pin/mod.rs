@@ -120,7 +120,7 @@ pub(super) async fn pin(
     } = received;
     let newest = candidates.first().cloned();
     let command = taken_out::command(app, agent.wire, agent.request.reading());
-    let command = command.filter(|_| is_model_call(ctx.endpoint));
+    let command = command.filter(|_| is_model_call(ctx.operation));
     let lookup = PinLookup {
         app,
         ctx,
@@ -138,11 +138,11 @@ pub(super) async fn pin(
     }
     let missed = newest.filter(|c| found.by_sentinel != Some(c.sentinel.at));
     let scope = RequestScope {
-        of_the_loop: agent.is_of_the_loop(ctx.endpoint),
+        of_the_loop: agent.is_of_the_loop(ctx.operation),
         may_recall: may_recall(app, &mut agent, active.as_ref()),
     };
     let verdict = PinEvidence {
-        is_model_call: is_model_call(ctx.endpoint),
+        is_model_call: is_model_call(ctx.operation),
         of_the_loop: scope.of_the_loop,
         is_named: agent.named,
         known: agent.live.as_ref().and_then(|live| live.active()),

@@ -11,7 +11,7 @@ use super::read_ahead::{self, Ahead, OpenedConversation};
 use super::request::Request;
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::body::RequestBody;
-use crate::serve::proxy::route::{self, Endpoint};
+use crate::serve::proxy::route;
 use crate::serve::proxy::{BodyScan, RequestContext, headers};
 use crate::state::config::InjectPolicy;
 use crate::state::session::{LiveConversation, conversation_key};
@@ -71,9 +71,9 @@ impl AgentRequest {
     }
 
     /// Whether the agent's own loop sent it: a model call with the agent's tools that brings its history along.
-    pub(super) fn is_of_the_loop(&self, endpoint: Endpoint) -> bool {
+    pub(super) fn is_of_the_loop(&self, operation: Option<Operation>) -> bool {
         let view = self.request.view();
-        is_model_call(endpoint)
+        is_model_call(operation)
             && view.tools.is_some_and(|tools| tools.client)
             && view.facts.previous.is_none()
     }
@@ -95,10 +95,10 @@ impl AgentRequest {
 
     /// Whether the conversation may be cut before this request's answer. The request must be of an agent's loop, the
     /// model must have no unanswered call, and the answer must be able to show a sentinel.
-    pub(super) fn is_safe_point(&self, endpoint: Endpoint) -> bool {
+    pub(super) fn is_safe_point(&self, operation: Option<Operation>) -> bool {
         let view = self.request.view();
         let facts = &view.facts;
-        is_model_call(endpoint)
+        is_model_call(operation)
             && view.tools.is_some_and(|tools| tools.client)
             && !(self.side_call || facts.structured || facts.many || facts.server_side)
             && self.forbidden != Some(ToolOmission::OffByHeader)
@@ -209,7 +209,12 @@ fn read(
     scan: &BodyScan,
 ) -> Result<RequestReading, ToolOmission> {
     let text = body.text().ok_or(ToolOmission::UnreadCoding)?;
-    let scanned = RequestReading::scanned(wire, text, operation_of(ctx.endpoint), &scan.known);
+    let scanned = RequestReading::scanned(
+        wire,
+        text,
+        ctx.operation.unwrap_or(Operation::Generate),
+        &scan.known,
+    );
     let mut reading = scanned.map_err(|why| {
         let (omission, why) = match why {
             UnreadReason::NotJson(at) => (ToolOmission::UnreadJson, format!("not JSON at byte {at}")),
@@ -242,15 +247,6 @@ fn is_taken(app: &App, reading: &RequestReading) -> bool {
     view.tools.is_some_and(|t| t.taken)
         || view.has_in_changes(TOOL_NAME)
         || others.into_iter().any(|name| view.has_beside_transcript(name))
-}
-
-/// The operation of a route, as the wires name it.
-pub(super) fn operation_of(endpoint: Endpoint) -> Operation {
-    match endpoint {
-        Endpoint::Count => Operation::Count,
-        Endpoint::Compact => Operation::Compact,
-        Endpoint::Generate | Endpoint::Other => Operation::Generate,
-    }
 }
 
 /// The key of a conversation.

@@ -31,17 +31,14 @@ pub(super) async fn retry(sent: Sent) -> FirstLeg {
         response,
     } = sent;
     let (parts, body) = response.into_parts();
-    let read = match sender::readable(&exchange, &parts, body) {
-        Ok(body) => {
-            let limit = exchange.app.config.limits.body_bytes;
-            body.whole(limit, &exchange.app.bodies.budget).await
-        }
+    let body = match sender::readable(&exchange, &parts, body) {
+        Ok(body) => body,
         Err(body) => {
             let response = Response::from_parts(parts, body);
             return FirstLeg::Refused(relay::answer(&exchange.ctx, Ok(response)));
         }
     };
-    let error = match read {
+    let error = match exchange.collect(body).await {
         Ok(error) => error,
         Err(fault) => return FirstLeg::Refused(exchange.ctx.refuse(fault)),
     };

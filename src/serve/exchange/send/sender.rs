@@ -19,7 +19,7 @@ pub(super) async fn first(exchange: &Exchange, request: &RewriteOutcome) -> Upst
     let as_it_came = offered.agent.request.as_it_came(&request.rope);
     let raw = as_it_came.filter(|_| offered.pin.taken_out.removed.is_none());
     let sending = Sending {
-        read: is_model_call(exchange.ctx.endpoint),
+        read: is_model_call(exchange.ctx.operation),
         plain: raw.is_none(),
         later_leg: false,
     };
