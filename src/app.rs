@@ -94,7 +94,7 @@ const DOCUMENTS_TIME: Duration = Duration::from_secs(5);
 
 impl DataListener {
     /// Prepares a client for each upstream, and the hook that logs and counts each exchange. Call it within the runtime.
-    fn new(bound: Bound, app: App, metrics: &Arc<Metrics>, traces: Traces) -> io::Result<Self> {
+    fn new(bound: Bound, mut app: App, metrics: &Arc<Metrics>, traces: Traces) -> io::Result<Self> {
         let counted = Arc::clone(metrics);
         let noted = app.journal.clone();
         // Events are reported by a task of their own: the last bytes of an answer do not wait for the log.
@@ -123,7 +123,8 @@ impl DataListener {
             let counts = counted.counts();
             [counts.written, counts.failed, counts.dropped]
         });
-        let app = Arc::new(app.with_documents(documents.clone()));
+        app.documents = documents.clone();
+        let app = Arc::new(app);
         let events: EventHook = Arc::new(on_end);
         let gateway = gateway(&app, Arc::clone(&events))?;
         let gateway = server::slot(Arc::new(gateway));
@@ -201,7 +202,8 @@ impl Service {
         let dropped = journal.clone();
         metrics.count_dropped_by(move || dropped.dropped());
         let traces = open_traces(&config, &metrics);
-        let app = App::new(config.clone(), Arc::clone(&store), seals)?.with_journal(journal.clone());
+        let mut app = App::new(config.clone(), Arc::clone(&store), seals)?;
+        app.journal = journal.clone();
         let data = DataListener::new(data, app, &metrics, traces.clone())?;
         let peers = Arc::new(Peers::new(&config.admin).map_err(|error| io::Error::other(error.to_string()))?);
         let draining = Arc::new(AtomicBool::new(false));

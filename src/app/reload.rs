@@ -4,7 +4,7 @@
 //! for the requests after it. What outlives requests is opened once: [`FIXED`] lists the settings that need a restart.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::serve::exchange::App;
 use crate::serve::proxy::certificate::Certificate;
@@ -13,6 +13,7 @@ use crate::serve::proxy::server::GatewaySlot;
 use crate::serve::proxy::{GatewayParts, descriptors};
 use crate::state::config::{Config, Secret};
 use crate::state::journal::Redactor;
+use crate::state::sync::locked;
 
 /// What the HTTP side takes from an app.
 pub(super) fn gateway_parts(app: &Arc<App>, events: EventHook) -> GatewayParts {
@@ -118,7 +119,7 @@ impl Reloader {
     /// # Errors
     /// A file that the config names cannot be read: the certificate, prompts, prices. Nothing has changed then.
     pub(crate) fn apply(&self, loaded: Config) -> io::Result<ReloadReport> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = locked(&self.state);
         let running = Arc::clone(&state.app.config);
         let mut config = loaded.clone();
         let mut fixed: Vec<_> = FIXED

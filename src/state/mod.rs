@@ -13,4 +13,5 @@ pub mod journal;
 pub mod prices;
 pub mod session;
 pub mod store;
+pub(crate) mod sync;
 pub mod telemetry;

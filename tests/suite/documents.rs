@@ -58,7 +58,10 @@ impl Run {
         let mut stage = Fixture::with(side, replies, store.clone(), |_| {}).await;
         let writer = DocumentWriter::start(settings, store.clone());
         let given = writer.clone();
-        stage.restart_as(store.clone(), |app| app.with_documents(given));
+        stage.restart_as(store.clone(), |mut app| {
+            app.documents = given;
+            app
+        });
         Self {
             stage,
             store,
@@ -548,7 +551,10 @@ async fn resumed_and_compared(side: Variant) {
         .unwrap();
     let mut stage = stage;
     let given = writer.clone();
-    stage.restart_by(store.clone(), compared, |app| app.with_documents(given));
+    stage.restart_by(store.clone(), compared, |mut app| {
+        app.documents = given;
+        app
+    });
     let other = [
         stage.user("Another session."),
         (side.message)("assistant", "Here."),
@@ -881,7 +887,10 @@ async fn every_command_takes_a_document_or_a_handoff_file_or_says_what_to_type()
     let writer = DocumentWriter::start(settings(dir.path(), |_| {}), store.clone());
     let mut stage = run.stage;
     let given = writer.clone();
-    stage.restart_as(store.clone(), |app| app.with_documents(given));
+    stage.restart_as(store.clone(), |mut app| {
+        app.documents = given;
+        app
+    });
     stage.ask(&stage.history(), true).await;
     assert!(writer.flush(LONG).await);
     let record = store

@@ -87,8 +87,10 @@ impl Scene {
             config.bill.prices = Some(prices);
             change(config);
         };
-        self.fixture
-            .restart_by(self.store.clone(), config, |app| app.with_clock(clock));
+        self.fixture.restart_by(self.store.clone(), config, |mut app| {
+            app.clock = clock;
+            app
+        });
     }
 
     /// The agent's loop: reads of files, then an answer, and the person is away.

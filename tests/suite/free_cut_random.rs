@@ -259,7 +259,10 @@ fn start(config: &Config, store: &SharedStore, clock: &Clock) -> Baton {
         store.clone(),
         harness::KEY,
         Recorder::off(),
-        |app| app.with_clock(clock),
+        |mut app| {
+            app.clock = clock;
+            app
+        },
     )
 }
 

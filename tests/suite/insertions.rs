@@ -43,7 +43,10 @@ async fn stage(variant: Variant, store: &SharedStore) -> (Fixture, Switch) {
 }
 
 fn restart(stage: &mut Fixture, store: &SharedStore, switch: &Switch) {
-    stage.restart_as(store.clone(), |app| app.with_reminder(switch.reminder()));
+    stage.restart_as(store.clone(), |mut app| {
+        app.reminder = Some(switch.reminder());
+        app
+    });
 }
 
 /// The elements of the last request's transcript, byte for byte as the model got them.

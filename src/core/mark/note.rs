@@ -10,6 +10,11 @@ pub fn line(id: Uuid) -> String {
 /// Prefix of every answer, at the start of a line. It shows where an answer begins that was joined to other text.
 pub const BEGINS: &str = "baton: ";
 
+/// An answer of baton's own with this text.
+pub fn answer(text: &str, id: Uuid) -> String {
+    format!("{BEGINS}{text}\n\n{}", line(id))
+}
+
 /// The line in front of a draft's text that is shown while it is written. The model never sees this line, the text, or
 /// anything up to the note with its id. Without that note (the answer broke off) it does not see the rest of that text.
 pub fn draft_line(id: Uuid) -> String {

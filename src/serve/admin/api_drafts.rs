@@ -1,6 +1,7 @@
 //! Drafts in the JSON API.
 
 use http::{HeaderMap, StatusCode};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -30,21 +31,18 @@ fn bad<T>(field: &str, why: impl Into<String>) -> Result<T, Unanswered> {
 struct Fields(Map<String, Value>);
 
 impl Fields {
-    /// A text; `null` counts as left out.
+    /// A value of this type; `null` counts as left out.
+    fn value<T: DeserializeOwned>(&mut self, field: &str, otherwise: &str) -> Result<Option<T>, Unanswered> {
+        let value = self.0.remove(field).unwrap_or_default();
+        serde_json::from_value(value).or_else(|_| bad(field, otherwise))
+    }
+
     fn text(&mut self, field: &str) -> Result<Option<String>, Unanswered> {
-        match self.0.remove(field) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text)),
-            Some(_) => bad(field, "it is not a string"),
-        }
+        self.value(field, "it is not a string")
     }
 
     fn flag(&mut self, field: &str) -> Result<Option<bool>, Unanswered> {
-        match self.0.remove(field) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::Bool(flag)) => Ok(Some(flag)),
-            Some(_) => bad(field, "it is neither true nor false"),
-        }
+        self.value(field, "it is neither true nor false")
     }
 
     /// A document or a carry-over prompt.
@@ -260,15 +258,12 @@ async fn saved_path(inspector: &Inspector, draft: &DraftRecord) -> Result<Option
         return Ok(None);
     };
     let filter = DocumentFilter {
-        principal: Some(draft.principal.clone()),
-        handoff: Some(handoff),
         without_documents: true,
-        ..DocumentFilter::default()
+        ..DocumentFilter::of(&draft.principal, handoff)
     };
-    let record = inspector.store.documents(&filter).await?.into_iter().next();
-    Ok(record
-        .map(|record| record.folder)
-        .filter(|folder| !folder.is_empty()))
+    let record = inspector.store.documents(&filter).await?.pop();
+    let folder = record.map(|record| record.folder);
+    Ok(folder.filter(|folder| !folder.is_empty()))
 }
 
 /// The open drafts.

@@ -2,15 +2,14 @@
 
 use std::convert::Infallible;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::{StreamExt, stream};
 use http::{HeaderValue, Response, StatusCode, header};
-use http_body_util::BodyExt;
-use hyper::body::{Body, Frame};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
 use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{mpsc, watch};
@@ -42,7 +41,7 @@ pub(super) fn answer(
             "the journal is off (journal.enabled)",
         ));
     };
-    let (out, events) = mpsc::channel(WAITING);
+    let (out, mut events) = mpsc::channel(WAITING);
     let params = QueryParams::of(query.unwrap_or_default());
     if params.text("replica").is_none() {
         let peers = Arc::clone(&inspector.peers);
@@ -50,7 +49,9 @@ pub(super) fn answer(
     }
     let own_name = (inspector.peers.are_possible()).then(|| inspector.peers.own_name().to_owned());
     tokio::spawn(tell(live, inspector.dir.clone(), own_name, out, closing));
-    let mut answer = Response::new(Events(events).boxed_unsync());
+    let events = stream::poll_fn(move |cx| events.poll_recv(cx));
+    let frames = events.map(|event| Ok::<_, Infallible>(Frame::data(event)));
+    let mut answer = Response::new(StreamBody::new(frames).boxed_unsync());
     let kind = HeaderValue::from_static("text/event-stream");
     answer.headers_mut().insert(header::CONTENT_TYPE, kind);
     answer
@@ -109,22 +110,5 @@ async fn event(news: LiveEvent, dir: PathBuf, own_name: Option<&str>) -> Option<
     match own_name {
         Some(own_name) => peer_events::of_replica(block.as_bytes(), own_name),
         None => Some(block.into()),
-    }
-}
-
-/// The buffered events as a response body.
-struct Events(mpsc::Receiver<Bytes>);
-
-impl Body for Events {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0
-            .poll_recv(cx)
-            .map(|event| event.map(|event| Ok(Frame::data(event))))
     }
 }

@@ -193,11 +193,7 @@ fn map(records: &[Handoff], id: HandoffId, documents: &DocumentsByHandoff) -> Ve
 
 /// Status, folder and content of a handoff's document; null where there is none.
 async fn document(inspector: &Inspector, handoff: &Handoff) -> Result<Value, Unanswered> {
-    let filter = DocumentFilter {
-        principal: Some(handoff.principal.clone()),
-        handoff: Some(handoff.id),
-        ..DocumentFilter::default()
-    };
+    let filter = DocumentFilter::of(&handoff.principal, handoff.id);
     let Some(record) = inspector.store.documents(&filter).await?.pop() else {
         return Ok(Value::Null);
     };

@@ -15,14 +15,11 @@ pub(super) async fn report(inspector: &Inspector, params: &QueryParams) -> ApiRe
             "by: {by:?} is not one of day, model, conversation, handoff, client"
         ))
     })?;
-    let since = match params.text("since") {
-        None => None,
-        Some(text) => Some(age_ms(&text).ok_or_else(|| {
-            Unanswered::Bad(format!(
-                "since: {text:?} is not a duration such as 30m, 12h or 7d"
-            ))
-        })?),
+    let age = |text: String| {
+        let why = format!("since: {text:?} is not a duration such as 30m, 12h or 7d");
+        age_ms(&text).ok_or(Unanswered::Bad(why))
     };
+    let since = params.text("since").map(age).transpose()?;
     let filter = BillFilter {
         conversation: params.text("conversation"),
         since_ms: since.map_or(0, |age| now_ms().saturating_sub(age)),

@@ -11,7 +11,7 @@ use super::query::{ApiResult, Unanswered, body_in_json};
 use super::responses::{JSON, error, respond};
 use crate::state::clock::now_ms;
 use crate::state::session::UndoRefused;
-use baton_core::record::{Conversation, PendingUndo, UndoAnswer};
+use baton_core::record::{Conversation, UndoAnswer};
 
 /// The body of a request for an undo.
 #[derive(Debug, Default, Deserialize)]
@@ -34,7 +34,11 @@ pub(super) async fn ask(inspector: &Inspector, id: &str, headers: &HeaderMap, bo
     Ok(match requested {
         Ok(answer) => {
             let key = conversation.as_deref().unwrap_or(&handoff.conversation);
-            let reply = json!({"conversation": key, "undo": response(answer)});
+            let waiting = match answer {
+                UndoAnswer::Requested(waiting) => Some(waiting),
+                UndoAnswer::Withdrawn(_) | UndoAnswer::NotActive { .. } => None,
+            };
+            let reply = json!({"conversation": key, "undo": waiting});
             respond(StatusCode::ACCEPTED, JSON, reply.to_string())
         }
         Err(refused) => {
@@ -47,25 +51,13 @@ pub(super) async fn ask(inspector: &Inspector, id: &str, headers: &HeaderMap, bo
     })
 }
 
-fn response(answer: UndoAnswer) -> Value {
-    match answer {
-        UndoAnswer::Requested(requested) => waiting(requested),
-        UndoAnswer::Withdrawn(_) | UndoAnswer::NotActive { .. } => Value::Null,
-    }
-}
-
-/// A pending undo. The names are API.
-fn waiting(requested: PendingUndo) -> Value {
-    json!({"handoff": requested.handoff, "undone": requested.undone, "at_ms": requested.at_ms})
-}
-
 /// What a conversation's newest transcript is cut at, what was undone there last, and what is pending. The names are
 /// API.
 pub(super) fn state(record: Option<&Conversation>, prefix: &str) -> Value {
     json!({
         "active": record.and_then(|record| record.active),
         "undone": record.and_then(|record| record.undone),
-        "waits": record.and_then(|record| record.pending_undo.as_deref().copied()).map(waiting),
+        "waits": record.and_then(|record| record.pending_undo.as_deref()),
         "command": (!prefix.is_empty()).then(|| format!("{prefix}handoff undo")),
     })
 }

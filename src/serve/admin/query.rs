@@ -110,13 +110,8 @@ impl QueryParams {
     }
 
     pub(super) fn number(&self, name: &str) -> Result<Option<usize>, Unanswered> {
-        let Some(text) = self.text(name) else {
-            return Ok(None);
-        };
-        let number = text.parse();
-        number
-            .map(Some)
-            .map_err(|_| Unanswered::Bad(format!("{name} is not a whole number")))
+        let number = self.text(name).map(|text| text.parse()).transpose();
+        number.map_err(|_| Unanswered::Bad(format!("{name} is not a whole number")))
     }
 
     pub(super) fn limit(&self) -> Result<usize, Unanswered> {

@@ -65,11 +65,17 @@ pub enum State {
     Off,
 }
 
+impl Check {
+    /// Whether requests cannot be served because of it.
+    fn fails(&self) -> bool {
+        self.required && self.state == State::Failed
+    }
+}
+
 impl Report {
     fn of(checks: Vec<Check>) -> Self {
-        let failed = |check: &Check| check.required && check.state == State::Failed;
         Self {
-            ready: !checks.iter().any(failed),
+            ready: !checks.iter().any(Check::fails),
             stopping: false,
             checks,
         }
@@ -77,9 +83,8 @@ impl Report {
 
     fn stopping() -> Self {
         Self {
-            ready: false,
             stopping: true,
-            checks: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -88,8 +93,7 @@ impl Report {
         if self.stopping {
             return Some(("stopping", "a stop signal was received"));
         }
-        let failed = |check: &&Check| check.required && check.state == State::Failed;
-        let check = self.checks.iter().find(failed)?;
+        let check = self.checks.iter().find(|check| check.fails())?;
         Some((check.name, check.why.as_deref().unwrap_or_default()))
     }
 }
@@ -153,8 +157,8 @@ impl Readiness {
         }
         let known = &mut *known;
         let (store, journal) = tokio::join!(
-            self.ask(&mut known.store, self.ask_store()),
-            self.ask(&mut known.journal, self.ask_journal()),
+            self.ask(&mut known.store, ask_store(Arc::clone(&self.store))),
+            self.ask(&mut known.journal, ask_journal(Arc::clone(&self.journal))),
         );
         let slow = || {
             let why = Some("the store takes too long".to_owned());
@@ -191,37 +195,31 @@ impl Readiness {
             }
         }
     }
+}
 
-    fn ask_store(&self) -> impl Future<Output = [Check; 2]> + Send + use<> {
-        let store = Arc::clone(&self.store);
-        async move {
-            if let Err(StoreError { message }) = store.ping().await {
-                return [
-                    check(STORE_READ, State::Failed, Some(message)),
-                    check(STORE_WRITE, State::NotChecked, None),
-                ];
-            }
-            let write = match store.probe().await {
-                Ok(()) => check(STORE_WRITE, State::Ok, None),
-                Err(error) => check(STORE_WRITE, State::Failed, Some(error.message)),
-            };
-            [check(STORE_READ, State::Ok, None), write]
-        }
+async fn ask_store(store: SharedStore) -> [Check; 2] {
+    if let Err(StoreError { message }) = store.ping().await {
+        return [
+            check(STORE_READ, State::Failed, Some(message)),
+            check(STORE_WRITE, State::NotChecked, None),
+        ];
     }
+    let write = match store.probe().await {
+        Ok(()) => check(STORE_WRITE, State::Ok, None),
+        Err(error) => check(STORE_WRITE, State::Failed, Some(error.message)),
+    };
+    [check(STORE_READ, State::Ok, None), write]
+}
 
-    fn ask_journal(&self) -> impl Future<Output = Check> + Send + use<> {
-        let journal = Arc::clone(&self.journal);
-        async move {
-            if !journal.enabled {
-                return check(JOURNAL, State::Off, None);
-            }
-            let read = tokio::task::spawn_blocking(move || journal.state()).await;
-            match read {
-                Ok(Ok(())) => check(JOURNAL, State::Ok, None),
-                Ok(Err(why)) => check(JOURNAL, State::Failed, Some(why)),
-                Err(error) => check(JOURNAL, State::Failed, Some(error.to_string())),
-            }
-        }
+async fn ask_journal(journal: Arc<JournalPlace>) -> Check {
+    if !journal.enabled {
+        return check(JOURNAL, State::Off, None);
+    }
+    let read = tokio::task::spawn_blocking(move || journal.state()).await;
+    match read {
+        Ok(Ok(())) => check(JOURNAL, State::Ok, None),
+        Ok(Err(why)) => check(JOURNAL, State::Failed, Some(why)),
+        Err(error) => check(JOURNAL, State::Failed, Some(error.to_string())),
     }
 }
 

@@ -225,36 +225,37 @@ async fn show(state: &AdminState, page: Page, accept: &[&str]) -> FullResponse {
 }
 
 fn denial(denied: Denied) -> FullResponse {
-    match denied {
-        Denied::Ambiguous => error(
+    let (status, code, message) = match denied {
+        Denied::Ambiguous => (
             StatusCode::BAD_REQUEST,
             "bad_host",
             "send one Host header, as HTTP/1.1 requires",
         ),
-        Denied::Token => {
-            let mut answer = error(
-                StatusCode::UNAUTHORIZED,
-                "token",
-                "present admin.token as `Authorization: Bearer …`",
-            );
-            // One header line each: Chromium ignores a list and would not prompt for the password.
-            for challenge in ["Bearer", "Basic realm=\"baton\""] {
-                let challenge = HeaderValue::from_static(challenge);
-                answer.headers_mut().append(WWW_AUTHENTICATE, challenge);
-            }
-            answer
-        }
-        Denied::Origin => error(
+        Denied::Token => (
+            StatusCode::UNAUTHORIZED,
+            "token",
+            "present admin.token as `Authorization: Bearer …`",
+        ),
+        Denied::Origin => (
             StatusCode::FORBIDDEN,
             "origin",
             "pages of other origins are not allowed",
         ),
-        Denied::Host => error(
+        Denied::Host => (
             StatusCode::FORBIDDEN,
             "host",
             "use localhost or the bound address, or set admin.token",
         ),
+    };
+    let mut answer = error(status, code, message);
+    if denied == Denied::Token {
+        // One header line each: Chromium ignores a list and would not prompt for the password.
+        for challenge in ["Bearer", "Basic realm=\"baton\""] {
+            let challenge = HeaderValue::from_static(challenge);
+            answer.headers_mut().append(WWW_AUTHENTICATE, challenge);
+        }
     }
+    answer
 }
 
 #[cfg(test)]

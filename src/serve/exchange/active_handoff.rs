@@ -1,13 +1,17 @@
 //! The handoff that a request is pinned to: found by its sentinel, by the response that the request continues, or by
 //! where an answer was left out.
 
+use std::sync::Arc;
+
 use super::heavy;
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
 use crate::state::config::{PreambleMode, TranscriptDetail};
+use crate::state::session::LiveConversation;
 use crate::state::store::{HandoffFilter, StoreError};
 use baton_core::mark::sentinel::SealedBody;
 use baton_core::record::{Handoff, HandoffId, ResponseOrigin};
+use baton_core::rewrite::notes::UndoneHandoffs;
 use baton_core::rewrite::{Candidate, RequestReading, preamble};
 use baton_core::text::splice::Edit;
 use baton_core::wire::Wire;
@@ -101,12 +105,11 @@ pub(super) fn fresh_preamble(
     reading: &RequestReading,
     until: Option<(usize, usize)>,
 ) -> preamble::Preamble {
-    if reading.view.facts.previous.is_some() {
-        return preamble::Preamble::default();
-    }
     match app.config.handoff.preamble {
-        PreambleMode::Keep => preamble::of(wire, &reading.view, until, &app.config.handoff.preamble_tags),
-        PreambleMode::Drop => preamble::Preamble::default(),
+        PreambleMode::Keep if reading.view.facts.previous.is_none() => {
+            preamble::of(wire, &reading.view, until, &app.config.handoff.preamble_tags)
+        }
+        PreambleMode::Keep | PreambleMode::Drop => preamble::Preamble::default(),
     }
 }
 
@@ -119,53 +122,133 @@ pub(super) struct PinLookup<'a> {
     pub(super) reading: &'a RequestReading,
 }
 
-/// The last sentinel whose id the store knows or whose seal verifies.
-pub(super) async fn find_active(
-    lookup: PinLookup<'_>,
-    candidates: Vec<Candidate>,
-) -> Result<Option<Active>, StoreError> {
-    let PinLookup {
-        app,
-        ctx,
-        wire,
-        reading,
-    } = lookup;
-    for mut candidate in candidates.into_iter().take(MOST_CANDIDATES) {
-        if let Some(ids) = candidate.id_range {
-            match meant(app, ctx, ids).await?[..] {
-                [only] => candidate.sentinel.id = only,
-                _ => continue,
+/// What a request is found to be pinned to.
+pub(super) struct PinnedTo {
+    /// The handoff that the request is cut at.
+    pub(super) active: Option<Active>,
+    /// Offset of the sentinel that the store knows or whose seal verifies.
+    pub(super) by_sentinel: Option<usize>,
+    /// The origin of the response that the request continues.
+    pub(super) previous: Option<ResponseOrigin>,
+}
+
+impl PinLookup<'_> {
+    /// The handoff of the last sentinel that counts, else of the response that the request continues. A later one whose
+    /// answer the agent left out comes first. Else one in a flattened transcript. `ahead`: what was read of that
+    /// response. `session`: the conversation's key, where the agent named its session.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(super) async fn pinned_to(
+        &self,
+        candidates: Vec<Candidate>,
+        ahead: Option<Option<String>>,
+        live: Option<&Arc<LiveConversation>>,
+        undone: &UndoneHandoffs,
+        session: Option<&str>,
+    ) -> Result<PinnedTo, StoreError> {
+        let marked = self.active(candidates).await?;
+        let continued = self.previous(ahead).await?;
+        let sentinel = marked.as_ref().and_then(Active::candidate);
+        let by_sentinel = sentinel.map(|candidate| candidate.sentinel.at);
+        let mut active = marked.or(continued.active);
+        if let Some(live) = live {
+            let left_out = self.left_out(live, active.as_ref(), undone);
+            active = left_out.await?.or(active);
+        }
+        if active.is_none() {
+            active = self.flattened(session).await?;
+        }
+        Ok(PinnedTo {
+            active,
+            by_sentinel,
+            previous: continued.origin,
+        })
+    }
+
+    /// The last sentinel whose id the store knows or whose seal verifies.
+    pub(super) async fn active(&self, candidates: Vec<Candidate>) -> Result<Option<Active>, StoreError> {
+        for mut candidate in candidates.into_iter().take(MOST_CANDIDATES) {
+            if let Some(ids) = candidate.id_range {
+                match meant(self.app, self.ctx, ids).await?[..] {
+                    [only] => candidate.sentinel.id = only,
+                    _ => continue,
+                }
+            }
+            let id = candidate.sentinel.id;
+            let until = candidate.by_user.then_some((candidate.turn, candidate.part));
+            if let Some(handoff) = self.handoff(id).await? {
+                let head = self.head(&handoff, until);
+                return Ok(Some(Active {
+                    spelled_out: is_spelled_out(self.app, &handoff),
+                    ..Active::of(&handoff, CutPlace::Sentinel(candidate), head, self.reading)
+                }));
+            }
+            let proven = candidate.sentinel.sealed.and_then(|sealed: SealedBody| {
+                let keys = self.app.seals.now();
+                let open = || sealed.opened(&self.reading.view.body, &keys, &self.ctx.principal, id);
+                heavy::work(sealed.len() * SEALING * keys.count(), open)
+            });
+            if let Some(prompt) = proven {
+                return Ok(Some(Active {
+                    id,
+                    head: self.new_head(&prompt, until),
+                    prompt,
+                    // What a seal proves is there.
+                    spelled_out: true,
+                    routed: None,
+                    recall: self.app.config.recall.enabled,
+                    place: CutPlace::Sentinel(candidate),
+                }));
             }
         }
-        let id = candidate.sentinel.id;
-        if let Some(handoff) = app.sessions.handoff(&ctx.principal, id).await? {
-            let fresh = || new_head(lookup, &candidate, &handoff.prompt);
-            let head = stored_head(wire, &handoff).unwrap_or_else(fresh);
-            return Ok(Some(Active {
-                spelled_out: is_spelled_out(app, &handoff),
-                ..Active::of(&handoff, CutPlace::Sentinel(candidate), head, reading)
-            }));
-        }
-        let proven = candidate.sentinel.sealed.and_then(|sealed: SealedBody| {
-            let keys = app.seals.now();
-            let open = || sealed.opened(&reading.view.body, &keys, &ctx.principal, id);
-            heavy::work(sealed.len() * SEALING * keys.count(), open)
-        });
-        if let Some(prompt) = proven {
-            let head = new_head(lookup, &candidate, &prompt);
-            return Ok(Some(Active {
-                id,
-                prompt,
-                // What a seal proves is there.
-                spelled_out: true,
-                head,
-                routed: None,
-                recall: app.config.recall.enabled,
-                place: CutPlace::Sentinel(candidate),
-            }));
+        Ok(None)
+    }
+
+    /// Finds the response that the request continues, and the handoff that it ended at. `ahead`: the stored origin of that
+    /// response, if it was read ahead.
+    async fn previous(&self, ahead: Option<Option<String>>) -> Result<ContinuedOrigin, StoreError> {
+        let Some(previous) = &self.reading.view.facts.previous else {
+            return Ok(ContinuedOrigin::default());
+        };
+        let found = match ahead {
+            Some(found) => found,
+            None => {
+                let store = self.app.sessions.store();
+                store.response_id(&self.ctx.principal, &previous.id).await?
+            }
+        };
+        let id = match found.as_deref().map(ResponseOrigin::read) {
+            Some(ResponseOrigin::Handoff(id)) => id,
+            origin => return Ok(ContinuedOrigin { active: None, origin }),
+        };
+        let Some(handoff) = self.handoff(id).await? else {
+            return Ok(ContinuedOrigin::default());
+        };
+        let head = self.head(&handoff, None);
+        Ok(ContinuedOrigin {
+            active: Some(Active::of(&handoff, CutPlace::Upstream, head, self.reading)),
+            origin: Some(ResponseOrigin::Handoff(id)),
+        })
+    }
+
+    pub(super) async fn handoff(&self, id: HandoffId) -> Result<Option<Arc<Handoff>>, StoreError> {
+        self.app.sessions.handoff(&self.ctx.principal, id).await
+    }
+
+    /// The stored head, where it is of this wire, else a new one. `until`: where this request's preamble ends.
+    pub(super) fn head(&self, handoff: &Handoff, until: Option<(usize, usize)>) -> String {
+        match handoff.wire == self.wire.id() && !handoff.head.is_empty() {
+            true => handoff.head.clone(),
+            false => self.new_head(&handoff.prompt, until),
         }
     }
-    Ok(None)
+
+    /// A head made of this request's preamble.
+    fn new_head(&self, prompt: &str, until: Option<(usize, usize)>) -> String {
+        let preamble = fresh_preamble(self.app, self.wire, self.reading, until);
+        preamble::head(self.wire, &preamble, prompt)
+    }
 }
 
 /// The model that a request goes to which is cut at this handoff. Where the person has changed the agent's model since, that choice
@@ -217,60 +300,9 @@ pub(super) async fn meant(
 
 /// The response that a request continues.
 #[derive(Default)]
-pub(super) struct ContinuedOrigin {
+struct ContinuedOrigin {
     /// The handoff that it ended at.
-    pub(super) active: Option<Active>,
+    active: Option<Active>,
     /// `None`: nothing is stored of it.
-    pub(super) origin: Option<ResponseOrigin>,
-}
-
-/// Finds the response that the request continues, and the handoff that it ended at. `ahead`: the stored origin of that
-/// response, if it was read ahead.
-pub(super) async fn find_previous(
-    lookup: PinLookup<'_>,
-    ahead: Option<Option<String>>,
-) -> Result<ContinuedOrigin, StoreError> {
-    let PinLookup {
-        app,
-        ctx,
-        wire,
-        reading,
-    } = lookup;
-    let Some(previous) = &reading.view.facts.previous else {
-        return Ok(ContinuedOrigin::default());
-    };
-    let found = match ahead {
-        Some(found) => found,
-        None => {
-            let store = app.sessions.store();
-            store.response_id(&ctx.principal, &previous.id).await?
-        }
-    };
-    let id = match found.as_deref().map(ResponseOrigin::read) {
-        Some(ResponseOrigin::Handoff(id)) => id,
-        origin => return Ok(ContinuedOrigin { active: None, origin }),
-    };
-    let Some(handoff) = app.sessions.handoff(&ctx.principal, id).await? else {
-        return Ok(ContinuedOrigin::default());
-    };
-    let head = stored_head(wire, &handoff)
-        .unwrap_or_else(|| preamble::head(wire, &preamble::Preamble::default(), &handoff.prompt));
-    Ok(ContinuedOrigin {
-        active: Some(Active::of(&handoff, CutPlace::Upstream, head, reading)),
-        origin: Some(ResponseOrigin::Handoff(id)),
-    })
-}
-
-/// The stored head, where it is of this wire.
-pub(super) fn stored_head(wire: &dyn Wire, handoff: &Handoff) -> Option<String> {
-    (handoff.wire == wire.id() && !handoff.head.is_empty()).then(|| handoff.head.clone())
-}
-
-/// A head made of this request's preamble.
-fn new_head(lookup: PinLookup<'_>, candidate: &Candidate, prompt: &str) -> String {
-    let PinLookup {
-        app, wire, reading, ..
-    } = lookup;
-    let until = candidate.by_user.then_some((candidate.turn, candidate.part));
-    preamble::head(wire, &fresh_preamble(app, wire, reading, until), prompt)
+    origin: Option<ResponseOrigin>,
 }

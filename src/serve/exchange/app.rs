@@ -139,16 +139,6 @@ impl App {
         })
     }
 
-    /// Sets the journal's recorder.
-    pub fn with_journal(self, journal: Recorder) -> Self {
-        Self { journal, ..self }
-    }
-
-    /// Sets the writer of documents.
-    pub fn with_documents(self, documents: DocumentWriter) -> Self {
-        Self { documents, ..self }
-    }
-
     /// Adds these tools after `session_handoff`, with the answerer of their calls.
     pub fn with_tools(self, more: Vec<Tool>, answers: Arc<dyn CallAnswerer>) -> Self {
         let all: Vec<Tool> = self.tools.iter().cloned().chain(more).collect();
@@ -157,19 +147,6 @@ impl App {
             tools: Arc::new(ToolTable::new(all.clone())),
             recall_tools: Arc::new(ToolTable::new(all.into_iter().chain(recall).collect())),
             answers,
-            ..self
-        }
-    }
-
-    /// Sets another clock.
-    pub fn with_clock(self, clock: Clock) -> Self {
-        Self { clock, ..self }
-    }
-
-    /// Sets what is put after requests.
-    pub fn with_reminder(self, reminder: Reminder) -> Self {
-        Self {
-            reminder: Some(reminder),
             ..self
         }
     }

@@ -12,6 +12,7 @@ use super::{Exchange, insertions, is_model_call};
 use crate::serve::proxy::{RequestContext, headers};
 use crate::state::config::FreeCutPolicy;
 use crate::state::session::{LiveConversation, ThreadCosts, ThreadId, ThreadTurns, digest};
+use crate::state::telemetry::UsageTokens;
 use baton_core::bill::CutLedger;
 use baton_core::nudge::{
     self, AnswerUsage, ContextUse, HandoffLoop, ModelThresholds, NearLimit, NudgeDecision, NudgeOutcome,
@@ -64,7 +65,7 @@ pub(super) fn enter(exchange: &Exchange) -> Option<EnteredThread> {
     let view = offered.agent.request.view();
     let facts = &view.facts;
     let in_the_loop = offered.offer.tooled
-        && is_model_call(ctx.endpoint)
+        && is_model_call(ctx.operation)
         && !offered.agent.side_call
         && !facts.structured
         // The size of a transcript that upstream stores is unknown here.
@@ -263,15 +264,9 @@ impl ContextThread {
 
 /// What a leg's usage states of the context: its input with all of it that was cached, and its output.
 fn answer_usage(cut: Option<HandoffId>, usage: Usage) -> AnswerUsage {
-    let input = usage
-        .input
-        .saturating_add(usage.cache_read)
-        .saturating_add(usage.cache_write);
-    AnswerUsage {
-        cut,
-        tokens: input.saturating_add(usage.output),
-        input,
-    }
+    let input = UsageTokens::from(usage).all_input();
+    let tokens = input.saturating_add(usage.output);
+    AnswerUsage { cut, tokens, input }
 }
 
 pub(super) fn note_nudge(ctx: &RequestContext, outcome: NudgeOutcome) {

@@ -54,15 +54,13 @@ impl HandedOverWork {
             };
         }
         let weight = self.offered.agent.weight.saturating_mul(READING);
-        let block = match self.has_work {
-            true => heavy::work(weight, || self.facts()),
-            false => None,
-        };
+        let block = self
+            .has_work
+            .then(|| heavy::work(weight, || self.facts()))
+            .flatten();
         let Some(block) = block else {
-            return WithFacts {
-                prompt,
-                outcome: Some(FactsOutcome::Nothing),
-            };
+            let outcome = Some(FactsOutcome::Nothing);
+            return WithFacts { prompt, outcome };
         };
         // Commands may hold what looks like a mark of ours.
         WithFacts {

@@ -3,12 +3,9 @@
 
 use std::sync::Arc;
 
-use super::active_handoff::{Active, CutPlace, MOST_CANDIDATES};
-use crate::serve::exchange::app::App;
-use crate::serve::proxy::RequestContext;
+use super::active_handoff::{Active, CutPlace, MOST_CANDIDATES, PinLookup};
 use crate::state::store::{HandoffFilter, StoreError};
 use baton_core::record::{CutPoint, Handoff, HandoffId};
-use baton_core::rewrite::RequestReading;
 use baton_core::rewrite::flattened::{self, FlattenedTranscript, FoundSentinel};
 use baton_core::text::splice::Edit;
 
@@ -30,36 +27,32 @@ struct Resolved {
     handoff: Arc<Handoff>,
 }
 
-/// The handoff at which a transcript is cut that was flattened for a summary. That is the conversation's active one
-/// where all of the text lies before it, else the last one in the text. `key`: the conversation's, where the agent
-/// named its session.
-pub(super) async fn find(
-    app: &App,
-    ctx: &RequestContext,
-    reading: &RequestReading,
-    key: Option<&str>,
-) -> Result<Option<Active>, StoreError> {
-    let Some(flat) = flattened::find(&reading.view) else {
-        return Ok(None);
-    };
-    let sentinels = flat.sentinels();
-    let lookup = FlattenedLookup {
-        app,
-        ctx,
-        flat: &flat,
-    };
-    let found = match key {
-        Some(key) => lookup.newest_of(sentinels, key).await?,
-        None => lookup.last_in_line(sentinels).await?,
-    };
-    if let Some(handoff) = lookup.active_after(found.as_ref(), key).await? {
-        let edits = flat.cut_whole(&handoff.prompt);
-        return Ok(Some(pinned(&handoff, edits)));
+impl PinLookup<'_> {
+    /// The handoff at which a transcript is cut that was flattened for a summary. That is the conversation's active one
+    /// where all of the text lies before it, else the last one in the text. `key`: the conversation's, where the agent
+    /// named its session.
+    pub(super) async fn flattened(&self, key: Option<&str>) -> Result<Option<Active>, StoreError> {
+        let Some(flat) = flattened::find(&self.reading.view) else {
+            return Ok(None);
+        };
+        let sentinels = flat.sentinels();
+        let lookup = FlattenedLookup {
+            request: *self,
+            flat: &flat,
+        };
+        let found = match key {
+            Some(key) => lookup.newest_of(sentinels, key).await?,
+            None => lookup.last_in_line(sentinels).await?,
+        };
+        if let Some(handoff) = lookup.active_after(found.as_ref(), key).await? {
+            let edits = flat.cut_whole(&handoff.prompt);
+            return Ok(Some(pinned(&handoff, edits)));
+        }
+        Ok(found.map(|Resolved { found, handoff }| {
+            let edits = flat.cut(&found, &handoff.prompt);
+            pinned(&handoff, edits)
+        }))
     }
-    Ok(found.map(|Resolved { found, handoff }| {
-        let edits = flat.cut(&found, &handoff.prompt);
-        pinned(&handoff, edits)
-    }))
 }
 
 fn pinned(handoff: &Handoff, edits: Vec<Edit>) -> Active {
@@ -78,8 +71,7 @@ fn pinned(handoff: &Handoff, edits: Vec<Edit>) -> Active {
 
 /// A flattened transcript whose handoffs are looked up.
 struct FlattenedLookup<'a> {
-    app: &'a App,
-    ctx: &'a RequestContext,
+    request: PinLookup<'a>,
     flat: &'a FlattenedTranscript<'a>,
 }
 
@@ -94,7 +86,7 @@ impl FlattenedLookup<'_> {
         all.sort_by_key(|f| std::cmp::Reverse(f.id));
         all.dedup_by_key(|f| f.id);
         for found in all.into_iter().take(MOST_CANDIDATES) {
-            let handoff = self.handoff(found.id).await?;
+            let handoff = self.request.handoff(found.id).await?;
             if let Some(handoff) = handoff.filter(|h| h.conversation == key) {
                 return Ok(Some(Resolved { found, handoff }));
             }
@@ -108,7 +100,7 @@ impl FlattenedLookup<'_> {
         let mut last: Option<Resolved> = None;
         let mut tries = 0;
         for found in sentinels.into_iter().take(MOST_IN_TEXT) {
-            let Some(handoff) = self.handoff(found.id).await? else {
+            let Some(handoff) = self.request.handoff(found.id).await? else {
                 continue;
             };
             let ours = match &last {
@@ -157,13 +149,13 @@ impl FlattenedLookup<'_> {
     /// The newest handoffs that are active in their conversations.
     async fn newest_active(&self) -> Result<Vec<HandoffId>, StoreError> {
         let filter = HandoffFilter {
-            principal: Some(self.ctx.principal.clone()),
+            principal: Some(self.request.ctx.principal.clone()),
             archived: true,
             limit: MOST_ACTIVE,
             ..HandoffFilter::default()
         };
         let mut active = Vec::new();
-        for handoff in self.app.sessions.store().handoffs(&filter).await? {
+        for handoff in self.request.app.sessions.store().handoffs(&filter).await? {
             if self.active_of(&handoff.conversation).await? == Some(handoff.id) {
                 active.push(handoff.id);
             }
@@ -173,8 +165,13 @@ impl FlattenedLookup<'_> {
 
     /// The handoff that the conversation's newest request was pinned to.
     async fn active_of(&self, key: &str) -> Result<Option<HandoffId>, StoreError> {
-        let now_ms = self.app.clock.now_ms();
-        let live = self.app.sessions.open(key, &self.ctx.principal, now_ms).await?;
+        let now_ms = self.request.app.clock.now_ms();
+        let live = self
+            .request
+            .app
+            .sessions
+            .open(key, &self.request.ctx.principal, now_ms)
+            .await?;
         Ok(live.active())
     }
 
@@ -188,7 +185,7 @@ impl FlattenedLookup<'_> {
         let mut line = Vec::new();
         let mut next = Some(id);
         while let Some(id) = next.filter(|id| line.len() < MOST_LEFT_OUT && Some(*id) != until) {
-            let Some(handoff) = self.handoff(id).await? else {
+            let Some(handoff) = self.request.handoff(id).await? else {
                 break;
             };
             next = handoff.parent;
@@ -198,12 +195,8 @@ impl FlattenedLookup<'_> {
         Ok(Some(line).filter(|line| is_whole && !line.is_empty()))
     }
 
-    async fn handoff(&self, id: HandoffId) -> Result<Option<Arc<Handoff>>, StoreError> {
-        self.app.sessions.handoff(&self.ctx.principal, id).await
-    }
-
     async fn cut_points(&self, handoffs: &[HandoffId]) -> Result<Vec<CutPoint>, StoreError> {
-        let store = self.app.sessions.store();
-        store.cut_points(&self.ctx.principal, handoffs).await
+        let store = self.request.app.sessions.store();
+        store.cut_points(&self.request.ctx.principal, handoffs).await
     }
 }

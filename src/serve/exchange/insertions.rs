@@ -28,7 +28,7 @@ pub(super) async fn find(app: &App, ctx: &RequestContext, placed: &mut Placed) -
     let (found, misplaced) = insertions::find(view, known);
     // Side calls share a session's id but not its transcript; a transcript that upstream stores has its insertions.
     lost.extend(misplaced);
-    if placed.agent.is_of_the_loop(ctx.endpoint) {
+    if placed.agent.is_of_the_loop(ctx.operation) {
         note_lost(ctx, live.newly_lost(&lost));
     }
     placed.places.insertions = found;
@@ -109,7 +109,7 @@ pub(super) async fn remind(exchange: &mut Exchange) {
     let (Some(reminder), Some(live)) = (&exchange.app.reminder, &agent.live) else {
         return;
     };
-    if !is_model_call(exchange.ctx.endpoint) || agent.side_call {
+    if !is_model_call(exchange.ctx.operation) || agent.side_call {
         return;
     }
     let Some(text) = reminder(live.key(), agent.request.view()) else {

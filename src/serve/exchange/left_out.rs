@@ -2,55 +2,42 @@
 
 use std::sync::Arc;
 
-use super::active_handoff::{Active, CutPlace, PinLookup, fresh_preamble, stored_head};
+use super::active_handoff::{Active, CutPlace, PinLookup};
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
+use baton_core::rewrite::left_out;
 use baton_core::rewrite::notes::UndoneHandoffs;
-use baton_core::rewrite::{left_out, preamble};
 
-/// The handoff whose answer the agent interrupted and left out, if it is after `found`: the transcript continues the
-/// request in which it fired, with new text.
-pub(super) async fn find(
-    lookup: PinLookup<'_>,
-    live: &Arc<LiveConversation>,
-    found: Option<&Active>,
-    undone: &UndoneHandoffs,
-) -> Result<Option<Active>, StoreError> {
-    let PinLookup {
-        app,
-        ctx,
-        wire,
-        reading,
-    } = lookup;
-    let view = &reading.view;
-    let after = found.and_then(Active::candidate).map(|c| c.turn);
-    if live.tooled().is_none() && view.under_way() {
-        let missing = left_out::missing_answers(wire, view, after);
-        copied_from(app, ctx, live, missing).await?;
+impl PinLookup<'_> {
+    /// The handoff whose answer the agent interrupted and left out, if it is after `found`: the transcript continues the
+    /// request in which it fired, with new text.
+    pub(super) async fn left_out(
+        &self,
+        live: &Arc<LiveConversation>,
+        found: Option<&Active>,
+        undone: &UndoneHandoffs,
+    ) -> Result<Option<Active>, StoreError> {
+        let (sessions, view) = (&self.app.sessions, &self.reading.view);
+        let after = found.and_then(Active::candidate).map(|c| c.turn);
+        if live.tooled().is_none() && view.under_way() {
+            let missing = left_out::missing_answers(self.wire, view, after);
+            copied_from(self.app, self.ctx, live, missing).await?;
+        }
+        let points = sessions.left_out(live, self.app.clock.now_ms()).await?;
+        let points = points.iter().map(|p| &**p);
+        let known = points.filter(|p| !undone.is_undone(p.handoff));
+        let Some((turn, point)) = left_out::last_in(self.wire, view, known, after) else {
+            return Ok(None);
+        };
+        let Some(handoff) = self.handoff(point.handoff).await? else {
+            return Ok(None);
+        };
+        sessions.keep_cut_point(live, handoff.id);
+        let (place, head) = (CutPlace::BeforeTurn(turn), self.head(&handoff, None));
+        Ok(Some(Active::of(&handoff, place, head, self.reading)))
     }
-    let points = app.sessions.left_out(live, app.clock.now_ms()).await?;
-    let known = points
-        .iter()
-        .map(|p| &**p)
-        .filter(|p| !undone.is_undone(p.handoff));
-    let last = left_out::last_in(wire, view, known, after);
-    let Some((turn, point)) = last else {
-        return Ok(None);
-    };
-    let Some(handoff) = app.sessions.handoff(&ctx.principal, point.handoff).await? else {
-        return Ok(None);
-    };
-    app.sessions.keep_cut_point(live, handoff.id);
-    let fresh_head = || preamble::head(wire, &fresh_preamble(app, wire, reading, None), &handoff.prompt);
-    let head = stored_head(wire, &handoff).unwrap_or_else(fresh_head);
-    Ok(Some(Active::of(
-        &handoff,
-        CutPlace::BeforeTurn(turn),
-        head,
-        reading,
-    )))
 }
 
 /// A conversation that is new here and has a history may be a copy of one with a left-out answer.

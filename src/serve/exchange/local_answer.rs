@@ -51,13 +51,12 @@ pub(super) fn answer(
         handoff,
         request_bytes: agent.request.len(),
     };
-    let shape = match facts.stream {
-        true => AnswerShape::Stream(exchange.form().framing()),
-        false => AnswerShape::Whole,
-    };
-    let kind = match shape {
-        AnswerShape::Whole => "application/json",
-        AnswerShape::Stream(framing) => content_type(framing),
+    let (shape, kind) = match facts.stream {
+        true => {
+            let framing = exchange.form().framing();
+            (AnswerShape::Stream(framing), content_type(framing))
+        }
+        false => (AnswerShape::Whole, "application/json"),
     };
     ctx.recorder.note(|e| e.streamed = facts.stream);
     ctx.recorder.decide(ExchangeOutcome::Complete);

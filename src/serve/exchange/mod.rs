@@ -27,7 +27,6 @@ mod once;
 mod opening;
 mod pairs;
 mod pin;
-mod pinned_to;
 mod place;
 mod placed;
 mod read;
@@ -46,32 +45,32 @@ mod undo;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use http::Response;
 use uuid::Uuid;
 
 use self::answer_form::AnswerForm;
 use self::context::{ContextThread, DueStep, EnteredThread};
-use self::drafts::{AutomaticHandoff, Drafter};
+use self::drafts::AutomaticHandoff;
 use self::free_cut::FreeMoment;
 use self::offer::Offered;
 use self::opening::AnswerOpening;
-use self::record_writer::RecordWriter;
 use self::recording::ReceivedBody;
 use self::send::FirstLeg;
 use self::shown::ShownDraft;
 use crate::serve::proxy::body::{Collected, RequestBody};
 use crate::serve::proxy::headers::Sending;
 use crate::serve::proxy::response_body::ResponseBody;
-use crate::serve::proxy::route::Endpoint;
 use crate::serve::proxy::upload::RopeBody;
 use crate::serve::proxy::{Answering, RequestContext, TranscriptHandler, relay};
 use crate::state::config::{FreeCutPolicy, HandoffMode};
 use crate::state::jobs::drafts::DraftJob;
 use crate::state::journal::PackedHeaders;
 use crate::state::session::AnswerId;
+use crate::state::sync::locked;
 use baton_core::record::{Handoff, HandoffId};
+use baton_core::wire::Operation;
 
 pub use self::app::{App, Reminder};
 pub use self::clock::Clock;
@@ -119,42 +118,36 @@ struct Fired(Arc<Mutex<Vec<HandoffId>>>);
 
 impl Fired {
     fn add(&self, handoff: HandoffId) {
-        self.lock().push(handoff);
+        locked(&self.0).push(handoff);
     }
 
     fn all(&self) -> Vec<HandoffId> {
-        self.lock().clone()
+        locked(&self.0).clone()
     }
 
     /// The one that is shown last.
     fn last(&self) -> Option<HandoffId> {
-        self.lock().last().copied()
+        locked(&self.0).last().copied()
     }
 
     /// Whether the answer shows none so far.
     fn is_empty(&self) -> bool {
-        self.lock().is_empty()
+        locked(&self.0).is_empty()
     }
 
     /// Whether the answer shows no handoff before this one.
     fn is_first(&self, handoff: HandoffId) -> bool {
-        self.lock().first().is_none_or(|first| *first == handoff)
+        locked(&self.0).first().is_none_or(|first| *first == handoff)
     }
 
     fn take(&self) -> Vec<HandoffId> {
-        std::mem::take(&mut self.lock())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<HandoffId>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        std::mem::take(&mut locked(&self.0))
     }
 }
 
 /// What answers a request in place of the model.
 #[derive(Debug)]
 enum FollowUp {
-    /// The model answers.
-    None,
     /// A handoff first, of this draft.
     HandOff(DraftJob),
     /// A question to the person.
@@ -194,27 +187,6 @@ impl Exchange {
         self.offered.sentinel(&self.app, handoff)
     }
 
-    fn writer(&self) -> RecordWriter<'_> {
-        RecordWriter {
-            app: &self.app,
-            ctx: &self.ctx,
-            offered: &self.offered,
-            answer: &self.record,
-            leg: self.leg,
-            thread: self.thread.as_ref(),
-        }
-    }
-
-    fn drafter(&self) -> Drafter<'_> {
-        Drafter {
-            app: &self.app,
-            ctx: &self.ctx,
-            offered: &self.offered,
-            shown: self.shown.as_deref(),
-            writer: self.writer(),
-        }
-    }
-
     /// An answer of this text alone.
     fn local_answer(&self, text: &str, handoff: Option<HandoffId>) -> Response<ResponseBody> {
         local_answer::answer(self, Uuid::now_v7(), text, handoff)
@@ -250,7 +222,7 @@ impl Exchange {
         }
         let agent = &self.offered.agent;
         let live = agent.live.as_ref();
-        let live = live.filter(|l| is_model_call(self.ctx.endpoint) && l.may_repeat())?;
+        let live = live.filter(|l| is_model_call(self.ctx.operation) && l.may_repeat())?;
         let handoff = live.take_repeat(agent.hash(), &self.record.id, self.app.clock.now_ms())?;
         let undo = live.pending_undo();
         let Some(undo) = undo.filter(|undo| undo.undone && undo.handoff == handoff) else {
@@ -265,14 +237,12 @@ impl Exchange {
 
     /// Enters the request's thread. Puts a notice after the request, or returns what answers it otherwise, where that is
     /// due.
-    async fn follow_context(&mut self) -> FollowUp {
-        let Some(EnteredThread { thread, is_new }) = context::enter(self) else {
-            return FollowUp::None;
-        };
+    async fn follow_context(&mut self) -> Option<FollowUp> {
+        let EnteredThread { thread, is_new } = context::enter(self)?;
         let thread = self.thread.insert(thread).clone();
         // What is sent again is sent as before.
         if !is_new || context::waits_for_turn_end(&self.offered) || self.opening.undo().is_some() {
-            return FollowUp::None;
+            return None;
         }
         let Some(due) = thread.due(&self.offered, self.app.clock.now_ms()) else {
             return self.cut_for_free(&thread);
@@ -281,26 +251,24 @@ impl Exchange {
             DueStep::Nudge(text) => {
                 // In a box, like all that is rare: what is awaited here is as large as its largest branch.
                 Box::pin(thread.nudge(self, &text)).await;
-                FollowUp::None
+                None
             }
             DueStep::HandOff { reason } => {
                 let handoff = AutomaticHandoff {
                     reason,
                     ..AutomaticHandoff::default()
                 };
-                drafts::automatic_job(self, handoff).map_or(FollowUp::None, FollowUp::HandOff)
+                drafts::automatic_job(self, handoff).map(FollowUp::HandOff)
             }
         }
     }
 
     /// The draft for a cut that costs nothing, or the offer of that cut, if this request is such a moment.
-    fn cut_for_free(&self, thread: &ContextThread) -> FollowUp {
-        let Some(FreeMoment { cut, ready }) = free_cut::moment(self, thread) else {
-            return FollowUp::None;
-        };
+    fn cut_for_free(&self, thread: &ContextThread) -> Option<FollowUp> {
+        let FreeMoment { cut, ready } = free_cut::moment(self, thread)?;
         if self.app.config.handoff.free == FreeCutPolicy::Ask {
             let offer = free_cut::offer(self, &cut).filter(|_| thread.offers_cut());
-            return offer.map_or(FollowUp::None, FollowUp::Offer);
+            return offer.map(FollowUp::Offer);
         }
         tracing::info!(
             exchange = self.ctx.id,
@@ -315,11 +283,9 @@ impl Exchange {
             method: free_cut::method(&cut),
             ready,
         };
-        let Some(job) = drafts::automatic_job(self, handoff) else {
-            return FollowUp::None;
-        };
+        let job = drafts::automatic_job(self, handoff)?;
         thread.ledger(|ledger| ledger.cut(&cut));
-        FollowUp::HandOff(job)
+        Some(FollowUp::HandOff(job))
     }
 }
 
@@ -386,9 +352,9 @@ async fn run(
 /// Has the model answer a request, after an automatic handoff if one is due.
 async fn answer_model(mut exchange: Exchange) -> Response<ResponseBody> {
     match exchange.follow_context().await {
-        FollowUp::HandOff(job) => return Box::pin(drafts::run(exchange, job)).await,
-        FollowUp::Offer(text) => return exchange.local_answer(&text, None),
-        FollowUp::None => {}
+        Some(FollowUp::HandOff(job)) => return Box::pin(drafts::run(exchange, job)).await,
+        Some(FollowUp::Offer(text)) => return exchange.local_answer(&text, None),
+        None => {}
     }
     if let Some(handoff) = exchange.repeated() {
         return Box::pin(exchange.go_on(handoff)).await;
@@ -413,6 +379,6 @@ async fn untouched(ctx: &RequestContext, body: RequestBody) -> Response<Response
     relay::send(ctx, Sending::default(), rope).await
 }
 
-fn is_model_call(endpoint: Endpoint) -> bool {
-    endpoint == Endpoint::Generate
+fn is_model_call(operation: Option<Operation>) -> bool {
+    operation == Some(Operation::Generate)
 }

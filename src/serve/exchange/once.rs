@@ -1,7 +1,9 @@
 //! Names that are logged only once each.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
+
+use crate::state::sync::locked;
 
 /// Names kept: what an agent sends is not bounded by anything else.
 const MOST: usize = 64;
@@ -18,22 +20,18 @@ impl OnceLog {
 
     /// Whether this name comes for the first time.
     pub(crate) fn is_first(&self, name: &str) -> bool {
-        let mut logged = self.lock();
+        let mut logged = locked(&self.0);
         logged.len() < MOST && logged.insert(name.to_owned())
     }
 
     /// Forgets a name: it may come for the first time again.
     pub(crate) fn forget(&self, name: &str) {
-        self.lock().remove(name);
+        locked(&self.0).remove(name);
     }
 
     /// Whether this name came before.
     pub(crate) fn contains(&self, name: &str) -> bool {
-        self.lock().contains(name)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0).contains(name)
     }
 }
 

@@ -39,14 +39,10 @@ impl AnswerOpening {
 
     /// The sentinel that begins the answer, with the report in front of it.
     pub(super) fn with_sentinel(&self, sentinel: &str) -> String {
-        let report = match self {
-            Self::Report(text) => text,
-            Self::None | Self::Undo(_) | Self::Notice(_) => "",
-        };
-        match report {
-            "" => sentinel.to_owned(),
-            report if sentinel.starts_with('\n') => format!("{report}{sentinel}"),
-            report => format!("{report}\n\n{sentinel}"),
+        match self {
+            Self::Report(report) if sentinel.starts_with('\n') => format!("{report}{sentinel}"),
+            Self::Report(report) => format!("{report}\n\n{sentinel}"),
+            Self::None | Self::Undo(_) | Self::Notice(_) => sentinel.to_owned(),
         }
     }
 

@@ -8,7 +8,7 @@ use uuid::Timestamp;
 use super::active_handoff::Active;
 
 use super::placed::Placed;
-use super::read_ahead::{Ahead, CallPairs, unknown_calls};
+use super::read_ahead::{Ahead, CallPairs, pairs_beside, unknown_calls};
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
 use crate::state::session::LiveConversation;
@@ -33,11 +33,13 @@ pub(super) async fn find_pairs(
         unknown,
         found: beside,
     } = pairs_of_unknown_calls(app, ctx, placed, live, ahead).await?;
-    let mut found = Vec::new();
-    if !beside.is_empty() {
-        let beside = belonging(placed, live, beside);
-        found.extend(beside.into_iter().map(Arc::new));
-    }
+    let found = match beside.is_empty() {
+        true => Vec::new(),
+        false => belonging(placed, live, beside)
+            .into_iter()
+            .map(Arc::new)
+            .collect(),
+    };
     let mut known: HashSet<_> = all.iter().map(|p| p.id).collect();
     let here = unknown.known().iter().chain(&found);
     placed.places.beside_calls = here.clone().map(|p| p.id).collect();
@@ -77,33 +79,24 @@ async fn pairs_of_unknown_calls(
     live: &LiveConversation,
     ahead: &mut Ahead,
 ) -> Result<CallPairs, StoreError> {
-    let cut = placed.pin.active.as_ref();
+    let cut = placed.pin.active_id();
     // What is before the cut is not sent.
-    let from = cut.and_then(Active::turn).unwrap_or_default();
-    let cut = cut.map(|active| active.id);
+    let turn = placed.pin.active.as_ref().and_then(Active::turn);
+    let from = turn.unwrap_or_default();
     if let Some(read) = ahead.beside(cut, from, live) {
         return Ok(read);
     }
     let (reading, now) = (placed.agent.request.reading(), app.clock.now_ms());
     let unknown = unknown_calls(placed.agent.wire, reading, live, cut, from, now);
-    let found = match unknown.calls().is_empty() {
-        true => Vec::new(),
-        false => {
-            let store = app.sessions.store();
-            store.pairs_beside(&ctx.principal, unknown.calls()).await?
-        }
-    };
+    let found = pairs_beside(app, ctx, &unknown).await?;
     Ok(CallPairs { unknown, found })
 }
 
 /// Keys that the calls had while other handoffs were active, if any was ever undone.
 fn keys_of_then(placed: &Placed, look: NoteSearch<'_>) -> Vec<String> {
-    let Some(received) = &placed.pin.taken_out.original else {
+    let Some(received) = placed.pin.original_with_undos() else {
         return Vec::new();
     };
-    if placed.pin.undone.ever().is_empty() {
-        return Vec::new();
-    }
     let (wire, now) = (placed.agent.wire, placed.agent.request.view());
     undone_pairs::other_keys(wire, &received.text, now, look)
 }
@@ -144,10 +137,9 @@ fn belonging(placed: &Placed, live: &LiveConversation, mut pairs: Vec<HiddenPair
     let (wire, view) = (placed.agent.wire, placed.agent.request.view());
     let siblings: Vec<&str> = pairs.iter().map(|pair| pair.place.sibling()).collect();
     let foreign = pairs.iter().any(|pair| pair.conversation != live.key());
-    let proven = if foreign {
-        wire.prove(view, &siblings)
-    } else {
-        vec![false; pairs.len()]
+    let proven = match foreign {
+        true => wire.prove(view, &siblings),
+        false => vec![false; pairs.len()],
     };
     let here = wire.are_here(view, &siblings);
     let mut belongs = proven.into_iter().zip(here);

@@ -31,8 +31,7 @@ struct Beside {
     from: usize,
     /// The version of the record by which the calls were found to be unknown; `None`: of no record, so they are all.
     version: Option<u64>,
-    unknown: NewCalls,
-    found: Vec<HiddenPair>,
+    pairs: CallPairs,
 }
 
 /// Calls that were not known, and the pairs next to them.
@@ -56,11 +55,6 @@ impl Ahead {
         }
     }
 
-    /// Drops what was read by offsets of a transcript that was changed since.
-    pub(super) fn forget_offsets(&mut self) {
-        self.beside = None;
-    }
-
     /// The pairs next to the calls after this cut, if that was read.
     pub(super) fn beside(
         &mut self,
@@ -71,11 +65,7 @@ impl Ahead {
         let fits = |b: &Beside| {
             b.cut == cut && b.from == from && b.version.is_none_or(|version| version == live.version())
         };
-        let beside = self.beside.take().filter(fits)?;
-        Some(CallPairs {
-            unknown: beside.unknown,
-            found: beside.found,
-        })
+        self.beside.take().filter(fits).map(|beside| beside.pairs)
     }
 }
 
@@ -97,12 +87,7 @@ pub(super) async fn read(
     let from = whole.map_or(0, |candidate| candidate.turn);
     let unknown = unknown_calls(wire, reading, &known, cut, from, now);
     let opened = sessions.open(key, &ctx.principal, now);
-    let beside = async {
-        match unknown.calls().is_empty() {
-            true => Ok(Vec::new()),
-            false => store.pairs_beside(&ctx.principal, unknown.calls()).await,
-        }
-    };
+    let beside = pairs_beside(app, ctx, &unknown);
     let cut_by = async {
         if let Some(id) = cut {
             // Kept in memory, where it is looked for next.
@@ -117,25 +102,34 @@ pub(super) async fn read(
     let (live, (found, (), previous)) = join(opened, join3(beside, cut_by, previous)).await;
     if let Ok(live) = &live {
         // Where another process has changed the record; what cannot be read is requested again.
-        let pairs = sessions.pairs_of(live);
-        let (_, _, _) = join3(
-            pairs,
-            sessions.left_out(live, now),
-            sessions.insertions_of(live, now),
-        )
-        .await;
+        let (cut_points, insertions) = (sessions.left_out(live, now), sessions.insertions_of(live, now));
+        let (_, _, _) = join3(sessions.pairs_of(live), cut_points, insertions).await;
     }
     let ahead = Ahead {
         beside: found.ok().map(|found| Beside {
             cut,
             from,
             version,
-            unknown,
-            found,
+            pairs: CallPairs { unknown, found },
         }),
         previous,
     };
     OpenedConversation { live, ahead }
+}
+
+/// The stored pairs next to these calls.
+pub(super) async fn pairs_beside(
+    app: &App,
+    ctx: &RequestContext,
+    unknown: &NewCalls,
+) -> Result<Vec<HiddenPair>, StoreError> {
+    match unknown.calls().is_empty() {
+        true => Ok(Vec::new()),
+        false => {
+            let store = app.sessions.store();
+            store.pairs_beside(&ctx.principal, unknown.calls()).await
+        }
+    }
 }
 
 /// The calls after turn `from` of which it is unknown what is next to them.

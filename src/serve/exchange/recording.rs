@@ -4,11 +4,12 @@ use super::pin::OriginalTranscript;
 use super::{Exchange, is_model_call};
 use crate::serve::proxy::RequestContext;
 use crate::state::journal::{Beginnings, BodyLayout, PackedHeaders, ReceivedRequest};
-use crate::state::telemetry::{LegEnd, UsageTokens};
+use crate::state::telemetry::LegEnd;
 use baton_core::rewrite::RewriteOutcome;
-use baton_core::wire::LegReport;
+use baton_core::wire::{LegReport, Operation};
 
 /// The request's body as it was received.
+#[derive(Default)]
 pub(super) struct ReceivedBody {
     /// Digests of the body's beginnings.
     pub(super) beginnings: Option<Beginnings>,
@@ -48,8 +49,10 @@ fn received_request(exchange: &Exchange, body: ReceivedBody) -> ReceivedRequest 
     let view = agent.request.view();
     let original = body.original.unwrap_or_else(|| OriginalTranscript {
         text: agent.request.text().clone(),
-        list: view.list,
-        turns: view.turns.clone(),
+        layout: BodyLayout {
+            list: view.list,
+            turns: view.turns.clone(),
+        },
     });
     ReceivedRequest {
         id: ctx.id.clone(),
@@ -57,16 +60,13 @@ fn received_request(exchange: &Exchange, body: ReceivedBody) -> ReceivedRequest 
         principal: ctx.principal.clone(),
         conversation: agent.live.as_ref().map(|live| live.key().to_owned()),
         wire: agent.wire.id(),
-        operation: super::read::operation_of(ctx.endpoint),
+        operation: ctx.operation.unwrap_or(Operation::Generate),
         upstream: ctx.upstream.name.clone(),
         route: format!("{} {path}", ctx.method),
         model: view.facts.model.clone(),
         headers: PackedHeaders::new(&ctx.headers),
         received: original.text,
-        transcript: Some(BodyLayout {
-            list: original.list,
-            turns: original.turns,
-        }),
+        transcript: Some(original.layout),
         beginnings: body.beginnings,
     }
 }
@@ -74,7 +74,7 @@ fn received_request(exchange: &Exchange, body: ReceivedBody) -> ReceivedRequest 
 /// Logs hidden pairs that had to be left out.
 pub(super) fn note_lost(exchange: &Exchange, first: &RewriteOutcome) {
     let Exchange { ctx, offered, .. } = exchange;
-    let lost = match is_model_call(ctx.endpoint) {
+    let lost = match is_model_call(ctx.operation) {
         true => offered.lost(first),
         false => 0,
     };
@@ -94,19 +94,12 @@ pub(super) fn count(ctx: &RequestContext, report: &LegReport) {
     let (usage, broken_up, dropped) = (report.usage, report.broken_up, report.dropped_thinking);
     ctx.recording.counted(usage, report.stop);
     ctx.recorder.note(|e| {
-        let tokens = UsageTokens {
-            input: usage.input,
-            cache_read: usage.cache_read,
-            cache_write: usage.cache_write,
-            cache_write_1h: usage.cache_write_1h,
-            output: usage.output,
-        };
         let end = LegEnd {
             id: report.id.clone(),
             stop: report.stop,
             reasoning: usage.reasoning,
         };
-        e.count_tokens(tokens, report.served.clone(), end);
+        e.count_tokens(usage.into(), report.served.clone(), end);
         e.broken_up += u32::try_from(broken_up).unwrap_or_default();
         e.dropped_thinking.add(dropped);
     });

@@ -27,6 +27,12 @@ impl Request {
         Self { body, reading }
     }
 
+    /// A transcript that was changed; the body is its text.
+    pub(super) fn plain(reading: RequestReading) -> Self {
+        let body = RequestBody::Plain(reading.view.body.clone());
+        Self::new(body, reading)
+    }
+
     /// The structure of the body.
     pub(super) fn reading(&self) -> &RequestReading {
         &self.reading

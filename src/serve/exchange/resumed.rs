@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::offer::Offered;
 use super::{Exchange, insertions, is_model_call};
-use crate::state::files::documents::{self, DriftReport};
+use crate::state::files::documents;
 use crate::state::store::SharedStore;
 use baton_core::handoffs::yaml::Drift;
 use baton_core::record::{HandoffId, HandoffStatus};
@@ -76,7 +76,7 @@ pub(super) async fn notify(exchange: &mut Exchange) {
         return;
     }
     let has_place = last(offered.agent.request.view()).is_some_and(|turn| turn >= offered.kept_from());
-    if !is_model_call(ctx.endpoint) || offered.agent.side_call || !has_place {
+    if !is_model_call(ctx.operation) || offered.agent.side_call || !has_place {
         return;
     }
     let Some(text) = live.take_notice(active) else {
@@ -93,17 +93,11 @@ pub(super) async fn notify(exchange: &mut Exchange) {
 
 /// The document of a handoff, compared with the repository; `None` without one.
 async fn drift(store: &SharedStore, principal: &str, handoff: HandoffId, dir: PathBuf) -> Option<Drift> {
-    match documents::compare_with_repository(store, principal, handoff, Some(dir), LIMIT).await {
-        Ok(Some(DriftReport {
-            drift,
-            repository: true,
-        })) => Some(drift),
-        Ok(_) => None,
-        Err(error) => {
-            tracing::warn!(%handoff, %error, "not compared with the repository");
-            None
-        }
-    }
+    let compared = documents::compare_with_repository(store, principal, handoff, Some(dir), LIMIT).await;
+    let report = compared
+        .inspect_err(|error| tracing::warn!(%handoff, %error, "not compared with the repository"))
+        .ok()??;
+    report.repository.then_some(report.drift)
 }
 
 /// One line for the model, with the request to pass it on where something has moved.

@@ -1,7 +1,7 @@
 //! A draft's text that the agent sees while the model writes it (`draft.show`). It is between two marks of ours, by
 //! which it is removed from every later request, even if the answer breaks off in the middle of it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use http::Response;
@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::{Exchange, is_model_call};
 use crate::serve::proxy::response_body::ResponseBody;
+use crate::state::sync::locked;
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::course::StreamMerge;
 use baton_core::handoffs::draft::DraftRequest;
@@ -54,35 +55,25 @@ impl ShownText {
 
     /// Whether a piece may be shown now.
     fn open(&mut self, id: Uuid) -> bool {
-        match std::mem::replace(&mut self.phase, ShowPhase::Open) {
-            ShowPhase::Quiet(begun) => {
-                if let Some(merge) = &mut self.merge {
-                    merge.begin_text(begun, &mut self.out);
-                }
-                let line = note::draft_line(id);
-                self.say(&format!(
-                    "{}a handoff is being written.\n\n{line}\n\n",
-                    note::BEGINS
-                ));
-                true
+        if let ShowPhase::Quiet(begun) = &self.phase {
+            if let Some(merge) = &mut self.merge {
+                merge.begin_text(begun.clone(), &mut self.out);
             }
-            ShowPhase::Open => true,
-            ShowPhase::Ended => {
-                self.phase = ShowPhase::Ended;
-                false
-            }
+            self.phase = ShowPhase::Open;
+            let line = note::draft_line(id);
+            self.say(&format!(
+                "{}a handoff is being written.\n\n{line}\n\n",
+                note::BEGINS
+            ));
         }
+        matches!(self.phase, ShowPhase::Open)
     }
 }
 
 impl ShownDraft {
-    fn lock(&self) -> MutexGuard<'_, ShownText> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The next piece of a model's text.
     pub(super) fn piece(&self, text: &str) {
-        let mut state = self.lock();
+        let mut state = locked(&self.state);
         if matches!(state.phase, ShowPhase::Quiet(_)) && text.trim().is_empty() || !state.open(self.id) {
             return;
         }
@@ -100,7 +91,7 @@ impl ShownDraft {
 
     /// Whether anything was shown.
     pub(super) fn is_begun(&self) -> bool {
-        !matches!(self.lock().phase, ShowPhase::Quiet(_))
+        !matches!(locked(&self.state).phase, ShowPhase::Quiet(_))
     }
 
     /// Is done when something is shown.
@@ -110,7 +101,7 @@ impl ShownDraft {
 
     /// Ends the text with the draft's result, its note, and `rest`.
     pub(super) fn end(&self, result: &str, rest: &str) {
-        let mut state = self.lock();
+        let mut state = locked(&self.state);
         if !matches!(state.phase, ShowPhase::Open) {
             return;
         }
@@ -124,7 +115,7 @@ impl ShownDraft {
 
     /// Appends another text of ours.
     pub(super) fn say(&self, text: &str) {
-        let ShownText { merge, out, .. } = &mut *self.lock();
+        let ShownText { merge, out, .. } = &mut *locked(&self.state);
         if let Some(merge) = merge {
             merge.say(text, out);
         }
@@ -132,7 +123,7 @@ impl ShownDraft {
 
     /// The end of the whole answer: no leg follows.
     fn close(&self, next_input: u64) {
-        let ShownText { merge, out, .. } = &mut *self.lock();
+        let ShownText { merge, out, .. } = &mut *locked(&self.state);
         if let Some(mut merge) = merge.take() {
             merge.close(Ending::Stopped { next_input }, out);
         }
@@ -140,7 +131,7 @@ impl ShownDraft {
 
     /// What the answer goes through, for the leg after the text; `None`: nothing was shown.
     pub(super) fn take_merge(&self) -> Option<StreamMerge> {
-        let mut state = self.lock();
+        let mut state = locked(&self.state);
         match state.phase {
             ShowPhase::Ended => state.merge.take(),
             ShowPhase::Quiet(_) | ShowPhase::Open => None,
@@ -149,7 +140,7 @@ impl ShownDraft {
 
     /// The text to send now.
     pub(super) fn take(&self) -> Option<Bytes> {
-        let mut state = self.lock();
+        let mut state = locked(&self.state);
         match state.out.is_empty() {
             true => None,
             false => Some(std::mem::take(&mut state.out).concat().into()),
@@ -158,7 +149,7 @@ impl ShownDraft {
 
     /// A keep-alive; `false`: nothing was shown yet.
     pub(super) fn keep_alive(&self) -> bool {
-        let state = &mut *self.lock();
+        let state = &mut *locked(&self.state);
         if matches!(state.phase, ShowPhase::Quiet(_)) {
             return false;
         }
@@ -177,7 +168,7 @@ impl Exchange {
         let offered = &self.offered;
         let facts = &offered.agent.request.view().facts;
         let is_wanted = request.show.unwrap_or(self.app.config.draft.show);
-        if !is_wanted || !facts.stream || !offered.agent.resends() || !is_model_call(self.ctx.endpoint) {
+        if !is_wanted || !facts.stream || !offered.agent.resends() || !is_model_call(self.ctx.operation) {
             return self;
         }
         let id = Uuid::now_v7();

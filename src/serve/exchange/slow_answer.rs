@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::answer_form::content_type;
 use super::{Exchange, heavy, local_answer};
-use crate::serve::proxy::download::StreamFault;
+use crate::serve::proxy::download::{PolledFrame, StreamFault};
 use crate::serve::proxy::response_body::ResponseBody;
 use baton_core::wire::{Dialect, Framing, OwnError, Wire};
 
@@ -49,7 +49,7 @@ pub(super) async fn answered(
     };
     let wire = exchange.offered.agent.wire;
     let framing = exchange.form().framing();
-    let mut dialect = wire.dialect(view, exchange.watch());
+    let mut dialect = wire.dialect(view, exchange.watch(exchange.hidden()));
     dialect.frame_as(framing);
     let kind = content_type(framing);
     // If something was already shown, a keep-alive is not due yet.
@@ -145,10 +145,7 @@ impl Body for WaitingBody {
     type Data = Bytes;
     type Error = StreamFault;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, StreamFault>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledFrame {
         loop {
             if let Some(shown) = self.shown() {
                 return Poll::Ready(Some(Ok(Frame::data(shown))));

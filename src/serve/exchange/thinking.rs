@@ -28,9 +28,7 @@ pub(super) fn omitted_until(placed: &Placed) -> Option<usize> {
 
 /// The handoff that the stretch of a request begins with.
 fn stretch(pin: &Pin) -> HandoffId {
-    pin.active
-        .as_ref()
-        .map_or(ThinkingOmission::UNCUT, |active| active.id)
+    pin.active_id().unwrap_or(ThinkingOmission::UNCUT)
 }
 
 /// The request without any thinking after its cut; `None` where it has none that was sent.
@@ -46,7 +44,7 @@ pub(super) async fn remember_omission(exchange: &Exchange) {
     let Exchange {
         app, ctx, offered, ..
     } = exchange;
-    let is_of_stretch = offered.agent.is_of_the_loop(ctx.endpoint) && !offered.agent.side_call;
+    let is_of_stretch = offered.agent.is_of_the_loop(ctx.operation) && !offered.agent.side_call;
     let Some(live) = offered.agent.live.as_ref().filter(|_| is_of_stretch) else {
         return;
     };

@@ -1,11 +1,10 @@
 //! Whether a request gets the tool.
 
-use super::active_handoff::{PinLookup, find_active};
+use super::active_handoff::PinLookup;
 use super::is_model_call;
 use super::placed::Placed;
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
-use crate::serve::proxy::route::Endpoint;
 use crate::state::config::InjectPolicy;
 use baton_core::agents::resets::{context_resets, resets_context};
 use baton_core::rewrite::RequestReading;
@@ -19,11 +18,11 @@ pub(super) async fn why_untooled(app: &App, ctx: &RequestContext, placed: &Place
     if let Some(why) = placed.agent.forbidden.or(untooled::no_room(view)) {
         return Some(why);
     }
-    if ctx.endpoint == Endpoint::Compact {
+    if ctx.operation == Some(Operation::Compact) {
         return Some(ToolOmission::Summary);
     }
     // Claude Code sizes its tools this way, one by one, and sums up: each number would have ours in it.
-    if ctx.endpoint == Endpoint::Count && placed.pin.active.is_none() && view.is_lone_message() {
+    if ctx.operation == Some(Operation::Count) && placed.pin.active.is_none() && view.is_lone_message() {
         return Some(ToolOmission::CountProbe);
     }
     let Some(live) = &placed.agent.live else {
@@ -55,7 +54,7 @@ pub(super) async fn why_untooled(app: &App, ctx: &RequestContext, placed: &Place
             }
         }
     };
-    if !is_model_call(ctx.endpoint) {
+    if !is_model_call(ctx.operation) {
         return decision;
     }
     let tooled = decision.is_none();
@@ -85,13 +84,7 @@ fn has_reset(view: &View) -> bool {
 
 /// Whether a handoff that was undone proves that the conversation has the tool, though the store has lost it: by its seal.
 async fn had_handoff(app: &App, ctx: &RequestContext, placed: &Placed) -> bool {
-    let Some(received) = placed
-        .pin
-        .taken_out
-        .original
-        .as_ref()
-        .filter(|_| !placed.pin.undone.ever().is_empty())
-    else {
+    let Some(received) = placed.pin.original_with_undos() else {
         return false;
     };
     let wire = placed.agent.wire;
@@ -106,6 +99,6 @@ async fn had_handoff(app: &App, ctx: &RequestContext, placed: &Placed) -> bool {
         wire,
         reading: &reading,
     };
-    let found = find_active(lookup, candidates).await;
+    let found = lookup.active(candidates).await;
     found.is_ok_and(|found| found.is_some())
 }

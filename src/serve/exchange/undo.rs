@@ -56,7 +56,7 @@ pub(super) async fn pin_with_undo(
             .map_err(store_down)?,
         UndoStep::Decline => subject.overtaken(),
     };
-    let text = format!("{}{}\n\n{}", note::BEGINS, reply.text, note::line(reply.note));
+    let text = note::answer(&reply.text, reply.note);
     let text = pinned.agent.wire.sentinel_text(&text);
     let report = UndoReport {
         text: text.trim_start_matches('\n').into(),
@@ -103,12 +103,9 @@ struct UndoEvidence {
 impl UndoEvidence {
     fn of(subject: UndoSubject<'_>, pending: PendingUndo) -> Self {
         let UndoSubject { ctx, agent, pin, .. } = subject;
-        let is_active = pin
-            .active
-            .as_ref()
-            .is_some_and(|active| active.id == pending.handoff);
+        let is_active = pin.active_id() == Some(pending.handoff);
         let is_safe_point =
-            pin.command.is_none() && pin.unresolved.is_none() && agent.is_safe_point(ctx.endpoint);
+            pin.command.is_none() && pin.unresolved.is_none() && agent.is_safe_point(ctx.operation);
         let is_upstream = agent.request.view().facts.previous.is_some();
         let is_decided = !is_safe_point || is_upstream || is_active;
         Self {

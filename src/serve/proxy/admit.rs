@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use http::{HeaderMap, Method, header};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
-use super::OVERLOAD_RETRY_SECS;
 use super::fault::{Code, Fault};
 use super::guard::OriginGuard;
 use super::route::Route;
@@ -19,8 +18,9 @@ use crate::state::config::Config;
 /// What requests are checked by.
 pub(super) struct Admission {
     clients: Keyring,
-    guard: OriginGuard,
-    exchanges: Arc<Semaphore>,
+    pub(super) guard: OriginGuard,
+    /// A permit for each exchange.
+    pub(super) exchanges: Arc<Semaphore>,
 }
 
 /// A request that was admitted.
@@ -49,21 +49,6 @@ impl Admission {
         }
     }
 
-    /// A permit for one exchange; `None` if none is left.
-    pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.exchanges).try_acquire_owned().ok()
-    }
-
-    /// Free permits for exchanges.
-    pub(super) fn free_places(&self) -> usize {
-        self.exchanges.available_permits()
-    }
-
-    /// Whether a request names this listener.
-    pub(super) fn knows_host(&self, parts: &Parts) -> bool {
-        self.guard.host(parts).is_ok()
-    }
-
     /// Checks a request; `room` says whether it has a place.
     ///
     /// # Errors
@@ -90,10 +75,7 @@ impl Admission {
         };
         route.target = target;
         if !room {
-            return Err(Fault {
-                retry_after: Some(OVERLOAD_RETRY_SECS),
-                ..Code::OVERLOADED.into()
-            });
+            return Err(Code::OVERLOADED.into());
         }
         if wants_websocket(&parts.headers) {
             return Err(Code::UPGRADE.into());

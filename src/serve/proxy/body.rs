@@ -6,11 +6,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, header};
 
-use super::budget::{Budget, Hold};
-use super::buffers;
+use super::budget::Budget;
 use super::coding::Coding;
 use super::decode::decode;
 use super::fault::{Code, Fault, too_large};
+use super::gathering::Gathering;
 use super::known_scans::{BodyReader, BodyScan};
 use super::min_rate::{MinRateBody, Stopped};
 use super::spill::{Spill, Spilled};
@@ -21,9 +21,6 @@ use crate::state::journal::Beginnings;
 const DISCARD_BYTES: u64 = 256 << 20;
 /// Maximum time for draining a refused body.
 const DISCARD_TIME: Duration = Duration::from_secs(10);
-
-/// Bytes that are reserved on the strength of `content-length` alone; more is reserved as they arrive.
-const TRUSTED_LENGTH: usize = 1 << 20;
 
 /// The body of an agent's request, in one of its states.
 #[derive(Debug, Clone)]
@@ -122,33 +119,23 @@ pub(super) async fn collect(
     }
     let coding = Coding::of(headers);
     let mut reader = (coding == Coding::Identity).then_some(reader);
-    let mut hold = budget.hold();
-    let gathered = gather(&mut body, declared as usize, limit, &mut reader, &mut hold).await;
-    let raw = match gathered {
-        Ok(raw) => raw,
-        Err(fault) => {
-            drop(hold);
-            if matches!(fault.code, Code::BODY_TOO_LARGE | Code::BODIES_FULL) {
-                discard(headers, body).await;
-            }
-            return Err(fault);
+    let mut all = Gathering::new(declared as usize, budget.hold());
+    if let Err(fault) = gather(&mut body, limit, &mut all, &mut reader).await {
+        drop(all);
+        if matches!(fault.code, Code::BODY_TOO_LARGE | Code::BODIES_FULL) {
+            discard(headers, body).await;
         }
-    };
+        return Err(fault);
+    }
+    // A body of one frame is not prescanned: it is read as soon as it is there.
+    let reader = reader.filter(|_| !all.copied().is_empty());
     let (scan, beginnings) = match reader {
-        Some(reader) => reader.done(&raw),
+        Some(reader) => reader.done(all.bytes()),
         None => (BodyScan::default(), None),
     };
-    let coding = coding.looked_at(&raw);
-    let for_text = hold.another();
-    let raw = match raw {
-        Gathered::Frame(frame) => frame,
-        Gathered::Copied(all) => {
-            if coding == Coding::Identity {
-                hold.settle(all.len());
-            }
-            buffers::share(all, hold)
-        }
-    };
+    let coding = coding.looked_at(all.bytes());
+    let for_text = all.hold.another();
+    let raw = all.done(coding == Coding::Identity);
     let body = match coding {
         Coding::Identity => RequestBody::Plain(raw),
         Coding::Opaque => RequestBody::Opaque(raw),
@@ -164,67 +151,20 @@ pub(super) async fn collect(
     })
 }
 
-/// All bytes of a body in one piece.
-enum Gathered {
-    /// As it was read: neither copied nor counted, since it is no longer than one read.
-    Frame(Bytes),
-    /// Copied together.
-    Copied(Vec<u8>),
-}
-
-impl std::ops::Deref for Gathered {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Self::Frame(frame) => frame,
-            Self::Copied(all) => all,
-        }
-    }
-}
-
-/// All bytes in one piece. A body of one frame is neither copied nor prescanned: it is read as soon as it is there.
+/// Reads all pieces, each prescanned while it is still in the cache.
 async fn gather(
     body: &mut MinRateBody,
-    declared: usize,
     limit: usize,
+    all: &mut Gathering,
     reader: &mut Option<BodyReader<'_>>,
-    hold: &mut Hold,
-) -> Result<Gathered, Fault> {
-    let Some(first) = next(body).await? else {
-        *reader = None;
-        return Ok(Gathered::Frame(Bytes::new()));
-    };
-    if first.len() > limit {
-        return Err(too_large(limit));
+) -> Result<(), Fault> {
+    while let Some(piece) = next(body).await? {
+        all.push(piece, limit, too_large).await?;
+        if let Some(reader) = reader.as_mut().filter(|_| !all.copied().is_empty()) {
+            reader.read(all.copied());
+        }
     }
-    let Some(second) = next(body).await? else {
-        *reader = None;
-        return Ok(Gathered::Frame(first));
-    };
-    hold.grow_to(first.len() + second.len()).await?;
-    let mut all = buffers::take(declared);
-    all.reserve(declared.min(TRUSTED_LENGTH).max(first.len() + second.len()));
-    all.extend_from_slice(&first);
-    drop(first);
-    let mut piece = Some(second);
-    while let Some(bytes) = piece {
-        if all.len() + bytes.len() > limit {
-            return Err(too_large(limit));
-        }
-        hold.grow_to(all.len() + bytes.len()).await?;
-        if all.capacity() - all.len() < bytes.len() {
-            // Once the agent has sent as much as is reserved on trust, the rest of the declared length is reserved.
-            all.reserve(declared.saturating_sub(all.len()).max(bytes.len()));
-        }
-        all.extend_from_slice(&bytes);
-        drop(bytes);
-        if let Some(reader) = reader {
-            reader.read(&all);
-        }
-        piece = next(body).await?;
-    }
-    Ok(Gathered::Copied(all))
+    Ok(())
 }
 
 async fn next(body: &mut MinRateBody) -> Result<Option<Bytes>, Fault> {

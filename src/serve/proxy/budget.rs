@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::OVERLOAD_RETRY_SECS;
 use super::fault::{Code, Fault};
 
 /// Memory is counted in pieces of this size, about what is read at once.
@@ -90,10 +89,7 @@ impl Hold {
             biased;
             Ok(more) = common.acquire_many_owned(wanted) => self.add(more),
             Ok(aside) = aside.acquire_owned() => self.aside = Some(Arc::new(aside)),
-            () = tokio::time::sleep(WAIT) => return Err(Fault {
-                retry_after: Some(OVERLOAD_RETRY_SECS),
-                ..Code::BODIES_FULL.into()
-            }),
+            () = tokio::time::sleep(WAIT) => return Err(Code::BODIES_FULL.into()),
         }
         Ok(())
     }
@@ -163,8 +159,8 @@ mod tests {
         assert_eq!(budget.free(), (0, false), "the second has what is set aside");
         let fault = third.grow_to(UNIT).await.unwrap_err();
         assert_eq!(
-            (fault.code, fault.retry_after),
-            (Code::BODIES_FULL, Some(OVERLOAD_RETRY_SECS))
+            (fault.code, fault.code.retry_after()),
+            (Code::BODIES_FULL, Some(2))
         );
         let waiting = tokio::spawn(async move {
             third.grow_to(UNIT).await.unwrap();

@@ -1,11 +1,12 @@
 //! A pool of large buffers. A fresh buffer of some megabytes costs a page fault for every four kilobytes written to it,
 //! which is more than all processing of the bytes. Allocators return such memory to the system at once.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use bytes::Bytes;
 
 use super::budget::Hold;
+use crate::state::sync::locked;
 
 /// Smaller buffers are left to the allocator.
 const SMALLEST: usize = 64 << 10;
@@ -21,7 +22,7 @@ static FREE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 /// An empty buffer for about `bytes`: of those kept, the smallest that is large enough. Of several, the one that was
 /// used last is most likely still in the cache.
 pub(super) fn take(bytes: usize) -> Vec<u8> {
-    let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut free = locked(&FREE);
     let fits = |b: &&Vec<u8>| b.capacity() >= bytes && b.capacity() / SLACK <= bytes;
     let best = free.iter().filter(fits).map(Vec::capacity).min();
     let at = free.iter().rposition(|b| Some(b.capacity()) == best);
@@ -51,7 +52,7 @@ impl Drop for Borrowed {
             return; // The allocator's own, or one that would push out all others.
         }
         buffer.clear();
-        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = locked(&FREE);
         free.push(buffer);
         // The oldest ones go: sessions grow, and so do their requests.
         while free.iter().map(Vec::capacity).sum::<usize>() > KEPT {

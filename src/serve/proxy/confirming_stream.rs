@@ -7,7 +7,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use tokio::time::{Instant, Sleep};
 use tokio_rustls::server::TlsStream;
 
 use crate::state::session::UnconfirmedEnd;
+use crate::state::sync::locked;
 
 /// An open connection without an error for so long after an answer's end: the end counts as delivered. An agent that reads slowly
 /// may leave until then; and until then other replicas take the same request for a repeated one. (Shorter in tests.)
@@ -78,7 +79,7 @@ struct HandedOver {
 impl ConnectionEnds {
     /// The server has taken the end of an answer, and writes it next.
     pub(crate) fn add(&self, end: UnconfirmedEnd) {
-        let mut ends = self.ends();
+        let mut ends = locked(&self.0.ends);
         let oldest = (ends.len() == KEPT).then(|| ends.remove(0));
         ends.push(HandedOver { end, due: None });
         self.0.any.store(true, Ordering::Release);
@@ -93,7 +94,7 @@ impl ConnectionEnds {
     }
 
     fn handle_flush(&self, now: Instant) {
-        for handed in &mut *self.ends() {
+        for handed in &mut *locked(&self.0.ends) {
             handed.due.get_or_insert(now + QUIET);
         }
     }
@@ -111,19 +112,15 @@ impl ConnectionEnds {
 
     /// When the next one counts as delivered.
     fn due(&self) -> Option<Instant> {
-        self.ends().iter().filter_map(|handed| handed.due).min()
+        locked(&self.0.ends).iter().filter_map(|handed| handed.due).min()
     }
 
     fn take(&self, settled: impl Fn(&HandedOver) -> bool) -> Vec<HandedOver> {
-        let mut ends = self.ends();
+        let mut ends = locked(&self.0.ends);
         let (taken, left): (Vec<_>, Vec<_>) = ends.drain(..).partition(settled);
         self.0.any.store(!left.is_empty(), Ordering::Release);
         *ends = left;
         taken
-    }
-
-    fn ends(&self) -> MutexGuard<'_, Vec<HandedOver>> {
-        self.0.ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -18,30 +18,32 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
+use super::fault::Code;
 use super::forward::forward_writes;
 
 /// TCP probes of an idle connection: notices a peer that a NAT has dropped.
 const TCP_KEEPALIVE: Duration = Duration::from_secs(60);
 
-/// Where a connection attempt failed. Nothing of the request had been sent.
+/// A connection attempt that failed. Nothing of the request had been sent.
 #[derive(Debug)]
-pub(super) enum ConnectFault {
-    Dns(String),
-    Tcp(String),
-    Tls(String),
-    Timeout,
-    /// No file descriptor is left for it, which says nothing about upstream.
-    Descriptors(String),
+pub(super) struct ConnectFault {
+    /// By the stage that failed.
+    pub(super) code: Code,
+    cause: String,
+}
+
+impl ConnectFault {
+    fn timeout() -> Self {
+        Self {
+            code: Code::CONNECT_TIMEOUT,
+            cause: "timeout".to_owned(),
+        }
+    }
 }
 
 impl std::fmt::Display for ConnectFault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Dns(cause) | Self::Tcp(cause) | Self::Tls(cause) | Self::Descriptors(cause) => {
-                f.write_str(cause)
-            }
-            Self::Timeout => f.write_str("timeout"),
-        }
+        f.write_str(&self.cause)
     }
 }
 
@@ -92,7 +94,7 @@ impl Service<Uri> for Connector {
                     served: Served::default(),
                 }),
                 Ok(Err(error)) => Err(classify(&*error, secure)),
-                Err(_) => Err(ConnectFault::Timeout),
+                Err(_) => Err(ConnectFault::timeout()),
             }
         })
     }
@@ -105,13 +107,15 @@ fn classify(error: &(dyn Error + 'static), secure: bool) -> ConnectFault {
         e.downcast_ref::<io::Error>()
             .is_some_and(|e| e.kind() == io::ErrorKind::TimedOut)
     };
-    match error.to_string().as_str() {
-        _ if chain(error).any(out_of_descriptors) => ConnectFault::Descriptors(cause),
-        "dns error" => ConnectFault::Dns(cause),
-        _ if chain(error).any(timed_out) => ConnectFault::Timeout,
-        text if secure && !text.starts_with("tcp ") => ConnectFault::Tls(cause),
-        _ => ConnectFault::Tcp(cause),
-    }
+    let code = match error.to_string().as_str() {
+        // It says nothing about upstream.
+        _ if chain(error).any(out_of_descriptors) => Code::OVERLOADED,
+        "dns error" => Code::DNS,
+        _ if chain(error).any(timed_out) => return ConnectFault::timeout(),
+        text if secure && !text.starts_with("tcp ") => Code::TLS,
+        _ => Code::UNREACHABLE,
+    };
+    ConnectFault { code, cause }
 }
 
 /// `EMFILE` and `ENFILE` (too many open files); every Unix uses these numbers.

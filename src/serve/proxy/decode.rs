@@ -41,8 +41,6 @@ struct Decoding {
 enum Step {
     More,
     Done,
-    TooLarge,
-    TooManyMembers,
     /// Not what its coding says.
     Broken,
 }
@@ -67,7 +65,7 @@ pub(super) async fn decode(
         hold,
     };
     let mut step = match small {
-        true => decoding.step(SMALL_TEXT),
+        true => decoding.step(SMALL_TEXT)?,
         false => Step::More,
     };
     while let Step::More = step {
@@ -77,8 +75,6 @@ pub(super) async fn decode(
     }
     match step {
         Step::Broken => Ok(None),
-        Step::TooLarge => Err(too_large(limit)),
-        Step::TooManyMembers => Err(Fault::because(Code::BODY_TOO_LARGE, TooManyMembers.to_string())),
         Step::More | Step::Done => Ok(Some(decoding.done())),
     }
 }
@@ -88,18 +84,18 @@ async fn elsewhere(mut decoding: Decoding) -> Result<(Decoding, Step), Fault> {
     // Never closed.
     let _place = STEPS.acquire().await;
     let task = tokio::task::spawn_blocking(move || {
-        let step = decoding.step(STEP);
-        (decoding, step)
+        let step = decoding.step(STEP)?;
+        Ok((decoding, step))
     });
-    task.await.map_err(|error| {
+    task.await.unwrap_or_else(|error| {
         tracing::error!(%error, "decoding");
-        Code::INTERNAL.into()
+        Err(Code::INTERNAL.into())
     })
 }
 
 impl Decoding {
     /// Makes about `bytes` of text more.
-    fn step(&mut self, bytes: usize) -> Step {
+    fn step(&mut self, bytes: usize) -> Result<Step, Fault> {
         let goal = self.text.len() + bytes;
         while self.text.len() < goal {
             if self.text.capacity() == self.text.len() {
@@ -108,14 +104,16 @@ impl Decoding {
             }
             // All of the source is there, so that there is nothing to wait for.
             match self.plain.read_buf(&mut self.text).now_or_never() {
-                Some(Ok(0)) => return Step::Done,
-                Some(Ok(_)) if self.text.len() > self.limit => return Step::TooLarge,
+                Some(Ok(0)) => return Ok(Step::Done),
+                Some(Ok(_)) if self.text.len() > self.limit => return Err(too_large(self.limit)),
                 Some(Ok(_)) => {}
-                Some(Err(error)) if TooManyMembers::is(&error) => return Step::TooManyMembers,
-                Some(Err(_)) | None => return Step::Broken,
+                Some(Err(error)) if TooManyMembers::is(&error) => {
+                    return Err(Fault::because(Code::BODY_TOO_LARGE, error.to_string()));
+                }
+                Some(Err(_)) | None => return Ok(Step::Broken),
             }
         }
-        Step::More
+        Ok(Step::More)
     }
 
     /// The text, which releases its reservation when its last slice is gone.

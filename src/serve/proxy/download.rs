@@ -14,10 +14,10 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::{Instant, Sleep};
 use tokio_util::io::{ReaderStream, StreamReader};
 
-use super::budget::{Budget, Hold};
-use super::buffers;
+use super::budget::Budget;
 use super::coding::Coding;
 use super::fault::{Code, Fault};
+use super::gathering::Gathering;
 use crate::state::journal::BodyCapture;
 
 /// How a response body failed.
@@ -67,6 +67,9 @@ impl From<StreamFault> for Fault {
         Self::because(code, fault.to_string())
     }
 }
+
+/// The result of polling the body of a response.
+pub(crate) type PolledFrame = Poll<Option<Result<Frame<Bytes>, StreamFault>>>;
 
 /// A response body from upstream. Dropping it closes the connection, unless the body was at its end.
 pub struct UpstreamBody {
@@ -168,67 +171,20 @@ pub(super) async fn whole<B>(mut body: B, limit: usize, budget: &Budget) -> Resu
 where
     B: Body<Data = Bytes, Error = StreamFault> + Unpin,
 {
-    let mut all = Gathering {
-        limit,
-        hold: budget.hold(),
-        first: None,
-        all: Vec::new(),
-    };
+    let too_long = |limit| StreamFault::TooLong(limit).into();
+    let mut all = Gathering::new(0, budget.hold());
     while let Some(frame) = body.frame().await.transpose()? {
-        all.push(frame.into_data().unwrap_or_default()).await?;
+        let piece = frame.into_data().unwrap_or_default();
+        all.push(piece, limit, too_long).await?;
     }
-    Ok(all.done())
-}
-
-/// A body that is put together, within a limit of its own and the bound of all bodies.
-struct Gathering {
-    limit: usize,
-    hold: Hold,
-    /// The only piece so far.
-    first: Option<Bytes>,
-    all: Vec<u8>,
-}
-
-impl Gathering {
-    /// Adds a piece, and waits for room where it must: the fault is [`Code::BODIES_FULL`] where none comes.
-    ///
-    /// [`Code::BODIES_FULL`]: super::fault::Code::BODIES_FULL
-    async fn push(&mut self, piece: Bytes) -> Result<(), Fault> {
-        let gathered = self.all.len() + self.first.as_ref().map_or(0, Bytes::len);
-        if gathered + piece.len() > self.limit {
-            return Err(StreamFault::TooLong(self.limit).into());
-        }
-        if gathered == 0 {
-            self.first = Some(piece);
-            return Ok(());
-        }
-        self.hold.grow_to(gathered + piece.len()).await?;
-        self.all.extend_from_slice(&self.first.take().unwrap_or_default());
-        self.all.extend_from_slice(&piece);
-        Ok(())
-    }
-
-    /// All of it.
-    fn done(mut self) -> Bytes {
-        match self.first {
-            Some(only) => only,
-            None if self.all.is_empty() => Bytes::new(),
-            None => {
-                self.hold.settle(self.all.len());
-                buffers::share(self.all, self.hold)
-            }
-        }
-    }
+    Ok(all.done(true))
 }
 
 impl Body for UpstreamBody {
     type Data = Bytes;
     type Error = StreamFault;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, StreamFault>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledFrame {
         let polled = match &mut self.source {
             DownloadSource::Plain(body) => Pin::new(body).poll_frame(cx),
             DownloadSource::Decoded(reader) => Pin::new(reader)
@@ -258,7 +214,7 @@ impl Body for UpstreamBody {
 
 impl UpstreamBody {
     /// Copies what was polled.
-    fn copy_of(&mut self, polled: &Poll<Option<Result<Frame<Bytes>, StreamFault>>>) {
+    fn copy_of(&mut self, polled: &PolledFrame) {
         let ended = self.is_end_stream();
         let Some(copy) = &mut self.copy else { return };
         match polled {
@@ -328,22 +284,18 @@ impl Body for IdleBody {
     type Data = Bytes;
     type Error = StreamFault;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, StreamFault>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledFrame {
         loop {
-            match Pin::new(&mut self.body).poll_frame(cx) {
-                Poll::Pending => return self.poll_silence(cx).map(|fault| Some(Err(fault))),
-                Poll::Ready(polled) => {
-                    self.heard = true;
-                    return Poll::Ready(match polled {
-                        // Trailers are used by no provider.
-                        Some(Ok(frame)) if !frame.is_data() => continue,
-                        Some(Ok(frame)) => Some(Ok(frame)),
-                        Some(Err(error)) => Some(Err(StreamFault::Closed(error.to_string()))),
-                        None => None,
-                    });
+            let Poll::Ready(polled) = Pin::new(&mut self.body).poll_frame(cx) else {
+                return self.poll_silence(cx).map(|fault| Some(Err(fault)));
+            };
+            self.heard = true;
+            match polled {
+                // Trailers are used by no provider.
+                Some(Ok(frame)) if !frame.is_data() => {}
+                polled => {
+                    let closed = |error: hyper::Error| StreamFault::Closed(error.to_string());
+                    return Poll::Ready(polled.map(|frame| frame.map_err(closed)));
                 }
             }
         }

@@ -2,9 +2,10 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::state::sync::locked;
 use crate::state::telemetry::{ExchangeEvent, ExchangeOutcome};
 
 /// Where the event of an ended exchange goes: log, metrics, journal. Called once per exchange, on a worker of
@@ -91,12 +92,12 @@ impl ExchangeRecorder {
 
     /// Drops the event: nothing happened.
     pub fn forget(&self) {
-        self.0.lock().event = None;
+        locked(&self.0.state).event = None;
     }
 
     /// Writes into the event.
     pub fn note(&self, write: impl FnOnce(&mut ExchangeEvent)) {
-        let mut state = self.0.lock();
+        let mut state = locked(&self.0.state);
         if let Some(event) = &mut state.event {
             write(event);
         }
@@ -104,7 +105,7 @@ impl ExchangeRecorder {
 
     /// Reads what was written into the event so far; the default where nothing is recorded.
     pub fn read<T: Default>(&self, read: impl FnOnce(&ExchangeEvent) -> T) -> T {
-        self.0.lock().event.as_ref().map(read).unwrap_or_default()
+        locked(&self.0.state).event.as_ref().map(read).unwrap_or_default()
     }
 
     /// The agent's whole request is in: `bytes` of it, decoded.
@@ -143,7 +144,7 @@ impl ExchangeRecorder {
 
     /// Sets the outcome. The first one holds; without one it is `Cancelled`.
     pub fn decide(&self, outcome: ExchangeOutcome) {
-        let mut state = self.0.lock();
+        let mut state = locked(&self.0.state);
         if !std::mem::replace(&mut state.decided, true)
             && let Some(event) = &mut state.event
         {
@@ -152,15 +153,9 @@ impl ExchangeRecorder {
     }
 }
 
-impl Inner {
-    fn lock(&self) -> std::sync::MutexGuard<'_, RecorderState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Drop for Inner {
     fn drop(&mut self) {
-        let Some(mut event) = self.lock().event.take() else {
+        let Some(mut event) = locked(&self.state).event.take() else {
             return;
         };
         event.total = self.started.elapsed();
@@ -168,7 +163,7 @@ impl Drop for Inner {
             event.received_bytes = progress.bytes();
             event.sent_bytes = vec![progress.bytes()];
         }
-        if std::thread::panicking() && !self.lock().decided {
+        if std::thread::panicking() && !locked(&self.state).decided {
             (event.outcome, event.status) = (ExchangeOutcome::Refused, 500);
         }
         // A panic of the hook, while another one unwinds, would end the process.

@@ -94,6 +94,13 @@ codes! {
     UNREADABLE = "upstream_unreadable", 502, true, Upstream, "upstream's answer cannot be read; try again, and check what is between this proxy and upstream";
 }
 
+impl Code {
+    /// Seconds after which to try again: where too much is under way, that is soon over.
+    pub(super) fn retry_after(self) -> Option<u32> {
+        matches!(self, Self::OVERLOADED | Self::BODIES_FULL).then_some(2)
+    }
+}
+
 /// A row, with what is known about this one case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
@@ -101,17 +108,11 @@ pub struct Fault {
     pub code: Code,
     /// Cause or name, appended to the row's message.
     pub detail: Option<String>,
-    /// Seconds after which to try again.
-    pub retry_after: Option<u32>,
 }
 
 impl From<Code> for Fault {
     fn from(code: Code) -> Self {
-        Self {
-            code,
-            detail: None,
-            retry_after: None,
-        }
+        Self { code, detail: None }
     }
 }
 
@@ -119,8 +120,8 @@ impl Fault {
     /// With a cause. Never a credential, never text of a conversation.
     pub fn because(code: Code, detail: impl Into<String>) -> Self {
         Self {
+            code,
             detail: Some(detail.into()),
-            ..code.into()
         }
     }
 
@@ -158,7 +159,7 @@ impl Fault {
                 HeaderValue::from_static("false"),
             );
         }
-        if let Some(seconds) = self.retry_after {
+        if let Some(seconds) = self.code.retry_after() {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         if self.code == Code::UPGRADE {

@@ -3,7 +3,7 @@
 //! origin.
 
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, Version, header};
+use http::{HeaderName, HeaderValue, Version, header};
 
 use super::fault::{Code, Fault};
 use crate::state::access::hosts;
@@ -26,10 +26,10 @@ impl OriginGuard {
 
     /// Whether the request names one host, and one that is ours.
     pub(super) fn host(&self, parts: &Parts) -> Result<(), Fault> {
-        let names = Names::of(parts)?;
+        let mut names = host_names(parts)?;
         // Only its operator knows the names of a listener that other machines reach.
         let open = !self.server.listen.ip().is_loopback() && self.server.hosts.is_empty();
-        match names.all().find(|name| !open && !self.is_ours(name)) {
+        match names.find(|name| !open && !self.is_ours(name)) {
             None => Ok(()),
             Some(name) => Err(Fault::because(Code::FOREIGN_HOST, name)),
         }
@@ -39,7 +39,8 @@ impl OriginGuard {
     pub(super) fn origin(&self, parts: &Parts) -> Result<(), Fault> {
         let mut origins = parts.headers.get_all(header::ORIGIN).iter().peekable();
         if origins.peek().is_none() {
-            return match fetch_site(&parts.headers) {
+            let site = parts.headers.get(FETCH_SITE).map(HeaderValue::as_bytes);
+            return match site {
                 Some(site @ (b"cross-site" | b"same-site")) => Err(Fault::because(
                     Code::FOREIGN_ORIGIN,
                     String::from_utf8_lossy(site),
@@ -47,10 +48,10 @@ impl OriginGuard {
                 _ => Ok(()),
             };
         }
-        let names = Names::of(parts)?;
+        let names = host_names(parts)?;
         for origin in origins {
             let origin = origin.to_str().unwrap_or("?").to_ascii_lowercase();
-            if !self.server.origins.contains(&origin) && !names.are_the_host_of(&origin) {
+            if !self.server.origins.contains(&origin) && !is_page_of(names.clone(), &origin) {
                 return Err(Fault::because(Code::FOREIGN_ORIGIN, origin));
             }
         }
@@ -66,45 +67,30 @@ impl OriginGuard {
     }
 }
 
-fn fetch_site(headers: &HeaderMap) -> Option<&[u8]> {
-    headers.get(FETCH_SITE).map(|value| value.as_bytes())
+/// The host that a request is for, by its target (absolute form, or HTTP/2's `:authority`) and by `Host`. If both are
+/// present, both are checked: a proxy between us and the agent may have used either. One must be, but in HTTP/1.0, which
+/// no browser speaks (RFC 9112, section 3.2).
+fn host_names(parts: &Parts) -> Result<impl Iterator<Item = &str> + Clone, Fault> {
+    let bad = |detail: &str| Fault::because(Code::BAD_HOST, detail);
+    let target = parts.uri.authority().map(http::uri::Authority::as_str);
+    let mut given = parts.headers.get_all(header::HOST).iter();
+    let header = match (given.next(), given.next()) {
+        (_, Some(_)) => return Err(bad("more than one Host")),
+        (Some(value), None) => Some(value.to_str().map_err(|_| bad("Host is not text"))?),
+        (None, None) if target.is_none() && parts.version > Version::HTTP_10 => {
+            return Err(bad("no Host"));
+        }
+        (None, None) => None,
+    };
+    Ok(target.into_iter().chain(header))
 }
 
-/// The host that a request is for, by its target (absolute form, or HTTP/2's `:authority`) and by `Host`.
-struct Names<'a> {
-    target: Option<&'a str>,
-    header: Option<&'a str>,
-}
-
-impl<'a> Names<'a> {
-    /// If both are present, both are checked: a proxy between us and the agent may have used either. One must be, but
-    /// in HTTP/1.0, which no browser speaks (RFC 9112, section 3.2).
-    fn of(parts: &'a Parts) -> Result<Self, Fault> {
-        let bad = |detail: &str| Fault::because(Code::BAD_HOST, detail);
-        let target = parts.uri.authority().map(http::uri::Authority::as_str);
-        let mut given = parts.headers.get_all(header::HOST).iter();
-        let header = match (given.next(), given.next()) {
-            (_, Some(_)) => return Err(bad("more than one Host")),
-            (Some(value), None) => Some(value.to_str().map_err(|_| bad("Host is not text"))?),
-            (None, None) if target.is_none() && parts.version > Version::HTTP_10 => {
-                return Err(bad("no Host"));
-            }
-            (None, None) => None,
-        };
-        Ok(Self { target, header })
-    }
-
-    fn all(&self) -> impl Iterator<Item = &'a str> {
-        self.target.into_iter().chain(self.header)
-    }
-
-    /// A page from the requested host: one that an upstream serves through us.
-    fn are_the_host_of(&self, origin: &str) -> bool {
-        let page = origin.split_once("://").map(|(_, host)| host);
-        page.is_some_and(|page| {
-            self.all().count() > 0 && self.all().all(|name| name.eq_ignore_ascii_case(page))
-        })
-    }
+/// Whether a page is from the requested host: one that an upstream serves through us.
+fn is_page_of<'a>(mut names: impl Iterator<Item = &'a str> + Clone, origin: &str) -> bool {
+    let page = origin.split_once("://").map(|(_, host)| host);
+    page.is_some_and(|page| {
+        names.clone().next().is_some() && names.all(|name| name.eq_ignore_ascii_case(page))
+    })
 }
 
 #[cfg(test)]

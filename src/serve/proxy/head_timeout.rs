@@ -4,7 +4,7 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
 use super::forward::forward_writes;
+
+use crate::state::sync::locked;
 
 /// What HTTP/2 begins with (RFC 9113, section 3.4); no method of HTTP/1 begins with its first three bytes.
 pub(super) const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -23,19 +25,15 @@ pub(super) struct HeadStart(Arc<Mutex<Option<Instant>>>);
 
 impl HeadStart {
     pub(super) fn now(&self) {
-        self.set(Some(Instant::now()));
+        *locked(&self.0) = Some(Instant::now());
     }
 
     pub(super) fn over(&self) {
-        self.set(None);
-    }
-
-    fn set(&self, at: Option<Instant>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = at;
+        *locked(&self.0) = None;
     }
 
     fn get(&self) -> Option<Instant> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *locked(&self.0)
     }
 }
 
@@ -90,9 +88,6 @@ impl Future for HeadSleep {
 /// and a header block over all its frames. Takes what is read in pieces of any size.
 #[derive(Debug)]
 enum HeadParser {
-    Preface {
-        left: usize,
-    },
     FrameHeader {
         seen: [u8; FRAME_HEADER],
         len: usize,
@@ -112,23 +107,18 @@ const CONTINUATION: u8 = 0x9;
 const END_HEADERS: u8 = 0x4;
 
 impl HeadParser {
+    /// The preface is like the payload of a frame that is all head.
     fn new() -> Self {
-        Self::Preface {
+        Self::Payload {
             left: H2_PREFACE.len(),
+            head: true,
+            in_block: false,
         }
     }
 
     fn read(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             match self {
-                Self::Preface { left } => {
-                    let taken = bytes.len().min(*left);
-                    *left -= taken;
-                    bytes = &bytes[taken..];
-                    if *left == 0 {
-                        *self = Self::frame(false);
-                    }
-                }
                 Self::FrameHeader { seen, len, in_block } => {
                     let taken = bytes.len().min(FRAME_HEADER - *len);
                     seen[*len..*len + taken].copy_from_slice(&bytes[..taken]);
@@ -173,7 +163,6 @@ impl HeadParser {
     /// Whether a preface or a header block is incomplete.
     fn is_half(&self) -> bool {
         match self {
-            Self::Preface { .. } => true,
             Self::FrameHeader { len, in_block, .. } => *len > 0 || *in_block,
             Self::Payload { head, in_block, .. } => *head || *in_block,
         }

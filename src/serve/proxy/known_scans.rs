@@ -150,13 +150,13 @@ impl BodyReader<'_> {
 
     /// What was found in `text`, the whole body, and the journal's hashes of it.
     pub(super) fn done(self, text: &[u8]) -> (BodyScan, Option<Beginnings>) {
-        let (turns, last_block) = match self.known_turns() {
-            Some((turns, last)) => (turns, Some(last)),
-            None => (None, None),
-        };
+        let (turns, last_block) = self.known_turns().unzip();
         let prescan = self.prescanner.done(text);
         let scan = BodyScan {
-            known: BodyFacts { prescan, turns },
+            known: BodyFacts {
+                prescan,
+                turns: turns.flatten(),
+            },
             last_block,
         };
         (scan, self.is_recorded.then_some(self.beginnings))

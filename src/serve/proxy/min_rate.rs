@@ -13,7 +13,7 @@ use tokio::time::{Instant, Sleep};
 /// Time over which the rate is measured, so that a short gap does not count. (Shorter in tests.)
 const WINDOW: Duration = Duration::from_millis(if cfg!(test) { 400 } else { 30_000 });
 
-/// Why no more of a body comes.
+/// Why no more of an agent's body comes.
 #[derive(Debug)]
 pub(super) enum Stopped {
     /// The rate fell below the minimum.
@@ -21,6 +21,18 @@ pub(super) enum Stopped {
     /// The connection broke off, or the framing.
     Broken(hyper::Error),
 }
+
+impl std::fmt::Display for Stopped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Slow => "the agent was too slow with its request",
+            Self::Broken(_) => "the agent broke off its request",
+        })
+    }
+}
+
+// Without a source: the text above is what is reported.
+impl std::error::Error for Stopped {}
 
 /// The body. It must bring `least` bytes in each window of time that is spent on waiting for it; time in which nobody
 /// asks for more is not counted.

@@ -22,6 +22,7 @@ pub mod download;
 pub mod exchange_recorder;
 pub mod fault;
 mod forward;
+mod gathering;
 mod guard;
 mod head_timeout;
 pub mod headers;
@@ -70,7 +71,7 @@ pub use self::known_scans::BodyScan;
 use self::known_scans::KnownScans;
 use self::min_rate::MinRateBody;
 use self::response_body::ResponseBody;
-use self::route::{Endpoint, Route};
+use self::route::Route;
 use self::unmodifiable::Unmodifiable;
 use self::upstream::{Upstream, Upstreams};
 use crate::state::config::{Config, LimitConfig};
@@ -80,10 +81,7 @@ use crate::state::telemetry::ExchangeOutcome;
 use baton_core::record::WireId;
 use baton_core::redact::Redactor;
 use baton_core::rewrite::untooled::ToolOmission;
-use baton_core::wire::{SharedTurns, View};
-
-/// `retry-after` in seconds where too many exchanges are under way.
-const OVERLOAD_RETRY_SECS: u32 = 2;
+use baton_core::wire::{Operation, SharedTurns, View};
 
 /// The response to a request, in progress.
 pub type Answering = Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>>;
@@ -171,7 +169,7 @@ impl Gateway {
 
     /// Free permits for exchanges.
     pub fn free_exchanges(&self) -> usize {
-        self.admission.free_places()
+        self.admission.exchanges.available_permits()
     }
 }
 
@@ -186,8 +184,8 @@ pub struct RequestContext {
     pub upstream: Arc<Upstream>,
     /// The wire, where it is known. It is, for every call that carries a transcript.
     pub wire: Option<WireId>,
-    /// What the request asks for.
-    pub endpoint: Endpoint,
+    /// What the request asks for; `None`: nothing with a transcript.
+    pub operation: Option<Operation>,
     /// The agent's method.
     pub method: Method,
     /// Path and query, without `/u/NAME` and the proxy's own client key, as the agent wrote them.
@@ -248,8 +246,7 @@ impl RequestContext {
 /// Names the exchange in the response's headers, its handoff, and why it did not get the tool. The recorder knows them also
 /// where an answer failed before its first byte and was replaced.
 fn describe(headers: &mut HeaderMap, id: &str, recorder: &ExchangeRecorder) {
-    let pinned = recorder.read(|e| e.pinned.clone());
-    let untooled = recorder.read(|e| e.untooled);
+    let (pinned, untooled) = recorder.read(|e| (e.pinned.clone(), e.untooled));
     let named = [
         ("x-baton-exchange", Some(id)),
         ("x-baton-handoff", pinned.as_deref()),
@@ -267,7 +264,7 @@ fn describe(headers: &mut HeaderMap, id: &str, recorder: &ExchangeRecorder) {
 pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Response<ResponseBody> {
     let (mut parts, body) = request.into_parts();
     declared_windows::take_from_path(&mut parts);
-    if welcome::is_for(&parts) && gateway.admission.knows_host(&parts) {
+    if welcome::is_for(&parts) && gateway.admission.guard.host(&parts).is_ok() {
         return welcome::page(
             &parts,
             gateway.parts.config.server.tls.is_some(),
@@ -280,7 +277,7 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Respon
     let route = find_route(&gateway, &parts.uri, &parts.headers);
     let recorder = start_recorder(&gateway, &parts, &route, &id);
     let recording = gateway.parts.journal.exchange(&id);
-    let mut permit = gateway.admission.place();
+    let mut permit = Arc::clone(&gateway.admission.exchanges).try_acquire_owned().ok();
     let shape = route.shape();
     let response = match gateway
         .admission
@@ -298,7 +295,7 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Respon
                 principal: client.name.clone(),
                 upstream,
                 wire: route.wire,
-                endpoint: route.endpoint,
+                operation: route.operation,
                 target: route.target,
                 method: parts.method,
                 headers: client.headers_without(parts.headers),
@@ -337,7 +334,7 @@ async fn answer(gateway: &Gateway, ctx: RequestContext, body: MinRateBody) -> Re
     if let Some(unmodifiable) = unmodifiable {
         unmodifiable.say(&ctx);
     }
-    let asks = ctx.endpoint.carries_transcript() && ctx.method == Method::POST;
+    let asks = ctx.operation.is_some() && ctx.method == Method::POST;
     let unread = match unmodifiable {
         Some(_) => Some(ToolOmission::Signed),
         None => (Coding::of(&ctx.headers) == Coding::Opaque).then_some(ToolOmission::UnreadCoding),
@@ -379,7 +376,7 @@ fn start_recorder(gateway: &Gateway, parts: &Parts, route: &Route, id: &str) -> 
         route.upstream.clone(),
         gateway.parts.events.clone(),
     );
-    if route.endpoint.carries_transcript() {
+    if route.operation.is_some() {
         recorder.note(|e| {
             e.wire = route.wire;
             e.agent = sender::agent(&parts.headers);

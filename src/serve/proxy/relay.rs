@@ -4,13 +4,12 @@ use http::Response;
 use http::response::Parts;
 
 use super::RequestContext;
-use super::download::UpstreamBody;
 use super::exchange_recorder::Progress;
 use super::headers::{self, Sending};
 use super::min_rate::MinRateBody;
 use super::response_body::ResponseBody;
 use super::upload::RopeBody;
-use super::upstream::UpstreamFault;
+use super::upstream::UpstreamResult;
 use crate::state::telemetry::ExchangeOutcome;
 
 /// Passes the request on while the agent still sends it, and the answer back while upstream still sends that.
@@ -43,10 +42,7 @@ pub async fn send(ctx: &RequestContext, sending: Sending, body: RopeBody) -> Res
 }
 
 /// Upstream's answer unchanged, whatever it is; or the response for the fault.
-pub fn answer(
-    ctx: &RequestContext,
-    sent: Result<Response<UpstreamBody>, UpstreamFault>,
-) -> Response<ResponseBody> {
+pub fn answer(ctx: &RequestContext, sent: UpstreamResult) -> Response<ResponseBody> {
     let response = match sent {
         Ok(response) => response,
         Err(fault) => return ctx.refuse(fault.into()),

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::download::{StreamFault, UpstreamBody};
+use super::download::{PolledFrame, StreamFault, UpstreamBody};
 use super::exchange_recorder::ExchangeRecorder;
 use super::stalled_streams;
 use crate::state::journal::BodyCapture;
@@ -118,7 +118,7 @@ impl ResponseBody {
         }
     }
 
-    fn poll_source(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StreamFault>>> {
+    fn poll_source(&mut self, cx: &mut Context<'_>) -> PolledFrame {
         if let Some(ahead) = self.ahead.take() {
             return Poll::Ready(ahead.map(Ok));
         }
@@ -142,10 +142,7 @@ impl Body for ResponseBody {
     type Data = Bytes;
     type Error = StreamFault;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, StreamFault>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledFrame {
         let polled = self.poll_source(cx);
         if self.guard.is_some() {
             stalled_streams::polled(polled.is_ready());

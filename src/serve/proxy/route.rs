@@ -9,26 +9,7 @@ use http::uri::PathAndQuery;
 
 use crate::state::config::UpstreamConfig;
 use baton_core::record::WireId;
-
-/// What a request asks of its wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Endpoint {
-    /// A turn of the model.
-    Generate,
-    /// Counting the tokens of such a turn.
-    Count,
-    /// The provider's own compaction of a history (`/v1/responses/compact`).
-    Compact,
-    /// Anything else: relayed as it is.
-    Other,
-}
-
-impl Endpoint {
-    /// Whether the body carries a transcript that the proxy must read.
-    pub fn carries_transcript(self) -> bool {
-        self != Self::Other
-    }
-}
+use baton_core::wire::Operation;
 
 /// Where a request goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,8 +18,8 @@ pub struct Route {
     pub upstream: String,
     /// The wire, where path, headers or config determine it.
     pub wire: Option<WireId>,
-    /// The kind of the request.
-    pub endpoint: Endpoint,
+    /// What it asks of its wire; `None`: nothing with a transcript that the proxy must read.
+    pub operation: Option<Operation>,
     /// Path and query to append to the upstream's base URL, as the agent wrote them, or as the table of accounts says.
     pub target: String,
 }
@@ -63,17 +44,17 @@ enum Path {
 const MODELS: [&str; 3] = ["/models/", "/tunedModels/", "/endpoints/"];
 
 /// A call with a transcript.
-type Call = (WireId, Endpoint);
+type Call = (WireId, Operation);
 
-const MESSAGES: Call = (WireId::Anthropic, Endpoint::Generate);
-const COUNT_MESSAGES: Call = (WireId::Anthropic, Endpoint::Count);
-const COMPLETIONS: Call = (WireId::OpenaiChat, Endpoint::Generate);
-const RESPONSES: Call = (WireId::OpenaiResponses, Endpoint::Generate);
-const COUNT_RESPONSES: Call = (WireId::OpenaiResponses, Endpoint::Count);
-const COMPACT: Call = (WireId::OpenaiResponses, Endpoint::Compact);
-const CONTENT: Call = (WireId::Gemini, Endpoint::Generate);
-const COUNT_CONTENT: Call = (WireId::Gemini, Endpoint::Count);
-const CHAT: Call = (WireId::Ollama, Endpoint::Generate);
+const MESSAGES: Call = (WireId::Anthropic, Operation::Generate);
+const COUNT_MESSAGES: Call = (WireId::Anthropic, Operation::Count);
+const COMPLETIONS: Call = (WireId::OpenaiChat, Operation::Generate);
+const RESPONSES: Call = (WireId::OpenaiResponses, Operation::Generate);
+const COUNT_RESPONSES: Call = (WireId::OpenaiResponses, Operation::Count);
+const COMPACT: Call = (WireId::OpenaiResponses, Operation::Compact);
+const CONTENT: Call = (WireId::Gemini, Operation::Generate);
+const COUNT_CONTENT: Call = (WireId::Gemini, Operation::Count);
+const CHAT: Call = (WireId::Ollama, Operation::Generate);
 
 /// Calls with a transcript, known by their path. The first match counts.
 const ENDPOINTS: &[(Path, Call)] = &[
@@ -199,12 +180,10 @@ pub fn find(
         let row = rows.find(|(tail, (of, _))| Some(*of) == wire && path.ends_with(tail));
         row.map(|(_, call)| *call)
     };
-    let endpoint = claimed
-        .or_else(by_config)
-        .map_or(Endpoint::Other, |(_, endpoint)| endpoint);
+    let call = claimed.or_else(by_config);
     Route {
         wire,
-        endpoint,
+        operation: call.map(|(_, operation)| operation),
         target: if target.starts_with('/') {
             target.into_owned()
         } else {
@@ -225,8 +204,12 @@ fn target_of_account<'a>(target: &'a str, headers: &HeaderMap) -> Cow<'a, str> {
 }
 
 fn claim(path: &str) -> Option<Call> {
-    let mut rows = ENDPOINTS.iter();
-    rows.find(|(shape, _)| shape.matches(path)).map(|(_, call)| *call)
+    first(ENDPOINTS, |shape| shape.matches(path))
+}
+
+/// What the first row says whose key fits.
+fn first<K, V: Copy>(rows: &[(K, V)], fits: impl Fn(&K) -> bool) -> Option<V> {
+    rows.iter().find(|(key, _)| fits(key)).map(|(_, value)| *value)
 }
 
 impl Path {
@@ -244,17 +227,11 @@ impl Path {
 }
 
 fn family(path: &str) -> Option<WireId> {
-    FAMILIES
-        .iter()
-        .find(|(head, _)| path.starts_with(head))
-        .map(|(_, wire)| *wire)
+    first(FAMILIES, |head| path.starts_with(head))
 }
 
 fn sign(headers: &HeaderMap) -> Option<WireId> {
-    SIGNS
-        .iter()
-        .find(|(name, _)| headers.contains_key(*name))
-        .map(|(_, wire)| *wire)
+    first(SIGNS, |name| headers.contains_key(*name))
 }
 
 /// The upstream of a path without `/u/NAME`: its vendor's, where there is one, else that of its wire.
@@ -269,12 +246,11 @@ fn unprefixed(
     if let Some((_, vendor)) = VENDORS.iter().find(here) {
         return vendor;
     }
-    let home = |wire| HOMES.iter().find(|(of, _)| *of == wire);
+    let home = |wire| first(HOMES, |of| *of == wire);
     let google = path.starts_with("/v1beta/").then_some(WireId::Gemini);
     let recognised = google.or(wire).and_then(home);
-    recognised
-        .or_else(|| sign(headers).and_then(home))
-        .map_or("openai", |(_, name)| name)
+    let recognised = recognised.or_else(|| sign(headers).and_then(home));
+    recognised.unwrap_or("openai")
 }
 
 /// The model that a path names: `…/models/NAME:method` (Gemini, Vertex), `…/deployments/NAME/…` (Azure).

@@ -8,11 +8,12 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::Bytes;
 
 use crate::state::store::make_dir;
+use crate::state::sync::locked;
 
 /// Texts are appended to a file until it is this long; the next ones go into another. Its
 /// room on the disk is free when the last of its texts is gone.
@@ -122,7 +123,7 @@ impl Spilled {
     /// # Errors
     /// The file cannot be read.
     pub(crate) async fn text(&self) -> io::Result<Bytes> {
-        let (file, at) = match &*lock(&self.0.text) {
+        let (file, at) = match &*locked(&self.0.text) {
             Text::InMemory(text) => return Ok(text.clone()),
             Text::InFile { file, at } => (Arc::clone(file), *at),
         };
@@ -134,7 +135,7 @@ impl Spilled {
 
 impl SpillBudget {
     fn write_later(self: &Arc<Self>, entry: &Arc<Entry>) {
-        let mut writing = lock(&self.writing);
+        let mut writing = locked(&self.writing);
         writing.queue.push_back(Arc::downgrade(entry));
         if !std::mem::replace(&mut writing.draining, true) {
             let spill = Arc::clone(self);
@@ -155,7 +156,7 @@ impl SpillBudget {
     }
 
     fn next(&self) -> Option<Weak<Entry>> {
-        let mut writing = lock(&self.writing);
+        let mut writing = locked(&self.writing);
         let next = writing.queue.pop_front();
         writing.draining = next.is_some();
         next
@@ -169,21 +170,21 @@ impl SpillBudget {
         let file = self.file()?;
         let (at, len) = (file.write(&text)?, text.len());
         if at + len as u64 >= FILE_BYTES {
-            lock(&self.writing).file = None;
+            locked(&self.writing).file = None;
         }
-        *lock(&entry.text) = Text::InFile { file, at };
+        *locked(&entry.text) = Text::InFile { file, at };
         self.in_memory.fetch_sub(len, Relaxed);
         Ok(())
     }
 
     /// The file to write to.
     fn file(&self) -> io::Result<Arc<SpillFile>> {
-        if let Some(file) = &lock(&self.writing).file {
+        if let Some(file) = &locked(&self.writing).file {
             return Ok(Arc::clone(file));
         }
         make_dir(&self.dir).map_err(|error| io::Error::other(error.to_string()))?;
         let file = Arc::new(SpillFile(Mutex::new(tempfile::tempfile_in(&self.dir)?)));
-        lock(&self.writing).file = Some(Arc::clone(&file));
+        locked(&self.writing).file = Some(Arc::clone(&file));
         Ok(file)
     }
 }
@@ -191,7 +192,7 @@ impl SpillBudget {
 impl SpillFile {
     /// Writes at the end; says where that is.
     fn write(&self, text: &[u8]) -> io::Result<u64> {
-        let mut file = lock(&self.0);
+        let mut file = locked(&self.0);
         let at = file.seek(SeekFrom::End(0))?;
         file.write_all(text)?;
         Ok(at)
@@ -199,7 +200,7 @@ impl SpillFile {
 
     fn read(&self, at: u64, len: usize) -> io::Result<Bytes> {
         let mut text = vec![0; len];
-        let mut file = lock(&self.0);
+        let mut file = locked(&self.0);
         file.seek(SeekFrom::Start(at))?;
         file.read_exact(&mut text)?;
         Ok(text.into())
@@ -208,7 +209,7 @@ impl SpillFile {
 
 impl Entry {
     fn in_memory(&self) -> Option<Bytes> {
-        match &*lock(&self.text) {
+        match &*locked(&self.text) {
             Text::InMemory(text) => Some(text.clone()),
             Text::InFile { .. } => None,
         }
@@ -222,10 +223,6 @@ impl Drop for Entry {
             self.spill.in_memory.fetch_sub(text.len(), Relaxed);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -275,7 +272,7 @@ mod tests {
         let big = FILE_BYTES as usize;
         let first = spill.keep(text(1, big));
         settled(&spill, 0).await;
-        assert!(lock(&spill.0.writing).file.is_none());
+        assert!(locked(&spill.0.writing).file.is_none());
         let second = spill.keep(text(2, 10));
         settled(&spill, 0).await;
         assert_eq!(first.text().await.unwrap(), text(1, big));

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
@@ -45,84 +45,44 @@ impl From<Bytes> for RopeBody {
     }
 }
 
-/// The agent did not send its body to the end while it was passed on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AgentGone {
-    /// It broke off.
-    Broke,
-    /// It was too slow.
-    Slow,
-}
-
-impl std::fmt::Display for AgentGone {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Broke => "the agent broke off its request",
-            Self::Slow => "the agent was too slow with its request",
-        })
-    }
-}
-
-impl std::error::Error for AgentGone {}
-
-/// A request body: a buffered one, or one that the agent is still sending. It is one pointer large, since the client
-/// library keeps room for dozens of requests with each connection.
-pub struct SendBody(Box<SentBody>);
+/// A request body. It is one pointer large, since the client library keeps room for dozens of requests with each
+/// connection.
+pub(super) struct SendBody(Box<SentBody>);
 
 struct SentBody {
     source: UploadSource,
     progress: Arc<Progress>,
 }
 
-enum UploadSource {
+/// Where a request's body comes from.
+pub(super) enum UploadSource {
     Buffered(RopeBody),
+    /// The agent still sends it.
     Agent(MinRateBody),
 }
 
 impl SendBody {
-    pub(super) fn buffered(rope: RopeBody, progress: Arc<Progress>) -> Self {
-        Self(Box::new(SentBody {
-            source: UploadSource::Buffered(rope),
-            progress,
-        }))
-    }
-
-    pub(super) fn agent(body: MinRateBody, progress: Arc<Progress>) -> Self {
-        Self(Box::new(SentBody {
-            source: UploadSource::Agent(body),
-            progress,
-        }))
-    }
-
-    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, AgentGone>>> {
-        let agent = match &mut self.0.source {
-            UploadSource::Buffered(rope) => return Poll::Ready(rope.next().map(Ok)),
-            UploadSource::Agent(body) => body,
-        };
-        agent.poll_data(cx).map(|piece| {
-            piece.map(|read| {
-                read.map_err(|stopped| match stopped {
-                    Stopped::Slow => AgentGone::Slow,
-                    Stopped::Broken(_) => AgentGone::Broke,
-                })
-            })
-        })
+    pub(super) fn new(source: UploadSource, progress: Arc<Progress>) -> Self {
+        Self(Box::new(SentBody { source, progress }))
     }
 }
 
 impl Body for SendBody {
     type Data = Bytes;
-    type Error = AgentGone;
+    type Error = Stopped;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, AgentGone>>> {
-        let polled = std::task::ready!(self.poll_data(cx));
-        if let Some(Ok(data)) = &polled {
+    ) -> Poll<Option<Result<Frame<Bytes>, Stopped>>> {
+        let piece = match &mut self.0.source {
+            UploadSource::Buffered(rope) => rope.next().map(Ok),
+            UploadSource::Agent(body) => ready!(body.poll_data(cx)),
+        };
+        if let Some(Ok(data)) = &piece {
             self.0.progress.add(data.len());
         }
-        Poll::Ready(polled.map(|p| p.map(Frame::data)))
+        Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -150,7 +110,7 @@ mod tests {
         let piece = Bytes::from(vec![7u8; 100]);
         let rope = RopeBody::new([piece.slice(..40), Bytes::new(), piece.slice(40..)]);
         let progress = Progress::start();
-        let mut body = SendBody::buffered(rope, progress.clone());
+        let mut body = SendBody::new(UploadSource::Buffered(rope), progress.clone());
         assert_eq!(body.size_hint().exact(), Some(100));
         let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
         assert_eq!(first.as_ptr(), piece.as_ptr(), "not copied");

@@ -13,13 +13,12 @@ use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::Instant;
 
-use super::OVERLOAD_RETRY_SECS;
 use super::connect::{ConnectFault, Connector, Served, chain};
 use super::download::UpstreamBody;
 use super::exchange_recorder::Progress;
 use super::fault::{Code, Fault};
-use super::min_rate::MinRateBody;
-use super::upload::{AgentGone, RopeBody, SendBody};
+use super::min_rate::{MinRateBody, Stopped};
+use super::upload::{RopeBody, SendBody, UploadSource};
 use crate::state::config::{self, Config, LimitConfig};
 use crate::state::telemetry::ServerAddress;
 
@@ -69,6 +68,9 @@ pub struct Upstream {
     logged: AtomicU8,
 }
 
+/// The response to a request, or why none began.
+pub type UpstreamResult = Result<Response<UpstreamBody>, UpstreamFault>;
+
 /// How a request failed before the head of its response was there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpstreamFault {
@@ -82,11 +84,7 @@ pub struct UpstreamFault {
 
 impl From<UpstreamFault> for Fault {
     fn from(fault: UpstreamFault) -> Self {
-        let retry_after = (fault.code == Code::OVERLOADED).then_some(OVERLOAD_RETRY_SECS);
-        Self {
-            retry_after,
-            ..Self::because(fault.code, fault.detail)
-        }
+        Self::because(fault.code, fault.detail)
     }
 }
 
@@ -126,7 +124,7 @@ impl Upstream {
         headers: HeaderMap,
         again: impl FnOnce() -> HeaderMap + Send,
         body: RopeBody,
-    ) -> Result<Response<UpstreamBody>, UpstreamFault> {
+    ) -> UpstreamResult {
         let first = self.request(method, target, headers)?;
         match self.attempt(first, body.clone()).await {
             Err(fault) if fault.reused && fault.code == Code::CLOSED => {
@@ -137,13 +135,9 @@ impl Upstream {
         }
     }
 
-    async fn attempt(
-        &self,
-        request: Request<()>,
-        body: RopeBody,
-    ) -> Result<Response<UpstreamBody>, UpstreamFault> {
+    async fn attempt(&self, request: Request<()>, body: RopeBody) -> UpstreamResult {
         let progress = Progress::start();
-        let request = request.map(|()| SendBody::buffered(body, progress.clone()));
+        let request = request.map(|()| SendBody::new(UploadSource::Buffered(body), progress.clone()));
         self.answer(request, &progress).await
     }
 
@@ -155,9 +149,9 @@ impl Upstream {
         headers: HeaderMap,
         body: MinRateBody,
         progress: &Arc<Progress>,
-    ) -> Result<Response<UpstreamBody>, UpstreamFault> {
+    ) -> UpstreamResult {
         let request = self.request(method, target, headers)?;
-        let request = request.map(|()| SendBody::agent(body, progress.clone()));
+        let request = request.map(|()| SendBody::new(UploadSource::Agent(body), progress.clone()));
         self.answer(request, progress).await
     }
 
@@ -189,11 +183,7 @@ impl Upstream {
 
     /// Waits for the head of the response. The time runs from the last byte that went up: neither connecting nor
     /// a long upload is silence.
-    async fn answer(
-        &self,
-        request: Request<SendBody>,
-        progress: &Progress,
-    ) -> Result<Response<UpstreamBody>, UpstreamFault> {
+    async fn answer(&self, request: Request<SendBody>, progress: &Progress) -> UpstreamResult {
         let idle = self.config.idle;
         let mut response = std::pin::pin!(self.client.request(request));
         let start = Instant::now();
@@ -224,10 +214,9 @@ impl Upstream {
 
 fn server_address(base_url: &str) -> Option<ServerAddress> {
     let url: Uri = base_url.parse().ok()?;
-    let own = if url.scheme_str() == Some("https") {
-        443
-    } else {
-        80
+    let own = match url.scheme_str() {
+        Some("https") => 443,
+        _ => 80,
     };
     Some(ServerAddress {
         host: url.host()?.to_owned(),
@@ -250,19 +239,12 @@ fn classify(error: &ClientError) -> UpstreamFault {
         detail: detail.clone(),
         reused: served_before(error),
     };
-    if let Some(stage) = chain().find_map(|e| e.downcast_ref::<ConnectFault>()) {
-        let code = match stage {
-            ConnectFault::Dns(_) => Code::DNS,
-            ConnectFault::Tcp(_) => Code::UNREACHABLE,
-            ConnectFault::Tls(_) => Code::TLS,
-            ConnectFault::Timeout => Code::CONNECT_TIMEOUT,
-            ConnectFault::Descriptors(_) => Code::OVERLOADED,
-        };
-        return fault(code);
+    if let Some(failed) = chain().find_map(|e| e.downcast_ref::<ConnectFault>()) {
+        return fault(failed.code);
     }
-    match chain().find_map(|e| e.downcast_ref::<AgentGone>()) {
-        Some(AgentGone::Broke) => return fault(Code::BODY_BROKEN),
-        Some(AgentGone::Slow) => return fault(Code::BODY_TIMEOUT),
+    match chain().find_map(|e| e.downcast_ref::<Stopped>()) {
+        Some(Stopped::Broken(_)) => return fault(Code::BODY_BROKEN),
+        Some(Stopped::Slow) => return fault(Code::BODY_TIMEOUT),
         None => {}
     }
     let mut library = chain().filter_map(|e| e.downcast_ref::<hyper::Error>());

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Response, header};
 
+use super::headers;
 use super::response_body::ResponseBody;
 
 /// Text alone: nothing is loaded, run, sent or framed.
@@ -36,11 +37,7 @@ pub(super) fn is_for(parts: &Parts) -> bool {
 pub(super) fn page(parts: &Parts, tls: bool, inspector: SocketAddr) -> Response<ResponseBody> {
     let host = match parts.uri.authority() {
         Some(authority) => authority.as_str(),
-        None => parts
-            .headers
-            .get(header::HOST)
-            .and_then(|h| h.to_str().ok())
-            .unwrap_or("localhost"),
+        None => headers::text(&parts.headers, "host").unwrap_or("localhost"),
     };
     let scheme = if tls { "https" } else { "http" };
     let text = text(&escaped(&format!("{scheme}://{host}")), inspector);

@@ -1,6 +1,8 @@
 //! What conversations used last, within a bound of memory.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
+
+use crate::state::sync::locked;
 
 /// The values, in the order of their last use. One that is in use is not in here: who asks at the same time makes another.
 #[derive(Debug)]
@@ -27,7 +29,7 @@ impl<T> LastUsed<T> {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Vec<IdleValue<T>>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.kept)
     }
 
     /// Takes the value of a conversation out.

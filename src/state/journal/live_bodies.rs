@@ -3,12 +3,13 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use serde::Serialize;
 
+use crate::state::sync::locked;
 use baton_core::redact::Redactor;
 use baton_core::transcript::{AnswerContent, AnswerPartKind};
 
@@ -56,10 +57,6 @@ impl LiveBodies {
         self.redactor.store(Arc::new(redactor));
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, WatchedBody>> {
-        self.bodies.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether any body is watched.
     pub(super) fn is_watched(&self) -> bool {
         self.watching.load(Relaxed) > 0
@@ -67,7 +64,7 @@ impl LiveBodies {
 
     /// Adds a chunk to a watched body; `so_far` gives all of it with this chunk, where nothing was copied yet.
     pub(super) fn push(&self, id: &str, chunk: &[u8], so_far: impl FnOnce() -> Vec<u8>) {
-        if let Some(watched) = self.lock().get_mut(id) {
+        if let Some(watched) = locked(&self.bodies).get_mut(id) {
             match &mut watched.body {
                 Some(body) => body.extend_from_slice(chunk),
                 None => watched.body = Some(so_far()),
@@ -77,7 +74,7 @@ impl LiveBodies {
 
     /// The body has ended: the journal has it.
     pub(super) fn ended(&self, id: &str) {
-        let mut bodies = self.lock();
+        let mut bodies = locked(&self.bodies);
         bodies.remove(id);
         self.watching.store(bodies.len(), Relaxed);
     }
@@ -85,7 +82,7 @@ impl LiveBodies {
     /// What there is of an answer, and from now on more of it.
     pub(super) fn watch(&self, id: &str, now: Instant) -> Vec<LivePart> {
         let body = {
-            let mut bodies = self.lock();
+            let mut bodies = locked(&self.bodies);
             bodies
                 .retain(|known, body| **known == *id || now.duration_since(body.requested) < FORGOTTEN_AFTER);
             if bodies.len() < MOST_WATCHED || bodies.contains_key(id) {
@@ -165,7 +162,7 @@ mod tests {
         let now = Instant::now();
         live.watch("x", now);
         live.watch("y", now + FORGOTTEN_AFTER);
-        assert_eq!(live.lock().len(), 1);
+        assert_eq!(locked(&live.bodies).len(), 1);
         live.push("y", b"", || {
             [
                 frame("The key is sk-ant-api03-"),
@@ -185,6 +182,6 @@ mod tests {
         for n in 0..100 {
             live.watch(&n.to_string(), now);
         }
-        assert_eq!(live.lock().len(), MOST_WATCHED);
+        assert_eq!(locked(&live.bodies).len(), MOST_WATCHED);
     }
 }

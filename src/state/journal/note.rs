@@ -108,7 +108,7 @@ pub struct ReceivedRequest {
 }
 
 /// The positions of a body's messages.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct BodyLayout {
     /// The array of turns, brackets included.
     pub list: Span,

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread::Thread;
 
 use tokio::sync::broadcast;
@@ -13,6 +13,7 @@ use super::live_bodies::LiveBodies;
 use super::note::JournalNote;
 use super::packed::PackedHeaders;
 use crate::state::clock::now_ms;
+use crate::state::sync::locked;
 use crate::state::telemetry::HandoffEvent;
 
 /// Most queued notes; an exchange makes about six.
@@ -129,7 +130,7 @@ impl QueueLoad {
     }
 
     pub(super) fn lock_lost_ends(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
-        self.lost_ends.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.lost_ends)
     }
 
     /// A note has left the queue.
@@ -141,7 +142,7 @@ impl QueueLoad {
 
 impl NoteQueue {
     pub(super) fn lock_partial(&self) -> std::sync::MutexGuard<'_, HashSet<Arc<str>>> {
-        self.partial.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.partial)
     }
 
     /// Queues a note; `false` where it was dropped.

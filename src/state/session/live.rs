@@ -1,7 +1,7 @@
 //! A conversation in memory.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use uuid::Uuid;
 
@@ -12,6 +12,7 @@ use super::left_out::UnplacedCuts;
 use super::repeats::{AnswerId, Repeats, in_time};
 use super::spoken::ViewLength;
 use super::unconfirmed::{UnconfirmedEnd, UnconfirmedEnds};
+use crate::state::sync::locked;
 use baton_core::nudge::ContextUse;
 use baton_core::record::{
     Conversation, CutPoint, HandoffId, HiddenPair, Insertion, InsertionPlace, PendingUndo, Position,
@@ -219,21 +220,17 @@ impl LiveConversation {
         cut: Option<HandoffId>,
         notified: bool,
     ) -> (ThreadId, bool) {
-        self.contexts().exchange(request, cut, notified)
+        locked(&self.contexts).exchange(request, cut, notified)
     }
 
     /// How full a thread's context is; `None` where that is forgotten.
     pub fn context<T>(&self, thread: ThreadId, with: impl FnOnce(&mut ContextUse) -> T) -> Option<T> {
-        self.contexts().of(thread).map(with)
+        locked(&self.contexts).of(thread).map(with)
     }
 
     /// What a thread has cost; `None` where that is forgotten.
     pub fn costs<T>(&self, thread: ThreadId, with: impl FnOnce(&mut ThreadCosts) -> T) -> Option<T> {
-        self.contexts().costs_of(thread).map(with)
-    }
-
-    fn contexts(&self) -> MutexGuard<'_, ContextUses> {
-        self.contexts.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.contexts).costs_of(thread).map(with)
     }
 
     /// The undo that was requested from outside of the chat, and waits for a request.
@@ -281,7 +278,7 @@ impl LiveConversation {
 
     /// Keeps a text for the model's first request after this handoff. It does not outlive the process.
     pub fn set_notice(&self, handoff: HandoffId, text: String) {
-        *self.notice.lock().unwrap_or_else(PoisonError::into_inner) = Some((handoff, text));
+        *locked(&self.notice) = Some((handoff, text));
         self.has_notice.store(true, Ordering::Release);
     }
 
@@ -292,14 +289,14 @@ impl LiveConversation {
 
     /// The text that was kept for this handoff, once.
     pub fn take_notice(&self, handoff: HandoffId) -> Option<String> {
-        let mut notice = self.notice.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut notice = locked(&self.notice);
         let (_, text) = notice.take_if(|(kept, _)| *kept == handoff)?;
         self.has_notice.store(false, Ordering::Release);
         Some(text)
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, LiveState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 
     /// The changes of a write to the store: the pending ones and `change`.

@@ -1,10 +1,12 @@
 //! Ends of answers that were written to a socket, without confirmation yet that the agent got them.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+
+use crate::state::sync::locked;
 
 /// How long a later request of the conversation waits for the connection of an earlier answer to report an error. An agent that
 /// leaves an answer resets its connection before it sends the next request, so that the error is only to be noticed.
@@ -67,7 +69,7 @@ impl UnconfirmedEnd {
     }
 
     fn then(&self) -> MutexGuard<'_, Option<EndHook>> {
-        self.0.then.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0.then)
     }
 }
 
@@ -113,7 +115,7 @@ impl UnconfirmedEnds {
     }
 
     fn ends(&self) -> MutexGuard<'_, VecDeque<Weak<PendingEnd>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 }
 

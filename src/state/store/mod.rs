@@ -81,6 +81,15 @@ pub struct DocumentFilter {
 }
 
 impl DocumentFilter {
+    /// The document of one handoff.
+    pub fn of(principal: &str, handoff: HandoffId) -> Self {
+        Self {
+            principal: Some(principal.to_owned()),
+            handoff: Some(handoff),
+            ..Self::default()
+        }
+    }
+
     /// Whether a document is wanted; the limit is not examined.
     pub fn matches(&self, document: &DocumentRecord) -> bool {
         self.principal.as_ref().is_none_or(|p| *p == document.principal)

@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use super::StoreError;
 use super::seal_key::{FILE, OLDER, load, load_or_make};
+use crate::state::sync::locked;
 use baton_core::mark::seal::{SealKey, SealKeys};
 
 /// The keys with which a proxy makes and verifies seals.
@@ -67,7 +68,7 @@ impl Seals {
     /// The keys as they are now. Asks for the state of two files, a few microseconds, and only a handoff or a sentinel that
     /// the store does not know needs it. Where the files cannot be read, the keys that were known stay in use.
     pub fn now(&self) -> Arc<SealKeys> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = locked(&self.known);
         if let Some(dir) = &self.dir {
             let stamps = stamps(dir);
             if stamps != known.stamps {

@@ -36,7 +36,7 @@ use baton_core::nudge::NudgeOutcome;
 use baton_core::record::WireId;
 use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::wire::wire;
-use baton_core::wire::{DroppedThinking, ServedBy, StopReason};
+use baton_core::wire::{DroppedThinking, ServedBy, StopReason, Usage};
 
 /// Tokens of one leg or of a whole exchange, as the provider counted them. Whatever its wire calls input, here `input`,
 /// `cache_read` and `cache_write` are the three parts of the whole input.
@@ -306,6 +306,18 @@ impl ExchangeEvent {
             },
             "exchange"
         );
+    }
+}
+
+impl From<Usage> for UsageTokens {
+    fn from(usage: Usage) -> Self {
+        Self {
+            input: usage.input,
+            cache_read: usage.cache_read,
+            cache_write: usage.cache_write,
+            cache_write_1h: usage.cache_write_1h,
+            output: usage.output,
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! Model names as metric labels. The agent chooses the name, so the number of labels is bounded.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+
+use crate::state::sync::locked;
 
 /// Maximum number of models with a label of their own: more than a person uses, few enough for a dashboard.
 const MODELS: usize = 64;
@@ -22,7 +24,7 @@ impl LabelledModels {
         if model.is_empty() || model.len() > CHARS || !model.chars().all(plain) {
             return OTHER.to_owned();
         }
-        let mut models = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut models = locked(&self.0);
         if !models.contains(model) {
             if models.len() >= MODELS || !(200..300).contains(&status) {
                 return OTHER.to_owned();

@@ -134,7 +134,10 @@ impl Replicas {
     }
 
     fn started_current(&self, ahead: i64) -> Baton {
-        let clock = |app: baton_proxy::serve::exchange::App| app.with_clock(Clock::ahead(ahead));
+        let clock = |mut app: baton_proxy::serve::exchange::App| {
+            app.clock = Clock::ahead(ahead);
+            app
+        };
         let store = shared(&self.url, &self.prefix);
         Baton::changed(self.config.clone(), store, KEY.as_bytes(), Recorder::off(), clock)
     }

@@ -151,8 +151,9 @@ impl Baton {
             noted.end(&event);
             sink.lock().unwrap().push(event);
         });
-        let app = App::new(config, store, SealKey::new(key)).unwrap();
-        let app = Arc::new(change(app.with_journal(journal)));
+        let mut app = App::new(config, store, SealKey::new(key)).unwrap();
+        app.journal = journal;
+        let app = Arc::new(change(app));
         let drafting = Arc::clone(&app.drafting);
         let sessions = Arc::clone(&app.sessions);
         let gateway = Arc::new(app::gateway(&app, tap).unwrap());

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use http::response::Parts;
 
-use crate::serve::exchange::Exchange;
-use crate::serve::exchange::send::{LegSender, is_retryable, requested_pause};
+use crate::serve::exchange::send::{self, is_retryable, requested_pause};
+use crate::serve::exchange::{Exchange, record_writer};
 use crate::serve::proxy::download::UpstreamBody;
 use crate::state::store::StoreError;
 use crate::state::telemetry::ExchangeOutcome;
@@ -37,42 +37,39 @@ impl Exchange {
             tracing::error!(exchange = self.ctx.id, %error, "the request cannot be read back");
             return EffectResult::Event(effect.not_done());
         }
-        EffectResult::Event(match effect {
+        let (what, done) = match effect {
             Effect::WriteHandoff {
                 prompt,
                 reason,
                 parent,
-            } => match self.writer().write_handoff(prompt, reason, parent).await {
-                Ok(handoff) => CourseEvent::HandoffWritten {
+            } => {
+                let written = record_writer::write_handoff(self, prompt, reason, parent).await;
+                let event = written.map(|handoff| CourseEvent::HandoffWritten {
                     id: handoff.id,
                     sentinel: self.sentinel(&handoff),
                     head: handoff.head,
-                },
-                Err(error) => self.not_written("handoff", &error),
-            },
-            Effect::WritePairs(all) => match self.writer().write_beside(all).await {
-                Ok(()) => CourseEvent::Written,
-                Err(error) => self.not_written("hidden call", &error),
-            },
-            Effect::AnswerCall(call) => match self.answer_call(call, spoken).await {
-                Ok(event) => event,
-                Err(error) => self.not_written("answered call", &error),
-            },
-            Effect::WriteId { shown, origin } => match self.writer().write_id(&shown, &origin).await {
-                Ok(()) => CourseEvent::Written,
-                // A request that continues by the id fails upstream, with an error.
-                Err(error) => self.not_written("response id", &error),
-            },
+                });
+                ("handoff", event)
+            }
+            Effect::WritePairs(all) => {
+                let written = record_writer::write_beside(self, all).await;
+                ("hidden call", written.map(|()| CourseEvent::Written))
+            }
+            Effect::AnswerCall(call) => ("answered call", self.answer_call(call, spoken).await),
+            // A request that continues by an id that was not written fails upstream, with an error.
+            Effect::WriteId { shown, origin } => {
+                let written = record_writer::write_id(self, &shown, &origin).await;
+                ("response id", written.map(|()| CourseEvent::Written))
+            }
             Effect::Send { leg, pause, failed } => {
                 self.leg.fresh = leg.head.is_some();
                 return self.send_later(&leg, pause, failed, streamed).await;
             }
-        })
-    }
-
-    fn not_written(&self, what: &str, error: &StoreError) -> CourseEvent {
-        tracing::error!(exchange = self.ctx.id, %error, "{what} not written");
-        CourseEvent::NotWritten
+        };
+        EffectResult::Event(done.unwrap_or_else(|error| {
+            tracing::error!(exchange = self.ctx.id, %error, "{what} not written");
+            CourseEvent::NotWritten
+        }))
     }
 
     /// Writes a call with its answer, and makes what asks the model to continue.
@@ -86,15 +83,14 @@ impl Exchange {
             return Ok(CourseEvent::NotWritten);
         };
         let wire = self.offered.agent.wire;
-        let writer = self.writer();
-        let pair = writer.pair(answered, InsertionPlace::Aside)?;
+        let pair = record_writer::pair(self, answered, InsertionPlace::Aside)?;
         let ours = self.hidden();
         let Some(more) = wire.ask_again(&spoken, std::slice::from_ref(&pair), ours) else {
             return Ok(CourseEvent::NotWritten);
         };
         let mark = wire.sentinel_text(&aside::line(pair.id));
         let answer = pair.answer.clone();
-        writer.write_pairs(vec![pair]).await?;
+        record_writer::write_pairs(self, vec![pair]).await?;
         Ok(CourseEvent::CallAnswered { mark, more, answer })
     }
 
@@ -108,10 +104,8 @@ impl Exchange {
             tokio::time::sleep(pause).await;
         }
         let (exchange, attempt) = (&self.ctx.id, failed);
-        let (retry, pause) = match LegSender::of(self)
-            .later_or_own(|| self.offered.later_leg(&self.app, leg))
-            .await
-        {
+        let make = || self.offered.later_leg(&self.app, leg);
+        let (retry, pause) = match send::later_or_own(self, make).await {
             Ok(response) if response.status().is_success() => {
                 let (parts, body) = response.into_parts();
                 if let Some(body) = self.leg_body(&parts, body, streamed) {
@@ -142,7 +136,7 @@ impl Exchange {
             true => self.form().is_stream(&parts.headers),
             false => self.form().is_whole(&parts.headers),
         };
-        LegSender::of(self).readable(parts, body).ok().filter(|_| right)
+        send::readable(self, parts, body).ok().filter(|_| right)
     }
 }
 

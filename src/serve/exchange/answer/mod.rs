@@ -12,7 +12,7 @@ use std::sync::Arc;
 use http::Response;
 
 use self::answered::Answered;
-use super::send::{LegSender, Sent};
+use super::send::{self, Sent};
 use super::{Exchange, is_model_call};
 use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::relay;
@@ -30,7 +30,7 @@ pub(super) async fn first(sent: Sent) -> Response<ResponseBody> {
         request,
         response,
     } = sent;
-    if !response.status().is_success() || !is_model_call(exchange.ctx.endpoint) {
+    if !response.status().is_success() || !is_model_call(exchange.ctx.operation) {
         return relay::answer(&exchange.ctx, Ok(response));
     }
     let verdict = verdict_input(&exchange, &request);
@@ -51,7 +51,7 @@ pub(super) async fn after_handoff(mut exchange: Exchange, handoff: &Handoff) -> 
     }
     let (app, offered) = (&exchange.app, &exchange.offered);
     let fresh = || offered.fresh(app, handoff).cut_at(Some(handoff.id));
-    let response = match LegSender::of(&exchange).later_or_own(fresh).await {
+    let response = match send::later_or_own(&exchange, fresh).await {
         Ok(response) => response,
         Err(fault) => return exchange.ctx.refuse(fault.into()),
     };
@@ -83,7 +83,7 @@ async fn show(
         thread.note_limit(&parts.headers, exchange.app.clock.now_ms());
     }
     let form = exchange.form();
-    let (body, is_readable) = match LegSender::of(&exchange).readable(&parts, body) {
+    let (body, is_readable) = match send::readable(&exchange, &parts, body) {
         Ok(body) => (body, true),
         Err(body) => (body, false),
     };
@@ -127,10 +127,10 @@ fn verdict_input(exchange: &Exchange, first: &RewriteOutcome) -> VerdictInput {
 }
 
 impl Exchange {
-    /// What is looked for in the response.
-    pub(super) fn watch(&self) -> ResponseWatch {
+    /// What is looked for in a response: calls of these tools.
+    pub(super) fn watch(&self, hide: ToolNames) -> ResponseWatch {
         ResponseWatch {
-            hide: self.hidden(),
+            hide,
             buffered_bytes: self.app.config.limits.held_bytes,
         }
     }

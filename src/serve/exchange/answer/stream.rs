@@ -12,8 +12,8 @@ use tokio::time::{Instant, Sleep};
 use super::answered::Answered;
 use super::coalesce::WriteCoalescer;
 use super::effects::{self, EffectResult};
-use crate::serve::exchange::{Exchange, heavy};
-use crate::serve::proxy::download::{StreamFault, UpstreamBody};
+use crate::serve::exchange::{Exchange, heavy, record_writer};
+use crate::serve::proxy::download::{PolledFrame, StreamFault, UpstreamBody};
 use crate::serve::proxy::relay;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::telemetry::ExchangeOutcome;
@@ -57,7 +57,7 @@ impl Exchange {
     pub(in crate::serve::exchange) fn merge(&self) -> StreamMerge {
         let limit = self.app.config.limits.frame_bytes;
         let agent = &self.offered.agent;
-        agent.merge(self.form(), self.watch(), limit, self.leg.tooled)
+        agent.merge(self.form(), self.watch(self.hidden()), limit, self.leg.tooled)
     }
 
     /// The same where the answer began with a draft as it was written: what follows is another leg of it.
@@ -72,13 +72,14 @@ impl Exchange {
 /// The answer to an agent that wants a stream.
 pub(super) fn answer(answered: Answered) -> Response<ResponseBody> {
     answered.exchange.ctx.recorder.note(|e| e.streamed = true);
-    let parts = answered.parts;
-    let driver = Driver::new(
-        answered.exchange,
-        answered.body,
-        answered.verdict,
-        answered.sentinel_of.as_deref(),
-    );
+    let Answered {
+        exchange,
+        parts,
+        body,
+        verdict,
+        sentinel_of,
+    } = answered;
+    let driver = Driver::new(exchange, body, verdict, sentinel_of.as_deref());
     relay::headed(&parts, true, ResponseBody::stream(driver))
 }
 
@@ -128,7 +129,7 @@ impl Driver {
     /// The leg's own end was seen.
     fn leg_ended(&mut self) {
         let report = self.merge.report().clone();
-        self.exchange.writer().count(&report);
+        record_writer::count(&self.exchange, &report);
         if !report.again {
             return self.happened(CourseEvent::LegEnded(report));
         }
@@ -151,7 +152,7 @@ impl Driver {
         if report.ended || report.stop.natural() {
             return self.leg_ended();
         }
-        self.exchange.writer().count(&report);
+        record_writer::count(&self.exchange, &report);
         let withheld = self.merge.withholding();
         let shown = self.leg_shown();
         self.happened(CourseEvent::LegTruncated {
@@ -307,10 +308,7 @@ impl Body for Driver {
     type Data = Bytes;
     type Error = StreamFault;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, StreamFault>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledFrame {
         loop {
             let due = self.out.are_due() || !matches!(self.phase, DriverPhase::Leg(_));
             if let Some(piece) = due.then(|| self.out.take()).flatten() {

@@ -5,7 +5,7 @@ use http::Response;
 
 use super::answered::Answered;
 use super::effects::{self, EffectResult};
-use crate::serve::exchange::Exchange;
+use crate::serve::exchange::{Exchange, record_writer};
 use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::fault::{Code, Fault};
 use crate::serve::proxy::relay;
@@ -14,6 +14,7 @@ use crate::state::telemetry::ExchangeOutcome;
 use baton_core::course::{Action, Course, CourseEvent, Effect, ResponseEnd};
 use baton_core::record::Handoff;
 use baton_core::text::splice;
+use baton_core::tools::ToolNames;
 use baton_core::wire::{self, Ending, Leg, LegOutput, LegReport, StopReason};
 
 /// The answer to an agent that wants it in one piece.
@@ -25,14 +26,14 @@ pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
         verdict,
         sentinel_of,
     } = answered;
-    let body = match collect(&exchange, body).await {
+    let body = match exchange.collect(body).await {
         Ok(body) => body,
         Err(fault) => return exchange.ctx.refuse(fault),
     };
     if wire::is_error(&body) {
         exchange.ctx.recorder.decide(ExchangeOutcome::InBandError);
     }
-    let Some(report) = exchange.read_reply(&body) else {
+    let Some(report) = exchange.read_reply(&body, exchange.hidden()) else {
         return relay::headed(&parts, true, ResponseBody::whole(body));
     };
     let mut reply = JoinedReply {
@@ -67,18 +68,17 @@ pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
 }
 
 impl Exchange {
-    fn read_reply(&self, body: &Bytes) -> Option<LegReport> {
-        let offered = &self.offered;
-        offered
-            .agent
-            .wire
-            .reply_to(offered.agent.request.view(), body, self.watch())
+    /// Reads a reply, from which calls of these tools are hidden.
+    pub(in crate::serve::exchange) fn read_reply(&self, body: &Bytes, hide: ToolNames) -> Option<LegReport> {
+        let agent = &self.offered.agent;
+        agent.wire.reply_to(agent.request.view(), body, self.watch(hide))
     }
-}
 
-async fn collect(exchange: &Exchange, body: UpstreamBody) -> Result<Bytes, Fault> {
-    let app = &exchange.app;
-    body.whole(app.config.limits.body_bytes, &app.bodies.budget).await
+    /// All of an answer.
+    pub(in crate::serve::exchange) async fn collect(&self, body: UpstreamBody) -> Result<Bytes, Fault> {
+        let limit = self.app.config.limits.body_bytes;
+        body.whole(limit, &self.app.bodies.budget).await
+    }
 }
 
 /// One reply, and the legs that it is joined of.
@@ -96,7 +96,7 @@ enum NextStep {
 
 impl JoinedReply {
     fn leg_ended(&mut self, body: Bytes, report: LegReport) {
-        self.exchange.writer().count(&report);
+        record_writer::count(&self.exchange, &report);
         self.legs.push(Leg {
             body,
             report: report.clone(),
@@ -145,8 +145,8 @@ impl JoinedReply {
     /// Reads a later leg.
     async fn read_leg(&mut self, body: UpstreamBody) {
         let exchange = &self.exchange.ctx.id;
-        let retry = match collect(&self.exchange, body).await {
-            Ok(body) => match self.exchange.read_reply(&body) {
+        let retry = match self.exchange.collect(body).await {
+            Ok(body) => match self.exchange.read_reply(&body, self.exchange.hidden()) {
                 Some(report) if report.stop != StopReason::Error => return self.leg_ended(body, report),
                 None if !wire::is_error(&body) => {
                     tracing::error!(exchange, "leg answered with an invalid reply");
@@ -154,7 +154,7 @@ impl JoinedReply {
                 }
                 report => {
                     if let Some(report) = report {
-                        self.exchange.writer().count(&report);
+                        record_writer::count(&self.exchange, &report);
                     }
                     tracing::warn!(exchange, "leg answered with an error under a status of success");
                     true

@@ -5,10 +5,8 @@ use std::sync::Arc;
 use http::Response;
 
 use super::reply::{CommandReply, ReplySentinel, unanswered};
-use crate::serve::exchange::drafts::approval_commands;
 use crate::serve::exchange::request::Request;
-use crate::serve::exchange::{Exchange, free_cut, slow_answer};
-use crate::serve::proxy::body::RequestBody;
+use crate::serve::exchange::{Exchange, drafts, free_cut, slow_answer};
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::jobs::drafts::{AcceptedDraft, DraftJob, DraftOrder, DraftQueue, DraftRecord, DraftState};
 use crate::state::session::LiveConversation;
@@ -43,7 +41,7 @@ pub(super) async fn answer(exchange: Exchange, trigger: HandoffTrigger) -> Respo
         HandoffTrigger::Approval(_) => exchange,
     };
     slow_answer::answered(exchange.clone(), async move {
-        let reply = match (HandOver { exchange: &exchange }).run(trigger).await {
+        let reply = match run(&exchange, trigger).await {
             Ok(reply) => reply,
             Err(error) => return unanswered(&exchange, &error),
         };
@@ -56,104 +54,87 @@ pub(super) async fn answer(exchange: Exchange, trigger: HandoffTrigger) -> Respo
     .await
 }
 
-/// A command that makes a handoff of the transcript in front of it.
-struct HandOver<'e> {
-    exchange: &'e Exchange,
+/// Makes the handoff of the transcript in front of the command.
+async fn run(exchange: &Exchange, trigger: HandoffTrigger) -> Result<CommandReply, StoreError> {
+    let Exchange { app, offered, .. } = exchange;
+    let live = offered.agent.live()?;
+    let Some(before) = without_command(exchange) else {
+        return Ok(CommandReply::new("nothing to hand off yet."));
+    };
+    if let Some(handoff) = made_before(exchange).await? {
+        exchange.record.fired.add(handoff.id);
+        return Ok(reported(exchange, &before, &handoff));
+    }
+    if offered.agent.request.view().facts.previous.is_some() {
+        return Ok(CommandReply::new(
+            "no handoff was made: the provider holds this transcript, and baton sees only what is new in it.",
+        ));
+    }
+    restored_draft(exchange).await?;
+    let ready = match &trigger {
+        HandoffTrigger::Draft(ask) if ask.is_plain() => free_cut::ready(&before),
+        _ => None,
+    };
+    let job = match job(&app.drafting, live, trigger, ready) {
+        Ok(job) => job,
+        Err(why) => return Ok(CommandReply::new(why)),
+    };
+    Ok(match drafts::hand_over(&before, job).await {
+        Ok(handoff) => reported(exchange, &before, &handoff),
+        Err(DraftEnd::Review) => {
+            let draft = app.drafting.open_in(live.key());
+            let document = draft.and_then(|draft| draft.document).unwrap_or_default();
+            let prefix = &app.config.commands.prefix;
+            let waits = format!(
+                "the draft waits for your approval: {}.",
+                drafts::approval_commands(prefix)
+            );
+            CommandReply::new(match exchange.begun_draft() {
+                Some(_) => waits,
+                None => format!("{waits}\n\n{}", note::quoted(&document)),
+            })
+        }
+        Err(end) => CommandReply::new(format!("no handoff was made: {end}.")),
+    })
 }
 
-impl HandOver<'_> {
-    async fn run(&self, trigger: HandoffTrigger) -> Result<CommandReply, StoreError> {
-        let Exchange { app, offered, .. } = self.exchange;
-        let live = offered.agent.live()?;
-        let Some(before) = self.without_command() else {
-            return Ok(CommandReply::new("nothing to hand off yet."));
-        };
-        if let Some(handoff) = self.made_before().await? {
-            self.exchange.record.fired.add(handoff.id);
-            return Ok(self.reported(&before, &handoff));
-        }
-        if offered.agent.request.view().facts.previous.is_some() {
-            return Ok(CommandReply::new(
-                "no handoff was made: the provider holds this transcript, and baton sees only what is new in it.",
-            ));
-        }
-        restored_draft(self.exchange).await?;
-        let ready = match &trigger {
-            HandoffTrigger::Draft(ask) if ask.is_plain() => free_cut::ready(&before),
-            _ => None,
-        };
-        let job = match job(&app.drafting, live, trigger, ready) {
-            Ok(job) => job,
-            Err(why) => return Ok(CommandReply::new(why)),
-        };
-        Ok(match before.drafter().hand_over(job).await {
-            Ok(handoff) => self.reported(&before, &handoff),
-            Err(DraftEnd::Review) => {
-                let draft = app.drafting.open_in(live.key());
-                let document = draft.and_then(|draft| draft.document).unwrap_or_default();
-                let prefix = &app.config.commands.prefix;
-                let waits = format!(
-                    "the draft waits for your approval: {}.",
-                    approval_commands(prefix)
-                );
-                CommandReply::new(match self.exchange.begun_draft() {
-                    Some(_) => waits,
-                    None => format!("{waits}\n\n{}", note::quoted(&document)),
-                })
-            }
-            Err(end) => CommandReply::new(format!("no handoff was made: {end}.")),
-        })
+/// The handoff of an answer to the same request that broke off: agents then repeat the request.
+async fn made_before(exchange: &Exchange) -> Result<Option<Arc<Handoff>>, StoreError> {
+    let (app, agent) = (&exchange.app, &exchange.offered.agent);
+    let now = app.clock.now_ms();
+    match agent.live()?.take_repeat(agent.hash(), &exchange.record.id, now) {
+        Some(id) => app.sessions.handoff(&exchange.ctx.principal, id).await,
+        None => Ok(None),
     }
+}
 
-    /// The handoff of an answer to the same request that broke off: agents then repeat the request.
-    async fn made_before(&self) -> Result<Option<Arc<Handoff>>, StoreError> {
-        let Exchange {
-            app,
-            ctx,
-            offered,
-            record,
-            ..
-        } = self.exchange;
-        let live = offered.agent.live()?;
-        let id = match live.may_repeat() {
-            true => live.take_repeat(offered.agent.hash(), &record.id, app.clock.now_ms()),
-            false => None,
-        };
-        match id {
-            Some(id) => app.sessions.handoff(&ctx.principal, id).await,
-            None => Ok(None),
-        }
+/// The report of a handoff that was made of the request `before` the command.
+fn reported(exchange: &Exchange, before: &Exchange, handoff: &Handoff) -> CommandReply {
+    let report = drafts::handoff_report(before, handoff);
+    CommandReply {
+        sentinel: Some(ReplySentinel {
+            handoff: handoff.id,
+            text: exchange.sentinel(handoff),
+        }),
+        ..CommandReply::new(report.strip_prefix(note::BEGINS).unwrap_or(&report))
     }
+}
 
-    /// The report of a handoff that was made of the request `before` the command.
-    fn reported(&self, before: &Exchange, handoff: &Handoff) -> CommandReply {
-        let report = before.drafter().report(handoff);
-        CommandReply {
-            sentinel: Some(ReplySentinel {
-                handoff: handoff.id,
-                text: self.exchange.sentinel(handoff),
-            }),
-            ..CommandReply::new(report.strip_prefix(note::BEGINS).unwrap_or(&report))
-        }
-    }
-
-    /// The same exchange without the command that it ends with.
-    fn without_command(&self) -> Option<Exchange> {
-        let look = self.exchange.app.note_search();
-        let offered = &self.exchange.offered;
-        let reading = offered.agent.request.reading();
-        let left = notes::without_last(offered.agent.wire, reading, look)?;
-        let removed = offered.agent.request.len().saturating_sub(left.view.body.len());
-        let body = RequestBody::Plain(left.view.body.clone());
-        let hash = offered.agent.hash();
-        let mut before = self.exchange.clone();
-        let offered = Arc::make_mut(&mut before.offered);
-        offered.agent.request = Request::new(body, left);
-        offered.pin.taken_out.add(removed);
-        offered.pin.command = None;
-        offered.agent.original_hash = Some(hash);
-        Some(before)
-    }
+/// The same exchange without the command that it ends with.
+fn without_command(exchange: &Exchange) -> Option<Exchange> {
+    let look = exchange.app.note_search();
+    let offered = &exchange.offered;
+    let reading = offered.agent.request.reading();
+    let left = notes::without_last(offered.agent.wire, reading, look)?;
+    let removed = offered.agent.request.len().saturating_sub(left.view.body.len());
+    let hash = offered.agent.hash();
+    let mut before = exchange.clone();
+    let offered = Arc::make_mut(&mut before.offered);
+    offered.agent.request = Request::plain(left);
+    offered.pin.taken_out.add(removed);
+    offered.pin.command = None;
+    offered.agent.original_hash = Some(hash);
+    Some(before)
 }
 
 /// The draft to be made, of a `ready` document where there is one, or the one that waits.

@@ -44,8 +44,7 @@ impl CommandReply {
 
     /// The reply as it is shown: its note takes it out of every later request, and the sentinel after the note stays.
     pub(super) fn shown(&self) -> String {
-        let line = note::line(self.note);
-        let mut text = format!("{}{}\n\n{line}", note::BEGINS, self.text);
+        let mut text = note::answer(&self.text, self.note);
         if let Some(sentinel) = &self.sentinel {
             text.push_str("\n\n");
             text.push_str(sentinel.text.trim());

@@ -1,7 +1,7 @@
 //! Undoes a handoff, or reverts its undo.
 
 use super::reply::CommandReply;
-use crate::serve::exchange::active_handoff::{Active, PinLookup, find_active};
+use crate::serve::exchange::active_handoff::{Active, PinLookup};
 use crate::serve::exchange::app::App;
 use crate::serve::exchange::context::window_query;
 use crate::serve::exchange::pin::Pin;
@@ -48,7 +48,7 @@ impl UndoSubject<'_> {
             ));
         }
         let candidates = reading.candidates(self.agent.wire);
-        let active = self.pin.active.as_ref().map(|active| active.id);
+        let active = self.pin.active_id();
         let target = match id {
             Some(id) => {
                 let known = candidates.iter().map(|c| c.sentinel.id).chain(active);
@@ -101,7 +101,7 @@ impl UndoSubject<'_> {
             wire: self.agent.wire,
             reading,
         };
-        let before = find_active(lookup, candidates).await?;
+        let before = lookup.active(candidates).await?;
         let from = before.as_ref().and_then(Active::turn);
         let view = &reading.view;
         let start = from.map_or(view.list.start, |turn| view.turns[turn].span.start);

@@ -39,7 +39,7 @@ pub(in crate::serve::exchange) fn automatic_job(
 ) -> Option<DraftJob> {
     let agent = &exchange.offered.agent;
     let live = agent.live.as_ref()?;
-    if !agent.is_safe_point(exchange.ctx.endpoint) {
+    if !agent.is_safe_point(exchange.ctx.operation) {
         return None;
     }
     let request = DraftRequest {

@@ -1,51 +1,23 @@
 //! Makes the text of a draft, and the handoff from that text.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
+use super::legs::{self, DraftInput};
 use super::method::{after_failure, first_method};
 use super::open_message::open_message;
 use super::report::HandoffReport;
-use crate::serve::exchange::app::App;
-use crate::serve::exchange::offer::Offered;
-use crate::serve::exchange::record_writer::{NewHandoff, RecordWriter};
-use crate::serve::exchange::shown::ShownDraft;
+use crate::serve::exchange::Exchange;
+use crate::serve::exchange::record_writer::{self, NewHandoff};
 use crate::serve::proxy::RequestContext;
 use crate::state::config::ReviewPolicy;
 use crate::state::jobs::drafts::{AcceptedDraft, DraftJob, DraftOrder};
 use crate::state::telemetry::DraftEvent;
-use baton_core::handoffs::draft::{
-    self, DraftEnd, DraftFailure, DraftIndex, DraftMethod, DraftRequest, DraftSpec, TokenCounter,
-};
+use baton_core::handoffs::draft::{self, DraftEnd, DraftFailure, DraftMethod, DraftRequest, DraftSpec};
 use baton_core::limits;
 use baton_core::mark::sentinel;
 use baton_core::record::{Handoff, HandoffOrigin};
 use baton_core::rewrite::RewriteOutcome;
 use baton_core::text::splice;
-
-/// What a draft is made of.
-pub(super) struct DraftInput<'a> {
-    pub(super) request: &'a DraftRequest,
-    pub(super) index: &'a DraftIndex,
-    repository: &'a str,
-    /// Counter of the conversation's tokens.
-    pub(super) count: TokenCounter,
-}
-
-impl<'a> DraftInput<'a> {
-    /// The specification without a size, which is the method's.
-    pub(super) fn spec(&self) -> DraftSpec<'a> {
-        DraftSpec {
-            focus: &self.request.focus,
-            preset: self.request.preset,
-            tokens: 0,
-            count: self.count,
-            repository: self.repository,
-            commands: self.request.commands,
-            why: self.request.why,
-        }
-    }
-}
 
 /// An attempt to make a document, counted when it is over. Dropped where the agent disconnects, it counts as cancelled.
 struct CountedAttempt<'e> {
@@ -61,288 +33,275 @@ impl Drop for CountedAttempt<'_> {
     }
 }
 
-/// A document, and how it was made; `None`: it was given.
-struct Document {
-    text: String,
-    method: Option<DraftMethod>,
-}
-
 /// A carry-over prompt and the origin of its handoff.
 struct CarriedPrompt {
     text: String,
     origin: HandoffOrigin,
 }
 
-/// Makes drafts, and handoffs of them, with one request.
-#[derive(Clone, Copy)]
-pub(in crate::serve::exchange) struct Drafter<'a> {
-    pub(in crate::serve::exchange) app: &'a Arc<App>,
-    pub(in crate::serve::exchange) ctx: &'a RequestContext,
-    pub(in crate::serve::exchange) offered: &'a Arc<Offered>,
-    /// The draft that the agent sees while it is written.
-    pub(in crate::serve::exchange) shown: Option<&'a ShownDraft>,
-    pub(in crate::serve::exchange) writer: RecordWriter<'a>,
+/// Writes the draft of `job` and the handoff that it becomes; when this has returned, its sentinel may be shown.
+///
+/// # Errors
+/// How it ended otherwise; the conversation is unchanged.
+pub(in crate::serve::exchange) async fn hand_over(
+    exchange: &Exchange,
+    job: DraftJob,
+) -> Result<Handoff, DraftEnd> {
+    let first = exchange
+        .offered
+        .first(&exchange.app, exchange.offered.offer.tooled);
+    let DraftOrder { ask: request, prompt } = job.wanted().clone();
+    let accepted = job.accepted().cloned();
+    let reviewed = accepted.is_none() && is_reviewed(exchange.app.config.handoff.review, &request);
+    let is_drafted = accepted.is_none() && prompt.is_none();
+    let made = match (accepted, prompt) {
+        _ if !draft::enough(first.messages) => Err(DraftEnd::Failed(DraftFailure::NothingYet)),
+        (Some(accepted), _) => Ok(accepted),
+        (None, Some(document)) => Ok(AcceptedDraft {
+            document,
+            method: None,
+        }),
+        (None, None) => document(exchange, &request, &first, &job).await,
+    };
+    match &made {
+        Ok(AcceptedDraft { method: None, .. }) => {
+            note_draft(&exchange.ctx, &request, DraftEvent::GIVEN, "complete");
+        }
+        Err(end @ DraftEnd::Failed(DraftFailure::NothingYet | DraftFailure::Internal)) if is_drafted => {
+            note_draft(&exchange.ctx, &request, DraftEvent::NONE, end.outcome());
+        }
+        _ => {}
+    }
+    let end = match made {
+        Ok(document) if reviewed => return Err(store_for_review(exchange, &request, document, job).await),
+        Ok(document) => match write(exchange, &request, &document, &first).await {
+            Ok(handoff) => {
+                archive_reviewed(exchange, &job).await;
+                job.done(document.method, document.document, handoff.id);
+                return Ok(handoff);
+            }
+            Err(end) => end,
+        },
+        Err(end) => end,
+    };
+    job.ended(&end);
+    Err(end)
 }
 
-impl Drafter<'_> {
-    /// Writes the draft of `job` and the handoff that it becomes; when this has returned, its sentinel may be shown.
-    ///
-    /// # Errors
-    /// How it ended otherwise; the conversation is unchanged.
-    pub(in crate::serve::exchange) async fn hand_over(&self, job: DraftJob) -> Result<Handoff, DraftEnd> {
-        let first = self.offered.first(self.app, self.offered.offer.tooled);
-        let DraftOrder { ask: request, prompt } = job.wanted().clone();
-        let accepted = job.accepted().cloned();
-        let reviewed = accepted.is_none() && is_reviewed(self.app.config.handoff.review, &request);
-        let is_drafted = accepted.is_none() && prompt.is_none();
-        let made = match (accepted, prompt) {
-            _ if !draft::enough(first.messages) => Err(DraftEnd::Failed(DraftFailure::NothingYet)),
-            (Some(AcceptedDraft { document, method }), _) => Ok(Document {
-                text: document,
-                method,
-            }),
-            (None, Some(text)) => Ok(Document { text, method: None }),
-            (None, None) => self.document(&request, &first, &job).await,
-        };
-        match &made {
-            Ok(Document { method: None, .. }) => {
-                note_draft(self.ctx, &request, DraftEvent::GIVEN, "complete");
+/// Stores a document that waits for a person's approval. Nothing is cut by it.
+async fn store_for_review(
+    exchange: &Exchange,
+    request: &DraftRequest,
+    document: AcceptedDraft,
+    job: DraftJob,
+) -> DraftEnd {
+    let carried = carried(request, &document);
+    let prompt = sentinel::normalised(&carried.text);
+    let failed = if prompt.len() > limits::PROMPT {
+        DraftFailure::TooLong
+    } else {
+        match record_writer::write_for_review(exchange, job.id(), prompt, carried.origin).await {
+            Ok(()) => {
+                tracing::info!(exchange = exchange.ctx.id, draft = %job.id(), "a draft waits for approval");
+                job.review(document.method, document.document);
+                return DraftEnd::Review;
             }
-            Err(end @ DraftEnd::Failed(DraftFailure::NothingYet | DraftFailure::Internal)) if is_drafted => {
-                note_draft(self.ctx, &request, DraftEvent::NONE, end.outcome());
-            }
-            _ => {}
-        }
-        let written = match made {
-            Ok(document) if reviewed => return Err(self.store_for_review(&request, document, job).await),
-            Ok(document) => {
-                let written = self.write(&request, &document, &first).await;
-                written.map(|handoff| (handoff, document))
-            }
-            Err(end) => Err(end),
-        };
-        match written {
-            Ok((handoff, document)) => {
-                self.archive_reviewed(&job).await;
-                job.done(document.method, document.text, handoff.id);
-                Ok(handoff)
-            }
-            Err(end) => {
-                job.ended(&end);
-                Err(end)
-            }
-        }
-    }
-
-    /// Stores a document that waits for a person's approval. Nothing is cut by it.
-    async fn store_for_review(&self, request: &DraftRequest, document: Document, job: DraftJob) -> DraftEnd {
-        let carried = carried(request, &document);
-        let prompt = sentinel::normalised(&carried.text);
-        let failed = if prompt.len() > limits::PROMPT {
-            DraftFailure::TooLong
-        } else {
-            match self
-                .writer
-                .write_for_review(job.id(), prompt, carried.origin)
-                .await
-            {
-                Ok(()) => {
-                    tracing::info!(exchange = self.ctx.id, draft = %job.id(), "a draft waits for approval");
-                    job.review(document.method, document.text);
-                    return DraftEnd::Review;
-                }
-                Err(error) => {
-                    tracing::error!(exchange = self.ctx.id, %error, "draft not written");
-                    DraftFailure::Store
-                }
-            }
-        };
-        let end = DraftEnd::Failed(failed);
-        job.ended(&end);
-        end
-    }
-
-    /// Archives the stored draft of a review, which has become another handoff.
-    async fn archive_reviewed(&self, job: &DraftJob) {
-        if job.accepted().is_some() {
-            let store = self.app.sessions.store();
-            if let Err(error) = store.archive(&self.ctx.principal, job.id(), true).await {
-                tracing::warn!(exchange = self.ctx.id, %error, "a reviewed draft is still listed");
-            }
-        }
-    }
-
-    /// The document, by the requested method, or by the next one where the request allows that.
-    async fn document(
-        &self,
-        request: &DraftRequest,
-        first: &RewriteOutcome,
-        job: &DraftJob,
-    ) -> Result<Document, DraftEnd> {
-        let config = &self.app.config.draft;
-        let Some(index) = self.index(first.rope.clone()) else {
-            return Err(DraftEnd::Failed(DraftFailure::Internal));
-        };
-        let repository = self.repository(request.git).await;
-        let input = DraftInput {
-            request,
-            index: &index,
-            repository: &repository,
-            count: self.offered.count(),
-        };
-        let mut method = first_method(request, config);
-        loop {
-            let mut attempt = CountedAttempt {
-                ctx: self.ctx,
-                request,
-                method,
-                outcome: DraftEnd::Cancelled.outcome(),
-            };
-            let end = tokio::select! {
-                end = self.by(method, &input) => end,
-                () = job.cancelled() => DraftEnd::Cancelled,
-            };
-            attempt.outcome = end.outcome();
-            drop(attempt);
-            if let DraftEnd::Complete(text) = &end {
-                let text = self.completed(method, &input, text);
-                return Ok(Document {
-                    text: text.into_owned(),
-                    method: Some(method),
-                });
-            }
-            let Some(next) = after_failure(method, &end, request.falls_back()) else {
-                return Err(end);
-            };
-            let (from, to) = (method.name(), next.name());
-            tracing::warn!(exchange = self.ctx.id, why = %end, from, to, "a draft failed: retried with another method");
-            if let Some(shown) = self.shown {
-                shown.begin_again(&end.to_string());
-            }
-            method = next;
-        }
-    }
-
-    /// The document of the live request's history, for a handoff that may come later.
-    ///
-    /// # Errors
-    /// How it ended otherwise.
-    pub(in crate::serve::exchange) async fn ahead(&self) -> Result<String, DraftEnd> {
-        let first = self.offered.first(self.app, self.offered.offer.tooled);
-        let index = self
-            .index(first.rope.clone())
-            .filter(|_| draft::enough(first.messages));
-        let Some(index) = index else {
-            return Err(DraftEnd::Failed(DraftFailure::NothingYet));
-        };
-        let request = DraftRequest {
-            origin: HandoffOrigin::Auto,
-            ..DraftRequest::default()
-        };
-        let input = DraftInput {
-            request: &request,
-            index: &index,
-            repository: "",
-            count: self.offered.count(),
-        };
-        let method = DraftMethod::Oneshot;
-        let end = self.by(method, &input).await;
-        note_draft(self.ctx, &request, method.name(), end.outcome());
-        match end {
-            DraftEnd::Complete(text) => Ok(self.completed(method, &input, &text).into_owned()),
-            end => Err(end),
-        }
-    }
-
-    async fn by(&self, method: DraftMethod, input: &DraftInput<'_>) -> DraftEnd {
-        let config = &self.app.config.draft;
-        let work = async {
-            match method {
-                DraftMethod::Oneshot => self.oneshot(input).await,
-                DraftMethod::Bundle => self.bundle(input).await,
-                DraftMethod::Local => {
-                    let spec = DraftSpec {
-                        tokens: config.facts_tokens,
-                        ..input.spec()
-                    };
-                    let composed = input.index.local(&spec);
-                    composed.map_or_else(
-                        |why| DraftEnd::Failed(DraftFailure::TooSmall(why)),
-                        DraftEnd::Complete,
-                    )
-                }
-            }
-        };
-        match tokio::time::timeout(config.timeout, work).await {
-            Ok(end) => end,
-            Err(_) => DraftEnd::Failed(DraftFailure::Timeout(config.timeout.as_secs())),
-        }
-    }
-
-    /// A model's document with what it lacks.
-    fn completed<'t>(&self, method: DraftMethod, input: &DraftInput<'_>, text: &'t str) -> Cow<'t, str> {
-        match method {
-            DraftMethod::Local => text.into(),
-            DraftMethod::Oneshot | DraftMethod::Bundle => {
-                let prompts = &self.app.prompts;
-                input.index.completed(text, prompts, input.count).into()
-            }
-        }
-    }
-
-    /// Writes the handoff of a document.
-    async fn write(
-        &self,
-        request: &DraftRequest,
-        document: &Document,
-        first: &RewriteOutcome,
-    ) -> Result<Handoff, DraftEnd> {
-        let carried = carried(request, document);
-        let tags = &self.app.config.handoff.preamble_tags;
-        let open = open_message(self.offered.agent.request.view(), tags);
-        let prompt = draft::with_open_message(&carried.text, &open);
-        // A document may quote a transcript with marks of ours in it.
-        let prompt = sentinel::normalised(&prompt);
-        if prompt.len() > limits::PROMPT {
-            return Err(DraftEnd::Failed(DraftFailure::TooLong));
-        }
-        let reason = request.reason.as_deref().map(sentinel::normalised);
-        let new = NewHandoff {
-            prompt,
-            reason: reason.filter(|reason| !reason.is_empty()),
-            parent: self.offered.active_id(),
-            origin: carried.origin,
-            to: request.to.clone(),
-        };
-        let before = splice::len(&first.rope) as u64;
-        match self.writer.write_new(new, before).await {
-            Ok(handoff) => Ok(handoff),
             Err(error) => {
-                tracing::error!(exchange = self.ctx.id, %error, "handoff not written");
-                Err(DraftEnd::Failed(DraftFailure::Store))
+                tracing::error!(exchange = exchange.ctx.id, %error, "draft not written");
+                DraftFailure::Store
             }
         }
-    }
+    };
+    let end = DraftEnd::Failed(failed);
+    job.ended(&end);
+    end
+}
 
-    /// The report of a handoff to the person, in front of its sentinel, so never in the model's view.
-    pub(in crate::serve::exchange) fn report(&self, handoff: &Handoff) -> String {
-        let event = self
-            .ctx
-            .recorder
-            .read(|e| e.handoffs.last().map(|h| (h.before_bytes, h.after_bytes)));
-        // An answer that reports the handoff again has no event for it.
-        let (before, after) = event.unwrap_or_else(|| {
-            let after = splice::len(&self.offered.fresh(self.app, handoff).rope) as u64;
-            (handoff.history_bytes, after)
-        });
-        let report = HandoffReport {
-            id: handoff.id,
-            origin: handoff.origin,
-            before,
-            after,
-        };
-        report.text(&self.app.config.commands.prefix)
+/// Archives the stored draft of a review, which has become another handoff.
+async fn archive_reviewed(exchange: &Exchange, job: &DraftJob) {
+    if job.accepted().is_some() {
+        let store = exchange.app.sessions.store();
+        if let Err(error) = store.archive(&exchange.ctx.principal, job.id(), true).await {
+            tracing::warn!(exchange = exchange.ctx.id, %error, "a reviewed draft is still listed");
+        }
     }
+}
+
+/// The document, by the requested method, or by the next one where the request allows that.
+async fn document(
+    exchange: &Exchange,
+    request: &DraftRequest,
+    first: &RewriteOutcome,
+    job: &DraftJob,
+) -> Result<AcceptedDraft, DraftEnd> {
+    let config = &exchange.app.config.draft;
+    let Some(index) = legs::index(exchange, first.rope.clone()) else {
+        return Err(DraftEnd::Failed(DraftFailure::Internal));
+    };
+    let repository = legs::repository(exchange, request.git).await;
+    let input = DraftInput {
+        request,
+        index: &index,
+        repository: &repository,
+        count: exchange.offered.count(),
+    };
+    let mut method = first_method(request, config);
+    loop {
+        let mut attempt = CountedAttempt {
+            ctx: &exchange.ctx,
+            request,
+            method,
+            outcome: DraftEnd::Cancelled.outcome(),
+        };
+        let end = tokio::select! {
+            end = by(exchange, method, &input) => end,
+            () = job.cancelled() => DraftEnd::Cancelled,
+        };
+        attempt.outcome = end.outcome();
+        drop(attempt);
+        if let DraftEnd::Complete(text) = &end {
+            let text = completed(exchange, method, &input, text);
+            return Ok(AcceptedDraft {
+                document: text.into_owned(),
+                method: Some(method),
+            });
+        }
+        let Some(next) = after_failure(method, &end, request.falls_back()) else {
+            return Err(end);
+        };
+        let (from, to) = (method.name(), next.name());
+        tracing::warn!(exchange = exchange.ctx.id, why = %end, from, to, "a draft failed: retried with another method");
+        if let Some(shown) = &exchange.shown {
+            shown.begin_again(&end.to_string());
+        }
+        method = next;
+    }
+}
+
+/// The document of the live request's history, for a handoff that may come later.
+///
+/// # Errors
+/// How it ended otherwise.
+pub(in crate::serve::exchange) async fn ahead(exchange: &Exchange) -> Result<String, DraftEnd> {
+    let first = exchange
+        .offered
+        .first(&exchange.app, exchange.offered.offer.tooled);
+    let index = legs::index(exchange, first.rope.clone()).filter(|_| draft::enough(first.messages));
+    let Some(index) = index else {
+        return Err(DraftEnd::Failed(DraftFailure::NothingYet));
+    };
+    let request = DraftRequest {
+        origin: HandoffOrigin::Auto,
+        ..DraftRequest::default()
+    };
+    let input = DraftInput {
+        request: &request,
+        index: &index,
+        repository: "",
+        count: exchange.offered.count(),
+    };
+    let method = DraftMethod::Oneshot;
+    let end = by(exchange, method, &input).await;
+    note_draft(&exchange.ctx, &request, method.name(), end.outcome());
+    match end {
+        DraftEnd::Complete(text) => Ok(completed(exchange, method, &input, &text).into_owned()),
+        end => Err(end),
+    }
+}
+
+async fn by(exchange: &Exchange, method: DraftMethod, input: &DraftInput<'_>) -> DraftEnd {
+    let config = &exchange.app.config.draft;
+    let work = async {
+        match method {
+            DraftMethod::Oneshot => legs::oneshot(exchange, input).await,
+            DraftMethod::Bundle => legs::bundle(exchange, input).await,
+            DraftMethod::Local => {
+                let spec = DraftSpec {
+                    tokens: config.facts_tokens,
+                    ..input.spec()
+                };
+                let composed = input.index.local(&spec);
+                composed.map_or_else(
+                    |why| DraftEnd::Failed(DraftFailure::TooSmall(why)),
+                    DraftEnd::Complete,
+                )
+            }
+        }
+    };
+    match tokio::time::timeout(config.timeout, work).await {
+        Ok(end) => end,
+        Err(_) => DraftEnd::Failed(DraftFailure::Timeout(config.timeout.as_secs())),
+    }
+}
+
+/// A model's document with what it lacks.
+fn completed<'t>(
+    exchange: &Exchange,
+    method: DraftMethod,
+    input: &DraftInput<'_>,
+    text: &'t str,
+) -> Cow<'t, str> {
+    match method {
+        DraftMethod::Local => text.into(),
+        DraftMethod::Oneshot | DraftMethod::Bundle => {
+            let prompts = &exchange.app.prompts;
+            input.index.completed(text, prompts, input.count).into()
+        }
+    }
+}
+
+/// Writes the handoff of a document.
+async fn write(
+    exchange: &Exchange,
+    request: &DraftRequest,
+    document: &AcceptedDraft,
+    first: &RewriteOutcome,
+) -> Result<Handoff, DraftEnd> {
+    let carried = carried(request, document);
+    let tags = &exchange.app.config.handoff.preamble_tags;
+    let open = open_message(exchange.offered.agent.request.view(), tags);
+    let prompt = draft::with_open_message(&carried.text, &open);
+    // A document may quote a transcript with marks of ours in it.
+    let prompt = sentinel::normalised(&prompt);
+    if prompt.len() > limits::PROMPT {
+        return Err(DraftEnd::Failed(DraftFailure::TooLong));
+    }
+    let reason = request.reason.as_deref().map(sentinel::normalised);
+    let new = NewHandoff {
+        prompt,
+        reason: reason.filter(|reason| !reason.is_empty()),
+        parent: exchange.offered.active_id(),
+        origin: carried.origin,
+        to: request.to.clone(),
+    };
+    let before = splice::len(&first.rope) as u64;
+    match record_writer::write_new(exchange, new, before).await {
+        Ok(handoff) => Ok(handoff),
+        Err(error) => {
+            tracing::error!(exchange = exchange.ctx.id, %error, "handoff not written");
+            Err(DraftEnd::Failed(DraftFailure::Store))
+        }
+    }
+}
+
+/// The report of a handoff to the person, in front of its sentinel, so never in the model's view.
+pub(in crate::serve::exchange) fn handoff_report(exchange: &Exchange, handoff: &Handoff) -> String {
+    let event = exchange
+        .ctx
+        .recorder
+        .read(|e| e.handoffs.last().map(|h| (h.before_bytes, h.after_bytes)));
+    // An answer that reports the handoff again has no event for it.
+    let (before, after) = event.unwrap_or_else(|| {
+        let after = splice::len(&exchange.offered.fresh(&exchange.app, handoff).rope) as u64;
+        (handoff.history_bytes, after)
+    });
+    let report = HandoffReport {
+        id: handoff.id,
+        origin: handoff.origin,
+        before,
+        after,
+    };
+    report.text(&exchange.app.config.commands.prefix)
 }
 
 /// Counts an attempt to make a document.
@@ -368,15 +327,15 @@ pub(super) fn is_reviewed(policy: ReviewPolicy, request: &DraftRequest) -> bool 
 }
 
 /// The carry-over prompt of a document.
-fn carried(request: &DraftRequest, document: &Document) -> CarriedPrompt {
+fn carried(request: &DraftRequest, document: &AcceptedDraft) -> CarriedPrompt {
     match document.method {
         Some(method) => CarriedPrompt {
-            text: draft::carried(&document.text),
+            text: draft::carried(&document.document),
             origin: request.origin_of(method),
         },
         // A given document is the carry-over prompt unchanged.
         None => CarriedPrompt {
-            text: document.text.trim().to_owned(),
+            text: document.document.trim().to_owned(),
             origin: HandoffOrigin::Person,
         },
     }
@@ -419,13 +378,13 @@ mod tests {
 
     #[test]
     fn a_given_document_is_the_prompt_of_a_person_and_a_drafted_one_has_its_method_or_threshold() {
-        let given = Document {
-            text: "\n Go on. \n".to_owned(),
+        let given = AcceptedDraft {
+            document: "\n Go on. \n".to_owned(),
             method: None,
         };
         let prompt = carried(&of(HandoffOrigin::Api), &given);
         assert_eq!((&*prompt.text, prompt.origin), ("Go on.", HandoffOrigin::Person));
-        let drafted = Document {
+        let drafted = AcceptedDraft {
             method: Some(DraftMethod::Local),
             ..given
         };

@@ -26,7 +26,7 @@ use baton_core::handoffs::draft::DraftEnd;
 use baton_core::mark::note;
 
 pub(super) use self::automatic::{AutomaticHandoff, automatic_job};
-pub(super) use self::drafter::Drafter;
+pub(super) use self::drafter::{ahead, hand_over, handoff_report};
 pub(super) use self::open_message::open_message;
 pub(super) use self::report::approval_commands;
 
@@ -40,11 +40,11 @@ pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseB
     };
     super::slow_answer::answered(exchange.clone(), async move {
         let (id, origin) = (job.id(), job.wanted().ask.origin);
-        let made = exchange.drafter().hand_over(job).await;
+        let made = hand_over(&exchange, job).await;
         match made {
             Ok(handoff) => {
                 automatic::save(&exchange, id, &handoff);
-                let report = exchange.drafter().report(&handoff);
+                let report = handoff_report(&exchange, &handoff);
                 if let Some(shown) = exchange.begun_draft() {
                     shown.end(report.strip_prefix(note::BEGINS).unwrap_or(&report), "");
                     shown.say(&exchange.sentinel(&handoff));
@@ -71,7 +71,7 @@ pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseB
 pub(super) fn waiting_job(exchange: &Exchange) -> Option<DraftJob> {
     let (drafting, agent) = (&exchange.app.drafting, &exchange.offered.agent);
     let live = agent.live.as_ref()?;
-    if !drafting.waits(live.key()) || !agent.is_safe_point(exchange.ctx.endpoint) {
+    if !drafting.waits(live.key()) || !agent.is_safe_point(exchange.ctx.operation) {
         return None;
     }
     drafting.take(live.key())
@@ -85,16 +85,14 @@ pub(super) fn pending_notice(exchange: &Exchange) -> Option<AnswerOpening> {
     } = exchange;
     let live = offered.agent.live.as_ref()?;
     let open = app.drafting.open_in(live.key())?;
-    if open.state != DraftState::Review || !offered.agent.is_safe_point(ctx.endpoint) {
+    if open.state != DraftState::Review || !offered.agent.is_safe_point(ctx.operation) {
         return None;
     }
     let draft = app.drafting.pending_once(live.key())?;
     tracing::info!(exchange = ctx.id, %draft, "a draft waits for approval; the conversation continues");
-    let notice = format!(
-        "{}a draft of a handoff waits for your approval: {}. Until then nothing changes.\n\n{}\n\n",
-        note::BEGINS,
-        approval_commands(&app.config.commands.prefix),
-        note::line(Uuid::now_v7())
-    );
+    let commands = approval_commands(&app.config.commands.prefix);
+    let text =
+        format!("a draft of a handoff waits for your approval: {commands}. Until then nothing changes.");
+    let notice = note::answer(&text, Uuid::now_v7()) + "\n\n";
     Some(AnswerOpening::Notice(notice.into()))
 }

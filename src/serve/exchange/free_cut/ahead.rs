@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::serve::exchange::context::ContextThread;
 use crate::serve::exchange::costs::RequestCosts;
 use crate::serve::exchange::recording::{self, ReceivedBody};
-use crate::serve::exchange::{AnswerRecord, Exchange};
+use crate::serve::exchange::{AnswerRecord, Exchange, drafts};
 use crate::serve::proxy::exchange_recorder::DormantRecorder;
 use crate::state::config::FreeCutPolicy;
 use crate::state::telemetry::ExchangeOutcome;
@@ -105,16 +105,12 @@ impl Pause {
         let Exchange {
             app, ctx, offered, ..
         } = &exchange;
-        if !offered.agent.is_safe_point(ctx.endpoint) {
+        if !offered.agent.is_safe_point(ctx.operation) {
             return recorder.forget();
         }
-        let body = ReceivedBody {
-            beginnings: None,
-            original: None,
-        };
-        recording::begin(&exchange, body);
+        recording::begin(&exchange, ReceivedBody::default());
         let at_ms = app.clock.now_ms();
-        let made = exchange.drafter().ahead().await;
+        let made = drafts::ahead(&exchange).await;
         let tokens = recorder.read(|e| e.tokens.clone());
         let paid = tokens.into_iter().flatten().map(TokenCounts::from);
         let cost = paid.map(|counts| counts.cost(&costs.rates).total()).sum();

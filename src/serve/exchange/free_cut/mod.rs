@@ -41,7 +41,7 @@ pub(super) fn moment(exchange: &Exchange, thread: &ContextThread) -> Option<Free
     })?;
     let decide = |ready| ledger.moment(&costs.next(draft_cost(app, ready)), &costs.rates);
     decide(draft.is_some())?;
-    if !offered.agent.is_safe_point(ctx.endpoint) || !thread.goes_straight_on(offered, draft.as_deref()) {
+    if !offered.agent.is_safe_point(ctx.operation) || !thread.goes_straight_on(offered, draft.as_deref()) {
         return None;
     }
     let ready = draft.and_then(|draft| ready_document(exchange, &draft));
@@ -63,10 +63,7 @@ fn draft_cost(app: &App, ready: bool) -> DraftCost {
 
 /// How the draft of a cut is made; `None`: as the config says.
 pub(super) fn method(cut: &FreeCut) -> Option<DraftMethod> {
-    match cut.draft {
-        DraftCost::Selection(_) => Some(DraftMethod::Bundle),
-        DraftCost::Nothing | DraftCost::History | DraftCost::Cheapest(_) => None,
-    }
+    matches!(cut.draft, DraftCost::Selection(_)).then_some(DraftMethod::Bundle)
 }
 
 /// The draft that is ready for this request's transcript, where there is one.
@@ -105,13 +102,12 @@ pub(super) fn offer(exchange: &Exchange, cut: &FreeCut) -> Option<String> {
         "" => "begin a new session with a handoff".to_owned(),
         prefix => format!("`{prefix}handoff`"),
     };
-    Some(format!(
-        "{}{}. A handoff now would save about ${:.2}: {yes}. Any other message goes on with the whole history.\n\n{}",
-        note::BEGINS,
+    let text = format!(
+        "{}. A handoff now would save about ${:.2}: {yes}. Any other message goes on with the whole history.",
         cut.reason.text(),
         cut.saved.max(0.01),
-        note::line(Uuid::now_v7())
-    ))
+    );
+    Some(note::answer(&text, Uuid::now_v7()))
 }
 
 #[cfg(test)]

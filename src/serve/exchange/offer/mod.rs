@@ -58,9 +58,8 @@ pub(super) async fn offer(app: &App, ctx: &RequestContext, placed: Placed) -> Of
         app.documents.resumed(&ctx.principal, active.id);
     }
     if let Some(live) = agent.live.as_ref().filter(|_| scope.of_the_loop) {
-        let active = pin.active.as_ref().map(|active| active.id);
-        app.sessions
-            .follow(live, active, pin.undone.now(), app.clock.now_ms());
+        let now = app.clock.now_ms();
+        app.sessions.follow(live, pin.active_id(), pin.undone.now(), now);
     }
     let offer = ToolOffer {
         tooled: untooled.is_none(),
@@ -98,12 +97,9 @@ impl Offered {
     /// The request of a later leg: afresh after a handoff, or the first one's, with more appended.
     pub(super) fn later_leg(&self, app: &App, leg: &NextLeg) -> RewriteOutcome {
         let fired = leg.after.and_then(|id| app.sessions.known_handoff(id));
+        let routed = fired.as_ref().and_then(|fired| fired.routed.as_deref());
         let view = match &leg.head {
-            Some(head) => self.after(
-                app,
-                head,
-                fired.as_ref().and_then(|fired| fired.routed.as_deref()),
-            ),
+            Some(head) => self.after(app, head, routed),
             None => self.as_received(app, true),
         };
         let what = Rewrite {
@@ -126,7 +122,7 @@ impl Offered {
 
     /// The handoff that the request is cut at.
     pub(super) fn active_id(&self) -> Option<HandoffId> {
-        self.pin.active.as_ref().map(|active| active.id)
+        self.pin.active_id()
     }
 
     /// The carry-over prompt that the transcript begins with.
@@ -273,12 +269,8 @@ impl Offered {
     /// Preamble, pins and carry-over prompt for a new handoff: the active one's preamble where there is one, so that
     /// a chain keeps what its first cut kept.
     pub(super) fn head_for(&self, app: &App, prompt: &str) -> String {
-        let pins = self
-            .agent
-            .live
-            .as_ref()
-            .map(|live| live.pins())
-            .unwrap_or_default();
+        let live = self.agent.live.as_ref();
+        let pins = live.map(|live| live.pins()).unwrap_or_default();
         let prompt = &format!("{}{prompt}", pinned_text(&pins));
         let found = match &self.pin.active {
             Some(active) => preamble::of_head(self.agent.wire, self.agent.request.view(), &active.head),

@@ -46,6 +46,19 @@ pub(super) struct Pin {
     pub(super) resumed: bool,
 }
 
+impl Pin {
+    /// The handoff that the request is cut at.
+    pub(super) fn active_id(&self) -> Option<HandoffId> {
+        self.active.as_ref().map(|active| active.id)
+    }
+
+    /// The transcript as the agent sent it, if any handoff was ever undone in it.
+    pub(super) fn original_with_undos(&self) -> Option<&OriginalTranscript> {
+        let is_undone = !self.undone.ever().is_empty();
+        self.taken_out.original.as_ref().filter(|_| is_undone)
+    }
+}
+
 /// Which rules hold for a request.
 #[derive(Clone, Copy)]
 pub(super) struct RequestScope {
@@ -83,7 +96,7 @@ fn take_commands_out(
     if taken.taken_out.removed.is_some() {
         agent.side_call = is_side_call(ctx, agent.request.view());
         received.candidates = agent.request.reading().candidates(agent.wire);
-        received.ahead.forget_offsets();
+        received.ahead = received.ahead.without_offsets();
     }
     taken
 }
@@ -107,7 +120,7 @@ pub(super) async fn pin(
     } = received;
     let newest = candidates.first().cloned();
     let command = taken_out::command(app, agent.wire, agent.request.reading());
-    let command = command.filter(|_| is_model_call(ctx.endpoint));
+    let command = command.filter(|_| is_model_call(ctx.operation));
     let lookup = PinLookup {
         app,
         ctx,
@@ -125,11 +138,11 @@ pub(super) async fn pin(
     }
     let missed = newest.filter(|c| found.by_sentinel != Some(c.sentinel.at));
     let scope = RequestScope {
-        of_the_loop: agent.is_of_the_loop(ctx.endpoint),
+        of_the_loop: agent.is_of_the_loop(ctx.operation),
         may_recall: may_recall(app, &mut agent, active.as_ref()),
     };
     let verdict = PinEvidence {
-        is_model_call: is_model_call(ctx.endpoint),
+        is_model_call: is_model_call(ctx.operation),
         of_the_loop: scope.of_the_loop,
         is_named: agent.named,
         known: agent.live.as_ref().and_then(|live| live.active()),

@@ -5,30 +5,29 @@ use bytes::Bytes;
 use super::super::read::AgentRequest;
 use super::super::request::Request;
 use crate::serve::exchange::app::App;
-use crate::serve::proxy::body::RequestBody;
+use crate::state::journal::BodyLayout;
 use crate::state::session::LiveConversation;
 use baton_core::commands;
 use baton_core::record::HandoffId;
 use baton_core::rewrite::RequestReading;
-use baton_core::rewrite::notes::{self, CleanedTranscript, NoteSearch, UndoneHandoffs};
-use baton_core::text::Span;
-use baton_core::wire::{Turn, Wire};
+use baton_core::rewrite::notes::{self, NoteSearch, UndoneHandoffs};
+use baton_core::wire::{View, Wire};
 
 /// A transcript as the agent sent it.
 #[derive(Clone)]
 pub(in crate::serve::exchange) struct OriginalTranscript {
     pub(in crate::serve::exchange) text: Bytes,
-    pub(in crate::serve::exchange) list: Span,
-    pub(in crate::serve::exchange) turns: Vec<Turn>,
+    pub(in crate::serve::exchange) layout: BodyLayout,
 }
 
 impl OriginalTranscript {
     pub(in crate::serve::exchange) fn of(reading: RequestReading) -> Self {
-        let view = reading.view;
+        let View {
+            body, list, turns, ..
+        } = reading.view;
         Self {
-            text: view.body,
-            list: view.list,
-            turns: view.turns,
+            text: body,
+            layout: BodyLayout { list, turns },
         }
     }
 }
@@ -60,19 +59,11 @@ pub(super) fn take_out(app: &App, agent: &mut AgentRequest, next_undo: Option<Ha
     let unquoted = without_quoted(app, wire, agent.request.reading(), agent.live.as_deref());
     let reading = unquoted.as_ref().unwrap_or_else(|| agent.request.reading());
     let (left, removed, undone) = match (notes::take_out(wire, reading, look), unquoted) {
-        (
-            Some(CleanedTranscript {
-                reading,
-                removed,
-                undone,
-            }),
-            _,
-        ) => (reading, removed, undone),
+        (Some(cleaned), _) => (cleaned.reading, cleaned.removed, cleaned.undone),
         (None, Some(unquoted)) => (unquoted, 0, UndoneHandoffs::default()),
         (None, None) => return CommandsTaken::default(),
     };
-    let body = RequestBody::Plain(left.view.body.clone());
-    let before = std::mem::replace(&mut agent.request, Request::new(body, left));
+    let before = std::mem::replace(&mut agent.request, Request::plain(left));
     CommandsTaken {
         taken_out: TakenOut {
             removed: Some(removed),

@@ -8,7 +8,6 @@ use super::request::Request;
 use super::{insertions, thinking};
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
-use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::fault::Fault;
 use baton_core::rewrite::notes;
 use baton_core::tools::RECALL_NAME;
@@ -63,8 +62,7 @@ fn without_searches(placed: &mut Placed) {
         if placed.pin.taken_out.original.is_none() {
             placed.pin.taken_out.original = Some(OriginalTranscript::of(reading.clone()));
         }
-        let body = RequestBody::Plain(without.view.body.clone());
-        placed.agent.request = Request::new(body, without);
+        placed.agent.request = Request::plain(without);
         placed.pin.taken_out.add(removed);
     }
     placed.places.without_searches = searches;

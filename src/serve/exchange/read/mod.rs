@@ -11,7 +11,7 @@ use super::read_ahead::{self, Ahead, OpenedConversation};
 use super::request::Request;
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::body::RequestBody;
-use crate::serve::proxy::route::{self, Endpoint};
+use crate::serve::proxy::route;
 use crate::serve::proxy::{BodyScan, RequestContext, headers};
 use crate::state::config::InjectPolicy;
 use crate::state::session::{LiveConversation, conversation_key};
@@ -71,9 +71,9 @@ impl AgentRequest {
     }
 
     /// Whether the agent's own loop sent it: a model call with the agent's tools that brings its history along.
-    pub(super) fn is_of_the_loop(&self, endpoint: Endpoint) -> bool {
+    pub(super) fn is_of_the_loop(&self, operation: Option<Operation>) -> bool {
         let view = self.request.view();
-        is_model_call(endpoint)
+        is_model_call(operation)
             && view.tools.is_some_and(|tools| tools.client)
             && view.facts.previous.is_none()
     }
@@ -95,10 +95,10 @@ impl AgentRequest {
 
     /// Whether the conversation may be cut before this request's answer. The request must be of an agent's loop, the
     /// model must have no unanswered call, and the answer must be able to show a sentinel.
-    pub(super) fn is_safe_point(&self, endpoint: Endpoint) -> bool {
+    pub(super) fn is_safe_point(&self, operation: Option<Operation>) -> bool {
         let view = self.request.view();
         let facts = &view.facts;
-        is_model_call(endpoint)
+        is_model_call(operation)
             && view.tools.is_some_and(|tools| tools.client)
             && !(self.side_call || facts.structured || facts.many || facts.server_side)
             && self.forbidden != Some(ToolOmission::OffByHeader)
@@ -156,12 +156,22 @@ pub(super) async fn receive(
     scan: &BodyScan,
     weight: usize,
 ) -> Option<Received> {
-    let ReadRequest { wire, reading } = read(app, ctx, body, scan)?;
+    let wire = wire(ctx.wire?);
+    let reading = read(app, ctx, wire, body, scan);
+    let unread = |why| ctx.recorder.note(|e| e.untooled = Some(why));
+    let reading = reading.map_err(unread).ok()?;
     let ConversationKey { key, named } = key(ctx, wire, &reading);
     ctx.recorder.note(|e| e.conversation = Some(key.clone()));
     let candidates = reading.candidates(wire);
     app.sessions.settle_ends(&key).await;
-    let OpenedConversation { live, ahead } = open(app, ctx, wire, &reading, &key, candidates.first()).await;
+    let newest = candidates.first();
+    let OpenedConversation { live, ahead } = match app.sessions.is_shared() {
+        true => Box::pin(read_ahead::read(app, ctx, wire, &reading, &key, newest)).await,
+        false => OpenedConversation {
+            live: app.sessions.open(&key, &ctx.principal, app.clock.now_ms()).await,
+            ahead: Ahead::default(),
+        },
+    };
     let agent = AgentRequest {
         wire,
         side_call: is_side_call(ctx, &reading.view),
@@ -187,74 +197,47 @@ pub(super) fn is_side_call(ctx: &RequestContext, view: &View) -> bool {
     view.facts.summary || summary_class(ctx)
 }
 
-/// Opens the conversation; where the store is shared, with what its request will most likely need.
-async fn open(
+/// Has the wire read a request.
+///
+/// # Errors
+/// Why it is relayed unchanged.
+fn read(
     app: &App,
     ctx: &RequestContext,
     wire: &'static dyn Wire,
-    reading: &RequestReading,
-    key: &str,
-    newest: Option<&Candidate>,
-) -> OpenedConversation {
-    match app.sessions.is_shared() {
-        true => Box::pin(read_ahead::read(app, ctx, wire, reading, key, newest)).await,
-        false => OpenedConversation {
-            live: app.sessions.open(key, &ctx.principal, app.clock.now_ms()).await,
-            ahead: Ahead::default(),
-        },
+    body: &RequestBody,
+    scan: &BodyScan,
+) -> Result<RequestReading, ToolOmission> {
+    let text = body.text().ok_or(ToolOmission::UnreadCoding)?;
+    let scanned = RequestReading::scanned(
+        wire,
+        text,
+        ctx.operation.unwrap_or(Operation::Generate),
+        &scan.known,
+    );
+    let mut reading = scanned.map_err(|why| {
+        let (omission, why) = match why {
+            UnreadReason::NotJson(at) => (ToolOmission::UnreadJson, format!("not JSON at byte {at}")),
+            UnreadReason::OtherShape => (ToolOmission::UnreadShape, "JSON of another shape".to_owned()),
+            UnreadReason::RepeatedKey => (ToolOmission::UnreadRepeatedKey, "a key occurs twice".to_owned()),
+        };
+        let wire = wire.id().name();
+        tracing::warn!(exchange = ctx.id, wire, why, "request relayed unchanged");
+        omission
+    })?;
+    // The agent's own tool has our name: another proxy of this kind, mostly, and calls are that one's.
+    if is_taken(app, &reading) {
+        return Err(ToolOmission::NameTaken);
     }
-}
-
-/// A request that its wire has read.
-struct ReadRequest {
-    wire: &'static dyn Wire,
-    reading: RequestReading,
-}
-
-fn read(app: &App, ctx: &RequestContext, body: &RequestBody, scan: &BodyScan) -> Option<ReadRequest> {
-    let wire = wire(ctx.wire?);
-    let unread = |why| ctx.recorder.note(|e| e.untooled = Some(why));
-    let Some(text) = body.text() else {
-        unread(ToolOmission::UnreadCoding);
-        return None;
-    };
-    match RequestReading::scanned(wire, text, operation_of(ctx.endpoint), &scan.known) {
-        // The agent's own tool has our name: another proxy of this kind, mostly, and calls are that one's.
-        Ok(reading) if is_taken(app, &reading) => {
-            unread(ToolOmission::NameTaken);
-            None
-        }
-        Ok(mut reading) => {
-            reading.view.shared = app.bodies.shared_turns(scan, &reading.view);
-            // Some wires have in the path what others have in the body.
-            let facts = &mut reading.view.facts;
-            facts.stream |= route::streams(&ctx.target);
-            facts.ours = app.tools.names();
-            if facts.model.is_none() {
-                facts.model = route::model(&ctx.target).map(str::to_owned);
-            }
-            Some(ReadRequest { wire, reading })
-        }
-        Err(why) => {
-            unread(match why {
-                UnreadReason::NotJson(_) => ToolOmission::UnreadJson,
-                UnreadReason::OtherShape => ToolOmission::UnreadShape,
-                UnreadReason::RepeatedKey => ToolOmission::UnreadRepeatedKey,
-            });
-            let why = match why {
-                UnreadReason::NotJson(at) => format!("not JSON at byte {at}"),
-                UnreadReason::OtherShape => "JSON of another shape".to_owned(),
-                UnreadReason::RepeatedKey => "a key occurs twice".to_owned(),
-            };
-            tracing::warn!(
-                exchange = ctx.id,
-                wire = wire.id().name(),
-                why,
-                "request relayed unchanged"
-            );
-            None
-        }
+    reading.view.shared = app.bodies.shared_turns(scan, &reading.view);
+    // Some wires have in the path what others have in the body.
+    let facts = &mut reading.view.facts;
+    facts.stream |= route::streams(&ctx.target);
+    facts.ours = app.tools.names();
+    if facts.model.is_none() {
+        facts.model = route::model(&ctx.target).map(str::to_owned);
     }
+    Ok(reading)
 }
 
 /// Whether a tool of the agent's has the name of one of ours.
@@ -264,15 +247,6 @@ fn is_taken(app: &App, reading: &RequestReading) -> bool {
     view.tools.is_some_and(|t| t.taken)
         || view.has_in_changes(TOOL_NAME)
         || others.into_iter().any(|name| view.has_beside_transcript(name))
-}
-
-/// The operation of a route, as the wires name it.
-pub(super) fn operation_of(endpoint: Endpoint) -> Operation {
-    match endpoint {
-        Endpoint::Count => Operation::Count,
-        Endpoint::Compact => Operation::Compact,
-        Endpoint::Generate | Endpoint::Other => Operation::Generate,
-    }
 }
 
 /// The key of a conversation.

@@ -11,7 +11,7 @@ use super::{Exchange, recording};
 
 use self::refusal::refuses_model;
 pub(super) use self::refusal::{is_retryable, requested_pause};
-pub(super) use self::sender::LegSender;
+pub(super) use self::sender::{later_or_own, later_to, readable};
 pub(super) use self::sent::{FirstLeg, Sent};
 
 /// Sends the first leg, and retries it once if upstream's refusal has a remedy.
@@ -21,16 +21,15 @@ pub(super) async fn send(exchange: Exchange) -> FirstLeg {
     } = &exchange;
     let mut request = offered.first(app, offered.offer.tooled);
     recording::note_lost(&exchange, &request);
-    let sender = LegSender::of(&exchange);
-    let mut answered = sender.first(offered, &request).await;
+    let mut answered = sender::first(&exchange, &request).await;
     if let (Some(model), Ok(response)) = (&request.model, &answered)
         && refuses_model(response.status())
     {
         let model = model.clone();
         app.refused_models.is_first(&model);
         request = offered.first(app, offered.offer.tooled);
-        answered = sender.first(offered, &request).await;
-        sender.settle_model(&model, &answered);
+        answered = sender::first(&exchange, &request).await;
+        sender::settle_model(&exchange, &model, &answered);
     }
     let response = match answered {
         Ok(response) => response,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::Response;
 
 use super::refusal::{RefusedRequest, Remedy, replaces_refusal};
-use super::sender::LegSender;
+use super::sender;
 use super::sent::{FirstLeg, Sent};
 use crate::serve::exchange::offer::Offered;
 use crate::serve::exchange::{Exchange, thinking};
@@ -31,23 +31,19 @@ pub(super) async fn retry(sent: Sent) -> FirstLeg {
         response,
     } = sent;
     let (parts, body) = response.into_parts();
-    let sender = LegSender::of(&exchange);
-    let read = match sender.readable(&parts, body) {
-        Ok(body) => {
-            let limit = sender.app.config.limits.body_bytes;
-            body.whole(limit, &sender.app.bodies.budget).await
-        }
+    let body = match sender::readable(&exchange, &parts, body) {
+        Ok(body) => body,
         Err(body) => {
             let response = Response::from_parts(parts, body);
             return FirstLeg::Refused(relay::answer(&exchange.ctx, Ok(response)));
         }
     };
-    let error = match read {
+    let error = match exchange.collect(body).await {
         Ok(error) => error,
         Err(fault) => return FirstLeg::Refused(exchange.ctx.refuse(fault)),
     };
     if let Some(Retry { request, remedy }) = changed(&mut exchange, &error, &request) {
-        let answered = LegSender::of(&exchange).first(&exchange.offered, &request).await;
+        let answered = sender::first(&exchange, &request).await;
         let status = answered.as_ref().ok().map(Response::status);
         let accepted = status.is_some_and(|status| status.is_success());
         match remedy {

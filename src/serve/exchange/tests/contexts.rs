@@ -1,8 +1,8 @@
 //! How full a thread's context is, and what follows from it.
 
 use super::{Stage, calls, claude, result, user};
+use crate::serve::exchange::Exchange;
 use crate::serve::exchange::context::{self, DueStep};
-use crate::serve::exchange::{Exchange, FollowUp};
 use crate::state::config::Config;
 use baton_core::wire::Usage;
 
@@ -106,14 +106,14 @@ async fn cached_input_fills_a_context_as_well() {
 async fn a_notice_is_sent_once_and_stays_in_the_model_s_view() {
     let stage = Stage::with(thresholds);
     let mut first = exchange(&stage, 0).await;
-    assert!(matches!(first.follow_context().await, FollowUp::None));
+    assert!(first.follow_context().await.is_none());
     first
         .thread
         .as_ref()
         .unwrap()
         .measure(&first.ctx, None, used(1_500));
     let mut next = exchange(&stage, 1).await;
-    assert!(matches!(next.follow_context().await, FollowUp::None));
+    assert!(next.follow_context().await.is_none());
     let notices = |exchange: &Exchange| exchange.offered.places.insertions.len();
     assert_eq!(notices(&next), 1);
     next.thread
@@ -121,6 +121,6 @@ async fn a_notice_is_sent_once_and_stays_in_the_model_s_view() {
         .unwrap()
         .measure(&next.ctx, None, used(1_510));
     let mut later = exchange(&stage, 2).await;
-    assert!(matches!(later.follow_context().await, FollowUp::None));
+    assert!(later.follow_context().await.is_none());
     assert_eq!(notices(&later), 1);
 }

@@ -38,7 +38,7 @@ fn job(exchange: &Exchange, order: DraftOrder) -> DraftJob {
 
 async fn hand_over(exchange: &Exchange, order: DraftOrder) -> Result<Handoff, DraftEnd> {
     let job = job(exchange, order);
-    exchange.drafter().hand_over(job).await
+    drafts::hand_over(exchange, job).await
 }
 
 async fn made(stage: &Stage, order: DraftOrder) -> Result<Handoff, DraftEnd> {
@@ -52,7 +52,7 @@ async fn a_local_draft_becomes_the_active_handoff_with_the_open_message() {
     let exchange = stage.request(claude(&work())).exchange().await;
     let job = job(&exchange, local().into());
     let id = job.id();
-    let handoff = exchange.drafter().hand_over(job).await.unwrap();
+    let handoff = drafts::hand_over(&exchange, job).await.unwrap();
     assert_eq!(handoff.origin, HandoffOrigin::Api);
     assert!(handoff.prompt.contains("And the docs?"), "{}", handoff.prompt);
     assert!(handoff.prompt.contains("parse.rs"), "{}", handoff.prompt);
@@ -109,7 +109,7 @@ async fn a_draft_for_review_waits_and_its_approval_hands_over() {
         .accept(draft.id, Some("Only the docs.".to_owned()))
         .unwrap();
     let job = drafts::waiting_job(&exchange).expect("an approved draft");
-    let handoff = exchange.drafter().hand_over(job).await.unwrap();
+    let handoff = drafts::hand_over(&exchange, job).await.unwrap();
     assert!(handoff.prompt.contains("Only the docs."), "{}", handoff.prompt);
 }
 
@@ -166,7 +166,7 @@ async fn the_report_has_the_sizes_of_what_was_sent_before_and_is_sent_next() {
         .recorder
         .read(|e| e.handoffs.last().map(|h| h.before_bytes));
     assert_eq!(event, Some(before as u64));
-    let report = exchange.drafter().report(&handoff);
+    let report = drafts::handoff_report(&exchange, &handoff);
     assert!(
         report.contains(&format!("{} KiB before", before / 1024)),
         "{report}"
@@ -174,7 +174,7 @@ async fn the_report_has_the_sizes_of_what_was_sent_before_and_is_sent_next() {
     assert!(report.contains(&handoff.id.to_string()), "{report}");
     // Another answer that reports the handoff has no event of it: the agent's own bytes are the size then.
     let again = stage.request(claude(&work())).exchange().await;
-    let report = again.drafter().report(&handoff);
+    let report = drafts::handoff_report(&again, &handoff);
     assert!(handoff.history_bytes < 1024, "{}", handoff.history_bytes);
     assert!(
         report.contains(&format!("{} B before", handoff.history_bytes)),

@@ -23,11 +23,11 @@ use super::opening::AnswerOpening;
 use super::pin::{self, Pinned};
 use super::place;
 use super::read::{self, Received};
+use super::record_writer;
 use super::{App, Exchange};
 use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::exchange_recorder::ExchangeRecorder;
 use crate::serve::proxy::fault::Fault;
-use crate::serve::proxy::route::Endpoint;
 use crate::serve::proxy::upstream::Upstreams;
 use crate::serve::proxy::{BodyScan, RequestContext, testing};
 use crate::state::config::{Config, InjectPolicy};
@@ -36,6 +36,7 @@ use crate::state::store::SharedStore;
 use crate::state::store::sqlite::SqliteStore;
 use baton_core::mark::seal::SealKey;
 use baton_core::record::{Handoff, HandoffId, WireId};
+use baton_core::wire::Operation;
 
 const PROMPT: &str = "Go on with the importer. Its tests fail in parse.rs.";
 
@@ -80,7 +81,7 @@ impl Stage {
                 principal: "local".to_owned(),
                 upstream: Arc::clone(self.upstreams.get("anthropic").unwrap()),
                 wire: Some(WireId::Anthropic),
-                endpoint: Endpoint::Generate,
+                operation: Some(Operation::Generate),
                 method: Method::POST,
                 target: "/v1/messages".to_owned(),
                 headers: HeaderMap::new(),
@@ -93,10 +94,7 @@ impl Stage {
     /// A handoff that fired in a conversation with these messages.
     async fn handoff(&self, messages: &[Value]) -> Handoff {
         let exchange = self.request(claude(messages)).exchange().await;
-        let written = exchange
-            .writer()
-            .write_handoff(PROMPT.to_owned(), None, None)
-            .await;
+        let written = record_writer::write_handoff(&exchange, PROMPT.to_owned(), None, None).await;
         written.unwrap()
     }
 }
@@ -115,8 +113,8 @@ impl TestRequest<'_> {
         self
     }
 
-    fn endpoint(mut self, endpoint: Endpoint) -> Self {
-        self.ctx.endpoint = endpoint;
+    fn operation(mut self, operation: Operation) -> Self {
+        self.ctx.operation = Some(operation);
         self
     }
 

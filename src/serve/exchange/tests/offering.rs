@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::{Stage, calls, changed, claude, model, result, sent, user};
 use crate::serve::exchange::insertions::append;
-use crate::serve::proxy::route::Endpoint;
 use baton_core::rewrite::untooled::ToolOmission;
+use baton_core::wire::Operation;
 
 async fn untooled(stage: &Stage, body: Value) -> Option<ToolOmission> {
     stage.request(body).offered().await.offer.untooled
@@ -49,7 +49,7 @@ async fn a_request_that_is_no_agents_turn_gets_none() {
     assert_eq!(off.offer.untooled, Some(ToolOmission::OffByHeader));
     // A tool that is counted alone, besides no system prompt.
     let lone = changed(body(), json!({"system": null}));
-    let count = stage.request(lone).endpoint(Endpoint::Count).offered().await;
+    let count = stage.request(lone).operation(Operation::Count).offered().await;
     assert_eq!(count.offer.untooled, Some(ToolOmission::CountProbe));
 }
 

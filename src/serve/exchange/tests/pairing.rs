@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{PROMPT, Stage, calls, claude, result, sent, user};
-use crate::serve::exchange::{Exchange, context};
+use crate::serve::exchange::{Exchange, context, record_writer};
 use baton_core::course::AnsweredCall;
 use baton_core::record::{HiddenResult, InsertionPlace};
 use baton_core::tools::{RECALL_NAME, TOOL_NAME};
@@ -50,9 +50,7 @@ fn next() -> Vec<Value> {
 async fn a_hidden_call_stands_beside_its_sibling_in_the_models_view() {
     let stage = Stage::new();
     let first = opening(&stage).await;
-    first
-        .writer()
-        .write_beside(vec![(queued(), beside("t1"))])
+    record_writer::write_beside(&first, vec![(queued(), beside("t1"))])
         .await
         .unwrap();
     let offered = stage.request(claude(&next())).offered().await;
@@ -83,9 +81,7 @@ async fn a_hidden_call_stands_beside_its_sibling_in_the_models_view() {
 async fn a_fork_without_the_sibling_has_no_hidden_call() {
     let stage = Stage::new();
     let first = opening(&stage).await;
-    first
-        .writer()
-        .write_beside(vec![(queued(), beside("t1"))])
+    record_writer::write_beside(&first, vec![(queued(), beside("t1"))])
         .await
         .unwrap();
     let fork = vec![user("Mend it."), calls("t2"), result("t2")];
@@ -99,7 +95,9 @@ async fn a_fork_without_the_sibling_has_no_hidden_call() {
 async fn a_call_without_a_place_is_left_out() {
     let stage = Stage::new();
     let first = opening(&stage).await;
-    first.writer().write_beside(vec![(queued(), None)]).await.unwrap();
+    record_writer::write_beside(&first, vec![(queued(), None)])
+        .await
+        .unwrap();
     let offered = stage.request(claude(&next())).offered().await;
     assert!(offered.places.pairs.is_empty());
 }
@@ -118,10 +116,9 @@ async fn refused_calls_and_searches_are_counted_apart() {
         answer: None,
         pending: None,
     };
-    let writer = first.writer();
-    let pair = writer.pair(refused, InsertionPlace::Aside).unwrap();
+    let pair = record_writer::pair(&first, refused, InsertionPlace::Aside).unwrap();
     assert!(pair.answer.is_error());
-    let pair = writer.pair(search, InsertionPlace::Aside).unwrap();
+    let pair = record_writer::pair(&first, search, InsertionPlace::Aside).unwrap();
     assert_eq!(pair.tool, RECALL_NAME);
     let counts = first.ctx.recorder.read(|e| (e.refused_calls, e.recalls.len()));
     assert_eq!(counts, (1, 1));

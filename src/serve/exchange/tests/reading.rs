@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{Stage, calls, changed, claude, model, result, user};
-use crate::serve::proxy::route::Endpoint;
 use crate::state::config::InjectPolicy;
 use baton_core::rewrite::untooled::ToolOmission;
+use baton_core::wire::Operation;
 
 #[tokio::test]
 async fn what_cannot_be_read_is_left_alone_and_its_reason_is_noted() {
@@ -146,14 +146,18 @@ async fn a_conversation_is_cut_only_where_the_model_has_no_open_call() {
     for (what, body, safe) in rows {
         let request = stage.request(body);
         let received = request.received().await.unwrap();
-        assert_eq!(received.agent.is_safe_point(Endpoint::Generate), *safe, "{what}");
-        assert!(!received.agent.is_safe_point(Endpoint::Count), "{what}");
+        assert_eq!(
+            received.agent.is_safe_point(Some(Operation::Generate)),
+            *safe,
+            "{what}"
+        );
+        assert!(!received.agent.is_safe_point(Some(Operation::Count)), "{what}");
     }
     let off = stage
         .request(claude(&[user("a")]))
         .header("x-baton-handoff", "off");
     let off = off.received().await.unwrap();
-    assert!(!off.agent.is_safe_point(Endpoint::Generate));
+    assert!(!off.agent.is_safe_point(Some(Operation::Generate)));
 }
 
 #[tokio::test]

@@ -4,9 +4,9 @@ use http_body_util::BodyExt;
 use serde_json::Value;
 
 use super::{Stage, TestRequest, an_id, claude, model, user};
-use crate::serve::exchange::commands;
 use crate::serve::exchange::pin::Pinned;
 use crate::serve::exchange::undo::{AfterUndo, pin_with_undo};
+use crate::serve::exchange::{commands, record_writer};
 use baton_core::commands::UndoOutcome;
 use baton_core::record::{Handoff, HandoffId, PendingUndo};
 
@@ -102,11 +102,14 @@ async fn an_undo_of_a_handoff_that_is_active_no_longer_is_declined() {
         mut transcript,
     } = handed_over().await;
     let exchange = stage.request(claude(&transcript)).exchange().await;
-    let second = exchange
-        .writer()
-        .write_handoff("Go on with the docs.".to_owned(), None, Some(handoff.id))
-        .await
-        .unwrap();
+    let second = record_writer::write_handoff(
+        &exchange,
+        "Go on with the docs.".to_owned(),
+        None,
+        Some(handoff.id),
+    )
+    .await
+    .unwrap();
     transcript.extend([model(&exchange.sentinel(&second)), user("More.")]);
     let request = stage.request(claude(&transcript));
     let after = with_undo(&request, pending(handoff.id, true)).await;

@@ -1,7 +1,7 @@
 //! What an exchange writes, and what the next request finds of it.
 
 use super::{PROMPT, Stage, claude, model, user};
-use crate::serve::exchange::record_writer::NewHandoff;
+use crate::serve::exchange::record_writer::{self, NewHandoff};
 use crate::state::config::{FactsPolicy, HandoffMode};
 use baton_core::record::{HandoffOrigin, ResponseOrigin};
 
@@ -10,9 +10,7 @@ async fn a_handoff_is_stored_counted_and_active_when_its_sentinel_may_be_shown()
     let stage = Stage::new();
     let exchange = stage.request(claude(&[user("Mend it.")])).exchange().await;
     let reason = Some("full".to_owned());
-    let handoff = exchange
-        .writer()
-        .write_handoff(PROMPT.to_owned(), reason, None)
+    let handoff = record_writer::write_handoff(&exchange, PROMPT.to_owned(), reason, None)
         .await
         .unwrap();
     let stored = stage
@@ -46,9 +44,7 @@ async fn the_same_request_goes_on_after_its_handoff_and_another_one_does_not() {
     let stage = Stage::new();
     let body = || claude(&[user("Mend it.")]);
     let broken = stage.request(body()).exchange().await;
-    let handoff = broken
-        .writer()
-        .write_handoff(PROMPT.to_owned(), None, None)
+    let handoff = record_writer::write_handoff(&broken, PROMPT.to_owned(), None, None)
         .await
         .unwrap();
     let again = stage.request(body()).exchange().await;
@@ -70,9 +66,7 @@ async fn where_responses_stop_at_a_handoff_no_repetition_goes_on_after_it() {
     let stage = Stage::with(|config| config.handoff.mode = HandoffMode::Stop);
     let body = || claude(&[user("Mend it.")]);
     let first = stage.request(body()).exchange().await;
-    first
-        .writer()
-        .write_handoff(PROMPT.to_owned(), None, None)
+    record_writer::write_handoff(&first, PROMPT.to_owned(), None, None)
         .await
         .unwrap();
     assert_eq!(stage.request(body()).exchange().await.repeated(), None);
@@ -83,9 +77,7 @@ async fn a_draft_for_review_is_stored_and_cuts_nothing() {
     let stage = Stage::new();
     let exchange = stage.request(claude(&[user("Mend it.")])).exchange().await;
     let id = stage.app.clock.new_id();
-    let writer = exchange.writer();
-    writer
-        .write_for_review(id, PROMPT.to_owned(), HandoffOrigin::Bundle)
+    record_writer::write_for_review(&exchange, id, PROMPT.to_owned(), HandoffOrigin::Bundle)
         .await
         .unwrap();
     assert!(exchange.record.fired.is_empty());
@@ -113,17 +105,13 @@ async fn facts_become_part_of_the_prompt_that_is_stored() {
         parent: None,
         origin,
     };
-    let handoff = exchange
-        .writer()
-        .write_new(new(HandoffOrigin::Model), 0)
+    let handoff = record_writer::write_new(&exchange, new(HandoffOrigin::Model), 0)
         .await
         .unwrap();
     assert!(handoff.prompt.starts_with("Go on.\n\n"), "{}", handoff.prompt);
     assert!(handoff.prompt.contains("parse.rs"), "{}", handoff.prompt);
     // A later leg that hands over at once has done nothing.
-    let chained = exchange
-        .writer()
-        .write_new(new(HandoffOrigin::Model), 0)
+    let chained = record_writer::write_new(&exchange, new(HandoffOrigin::Model), 0)
         .await
         .unwrap();
     assert_eq!(chained.prompt, "Go on.");
@@ -134,7 +122,9 @@ async fn a_response_id_is_stored_for_its_client() {
     let stage = Stage::new();
     let exchange = stage.request(claude(&[user("x")])).exchange().await;
     let origin = ResponseOrigin::read("resp_upstream");
-    exchange.writer().write_id("resp_shown", &origin).await.unwrap();
+    record_writer::write_id(&exchange, "resp_shown", &origin)
+        .await
+        .unwrap();
     let store = stage.app.sessions.store();
     let found = store.response_id("local", "resp_shown").await.unwrap();
     assert_eq!(found.as_deref(), Some(&*origin.written()));

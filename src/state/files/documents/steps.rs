@@ -134,11 +134,7 @@ pub async fn find(
     principal: &str,
     id: HandoffId,
 ) -> Result<Option<DocumentRecord>, DocumentError> {
-    let filter = DocumentFilter {
-        principal: Some(principal.to_owned()),
-        handoff: Some(id),
-        ..DocumentFilter::default()
-    };
+    let filter = DocumentFilter::of(principal, id);
     let found = store.documents(&filter).await;
     Ok(found
         .map_err(|error| document_error("the documents were not read", error))?

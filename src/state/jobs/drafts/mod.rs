@@ -13,7 +13,7 @@ mod tests;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -24,6 +24,7 @@ pub use self::job::{AcceptedDraft, DraftJob};
 pub use self::record::{DraftOrder, DraftRecord, DraftState};
 pub use self::restore::DecisionFailure;
 use crate::state::clock::now_ms;
+use crate::state::sync::locked;
 use baton_core::handoffs::draft::DraftMethod;
 use baton_core::record::HandoffId;
 
@@ -394,7 +395,7 @@ impl DraftQueue {
     }
 
     fn lock(&self) -> MutexGuard<'_, DraftTable> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.all)
     }
 }
 
