@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Subcommand};
 
 use super::resume_args::{ResumeArgs, UndoArgs};
-use super::state_args::{ListFormat, StateArgs};
+use super::state_args::{ListFormat, StateArgs, number};
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
@@ -101,7 +101,7 @@ pub(super) struct ListArgs {
     #[arg(long)]
     pub(super) map: bool,
     /// Maximum number; 0: no limit [default: 20, 10 of handoff files]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number::<usize>)]
     pub(super) limit: Option<usize>,
     /// Include archived ones
     #[arg(long)]

@@ -1,5 +1,6 @@
 //! `baton store`: copies a store to another one, and checks one.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -25,6 +26,25 @@ struct KindRow {
     copied: Option<u64>,
 }
 
+/// The keys of the config that make a store the one in use. Without values that may hold a password.
+#[derive(Serialize)]
+struct StoreKeys {
+    #[serde(rename = "store.kind")]
+    kind: &'static str,
+    #[serde(rename = "state.dir", skip_serializing_if = "Option::is_none")]
+    dir: Option<String>,
+}
+
+impl fmt::Display for StoreKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "store.kind = {:?} and ", self.kind)?;
+        match &self.dir {
+            Some(dir) => write!(f, "state.dir = \"{dir}\""),
+            None => f.write_str("store.url = its URL"),
+        }
+    }
+}
+
 #[derive(Serialize)]
 struct StoreReport {
     ok: bool,
@@ -33,8 +53,8 @@ struct StoreReport {
     /// How many problems there are; the first ones are listed.
     count: u64,
     /// For a copy to a store that the config does not name: the keys that have to name it.
-    #[serde(skip)]
-    switch: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    config: Option<StoreKeys>,
 }
 
 pub(super) fn run(command: &StoreCommand, out: &mut Out) -> Result<(), CommandFailure> {
@@ -83,7 +103,7 @@ async fn copy(args: &StoreCopyArgs) -> Result<StoreReport, CommandFailure> {
         kinds: copied.kinds.iter().map(row).collect(),
         count: problems.len() as u64,
         problems,
-        switch: (!is_in_use).then(|| target.keys()),
+        config: (!is_in_use).then(|| target.keys()),
     })
 }
 
@@ -97,7 +117,7 @@ async fn check(args: &StoreCheckArgs) -> Result<StoreReport, CommandFailure> {
         kinds: kinds.collect(),
         problems: checked.problems,
         count: checked.count,
-        switch: None,
+        config: None,
     })
 }
 
@@ -167,15 +187,16 @@ impl StorePlace {
         Ok(store)
     }
 
-    /// The keys of the config that make it the store in use.
-    fn keys(&self) -> String {
+    fn keys(&self) -> StoreKeys {
         match self.settings.kind {
-            // Not the URL itself: it may hold a password.
-            StoreKind::Redis => "store.kind = \"redis\" and store.url = its URL".to_owned(),
-            _ => format!(
-                "store.kind = \"sqlite\" and state.dir = \"{}\"",
-                real(&self.dir).display()
-            ),
+            StoreKind::Redis => StoreKeys {
+                kind: "redis",
+                dir: None,
+            },
+            _ => StoreKeys {
+                kind: "sqlite",
+                dir: Some(real(&self.dir).display().to_string()),
+            },
         }
     }
 }
@@ -211,10 +232,10 @@ fn print(report: &StoreReport, out: &mut Out) -> Result<(), CommandFailure> {
         (false, 0) => out.line(format_args!("the target lacks records: copy again"))?,
         (false, count) => out.line(format_args!("{}", plural(count, "problem")))?,
     }
-    if let Some(keys) = &report.switch {
+    if let Some(keys) = &report.config {
         out.line(format_args!(
             "the config still names the other store; to serve from the target, set {}",
-            visible(keys)
+            visible(&keys.to_string())
         ))?;
     }
     Ok(())

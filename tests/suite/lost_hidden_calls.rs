@@ -59,7 +59,10 @@ impl WithHiddenCall {
     /// next request needs none. The tool stays.
     async fn leaves_thinking_out_once(&mut self, baton: &Baton) {
         for (text, requests) in [("Back.", 2), ("And on.", 1)] {
-            let (sent, complaints) = (self.provider.generations().len(), self.provider.complaints().len());
+            let (sent, complaints) = (
+                self.provider.generations().len(),
+                self.provider.complaints().len(),
+            );
             self.history.push((ANTHROPIC.message)("user", "Go on."));
             self.think(baton, text).await;
             let all = self.provider.generations();

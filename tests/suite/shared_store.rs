@@ -251,6 +251,11 @@ async fn a_killed_proxy_leaves_its_conversations_to_the_others() {
         (report["ok"].as_bool(), report["kinds"][0]["copied"].as_u64()),
         (Some(true), Some(1))
     );
+    let real = dir.path().canonicalize().unwrap().join("backup");
+    assert_eq!(
+        report["config"],
+        json!({"store.kind": "sqlite", "state.dir": real})
+    );
     // Lost, and restored under the running proxy.
     server.cli(&["FLUSHALL"]);
     let gone = ask(&two, &pinned).await;
