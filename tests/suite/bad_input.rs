@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use async_compression::tokio::bufread::{GzipEncoder, ZstdEncoder};
-use baton_strict::{Fault, Options, Queue, Reply, Rule, Strict};
+use baton_strict::{Fault, Options, Queue, Reply, Strict};
 use bytes::Bytes;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};

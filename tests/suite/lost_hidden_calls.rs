@@ -7,23 +7,24 @@ use baton_strict::{Options, Queue, Reply, Rule, Strict};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::harness::fixture::FlakyStore;
+use crate::harness::fixture::{FlakyStore, handoff};
 use crate::harness::{Baton, config, memory};
 use crate::matrix::variants::{ANTHROPIC, Call};
 
 /// A conversation whose first answer has a hidden call beside a call of the agent's own, whose result is there.
 struct WithHiddenCall {
     provider: Strict,
-    script: Arc<Queue>,
+    script: Queue,
     history: Vec<Value>,
 }
 
 impl WithHiddenCall {
-    async fn start(store: &Arc<FlakyStore>) -> (Self, Baton) {
+    /// `before`: answers before that one, in the same response.
+    async fn start(store: &Arc<FlakyStore>, before: Option<Reply>) -> (Self, Baton) {
         let refused = Reply::text("Look.")
             .call("session_handoff", json!({"prompt": ""}))
             .call("read_file", json!({"path": "a"}));
-        let script = Queue::new([refused]);
+        let script = Queue::new(before.into_iter().chain([refused]));
         let provider = Strict::start(script.clone(), Options::default()).await.unwrap();
         let baton = Baton::start(config(&provider.url()), store.clone());
         let mut begun = Self {
@@ -88,7 +89,7 @@ impl WithHiddenCall {
 #[tokio::test]
 async fn thinking_of_an_outage_is_left_out_once_the_hidden_calls_are_back() {
     let store = FlakyStore::new(memory());
-    let (mut conversation, _) = WithHiddenCall::start(&store).await;
+    let (mut conversation, _) = WithHiddenCall::start(&store, None).await;
     // A new process, which knows nothing while the store is offline.
     let provider = &conversation.provider;
     let baton = Baton::start(config(&provider.url()), store.clone());
@@ -100,10 +101,12 @@ async fn thinking_of_an_outage_is_left_out_once_the_hidden_calls_are_back() {
     conversation.leaves_thinking_out_once(&baton).await;
 }
 
-/// The other way round: the thinking is bound to hidden calls that were lost with the store.
+/// The other way round: the thinking is bound to hidden calls that were lost with the store. The sentinel's seal still proves
+/// the handoff before them.
 #[tokio::test]
 async fn thinking_after_hidden_calls_that_are_lost_is_left_out() {
-    let (mut conversation, baton) = WithHiddenCall::start(&FlakyStore::new(memory())).await;
+    let store = FlakyStore::new(memory());
+    let (mut conversation, baton) = WithHiddenCall::start(&store, Some(handoff())).await;
     conversation.think(&baton, "Before the loss.").await;
     let baton = Baton::start(config(&conversation.provider.url()), memory());
     conversation.leaves_thinking_out_once(&baton).await;
