@@ -73,8 +73,8 @@ impl KnownScans {
         }
     }
 
-    /// Keeps the turns of a body for those that begin alike.
-    pub(super) fn share(&self, scan: &BodyScan, view: &View) -> SharedTurns {
+    /// Which turns of a request that was just read an earlier one had, and which are kept for those that begin alike.
+    pub(crate) fn share(&self, scan: &BodyScan, view: &View) -> SharedTurns {
         let earlier = scan.known.turns.clone();
         let Some(last) = &scan.last_block else {
             return SharedTurns::default();

@@ -81,7 +81,7 @@ use crate::state::telemetry::ExchangeOutcome;
 use baton_core::record::WireId;
 use baton_core::redact::Redactor;
 use baton_core::rewrite::untooled::ToolOmission;
-use baton_core::wire::{Operation, SharedTurns, View};
+use baton_core::wire::Operation;
 
 /// The response to a request, in progress.
 pub type Answering = Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>>;
@@ -98,7 +98,7 @@ pub struct BodyMemory {
     /// Memory of the requests that are in progress.
     pub(crate) budget: Budget,
     /// What scans of earlier bodies found.
-    scans: Arc<KnownScans>,
+    pub(crate) scans: Arc<KnownScans>,
 }
 
 impl BodyMemory {
@@ -108,11 +108,6 @@ impl BodyMemory {
             budget: Budget::new(limits.bodies_bytes, limits.body_bytes),
             scans: Arc::new(KnownScans::new()),
         }
-    }
-
-    /// Which turns of a request that was just read an earlier one had, and which are kept for later ones.
-    pub(crate) fn shared_turns(&self, scan: &BodyScan, view: &View) -> SharedTurns {
-        self.scans.share(scan, view)
     }
 }
 

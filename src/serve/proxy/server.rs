@@ -103,39 +103,29 @@ pub fn bind(config: &Config) -> io::Result<Bound> {
     };
     let listener = std::net::TcpListener::bind(config.server.listen)?;
     listener.set_nonblocking(true)?;
-    let http = Http::new(&config.limits);
     Ok(Bound {
         addr: listener.local_addr()?,
         listener: TcpListener::from_std(listener)?,
         tls,
-        crowded: Arc::new(http.without_keep_alive()),
-        http: Arc::new(http),
+        http: Arc::new(Http::new(&config.limits, true)),
+        crowded: Arc::new(Http::new(&config.limits, false)),
         most: config.limits.connections,
         drain: config.server.drain,
     })
 }
 
 impl Http {
-    /// The same, except that a connection closes after its answer if possible.
-    fn without_keep_alive(&self) -> Self {
-        let (mut one, mut any) = (self.one.clone(), self.any.clone());
-        one.keep_alive(false);
-        any.http1().keep_alive(false);
-        Self {
-            one,
-            any,
-            head: self.head,
-        }
-    }
-
-    fn new(limits: &LimitConfig) -> Self {
+    /// Without `keep_alive` a connection closes after its answer if possible.
+    fn new(limits: &LimitConfig, keep_alive: bool) -> Self {
         let header_bytes = limits.header_bytes;
         let mut one = http1::Builder::new();
         // Each connection gets a timer of its own.
-        one.header_read_timeout(IDLE_TIME)
+        one.keep_alive(keep_alive)
+            .header_read_timeout(IDLE_TIME)
             .max_buf_size(header_bytes.max(SMALLEST_BUFFER));
         let mut any = auto::Builder::new(OpenStreams);
         any.http1()
+            .keep_alive(keep_alive)
             .timer(TokioTimer::new())
             .header_read_timeout(IDLE_TIME)
             .max_buf_size(header_bytes.max(SMALLEST_BUFFER));

@@ -21,6 +21,7 @@ pub use draft::DraftEvent;
 pub use facts::FactsOutcome;
 pub use handoff::HandoffEvent;
 pub use leg_end::{LegEnd, ServerAddress};
+pub(crate) use line::size;
 pub use metrics::{Metrics, ModelPricing};
 pub use otlp::Traces;
 pub use setup::start;

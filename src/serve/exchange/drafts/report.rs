@@ -1,5 +1,6 @@
 //! The report of a handoff to a person. No IO.
 
+use crate::state::telemetry::size;
 use baton_core::record::{HandoffId, HandoffOrigin};
 
 /// A handoff and what it changed.
@@ -50,14 +51,6 @@ fn how(origin: HandoffOrigin) -> &'static str {
         HandoffOrigin::Auto => "by a threshold",
         HandoffOrigin::Api => "by the API",
         HandoffOrigin::Other => "by a newer version of baton",
-    }
-}
-
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..1024 => format!("{bytes} B"),
-        1024..1_048_576 => format!("{} KiB", bytes / 1024),
-        _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
     }
 }
 

@@ -229,7 +229,7 @@ fn read(
     if is_taken(app, &reading) {
         return Err(ToolOmission::NameTaken);
     }
-    reading.view.shared = app.bodies.shared_turns(scan, &reading.view);
+    reading.view.shared = app.bodies.scans.share(scan, &reading.view);
     // Some wires have in the path what others have in the body.
     let facts = &mut reading.view.facts;
     facts.stream |= route::streams(&ctx.target);
