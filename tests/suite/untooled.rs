@@ -10,10 +10,12 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::harness::anthropic::Anthropic;
-use crate::harness::fixture::{AnthropicFixture, FlakyStore, history, user};
+use crate::harness::fixture::{AnthropicFixture, FlakyStore, history, then, user};
 use crate::harness::{AgentWire, memory};
 
 type Headers = &'static [(&'static str, &'static str)];
+
+const OFF: Headers = &[("x-baton-handoff", "off")];
 
 /// The response header, and the reason in the event.
 async fn message(
@@ -43,6 +45,21 @@ async fn fixture(change: impl FnOnce(&mut Config)) -> AnthropicFixture {
     AnthropicFixture::with(replies, memory(), change).await
 }
 
+/// Its thinking was made without the tool.
+#[tokio::test]
+async fn a_bound_history_is_reported() {
+    let replies = [Reply::new().thinking("Hm.").say("Yes."), Reply::text("Yes.")];
+    let fixture = AnthropicFixture::with(replies, memory(), |_| {}).await;
+    let (path, begun) = (Anthropic.path(), [user("Begin.")]);
+    let body = Anthropic.body(&begun, true).to_string();
+    let headers = [Anthropic.headers(), OFF].concat();
+    let response = fixture.baton.post(path, &headers, body.into()).await;
+    let message = Anthropic.parse(&response.raw, true, false).unwrap();
+    let bound = Anthropic.body(&then(&begun, &message, "Go on."), true);
+    is_told(&fixture, path, &[], bound.to_string(), ToolOmission::BoundHistory).await;
+    assert_eq!(fixture.provider.complaints(), []);
+}
+
 #[tokio::test]
 async fn every_reason_is_reported_and_a_request_with_the_tool_has_none() {
     let fixture = fixture(|_| {}).await;
@@ -59,10 +76,6 @@ async fn every_reason_is_reported_and_a_request_with_the_tool_has_none() {
     let tool = |name: &str| json!({"name": name, "input_schema": {"type": "object"}});
     let many: Vec<_> = (0..127).map(|n| tool(&format!("t{n}"))).collect();
     let schema = json!({"format": {"type": "json_schema", "schema": {"type": "object"}}});
-    let signed = json!([{"role": "user", "content": "x"}, {"role": "assistant", "content": [
-        {"type": "thinking", "thinking": "hm", "signature": "c2ln"}, {"type": "text", "text": "y"}]},
-        {"role": "user", "content": "z"}]);
-    let off: Headers = &[("x-baton-handoff", "off")];
     let class: Headers = &[("x-claude-code-request-class", "compaction")];
     let digest: Headers = &[("content-digest", "sha-256=:x:")];
     let coded: Headers = &[("content-encoding", "x-own")];
@@ -84,9 +97,8 @@ async fn every_reason_is_reported_and_a_request_with_the_tool_has_none() {
         (&[], with("output_config", schema), ToolOmission::StructuredOutput),
         (&[], with("max_tokens", json!(500)), ToolOmission::SmallOutput),
         (&[], with("thread", json!("t1")), ToolOmission::ServerSideHistory),
-        (&[], with("messages", signed), ToolOmission::BoundHistory),
         (class, with("x", json!(1)), ToolOmission::Summary),
-        (off, with("x", json!(2)), ToolOmission::OffByHeader),
+        (OFF, with("x", json!(2)), ToolOmission::OffByHeader),
         (digest, whole.clone(), ToolOmission::Signed),
         (coded, whole.clone(), ToolOmission::UnreadCoding),
         (broken, whole.clone(), ToolOmission::UnreadCoding),

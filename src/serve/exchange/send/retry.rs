@@ -10,6 +10,7 @@ use super::sender;
 use super::sent::{FirstLeg, Sent};
 use crate::serve::exchange::offer::Offered;
 use crate::serve::exchange::{Exchange, thinking};
+use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::fault::{Code, Fault};
 use crate::serve::proxy::relay;
 use crate::serve::proxy::response_body::ResponseBody;
@@ -42,24 +43,23 @@ pub(super) async fn retry(sent: Sent) -> FirstLeg {
         Ok(error) => error,
         Err(fault) => return FirstLeg::Refused(exchange.ctx.refuse(fault)),
     };
-    if let Some(Retry { request, remedy }) = changed(&mut exchange, &error, &request) {
+    let mut next = changed(&mut exchange, &error, &request);
+    while let Some(Retry { request, remedy }) = next.take() {
         let answered = sender::first(&exchange, &request).await;
-        let status = answered.as_ref().ok().map(Response::status);
-        let accepted = status.is_some_and(|status| status.is_success());
-        match remedy {
-            Remedy::WithoutThinking => settle_thinking(&exchange, accepted).await,
-            Remedy::Tooled(tooled) if accepted => settle_tool(&mut exchange, tooled).await,
-            Remedy::Tooled(_) => {}
-        }
-        if let Some(response) = answered
-            .ok()
-            .filter(|response| replaces_refusal(response.status()))
-        {
+        let accepted = answered
+            .as_ref()
+            .is_ok_and(|answered| answered.status().is_success());
+        settle(&mut exchange, remedy, accepted).await;
+        let Ok(answered) = answered else { break };
+        if replaces_refusal(answered.status()) {
             return FirstLeg::Sent(Sent {
                 exchange,
                 request,
-                response,
+                response: answered,
             });
+        }
+        if remedy == Remedy::Tooled(true) {
+            next = without_thinking_as_well(&mut exchange, answered, &request).await;
         }
     }
     if lacks_pairs(&exchange.offered) {
@@ -94,15 +94,7 @@ fn changed(exchange: &mut Exchange, error: &[u8], first: &RewriteOutcome) -> Opt
     };
     let remedy = refused.remedy()?;
     let request = match remedy {
-        Remedy::WithoutThinking => {
-            let offered = Arc::make_mut(&mut exchange.offered);
-            let request = thinking::leave_out(&exchange.app, offered, first)?;
-            tracing::warn!(
-                exchange = exchange.ctx.id,
-                "upstream refuses the thinking of a request: retried without it"
-            );
-            request
-        }
+        Remedy::WithoutThinking | Remedy::TooledWithoutThinking => leave_thinking_out(exchange, first)?,
         Remedy::Tooled(tooled) => {
             tracing::warn!(
                 exchange = exchange.ctx.id,
@@ -113,6 +105,48 @@ fn changed(exchange: &mut Exchange, error: &[u8], first: &RewriteOutcome) -> Opt
         }
     };
     Some(Retry { request, remedy })
+}
+
+/// The request of a conversation that baton did not know, which upstream refuses without the tool and with it. Its thinking
+/// is bound to hidden calls that were lost with the store. Sent with the tool, so that the conversation has it again.
+async fn without_thinking_as_well(
+    exchange: &mut Exchange,
+    refusal: Response<UpstreamBody>,
+    tooled: &RewriteOutcome,
+) -> Option<Retry> {
+    let (parts, body) = refusal.into_parts();
+    let body = sender::readable(exchange, &parts, body).ok()?;
+    let error = exchange.collect(body).await.ok()?;
+    let is_bound = exchange.offered.offer.untooled == Some(ToolOmission::BoundHistory);
+    if !is_bound || !exchange.offered.agent.wire.is_prefix_mismatch(&error) {
+        return None;
+    }
+    Arc::make_mut(&mut exchange.offered).offer.tooled = true;
+    let request = leave_thinking_out(exchange, tooled)?;
+    Some(Retry {
+        request,
+        remedy: Remedy::TooledWithoutThinking,
+    })
+}
+
+fn leave_thinking_out(exchange: &mut Exchange, sent: &RewriteOutcome) -> Option<RewriteOutcome> {
+    let offered = Arc::make_mut(&mut exchange.offered);
+    let request = thinking::leave_out(&exchange.app, offered, sent)?;
+    tracing::warn!(
+        exchange = exchange.ctx.id,
+        "upstream refuses the thinking of a request: retried without it"
+    );
+    Some(request)
+}
+
+/// Records what a retry has shown.
+async fn settle(exchange: &mut Exchange, remedy: Remedy, accepted: bool) {
+    if remedy.leaves_thinking_out() {
+        settle_thinking(exchange, accepted).await;
+    }
+    if let Some(tooled) = remedy.tooled().filter(|_| accepted) {
+        settle_tool(exchange, tooled).await;
+    }
 }
 
 async fn settle_thinking(exchange: &Exchange, accepted: bool) {
