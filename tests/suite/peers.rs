@@ -2,11 +2,11 @@
 
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use baton_strict::{Options, Queue, Reply, Strict};
 use pretty_assertions::assert_eq;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use serde_json::{Value, json};
 
 use crate::harness::anthropic::Anthropic;
@@ -264,14 +264,10 @@ async fn a_replica_that_is_away_is_named_and_waited_for_no_longer_than_it_may_ta
     );
 
     // It has stopped answering, but accepts connections.
-    let pid = two.child.id().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-STOP", &pid])
-            .status()
-            .unwrap()
-            .success()
-    );
+    let pid = Pid::from_child(&two.child);
+    kill_process(pid, Signal::STOP).unwrap();
+    // The signal returns before the process has stopped.
+    waitpid(Some(pid), WaitOptions::UNTRACED).unwrap();
     let began = Instant::now();
     let list = json_of(&one, "/api/conversations").await;
     assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
@@ -289,13 +285,7 @@ async fn a_replica_that_is_away_is_named_and_waited_for_no_longer_than_it_may_ta
             .contains("no answer within"),
         "{list}"
     );
-    assert!(
-        Command::new("kill")
-            .args(["-CONT", &pid])
-            .status()
-            .unwrap()
-            .success()
-    );
+    kill_process(pid, Signal::CONT).unwrap();
 
     two.child.kill().unwrap();
     two.child.wait().unwrap();
@@ -422,14 +412,7 @@ async fn replicas_find_each_other_in_the_store() {
         assert!(began.elapsed() < Duration::from_secs(20), "{why}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let pid = three.child.id().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-TERM", &pid])
-            .status()
-            .unwrap()
-            .success()
-    );
+    kill_process(Pid::from_child(&three.child), Signal::TERM).unwrap();
     three.child.wait().unwrap();
     until(&one, &["one", "two"], &[]).await;
     assert_eq!(replicas.provider.complaints(), []);
