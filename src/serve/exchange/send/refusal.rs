@@ -11,23 +11,6 @@ pub(super) enum Remedy {
     Tooled(bool),
     /// Without the thinking after its cut.
     WithoutThinking,
-    /// With the tool, and without any thinking.
-    TooledWithoutThinking,
-}
-
-impl Remedy {
-    pub(super) fn leaves_thinking_out(self) -> bool {
-        matches!(self, Self::WithoutThinking | Self::TooledWithoutThinking)
-    }
-
-    /// Whether the tool is in the request, where that is a change.
-    pub(super) fn tooled(self) -> Option<bool> {
-        match self {
-            Self::Tooled(tooled) => Some(tooled),
-            Self::WithoutThinking => None,
-            Self::TooledWithoutThinking => Some(true),
-        }
-    }
 }
 
 /// What is known of a request that upstream refused with a 400.

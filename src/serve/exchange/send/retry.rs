@@ -21,7 +21,9 @@ use baton_core::rewrite::untooled::{self, ToolOmission};
 /// A request that is sent again.
 struct Retry {
     request: RewriteOutcome,
-    remedy: Remedy,
+    /// Whether it has the tool, where that is a change.
+    tooled: Option<bool>,
+    leaves_thinking_out: bool,
 }
 
 /// Sends a refused request again where that may help; else passes the refusal on.
@@ -44,22 +46,22 @@ pub(super) async fn retry(sent: Sent) -> FirstLeg {
         Err(fault) => return FirstLeg::Refused(exchange.ctx.refuse(fault)),
     };
     let mut next = changed(&mut exchange, &error, &request);
-    while let Some(Retry { request, remedy }) = next.take() {
-        let answered = sender::first(&exchange, &request).await;
+    while let Some(retry) = next.take() {
+        let answered = sender::first(&exchange, &retry.request).await;
         let accepted = answered
             .as_ref()
             .is_ok_and(|answered| answered.status().is_success());
-        settle(&mut exchange, remedy, accepted).await;
+        settle(&mut exchange, &retry, accepted).await;
         let Ok(answered) = answered else { break };
         if replaces_refusal(answered.status()) {
             return FirstLeg::Sent(Sent {
                 exchange,
-                request,
+                request: retry.request,
                 response: answered,
             });
         }
-        if remedy == Remedy::Tooled(true) {
-            next = without_thinking_as_well(&mut exchange, answered, &request).await;
+        if retry.tooled == Some(true) && !retry.leaves_thinking_out {
+            next = without_thinking_as_well(&mut exchange, answered, &retry.request).await;
         }
     }
     if lacks_pairs(&exchange.offered) {
@@ -92,19 +94,25 @@ fn changed(exchange: &mut Exchange, error: &[u8], first: &RewriteOutcome) -> Opt
         refuses_thinking: wire.refuses_thinking(error),
         is_prefix_mismatch: wire.is_prefix_mismatch(error),
     };
-    let remedy = refused.remedy()?;
-    let request = match remedy {
-        Remedy::WithoutThinking | Remedy::TooledWithoutThinking => leave_thinking_out(exchange, first)?,
+    match refused.remedy()? {
+        Remedy::WithoutThinking => Some(Retry {
+            request: leave_thinking_out(exchange, first)?,
+            tooled: None,
+            leaves_thinking_out: true,
+        }),
         Remedy::Tooled(tooled) => {
             tracing::warn!(
                 exchange = exchange.ctx.id,
                 tooled,
                 "the prefix does not match: retried with the tool toggled"
             );
-            offered.first(&exchange.app, tooled)
+            Some(Retry {
+                request: offered.first(&exchange.app, tooled),
+                tooled: Some(tooled),
+                leaves_thinking_out: false,
+            })
         }
-    };
-    Some(Retry { request, remedy })
+    }
 }
 
 /// The request of a conversation that baton did not know, which upstream refuses without the tool and with it. Its thinking
@@ -122,10 +130,10 @@ async fn without_thinking_as_well(
         return None;
     }
     Arc::make_mut(&mut exchange.offered).offer.tooled = true;
-    let request = leave_thinking_out(exchange, tooled)?;
     Some(Retry {
-        request,
-        remedy: Remedy::TooledWithoutThinking,
+        request: leave_thinking_out(exchange, tooled)?,
+        tooled: Some(true),
+        leaves_thinking_out: true,
     })
 }
 
@@ -140,11 +148,11 @@ fn leave_thinking_out(exchange: &mut Exchange, sent: &RewriteOutcome) -> Option<
 }
 
 /// Records what a retry has shown.
-async fn settle(exchange: &mut Exchange, remedy: Remedy, accepted: bool) {
-    if remedy.leaves_thinking_out() {
+async fn settle(exchange: &mut Exchange, retry: &Retry, accepted: bool) {
+    if retry.leaves_thinking_out {
         settle_thinking(exchange, accepted).await;
     }
-    if let Some(tooled) = remedy.tooled().filter(|_| accepted) {
+    if let Some(tooled) = retry.tooled.filter(|_| accepted) {
         settle_tool(exchange, tooled).await;
     }
 }
