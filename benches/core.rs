@@ -721,7 +721,7 @@ mod recall {
 mod handoff_files {
     use std::time::Instant;
 
-    use baton_proxy::state::files::yaml_files::{HandoffFolder, LineReader};
+    use baton_llm::state::files::yaml_files::{HandoffFolder, LineReader};
     use divan::{Bencher, black_box};
 
     const EACH: usize = 50;

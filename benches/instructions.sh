@@ -16,7 +16,7 @@ command -v valgrind >/dev/null || { echo "valgrind is not installed (on Debian: 
 # Copies by vectors on every processor: `rep movsb` counts as an instruction for each byte.
 export GLIBC_TUNABLES=glibc.cpu.x86_rep_movsb_threshold=1000000000:glibc.cpu.x86_rep_stosb_threshold=1000000000
 
-bench=${BENCH:-$(cargo bench --package baton-core --bench instructions --no-run --locked --message-format=json |
+bench=${BENCH:-$(cargo bench --package baton-llm-core --bench instructions --no-run --locked --message-format=json |
     sed -n 's/.*"name":"instructions".*"executable":"\([^"]*\)".*/\1/p' | tail -1 | grep .)}
 counts=$(mktemp)
 trap 'rm -f "$counts"' EXIT

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use baton_core::bill::{Arm, ArmBill, PriceQuery, PriceTable, Rates, SessionSizes};
-use baton_proxy::state::prices;
+use baton_llm::state::prices;
 
 /// 2026-11-23, noon: the day of the prices.
 const NOW: u64 = 1_795_435_200_000;

@@ -13,9 +13,9 @@ use std::path::Path;
 
 use baton_core::record::{Handoff, HandoffOrigin, WireId};
 use baton_core::wire::{self, Operation};
-use baton_proxy::state::journal::{BodySide, ExchangeFilter, ExchangeRow, JournalReader};
-use baton_proxy::state::store::sqlite::SqliteStore;
-use baton_proxy::state::store::{HandoffFilter, Store};
+use baton_llm::state::journal::{BodySide, ExchangeFilter, ExchangeRow, JournalReader};
+use baton_llm::state::store::sqlite::SqliteStore;
+use baton_llm::state::store::{HandoffFilter, Store};
 use carry_overs::{Shares, shares};
 
 #[tokio::main]

@@ -8,7 +8,7 @@ use std::error::Error;
 use std::fmt::Write;
 
 use baton_core::bill::{CacheRule, PriceQuery, PriceTable, RequestSegment, SimulatedCache};
-use baton_proxy::state::prices;
+use baton_llm::state::prices;
 
 /// System prompt and tools of a real agent: 84 KB.
 const PREFIX: u64 = 21_000;

@@ -13,8 +13,8 @@ use std::path::Path;
 use baton_core::record::{
     Conversation, Handoff, HandoffOrigin, HiddenPair, HiddenResult, InsertionPlace, Update, WireId,
 };
-use baton_proxy::state::config::{Config, Environment, Flags};
-use baton_proxy::state::store;
+use baton_llm::state::config::{Config, Environment, Flags};
+use baton_llm::state::store;
 use uuid::Uuid;
 
 #[tokio::main]

@@ -8,5 +8,5 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    baton_proxy::cli::main(std::env::args_os())
+    baton_llm::cli::main(std::env::args_os())
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use baton_core::record::WireId;
 use baton_core::record::{Conversation, Handoff, HandoffOrigin, Update};
-use baton_proxy::state::store::sqlite::SqliteStore;
-use baton_proxy::state::store::{SharedStore, Store};
+use baton_llm::state::store::sqlite::SqliteStore;
+use baton_llm::state::store::{SharedStore, Store};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use tempfile::TempDir;

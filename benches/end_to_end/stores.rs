@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use baton_proxy::state::config::{Config, Environment, Flags};
-use baton_proxy::state::store::{self, SharedStore};
+use baton_llm::state::config::{Config, Environment, Flags};
+use baton_llm::state::store::{self, SharedStore};
 use futures_util::future::join_all;
 use uuid::Uuid;
 

@@ -1,5 +1,5 @@
 # The Homebrew formula of a release. `build` fills in the names in braces.
-class BatonProxy < Formula
+class BatonLlm < Formula
   desc "{description}"
   homepage "{homepage}"
   version "{version}"

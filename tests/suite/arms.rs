@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use baton_core::bill::{Arm, CacheRule, PriceQuery, PriceTable, SessionSizes};
-use baton_proxy::state::prices;
+use baton_llm::state::prices;
 
 /// The day of the prices.
 const NOW: u64 = 1_795_435_200_000;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use baton_core::nudge::{NudgeOutcome, Thresholds, Windows};
 use baton_core::record::HandoffOrigin;
-use baton_proxy::state::config::{Config, HandoffMode, ReviewPolicy};
-use baton_proxy::state::store::{HandoffFilter, SharedStore};
+use baton_llm::state::config::{Config, HandoffMode, ReviewPolicy};
+use baton_llm::state::store::{HandoffFilter, SharedStore};
 use baton_strict::{Options, Queue, Reply};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use baton_proxy::state::store::{seal_key, sqlite};
+use baton_llm::state::store::{seal_key, sqlite};
 use baton_strict::{Options, Queue, Reply, Strict};
 use rusqlite::Connection;
 

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use baton_proxy::state::store::sqlite::SqliteStore;
+use baton_llm::state::store::sqlite::SqliteStore;
 use baton_strict::{Options, Received, Reply, Strict};
 use serde_json::Value;
 

@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 
 use baton_core::nudge::Windows;
 use baton_core::text::{Span, json};
-use baton_proxy::state::config::ReviewPolicy;
-use baton_proxy::state::store::SharedStore;
+use baton_llm::state::config::ReviewPolicy;
+use baton_llm::state::store::SharedStore;
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json as value};

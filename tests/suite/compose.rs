@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use baton_proxy::state::config::{Config, Environment, Flags};
-use baton_proxy::state::store::Store;
-use baton_proxy::state::store::redis::RedisStore;
+use baton_llm::state::config::{Config, Environment, Flags};
+use baton_llm::state::store::Store;
+use baton_llm::state::store::redis::RedisStore;
 use saphyr_parser::{Event, Parser};
 use serde_json::{Map, Value, json};
 

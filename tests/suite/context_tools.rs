@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use baton_proxy::state::config::{Config, InjectPolicy};
+use baton_llm::state::config::{Config, InjectPolicy};
 use baton_strict::{Part, Received, Reply, Stop, signed_summary};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};

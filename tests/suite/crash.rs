@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use baton_proxy::state::store::Store;
-use baton_proxy::state::store::sqlite::{self, SqliteStore};
+use baton_llm::state::store::Store;
+use baton_llm::state::store::sqlite::{self, SqliteStore};
 use baton_strict::{Options, Received, Reply, Strict};
 use bytes::Bytes;
 use http_body_util::BodyExt;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use baton_core::record::WireId;
-use baton_proxy::state::telemetry::{ExchangeEvent, Metrics, UsageTokens};
+use baton_llm::state::telemetry::{ExchangeEvent, Metrics, UsageTokens};
 use serde_json::Value;
 
 /// Labels that Prometheus itself adds.

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use baton_core::handoffs::document::fields::{HandoffDocument, HandoffSize, validate};
 use baton_core::record::{DocumentRecord, HandoffStatus};
-use baton_proxy::state::config::{Config, FactsPolicy};
-use baton_proxy::state::files::documents::{
+use baton_llm::state::config::{Config, FactsPolicy};
+use baton_llm::state::files::documents::{
     self, DocumentCounts, DocumentSettings, DocumentWriter, JSON, MARKDOWN, StoredHandoff,
 };
-use baton_proxy::state::files::yaml_files::{HandoffFolder, read_file};
-use baton_proxy::state::store::{DocumentFilter, HandoffFilter, SharedStore};
-use baton_proxy::state::telemetry::{FactsOutcome, Metrics};
+use baton_llm::state::files::yaml_files::{HandoffFolder, read_file};
+use baton_llm::state::store::{DocumentFilter, HandoffFilter, SharedStore};
+use baton_llm::state::telemetry::{FactsOutcome, Metrics};
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use baton_core::nudge::{Thresholds, Windows};
 use baton_core::record::{DocumentRecord, HandoffStatus};
-use baton_proxy::serve::admin::readiness::Report;
-use baton_proxy::serve::admin::{self, AdminState, Inspector, Peers};
-use baton_proxy::state::journal::Recorder;
-use baton_proxy::state::prices;
-use baton_proxy::state::store::SharedStore;
-use baton_proxy::state::telemetry::Metrics;
+use baton_llm::serve::admin::readiness::Report;
+use baton_llm::serve::admin::{self, AdminState, Inspector, Peers};
+use baton_llm::state::journal::Recorder;
+use baton_llm::state::prices;
+use baton_llm::state::store::SharedStore;
+use baton_llm::state::telemetry::Metrics;
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use baton_core::handoffs::draft::DraftRequest;
 use baton_core::record::HandoffOrigin;
-use baton_proxy::state::config::Config;
-use baton_proxy::state::jobs::drafts::DraftState;
+use baton_llm::state::config::Config;
+use baton_llm::state::jobs::drafts::DraftState;
 use baton_strict::{Reply, Stop};
 use pretty_assertions::assert_eq;
 use serde_json::Value;

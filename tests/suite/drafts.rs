@@ -115,7 +115,7 @@ mod command {
     use std::path::Path;
     use std::process::{Command, Output};
 
-    use baton_proxy::state::journal;
+    use baton_llm::state::journal;
     use baton_strict::{Autopilot, Options, Strict};
     use bytes::Bytes;
     use serde_json::{Value, json};

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use baton_proxy::state::config::HandoffMode;
-use baton_proxy::state::journal::{self, Recorder};
+use baton_llm::state::config::HandoffMode;
+use baton_llm::state::journal::{self, Recorder};
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use baton_core::record::HandoffOrigin;
-use baton_proxy::serve::exchange::Clock;
-use baton_proxy::state::config::{Config, FreeCutPolicy};
-use baton_proxy::state::store::{HandoffFilter, SharedStore};
+use baton_llm::serve::exchange::Clock;
+use baton_llm::state::config::{Config, FreeCutPolicy};
+use baton_llm::state::store::{HandoffFilter, SharedStore};
 use baton_strict::{Options, Queue, Reply};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};

@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use baton_core::record::HandoffOrigin;
-use baton_proxy::serve::exchange::Clock;
-use baton_proxy::state::config::{Config, FreeCutPolicy};
-use baton_proxy::state::journal::Recorder;
-use baton_proxy::state::store::{HandoffFilter, SharedStore};
+use baton_llm::serve::exchange::Clock;
+use baton_llm::state::config::{Config, FreeCutPolicy};
+use baton_llm::state::journal::Recorder;
+use baton_llm::state::store::{HandoffFilter, SharedStore};
 use baton_strict::{Options, Received, Reply, Strict};
 use serde_json::{Value, json};
 

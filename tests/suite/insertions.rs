@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use baton_core::text::{Span, json};
-use baton_proxy::serve::exchange::Reminder;
-use baton_proxy::state::store::{SharedStore, Store};
+use baton_llm::serve::exchange::Reminder;
+use baton_llm::state::store::{SharedStore, Store};
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::Value;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use baton_core::record::WireId;
 use baton_core::rewrite::ChangeReason;
 use baton_core::wire::ResponseWatch;
-use baton_proxy::state::journal::{
+use baton_llm::state::journal::{
     self, BodySide as Body, ExchangeDetail, ExchangeFilter, ExchangeRow, JournalReader, MessageState,
     Recorder,
 };

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use baton_core::nudge::{Thresholds, Windows};
-use baton_proxy::serve::admin::readiness::Report;
-use baton_proxy::serve::admin::{self, AdminState, Inspector, Peers};
-use baton_proxy::state::config::{Config, Secret};
-use baton_proxy::state::journal::{
+use baton_llm::serve::admin::readiness::Report;
+use baton_llm::serve::admin::{self, AdminState, Inspector, Peers};
+use baton_llm::state::config::{Config, Secret};
+use baton_llm::state::journal::{
     self, BodySide, ExchangeFilter, ExchangeRow, JournalReader, MessageState, Recorder,
 };
-use baton_proxy::state::prices;
-use baton_proxy::state::store::SharedStore;
-use baton_proxy::state::telemetry::Metrics;
+use baton_llm::state::prices;
+use baton_llm::state::store::SharedStore;
+use baton_llm::state::telemetry::Metrics;
 use baton_strict::{Autopilot, Options, Strict};
 use bytes::Bytes;
 use serde_json::{Value, json};

@@ -5,8 +5,8 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use baton_core::nudge::{HandoffLoop, NudgeOutcome, Windows, is_nudge};
-use baton_proxy::state::config::{Config, HandoffMode};
-use baton_proxy::state::store::SharedStore;
+use baton_llm::state::config::{Config, HandoffMode};
+use baton_llm::state::store::SharedStore;
 use baton_strict::{Options, Queue, Reply, Role, Rule};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -568,7 +568,7 @@ async fn nothing_is_said_without_thresholds_or_without_the_tool() {
         for off in [true, false] {
             let fixture = fixture(variant, memory(), |config| match off {
                 true => config.handoff.thresholds.nudge_tokens = 0,
-                false => config.handoff.inject = baton_proxy::state::config::InjectPolicy::Never,
+                false => config.handoff.inject = baton_llm::state::config::InjectPolicy::Never,
             })
             .await;
             let mut history = Vec::new();

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use baton_proxy::state::store::sqlite;
+use baton_llm::state::store::sqlite;
 use baton_strict::{Options, Queue, Reply, Strict};
 use rusqlite::Connection;
 use serde_json::{Value, json};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use baton_core::handoffs::draft::{DraftMethod, DraftRequest};
 use baton_core::record::HandoffOrigin;
-use baton_proxy::state::config::Config;
-use baton_proxy::state::jobs::drafts::{DraftOrder, DraftRecord, DraftState};
+use baton_llm::state::config::Config;
+use baton_llm::state::jobs::drafts::{DraftOrder, DraftRecord, DraftState};
 use baton_strict::{Fault, Received, Reply, Stop};
 use bytes::Bytes;
 use pretty_assertions::assert_eq;

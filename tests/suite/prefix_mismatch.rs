@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_proxy::state::config::Config;
-use baton_proxy::state::journal::{self, JournalReader, Recorder};
-use baton_proxy::state::store::SharedStore;
-use baton_proxy::state::telemetry::{ExchangeEvent, Metrics, ThinkingRetry};
+use baton_llm::state::config::Config;
+use baton_llm::state::journal::{self, JournalReader, Recorder};
+use baton_llm::state::store::SharedStore;
+use baton_llm::state::telemetry::{ExchangeEvent, Metrics, ThinkingRetry};
 use baton_strict::{Options, Queue, Received, Reply, Rule, Strict};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -380,7 +380,7 @@ async fn thinking_that_is_dropped_silently_is_counted_and_shown() {
 /// Content of another account or service, which the provider cannot read: OpenAI's encrypted reasoning, and Gemini's
 /// signatures.
 mod foreign {
-    use baton_proxy::state::telemetry::ThinkingRetry;
+    use baton_llm::state::telemetry::ThinkingRetry;
     use baton_strict::{Reply, Rule};
     use pretty_assertions::assert_eq;
     use serde_json::{Value, json};

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use baton_core::record::HiddenResult;
-use baton_proxy::state::config::Config;
-use baton_proxy::state::jobs::recalls::{AnswerOutcome, CallAnswerer, RecallCall};
-use baton_proxy::state::store::SharedStore;
-use baton_proxy::state::telemetry::ExchangeEvent;
+use baton_llm::state::config::Config;
+use baton_llm::state::jobs::recalls::{AnswerOutcome, CallAnswerer, RecallCall};
+use baton_llm::state::store::SharedStore;
+use baton_llm::state::telemetry::ExchangeEvent;
 use baton_strict::{Reply, Role};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};

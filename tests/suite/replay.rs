@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Output;
 
-use baton_proxy::state::journal::{BodySide, JournalReader};
+use baton_llm::state::journal::{BodySide, JournalReader};
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::Value;

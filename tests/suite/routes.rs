@@ -1,7 +1,7 @@
 //! Another model after a handoff, on every wire: by a command, by a route, undone, and where upstream does not know it.
 
-use baton_proxy::state::config::{Config, HandoffRoute};
-use baton_proxy::state::store::SharedStore;
+use baton_llm::state::config::{Config, HandoffRoute};
+use baton_llm::state::store::SharedStore;
 use baton_strict::{Queue, Reply};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};

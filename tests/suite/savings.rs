@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use baton_core::bill::{BilledExchange, BilledRequest, ConversationBill, PriceQuery};
-use baton_proxy::state::journal::{self, BillEntry, BillFilter, JournalReader, Recorder};
-use baton_proxy::state::prices;
+use baton_llm::state::journal::{self, BillEntry, BillFilter, JournalReader, Recorder};
+use baton_llm::state::prices;
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::Value;

@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use baton_core::mark::seal::SealKey;
-use baton_proxy::state::store::seal_key;
+use baton_llm::state::store::seal_key;
 use baton_strict::{Options, Queue, Reply, Strict};
 use serde_json::{Value, json};
 use uuid::Uuid;

@@ -3,8 +3,8 @@
 
 use baton_core::mark::seal::SealKey;
 use baton_core::record::Handoff;
-use baton_proxy::state::config::{ClientKey, Config, Secret, TranscriptDetail};
-use baton_proxy::state::store::HandoffFilter;
+use baton_llm::state::config::{ClientKey, Config, Secret, TranscriptDetail};
+use baton_llm::state::store::HandoffFilter;
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};

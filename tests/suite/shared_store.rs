@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use baton_proxy::state::config::{self, ServerDurability, StoreKind, TranscriptDetail};
-use baton_proxy::state::store::redis::RedisStore;
+use baton_llm::state::config::{self, ServerDurability, StoreKind, TranscriptDetail};
+use baton_llm::state::store::redis::RedisStore;
 use baton_strict::{Options, Received, Reply, Strict};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

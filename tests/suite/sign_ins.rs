@@ -5,9 +5,9 @@
 use std::path::PathBuf;
 
 use async_compression::tokio::bufread::ZstdEncoder;
-use baton_proxy::state::config::Config;
-use baton_proxy::state::journal::{self, ExchangeFilter, JournalReader};
-use baton_proxy::state::store::HandoffFilter;
+use baton_llm::state::config::Config;
+use baton_llm::state::journal::{self, ExchangeFilter, JournalReader};
+use baton_llm::state::store::HandoffFilter;
 use baton_strict::{Autopilot, Model, Options, Queue, Received, Reply, Rule, Strict};
 use bytes::Bytes;
 use http_body_util::Full;

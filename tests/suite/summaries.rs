@@ -7,7 +7,7 @@ use std::path::Path;
 use baton_core::rewrite::flattened;
 use baton_core::text::splice;
 use baton_core::wire::{Operation, WIRES};
-use baton_proxy::state::config::{Config, TranscriptDetail};
+use baton_llm::state::config::{Config, TranscriptDetail};
 use baton_strict::Reply;
 use bytes::Bytes;
 use pretty_assertions::assert_eq;

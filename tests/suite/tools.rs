@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use baton_core::record::HiddenResult;
 use baton_core::tools::{OnCall, Tool};
-use baton_proxy::state::jobs::recalls::{AnswerOutcome, CallAnswerer, RecallCall};
-use baton_proxy::state::store::SharedStore;
+use baton_llm::state::jobs::recalls::{AnswerOutcome, CallAnswerer, RecallCall};
+use baton_llm::state::store::SharedStore;
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};

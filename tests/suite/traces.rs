@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use baton_proxy::state::telemetry::{ExchangeEvent, Metrics, Traces};
+use baton_llm::state::telemetry::{ExchangeEvent, Metrics, Traces};
 use baton_strict::{Autopilot, Options, Strict};
 use bytes::Bytes;
 use http::request::Parts;

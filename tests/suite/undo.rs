@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use baton_core::nudge::Windows;
 use baton_core::record::{Handoff, HandoffId, UndoAnswer};
-use baton_proxy::state::session::{Sessions, UndoRefused};
-use baton_proxy::state::store::{HandoffFilter, SharedStore};
+use baton_llm::state::session::{Sessions, UndoRefused};
+use baton_llm::state::store::{HandoffFilter, SharedStore};
 use baton_strict::{Fault, Options, Queue, Reply, Strict};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json as value};

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use baton_proxy::state::store::SharedStore;
+use baton_llm::state::store::SharedStore;
 use baton_strict::Reply;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use baton_core::rewrite::untooled::ToolOmission;
-use baton_proxy::state::config::{Config, InjectPolicy};
+use baton_llm::state::config::{Config, InjectPolicy};
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};

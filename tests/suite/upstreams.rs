@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use baton_proxy::state::config::{Config, Environment, Flags};
+use baton_llm::state::config::{Config, Environment, Flags};
 use baton_strict::{Fault, Options, Queue, Reply, Strict};
 use bytes::Bytes;
 use pretty_assertions::assert_eq;

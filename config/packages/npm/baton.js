@@ -6,12 +6,12 @@ const { spawn } = require("node:child_process");
 const { constants } = require("node:os");
 
 function binary() {
-  const carrier = `baton-proxy-${process.platform}-${process.arch}`;
+  const carrier = `baton-llm-${process.platform}-${process.arch}`;
   try {
     return require.resolve(`${carrier}/bin/baton`);
   } catch {
     console.error(`error: npm did not install ${carrier}, which has the binary`);
-    console.error("  help: install without --omit=optional; where there is no such package: cargo install baton-proxy");
+    console.error("  help: install without --omit=optional; where there is no such package: cargo install baton-llm");
     process.exit(69);
   }
 }

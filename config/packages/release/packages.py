@@ -36,25 +36,25 @@ def archive(build):
 
 
 def npm(build):
-    """`baton-proxy-OS-CPU`, with the binary, and `baton-proxy`, which depends on all of them and starts the right one."""
+    """`baton-llm-OS-CPU`, with the binary, and `baton-llm`, which depends on all of them and starts the right one."""
     system, cpu = NPM_NAMES[build.target]
-    name = f"baton-proxy-{system}-{cpu}"
+    name = f"baton-llm-{system}-{cpu}"
     folder = fresh(build.out.parent / "npm" / name)
     (folder / "bin").mkdir()
     shutil.copy2(build.binary, folder / "bin" / "baton")
     shutil.copy2(build.licences, folder)
     described = {"name": name, "os": [system], "cpu": [cpu], "files": ["bin", build.licences.name], "preferUnplugged": True}
-    return packed(folder, described, f"The binary of baton-proxy for {system} {cpu}.", build.out)
+    return packed(folder, described, f"The binary of baton-llm for {system} {cpu}.", build.out)
 
 
 def npm_launcher(out):
     """The npm package that users name."""
-    folder = fresh(out.parent / "npm" / "baton-proxy")
+    folder = fresh(out.parent / "npm" / "baton-llm")
     (folder / "bin").mkdir()
     shutil.copy2(PACKAGES / "npm" / "baton.js", folder / "bin" / "baton.js")
-    carriers = sorted({f"baton-proxy-{system}-{cpu}" for system, cpu in NPM_NAMES.values()})
+    carriers = sorted({f"baton-llm-{system}-{cpu}" for system, cpu in NPM_NAMES.values()})
     described = {
-        "name": "baton-proxy",
+        "name": "baton-llm",
         "bin": {"baton": "bin/baton.js"},
         "files": ["bin"],
         "engines": {"node": ">=18"},
@@ -95,7 +95,7 @@ def image(build):
     for source in [PACKAGES / "image" / "Dockerfile", PACKAGES / "image" / "baton.toml", build.binary]:
         shutil.copy2(source, context)
     (context / "state").mkdir()
-    tag = f"baton-proxy:{version()}"
+    tag = f"baton-llm:{version()}"
     file.unlink(missing_ok=True)
     platform = ["--platform", f"linux/{cpu}", "--tag", tag]
     if shutil.which("buildah"):
@@ -141,4 +141,4 @@ def formula(archives, repository, out):
     text = text.removeprefix(text.splitlines(keepends=True)[0])
     for name, value in values.items():
         text = text.replace("{" + name + "}", value)
-    (out / "baton-proxy.rb").write_text(text)
+    (out / "baton-llm.rb").write_text(text)

@@ -59,7 +59,7 @@ def archive(out, scratch):
 
 
 def wheel(out, scratch):
-    if not (file := mine(out, f"baton_proxy-*{cpu()}*.whl")):
+    if not (file := mine(out, f"baton_llm-*{cpu()}*.whl")):
         return False
     folder = scratch / "wheel"
     caches = {"UV_CACHE_DIR": str(folder / "cache"), "UV_TOOL_DIR": str(folder / "tools")}
@@ -71,10 +71,10 @@ def wheel(out, scratch):
 def npm(out, scratch):
     names = {target: names for target, names in NPM_NAMES.items() if runs_here(target)}
     system, kind = next(iter(names.values()))
-    carrier = mine(out, f"baton-proxy-{system}-{kind}-*.tgz")
+    carrier = mine(out, f"baton-llm-{system}-{kind}-*.tgz")
     if not carrier:
         return False
-    launcher = out / f"baton-proxy-{version()}.tgz"
+    launcher = out / f"baton-llm-{version()}.tgz"
     folder = scratch / "npm"
     packages = ["--package", launcher, "--package", carrier]
     demo(["npx", "--yes", "--cache", folder / "cache", *packages, "baton"], folder)

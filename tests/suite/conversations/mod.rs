@@ -25,8 +25,8 @@ use std::sync::{Arc, Mutex};
 
 use baton_core::nudge::{Thresholds, Windows};
 use baton_core::record::{HandoffId, HandoffOrigin};
-use baton_proxy::state::config::{Config, HandoffMode};
-use baton_proxy::state::store::{HandoffFilter, SharedStore};
+use baton_llm::state::config::{Config, HandoffMode};
+use baton_llm::state::store::{HandoffFilter, SharedStore};
 use baton_strict::{Endpoint, Model, Options, Received, Reply, Rule, Strict};
 use proptest::test_runner::{Config as Cases, RngSeed, TestCaseError, TestError, TestRunner};
 use serde_json::Value;

@@ -12,11 +12,11 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
-use baton_proxy::serve::exchange::Clock;
-use baton_proxy::state::config::{Config, ServerDurability, StoreKind};
-use baton_proxy::state::journal::Recorder;
-use baton_proxy::state::store::SharedStore;
-use baton_proxy::state::store::redis::RedisStore;
+use baton_llm::serve::exchange::Clock;
+use baton_llm::state::config::{Config, ServerDurability, StoreKind};
+use baton_llm::state::journal::Recorder;
+use baton_llm::state::store::SharedStore;
+use baton_llm::state::store::redis::RedisStore;
 use bytes::Bytes;
 use uuid::Uuid;
 
@@ -134,7 +134,7 @@ impl Replicas {
     }
 
     fn started_current(&self, ahead: i64) -> Baton {
-        let clock = |mut app: baton_proxy::serve::exchange::App| {
+        let clock = |mut app: baton_llm::serve::exchange::App| {
             app.clock = Clock::ahead(ahead);
             app
         };
@@ -175,7 +175,7 @@ pub fn shared(url: &str, prefix: &str) -> SharedStore {
 
 /// The same, with a limit of a call's time.
 pub fn shared_within(url: &str, prefix: &str, time: std::time::Duration) -> SharedStore {
-    let mut settings = baton_proxy::state::config::StoreConfig::from(StoreKind::Redis);
+    let mut settings = baton_llm::state::config::StoreConfig::from(StoreKind::Redis);
     settings.address = Some(url.parse().unwrap());
     settings.durability = ServerDurability::Memory;
     prefix.clone_into(&mut settings.prefix);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use baton_core::nudge::Windows;
 use baton_core::record::UndoAnswer;
-use baton_proxy::state::session::UndoRefused;
+use baton_llm::state::session::UndoRefused;
 use uuid::Uuid;
 
 use super::plan::{Broken, LegPlan};

@@ -101,7 +101,7 @@ async fn tokens_arrive_as_they_are_produced_and_errors_keep_their_status() {
 #[tokio::test]
 async fn keep_alives_are_sent_and_a_dead_upstream_is_detected() {
     let pause = Duration::from_millis(600);
-    let quick = |c: &mut baton_proxy::state::config::Config| c.handoff.keepalive = Duration::from_millis(50);
+    let quick = |c: &mut baton_llm::state::config::Config| c.handoff.keepalive = Duration::from_millis(50);
     let stalled = |time| Fault::Stall { events: 12, time };
     let hidden = handoff().deltas(4).fault(stalled(Some(pause)));
     let fixture = AnthropicFixture::with([hidden, Reply::text("Fresh.")], memory(), quick).await;

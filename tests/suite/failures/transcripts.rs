@@ -342,8 +342,8 @@ async fn a_history_that_ends_with_the_broken_answer_continues_behind_the_cut() {
 
 #[tokio::test]
 async fn in_stop_mode_the_next_message_continues_behind_the_cut() {
-    let stop = |c: &mut baton_proxy::state::config::Config| {
-        c.handoff.mode = baton_proxy::state::config::HandoffMode::Stop
+    let stop = |c: &mut baton_llm::state::config::Config| {
+        c.handoff.mode = baton_llm::state::config::HandoffMode::Stop
     };
     let fixture = AnthropicFixture::with([handoff()], memory(), stop).await;
     let message = fixture.turn(&history()).await;

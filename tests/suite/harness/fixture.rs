@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use baton_core::record::{
     Conversation, DocumentRecord, Handoff, HandoffId, HandoffStatus, Principal, Update, UpdateOutcome,
 };
-use baton_proxy::state::config::Config;
-use baton_proxy::state::store::records::{
+use baton_llm::state::config::Config;
+use baton_llm::state::store::records::{
     Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, Retention, StoredRecord,
 };
-use baton_proxy::state::store::{DocumentFilter, HandoffFilter, SharedStore, Store, StoreError, StoreFuture};
+use baton_llm::state::store::{DocumentFilter, HandoffFilter, SharedStore, Store, StoreError, StoreFuture};
 use baton_strict::{Options, Queue, Received, Reply, Strict};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use baton_proxy::state::config::{Config, HandoffMode};
+use baton_llm::state::config::{Config, HandoffMode};
 use baton_strict::{Fault, Reply};
 use pretty_assertions::assert_eq;
 use regex::Regex;

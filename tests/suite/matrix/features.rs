@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use baton_proxy::state::config::HandoffMode;
-use baton_proxy::state::store::HandoffFilter;
+use baton_llm::state::config::HandoffMode;
+use baton_llm::state::store::HandoffFilter;
 use baton_strict::{Autopilot, Fault, Part, Queue, Reply};
 use http_body_util::BodyExt;
 use pretty_assertions::assert_eq;
@@ -128,7 +128,7 @@ pub async fn two_refused_calls(variant: Variant) {
 
 /// Arguments over the size limit are dropped: the call is restored without them, with its result.
 pub async fn call_over_the_size_limit(variant: Variant) {
-    let tight = |c: &mut baton_proxy::state::config::Config| c.limits.held_bytes = 4096;
+    let tight = |c: &mut baton_llm::state::config::Config| c.limits.held_bytes = 4096;
     let long = || {
         let prompt = "x".repeat(10_000);
         let reply = Reply::new().thinking("All of it.").say("Handing over.");
@@ -256,7 +256,7 @@ pub async fn chain_of_five(variant: Variant) {
 /// The answer ends with the sentinel, and the next message continues from there.
 pub async fn stop_mode(variant: Variant) {
     for stream in [true, false] {
-        let stop = |c: &mut baton_proxy::state::config::Config| c.handoff.mode = HandoffMode::Stop;
+        let stop = |c: &mut baton_llm::state::config::Config| c.handoff.mode = HandoffMode::Stop;
         let fixture = Fixture::with(variant, [handoff(), fresh()], memory(), stop).await;
         let answer = fixture.ask(&fixture.history(), stream).await;
         assert!(
@@ -278,7 +278,7 @@ pub async fn stop_mode(variant: Variant) {
 /// While the next leg is slow, the agent gets keep-alives in the form of its wire.
 pub async fn keep_alive(variant: Variant) {
     let slow = fresh().head_delay(Duration::from_millis(300));
-    let often = |c: &mut baton_proxy::state::config::Config| c.handoff.keepalive = Duration::from_millis(30);
+    let often = |c: &mut baton_llm::state::config::Config| c.handoff.keepalive = Duration::from_millis(30);
     let fixture = Fixture::with(variant, [handoff(), slow], memory(), often).await;
     let body = (variant.body)(&fixture.history(), true).to_string();
     let response = fixture

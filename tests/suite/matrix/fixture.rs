@@ -1,9 +1,9 @@
 //! The real proxy in front of a scripted provider, for any variant of a wire.
 
-use baton_proxy::serve::exchange::App;
-use baton_proxy::state::config::Config;
-use baton_proxy::state::journal::Recorder;
-use baton_proxy::state::store::SharedStore;
+use baton_llm::serve::exchange::App;
+use baton_llm::state::config::Config;
+use baton_llm::state::journal::Recorder;
+use baton_llm::state::store::SharedStore;
 use baton_strict::{Model, Options, Queue, Received, Reply, Role, Strict};
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_proxy::state::config::{Config, HandoffMode};
+use baton_llm::state::config::{Config, HandoffMode};
 use baton_strict::{Fault, Reply};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Ends that are not the model's own: failures, side calls, stop mode.
 
-use baton_proxy::state::config::HandoffMode;
-use baton_proxy::state::telemetry::ExchangeOutcome;
+use baton_llm::state::config::HandoffMode;
+use baton_llm::state::telemetry::ExchangeOutcome;
 use baton_strict::{Fault, Reply, Stop};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -85,7 +85,7 @@ async fn refusals_and_errors_in_the_body_are_counted_together() {
         let refused = || Reply::status(529, "busy").retry_after(0);
         let busy = || [refused(), Reply::text("").fault(parsed.clone())];
         let replies = [handoff()].into_iter().chain((0..4).flat_map(|_| busy()));
-        let once = |config: &mut baton_proxy::state::config::Config| config.handoff.retries = 2;
+        let once = |config: &mut baton_llm::state::config::Config| config.handoff.retries = 2;
         let fixture = Fixture::with(ANTHROPIC, replies, memory(), once).await;
         let response = fixture.send(&fixture.history(), stream).await;
         assert_eq!(
@@ -128,7 +128,7 @@ async fn a_waiting_handoff_does_not_fire_in_a_side_call() {
 #[tokio::test]
 async fn a_repetition_in_stop_mode_runs_no_later_leg() {
     let cut = handoff().delay(std::time::Duration::from_millis(1));
-    let stop = |config: &mut baton_proxy::state::config::Config| config.handoff.mode = HandoffMode::Stop;
+    let stop = |config: &mut baton_llm::state::config::Config| config.handoff.mode = HandoffMode::Stop;
     let fixture = Fixture::with(ANTHROPIC, [cut, handoff()], memory(), stop).await;
     fixture.ask(&fixture.history(), true).await;
     fixture.ask(&fixture.history(), true).await;
@@ -150,7 +150,7 @@ async fn a_lost_leg_after_a_refused_call_ends_the_message() {
             message: "busy".into(),
         })
     };
-    let once = |config: &mut baton_proxy::state::config::Config| config.handoff.retries = 0;
+    let once = |config: &mut baton_llm::state::config::Config| config.handoff.retries = 0;
     let fixture = Fixture::with(ANTHROPIC, [refused, busy()], memory(), once).await;
     let response = fixture.send(&fixture.history(), true).await;
     assert!(response.text().contains("message_stop"), "{}", response.text());
