@@ -33,6 +33,16 @@ def manifest():
     return tomllib.loads((ROOT / "Cargo.toml").read_text())
 
 
+def repository():
+    """Where the project is, or `None` before that is decided."""
+    return manifest()["workspace"]["package"].get("repository")
+
+
+def npm_carrier(target):
+    """The npm package that has the binary for a target."""
+    return "-".join([manifest()["package"]["name"], *NPM_NAMES[target]])
+
+
 def version():
     return manifest()["workspace"]["package"]["version"]
 

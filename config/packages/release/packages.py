@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .archives import folder_entries, sha256, write_tar_gz
-from .common import IMAGE_NAMES, NPM_NAMES, PACKAGES, ROOT, ReleaseError, manifest, report, run, version
+from .common import IMAGE_NAMES, NPM_NAMES, PACKAGES, ROOT, ReleaseError, manifest, npm_carrier, report, repository, run, version
 from .contents import PROSE, fresh
 from .tools import cargo_tool, needed
 
@@ -38,7 +38,7 @@ def archive(build):
 def npm(build):
     """`baton-llm-OS-CPU`, with the binary, and `baton-llm`, which depends on all of them and starts the right one."""
     system, cpu = NPM_NAMES[build.target]
-    name = f"baton-llm-{system}-{cpu}"
+    name = npm_carrier(build.target)
     folder = fresh(build.out.parent / "npm" / name)
     (folder / "bin").mkdir()
     shutil.copy2(build.binary, folder / "bin" / "baton")
@@ -52,7 +52,7 @@ def npm_launcher(out):
     folder = fresh(out.parent / "npm" / "baton-llm")
     (folder / "bin").mkdir()
     shutil.copy2(PACKAGES / "npm" / "baton.js", folder / "bin" / "baton.js")
-    carriers = sorted({f"baton-llm-{system}-{cpu}" for system, cpu in NPM_NAMES.values()})
+    carriers = sorted({npm_carrier(target) for target in NPM_NAMES})
     described = {
         "name": "baton-llm",
         "bin": {"baton": "bin/baton.js"},
@@ -66,6 +66,8 @@ def npm_launcher(out):
 def packed(folder, described, readme, out):
     package = manifest()["package"]
     common = {"version": version(), "description": package["description"], "license": "(MIT OR Apache-2.0)"}
+    if address := repository():
+        common["repository"] = {"type": "git", "url": address}
     (folder / "package.json").write_text(json.dumps({**described, **common}, indent=2) + "\n")
     (folder / "README.md").write_text(readme)
     run([needed("npm"), "pack", "--silent", "--pack-destination", out], cwd=folder)
@@ -120,9 +122,10 @@ def answers(command):
     return True
 
 
-def formula(archives, repository, out):
-    """The Homebrew formula. Without a repository's address it points to the files themselves, to be tried."""
-    base = f"{repository}/releases/download/v{version()}" if repository else out.resolve().as_uri()
+def formula(archives, out):
+    """The Homebrew formula. Where Cargo.toml has no `repository` it points to the files themselves, to be tried."""
+    home = repository()
+    base = f"{home}/releases/download/v{version()}" if home else out.resolve().as_uri()
     systems = {"linux": "on_linux", "darwin": "on_macos"}
     cpus = {"x64": "on_intel", "arm64": "on_arm"}
     blocks = []
@@ -134,7 +137,7 @@ def formula(archives, repository, out):
     text = (PACKAGES / "formula.rb").read_text()
     values = {
         "description": manifest()["package"]["description"],
-        "homepage": repository or base,
+        "homepage": home or base,
         "version": version(),
         "platforms": "\n\n".join(blocks),
     }
