@@ -1,4 +1,4 @@
-//! The tests that the documentation names exist.
+//! The tests that the documentation names exist, and its first commands are tried.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -52,5 +52,20 @@ fn every_test_that_the_documentation_names_exists() {
         for name in names {
             assert!(known.contains(&name), "{page} names {name}, which is no test");
         }
+    }
+}
+
+#[test]
+fn the_first_commands_of_the_readme_are_steps_of_the_check() {
+    let (readme, check) = (include_str!("../../README.md"), include_str!("../../.ci/run"));
+    let block = readme.split("```").nth(1).unwrap();
+    let commands = block
+        .lines()
+        .skip(1)
+        .map(|line| line.split('#').next().unwrap().trim());
+    let commands: Vec<_> = commands.filter(|command| !command.is_empty()).collect();
+    assert_eq!(commands.len(), 2, "{commands:?}");
+    for command in commands {
+        assert!(check.contains(command), ".ci/run does not run {command}");
     }
 }
