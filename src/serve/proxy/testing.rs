@@ -29,7 +29,6 @@ pub(crate) fn config(base_url: &str) -> Config {
     let names = ["anthropic", "openai", "gemini", "chatgpt", "codeassist"];
     Config {
         bill: Default::default(),
-        old_keys: Vec::new(),
         server: ListenerConfig {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             hosts: ["baton", "x"].map(str::to_owned).to_vec(),

@@ -9,7 +9,6 @@ mod handoff_sections;
 mod keys;
 mod load;
 mod names;
-mod old_keys;
 mod peers;
 mod problem;
 mod raw;
@@ -28,7 +27,6 @@ pub use handoff_sections::{
     TranscriptDetail,
 };
 pub use load::{DEFAULT_TEXT, Flags};
-pub use old_keys::OldKey;
 pub use problem::{KeyOrigin, Problem, ProblemKind};
 pub use raw::Environment;
 pub use secret::Secret;
@@ -76,8 +74,6 @@ pub struct Config {
     pub bill: Bill,
     /// Limits.
     pub limits: LimitConfig,
-    /// Keys that were set under the names of the previous version.
-    pub old_keys: Vec<OldKey>,
 }
 
 impl Config {
@@ -167,17 +163,10 @@ pub struct ClientKey {
 }
 
 impl Config {
-    /// The folder with the documents of handoffs: `handoffs` in the state folder, or `packets` where an older version made it.
+    /// The folder with the documents of handoffs.
     pub fn handoffs_dir(&self) -> PathBuf {
         let given = self.documents.dir.clone();
-        given.unwrap_or_else(|| {
-            let older = self.state_dir.join("packets");
-            if older.is_dir() {
-                older
-            } else {
-                self.state_dir.join("handoffs")
-            }
-        })
+        given.unwrap_or_else(|| self.state_dir.join("handoffs"))
     }
 
     /// The repository that handoffs are compared with: that of the documents, else that of the drafts.
