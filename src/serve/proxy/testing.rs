@@ -123,6 +123,12 @@ pub(crate) fn config(base_url: &str) -> Config {
             exchanges: 16,
             connections: 256,
             upstream_idle: 16,
+            waits: AgentWaits {
+                room: Duration::from_secs(1),
+                rate_window: Duration::from_millis(400),
+                quiet: Duration::from_millis(200),
+                stalled: Duration::from_secs(2),
+            },
         },
     }
 }

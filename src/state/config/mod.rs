@@ -274,4 +274,32 @@ pub struct LimitConfig {
     pub connections: usize,
     /// Maximum idle connections kept for each upstream. Not a key: a constant, lowered where file descriptors are few.
     pub upstream_idle: usize,
+    /// Waits for agents that no key sets.
+    pub waits: AgentWaits,
+}
+
+/// How long the listener waits for agents.
+#[derive(Debug, Clone, Copy)]
+pub struct AgentWaits {
+    /// Time in which a body gets room under `bodies_bytes`: agents wait for minutes, but one that is refused can say so.
+    pub room: Duration,
+    /// Time over which the rate of a body is measured, so that a short gap does not count.
+    pub rate_window: Duration,
+    /// An open connection without an error for so long after an answer's end: the end counts as delivered. An agent that
+    /// reads slowly may leave until then; and until then other replicas take the same request for a repeated one.
+    pub quiet: Duration,
+    /// An agent that reads nothing of its response for this long is given up; without a bound it would hold its permit for
+    /// ever. A person may have suspended it for a while.
+    pub stalled: Duration,
+}
+
+impl Default for AgentWaits {
+    fn default() -> Self {
+        Self {
+            room: Duration::from_secs(10),
+            rate_window: Duration::from_secs(30),
+            quiet: Duration::from_secs(2),
+            stalled: Duration::from_secs(600),
+        }
+    }
 }
