@@ -105,10 +105,6 @@ pub(super) fn store_server_problem(config: &Config) -> Option<Problem> {
 pub(super) fn warnings(config: &Config) -> Vec<Warning> {
     let mut warnings = unreached_thresholds(&config.handoff);
     warnings.extend(open_listener(config, config.server.listen));
-    warnings.extend(config.old_keys.iter().map(|old| Warning {
-        key: old.old.clone(),
-        message: old.to_string(),
-    }));
     warnings
 }
 

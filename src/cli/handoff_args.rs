@@ -43,9 +43,6 @@ pub(super) enum HandoffsCommand {
     Undo(UndoArgs),
     /// Continue a handoff in a new session of any agent: print the command, or run it
     Resume(ResumeArgs),
-    /// Named examples/agent-mail since the transfer of reservations is there
-    #[command(hide = true)]
-    Transfer(TransferArgs),
 }
 
 /// The folder of handoff files.
@@ -400,17 +397,6 @@ pub(super) struct DeleteArgs {
     /// Delete nothing, and list what would be deleted
     #[arg(long, requires = "older_than")]
     pub(super) dry_run: bool,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(super) struct TransferArgs {
-    pub(super) file: PathBuf,
-    #[command(flatten)]
-    pub(super) folder: FolderArgs,
-    #[arg(long = "to")]
-    _to: String,
-    #[arg(long = "json")]
-    _json: bool,
 }
 
 /// Seconds of `90s`, `15m`, `12h`, `30d`, `8w`.

@@ -20,7 +20,6 @@ mod handoffs;
 mod log;
 mod log_filter;
 mod newest;
-mod old_names;
 mod output;
 mod readiness;
 mod reload;
@@ -67,7 +66,6 @@ use self::state_args::StateArgs;
 
 /// Runs the program with the given arguments, the program's name first.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let args = old_names::translated(args.into_iter().collect());
     let args = match Args::try_parse_from(args) {
         Ok(args) => args,
         Err(error) => return help_or_usage(&error),
@@ -134,12 +132,7 @@ fn load(file: Option<&PathBuf>, flags: &Flags) -> Result<Config, Vec<Problem>> {
 
 /// Loads the config for commands that need a valid one.
 fn load_or_fail(file: Option<&PathBuf>, flags: &Flags) -> Result<Config, CommandFailure> {
-    let loaded = load(file, flags);
-    for old in loaded.iter().flat_map(|config| &config.old_keys) {
-        // Standard error may be closed.
-        let _ = Out::stderr().line(format_args!("baton: {}", output::visible(&old.to_string())));
-    }
-    loaded.map_err(|problems| {
+    load(file, flags).map_err(|problems| {
         let exit = match problems.iter().any(|p| p.kind == ProblemKind::Unreadable) {
             true => Exit::NO_INPUT,
             false => Exit::CONFIG,

@@ -38,7 +38,7 @@ const STATE_FILES: &[&str] = &[
 ];
 
 /// The folders of the state directory. `ledgers` is next to the documents of handoffs.
-const STATE_FOLDERS: &[&str] = &["agents", "runs", "handoffs", "packets", "ledgers"];
+const STATE_FOLDERS: &[&str] = &["agents", "runs", "handoffs", "ledgers"];
 
 /// Time for a stopped service to end its open streams.
 const STOP_TIME: Duration = Duration::from_secs(60);

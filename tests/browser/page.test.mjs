@@ -385,8 +385,8 @@ test("a handoff has its prompt, its lineage and the line to go on from", async (
 /** A document as the API has it: one check that failed, and two claims that nothing proves. */
 const seen = (changes = {}) => ({
   status: "active",
-  folder: "/home/ada/.local/state/baton/packets/x",
-  document: {
+  folder: "/home/ada/.local/state/baton/handoffs/x",
+  content: {
     kind: "handoff", next_action: "Make tests/bom.rs pass", summary: "s",
     open_risks: [{ severity: "block", detail: "`cargo test` ended with 101 in turn 3" }, { severity: "warn", detail: "not committed: <b>a.rs</b>" }],
     verification: [{ command: "cargo test", exit: 101, turn: 3, stale: true }, { command: "cargo fmt --check", exit: 0, turn: 2, stale: false }, { command: "make lint", exit: null, turn: 1, stale: null }],
@@ -400,20 +400,20 @@ const seen = (changes = {}) => ({
 test("a handoff shows its document: what was seen, what was only claimed, what comes next", async () => {
   mock.stories = examples();
   const it = mock.stories.flatMap((story) => story.handoffs).find((it) => it.id === handoffId(3));
-  it.packet = seen();
+  it.document = seen();
   it.prompt = "Goal: a reader.\nAll\ntests pass. The build is green.\nNext: go on.";
   await go(`#/h/${handoffId(3)}`);
-  const told = await text(".packet");
-  for (const line of ["active · /home/ada/.local/state/baton/packets/x", "Next: Make tests/bom.rs pass", "block `cargo test` ended with 101", "not committed: <b>a.rs</b>", "cargo test failed with 101 in turn 3, files changed after it", "cargo fmt --check passed in turn 2", "make lint ended in a way that is not known in turn 1, files may have changed after it", "contradicted All tests pass. (cargo test ended with 101)", "unverified The build is green. (no build was seen)", "src/reader.rs modified", "Which port?"]) assert.ok(told.includes(line), `${line} in ${told}`);
-  assert.equal(await page.locator(".packet b b").count(), 0, "markup is text");
+  const told = await text(".document");
+  for (const line of ["active · /home/ada/.local/state/baton/handoffs/x", "Next: Make tests/bom.rs pass", "block `cargo test` ended with 101", "not committed: <b>a.rs</b>", "cargo test failed with 101 in turn 3, files changed after it", "cargo fmt --check passed in turn 2", "make lint ended in a way that is not known in turn 1, files may have changed after it", "contradicted All tests pass. (cargo test ended with 101)", "unverified The build is green. (no build was seen)", "src/reader.rs modified", "Which port?"]) assert.ok(told.includes(line), `${line} in ${told}`);
+  assert.equal(await page.locator(".document b b").count(), 0, "markup is text");
   const claims = page.locator(".prompt pre mark.claim");
   assert.deepEqual(await claims.allInnerTexts(), ["All\ntests pass. contradicted", "The build is green. unverified"]);
   assert.equal(await claims.last().getAttribute("title"), "no build was seen");
-  await shot(page, "packet");
-  it.packet = seen({ next_action: null, claims: [], open_risks: [], verification: [] });
+  await shot(page, "document");
+  it.document = seen({ next_action: null, claims: [], open_risks: [], verification: [] });
   await page.reload();
   await ready(page);
-  assert.match(await text(".packet"), /no next_action recorded; needs a human/);
+  assert.match(await text(".document"), /no next_action recorded; needs a human/);
   assert.equal(await claims.count(), 0);
 });
 

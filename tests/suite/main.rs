@@ -45,7 +45,6 @@ mod malformed_answers;
 mod matrix;
 mod network;
 mod nudges;
-mod older_versions;
 mod oneshot;
 mod peers;
 mod prefix_mismatch;

@@ -1,7 +1,6 @@
-//! Sentinels in an agent's transcript: their two forms, whose they are, pasted resume lines, and requests whose sentinel
+//! Sentinels in an agent's transcript: whose they are, pasted resume lines, and requests whose sentinel
 //! is missing or unknown.
 
-use baton_core::mark::seal::SealKey;
 use baton_core::record::Handoff;
 use baton_llm::state::config::{ClientKey, Config, Secret, TranscriptDetail};
 use baton_llm::state::store::HandoffFilter;
@@ -12,7 +11,7 @@ use uuid::Uuid;
 
 use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::{AnthropicFixture, PROMPT, handoff, history, said, texts, then, user};
-use crate::harness::{AgentWire, KEY, Message, memory};
+use crate::harness::{AgentWire, Message, memory};
 use crate::matrix::fixture::Fixture;
 use crate::matrix::variants::{
     ANTHROPIC, CHAT, CODE_ASSIST, GEMINI, GEMINI_ARRAY, OLLAMA, RESPONSES, VERTEX,
@@ -66,23 +65,6 @@ async fn a_seal_is_valid_for_its_own_client_only() {
         5,
         "sealed for a client, and shown by nobody"
     );
-}
-
-/// Transcripts outlive versions: the older form, sealed before there were clients, is valid where none are configured.
-#[tokio::test]
-async fn the_older_form_stays_valid_where_there_are_no_clients() {
-    let seal = SealKey::new(KEY).seal("local", ID, "Goal.");
-    let older = format!("\n\n[[handoff-resume:{ID}]]\nGoal.\n[[/handoff-resume:{ID}.{seal}]]\n\n");
-    let fixture = AnthropicFixture::new([Reply::text("ok")]).await;
-    fixture.turn(&spoken(&format!("Done.{older}Fresh."))).await;
-    assert_eq!(
-        texts(fixture.last().messages()),
-        ["u: Goal.", "a: Fresh.", "u: More."]
-    );
-
-    let team = AnthropicFixture::with([Reply::text("ok")], memory(), teammates).await;
-    ask_as(&team, "key-of-ann", &spoken(&format!("Done.{older}Fresh."))).await;
-    assert_eq!(team.last().messages().len(), 5);
 }
 
 /// The text for a person who opens the transcript and does not know baton.

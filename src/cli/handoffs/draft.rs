@@ -46,7 +46,7 @@ struct Made<'a> {
     tokens: usize,
     /// Whether `tokens` is an estimate: the vocabulary of the model is not public.
     tokens_estimated: bool,
-    packet: Option<String>,
+    folder: Option<String>,
 }
 
 pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), CommandFailure> {
@@ -171,7 +171,7 @@ fn print_draft(
             document,
             tokens,
             tokens_estimated: !count.is_exact(),
-            packet: folder,
+            folder,
         })?;
         return Ok(());
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use super::lookup::{HandoffLookup, blocking};
-use super::record::{HandoffOutput, StoredDocument, named};
+use super::record::{HandoffOutput, named};
 use super::{documents, files, follow};
 use crate::cli::exit::CommandFailure;
 use crate::cli::handoff_args::{ListArgs, StatusArg};
@@ -50,7 +50,6 @@ async fn list_stored(
     let filter = HandoffFilter {
         conversation: args.conversation.clone(),
         archived: args.all || args.status == Some(StatusArg::Archived),
-        // The document may have been archived alone, by an older version.
         limit: 0,
         ..HandoffFilter::default()
     };
@@ -180,8 +179,6 @@ struct ListedHandoff<'a> {
     topic: Option<&'a str>,
     next_action: Option<String>,
     folder: Option<&'a str>,
-    /// `status` and `folder` under their names of older versions.
-    packet: Option<StoredDocument<'a>>,
     /// How many forks lead to it.
     depth: usize,
     /// How many handoffs continue its parent, and how many continue it.
@@ -205,7 +202,6 @@ fn listed<'a>(
         topic: record.map(|record| record.topic.as_str()),
         next_action: document.and_then(|document| document.next_action),
         folder: record.map(|record| record.folder.as_str()),
-        packet: record.map(StoredDocument::of),
         depth: placed.depth,
         siblings: placed.siblings,
         children: placed.children,

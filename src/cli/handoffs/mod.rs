@@ -16,7 +16,6 @@ mod resume;
 mod session;
 mod show;
 mod sources;
-mod transfer;
 mod undo;
 mod validate;
 
@@ -38,6 +37,5 @@ pub(super) fn run(command: &HandoffsCommand, out: &mut Out) -> Result<(), Comman
         HandoffsCommand::Delete(args) => archive::delete(args, out),
         HandoffsCommand::Undo(args) => runtime()?.block_on(undo::run(args, out)),
         HandoffsCommand::Resume(args) => resume::run(args, out),
-        HandoffsCommand::Transfer(args) => transfer::run(args),
     }
 }

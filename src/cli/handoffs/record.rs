@@ -3,23 +3,7 @@
 use serde::Serialize;
 
 use crate::cli::stored::resume_line;
-use baton_core::record::{DocumentRecord, Handoff, distinctive_line};
-
-/// The status of a handoff and the folder of its document. The names are API.
-#[derive(Serialize)]
-pub(super) struct StoredDocument<'a> {
-    status: &'static str,
-    folder: &'a str,
-}
-
-impl<'a> StoredDocument<'a> {
-    pub(super) fn of(record: &'a DocumentRecord) -> Self {
-        Self {
-            status: record.status.name(),
-            folder: &record.folder,
-        }
-    }
-}
+use baton_core::record::{Handoff, distinctive_line};
 
 /// A handoff as JSON, without internal fields. The names are API.
 #[derive(Serialize)]

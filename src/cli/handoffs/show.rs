@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::documents;
 use super::lookup::{HandoffLookup, NamedHandoff, blocking, one, other_version, read_document};
-use super::record::{HandoffOutput, StoredDocument};
+use super::record::HandoffOutput;
 use super::{check, files};
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::{DocumentFormat, ShowArgs};
@@ -166,10 +166,11 @@ async fn print_all(
     let lineage = HandoffLineage::of(handoff, &all);
     if json {
         let record = HandoffOutput::of(handoff);
-        let packet = stored.as_ref().map(|(record, _)| StoredDocument::of(record));
+        let document = stored.as_ref().map(|(record, _)| record);
         return Ok(out.json(&ShowOutput {
             record,
-            packet,
+            status: document.map(|document| document.status.name()),
+            folder: document.map(|document| document.folder.as_str()),
             lineage,
         })?);
     }
@@ -200,7 +201,8 @@ async fn print_all(
 struct ShowOutput<'a> {
     #[serde(flatten)]
     record: HandoffOutput<'a>,
-    packet: Option<StoredDocument<'a>>,
+    status: Option<&'static str>,
+    folder: Option<&'a str>,
     lineage: HandoffLineage,
 }
 

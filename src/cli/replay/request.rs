@@ -65,7 +65,7 @@ impl ReplayRequest {
             wire.ok_or_else(|| missing("the exchange was relayed unread, so it cannot be replayed"))?;
         let recorded_upstream = row.upstream.as_deref().unwrap_or_default();
         let upstream = choice.to.unwrap_or(recorded_upstream);
-        let target = target(config, recorded_upstream, leg)?;
+        let target = target(config, recorded_upstream, leg);
         let recorded = if choice.received {
             &exchange.headers.received
         } else {
@@ -197,12 +197,8 @@ fn leg<'e>(
 
 /// The part of the leg's URL after the base URL of its upstream. The journal has no queries: the one that makes Gemini
 /// stream is restored.
-fn target(config: &Config, upstream: &str, leg: &LegDetail) -> Result<String, CommandFailure> {
-    let url = leg
-        .sent
-        .url
-        .as_deref()
-        .ok_or_else(|| missing("the journal does not know where the request went"))?;
+fn target(config: &Config, upstream: &str, leg: &LegDetail) -> String {
+    let url = &leg.sent.url;
     let base = config
         .upstreams
         .get(upstream)
@@ -220,7 +216,7 @@ fn target(config: &Config, upstream: &str, leg: &LegDetail) -> Result<String, Co
     } else {
         ""
     };
-    Ok(format!("{path}{query}"))
+    format!("{path}{query}")
 }
 
 fn without_credentials(recorded: &[(String, String)]) -> HeaderMap {

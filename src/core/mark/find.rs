@@ -23,8 +23,8 @@ pub struct RawMark {
 pub enum MarkKind {
     /// An opening line.
     Open(Uuid),
-    /// A closing line with its seal, and with the id where it is of the older form.
-    Close(Option<Uuid>, Span),
+    /// A closing line with its seal.
+    Close(Span),
     /// An aside's line.
     Aside(Uuid),
     /// A note's line.
@@ -88,7 +88,10 @@ fn mark_at(text: &[u8], stem: usize) -> Option<RawMark> {
     }
     let id = || id_at(text, colon + 1);
     let (kind, end) = match (WORDS[word], closing) {
-        (RESUME, true) => closed_by(text, colon + 1)?,
+        (RESUME, true) => {
+            let seal = seal_at(text, colon + 1)?;
+            (MarkKind::Close(seal), seal.end)
+        }
         (RESUME, false) => (MarkKind::Open(id()?), colon + 1 + ID_CHARS),
         (ASIDE, false) => (MarkKind::Aside(id()?), colon + 1 + ID_CHARS),
         (NOTE, false) => (MarkKind::Note(id()?), colon + 1 + ID_CHARS),
@@ -103,19 +106,16 @@ fn id_at(text: &[u8], at: usize) -> Option<Uuid> {
     Uuid::try_parse_ascii(text.get(at..at + ID_CHARS)?).ok()
 }
 
-/// What is in a closing line from `at` on, and where that ends: `SEAL`, or `ID.SEAL` in the older form.
-fn closed_by(text: &[u8], at: usize) -> Option<(MarkKind, usize)> {
-    let older = id_at(text, at).filter(|_| text.get(at + ID_CHARS) == Some(&b'.'));
-    let from = at + if older.is_some() { ID_CHARS + 1 } else { 0 };
-    let seal = Span::new(from, from + SEAL_CHARS);
-    is_seal(text.get(seal.start..seal.end)?).then_some((MarkKind::Close(older, seal), seal.end))
+/// The seal in a closing line, which begins at `at`.
+fn seal_at(text: &[u8], at: usize) -> Option<Span> {
+    let seal = Span::new(at, at + SEAL_CHARS);
+    is_seal(text.get(seal.start..seal.end)?).then_some(seal)
 }
 
-/// Where a closing line of this sentinel ends, of which everything up to `at` was read.
-pub(crate) fn closing_end(text: &[u8], at: usize, id: Uuid) -> Option<usize> {
-    let (kind, end) = closed_by(text, at)?;
-    let ours = matches!(kind, MarkKind::Close(closes, _) if closes.is_none_or(|c| c == id));
-    (ours && text.get(end..end + 2) == Some(b"]]")).then_some(end + 2)
+/// End of a closing line whose seal begins at `at`.
+pub(crate) fn closing_end(text: &[u8], at: usize) -> Option<usize> {
+    let end = seal_at(text, at)?.end;
+    (text.get(end..end + 2) == Some(b"]]")).then_some(end + 2)
 }
 
 /// `[[handoff-resume\\:`, with any number of escaped backslashes; the last one goes.

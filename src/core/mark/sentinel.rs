@@ -8,13 +8,11 @@
 //! [[/handoff-resume:SEAL]]
 //! ```
 //!
-//! An older form has no line for people and no blank line, and ends with `[[/handoff-resume:ID.SEAL]]`; it stays valid.
-//!
 //! `rewrite` decides whether a mark is valid: whose text contains it, whether its id is known.
 
 use uuid::Uuid;
 
-use super::find::{ID_CHARS, MarkKind, RawMark};
+use super::find::{MarkKind, RawMark};
 use super::seal::{SEAL_CHARS, SealKeys};
 use super::{escape, gap};
 use crate::text::cost;
@@ -107,14 +105,12 @@ impl SealedBody {
         self.prompt.is_empty()
     }
 
-    /// The prompt that the seal verifies for this principal, under any of the keys: tried without the line for people
-    /// and with it.
+    /// The prompt after the line for people, where the seal verifies it for this principal under any of the keys.
     pub fn opened(&self, text: &[u8], keys: &SealKeys, principal: &str, id: Uuid) -> Option<String> {
         let unescaped = json::unescape(self.prompt.of(text));
-        let prompts = [after_line_for_people(&unescaped), Some(unescaped.trim())];
-        let mut sealed = prompts.into_iter().flatten();
-        let prompt = sealed.find(|p| keys.verifies(principal, id, p, self.seal.of(text)))?;
-        Some(prompt.to_owned())
+        let prompt = after_line_for_people(&unescaped)?;
+        let verified = keys.verifies(principal, id, prompt, self.seal.of(text));
+        verified.then(|| prompt.to_owned())
     }
 }
 
@@ -131,7 +127,7 @@ pub fn read(text: &[u8], inside: Span, marks: &[RawMark], i: usize) -> Option<Se
         .find(|m| !matches!(m.kind, MarkKind::Broken(_)))
         .filter(|m| m.span.end <= inside.end);
     let (sealed, end) = match next.map(|m| (m.span, &m.kind)) {
-        Some((close, MarkKind::Close(closes, seal))) if closes.is_none_or(|c| c == id) => {
+        Some((close, MarkKind::Close(seal))) => {
             let spelled_out = Span::new(open.end, close.start);
             (
                 Some(SealedBody {
@@ -212,7 +208,7 @@ pub fn after_unclosed(text: &[u8], rest: usize, inside_end: usize, prompt: &str)
 /// Whether this is the beginning of a closing line and nothing else.
 fn torn_closing(left: &[u8]) -> bool {
     const CLOSING: &[u8] = b"[[/handoff-resume:";
-    const WHOLE: usize = CLOSING.len() + ID_CHARS + 1 + SEAL_CHARS + 2;
+    const WHOLE: usize = CLOSING.len() + SEAL_CHARS + 2;
     left.len() < WHOLE && !left.contains(&b'\\') && (CLOSING.starts_with(left) || left.starts_with(CLOSING))
 }
 
@@ -231,11 +227,9 @@ mod tests {
         SealKey::new(*b"golden-test-key").into()
     }
 
-    /// The form that is streamed, and the older one.
-    fn forms(prompt: &str, reason: Option<&str>) -> [String; 2] {
-        let seal = key().seal(LOCAL, ID, prompt);
-        let older = format!("[[handoff-resume:{ID}]]\n{prompt}\n[[/handoff-resume:{ID}.{seal}]]");
-        [full(ID, reason, prompt, &seal), older]
+    /// The sentinel with its seal.
+    fn sealed(prompt: &str, reason: Option<&str>) -> String {
+        full(ID, reason, prompt, &key().seal(LOCAL, ID, prompt))
     }
 
     /// The first sentinel of a text, its prompt where its seal verifies, and the text after it.
@@ -256,7 +250,7 @@ mod tests {
 
     #[test]
     fn what_is_streamed_is_what_a_stranger_can_read() {
-        let [shown, _] = forms("Go on.", Some("survey finished"));
+        let shown = sealed("Go on.", Some("survey finished"));
         let seal = key().seal(LOCAL, ID, "Go on.");
         assert_eq!(
             gap::spaced(&shown),
@@ -284,7 +278,7 @@ mod tests {
             (&"é".repeat(120), &"é".repeat(120)),
         ] {
             assert_eq!(one_line(reason), expected);
-            let (_, prompt, _) = read_back(&forms("p", Some(reason))[0]);
+            let (_, prompt, _) = read_back(&sealed("p", Some(reason)));
             assert_eq!(prompt.as_deref(), Some("p"), "{reason}");
         }
         assert_eq!(for_people(Some(" * ")), for_people(None));
@@ -301,12 +295,9 @@ mod tests {
             &"x".repeat(200_000),
         ] {
             for after in ["", "leg two", "\n\nleg two\n", "\\n"] {
-                for (shown, reason) in forms(prompt, None)
-                    .into_iter()
-                    .chain(forms(prompt, Some("say \"why\" \u{1F600}")))
-                    .zip([None, None, Some(()), None])
-                {
-                    let (_, opened, rest) = read_back(&format!("leg one. {}{after}", gap::spaced(&shown)));
+                for reason in [None, Some("say \"why\" \u{1F600}")] {
+                    let shown = gap::spaced(&sealed(prompt, reason));
+                    let (_, opened, rest) = read_back(&format!("leg one. {shown}{after}"));
                     assert_eq!(rest, after);
                     assert_eq!(opened.as_deref(), Some(prompt), "{reason:?}");
                 }
@@ -317,8 +308,7 @@ mod tests {
     /// Agents trim blanks, double blank lines, or take them out.
     #[test]
     fn blanks_that_an_agent_changed_do_not_break_the_seal() {
-        let [shown, older] = forms(PROMPT, Some("survey finished"));
-        let line = for_people(Some("survey finished"));
+        let shown = sealed(PROMPT, Some("survey finished"));
         for changed in [
             shown.trim().to_owned(),
             shown.replace("\n\n", "\n"),
@@ -327,10 +317,6 @@ mod tests {
             shown.replace("]]\n*", "]]\n\n*"),
             shown.replace("]]\n*", "]]  \n*"),
             shown.replace(".*\n", ".*   \n"),
-            shown.replace(&format!("{line}\n\n"), ""),
-            shown.replace(&format!("{line}\n"), ""),
-            older.replace(PROMPT, &format!("{line}\n\n{PROMPT}")),
-            older.replace(PROMPT, &format!("\n{PROMPT}\n")),
         ] {
             let (_, opened, rest) = read_back(&changed);
             assert_eq!((opened.as_deref(), &*rest), (Some(PROMPT), ""), "{changed}");
@@ -339,16 +325,11 @@ mod tests {
 
     #[test]
     fn a_closing_line_is_its_own_opening_lines() {
-        let [shown, older] = forms("p", None);
+        let shown = sealed("p", None);
         let other = shown.replace("0199a3c2", "0199a3c3");
         for (text, sealed) in [
             (format!("{}\n{shown}", opening(ID)), false),
             (format!("{shown}\n{other}"), true),
-            (
-                format!("{}\n{}", opening(ID), older.replace("0199a3c2", "0199a3c3")),
-                false,
-            ),
-            (older.replacen("0199a3c2", "0199a3c3", 1), false),
             (format!("{}\nx\n{}", opening(ID), aside::line(ID)), false),
         ] {
             assert_eq!(read_back(&text).0.sealed.is_some(), sealed, "{text}");
@@ -357,14 +338,12 @@ mod tests {
 
     #[test]
     fn an_unclosed_sentinel_gives_up_what_is_left_of_its_prompt() {
-        let torn = format!("\n{PROMPT}\n[[/handoff-resume:{ID}.VR-");
         let seal = format!("\n{PROMPT}\n[[/handoff-resume:VR-");
         let just = format!("\n{PROMPT}\n\n[[/");
         for (after, wanted) in [
             ("", ""),
             ("\nGoal: ma", ""),
             ("\nmy own text", "my own text"),
-            (&torn, ""),
             (&seal, ""),
             (&just, ""),
         ] {
@@ -385,7 +364,7 @@ mod tests {
 
     #[test]
     fn text_cut_anywhere_never_panics() {
-        let text = json::quote(&gap::spaced(&forms("p", Some("r"))[0])).into_bytes();
+        let text = json::quote(&gap::spaced(&sealed("p", Some("r")))).into_bytes();
         for cut in 0..text.len() {
             for from in 0..=cut {
                 let _ = marks(&text[from..cut]);

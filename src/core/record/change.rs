@@ -376,22 +376,6 @@ mod tests {
         assert_eq!(known(&changed(&newest, &[fired(9, Vec::new())])), None);
     }
 
-    /// Stores contain this name.
-    #[test]
-    fn a_pending_undo_is_stored_under_its_first_name() {
-        let mut record = Conversation::default();
-        let undo = PendingUndo {
-            handoff: id(1),
-            undone: true,
-            at_ms: 5,
-        };
-        RecordChange::UndoRequested(undo).apply(&mut record);
-        let stored = serde_json::to_value(&record).unwrap();
-        assert_eq!(stored["asked_undo"], serde_json::to_value(undo).unwrap());
-        let read: Conversation = serde_json::from_value(stored).unwrap();
-        assert_eq!(read, record);
-    }
-
     #[test]
     fn an_undo_waits_until_it_is_reported_withdrawn_or_overtaken_by_a_handoff() {
         let pinned = Conversation {

@@ -1,7 +1,6 @@
 //! The record of a conversation.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::ids::{HandoffId, Principal};
@@ -22,7 +21,7 @@ pub struct Conversation {
     /// Hidden pairs made since the last cut: looked for in each request.
     pub pairs: Vec<Uuid>,
     /// Handoffs whose answer the agent may have left out of its transcript, oldest first: found by their cut points.
-    #[serde(default, rename = "cut_off", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<HandoffId>,
     /// Texts that were put after turns, oldest first. A handoff does not remove them: a rewind to before it needs them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -43,7 +42,7 @@ pub struct Conversation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undone: Option<HandoffId>,
     /// An undo that was requested from outside of the chat and is not in a transcript yet.
-    #[serde(default, rename = "asked_undo", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending_undo: Option<Box<PendingUndo>>,
     /// The draft that was written ahead of a handoff. It belongs to the task before the next one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,11 +52,7 @@ pub struct Conversation {
     /// Milliseconds since the Unix epoch.
     pub updated_ms: u64,
     /// Grows with every write; 0: never written.
-    #[serde(default)]
     pub version: u64,
-    /// What a newer version of baton has written besides these fields, written back as it is: both may serve one store.
-    #[serde(flatten)]
-    pub newer: Map<String, Value>,
 }
 
 /// An undo that waits for the conversation's next request.

@@ -18,7 +18,6 @@ pub struct CutPoint {
     #[serde(flatten)]
     pub position: Position,
     /// Fingerprints of the texts since the cut before, for transcripts that come back as one text.
-    #[serde(default)]
     pub texts: Vec<u32>,
     /// Milliseconds since the Unix epoch.
     pub created_ms: u64,

@@ -23,13 +23,10 @@ pub enum HandoffOrigin {
     Auto,
     /// A call of the API.
     Api,
-    /// An origin of a newer version.
-    #[serde(other)]
-    Other,
 }
 
 impl HandoffOrigin {
-    /// Every origin that this version knows.
+    /// Every origin.
     pub const ALL: [Self; 7] = [
         Self::Model,
         Self::Oneshot,
@@ -50,7 +47,6 @@ impl HandoffOrigin {
             Self::Person => "person",
             Self::Auto => "auto",
             Self::Api => "api",
-            Self::Other => "other",
         }
     }
 
@@ -87,15 +83,13 @@ pub struct Handoff {
     /// Size in bytes of the agent's request in which it fired.
     pub history_bytes: u64,
     /// Who began it.
-    #[serde(default)]
     pub origin: HandoffOrigin,
     /// Whether the requests that are cut at it have the tool that searches what was cut: decided at the cut, since the
     /// list of tools is part of the prefix.
-    #[serde(default)]
     pub recall: bool,
     /// Archived by a person: its sentinel still resumes it, but it is no longer listed as open.
     pub archived: bool,
-    /// Whether its sentinel was shown with its prompt; `None` where the record does not say, being older.
+    /// Whether its sentinel was shown with its prompt; `None` where none was shown, as of a handoff that a command made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spelled_out: Option<bool>,
     /// The model that requests which are cut at it go to, in place of the requested one: of the same wire. `None`: the

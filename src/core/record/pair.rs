@@ -9,9 +9,8 @@ use super::ids::{Principal, WireId};
 use super::insertion::InsertionPlace;
 
 /// Result of a hidden call as the model reads it. It becomes part of a prefix that must never change, and is stored
-/// whole: a later version's wording is another answer.
+/// whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "StoredResult")]
 pub struct HiddenResult {
     text: Cow<'static, str>,
     error: bool,
@@ -83,44 +82,6 @@ impl HiddenResult {
     }
 }
 
-/// An answer as records hold it: older ones by a name.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum StoredResult {
-    Named(ResultName),
-    Whole {
-        text: String,
-        #[serde(default)]
-        error: bool,
-    },
-}
-
-/// The names of older records. Their meaning never changes.
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum ResultName {
-    Queued,
-    EmptyPrompt,
-    BadArguments,
-    NothingToHandOff,
-    TooLong,
-    CutOff,
-}
-
-impl From<StoredResult> for HiddenResult {
-    fn from(stored: StoredResult) -> Self {
-        match stored {
-            StoredResult::Named(ResultName::Queued) => Self::QUEUED,
-            StoredResult::Named(ResultName::EmptyPrompt) => Self::EMPTY_PROMPT,
-            StoredResult::Named(ResultName::BadArguments) => Self::BAD_ARGUMENTS,
-            StoredResult::Named(ResultName::NothingToHandOff) => Self::NOTHING_TO_HAND_OFF,
-            StoredResult::Named(ResultName::TooLong) => Self::TOO_LONG,
-            StoredResult::Named(ResultName::CutOff) => Self::CUT_OFF,
-            StoredResult::Whole { text, error } => Self::new(Cow::Owned(text), error),
-        }
-    }
-}
-
 /// A hidden call with its result: in the upstream view, and not in the agent's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HiddenPair {
@@ -133,7 +94,6 @@ pub struct HiddenPair {
     /// The wire whose JSON `call` is.
     pub wire: WireId,
     /// The tool of ours that was called.
-    #[serde(default = "handoff_tool")]
     pub tool: String,
     /// Upstream's id of the hidden call; empty where the wire has none.
     pub call_id: String,
@@ -148,67 +108,4 @@ pub struct HiddenPair {
     pub pending: Option<(String, Option<String>)>,
     /// Milliseconds since the Unix epoch.
     pub created_ms: u64,
-}
-
-/// The tool that older records do not name.
-fn handoff_tool() -> String {
-    "session_handoff".to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Text for text as older versions wrote it: stores hold it, and what it says is in front of later answers.
-    #[test]
-    fn records_of_older_versions_are_read() {
-        let record = |answer: &str| {
-            let json = format!(
-                r#"{{"id":"0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11","principal":"local","conversation":"c","wire":"anthropic","call_id":"toolu_1","call":"{{}}","answer":{answer},"place":{{"beside":{{"sibling":"toolu_2","offset":-1}}}},"pending":["p",null],"created_ms":7}}"#
-            );
-            serde_json::from_str::<HiddenPair>(&json).unwrap()
-        };
-        for (name, text, error) in [
-            ("queued", "Handoff queued; it runs when this turn ends.", false),
-            (
-                "empty_prompt",
-                "Handoff refused: `prompt` is empty. Call session_handoff again with everything the next session has to know.",
-                true,
-            ),
-            (
-                "bad_arguments",
-                "Handoff refused: the arguments were not a JSON object with a string `prompt`. Call session_handoff again.",
-                true,
-            ),
-            (
-                "nothing_to_hand_off",
-                "Handoff refused: there is nothing to hand off yet. Go on with the task and call session_handoff when it is done.",
-                true,
-            ),
-            (
-                "too_long",
-                "Handoff refused: `prompt` is too long. Call session_handoff again with a shorter one.",
-                true,
-            ),
-            (
-                "cut_off",
-                "Handoff refused: the turn was cut off before its end. Call session_handoff again when the task is done.",
-                true,
-            ),
-        ] {
-            let pair = record(&format!("\"{name}\""));
-            assert_eq!((pair.answer.text(), pair.answer.is_error()), (text, error));
-            assert_eq!(
-                (pair.tool.as_str(), pair.pending.is_some()),
-                ("session_handoff", true)
-            );
-            // Written again it says the same.
-            let again = serde_json::to_string(&pair).unwrap();
-            assert_eq!(serde_json::from_str::<HiddenPair>(&again).unwrap(), pair);
-        }
-        assert_eq!(
-            record(r#"{"text":"So it is."}"#).answer,
-            HiddenResult::of("So it is.")
-        );
-    }
 }

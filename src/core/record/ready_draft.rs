@@ -38,6 +38,5 @@ pub struct CachedHistory {
     /// Tokens of the system prompt and the tools, of these.
     pub fixed: u64,
     /// Whether it was stored for an hour (Anthropic).
-    #[serde(default)]
     pub hour: bool,
 }

@@ -116,12 +116,6 @@ mod tests {
         for origin in all {
             assert_eq!(ResponseOrigin::read(&origin.written()), origin);
         }
-        // As earlier versions wrote it.
-        let id = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11";
-        assert_eq!(
-            ResponseOrigin::read(&format!("handoff:{id}")),
-            ResponseOrigin::Handoff(id.parse().unwrap())
-        );
         assert_eq!(
             ResponseOrigin::read("{odd"),
             ResponseOrigin::Response("{odd".into())

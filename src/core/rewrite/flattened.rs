@@ -109,7 +109,7 @@ impl FlattenedTranscript<'_> {
             return None;
         }
         // A later section may quote the closing line of another sentinel, and a short sentinel has none.
-        let closed = self.closed(open.end, next.min(self.end_of(section)), id);
+        let closed = self.closed(open.end, next.min(self.end_of(section)));
         let end = closed.unwrap_or_else(|| {
             let inside = Span::new(section.text, next);
             let mark = RawMark {
@@ -133,11 +133,11 @@ impl FlattenedTranscript<'_> {
         self.sections.get(following).map_or(self.span.end, |next| next.at)
     }
 
-    /// After the closing line of a sentinel: the first one with a seal, and with no other id.
-    fn closed(&self, from: usize, to: usize, id: Uuid) -> Option<usize> {
+    /// After the first closing line with a seal.
+    fn closed(&self, from: usize, to: usize) -> Option<usize> {
         let inside = self.body.get(from..to)?;
         let mut ends =
-            memmem::find_iter(inside, CLOSE).filter_map(|at| mark::closing_end(inside, at + CLOSE.len(), id));
+            memmem::find_iter(inside, CLOSE).filter_map(|at| mark::closing_end(inside, at + CLOSE.len()));
         ends.next().map(|end| from + end)
     }
 
@@ -150,7 +150,7 @@ impl FlattenedTranscript<'_> {
         };
         let end = self.after_blanks(found.rest + len);
         let closing = self.body[end..self.span.end].starts_with(CLOSE);
-        let closed = closing.then(|| mark::closing_end(self.body, end + CLOSE.len(), found.id));
+        let closed = closing.then(|| mark::closing_end(self.body, end + CLOSE.len()));
         closed.flatten().map_or(found.rest, |end| self.after_blanks(end))
     }
 

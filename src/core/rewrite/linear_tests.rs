@@ -120,7 +120,7 @@ const CASES: [(&str, Case); 13] = [
     ("opening and closing lines in turn", |w, n| {
         let text = filled(
             &format!(
-                "{}\n[[/handoff-resume:{ID}.VR-iunEUwURMLNGuL8sekw]]\n",
+                "{}\n[[/handoff-resume:VR-iunEUwURMLNGuL8sekw]]\n",
                 sentinel::opening(ID)
             ),
             n,

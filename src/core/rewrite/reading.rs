@@ -275,7 +275,7 @@ impl RequestReading {
 fn shifted(mark: RawMark, by: usize) -> RawMark {
     let shift = |s: Span| Span::new(s.start + by, s.end + by);
     let kind = match mark.kind {
-        MarkKind::Close(id, seal) => MarkKind::Close(id, shift(seal)),
+        MarkKind::Close(seal) => MarkKind::Close(shift(seal)),
         MarkKind::Broken(slash) => MarkKind::Broken(shift(slash)),
         other => other,
     };

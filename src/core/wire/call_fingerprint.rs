@@ -1,14 +1,13 @@
 //! Identifies a call where ids are missing or were dropped: by its id, its thought signature, its name, arguments and
 //! place, as far as they remain.
 //!
-//! A fingerprint is kept as text in a hidden pair's place: `~2.CALL.PLACE;SIGNATURE.ID`, the first three hashes in
-//! hexadecimal, the third or `-`. No agent drops the part before the semicolon: it is the lookup key of pairs. Older
-//! versions wrote `~SIGNATURE.CALL.PLACE.ID`, with a place only where id and signature were missing. A sibling without
-//! the tilde is a plain id.
+//! A fingerprint is kept as text in a hidden pair's place: `~CALL.PLACE;SIGNATURE.ID`, the first three hashes in
+//! hexadecimal, the third or `-`. No agent drops the part before the semicolon: it is the lookup key of pairs. A sibling
+//! without the tilde is a plain id.
 
 use std::collections::HashMap;
 
-use crate::record::{FINGERPRINT as VERSION, sibling_key};
+use crate::record::{FINGERPRINT, sibling_key};
 use crate::text::{Span, json};
 
 /// Agents' placeholder for a missing signature. It identifies no call.
@@ -24,8 +23,6 @@ const DEPTH: u32 = 32;
 /// The features that identify a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Fingerprint {
-    /// Written by an older version.
-    pub(super) older: bool,
     pub(super) signature: Option<u64>,
     /// Hash of its name and arguments.
     pub(super) call: u64,
@@ -73,7 +70,6 @@ impl Fingerprints {
         let signature = call.signature.map(|s| json::unescape(s.of(text)));
         let signature = signature.filter(|s| !PLACEHOLDER_SIGNATURES.contains(&&**s));
         Fingerprint {
-            older: false,
             signature: signature.map(|s| of_signature(&s)),
             call: mix(same, nth),
             place: Some(place),
@@ -91,7 +87,7 @@ pub(super) fn same(text: &[u8], call: &Traits) -> u64 {
 
 /// The globally unique part of a call's name: a random id, or a signature.
 pub fn unique_part(sibling: &str) -> Option<&str> {
-    if !sibling.starts_with('~') {
+    if !sibling.starts_with(FINGERPRINT) {
         return is_random(sibling).then_some(sibling);
     }
     let fingerprint = Fingerprint::read(sibling);
@@ -104,7 +100,7 @@ impl Fingerprint {
     /// The part that no agent drops.
     pub(super) fn key(&self) -> String {
         format!(
-            "{VERSION}{:016x}.{:016x}",
+            "{FINGERPRINT}{:016x}.{:016x}",
             self.call,
             self.place.unwrap_or_default()
         )
@@ -116,19 +112,10 @@ impl Fingerprint {
         format!("{};{signature}.{}", self.key(), self.id)
     }
 
-    /// Whether an older version wrote it.
-    pub(super) fn is_older(&self) -> bool {
-        self.older
-    }
-
     /// Reads it back; a text that is no fingerprint is an id.
     pub(super) fn read(text: &str) -> Self {
-        let read = match text.strip_prefix(VERSION) {
-            Some(rest) => Self::parse(rest),
-            None => Self::parse_older(text),
-        };
+        let read = text.strip_prefix(FINGERPRINT).and_then(Self::parse);
         read.unwrap_or_else(|| Self {
-            older: true,
             id: text.to_owned(),
             ..Self::default()
         })
@@ -139,23 +126,10 @@ impl Fingerprint {
         let (call, place) = key.split_once('.')?;
         let (signature, id) = rest.split_once('.')?;
         Some(Self {
-            older: false,
             signature: hash(signature)?,
             call: hash(call)??,
             place: hash(place)?,
             id: id.to_owned(),
-        })
-    }
-
-    fn parse_older(text: &str) -> Option<Self> {
-        let mut fields = text.strip_prefix('~')?.splitn(4, '.');
-        let (signature, call) = (hash(fields.next()?)?, hash(fields.next()?)??);
-        Some(Self {
-            older: true,
-            signature,
-            call,
-            place: hash(fields.next()?)?,
-            id: fields.next()?.to_owned(),
         })
     }
 
@@ -176,11 +150,6 @@ impl Fingerprint {
             return 0;
         }
         if here { PLACED } else { 0 }
-    }
-
-    /// Whether it has an id, and a signature: a bit each.
-    pub(super) fn kind(&self) -> usize {
-        usize::from(!self.id.is_empty()) + 2 * usize::from(self.signature.is_some())
     }
 }
 
@@ -209,11 +178,6 @@ pub(super) fn is_random(id: &str) -> bool {
 /// The place of the model's message number `message` in a transcript with this opening; `lead` is what led to it.
 pub(super) fn place(message: u64, opening: u64, lead: u64) -> MessageNumber {
     mix(mix(message, opening), lead)
-}
-
-/// The place that older versions gave to a message whose first turn is `index`.
-pub(super) fn older_place(index: usize, opening: u64) -> MessageNumber {
-    mix(index as u64, opening)
 }
 
 /// Hash of a text.
@@ -315,30 +279,6 @@ mod tests {
         }
         assert_eq!(Fingerprint::read("call_1").id, "call_1");
         assert_eq!(sibling_key("call;1"), "call;1");
-    }
-
-    /// Stores contain exactly this text.
-    #[test]
-    fn fingerprints_of_older_versions_are_read() {
-        let made = fingerprint(WHOLE);
-        let (call, signature) = (made.call, made.signature.unwrap());
-        let whole = Fingerprint::read(&format!("~{signature:016x}.{call:016x}.-.x.y~z;"));
-        let bare = Fingerprint::read(&format!("~-.{call:016x}.{:016x}.", older_place(1, 7)));
-        assert!(whole.is_older() && bare.is_older());
-        assert!(is_surely(&whole, &made));
-        assert!(is_surely(
-            &whole,
-            &fingerprint(r#"{"name":"g","signature":"c2ln"}"#)
-        ));
-        // Without a place, name and arguments are enough if they are unique.
-        let dropped = || fingerprint(r#"{"name":"f","args":{"a":1}}"#);
-        assert_eq!(best(&whole, [(dropped(), 1)]), Some(1));
-        assert_eq!(best(&whole, [(dropped(), 1), (dropped(), 2)]), None);
-        assert_eq!(best(&whole, [(dropped(), 1), (made, 2), (dropped(), 3)]), Some(2));
-        let at = |place| fingerprint_at(r#"{"name":"f","args":{"a":1}}"#, place);
-        let found = [(at(older_place(0, 7)), 0), (at(older_place(1, 7)), 1)];
-        assert_eq!(best(&bare, found), Some(1));
-        assert_eq!(best(&bare, [(dropped(), 1)]), None);
     }
 
     #[test]

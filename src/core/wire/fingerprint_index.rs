@@ -9,8 +9,6 @@ pub(super) struct FingerprintIndex<T> {
     all: Vec<(Fingerprint, T)>,
     /// The first call that has this name.
     first: HashMap<CallName, usize>,
-    /// Calls by name and arguments alone, for the fingerprints of older versions.
-    alike: HashMap<u64, [EqualCalls; 4]>,
 }
 
 /// What one call may be found by.
@@ -23,17 +21,9 @@ enum CallName {
     At(u64, Option<MessageNumber>),
 }
 
-/// Calls that are equal, and have an id and a signature or not.
-#[derive(Default, Clone, Copy)]
-struct EqualCalls {
-    count: usize,
-    first: usize,
-}
-
 impl<T> FingerprintIndex<T> {
     pub(super) fn new(all: Vec<(Fingerprint, T)>) -> Self {
         let mut first = HashMap::new();
-        let mut alike: HashMap<u64, [EqualCalls; 4]> = HashMap::new();
         for (n, (fingerprint, _)) in all.iter().enumerate() {
             let mut name = |name: CallName| {
                 first.entry(name).or_insert(n);
@@ -48,13 +38,8 @@ impl<T> FingerprintIndex<T> {
                 name(CallName::SignedAt(signature, place));
             }
             name(CallName::At(fingerprint.call, fingerprint.place));
-            let equal = &mut alike.entry(fingerprint.call).or_default()[fingerprint.kind()];
-            if equal.count == 0 {
-                equal.first = n;
-            }
-            equal.count += 1;
         }
-        Self { all, first, alike }
+        Self { all, first }
     }
 
     /// The call most like this one, the first among equals.
@@ -63,7 +48,6 @@ impl<T> FingerprintIndex<T> {
             let here = self.first.get(&CallName::At(wanted.call, wanted.place)).copied();
             here.filter(|&n| wanted.likeness(&self.all[n].0) == PLACED)
         });
-        let found = found.or_else(|| self.guess(wanted));
         found.map(|n| &self.all[n].1)
     }
 
@@ -79,17 +63,6 @@ impl<T> FingerprintIndex<T> {
             .map(|s| [CallName::SignedAt(s, place), CallName::Signed(s)]);
         let names = by_id.into_iter().chain(by_signature).flatten();
         names.filter_map(|name| self.first.get(&name).copied()).next()
-    }
-
-    /// By name and arguments alone, as an older version kept it: good where there is only one such call.
-    fn guess(&self, wanted: &Fingerprint) -> Option<usize> {
-        if !wanted.older || wanted.place.is_some() {
-            return None;
-        }
-        let kinds = self.alike.get(&wanted.call)?;
-        let mut may_be = (0..kinds.len()).filter(|kind| kind & wanted.kind() == 0 && kinds[*kind].count > 0);
-        let only = kinds[may_be.next()?];
-        (only.count == 1 && may_be.next().is_none()).then_some(only.first)
     }
 
     /// Whether the call is surely here, by a unique feature: a random id, or a signature.

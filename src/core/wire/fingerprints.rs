@@ -154,29 +154,20 @@ fn lead(source: &dyn FingerprintSource, view: &View, start: usize, memo: &mut Ca
     words.unwrap_or_default()
 }
 
-/// The fingerprints of a message's calls. Those of older versions had other places.
+/// The fingerprints of a message's calls.
 fn fingerprints(
     source: &dyn FingerprintSource,
     view: &View,
     message: &Range<usize>,
-    older: bool,
     memo: &mut CallMemo,
 ) -> Vec<(Fingerprint, KnownCall)> {
     let known = calls(source, view, message.clone(), memo);
     if known.is_empty() {
         return Vec::new();
     }
-    let lead = if older {
-        0
-    } else {
-        lead(source, view, message.start, memo)
-    };
+    let lead = lead(source, view, message.start, memo);
     let places = memo.places.get_or_insert_with(|| SharedPlaces::new(source, view));
-    let place = if older {
-        call_fingerprint::older_place(message.start, places.opening)
-    } else {
-        places.of(view, message.start, lead)
-    };
+    let place = places.of(view, message.start, lead);
     let mut fingerprints = Fingerprints::default();
     let fingerprint = |k: &KnownCall| (fingerprints.of(&view.body, k.call.traits, k.same, place), *k);
     known.iter().map(fingerprint).collect()
@@ -205,7 +196,7 @@ pub(super) fn call_names(
     let named = memo.named.take().filter(|(range, _)| range.contains(&turn));
     let named = named.unwrap_or_else(|| {
         let message = message(view, turn);
-        let all = fingerprints(source, view, &message, false, memo).into_iter();
+        let all = fingerprints(source, view, &message, memo).into_iter();
         let keys = all
             .map(|(fingerprint, known)| (known.turn, fingerprint.text()))
             .collect();
@@ -219,12 +210,7 @@ pub(super) fn call_names(
 }
 
 /// Every call at or after offset `from`, with its fingerprint.
-fn all(
-    source: &dyn FingerprintSource,
-    view: &View,
-    from: usize,
-    older: bool,
-) -> Vec<(Fingerprint, KnownCall)> {
+fn all(source: &dyn FingerprintSource, view: &View, from: usize) -> Vec<(Fingerprint, KnownCall)> {
     let mut memo = CallMemo::default();
     let mut turn = view.turns.partition_point(|t| t.span.end <= from);
     let mut found = Vec::new();
@@ -235,7 +221,7 @@ fn all(
         }
         let message = message(view, turn);
         turn = message.end;
-        found.extend(fingerprints(source, view, &message, older, &mut memo));
+        found.extend(fingerprints(source, view, &message, &mut memo));
     }
     found.retain(|(_, known)| known.call.start >= from);
     found
@@ -248,23 +234,21 @@ pub(super) fn find_calls(
     siblings: &[&str],
     from: usize,
 ) -> Vec<Option<CallAt>> {
-    let (mut newer, mut older, mut from_end) = (None, None, None);
+    let (mut index, mut from_end) = (None, None);
     let found = siblings.iter().map(|sibling| {
         if let Some(distance) = sibling.strip_prefix(FROM_END) {
             let distance: usize = distance.parse().ok()?;
             let from_end = from_end.get_or_insert_with(|| visible(source, view).collect::<Vec<_>>());
             return from_end.get(distance.checked_sub(1)?).copied();
         }
-        let wanted = Fingerprint::read(sibling);
-        let index = if wanted.is_older() { &mut older } else { &mut newer };
         let index = index.get_or_insert_with(|| {
-            let all = all(source, view, from, wanted.is_older()).into_iter();
+            let all = all(source, view, from).into_iter();
             FingerprintIndex::new(
                 all.map(|(fingerprint, known)| (fingerprint, known.at()))
                     .collect(),
             )
         });
-        index.find(&wanted).copied()
+        index.find(&Fingerprint::read(sibling)).copied()
     });
     found.collect()
 }
@@ -311,7 +295,7 @@ pub(super) fn settled(
 
 /// For each sibling, whether the call that it names is surely in the transcript.
 pub(super) fn prove(source: &dyn FingerprintSource, view: &View, siblings: &[&str]) -> Vec<bool> {
-    let index = FingerprintIndex::new(all(source, view, 0, false));
+    let index = FingerprintIndex::new(all(source, view, 0));
     let proven = siblings
         .iter()
         .map(|sibling| index.proves(&Fingerprint::read(sibling)));

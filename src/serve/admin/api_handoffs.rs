@@ -49,7 +49,7 @@ fn short(handoff: &Handoff, documents: &DocumentsByHandoff) -> Value {
         "first_line": beginning(distinctive_line(&handoff.prompt)),
         "archived": handoff.archived,
         "resume_line": format!("[[handoff-resume:{}]]", handoff.id),
-        "packet": record.map(|record| json!({"status": record.status.name(), "folder": record.folder})),
+        "document": record.map(|record| json!({"status": record.status.name(), "folder": record.folder})),
     })
 }
 
@@ -160,7 +160,7 @@ pub(super) async fn one(inspector: &Inspector, id: &str) -> ApiResult {
     value["lineage"] = json!(lineage);
     value["children"] = json!(children);
     value["map"] = json!(map);
-    value["packet"] = document;
+    value["document"] = document;
     value["history_bytes"] = json!(found.history_bytes);
     value["exchange"] = json!(exchange);
     shown(&json!({"handoff": value}))
@@ -200,6 +200,6 @@ async fn document(inspector: &Inspector, handoff: &Handoff) -> Result<Value, Una
     Ok(json!({
         "status": record.status.name(),
         "folder": record.folder,
-        "document": document_of(&record),
+        "content": document_of(&record),
     }))
 }

@@ -26,10 +26,6 @@ const MOST_OF_BODY: u64 = (64 << 10) - 1;
 /// that its limit holds to one small read up to here, and to one large read after that.
 const LONG: u64 = 96 << 10;
 
-/// An agent that reads nothing of its response for this long is given up; without a bound it would hold its permit for
-/// ever. A person may have suspended it for a while. (Shorter in tests.)
-pub(super) const STALLED: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 600 });
-
 /// A stream whose reads are small. Writes go through unchanged, and time out.
 pub(super) struct AgentStream<S> {
     stream: Take<S>,
@@ -39,18 +35,21 @@ pub(super) struct AgentStream<S> {
     is_body: bool,
     /// Notified when a request begins and when it is answered.
     begun: HeadStart,
+    /// How long the agent may take nothing.
+    patience: Duration,
     /// Runs while the agent takes nothing.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S: AsyncRead> AgentStream<S> {
-    pub(super) fn new(stream: S, begun: HeadStart) -> Self {
+    pub(super) fn new(stream: S, begun: HeadStart, patience: Duration) -> Self {
         let stream = stream.take(MOST);
         Self {
             stream,
             read: 0,
             is_body: false,
             begun,
+            patience,
             stalled: None,
         }
     }
@@ -70,9 +69,10 @@ impl<S: AsyncRead> AgentStream<S> {
             self.stalled = None;
             return written;
         }
+        let patience = self.patience;
         let stalled = self
             .stalled
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(STALLED)));
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
         stalled
             .as_mut()
             .poll(cx)
@@ -147,7 +147,8 @@ mod tests {
         let (mut agent, server) = tokio::io::duplex(1 << 20);
         agent.write_all(sent).await.unwrap();
         drop(agent);
-        let (mut stream, mut came) = (AgentStream::new(server, HeadStart::default()), Vec::new());
+        let mut stream = AgentStream::new(server, HeadStart::default(), Duration::MAX);
+        let mut came = Vec::new();
         let mut sizes = Vec::new();
         loop {
             let mut buf = vec![0; 128 << 10];

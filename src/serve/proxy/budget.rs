@@ -11,13 +11,10 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::fault::{Code, Fault};
+use crate::state::config::LimitConfig;
 
 /// Memory is counted in pieces of this size, about what is read at once.
 const UNIT: usize = 16 << 10;
-
-/// A body waits no longer for room than this: agents wait for minutes, but one that is refused can say so. (Shorter in
-/// tests.)
-const WAIT: Duration = Duration::from_millis(if cfg!(test) { 1_000 } else { 10_000 });
 
 /// The remaining memory under the bound, in units.
 #[derive(Clone)]
@@ -25,6 +22,8 @@ pub(crate) struct Budget {
     common: Arc<Semaphore>,
     /// Its one permit represents the part that is set aside.
     aside: Arc<Semaphore>,
+    /// How long a body waits for room.
+    wait: Duration,
 }
 
 /// The memory of one text under the bound, returned when it is dropped.
@@ -36,12 +35,14 @@ pub(crate) struct Hold {
 }
 
 impl Budget {
-    /// `bytes` in all, for bodies of up to `body_bytes` coded, and as much again decoded.
-    pub(super) fn new(bytes: usize, body_bytes: usize) -> Self {
-        let common = bytes.saturating_sub(body_bytes.saturating_mul(2)) / UNIT;
+    /// `bodies_bytes` in all, for bodies of up to `body_bytes` coded, and as much again decoded.
+    pub(super) fn new(limits: &LimitConfig) -> Self {
+        let one_body = limits.body_bytes.saturating_mul(2);
+        let common = limits.bodies_bytes.saturating_sub(one_body) / UNIT;
         Self {
             common: Arc::new(Semaphore::new(common.min(Semaphore::MAX_PERMITS))),
             aside: Arc::new(Semaphore::new(1)),
+            wait: limits.waits.room,
         }
     }
 
@@ -52,15 +53,6 @@ impl Budget {
             common: None,
             aside: None,
         }
-    }
-
-    /// Bytes that are free, and whether the part that is set aside is free.
-    #[cfg(test)]
-    pub(super) fn free(&self) -> (usize, bool) {
-        (
-            self.common.available_permits() * UNIT,
-            self.aside.available_permits() == 1,
-        )
     }
 }
 
@@ -89,7 +81,7 @@ impl Hold {
             biased;
             Ok(more) = common.acquire_many_owned(wanted) => self.add(more),
             Ok(aside) = aside.acquire_owned() => self.aside = Some(Arc::new(aside)),
-            () = tokio::time::sleep(WAIT) => return Err(Code::BODIES_FULL.into()),
+            () = tokio::time::sleep(self.budget.wait) => return Err(Code::BODIES_FULL.into()),
         }
         Ok(())
     }
@@ -133,9 +125,29 @@ mod tests {
 
     const BODY: usize = 4 * UNIT;
 
+    fn budget(bytes: usize) -> Budget {
+        let mut limits = LimitConfig {
+            bodies_bytes: bytes,
+            body_bytes: BODY,
+            ..LimitConfig::default()
+        };
+        limits.waits.room = Duration::from_millis(20);
+        Budget::new(&limits)
+    }
+
+    impl Budget {
+        /// Bytes that are free, and whether the part that is set aside is free.
+        pub(in crate::serve::proxy) fn free(&self) -> (usize, bool) {
+            (
+                self.common.available_permits() * UNIT,
+                self.aside.available_permits() == 1,
+            )
+        }
+    }
+
     #[tokio::test]
     async fn what_is_reserved_is_given_back() {
-        let budget = Budget::new(20 * UNIT, BODY);
+        let budget = budget(20 * UNIT);
         assert_eq!(budget.free(), (12 * UNIT, true));
         let mut hold = budget.hold();
         hold.grow_to(3 * UNIT - 1).await.unwrap();
@@ -152,7 +164,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_is_served_when_something_is_given_back_or_refused() {
-        let budget = Budget::new(12 * UNIT, BODY);
+        let budget = budget(12 * UNIT);
         let (mut first, mut second, mut third) = (budget.hold(), budget.hold(), budget.hold());
         first.grow_to(4 * UNIT).await.unwrap();
         second.grow_to(UNIT).await.unwrap();
@@ -180,7 +192,7 @@ mod tests {
     /// Each has half of what it wants and waits for the rest: in turn they all get it.
     #[tokio::test]
     async fn half_read_bodies_do_not_wait_for_each_other_for_ever() {
-        let budget = Budget::new(16 * UNIT, BODY);
+        let budget = budget(16 * UNIT);
         let half = 2 * UNIT;
         let mut all = Vec::new();
         for _ in 0..4 {

@@ -65,6 +65,7 @@ impl Drop for Borrowed {
 mod tests {
     use super::*;
     use crate::serve::proxy::budget::Budget;
+    use crate::state::config::LimitConfig;
 
     #[test]
     fn a_buffer_comes_back_when_its_last_slice_is_gone() {
@@ -73,7 +74,11 @@ mod tests {
         let mut buffer = Vec::with_capacity(size);
         buffer.extend_from_slice(b"text");
         let at = buffer.as_ptr();
-        let slice = share(buffer, Budget::new(1 << 20, 0).hold()).slice(1..3);
+        let limits = LimitConfig {
+            bodies_bytes: 1 << 20,
+            ..LimitConfig::default()
+        };
+        let slice = share(buffer, Budget::new(&limits).hold()).slice(1..3);
         assert_eq!(slice, "ex");
         assert_eq!(take(size).capacity(), 0, "still held");
         drop(slice);

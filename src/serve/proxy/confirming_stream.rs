@@ -1,7 +1,7 @@
 //! The socket of an agent's connection, which tracks whether the agent gets the ends of its answers. A write succeeds
 //! when the kernel has the bytes, even if the agent has closed its end or closes it with bytes unread: the error comes
 //! with a later read. So the end of an answer counts as delivered when the connection's next read returns a request or
-//! a clean end, or nothing for [`QUIET`]. It counts as lost when that read fails.
+//! a clean end, or nothing for [`AgentWaits::quiet`](crate::state::config::AgentWaits::quiet). It counts as lost when that read fails.
 
 use std::future::Future;
 use std::io;
@@ -19,10 +19,6 @@ use tokio_rustls::server::TlsStream;
 
 use crate::state::session::UnconfirmedEnd;
 use crate::state::sync::locked;
-
-/// An open connection without an error for so long after an answer's end: the end counts as delivered. An agent that reads slowly
-/// may leave until then; and until then other replicas take the same request for a repeated one. (Shorter in tests.)
-const QUIET: Duration = Duration::from_millis(if cfg!(test) { 200 } else { 2_000 });
 
 /// Ends of one connection that are watched at once; the oldest counts as delivered. HTTP/1 has one, or few if requests are
 /// pipelined; HTTP/2 one for each stream.
@@ -93,9 +89,9 @@ impl ConnectionEnds {
         !self.0.any.load(Ordering::Acquire)
     }
 
-    fn handle_flush(&self, now: Instant) {
+    fn handle_flush(&self, due: Instant) {
         for handed in &mut *locked(&self.0.ends) {
-            handed.due.get_or_insert(now + QUIET);
+            handed.due.get_or_insert(due);
         }
     }
 
@@ -129,6 +125,8 @@ pub(super) struct ConfirmingStream<S: Socket> {
     stream: S,
     ends: ConnectionEnds,
     sends: Sends,
+    /// How long nothing comes after an end that counts as delivered.
+    quiet_time: Duration,
     /// Runs while an end is written and nothing comes.
     quiet: Option<Pin<Box<Sleep>>>,
     /// Runs from when the own side is closed.
@@ -136,11 +134,12 @@ pub(super) struct ConfirmingStream<S: Socket> {
 }
 
 impl<S: Socket> ConfirmingStream<S> {
-    pub(super) fn new(stream: S, ends: ConnectionEnds, sends: Sends) -> Self {
+    pub(super) fn new(stream: S, ends: ConnectionEnds, sends: Sends, quiet_time: Duration) -> Self {
         Self {
             stream,
             ends,
             sends,
+            quiet_time,
             quiet: None,
             linger: None,
         }
@@ -220,7 +219,7 @@ impl<S: AsyncRead + AsyncWrite + Socket + Unpin> AsyncWrite for ConfirmingStream
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
         if matches!(flushed, Poll::Ready(Ok(()))) && !self.ends.is_empty() {
-            self.ends.handle_flush(Instant::now());
+            self.ends.handle_flush(Instant::now() + self.quiet_time);
         }
         self.noting_failure(flushed)
     }
@@ -233,7 +232,7 @@ impl<S: AsyncRead + AsyncWrite + Socket + Unpin> AsyncWrite for ConfirmingStream
             if self.ends.is_empty() {
                 return Poll::Ready(Ok(()));
             }
-            self.linger = Some(Box::pin(tokio::time::sleep(QUIET)));
+            self.linger = Some(Box::pin(tokio::time::sleep(self.quiet_time)));
         }
         loop {
             let is_over = |linger: &mut Pin<Box<Sleep>>| linger.as_mut().poll(cx).is_ready();
@@ -285,6 +284,8 @@ mod tests {
 
     use super::*;
 
+    const QUIET: Duration = Duration::from_millis(200);
+
     /// The outcome of an answer's end.
     #[derive(Debug, Clone, Copy, PartialEq)]
     enum Became {
@@ -307,7 +308,7 @@ mod tests {
             let agent = TcpStream::connect(listener.local_addr().unwrap());
             let (agent, accepted) = tokio::join!(agent, listener.accept());
             let (ends, delivered) = (ConnectionEnds::default(), Arc::new(AtomicBool::new(false)));
-            let mut server = ConfirmingStream::new(accepted.unwrap().0, ends.clone(), sends);
+            let mut server = ConfirmingStream::new(accepted.unwrap().0, ends.clone(), sends, QUIET);
             let then = Arc::clone(&delivered);
             ends.add(UnconfirmedEnd::new(move || then.store(true, Ordering::Relaxed)));
             server.write_all(b"the answer").await.unwrap();

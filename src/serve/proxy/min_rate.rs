@@ -10,8 +10,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Incoming, SizeHint};
 use tokio::time::{Instant, Sleep};
 
-/// Time over which the rate is measured, so that a short gap does not count. (Shorter in tests.)
-const WINDOW: Duration = Duration::from_millis(if cfg!(test) { 400 } else { 30_000 });
+use crate::state::config::LimitConfig;
 
 /// Why no more of an agent's body comes.
 #[derive(Debug)]
@@ -39,6 +38,7 @@ impl std::error::Error for Stopped {}
 pub(super) struct MinRateBody {
     body: Incoming,
     least: u64,
+    window: Duration,
     /// Bytes in this window.
     came: u64,
     /// Time waited in this window.
@@ -51,11 +51,13 @@ pub(super) struct MinRateBody {
 
 impl MinRateBody {
     /// With a minimum rate in bytes per second; 0 requires a byte in each window.
-    pub(super) fn new(body: Incoming, rate: usize) -> Self {
-        let least = (rate as u64).saturating_mul(WINDOW.as_millis() as u64) / 1000;
+    pub(super) fn new(body: Incoming, limits: &LimitConfig) -> Self {
+        let window = limits.waits.rate_window;
+        let least = (limits.body_rate as u64).saturating_mul(window.as_millis() as u64) / 1000;
         Self {
             body,
             least: least.max(1),
+            window,
             came: 0,
             waited: Duration::ZERO,
             since: None,
@@ -101,7 +103,7 @@ impl MinRateBody {
         if let Some(since) = self.since.take() {
             self.waited += since.elapsed();
         }
-        if self.waited >= WINDOW {
+        if self.waited >= self.window {
             // Nobody polled when the window was over, so the time of arrival is unknown.
             (self.came, self.waited) = (0, Duration::ZERO);
         }
@@ -111,7 +113,7 @@ impl MinRateBody {
     fn poll_window(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut since = *self.since.get_or_insert_with(Instant::now);
         loop {
-            let end = since + WINDOW.saturating_sub(self.waited);
+            let end = since + self.window.saturating_sub(self.waited);
             let over = self
                 .over
                 .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(end)));

@@ -105,7 +105,7 @@ impl BodyMemory {
     /// Memory within these bounds.
     pub fn new(limits: &LimitConfig) -> Self {
         Self {
-            budget: Budget::new(limits.bodies_bytes, limits.body_bytes),
+            budget: Budget::new(limits),
             scans: Arc::new(KnownScans::new()),
         }
     }
@@ -267,7 +267,7 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Respon
         );
     }
     let ends = parts.extensions.remove().unwrap_or_default();
-    let body = MinRateBody::new(body, gateway.parts.config.limits.body_rate);
+    let body = MinRateBody::new(body, &gateway.parts.config.limits);
     let id = uuid::Uuid::now_v7().to_string();
     let route = find_route(&gateway, &parts.uri, &parts.headers);
     let recorder = start_recorder(&gateway, &parts, &route, &id);

@@ -35,7 +35,7 @@ use super::response_body::ResponseBody;
 use super::stalled_streams::OpenStreams;
 use super::upstream::SMALLEST_BUFFER;
 use super::{Gateway, find_route, handle};
-use crate::state::config::{Config, LimitConfig};
+use crate::state::config::{AgentWaits, Config, LimitConfig};
 use baton_core::record::WireId;
 
 /// Timeout for a TLS handshake.
@@ -90,6 +90,7 @@ struct Http {
     any: auto::Builder<OpenStreams>,
     /// Time for a head.
     head: Duration,
+    waits: AgentWaits,
 }
 
 /// Binds the data listener and reads the certificate. Must be called inside a runtime.
@@ -123,7 +124,7 @@ impl Http {
         one.keep_alive(keep_alive)
             .header_read_timeout(IDLE_TIME)
             .max_buf_size(header_bytes.max(SMALLEST_BUFFER));
-        let mut any = auto::Builder::new(OpenStreams);
+        let mut any = auto::Builder::new(OpenStreams(limits.waits.stalled));
         any.http1()
             .keep_alive(keep_alive)
             .timer(TokioTimer::new())
@@ -138,6 +139,7 @@ impl Http {
             one,
             any,
             head: limits.head_time,
+            waits: limits.waits,
         }
     }
 }
@@ -289,8 +291,8 @@ where
     S: AsyncRead + AsyncWrite + Socket + Unpin + Send + 'static,
 {
     let (begun, ends) = (HeadStart::default(), ConnectionEnds::default());
-    let stream = ConfirmingStream::new(stream, ends.clone(), Sends::OneByOne);
-    let stream = AgentStream::new(stream, begun.clone());
+    let stream = ConfirmingStream::new(stream, ends.clone(), Sends::OneByOne, http.waits.quiet);
+    let stream = AgentStream::new(stream, begun.clone(), http.waits.stalled);
     let timer = HeadTimer {
         begun,
         head: http.head,
@@ -308,7 +310,7 @@ where
     S: AsyncRead + AsyncWrite + Socket + Unpin + Send + 'static,
 {
     let ends = ConnectionEnds::default();
-    let stream = ConfirmingStream::new(stream, ends.clone(), Sends::Multiplexed);
+    let stream = ConfirmingStream::new(stream, ends.clone(), Sends::Multiplexed, http.waits.quiet);
     let stream = TimedHeads::new(stream, http.head);
     let connection = http
         .any

@@ -5,11 +5,10 @@ use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Poll, ready};
+use std::time::Duration;
 
 use hyper::rt::Executor;
 use tokio::time::{Instant, Sleep, sleep_until};
-
-use super::agent_stream::STALLED;
 
 /// Result of the server's last poll of an answer's body.
 #[derive(Clone, Copy)]
@@ -36,21 +35,21 @@ pub(super) fn polled(has_frame: bool) {
     });
 }
 
-/// Runs each HTTP/2 stream as a task, and resets those of whose answer nothing is taken for [`STALLED`].
+/// Runs each HTTP/2 stream as a task, and resets those of whose answer nothing is taken for this long.
 #[derive(Clone, Copy)]
-pub(super) struct OpenStreams;
+pub(super) struct OpenStreams(pub(super) Duration);
 
 impl<F> Executor<F> for OpenStreams
 where
     F: Future<Output = ()> + Send + 'static,
 {
     fn execute(&self, stream: F) {
-        tokio::spawn(while_taken(stream));
+        tokio::spawn(while_taken(stream, self.0));
     }
 }
 
 /// Ends with the stream, or without it: what is dropped before its end is reset.
-async fn while_taken(stream: impl Future<Output = ()>) {
+async fn while_taken(stream: impl Future<Output = ()>, patience: Duration) {
     let mut stream = pin!(stream);
     let mut since = None;
     let mut due: Option<Pin<Box<Sleep>>> = None;
@@ -64,7 +63,7 @@ async fn while_taken(stream: impl Future<Output = ()>) {
             LastPoll::Frame => since = Some(Instant::now()),
             LastPoll::Wait => since = None,
         }
-        let Some(end) = since.map(|since| since + STALLED) else {
+        let Some(end) = since.map(|since| since + patience) else {
             due = None;
             return Poll::Pending;
         };

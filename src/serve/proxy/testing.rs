@@ -29,7 +29,6 @@ pub(crate) fn config(base_url: &str) -> Config {
     let names = ["anthropic", "openai", "gemini", "chatgpt", "codeassist"];
     Config {
         bill: Default::default(),
-        old_keys: Vec::new(),
         server: ListenerConfig {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             hosts: ["baton", "x"].map(str::to_owned).to_vec(),
@@ -124,6 +123,12 @@ pub(crate) fn config(base_url: &str) -> Config {
             exchanges: 16,
             connections: 256,
             upstream_idle: 16,
+            waits: AgentWaits {
+                room: Duration::from_secs(1),
+                rate_window: Duration::from_millis(400),
+                quiet: Duration::from_millis(200),
+                stalled: Duration::from_secs(2),
+            },
         },
     }
 }

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use super::keys::{self, CLIENT, CLIENTS, ConfigDraft, ConfigKey, SECTIONS, UPSTREAM, UPSTREAMS};
-use super::old_keys::{self, OldKey};
 use super::problem::{KeyOrigin, Problem, ProblemKind, closest_name};
 use super::raw::{Environment, LocatedValue, Raw, RawEntry, read_toml};
 use super::value::ValueError;
@@ -74,7 +73,6 @@ impl Config {
             problems: problems.clone(),
             origins: BTreeMap::new(),
             named: Vec::new(),
-            old_keys: Vec::new(),
         };
         let mut draft = keys::blank();
         loader.file(&mut draft, default);
@@ -96,7 +94,6 @@ impl Config {
         rules::check(&mut draft, &loader.origins, &mut loader.problems);
         if loader.problems.is_empty() {
             draft.config.journal.secrets = own_secrets(&draft.config);
-            draft.config.old_keys = loader.old_keys;
             return Ok(draft.config);
         }
         loader.problems.sort_by(|a, b| a.origin.cmp(&b.origin));
@@ -175,8 +172,6 @@ struct Loader<'a> {
     origins: BTreeMap<String, KeyOrigin>,
     /// Variables referenced by `{ env = "NAME" }`, which may have any name.
     named: Vec<String>,
-    /// Keys that were set under old names.
-    old_keys: Vec<OldKey>,
 }
 
 impl Loader<'_> {
@@ -187,8 +182,7 @@ impl Loader<'_> {
     }
 
     fn layer(&mut self, draft: &mut ConfigDraft, entries: &[RawEntry]) {
-        let entries = old_keys::renamed(entries, &mut self.old_keys, &mut self.problems);
-        for entry in &entries {
+        for entry in entries {
             let section = SECTIONS.iter().find(|section| section.name == entry.key);
             match (section, entry.key.as_str()) {
                 (Some(section), _) => self.fields(draft, section.keys, section.name, &entry.value),

@@ -9,7 +9,6 @@ mod handoff_sections;
 mod keys;
 mod load;
 mod names;
-mod old_keys;
 mod peers;
 mod problem;
 mod raw;
@@ -28,7 +27,6 @@ pub use handoff_sections::{
     TranscriptDetail,
 };
 pub use load::{DEFAULT_TEXT, Flags};
-pub use old_keys::OldKey;
 pub use problem::{KeyOrigin, Problem, ProblemKind};
 pub use raw::Environment;
 pub use secret::Secret;
@@ -76,8 +74,6 @@ pub struct Config {
     pub bill: Bill,
     /// Limits.
     pub limits: LimitConfig,
-    /// Keys that were set under the names of the previous version.
-    pub old_keys: Vec<OldKey>,
 }
 
 impl Config {
@@ -167,17 +163,10 @@ pub struct ClientKey {
 }
 
 impl Config {
-    /// The folder with the documents of handoffs: `handoffs` in the state folder, or `packets` where an older version made it.
+    /// The folder with the documents of handoffs.
     pub fn handoffs_dir(&self) -> PathBuf {
         let given = self.documents.dir.clone();
-        given.unwrap_or_else(|| {
-            let older = self.state_dir.join("packets");
-            if older.is_dir() {
-                older
-            } else {
-                self.state_dir.join("handoffs")
-            }
-        })
+        given.unwrap_or_else(|| self.state_dir.join("handoffs"))
     }
 
     /// The repository that handoffs are compared with: that of the documents, else that of the drafts.
@@ -285,4 +274,32 @@ pub struct LimitConfig {
     pub connections: usize,
     /// Maximum idle connections kept for each upstream. Not a key: a constant, lowered where file descriptors are few.
     pub upstream_idle: usize,
+    /// Waits for agents that no key sets.
+    pub waits: AgentWaits,
+}
+
+/// How long the listener waits for agents.
+#[derive(Debug, Clone, Copy)]
+pub struct AgentWaits {
+    /// Time in which a body gets room under `bodies_bytes`: agents wait for minutes, but one that is refused can say so.
+    pub room: Duration,
+    /// Time over which the rate of a body is measured, so that a short gap does not count.
+    pub rate_window: Duration,
+    /// An open connection without an error for so long after an answer's end: the end counts as delivered. An agent that
+    /// reads slowly may leave until then; and until then other replicas take the same request for a repeated one.
+    pub quiet: Duration,
+    /// An agent that reads nothing of its response for this long is given up; without a bound it would hold its permit for
+    /// ever. A person may have suspended it for a while.
+    pub stalled: Duration,
+}
+
+impl Default for AgentWaits {
+    fn default() -> Self {
+        Self {
+            room: Duration::from_secs(10),
+            rate_window: Duration::from_secs(30),
+            quiet: Duration::from_secs(2),
+            stalled: Duration::from_secs(600),
+        }
+    }
 }

@@ -171,7 +171,7 @@ impl Archive {
             bytes,
             sent,
             changes,
-            url: Some(url),
+            url,
             sent_headers,
             changed: true,
             ..PendingLeg::default()

@@ -169,12 +169,12 @@ impl JournalReader {
             .prepare_cached("SELECT n, bytes, usage, url FROM legs WHERE exchange = ?1 ORDER BY n")?;
         let legs = ask.query_map([seq], |leg| {
             let usage: Option<String> = leg.get(2)?;
-            let url: Option<String> = leg.get(3)?;
+            let url: String = leg.get(3)?;
             Ok(BilledLeg {
                 n: leg.get(0)?,
                 bytes: leg.get(1)?,
                 usage: reported(usage.as_deref()),
-                host: host(url.as_deref().unwrap_or_default()).to_owned(),
+                host: host(&url).to_owned(),
             })
         })?;
         Ok(legs.collect::<Result<_, _>>()?)

@@ -69,7 +69,7 @@ pub struct LegDetail {
     pub n: u32,
     /// When it went out.
     pub at_ms: u64,
-    /// Milliseconds until upstream's head was there; none without an answer, and in journals of older versions.
+    /// Milliseconds until upstream's head was there; none without an answer.
     pub answered_ms: Option<u64>,
     /// Milliseconds until the end of upstream's body, or until there was no answer.
     pub ended_ms: Option<u64>,
@@ -84,7 +84,7 @@ pub struct LegDetail {
 #[derive(Debug, Serialize)]
 pub struct LegRequest {
     /// The URL, without its query.
-    pub url: Option<String>,
+    pub url: String,
     /// Its headers, redacted.
     pub headers: Vec<(String, String)>,
     pub messages: Vec<MessageSummary>,

@@ -34,7 +34,7 @@ pub(super) struct StoredLeg {
     changes: Vec<SizeChange>,
     response: LegResponse,
     headers: StoredHeaders,
-    url: Option<String>,
+    url: String,
     sent_headers: StoredHeaders,
     answered_ms: Option<u64>,
     ended_ms: Option<u64>,

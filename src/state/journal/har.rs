@@ -60,16 +60,13 @@ impl JournalReader {
     }
 
     fn leg_entry(&self, id: &str, exchange: &ExchangeDetail, leg: &LegDetail) -> Result<Value, JournalError> {
-        // Journals of older versions did not keep where a leg went.
-        let upstream = exchange.exchange.upstream.as_deref().unwrap_or("upstream");
-        let known = leg.sent.url.clone();
         let wait = leg.answered_ms.or(leg.ended_ms).unwrap_or_default();
         let parts = HarEntry {
             at_ms: leg.at_ms,
             // From its start to the end of its body; whole milliseconds are exact in a float.
             time: leg.ended_ms.unwrap_or(wait).max(wait) as f64,
             wait: wait as f64,
-            url: known.unwrap_or_else(|| format!("https://{upstream}{}", path(exchange))),
+            url: leg.sent.url.clone(),
             headers: &leg.sent.headers,
             body: self.body_text(id, BodySide::Sent(leg.n))?,
             status: leg.response.status.unwrap_or(0),

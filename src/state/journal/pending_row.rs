@@ -57,7 +57,7 @@ pub(super) struct PendingLeg {
     pub(super) stop: Option<&'static str>,
     pub(super) usage: Option<String>,
     /// Its URL, without the query.
-    pub(super) url: Option<String>,
+    pub(super) url: String,
     pub(super) sent_headers: StoredHeaders,
     /// Milliseconds from its start to upstream's response head, and to the end of its body.
     pub(super) answered_ms: Option<u64>,

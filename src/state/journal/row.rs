@@ -29,7 +29,7 @@ pub struct ExchangeRow {
     /// The event's own fields.
     #[serde(flatten)]
     pub event: EventColumns,
-    /// A summary of the last answer; none of an exchange of an older version, or where nothing was kept.
+    /// A summary of the last answer; none where nothing was kept.
     pub answer: Option<AnswerSummary>,
     /// The first line of the person's text, where the agent's request ends with one.
     pub user_line: Option<String>,
@@ -82,7 +82,6 @@ pub struct EventColumns {
     /// Retries of later legs.
     pub retries: u32,
     /// The outcomes of the searches of what was cut.
-    #[serde(default)]
     pub recalls: Vec<String>,
     /// Handoff calls that were refused.
     pub refused_calls: u32,

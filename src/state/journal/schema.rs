@@ -1,4 +1,4 @@
-//! The database file: creating, opening and migrating it.
+//! Creates and opens the database file.
 
 use std::fs;
 use std::io;
@@ -24,15 +24,16 @@ const PAGE: u64 = 4096;
 /// Bytes of the file that are memory-mapped: a transcript's chunks are scattered over it.
 const MAPPED: u32 = 256 << 20;
 
-/// Schema steps: step n takes version n to n + 1. Never edit one that was released; add the next.
-///
+/// The version of [`SCHEMA`], which a file has as its `user_version`. An empty file has 0.
+const VERSION: i64 = 1;
+
 /// A body is three rows of chunks (head, messages, tail). A row is the last of a chain of nodes, each of which knows
 /// the one before. Two bodies that begin alike share the chain up to where they differ, so that a turn costs what is
 /// new in it. `refs` counts who points to a node or a chunk; what nobody points to is collected.
 ///
-/// Headers are a chunk that is shared by all lists of the same names, and an object of the values that differ from it,
+/// Headers are a chunk that all lists of the same names share, and an object of the values that differ from it (`…_own`),
 /// by their place in the list.
-const STEPS: &[&str] = &["
+const SCHEMA: &str = "
     CREATE TABLE pieces (
         id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, refs INTEGER NOT NULL, size INTEGER NOT NULL,
         packed INTEGER NOT NULL, exchange INTEGER NOT NULL, side TEXT NOT NULL, role TEXT, kind TEXT, line TEXT,
@@ -50,48 +51,26 @@ const STEPS: &[&str] = &["
         conversation TEXT, principal TEXT, wire TEXT, model TEXT, upstream TEXT, route TEXT, call TEXT,
         received_bytes INTEGER NOT NULL DEFAULT 0, sent_bytes INTEGER NOT NULL DEFAULT 0,
         fired INTEGER NOT NULL DEFAULT 0, saved_tokens INTEGER NOT NULL DEFAULT 0,
-        partial INTEGER NOT NULL DEFAULT 0, messages INTEGER NOT NULL DEFAULT 0,
+        partial INTEGER NOT NULL DEFAULT 0, failed INTEGER NOT NULL DEFAULT 0, messages INTEGER NOT NULL DEFAULT 0,
         head INTEGER NOT NULL DEFAULT 0, list INTEGER NOT NULL DEFAULT 0, tail INTEGER NOT NULL DEFAULT 0,
-        headers INTEGER NOT NULL DEFAULT 0, shown INTEGER NOT NULL DEFAULT 0, shown_cut INTEGER NOT NULL DEFAULT 0,
-        shown_headers INTEGER NOT NULL DEFAULT 0, event TEXT
+        headers INTEGER NOT NULL DEFAULT 0, headers_own TEXT,
+        shown INTEGER NOT NULL DEFAULT 0, shown_cut INTEGER NOT NULL DEFAULT 0,
+        shown_headers INTEGER NOT NULL DEFAULT 0, shown_headers_own TEXT, event TEXT, answer TEXT
     ) STRICT;
     CREATE INDEX exchanges_conversation ON exchanges (conversation, id);
     CREATE INDEX exchanges_ended ON exchanges (ended);
+    CREATE INDEX exchanges_failed ON exchanges (conversation, id) WHERE failed;
     CREATE TABLE legs (
         exchange INTEGER NOT NULL, n INTEGER NOT NULL, at_ms INTEGER NOT NULL, bytes INTEGER NOT NULL,
         messages INTEGER NOT NULL, head INTEGER NOT NULL, list INTEGER NOT NULL, tail INTEGER NOT NULL,
-        changes TEXT NOT NULL, status INTEGER, headers INTEGER NOT NULL DEFAULT 0,
+        changes TEXT NOT NULL, url TEXT NOT NULL, sent_headers INTEGER NOT NULL DEFAULT 0, sent_headers_own TEXT,
+        status INTEGER, answered_ms INTEGER, ended_ms INTEGER, headers INTEGER NOT NULL DEFAULT 0, headers_own TEXT,
         response INTEGER NOT NULL DEFAULT 0, response_bytes INTEGER NOT NULL DEFAULT 0,
         response_cut INTEGER NOT NULL DEFAULT 0, stop TEXT, usage TEXT,
         PRIMARY KEY (exchange, n)
     ) STRICT, WITHOUT ROWID;
     CREATE TABLE titles (conversation TEXT PRIMARY KEY, title TEXT NOT NULL) STRICT, WITHOUT ROWID;
-", "
-    ALTER TABLE exchanges ADD COLUMN headers_own TEXT;
-    ALTER TABLE exchanges ADD COLUMN shown_headers_own TEXT;
-    ALTER TABLE legs ADD COLUMN headers_own TEXT;
-", "
-    ALTER TABLE legs ADD COLUMN url TEXT;
-    ALTER TABLE legs ADD COLUMN sent_headers INTEGER NOT NULL DEFAULT 0;
-    ALTER TABLE legs ADD COLUMN sent_headers_own TEXT;
-    ALTER TABLE legs ADD COLUMN answered_ms INTEGER;
-    ALTER TABLE legs ADD COLUMN ended_ms INTEGER;
-    UPDATE exchanges SET saved_tokens = (
-        SELECT COALESCE(SUM(MAX(0, exchanges.received_bytes - l.bytes)), 0) / 4 FROM legs l
-        WHERE l.exchange = exchanges.seq AND l.status BETWEEN 200 AND 299
-    ) WHERE call = 'generate';
-    UPDATE exchanges SET saved_tokens = 0 WHERE call IS NOT 'generate';
-", "
-    UPDATE exchanges SET saved_tokens = COALESCE((
-        SELECT (exchanges.received_bytes - SUM(l.bytes)) / 4 FROM legs l WHERE l.exchange = exchanges.seq
-    ), 0) WHERE call = 'generate';
-", "
-    ALTER TABLE exchanges ADD COLUMN answer TEXT;
-    ALTER TABLE exchanges ADD COLUMN failed INTEGER NOT NULL DEFAULT 0;
-    UPDATE exchanges SET failed = 1 WHERE CASE WHEN json_valid(event) THEN json_extract(event, '$.status') >= 400
-        OR json_extract(event, '$.outcome') NOT IN ('', 'complete', 'cancelled') ELSE 0 END;
-    CREATE INDEX exchanges_failed ON exchanges (conversation, id) WHERE failed;
-"];
+";
 
 /// Why the journal cannot be used.
 #[derive(Debug)]
@@ -135,7 +114,7 @@ pub(super) fn is_there(dir: &Path) -> Result<bool, JournalError> {
     Ok(fs::exists(file(dir))?)
 }
 
-/// Opens the file for writing, and brings it to the newest version as needed.
+/// Opens the file for writing.
 pub(super) fn open(dir: &Path) -> Result<Connection, JournalError> {
     let file = file(dir);
     let mut conn = connect(&file)?;
@@ -143,7 +122,7 @@ pub(super) fn open(dir: &Path) -> Result<Connection, JournalError> {
     conn.execute_batch(&format!(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = {LOG};"
     ))?;
-    migrate(&mut conn, &file)?;
+    create_tables(&mut conn, &file)?;
     Ok(conn)
 }
 
@@ -163,7 +142,7 @@ fn fill(temp: &Path) -> Result<(), JournalError> {
     conn.execute_batch(
         "PRAGMA synchronous = OFF; PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = OFF;",
     )?;
-    migrate(&mut conn, temp)?;
+    create_tables(&mut conn, temp)?;
     conn.execute_batch("PRAGMA journal_mode = WAL;")?;
     conn.close().map_err(|(_, error)| error.into())
 }
@@ -181,7 +160,7 @@ pub(super) fn open_reader(dir: &Path) -> Result<Option<Connection>, JournalError
     conn.execute_batch(&format!("PRAGMA query_only = ON; PRAGMA mmap_size = {MAPPED};"))?;
     match version(&conn)? {
         0 => Ok(None),
-        found if found == STEPS.len() => Ok(Some(conn)),
+        VERSION => Ok(Some(conn)),
         found => Err(other_version(&file, found)),
     }
 }
@@ -195,41 +174,30 @@ fn connect(file: &Path) -> Result<Connection, JournalError> {
     Ok(conn)
 }
 
-fn migrate(conn: &mut Connection, file: &Path) -> Result<(), JournalError> {
+/// Creates the tables of an empty file.
+fn create_tables(conn: &mut Connection, file: &Path) -> Result<(), JournalError> {
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let found = version(&tx)?;
-    if found > STEPS.len() {
-        return Err(other_version(file, found));
-    }
-    for step in STEPS.iter().skip(found) {
-        tx.execute_batch(step)?;
-    }
-    if found < STEPS.len() {
-        tx.pragma_update(
-            None,
-            "user_version",
-            i64::try_from(STEPS.len()).unwrap_or(i64::MAX),
-        )?;
+    match version(&tx)? {
+        0 => {
+            tx.execute_batch(SCHEMA)?;
+            tx.pragma_update(None, "user_version", VERSION)?;
+        }
+        VERSION => {}
+        found => return Err(other_version(file, found)),
     }
     tx.commit()?;
     Ok(())
 }
 
-fn version(conn: &Connection) -> rusqlite::Result<usize> {
-    let found: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    Ok(usize::try_from(found).unwrap_or(usize::MAX))
+fn version(conn: &Connection) -> rusqlite::Result<i64> {
+    conn.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
-fn other_version(file: &Path, found: usize) -> JournalError {
-    let what = if found > STEPS.len() {
-        "use the newer version of this program that wrote it, or move the file away"
-    } else {
-        "run `baton serve` once to upgrade it"
-    };
+fn other_version(file: &Path, found: i64) -> JournalError {
     JournalError(format!(
-        "{} is of schema {found}, and this program knows {}: {what}",
-        file.display(),
-        STEPS.len()
+        "{} has schema version {found}, and this program knows version {VERSION}: use the version of baton that wrote it, \
+             or move the file away",
+        file.display()
     ))
 }
 
@@ -237,34 +205,20 @@ fn other_version(file: &Path, found: usize) -> JournalError {
 mod tests {
     use super::*;
 
-    /// Failures of older exchanges are known from their events, whatever these are.
     #[test]
-    fn failures_of_an_older_journal_are_counted() {
-        let mut conn = Connection::open_in_memory().unwrap();
-        let before = 4;
-        for step in &STEPS[..before] {
-            conn.execute_batch(step).unwrap();
+    fn a_file_of_another_schema_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let conn = make(dir.path()).unwrap();
+        for version in [2, -1] {
+            conn.pragma_update(None, "user_version", version).unwrap();
+            for refused in [open(dir.path()).map(drop), open_reader(dir.path()).map(drop)] {
+                let refused = refused.unwrap_err().to_string();
+                let told = format!("has schema version {version}, and this program knows version 1");
+                assert!(
+                    refused.contains(&told) && refused.contains("move the file away"),
+                    "{refused}"
+                );
+            }
         }
-        conn.pragma_update(None, "user_version", before).unwrap();
-        let events = [
-            (None, false),
-            (Some(""), false),
-            (Some(r#"{"status":200,"outcome":"complete"}"#), false),
-            (Some(r#"{"status":200,"outcome":"cancelled"}"#), false),
-            (Some(r#"{"status":529,"outcome":"upstream_error"}"#), true),
-            (Some(r#"{"status":200,"outcome":"truncated"}"#), true),
-        ];
-        for (seq, (event, _)) in events.iter().enumerate() {
-            let insert = "INSERT INTO exchanges (seq, id, at_ms, event) VALUES (?1, ?1, 0, ?2)";
-            conn.execute(insert, rusqlite::params![seq, event]).unwrap();
-        }
-        migrate(&mut conn, Path::new("journal.db")).unwrap();
-        let mut ask = conn.prepare("SELECT failed FROM exchanges ORDER BY seq").unwrap();
-        let failed: Vec<bool> = ask
-            .query_map([], |row| row.get(0))
-            .unwrap()
-            .map(Result::unwrap)
-            .collect();
-        assert_eq!(failed, events.map(|(_, failed)| failed));
     }
 }

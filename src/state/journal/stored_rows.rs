@@ -62,9 +62,6 @@ pub(super) fn with_legs(
     if row.open {
         row.event.legs = bytes.len();
         row.event.sent_bytes = bytes;
-    }
-    // The leg's own row knows whose they are; older events only have them in a row.
-    if tokens.iter().any(Option::is_some) {
         row.event.tokens = tokens;
     }
     row.tokens_sum = UsageTokens::sum(row.event.tokens.iter().flatten().copied());

@@ -16,8 +16,6 @@ pub mod sqlite;
 mod copy_and_check_tests;
 #[cfg(test)]
 pub(crate) mod tests;
-#[cfg(test)]
-mod versions_tests;
 
 use std::fs;
 use std::future::Future;

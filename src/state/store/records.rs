@@ -55,7 +55,7 @@ impl RecordKind {
             Self::Placed(PlacedKind::Insertion) => "insertions",
             Self::ResponseId => "response ids",
             Self::Conversation => "conversations",
-            Self::Document => "packets",
+            Self::Document => "documents",
         }
     }
 }

@@ -14,6 +14,5 @@ pub struct Replica {
     pub name: String,
     /// URL of its admin listener; no trailing slash.
     pub url: String,
-    #[serde(default)]
     pub version: String,
 }

@@ -772,11 +772,6 @@ fn whatever_happens_the_model_sees_what_it_should(profile: WireProfile, setting:
             // Only the provider has the transcript by which it is known who was notified.
             (plan.nudge_from, plan.auto_from) = (0, 0);
         }
-        if matches!(setting, Setting::Replicas(_)) && replicas::older().is_some() {
-            (plan.recall, plan.auto_from) = (false, 0);
-            // An older version does not know what is open after a response.
-            (plan.quirks.references, plan.quirks.chained) = (false, false);
-        }
         let in_this = run(profile, &plan, setting).map_err(TestCaseError::fail)?;
         let mut so_far = happened.get();
         so_far.add(in_this);
@@ -789,10 +784,9 @@ fn whatever_happens_the_model_sees_what_it_should(profile: WireProfile, setting:
             TestError::Abort(why) => panic!("{why}"),
         }
     }
-    let is_older = matches!(setting, Setting::Replicas(_)) && replicas::older().is_some();
     let is_usual = std::env::var("BATON_SEED").is_err() && cases >= CASES;
     let happened = happened.get();
-    assert!(happened.is_all() || is_older || !is_usual, "{happened:?}");
+    assert!(happened.is_all() || !is_usual, "{happened:?}");
 }
 
 macro_rules! conversations {

@@ -4,12 +4,7 @@
 //!
 //! `BATON_REPLICA_CASES` sets how many conversations are tried on each wire. 10,000 in all:
 //! `BATON_REPLICA_CASES=2000 BATON_SEED=random cargo nextest run --test suite conversations::replicas`.
-//!
-//! With `BATON_OLDER=FILE`, a `baton` of an older version, one of the replicas is that program: both versions side by side over
-//! one store, as in a rolling upgrade. Recall is off then, which the older one may not know.
 
-use std::path::PathBuf;
-use std::process::Command;
 use std::sync::Arc;
 
 use baton_llm::serve::exchange::Clock;
@@ -17,14 +12,12 @@ use baton_llm::state::config::{Config, ServerDurability, StoreKind};
 use baton_llm::state::journal::Recorder;
 use baton_llm::state::store::SharedStore;
 use baton_llm::state::store::redis::RedisStore;
-use bytes::Bytes;
 use uuid::Uuid;
 
 use super::wires;
 use super::{Setting, whatever_happens_the_model_sees_what_it_should};
-use crate::harness::program::Program;
+use crate::harness::Baton;
 use crate::harness::redis::RedisServer;
-use crate::harness::{self, Baton, RawResponse};
 
 /// Conversations on each wire, unless `BATON_REPLICA_CASES` says otherwise.
 const CASES: u32 = 50;
@@ -40,37 +33,8 @@ pub struct Replicas {
     url: String,
     prefix: String,
     config: Config,
-    all: Vec<Replica>,
+    all: Vec<Baton>,
     turns: u64,
-}
-
-/// One of them.
-#[allow(clippy::large_enum_variant, reason = "there are three")]
-pub enum Replica {
-    /// This version, in this process.
-    Current(Baton),
-    /// An older program.
-    Older {
-        program: Program,
-        _dir: tempfile::TempDir,
-    },
-}
-
-/// The older program that one of the replicas is.
-pub fn older() -> Option<PathBuf> {
-    std::env::var_os("BATON_OLDER").map(PathBuf::from)
-}
-
-impl Replica {
-    /// Sends a request, and reads its answer.
-    pub async fn post(&self, path: &str, headers: &[(&str, &str)], body: Bytes) -> RawResponse {
-        match self {
-            Self::Current(baton) => baton.post(path, headers, body).await,
-            Self::Older { program, .. } => {
-                harness::post(&format!("{}{path}", program.data), headers, body).await
-            }
-        }
-    }
 }
 
 impl Replicas {
@@ -92,48 +56,10 @@ impl Replicas {
     }
 
     fn start_all(&mut self) {
-        self.all = (0..CLOCKS.len()).map(|which| self.started(which)).collect();
+        self.all = CLOCKS.map(|ahead| self.started(ahead)).into();
     }
 
-    fn started(&self, which: usize) -> Replica {
-        match older() {
-            Some(program) if which == 0 => self.started_older(program),
-            _ => Replica::Current(self.started_current(CLOCKS[which])),
-        }
-    }
-
-    fn started_older(&self, program: PathBuf) -> Replica {
-        let dir = harness::temp();
-        let mut config = format!(
-            "server.listen = '127.0.0.1:0'\nadmin.listen = '127.0.0.1:0'\nserver.drain_secs = 0\n\
-             store = {{ kind = 'redis', url = '{}', prefix = '{}', durability = 'memory', timeout_secs = 20 }}\n\
-             [handoff]\nseal_key = '{KEY}'\nmax_chain = {}\nretries = {}\nnudge_at = 0\nnudge_tokens = {}\n",
-            self.url,
-            self.prefix,
-            self.config.handoff.max_chain,
-            self.config.handoff.retries,
-            self.config.handoff.thresholds.nudge_tokens,
-        );
-        for (name, upstream) in &self.config.upstreams {
-            config.push_str(&format!(
-                "[upstreams.{name}]\nbase_url = '{}'\n",
-                upstream.base_url
-            ));
-        }
-        let file = dir.path().join("baton.toml");
-        std::fs::write(&file, config).unwrap();
-        let mut command = Command::new(program);
-        command
-            .args(["serve", "--log-level", "error", "--config"])
-            .arg(&file);
-        command.arg("--state-dir").arg(dir.path().join("state"));
-        Replica::Older {
-            program: Program::launch(&mut command),
-            _dir: dir,
-        }
-    }
-
-    fn started_current(&self, ahead: i64) -> Baton {
+    fn started(&self, ahead: i64) -> Baton {
         let clock = |mut app: baton_llm::serve::exchange::App| {
             app.clock = Clock::ahead(ahead);
             app
@@ -143,7 +69,7 @@ impl Replicas {
     }
 
     /// The replica that the next request comes to.
-    pub fn next(&mut self) -> &Replica {
+    pub fn next(&mut self) -> &Baton {
         let replica = self.draw();
         &self.all[replica]
     }
@@ -151,7 +77,7 @@ impl Replicas {
     /// Stops one, and starts it again with empty memory.
     pub fn restart_one(&mut self) {
         let replica = self.draw();
-        self.all[replica] = self.started(replica);
+        self.all[replica] = self.started(CLOCKS[replica]);
     }
 
     /// The store is lost: all begin anew over an empty one.

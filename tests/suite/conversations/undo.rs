@@ -8,7 +8,6 @@ use baton_llm::state::session::UndoRefused;
 use uuid::Uuid;
 
 use super::plan::{Broken, LegPlan};
-use super::replicas::Replica;
 use super::{Checked, Proxies, Run};
 
 impl Run {
@@ -80,10 +79,7 @@ impl Run {
         };
         let sessions = match &mut self.proxies {
             Proxies::One(one) => one.as_ref().unwrap().0.sessions.clone(),
-            Proxies::Many(replicas) => match replicas.next() {
-                Replica::Current(baton) => baton.sessions.clone(),
-                Replica::Older { .. } => return Ok(Err(UndoRefused::UnknownConversation)),
-            },
+            Proxies::Many(replicas) => replicas.next().sessions.clone(),
         };
         let mut answer = Err(UndoRefused::UnknownConversation);
         // What the last request reported is written after its answer.

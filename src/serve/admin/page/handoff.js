@@ -20,7 +20,7 @@ export async function handoff(ctx, id) {
     h("section", { class: "resume" },
       h("p", null, "Begin a message of a new session with this line to go on from here:"),
       h("div", { class: "copy-line" }, h("code", { id: "resume" }, line(resume)), copyButton(() => resume, "Copy line", { id: "copy-resume" }))),
-    packet(it.packet),
+    seen(it.document),
     prompt(it),
     changed(ctx, it),
     lineage(it));
@@ -38,7 +38,7 @@ const LONGEST = 256 * 1024;
 /** The prompt as Markdown, or as it was written: at first so where claims are marked in it. */
 function prompt(it) {
   const body = h("div", { class: "prompt-body" });
-  const claims = it.packet?.document?.claims ?? [];
+  const claims = it.document?.content?.claims ?? [];
   const ways = [["Markdown", () => h("div", { class: "markdown" }, markdown(it.prompt))], ["As written", () => withClaims(it.prompt, claims)]];
   const buttons = ways.map(([label], at) => h("button", { type: "button", class: "copy", onclick: () => pick(at) }, label));
   const pick = (now) => {
@@ -88,14 +88,14 @@ function withClaims(prompt, claims) {
 }
 
 /** What the proxy saw, apart from what was claimed: the document's folder, its status, and its content. */
-function packet(it) {
+function seen(it) {
   if (!it) return null;
-  const doc = it.document ?? {};
+  const doc = it.content ?? {};
   const item = (...parts) => h("li", null, ...parts);
   const list = (title, items) => items.length ? [h("h3", null, title), h("ul", null, items)] : null;
   const since = { true: ", files changed after it", null: ", files may have changed after it" };
   const ran = (run) => item(h("code", null, line(run.command)), ` ${ended(run.exit)} in turn ${run.turn}${since[run.stale] ?? ""}`);
-  return h("section", { class: "packet", "aria-label": "Document" },
+  return h("section", { class: "document", "aria-label": "Document" },
     h("h2", null, "What baton saw"),
     h("p", { class: "dim" }, `${it.status} · `, h("code", null, line(it.folder))),
     h("p", null, h("b", null, "Next: "), line(doc.next_action ?? "") || "no next_action recorded; needs a human"),
@@ -157,5 +157,5 @@ export function card(it) {
     // In a chain the goal stays, and the reason tells one from another.
     h("b", { dir: "auto" }, line(it.reason) || line(it.first_line) || "Handoff"),
     it.reason ? h("span", { class: "dim first", dir: "auto" }, line(it.first_line)) : null,
-    h("span", { class: "dim num small" }, [ago(it.at_ms), bytes(it.prompt_bytes), line(it.model ?? ""), begun(it), it.archived ? "archived" : it.packet?.status ?? null].filter(Boolean).join(" · ")));
+    h("span", { class: "dim num small" }, [ago(it.at_ms), bytes(it.prompt_bytes), line(it.model ?? ""), begun(it), it.archived ? "archived" : it.document?.status ?? null].filter(Boolean).join(" · ")));
 }

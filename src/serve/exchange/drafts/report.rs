@@ -50,7 +50,6 @@ fn how(origin: HandoffOrigin) -> &'static str {
         HandoffOrigin::Person => "as given",
         HandoffOrigin::Auto => "by a threshold",
         HandoffOrigin::Api => "by the API",
-        HandoffOrigin::Other => "by a newer version of baton",
     }
 }
 

@@ -274,7 +274,7 @@ async fn an_http2_agent_may_wait_long_for_its_answer() {
     let response = sender.send_request(request.unwrap()).await.unwrap();
     let mut body = response.into_body();
     assert!(body.frame().await.unwrap().is_ok());
-    let stalled = crate::serve::proxy::agent_stream::STALLED;
+    let stalled = proxy.app.config.limits.waits.stalled;
     let more = tokio::time::timeout(stalled * 3 / 2, body.frame()).await;
     // It is upstream that is waited for, under a bound of its own.
     assert!(more.is_err(), "{more:?}");

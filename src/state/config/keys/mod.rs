@@ -139,7 +139,6 @@ pub(super) fn blank() -> ConfigDraft {
             telemetry: Telemetry::default(),
             journal: Journal::default(),
             bill: Bill::default(),
-            old_keys: Vec::new(),
             limits: LimitConfig {
                 upstream_idle: UPSTREAM_IDLE,
                 ..LimitConfig::default()

@@ -1,5 +1,3 @@
-mod old_keys;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 

@@ -169,7 +169,7 @@ async fn archive(settings: &DocumentSettings, store: &SharedStore) {
     match archive_old(store, before).await {
         Ok(0) => {}
         Ok(documents) => {
-            tracing::info!(target: "baton", packets = documents, "superseded documents were archived by age")
+            tracing::info!(target: "baton", documents, "superseded documents were archived by age")
         }
         Err(error) => tracing::warn!(target: "baton", %error, "superseded documents were not archived"),
     }

@@ -123,7 +123,7 @@ impl DraftRecord {
             HandoffOrigin::Oneshot => (HandoffOrigin::Person, Some(DraftMethod::Oneshot)),
             HandoffOrigin::Bundle => (HandoffOrigin::Person, Some(DraftMethod::Bundle)),
             HandoffOrigin::Local => (HandoffOrigin::Person, Some(DraftMethod::Local)),
-            HandoffOrigin::Person | HandoffOrigin::Other => (HandoffOrigin::Person, None),
+            HandoffOrigin::Person => (HandoffOrigin::Person, None),
             origin @ (HandoffOrigin::Auto | HandoffOrigin::Api) => (origin, Some(DraftMethod::Oneshot)),
         };
         let ask = DraftRequest {

@@ -91,14 +91,14 @@ impl RedisCluster {
                 Some(id) => vec![id.to_string()],
                 None => {
                     let mut pipe = Pipeline::new();
-                    let key = format!("{}packets", self.prefix);
+                    let key = format!("{}documents", self.prefix);
                     pipe.cmd("ZREVRANGE").arg(&key).arg(from).arg(from + PAGE - 1);
                     self.list(what, pipe).await?
                 }
             };
             let mut pipe = Pipeline::new();
             for id in &ids {
-                let key = format!("{}packet:{id}", self.prefix);
+                let key = format!("{}document:{id}", self.prefix);
                 pipe.cmd("HMGET").arg(key).arg("o").arg(STATUS).arg("r");
             }
             if !ids.is_empty() {

@@ -68,7 +68,7 @@ const INSERTION: RedisKind = RedisKind {
 pub(super) const RESPONSE_ID: RedisKind = kind("resp", "i:resp:used");
 
 /// Written by a script of its own, since one document supersedes another.
-const DOCUMENT: RedisKind = kind("packet", "packets");
+const DOCUMENT: RedisKind = kind("document", "documents");
 
 /// A record that only shows that one can be written.
 const PROBE: RedisKind = kind("probe", "i:probe:used");

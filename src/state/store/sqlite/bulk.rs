@@ -118,7 +118,7 @@ fn table(kind: RecordKind) -> (&'static str, &'static str) {
         }
         RecordKind::ResponseId => ("response_ids", "shown"),
         RecordKind::Conversation => ("conversations", "key"),
-        RecordKind::Document => ("packets", "handoff"),
+        RecordKind::Document => ("documents", "handoff"),
     }
 }
 

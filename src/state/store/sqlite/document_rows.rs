@@ -11,7 +11,7 @@ use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus, Principal};
 const DOCUMENT: &str = "handoff, principal, repository, branch, topic, status, created_ms, folder, document";
 
 /// Writes a document.
-const PUT: &str = "INSERT INTO packets
+const PUT: &str = "INSERT INTO documents
           (handoff, principal, repository, branch, topic, status, created_ms, folder, document)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
         ON CONFLICT (handoff) DO UPDATE SET repository = ?3, branch = ?4, topic = ?5, status = ?6, created_ms = ?7,
@@ -19,12 +19,13 @@ const PUT: &str = "INSERT INTO packets
         WHERE principal = ?2";
 
 /// Supersedes what is active with the same key.
-const SUPERSEDE: &str = "UPDATE packets SET status = 'superseded'
+const SUPERSEDE: &str = "UPDATE documents SET status = 'superseded'
         WHERE status = 'active' AND principal = ?1 AND repository = ?2 AND branch = ?3 AND topic = ?4 AND handoff != ?5
         RETURNING handoff";
 
 /// Archives what was superseded and is older.
-const ARCHIVE: &str = "UPDATE packets SET status = 'archived' WHERE status = 'superseded' AND created_ms < ?1
+const ARCHIVE: &str =
+    "UPDATE documents SET status = 'archived' WHERE status = 'superseded' AND created_ms < ?1
         RETURNING principal, handoff";
 
 pub(super) fn put(conn: &Connection, document: &DocumentRecord) -> rusqlite::Result<Vec<HandoffId>> {
@@ -50,7 +51,7 @@ pub(super) fn put(conn: &Connection, document: &DocumentRecord) -> rusqlite::Res
 /// Writes a document of another store: a newer one that is active here supersedes it. Returns whether anything changed.
 pub(super) fn import(conn: &Connection, document: &DocumentRecord) -> rusqlite::Result<bool> {
     let sql =
-        "SELECT EXISTS (SELECT 1 FROM packets WHERE status = 'active' AND principal = ?1 AND repository = ?2
+        "SELECT EXISTS (SELECT 1 FROM documents WHERE status = 'active' AND principal = ?1 AND repository = ?2
         AND branch = ?3 AND topic = ?4 AND (created_ms, handoff) > (?5, ?6))";
     let newer: bool = conn.prepare_cached(sql)?.query_row(
         params![
@@ -75,7 +76,7 @@ pub(super) fn import(conn: &Connection, document: &DocumentRecord) -> rusqlite::
 
 /// The document of a handoff, whoever owns it.
 pub(super) fn one(conn: &Connection, id: HandoffId) -> rusqlite::Result<Option<DocumentRecord>> {
-    let sql = format!("SELECT {DOCUMENT} FROM packets WHERE handoff = ?1");
+    let sql = format!("SELECT {DOCUMENT} FROM documents WHERE handoff = ?1");
     let mut statement = conn.prepare_cached(&sql)?;
     statement.query_row([id.as_bytes()], read).optional()
 }
@@ -99,7 +100,7 @@ pub(super) fn list(conn: &Connection, filter: &DocumentFilter) -> rusqlite::Resu
         true => DOCUMENT.replace("document", "''"),
         false => DOCUMENT.to_owned(),
     };
-    let mut sql = format!("SELECT {columns} FROM packets WHERE 1");
+    let mut sql = format!("SELECT {columns} FROM documents WHERE 1");
     let mut values: Vec<&dyn ToSql> = Vec::new();
     if let Some(principal) = &filter.principal {
         sql.push_str(" AND principal = ?");
@@ -134,7 +135,7 @@ pub(super) fn set_status(
     id: HandoffId,
     status: HandoffStatus,
 ) -> rusqlite::Result<Option<Vec<HandoffId>>> {
-    let sql = format!("SELECT {DOCUMENT} FROM packets WHERE handoff = ?1 AND principal = ?2");
+    let sql = format!("SELECT {DOCUMENT} FROM documents WHERE handoff = ?1 AND principal = ?2");
     let mut statement = conn.prepare_cached(&sql)?;
     let found = statement
         .query_row(params![id.as_bytes(), principal], read)

@@ -60,10 +60,10 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the store in `dir`; creates the directory and the file, or upgrades the schema, as needed.
+    /// Opens the store in `dir`; creates the directory and the file as needed.
     ///
     /// # Errors
-    /// The directory or the file cannot be created or opened, the file is damaged, or a newer version wrote it.
+    /// The directory or the file cannot be created or opened, the file is damaged, or has another schema version.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         Self::open_flushed_by(dir, to_disk())
     }
@@ -71,11 +71,11 @@ impl SqliteStore {
     fn open_flushed_by(dir: &Path, flush: Flush) -> Result<Self, StoreError> {
         make_dir(dir)?;
         let file = dir.join(FILE);
-        let writer = schema::open_newest(&file)?;
+        let writer = schema::open_or_create(&file)?;
         Self::start(writer, file, flush)
     }
 
-    /// Opens an existing store without creating or upgrading anything; `None` where nothing was ever stored.
+    /// Opens an existing store without creating anything; `None` where nothing was ever stored.
     ///
     /// # Errors
     /// The file cannot be opened, is damaged, or has another schema version.

@@ -354,7 +354,7 @@ pub(super) fn sweep(conn: &Connection, retention: &Retention) -> rusqlite::Resul
             AND lower(hex(id)) NOT IN (SELECT replace(record ->> '$.active', '-', '') FROM conversations
                 WHERE record ->> '$.active' IS NOT NULL)
             AND lower(hex(id)) NOT IN (SELECT replace(listed.value, '-', '')
-                FROM conversations, json_each(conversations.record, '$.cut_off') AS listed)";
+                FROM conversations, json_each(conversations.record, '$.left_out') AS listed)";
         gone += conn.execute(sql, [int(before_ms)])?;
     }
     Ok(u64::try_from(gone).unwrap_or(u64::MAX))
@@ -364,6 +364,8 @@ fn read_handoff(row: &Row<'_>) -> rusqlite::Result<Handoff> {
     let wire: String = row.get(3)?;
     let unknown = || rusqlite::Error::FromSqlConversionFailure(3, Type::Text, "unknown wire".into());
     let origin: String = row.get(11)?;
+    let unknown_origin =
+        || rusqlite::Error::FromSqlConversionFailure(11, Type::Text, "unknown origin".into());
     let parent: Option<[u8; 16]> = row.get(6)?;
     Ok(Handoff {
         id: Uuid::from_bytes(row.get(0)?),
@@ -377,7 +379,7 @@ fn read_handoff(row: &Row<'_>) -> rusqlite::Result<Handoff> {
         history_bytes: uint(row.get(8)?),
         reason: row.get(9)?,
         prompt: row.get(10)?,
-        origin: HandoffOrigin::named(&origin).unwrap_or(HandoffOrigin::Other),
+        origin: HandoffOrigin::named(&origin).ok_or_else(unknown_origin)?,
         spelled_out: row.get(12)?,
         routed: row.get(13)?,
         head: String::new(),

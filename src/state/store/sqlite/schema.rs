@@ -1,4 +1,4 @@
-//! Creates, opens and migrates the database file.
+//! Creates and opens the database file.
 
 use std::fs;
 use std::io;
@@ -31,15 +31,16 @@ const WAL_PAGES: u32 = 8 * LOG_PAGES;
 /// commits itself.
 const SOUND: &str = "PRAGMA synchronous = NORMAL; PRAGMA fullfsync = ON;";
 
-/// Migrations: step n takes version n to n + 1. Never edit a released one; add the next.
-///
+/// The version of [`SCHEMA`], which a file has as its `user_version`. An empty file has 0.
+const VERSION: i64 = 1;
+
 /// Large texts are the last columns of a row, so that listings do not read their overflow pages.
-const STEPS: &[&str] = &[
-    "
+const SCHEMA: &str = "
     CREATE TABLE handoffs (
         id BLOB PRIMARY KEY, principal TEXT NOT NULL, conversation TEXT NOT NULL, wire TEXT NOT NULL,
         created_ms INTEGER NOT NULL, archived INTEGER NOT NULL, parent BLOB, model TEXT,
-        history_bytes INTEGER NOT NULL, reason TEXT, prompt TEXT NOT NULL, head TEXT NOT NULL
+        history_bytes INTEGER NOT NULL, origin TEXT NOT NULL, spelled_out INTEGER, recall INTEGER NOT NULL, routed TEXT,
+        reason TEXT, prompt TEXT NOT NULL, head TEXT NOT NULL
     ) STRICT;
     CREATE INDEX handoffs_newest ON handoffs (created_ms, id);
     CREATE TABLE pairs (
@@ -47,6 +48,16 @@ const STEPS: &[&str] = &[
         touched_ms INTEGER NOT NULL, record TEXT NOT NULL
     ) STRICT;
     CREATE INDEX pairs_sibling ON pairs (sibling, principal) WHERE sibling IS NOT NULL;
+    CREATE TABLE cut_points (
+        handoff BLOB PRIMARY KEY, principal TEXT NOT NULL, conversation TEXT NOT NULL, digest TEXT NOT NULL,
+        touched_ms INTEGER NOT NULL, record TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX cut_points_digest ON cut_points (digest, principal);
+    CREATE TABLE insertions (
+        id BLOB PRIMARY KEY, principal TEXT NOT NULL, conversation TEXT NOT NULL, place TEXT,
+        touched_ms INTEGER NOT NULL, record TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX insertions_place ON insertions (place, principal) WHERE place IS NOT NULL;
     CREATE TABLE conversations (
         key TEXT PRIMARY KEY, principal TEXT NOT NULL, updated_ms INTEGER NOT NULL, record TEXT NOT NULL
     ) STRICT;
@@ -54,55 +65,25 @@ const STEPS: &[&str] = &[
         principal TEXT NOT NULL, shown TEXT NOT NULL, upstream TEXT NOT NULL, touched_ms INTEGER NOT NULL,
         PRIMARY KEY (principal, shown)
     ) STRICT, WITHOUT ROWID;
-", "
-    CREATE TABLE with_origin (
-        id BLOB PRIMARY KEY, principal TEXT NOT NULL, conversation TEXT NOT NULL, wire TEXT NOT NULL,
-        created_ms INTEGER NOT NULL, archived INTEGER NOT NULL, parent BLOB, model TEXT,
-        history_bytes INTEGER NOT NULL, origin TEXT NOT NULL, reason TEXT, prompt TEXT NOT NULL, head TEXT NOT NULL
-    ) STRICT;
-    INSERT INTO with_origin SELECT id, principal, conversation, wire, created_ms, archived, parent, model,
-        history_bytes, 'model', reason, prompt, head FROM handoffs;
-    DROP TABLE handoffs;
-    ALTER TABLE with_origin RENAME TO handoffs;
-    CREATE INDEX handoffs_newest ON handoffs (created_ms, id);
-", "
-    CREATE TABLE cut_points (
-        handoff BLOB PRIMARY KEY, principal TEXT NOT NULL, conversation TEXT NOT NULL, digest TEXT NOT NULL,
-        touched_ms INTEGER NOT NULL, record TEXT NOT NULL
-    ) STRICT;
-    CREATE INDEX cut_points_digest ON cut_points (digest, principal);
-", "
-    ALTER TABLE handoffs ADD COLUMN spelled_out INTEGER;
-", "
-    CREATE TABLE insertions (
-        id BLOB PRIMARY KEY, principal TEXT NOT NULL, conversation TEXT NOT NULL, place TEXT,
-        touched_ms INTEGER NOT NULL, record TEXT NOT NULL
-    ) STRICT;
-    CREATE INDEX insertions_place ON insertions (place, principal) WHERE place IS NOT NULL;
-", "
-    CREATE TABLE packets (
+    CREATE TABLE documents (
         handoff BLOB PRIMARY KEY, principal TEXT NOT NULL, repository TEXT NOT NULL, branch TEXT NOT NULL,
         topic TEXT NOT NULL, status TEXT NOT NULL, created_ms INTEGER NOT NULL, folder TEXT NOT NULL, document TEXT NOT NULL
     ) STRICT;
-    CREATE INDEX packets_newest ON packets (created_ms, handoff);
-    CREATE UNIQUE INDEX packets_active ON packets (principal, repository, branch, topic) WHERE status = 'active';
-", "
-    ALTER TABLE handoffs ADD COLUMN recall INTEGER NOT NULL DEFAULT 0;
-", "
-    ALTER TABLE handoffs ADD COLUMN routed TEXT;
-"];
+    CREATE INDEX documents_newest ON documents (created_ms, handoff);
+    CREATE UNIQUE INDEX documents_active ON documents (principal, repository, branch, topic) WHERE status = 'active';
+";
 
-/// Opens the file for writing; creates it with mode 0600 or migrates it as needed.
+/// Opens the file for writing; creates it with mode 0600 as needed.
 ///
 /// # Errors
-/// The file cannot be created, opened or migrated, is damaged, or a newer version wrote it.
-pub(super) fn open_newest(file: &Path) -> Result<Connection, StoreError> {
+/// The file cannot be created or opened, is damaged, or has another schema version.
+pub(super) fn open_or_create(file: &Path) -> Result<Connection, StoreError> {
     if matches!(fs::exists(file), Ok(false)) {
         // SQLite gives its side files the mode of the main file, which it would create with the umask.
         make_whole(file, fill, |err| open_error(file, &err))?;
     }
     let mut conn = connect(file)?;
-    migrate(&mut conn, file)?;
+    create_tables(&mut conn, file)?;
     let settled = || {
         write_ahead(&conn)?;
         begin_log(&conn, file)?;
@@ -121,7 +102,7 @@ pub(super) const IN_MEMORY: &str = ":memory:";
 /// SQLite cannot be set up.
 pub(super) fn open_in_memory() -> Result<Connection, StoreError> {
     let mut conn = connect(Path::new(IN_MEMORY))?;
-    migrate(&mut conn, Path::new(IN_MEMORY))?;
+    create_tables(&mut conn, Path::new(IN_MEMORY))?;
     Ok(conn)
 }
 
@@ -133,8 +114,8 @@ pub(super) fn reopen(file: &Path) -> Result<Connection, StoreError> {
     let conn = connect(file)?;
     let found = settle(&conn).and_then(|()| version(&conn));
     match found.map_err(|err| explain(file, &err))? {
-        found if found == STEPS.len() => Ok(conn),
-        found => Err(newer(file, found)),
+        VERSION => Ok(conn),
+        found => Err(other_version(file, found)),
     }
 }
 
@@ -149,7 +130,7 @@ fn fill(temp: &Path) -> Result<(), StoreError> {
     let mut conn = connect(temp)?;
     conn.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
         .map_err(|err| explain(temp, &err))?;
-    migrate(&mut conn, temp)?;
+    create_tables(&mut conn, temp)?;
     write_ahead(&conn).map_err(|err| explain(temp, &err))?;
     conn.close().map_err(|(_, err)| explain(temp, &err))
 }
@@ -176,7 +157,7 @@ pub(super) fn log_of(file: &Path) -> PathBuf {
     name.into()
 }
 
-/// Opens an existing file without migrating it; `None` where there is none, or it is empty.
+/// Opens an existing file; `None` where there is none, or it is empty.
 ///
 /// # Errors
 /// The database cannot be opened, is damaged, or has another schema version.
@@ -190,12 +171,8 @@ pub(super) fn open_existing(file: &Path) -> Result<Option<Connection>, StoreErro
     conn.execute_batch(SOUND).map_err(|err| explain(file, &err))?;
     match version(&conn).map_err(|err| explain(file, &err))? {
         0 => Ok(None),
-        v if v == STEPS.len() => Ok(Some(conn)),
-        v if v > STEPS.len() => Err(newer(file, v)),
-        v => Err(StoreError::new(format!(
-            "{} is of schema version {v}, older than this program: run `baton serve` once to upgrade it",
-            file.display()
-        ))),
+        VERSION => Ok(Some(conn)),
+        found => Err(other_version(file, found)),
     }
 }
 
@@ -250,39 +227,34 @@ fn write_ahead(conn: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-fn migrate(conn: &mut Connection, file: &Path) -> Result<(), StoreError> {
-    let known = STEPS.len();
-    let step = |conn: &mut Connection| {
+/// Creates the tables of an empty file.
+fn create_tables(conn: &mut Connection, file: &Path) -> Result<(), StoreError> {
+    let create = |conn: &mut Connection| {
         let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         // Read inside the transaction: another process may have been faster.
         let found = version(&tx)?;
-        for step in STEPS.iter().skip(found) {
-            tx.execute_batch(step)?;
-        }
-        if found < known {
-            tx.pragma_update(None, "user_version", i64::try_from(known).unwrap_or(i64::MAX))?;
+        if found == 0 {
+            tx.execute_batch(SCHEMA)?;
+            tx.pragma_update(None, "user_version", VERSION)?;
         }
         tx.commit()?;
         Ok(found)
     };
-    match step(conn).map_err(|err| explain(file, &err))? {
-        found if found > known => Err(newer(file, found)),
-        _ => Ok(()),
+    match create(conn).map_err(|err| explain(file, &err))? {
+        0 | VERSION => Ok(()),
+        found => Err(other_version(file, found)),
     }
 }
 
-fn version(conn: &Connection) -> rusqlite::Result<usize> {
-    let found: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    // A negative version is never ours: treat it as newer.
-    Ok(usize::try_from(found).unwrap_or(usize::MAX))
+fn version(conn: &Connection) -> rusqlite::Result<i64> {
+    conn.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
-fn newer(file: &Path, found: usize) -> StoreError {
+fn other_version(file: &Path, found: i64) -> StoreError {
     StoreError::new(format!(
-        "{} was written by a newer version of this program (schema {found}, this one knows {}): use that \
-             version, or another directory with --state-dir",
-        file.display(),
-        STEPS.len()
+        "{} has schema version {found}, and this program knows version {VERSION}: use the version of baton that wrote it, \
+             or another directory with --state-dir",
+        file.display()
     ))
 }
 

@@ -30,7 +30,7 @@ impl Metrics {
             "baton_cost_unpriced" "Upstream requests whose model has no price, or that a subscription paid for" self.costs.unpriced;
             "baton_journal_dropped" "Copies that the journal dropped or could not write" self.journal_dropped;
             "baton_traces_dropped" "Exchanges whose spans the queue or the collector did not accept" self.traces_dropped;
-            "baton_packets" "Documents of handoffs, by result" self.documents;
+            "baton_documents" "Documents of handoffs, by result" self.documents;
             "baton_handoffs" "Handoffs that fired, by who began them" self.handoffs;
             "baton_recalls" "Searches of what was cut, by outcome" self.recalls;
             "baton_handoff_facts" "Handoffs whose prompt was to be followed by the observed facts, by outcome" self.handoff_facts;

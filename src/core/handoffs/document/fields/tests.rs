@@ -225,7 +225,7 @@ fn the_json_counts_and_validate_says_where_the_markdown_differs() {
         found.iter().map(|one| one.field.as_str()).collect::<Vec<_>>(),
         ["Decisions", "Other"]
     );
-    let report = json.replace("\"kind\": \"handoff\"", "\"kind\": \"status_report\"");
+    let report = json.replacen("\"kind\": \"handoff\"", "\"kind\": \"status_report\"", 1);
     assert_eq!(validate(&report, None)[0].field, "kind");
     assert!(validate("{}", None)[0].message.contains("version"));
 }

@@ -245,8 +245,7 @@ named! {
         /// A file to read.
         File = "file",
         /// Another handoff.
-        #[serde(rename = "packet")]
-        Handoff = "packet",
+        Handoff = "handoff",
         /// Something that a command started.
         Service = "service",
     }

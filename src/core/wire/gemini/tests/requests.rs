@@ -5,7 +5,6 @@ use crate::text::cost;
 use crate::wire::Pairs;
 use crate::wire::Replies;
 use crate::wire::Turns;
-use crate::wire::call_fingerprint;
 use crate::wire::view::{Role, ToolChoice, TurnPartKind};
 use crate::wire::{CallAt, UnreadReason};
 
@@ -189,32 +188,6 @@ fn fingerprint_of(call: &str) -> String {
     let body = format!(r#"{{"candidates":[{{"content":{{"role":"model","parts":[{call}]}}}}]}}"#);
     let report = Gemini.reply_to(&request.view, &body.into(), WATCH).unwrap();
     report.calls[0].0.clone()
-}
-
-/// A pair of an older version: name and arguments, with a place only where there was nothing else.
-#[test]
-fn a_pair_of_an_older_version_finds_its_sibling() {
-    let bare = r#"{"functionCall":{"name":"f","args":{"b":"x","a":1.0}}}"#;
-    let call = fingerprint_of(bare)["~2.".len()..][..16].to_owned();
-    let place = call_fingerprint::older_place(1, call_fingerprint::of_text("go"));
-    let elsewhere = call_fingerprint::older_place(3, call_fingerprint::of_text("go"));
-    let named = format!("~-.{call}.-.i");
-    let placed = |key: &str, contents: &str| {
-        let (_, done) = rewritten(&transcript(contents), &[pair(key, -1)], false);
-        done.placed.len()
-    };
-    let (once, twice) = (model(bare), model(&format!("{bare},{bare}")));
-    assert_eq!(placed(&named, &once), 1);
-    assert_eq!(
-        placed(&named, &model(&bare.replace(r#""name""#, r#""id":"i","name""#))),
-        1
-    );
-    assert_eq!(
-        placed(&named, &model(&bare.replace(r#""name""#, r#""id":"j","name""#))),
-        0
-    );
-    assert_eq!(placed(&format!("~-.{call}.{place:016x}."), &twice), 1);
-    assert_eq!(placed(&format!("~-.{call}.{elsewhere:016x}."), &once), 0);
 }
 
 /// Every content is examined once or twice, however they hang together.

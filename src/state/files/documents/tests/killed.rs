@@ -82,7 +82,7 @@ async fn killed_at_any_step_no_file_is_torn_and_the_next_start_repairs() {
             .status()
             .unwrap();
         assert_eq!(done.success(), last == STEPS, "step {last}: {done}");
-        let documents = dir.join("packets");
+        let documents = dir.join("handoffs");
         for n in 1..=2 {
             is_whole(&documents.join(id(n).to_string()));
         }

@@ -16,7 +16,7 @@ use baton_core::record::{Handoff, HandoffId, HandoffOrigin, WireId};
 
 pub(super) fn settings(dir: &Path) -> DocumentSettings {
     DocumentSettings {
-        dir: dir.join("packets"),
+        dir: dir.join("handoffs"),
         git_dir: None,
         topic: Some("importer".to_owned()),
         archive_after: None,

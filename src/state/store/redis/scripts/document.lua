@@ -1,11 +1,11 @@
--- Writes a packet, or its status alone. One that is active supersedes the active one with the same key.
+-- Writes a document, or its status alone. One that is active supersedes the active one with the same key.
 --
 -- ARGV: the prefix, its handoff's id, its owner, its status, what it is about (the key), the record, its time, and `1` for a
 -- copy from another store: a newer one that is active supersedes it. Without a record the one that is stored stays as it is.
 -- Returns `written`, its status, and the id of the one that is superseded; or `foreign`; or `unknown`.
 local prefix, id, owner, status = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local about, record, time, is_copy = ARGV[5], ARGV[6], ARGV[7], ARGV[8] == '1'
-local key, active, times = prefix .. 'packet:' .. id, prefix .. 'packets-active', prefix .. 'packets'
+local key, active, times = prefix .. 'document:' .. id, prefix .. 'documents-active', prefix .. 'documents'
 local known = redis.call('HMGET', key, 'o', 'a')
 if known[1] and known[1] ~= owner then
   return { 'foreign' }
@@ -32,7 +32,7 @@ if known[2] and redis.call('HGET', active, known[2]) == id then
 end
 local answer = { 'written', status }
 if other then
-  redis.call('HSET', prefix .. 'packet:' .. other, 's', 'superseded')
+  redis.call('HSET', prefix .. 'document:' .. other, 's', 'superseded')
   answer[3] = other
 end
 if status == 'active' then

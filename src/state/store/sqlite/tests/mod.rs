@@ -1,7 +1,6 @@
 //! The file: crashes, damage, batches.
 
 mod flushes;
-mod versions;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -12,7 +11,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 
 use super::*;
-use crate::state::store::tests::{conversation, cut_point, handoff, insertion, pair, put_cut_point, update};
+use crate::state::store::tests::{conversation, handoff, pair, update};
 use baton_core::record::RecordChange;
 
 /// Set for the child of `survives_sigkill`: the directory it writes to.
@@ -230,10 +229,30 @@ fn what_is_made_is_whole_and_leaves_nothing_beside_it() {
     drop(store);
     let names = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name());
     assert_eq!(names.collect::<Vec<_>>(), [FILE]);
-    // An empty file, as older versions left one that were killed at their first start.
+    // An empty file is filled.
     fs::write(&file, "").unwrap();
     drop(SqliteStore::open(dir.path()).unwrap());
     assert!(SqliteStore::open_existing(dir.path()).unwrap().is_some());
+}
+
+#[test]
+fn a_file_of_another_schema_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(SqliteStore::open(dir.path()).unwrap());
+    for version in [2, -1] {
+        let conn = Connection::open(dir.path().join(FILE)).unwrap();
+        conn.pragma_update(None, "user_version", version).unwrap();
+        drop(conn);
+        let existing = SqliteStore::open_existing(dir.path()).err().unwrap();
+        for refused in [refusal(dir.path()), existing.message] {
+            let told =
+                format!("has schema version {version}, and this program knows version 1: use the version");
+            assert!(
+                refused.contains(&told) && refused.contains("--state-dir"),
+                "{refused}"
+            );
+        }
+    }
 }
 
 /// Pages of the log that are not in the file yet.
