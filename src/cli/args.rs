@@ -9,7 +9,6 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 use super::agent_args::{EnvArgs, RunArgs};
 use super::export_args::ExportArgs;
 use super::handoff_args::HandoffsArgs;
-use super::replay_args::ReplayArgs;
 use super::savings_args::SavingsArgs;
 use super::seal_key_args::SealKeyArgs;
 use super::state_args::{self, CONFIG_HELP, ListFormat, StateArgs};
@@ -47,8 +46,6 @@ pub(super) enum CliCommand {
     Log(LogArgs),
     /// Show one exchange: removed and added messages, bodies, HAR
     Show(ShowExchangeArgs),
-    /// Send the request of an exchange again, and show how the answers differ
-    Replay(ReplayArgs),
     /// What the exchanges cost, and would have cost without baton, by day, model, conversation, handoff or client
     Savings(SavingsArgs),
     /// Handoffs: list, show, write, check, archive, undo and resume them
@@ -79,7 +76,7 @@ pub(super) enum CliCommand {
 #[command(after_help = "\
 A mark in front of the sizes shows what happened: >> a handoff fired, > the request was cut at one, ! the transcript \
 has lost its sentinel. The column KEY has the beginning of the conversation's key, which `log --conversation`, `export`, \
-`savings --conversation`, `replay --arms` and `handoffs draft` accept.
+`savings --conversation` and `handoffs draft` accept.
 
 Terms of FILTER, each of which must hold (! before a term negates it):
   words    error, handoff, command, retried, refused, unpinned, recall,
@@ -158,6 +155,9 @@ pub(super) struct ShowWhat {
     /// HAR 1.2, for the network tools of a browser
     #[arg(long)]
     pub(super) har: bool,
+    /// A curl command that sends the request of a leg again, credentials as variables
+    #[arg(long)]
+    pub(super) curl: bool,
 }
 
 #[derive(Debug, ClapArgs)]

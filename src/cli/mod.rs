@@ -7,6 +7,7 @@ mod agent_args;
 mod agents;
 mod args;
 mod check;
+mod curl;
 mod declared;
 mod demo;
 mod doctor;
@@ -23,8 +24,6 @@ mod newest;
 mod output;
 mod readiness;
 mod reload;
-mod replay;
-mod replay_args;
 mod resume_args;
 mod run;
 mod running;
@@ -79,7 +78,6 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         CliCommand::Demo(args) => demo::run(&args, &mut out),
         CliCommand::Log(args) => log::run(&args, &mut out),
         CliCommand::Savings(args) => savings::run(&args, &mut out),
-        CliCommand::Replay(args) => replay::run(&args, &mut out),
         CliCommand::Show(args) => show::run(&args, &mut out),
         CliCommand::Handoffs(args) => handoffs::run(&args.command, &mut out),
         CliCommand::Export(args) => export::run(&args, &mut out),

@@ -3,6 +3,7 @@
 use anstyle::{AnsiColor, Style};
 
 use super::args::ShowExchangeArgs;
+use super::curl;
 use super::exit::{CommandFailure, Exit};
 use super::load_state;
 use super::log::{open_existing, unread};
@@ -63,6 +64,10 @@ pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> Result<(), CommandF
         .exchange(&id)
         .map_err(unread)?
         .ok_or_else(|| no_such_exchange(&id))?;
+    if what.curl {
+        let line = curl::line(&config, &exchange, leg.unwrap_or(0))?;
+        return Ok(out.line(format_args!("{line}"))?);
+    }
     if args.json {
         return Ok(out.json(&exchange)?);
     }

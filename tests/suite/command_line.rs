@@ -301,7 +301,6 @@ fn what_is_missing_is_said_with_what_to_do() {
     for (words, wrong) in [
         (&["log", "--limit", "x"][..], "not a number"),
         (&["show", "0199", "--leg", "0"], "legs count from 1"),
-        (&["replay", "0199", "--leg", "0"], "legs count from 1"),
         (
             &["demo", "--wire", "grpc"],
             "possible values: anthropic, openai_chat, openai_responses, gemini, ollama",

@@ -204,16 +204,6 @@ impl BilledRow {
         })
     }
 
-    /// Id of the exchange.
-    pub(super) fn id(&self) -> &str {
-        &self.entry.id
-    }
-
-    /// Whether a handoff fired in its answer.
-    pub(super) fn has_fired(&self) -> bool {
-        !self.event.fired.is_empty()
-    }
-
     fn entry(self, exchange: &BilledExchange, bill: &ExchangeBill) -> BillEntry {
         let answered = exchange
             .requests

@@ -51,7 +51,6 @@ mod row;
 mod schema;
 mod search;
 mod search_pattern;
-mod session_sizes;
 mod stored_rows;
 mod summary;
 mod time_slice;
@@ -94,7 +93,6 @@ pub use recorder::{Recorder, Recording};
 pub use row::{EventColumns, ExchangeRow, LegChange};
 pub use schema::{FILE, JournalError};
 pub use search::{SearchHit, SearchResult};
-pub use session_sizes::JournaledSession;
 pub use summary::ShownPart;
 pub(crate) use units::{short, size, unsent};
 

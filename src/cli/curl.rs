@@ -1,0 +1,74 @@
+//! `baton show EXCHANGE --curl`: the command that sends a journaled request again. Credentials are variables.
+
+use super::exit::{CommandFailure, Exit};
+use super::shells::ShellSyntax;
+use crate::state::config::Config;
+use crate::state::journal::ExchangeDetail;
+use baton_core::record::WireId;
+use baton_core::wire::error::{CREDENTIAL_HEADERS, KeyHeader, key_header};
+use baton_core::wire::wire;
+
+/// How the journal marks what it left out.
+const REDACTED: &str = "[redacted:";
+
+/// Headers that curl sets itself.
+const OF_THE_CLIENT: [&str; 6] = [
+    "host",
+    "content-length",
+    "accept-encoding",
+    "connection",
+    "content-encoding",
+    "user-agent",
+];
+
+/// A shell line that sends the request of a leg (from 0) again; `baton show` prints the body.
+pub(super) fn line(config: &Config, exchange: &ExchangeDetail, leg: u32) -> Result<String, CommandFailure> {
+    let row = &exchange.exchange;
+    let sent = exchange.legs.iter().find(|found| found.n == leg);
+    let sent = sent.ok_or_else(|| missing("nothing was sent upstream in this exchange"))?;
+    let url = sent.sent.url.as_deref();
+    let url = url.ok_or_else(|| missing("the journal does not know where the request went"))?;
+    let method = row.route.as_deref().and_then(|route| route.split_once(' '));
+    let quoted = |word: &str| ShellSyntax::Sh.quoted(word);
+    let mut line = format!(
+        "baton show {} --sent --leg {} | curl -sS -X {} {}",
+        row.id,
+        leg + 1,
+        method.map_or("POST", |(method, _)| method),
+        quoted(&[url, query(url)].concat())
+    );
+    for (name, value) in &sent.sent.headers {
+        let credential = CREDENTIAL_HEADERS.contains(&name.as_str()) || value.contains(REDACTED);
+        if !credential && !OF_THE_CLIENT.contains(&name.as_str()) {
+            line.push_str(&format!(" -H {}", quoted(&format!("{name}: {value}"))));
+        }
+    }
+    if let Some((variable, KeyHeader { name, prefix })) = key(config, exchange, url) {
+        line.push_str(&format!(" -H \"{name}: {prefix}${variable}\""));
+    }
+    line.push_str(" --data-binary @-");
+    Ok(line)
+}
+
+/// The variable that usually has the key of the exchange's wire, and the header that takes it.
+fn key(config: &Config, exchange: &ExchangeDetail, url: &str) -> Option<(&'static str, KeyHeader)> {
+    let row = &exchange.exchange;
+    let wire = wire(WireId::named(row.wire.as_deref()?)?);
+    let upstream = config.upstreams.get(row.upstream.as_deref()?);
+    let path = upstream.and_then(|upstream| url.strip_prefix(&upstream.base_url));
+    let variable = wire.key_variables().first()?;
+    Some((variable, key_header(wire, path.unwrap_or(url), "")))
+}
+
+/// The journal has no queries: the one that makes Gemini stream.
+fn query(url: &str) -> &'static str {
+    if url.ends_with(":streamGenerateContent") {
+        "?alt=sse"
+    } else {
+        ""
+    }
+}
+
+fn missing(message: &str) -> CommandFailure {
+    Exit::NO_INPUT.failure(message)
+}

@@ -1,0 +1,50 @@
+//! `baton show --curl`: the line that is printed sends the same request, where there is a shell and curl.
+
+use std::process::Command;
+
+use baton_llm::state::journal::{BodySide, JournalReader};
+use baton_strict::Reply;
+use pretty_assertions::assert_eq;
+
+use crate::matrix::fixture::{fresh, handoff};
+use crate::matrix::variants::{ANTHROPIC, GEMINI};
+use crate::savings::Run;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_line_for_a_shell_names_no_credential_and_works() {
+    for variant in [ANTHROPIC, GEMINI] {
+        let run = Run::new(variant, [handoff(), fresh()]).await;
+        run.fixture.ask(&run.fixture.history(), true).await;
+        let id = run.bill(1).await.remove(0).id;
+        let mut show = Command::new(env!("CARGO_BIN_EXE_baton"));
+        show.env_clear().env("HOME", run.dir.path());
+        show.args(["show", &id, "--curl", "--leg", "2", "--state-dir"]);
+        let output = tokio::task::block_in_place(|| show.arg(run.dir.path()).output()).unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let line = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            line.contains("_API_KEY\"") && line.starts_with("baton show "),
+            "{line}"
+        );
+
+        let journal = JournalReader::open(run.dir.path()).unwrap().unwrap();
+        let sent = journal.body(&id, BodySide::Sent(1)).unwrap().unwrap();
+        std::fs::write(run.dir.path().join("body"), sent).unwrap();
+        run.fixture.script.push((variant.style)(Reply::text("By curl.")));
+        let (_, curl) = line.split_once(" | ").unwrap();
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", &format!("{} < body", curl.trim())])
+            .current_dir(run.dir.path());
+        shell.env("ANTHROPIC_API_KEY", "k").env("GEMINI_API_KEY", "k");
+        let answer = tokio::task::block_in_place(|| shell.output()).unwrap();
+        if answer.status.code() == Some(127) {
+            return; // There is no curl.
+        }
+        let text = String::from_utf8_lossy(&answer.stdout);
+        assert!(text.contains("By curl."), "{answer:?}");
+        let received = run.fixture.provider.generations();
+        assert_eq!(received[1].body, received[2].body);
+        assert_eq!(run.fixture.provider.complaints(), []);
+    }
+}
