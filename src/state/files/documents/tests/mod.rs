@@ -20,6 +20,7 @@ pub(super) fn settings(dir: &Path) -> DocumentSettings {
         git_dir: None,
         topic: Some("importer".to_owned()),
         archive_after: None,
+        keep_files: 50,
         reading: draft::DraftIndexSettings::default(),
     }
 }
