@@ -1,5 +1,6 @@
 mod age;
 mod killed;
+mod place;
 
 use std::path::Path;
 use std::sync::Arc;
