@@ -382,7 +382,7 @@ def add(mail, file, project, now):
     file["findings"] = findings
     transfer = {"from_agent": agent, "project_key": project, "created_at": rfc3339(now)}
     transfer["reservations"] = [snapshot(one) for one in held]
-    file.setdefault("reservation_transfer", transfer)
+    file["reservation_transfer"] = transfer | (file.get("reservation_transfer") or {})
 
 
 def tried(query, *arguments):

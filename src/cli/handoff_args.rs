@@ -315,9 +315,15 @@ pub(super) struct CreateArgs {
     /// Query neither git nor beads
     #[arg(long)]
     pub(super) alone: bool,
-    /// The project, as Agent Mail knows it; by default the repository
+    /// The project, as Agent Mail knows it; with the next two by default the repository
     #[arg(long, value_name = "KEY")]
     pub(super) project: Option<String>,
+    /// For how long a transfer reserves the agent's files again
+    #[arg(long, value_name = "SECS", value_parser = clap::value_parser!(i64).range(1..=31_536_000))]
+    pub(super) transfer_ttl: Option<i64>,
+    /// How long a transfer waits before its second try
+    #[arg(long, value_name = "SECS", value_parser = clap::value_parser!(i64).range(1..=3600))]
+    pub(super) transfer_grace: Option<i64>,
     /// Write to this file, not into the session's folder; - is standard output
     #[arg(long = "out", short = 'o', value_name = "FILE")]
     pub(super) out: Option<PathBuf>,
@@ -383,7 +389,7 @@ Handoffs of the store are not deleted: archive them.
 
 Examples:
   baton handoffs delete api/2026-11-22_18-05_login-works.yaml
-  baton handoffs delete --older-than 30d
+  baton handoffs delete --archived --older-than 30d
   baton handoffs delete --older-than 12h --dry-run")]
 pub(super) struct DeleteArgs {
     /// A path, or SESSION/NAME.yaml in the folder of handoff files
@@ -391,11 +397,14 @@ pub(super) struct DeleteArgs {
     pub(super) file: Option<PathBuf>,
     #[command(flatten)]
     pub(super) folder: FolderArgs,
-    /// All files of this age by the time in their names, archived ones too: 90s, 15m, 12h, 30d, 8w
+    /// All files of this age by the time in their names, but the newest of each session: 90s, 15m, 12h, 30d, 8w
     #[arg(long, value_name = "AGE", value_parser = age)]
     pub(super) older_than: Option<u64>,
+    /// Of these, archived files alone
+    #[arg(long, requires = "older_than", conflicts_with = "file")]
+    pub(super) archived: bool,
     /// Delete nothing, and list what would be deleted
-    #[arg(long, requires = "older_than")]
+    #[arg(long, requires = "older_than", conflicts_with = "file")]
     pub(super) dry_run: bool,
 }
 

@@ -197,6 +197,60 @@ fn a_file_is_written_found_listed_and_put_away() {
     assert_eq!(baton(dir, &["show", "nowhere.yaml"]).status.code(), Some(66));
 }
 
+/// The archive is cleaned alone, and a file says how its reservations are transferred.
+#[test]
+fn the_archive_is_cleaned_and_a_transfer_has_its_times() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let files = dir.join("state/baton/handoffs/api");
+    std::fs::create_dir_all(files.join(".archive")).unwrap();
+    for name in [
+        "2020-01-01_10-00_a.yaml",
+        "2020-01-02_10-00_b.yaml",
+        ".archive/2020-01-03_10-00_c.yaml",
+    ] {
+        std::fs::write(files.join(name), "goal: g\nnow: n\n").unwrap();
+    }
+    assert_eq!(
+        said(dir, &["delete", "--archived", "--older-than", "30d"]),
+        "1 file deleted\n"
+    );
+    assert_eq!(said(dir, &["delete", "--older-than", "30d"]), "1 file deleted\n");
+    assert!(files.join("2020-01-02_10-00_b.yaml").exists(), "the newest stays");
+    for flag in ["--archived", "--dry-run"] {
+        assert_eq!(baton(dir, &["delete", flag, "x.yaml"]).status.code(), Some(64));
+    }
+    let create = |more: &[&str]| {
+        let begin = [
+            "create", "api", "--goal", "g", "--now", "n", "--agent", "BlueLake", "-o", "-", "--format",
+            "json",
+        ];
+        baton(dir, &[&begin[..], more].concat())
+    };
+    let made = create(&["--transfer-ttl", "60", "--transfer-grace", "1"]);
+    let made = json_of(&String::from_utf8(made.stdout).unwrap());
+    let transfer = &made["reservation_transfer"];
+    assert_eq!(
+        [
+            &transfer["from_agent"],
+            &transfer["ttl_seconds"],
+            &transfer["grace_period_seconds"]
+        ],
+        [&json!("BlueLake"), &json!(60), &json!(1)]
+    );
+    assert_eq!(
+        transfer["project_key"],
+        dir.canonicalize().unwrap().to_str().unwrap()
+    );
+    assert_eq!(
+        json_of(&String::from_utf8(create(&[]).stdout).unwrap()).get("reservation_transfer"),
+        None
+    );
+    for bad in ["0", "-1", "1m", "99999999999"] {
+        assert_eq!(create(&["--transfer-ttl", bad]).status.code(), Some(64), "{bad}");
+    }
+}
+
 #[test]
 fn every_error_of_a_file_is_told_at_once_and_exits_with_65() {
     let dir = tempfile::tempdir().unwrap();

@@ -6,8 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use baton_core::agents::files::FileChange;
-use baton_core::handoffs::draft::{SeenChange, SeenFacts, SeenFailure, SeenVerification};
+use baton_core::handoffs::draft::{
+    DraftIndex, DraftIndexSettings, SeenChange, SeenFacts, SeenFailure, SeenVerification, Whereabouts,
+};
 use baton_core::record::WireId;
+use baton_core::transcript::Transcript;
+use baton_core::wire::Operation;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -432,4 +436,25 @@ fn what_is_stated_of_the_work_of_real_agents_is_so() {
         "{} of {stated}: {some:#?}",
         wrong.len()
     );
+}
+
+/// Requests name the folder that the agent works in. In three recordings that text is cut, and then no folder is named.
+#[test]
+fn the_folder_of_the_work_is_the_one_that_the_agent_works_in() {
+    for (truth, body) in recordings() {
+        let wire = baton_core::wire::wire(WireId::named(&truth.wire).unwrap());
+        let body = serde_json::to_vec(&body).unwrap();
+        let view = wire.read(&body.into(), Operation::Generate).unwrap();
+        let transcript = Transcript::of(&view);
+        let mut index = DraftIndex::new(DraftIndexSettings::default());
+        index.extend(&transcript);
+        let named = Whereabouts::of(&transcript).or_of_calls(&index).folder;
+        println!("{}: {named:?}", truth.agent);
+        let is_cut = ["gemini_cli", "pi", "goose_resumed"].contains(&truth.agent.as_str());
+        assert!(
+            named.as_deref() == Some(&truth.folder) || is_cut && named.is_none(),
+            "{}: {named:?}",
+            truth.agent
+        );
+    }
 }

@@ -7,6 +7,7 @@ use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::{ArchiveArgs, DeleteArgs};
 use crate::cli::output::{Out, visible};
 use crate::cli::stored::{unanswered, wanted};
+use crate::state::files::yaml_files::OldFiles;
 use baton_core::record::{HandoffId, HandoffStatus};
 
 pub(super) fn run(args: &ArchiveArgs, out: &mut Out) -> Result<(), CommandFailure> {
@@ -59,7 +60,13 @@ pub(super) fn delete(args: &DeleteArgs, out: &mut Out) -> Result<(), CommandFail
     let lookup = HandoffLookup::of(&args.folder)?;
     let file = match (&args.file, args.older_than) {
         (Some(file), _) => file,
-        (None, Some(age)) => return files::clean(age, args.dry_run, &lookup, out),
+        (None, Some(older_than)) => {
+            let old = OldFiles {
+                older_than,
+                archived: args.archived,
+            };
+            return files::clean(old, args.dry_run, &lookup, out);
+        }
         (None, None) => {
             let failure = Exit::USAGE.failure("give FILE or --older-than AGE");
             return Err(failure.help("`baton handoffs list --files` lists the files"));

@@ -68,6 +68,7 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> Result<(), CommandFailure
     if !args.alone {
         enrich(args, &config, worked_in.as_deref(), until, &mut file);
     }
+    transfer(args, &config, worked_in.as_deref(), at, &mut file)?;
     file.infer_status();
     if args.auto && !leave_nothing_open(&mut file) {
         Out::stderr().line(format_args!("nothing to hand off yet"))?;
@@ -172,6 +173,48 @@ fn ask(file: &mut HandoffFile) -> Result<(), CommandFailure> {
     }
 }
 
+/// Sets how the agent's reservations are transferred. Agent Mail adds the reservations themselves.
+fn transfer(
+    args: &CreateArgs,
+    config: &Config,
+    worked_in: Option<&Path>,
+    at: Time,
+    file: &mut HandoffFile,
+) -> Result<(), CommandFailure> {
+    if args.project.is_none() && args.transfer_ttl.is_none() && args.transfer_grace.is_none() {
+        return Ok(());
+    }
+    let mut transfer = file.reservation_transfer.take().unwrap_or_default();
+    if transfer.from_agent.is_empty() {
+        transfer.from_agent.clone_from(&file.agent_id);
+    }
+    if let Some(project) = &args.project {
+        transfer.project_key.clone_from(project);
+    } else if transfer.project_key.is_empty() {
+        let dir = git_dir(args, config, worked_in).map_or_else(std::env::current_dir, std::path::absolute)?;
+        transfer.project_key = dir.to_string_lossy().into_owned();
+    }
+    transfer.ttl_seconds = args.transfer_ttl.unwrap_or(transfer.ttl_seconds);
+    transfer.grace_period_seconds = args.transfer_grace.unwrap_or(transfer.grace_period_seconds);
+    if transfer.created_at.is_empty() {
+        transfer.created_at = at.rfc3339();
+    }
+    file.reservation_transfer = Some(transfer);
+    Ok(())
+}
+
+/// The repository of the session: the one that is named, else the folder that the session worked in, where that is on
+/// this machine, else the configured one.
+fn git_dir<'a>(args: &'a CreateArgs, config: &'a Config, worked_in: Option<&'a Path>) -> Option<&'a Path> {
+    let configured = config.documents.git_dir.as_deref();
+    match (&args.git_dir, worked_in) {
+        (Some(dir), _) => Some(dir),
+        // Another repository's state would be wrong.
+        (None, Some(dir)) => Some(dir).filter(|dir| dir.is_dir()),
+        (None, None) => configured,
+    }
+}
+
 /// Adds what git and beads report, both queried at once.
 fn enrich(
     args: &CreateArgs,
@@ -180,9 +223,7 @@ fn enrich(
     until: Instant,
     file: &mut HandoffFile,
 ) {
-    let configured = args.git_dir.as_deref().or(config.documents.git_dir.as_deref());
-    // The transcript may come from another machine.
-    let dir = configured.or(worked_in.filter(|dir| dir.is_dir()));
+    let dir = git_dir(args, config, worked_in);
     let agent = Some(file.agent_id.as_str()).filter(|name| !name.is_empty());
     let (git, beads) = thread::scope(|scope| {
         let asker = |dir| GitRunner { dir, until };

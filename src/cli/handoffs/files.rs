@@ -12,7 +12,7 @@ use super::lookup::{failure, warn};
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::{DocumentFormat, ListArgs, ShowArgs};
 use crate::cli::output::{Out, first_line, plural, table, visible};
-use crate::state::files::yaml_files::{FileSummary, HandoffYaml, LineReader, now, read_file};
+use crate::state::files::yaml_files::{FileSummary, HandoffYaml, LineReader, OldFiles, now, read_file};
 use baton_core::handoffs::yaml::names;
 
 /// Pause between two reads of `show --line --follow`.
@@ -227,12 +227,12 @@ pub(super) fn named(
 }
 
 pub(super) fn clean(
-    older_than: u64,
+    old: OldFiles,
     dry_run: bool,
     lookup: &HandoffLookup,
     out: &mut Out,
 ) -> Result<(), CommandFailure> {
-    let deleted = lookup.folder.clean(older_than, now(), dry_run).map_err(failure)?;
+    let deleted = lookup.folder.clean(old, now(), dry_run).map_err(failure)?;
     if dry_run {
         for path in &deleted {
             out.line(format_args!("{}", visible(&path.display().to_string())))?;

@@ -21,7 +21,8 @@ use baton_core::record::{DocumentRecord, HandoffId};
 pub(super) fn folder(args: &FolderArgs) -> Result<(HandoffFolder, Config), CommandFailure> {
     let config = load_state(&args.state)?;
     let dir = args.dir.clone().unwrap_or_else(|| config.handoffs_dir());
-    Ok((HandoffFolder::new(&dir).map_err(failure)?, config))
+    let folder = HandoffFolder::new(&dir).map_err(failure)?;
+    Ok((folder.keeping(config.documents.keep_files), config))
 }
 
 pub(super) fn failure(error: FileError) -> CommandFailure {

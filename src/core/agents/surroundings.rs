@@ -1,53 +1,76 @@
 //! How agents state the working directory and the branch to their model, in system prompts and preambles.
 
-/// What is in front of the folder, and what ends it. Claude Code, Codex, goose, OpenCode, pi, Gemini CLI, Qwen
-/// Code.
-const FOLDERS: [(&str, &str); 6] = [
-    ("Primary working directory: ", "\n"),
+use crate::text::cut::floor;
+
+/// What is in front of a fact, and what ends it.
+type Wording = (&'static str, &'static str);
+
+/// How Claude Code begins its environment, and the report that its shell has moved.
+const CLAUDE_CODE: Wording = ("Primary working directory: ", "\n");
+
+/// The folder.
+const FOLDERS: [Wording; 7] = [
+    CLAUDE_CODE,
+    // Codex, pi.
     ("<cwd>", "</cwd>"),
+    // goose, OpenCode, Claude Code's own `<env>`.
     ("Working directory: ", "\n"),
+    // pi with a prompt of its older form.
     ("Current working directory: ", "\n"),
+    // Gemini CLI; the first of its folders.
+    ("**Workspace Directories:**\n  - ", "\n"),
+    // Qwen Code.
     ("I'm currently working in the directory: ", "\n"),
+    // cline.
     ("Current Working Directory (", ")"),
 ];
 
-/// The same of the branch: Claude Code's state of git.
-const BRANCHES: [(&str, &str); 1] = [("Current branch: ", "\n")];
+/// The branch: Claude Code's state of git.
+const BRANCHES: [Wording; 1] = [("Current branch: ", "\n")];
 
 /// The longest of either, in bytes.
 const MOST: usize = 1024;
 
 /// The folder that a text of an agent's harness says the work is in.
 pub fn folder(text: &str) -> Option<&str> {
-    let is_path = |path: &&str| path.starts_with('/') || path.starts_with('~') || path.get(1..2) == Some(":");
-    text_after(text, &FOLDERS)
-        .filter(is_path)
-        .map(|path| match path.trim_end_matches('/') {
-            "" => path,
-            path => path,
-        })
+    let path = text_after(text, &FOLDERS, |path| is_absolute(path) || path.starts_with('~'))?;
+    Some(match path.trim_end_matches('/') {
+        "" => path,
+        path => path,
+    })
+}
+
+/// Whether a path begins at a root.
+pub fn is_absolute(path: &str) -> bool {
+    path.starts_with('/') || path.get(1..2) == Some(":")
 }
 
 /// The folder that an agent's shell has moved to, as a result says (Claude Code).
 pub fn moved_to(result: &str) -> Option<&str> {
-    let at = memchr::memmem::rfind(result.as_bytes(), FOLDERS[0].0.as_bytes())?;
-    let line = result[at + FOLDERS[0].0.len()..].lines().next()?;
+    let at = memchr::memmem::rfind(result.as_bytes(), CLAUDE_CODE.0.as_bytes())?;
+    let line = result[at + CLAUDE_CODE.0.len()..].lines().next()?;
     let (path, _) = line.split_once(" (was ")?;
     (path.starts_with('/') && path.len() <= MOST).then_some(path)
 }
 
 /// The branch that it says is checked out.
 pub fn branch(text: &str) -> Option<&str> {
-    text_after(text, &BRANCHES).filter(|name| !name.contains(char::is_whitespace))
+    text_after(text, &BRANCHES, |name| !name.contains(char::is_whitespace))
 }
 
-fn text_after<'a>(text: &'a str, words: &[(&str, &str)]) -> Option<&'a str> {
-    words.iter().find_map(|(before, end)| {
-        let at = memchr::memmem::find(text.as_bytes(), before.as_bytes())?;
-        let rest = &text[at + before.len()..];
-        let found = rest[..rest.find(end).unwrap_or(rest.len())].trim();
-        (!found.is_empty() && found.len() <= MOST).then_some(found)
+/// The first value that fits, of the first wording that has one. Other texts may have the same words.
+fn text_after<'a>(text: &'a str, wordings: &[Wording], fits: impl Fn(&str) -> bool) -> Option<&'a str> {
+    wordings.iter().find_map(|(before, end)| {
+        let places = memchr::memmem::find_iter(text.as_bytes(), before.as_bytes());
+        let mut values = places.map(|at| value_at(&text[at + before.len()..], end));
+        values.find(|value| !value.is_empty() && value.len() <= MOST && fits(value))
     })
+}
+
+/// What is in front of `end`. Beyond the longest value nothing is searched.
+fn value_at<'a>(rest: &'a str, end: &str) -> &'a str {
+    let near = &rest[..floor(rest, MOST + end.len() + 2)];
+    near[..near.find(end).unwrap_or(near.len())].trim()
 }
 
 #[cfg(test)]
@@ -67,6 +90,23 @@ mod tests {
             ),
             ("<info-msg>\nIt is now\nWorking directory: /srv/a\n", "/srv/a"),
             ("Working directory: C:\\src", "C:\\src"),
+            ("docs\n\n<cwd>\n/home/dev/project\n</cwd>", "/home/dev/project"),
+            (
+                "Give a Working directory: for each.\n<env>\n  Working directory: /srv/a\n</env>",
+                "/srv/a",
+            ),
+            (
+                "<session_context>\nThis is the Gemini CLI.\n- **Workspace Directories:**\n  - /home/dev/project\n  - /srv/b\n- **Directory Structure:**\n",
+                "/home/dev/project",
+            ),
+            (
+                "<system-reminder>\nI'm currently working in the directory: /home/dev/project\nHere is",
+                "/home/dev/project",
+            ),
+            (
+                "# Current Working Directory (/home/dev/project) Files\na.rs",
+                "/home/dev/project",
+            ),
         ] {
             assert_eq!(folder(text), Some(path), "{text}");
         }

@@ -196,7 +196,7 @@ pub struct DocumentPolicy {
     pub enabled: bool,
     /// The folder; `None`: `handoffs` in the state directory.
     pub dir: Option<PathBuf>,
-    /// The repository whose branch, commit and uncommitted files a document states.
+    /// The repository of sessions that name no folder: a document states its branch, commit and uncommitted files.
     pub git_dir: Option<PathBuf>,
     /// The topic of documents; `None`: the session.
     pub topic: Option<String>,
@@ -204,6 +204,8 @@ pub struct DocumentPolicy {
     pub verdict_paths: Vec<String>,
     /// Age from which a superseded document is archived; `None`: never.
     pub archive_after: Option<Duration>,
+    /// Handoff files in a session's folder; the oldest beyond them are archived.
+    pub keep_files: usize,
     /// Words by which a sentence of the model's is an assumption.
     pub assumption_words: Vec<String>,
 }

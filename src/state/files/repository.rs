@@ -81,6 +81,12 @@ pub(crate) fn run_program(program: &str, dir: &Path, arguments: &[&str], limit: 
         .env("GIT_OPTIONAL_LOCKS", "0")
         .env("GIT_TERMINAL_PROMPT", "0")
         .env("GIT_PAGER", "cat")
+        // A folder that an agent names runs no program of its own.
+        .envs([
+            ("GIT_CONFIG_COUNT", "1"),
+            ("GIT_CONFIG_KEY_0", "core.fsmonitor"),
+            ("GIT_CONFIG_VALUE_0", "false"),
+        ])
         // A name with a star or brackets in it is a name.
         .env("GIT_LITERAL_PATHSPECS", "1")
         .stdin(Stdio::null())

@@ -572,6 +572,15 @@ async fn inbox_and_reservations_are_added_to_a_file() {
         added(&server, &["--project", "/a b"], &added_file).await,
         added_file
     );
+    // `baton handoffs create --transfer-ttl` has written a part of it.
+    let begun = json!({"goal": "a", "now": "b", "agent_id": "Me", "reservation_transfer": {"from_agent": "Me",
+        "project_key": "/c", "ttl_seconds": 60, "created_at": "2026-01-01T00:00:00Z"}});
+    let transfer = &added(&server, &["--project", "/a b"], &begun).await["reservation_transfer"];
+    assert_eq!(
+        (&transfer["ttl_seconds"], &transfer["project_key"]),
+        (&json!(60), &json!("/c"))
+    );
+    assert_eq!(transfer["reservations"][0]["path_pattern"], "src/**");
     let nobody = json!({"goal": "a"});
     assert_eq!(added(&server, &[], &nobody).await, nobody);
 }

@@ -141,6 +141,9 @@ pub(super) const HANDOFF: KeySection = KeySection {
                 days.map(|days| Some(days).filter(|days| !days.is_zero())),
             )
         }),
+        key("keep_files", |d, v, _| {
+            put(&mut d.config.documents.keep_files, v.count(1, 100_000))
+        }),
         key("assumption_words", |d, v, _| {
             put(&mut d.config.documents.assumption_words, v.texts(MARKER_CHARS))
         }),

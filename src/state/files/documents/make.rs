@@ -1,11 +1,53 @@
 //! Reads a transcript, and makes the document.
 
+use std::path::Path;
+
 use super::value::{DocumentSettings, StoredHandoff};
 use crate::state::files::repository;
-use baton_core::handoffs::document::fields::{HandoffDocument, HandoffSource};
+use baton_core::handoffs::document::fields::{Checkout, HandoffDocument, HandoffSource};
 use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, SeenFacts, Whereabouts};
+use baton_core::record::{Handoff, LOCAL};
 use baton_core::transcript::Transcript;
 use baton_core::wire::{self, Operation};
+
+/// The folder of the work, and its repository as git has it.
+struct WorkFolder {
+    folder: Option<String>,
+    checkout: Option<Checkout>,
+}
+
+impl WorkFolder {
+    /// The folder that the agent names, else the one that its calls name, else the configured one.
+    fn of(
+        settings: &DocumentSettings,
+        handoff: &Handoff,
+        whereabouts: &Whereabouts,
+        seen: &SeenFacts,
+    ) -> Self {
+        if let Some(folder) = &whereabouts.folder {
+            // A client's folder is on the client's machine.
+            let is_here = handoff.principal == LOCAL;
+            return Self {
+                folder: Some(folder.clone()),
+                checkout: Some(Path::new(folder))
+                    .filter(|dir| is_here && dir.is_dir())
+                    .and_then(repository::checkout),
+            };
+        }
+        let configured = settings.git_dir.as_deref();
+        let checkout = configured.and_then(repository::checkout);
+        let is_other = checkout.as_ref().is_some_and(|checkout| {
+            let branch = seen.branch.as_ref();
+            branch.is_some_and(|branch| *branch != checkout.branch)
+        });
+        // On another branch was another session.
+        let configured = configured.filter(|_| !is_other);
+        Self {
+            folder: configured.map(|dir| dir.to_string_lossy().into_owned()),
+            checkout: checkout.filter(|_| !is_other),
+        }
+    }
+}
 
 /// The document of a handoff. Without a transcript that can be read it states what the carry-over prompt says.
 pub(super) fn compose_document(settings: &DocumentSettings, stored: StoredHandoff) -> HandoffDocument {
@@ -20,17 +62,17 @@ pub(super) fn compose_document(settings: &DocumentSettings, stored: StoredHandof
         Some(view) => {
             let transcript = Transcript::of(view);
             index.extend(&transcript);
-            let whereabouts = Whereabouts::of(&transcript);
+            let whereabouts = Whereabouts::of(&transcript).or_of_calls(&index);
             (index.seen(&whereabouts), whereabouts)
         }
         None => (SeenFacts::default(), Whereabouts::default()),
     };
-    let checkout = settings.git_dir.as_deref().and_then(repository::checkout);
+    let work = WorkFolder::of(settings, handoff, &whereabouts, &seen);
     HandoffDocument::of(&HandoffSource {
         handoff,
         seen: &seen,
-        folder: whereabouts.folder.as_deref(),
-        checkout: checkout.as_ref(),
+        folder: work.folder.as_deref(),
+        checkout: work.checkout.as_ref(),
         topic: settings.topic.as_deref(),
         exchange: stored.exchange.as_deref(),
         assumptions: &settings.reading.assumptions,

@@ -57,7 +57,7 @@ pub(super) async fn write_in_steps(
     let superseded = superseded.map_err(|error| document_error("the document was not stored", error))?;
     step(DocumentStep::Stored);
     // Before the two files: while one of those is missing, the next start looks for this one too.
-    write_yaml(record.clone()).await;
+    write_yaml(record.clone(), settings.keep_files).await;
     step(DocumentStep::YamlWritten);
     write_files_in_steps(record.clone(), Arc::clone(&step)).await?;
     rewrite_files(store, &record.principal, &superseded, &step).await;
@@ -67,7 +67,7 @@ pub(super) async fn write_in_steps(
 
 /// Writes the handoff file of a document into the folder of its session, once. A failure is logged: the document is
 /// there.
-pub(super) async fn write_yaml(record: DocumentRecord) {
+pub(super) async fn write_yaml(record: DocumentRecord, keep_files: usize) {
     let id = record.handoff;
     let written = tokio::task::spawn_blocking(move || {
         let Some(document) = document_of(&record) else {
@@ -75,7 +75,7 @@ pub(super) async fn write_yaml(record: DocumentRecord) {
         };
         // Next to the document's own folder.
         let dir = Path::new(&record.folder).parent().unwrap_or(Path::new("."));
-        let folder = HandoffFolder::new(dir)?;
+        let folder = HandoffFolder::new(dir)?.keeping(keep_files);
         folder.write_document(&document).map(|_| ())
     });
     let error = match written.await {

@@ -19,6 +19,7 @@ pub struct DocumentSettings {
     pub(super) git_dir: Option<PathBuf>,
     pub(super) topic: Option<String>,
     pub(super) archive_after: Option<Duration>,
+    pub(super) keep_files: usize,
     pub(super) reading: draft::DraftIndexSettings,
 }
 
@@ -48,6 +49,7 @@ impl DocumentSettings {
             git_dir: config.documents.git_dir.clone(),
             topic: config.documents.topic.clone(),
             archive_after: config.documents.archive_after,
+            keep_files: config.documents.keep_files,
             reading: config.draft_settings(None, Redactor::lazy(&config.journal.redact).knowing(secrets)),
         })
     }

@@ -205,7 +205,7 @@ async fn repair_files(settings: &DocumentSettings, store: &SharedStore) {
         }
         let id = record.handoff;
         if !is_there {
-            write_yaml(record.clone()).await;
+            write_yaml(record.clone(), settings.keep_files).await;
         }
         if let Err(error) = write_files(record).await {
             tracing::warn!(target: "baton", handoff = %id, %error, "a document's files cannot be written again");

@@ -12,10 +12,14 @@ use baton_core::handoffs::yaml::names;
 /// Archived files, in the folder of their session.
 pub(super) const ARCHIVE: &str = ".archive";
 
+/// Files that a session's folder holds unless the config says otherwise.
+const KEPT: usize = 50;
+
 /// A folder of handoff files, one folder a session in it.
 #[derive(Debug, Clone)]
 pub struct HandoffFolder {
     dir: PathBuf,
+    pub(super) kept: usize,
 }
 
 impl HandoffFolder {
@@ -24,7 +28,16 @@ impl HandoffFolder {
     /// # Errors
     /// The path is relative and the working directory is unknown.
     pub fn new(dir: &Path) -> Result<Self, FileError> {
-        Ok(Self { dir: absolute(dir)? })
+        Ok(Self {
+            dir: absolute(dir)?,
+            kept: KEPT,
+        })
+    }
+
+    /// With this many files in each session's folder; the oldest beyond them are archived (`handoff.keep_files`).
+    #[must_use]
+    pub fn keeping(self, kept: usize) -> Self {
+        Self { kept, ..self }
     }
 
     /// The folder's path.

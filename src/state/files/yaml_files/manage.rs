@@ -20,6 +20,15 @@ struct ManagedFile {
     archived: bool,
 }
 
+/// Which files are deleted by their age.
+#[derive(Debug, Clone, Copy)]
+pub struct OldFiles {
+    /// Seconds; the time in a file's name counts.
+    pub older_than: u64,
+    /// Archived ones alone.
+    pub archived: bool,
+}
+
 impl HandoffFolder {
     /// Puts a file into the archive of its session; returns where it is now.
     ///
@@ -74,25 +83,27 @@ impl HandoffFolder {
         fs::remove_file(&path).map_err(FileError::at(&path))
     }
 
-    /// Deletes every file, also of archives, that is older than this many seconds; returns those. With `dry_run` none is
-    /// deleted.
+    /// Deletes old files, and returns those. The newest file of a session stays, however old it is. With `dry_run` none
+    /// is deleted.
     ///
     /// # Errors
     /// A folder cannot be read or a file not be deleted.
-    pub fn clean(&self, older_than: u64, now: Time, dry_run: bool) -> Result<Vec<PathBuf>, FileError> {
-        let before = now.seconds.saturating_sub_unsigned(older_than);
+    pub fn clean(&self, old: OldFiles, now: Time, dry_run: bool) -> Result<Vec<PathBuf>, FileError> {
+        let before = now.seconds.saturating_sub_unsigned(old.older_than);
         let mut deleted = Vec::new();
         for dir in self.session_dirs()? {
             let _lock = FolderLock::of(&dir)?;
-            for dir in [dir.clone(), dir.join(ARCHIVE)] {
+            let mut newest = None;
+            for (dir, is_archive) in [(dir.clone(), false), (dir.join(ARCHIVE), true)] {
                 no_links(&dir)?;
-                for name in files_in(&dir)? {
+                for name in newest::sort(&dir, files_in(&dir)?) {
                     let named = newest::age(&dir, &name);
                     let at = named.minute + i64::from(named.second.unwrap_or_default());
-                    if at >= before {
+                    let path = dir.join(name);
+                    let is_newest = newest.get_or_insert_with(|| path.clone()) == &path;
+                    if at >= before || is_newest || (old.archived && !is_archive) {
                         continue;
                     }
-                    let path = dir.join(name);
                     if !dry_run {
                         fs::remove_file(&path).map_err(FileError::at(&path))?;
                     }

@@ -1,4 +1,4 @@
-//! Makes room: where a folder has 50 files or more, the oldest go into its archive.
+//! Makes room: where a folder is full, its oldest files go into its archive.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,15 @@ use super::newest;
 use super::paths::make_dir;
 use baton_core::handoffs::yaml::names;
 
-/// Files that a folder holds.
-pub(super) const MOST: usize = 50;
-
-/// Archives the oldest files of a folder until one more fits. The caller holds its lock.
-pub(super) fn rotate(dir: &Path) -> Result<usize, FileError> {
+/// Archives the oldest files of a folder that holds at most `kept`, until one more fits. The caller holds its lock.
+pub(super) fn rotate(dir: &Path, kept: usize) -> Result<usize, FileError> {
     let files = files_in(dir)?;
-    if files.len() < MOST {
+    let kept = kept.max(1);
+    if files.len() < kept {
         return Ok(0);
     }
     let sorted = newest::sort(dir, files);
-    let old = &sorted[MOST - 1..];
+    let old = &sorted[kept - 1..];
     for name in old {
         archive_file(dir, name)?;
     }

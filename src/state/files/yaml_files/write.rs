@@ -90,7 +90,7 @@ impl HandoffFolder {
         let _lock = FolderLock::of(&dir)?;
         step(FileStep::Locked);
         disk::sweep(&dir, TEMP.0, TEMP.1);
-        let mut warnings: Vec<_> = rotate(&dir).err().into_iter().collect();
+        let mut warnings: Vec<_> = rotate(&dir, self.kept).err().into_iter().collect();
         step(FileStep::Rotated);
         let stem = match naming {
             FileNaming::Manual(description) => names::manual(now, &names::description(description)),

@@ -11,7 +11,7 @@ pub struct HandoffSource<'s> {
     pub seen: &'s SeenFacts,
     /// The folder that the agent worked in.
     pub folder: Option<&'s str>,
-    /// The repository as git has it (`handoff.git_dir`).
+    /// The repository of the work as git has it.
     pub checkout: Option<&'s Checkout>,
     /// What it is about; without one it is the session.
     pub topic: Option<&'s str>,

@@ -1,6 +1,12 @@
 //! The working directory and branch, as the agent describes them to its model.
 
-use crate::agents::surroundings;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use super::super::index::DraftIndex;
+use super::super::message::IndexedItem;
+use crate::agents::tools::ToolKind;
+use crate::agents::{commands, surroundings};
 use crate::transcript::{Transcript, TranscriptPartKind};
 use crate::wire::Role;
 
@@ -41,6 +47,15 @@ impl Whereabouts {
         found
     }
 
+    /// With the folder that most shell calls name, where the agent itself names none.
+    #[must_use]
+    pub fn or_of_calls(mut self, index: &DraftIndex) -> Self {
+        if self.folder.is_none() {
+            self.folder = folder_of_calls(index);
+        }
+        self
+    }
+
     fn read(&mut self, text: &str) {
         if self.folder.is_none() {
             self.folder = surroundings::folder(text).map(str::to_owned);
@@ -68,4 +83,24 @@ impl Whereabouts {
         let path = inside.unwrap_or(path);
         path.strip_prefix("./").unwrap_or(path).to_owned()
     }
+}
+
+/// The folder that most shell calls name as theirs or change to; of two the earlier one.
+fn folder_of_calls(index: &DraftIndex) -> Option<String> {
+    let items = index.messages.iter().flat_map(|message| &message.items);
+    let named = items.filter_map(|item| match item {
+        IndexedItem::Call(call) if call.kind == ToolKind::Shell => {
+            let changed_to = || call.command.as_deref().map(commands::ends_in);
+            let folder = call.folder.clone().or_else(changed_to)?;
+            let folder = folder.trim_end_matches('/');
+            surroundings::is_absolute(folder).then(|| folder.to_owned())
+        }
+        _ => None,
+    });
+    let mut counts: HashMap<String, (usize, Reverse<usize>)> = HashMap::new();
+    for (at, folder) in named.enumerate() {
+        counts.entry(folder).or_insert((0, Reverse(at))).0 += 1;
+    }
+    let most = counts.into_iter().max_by_key(|(_, count)| *count);
+    most.map(|(folder, _)| folder)
 }

@@ -1,5 +1,6 @@
 mod age;
 mod killed;
+mod place;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ pub(super) fn settings(dir: &Path) -> DocumentSettings {
         git_dir: None,
         topic: Some("importer".to_owned()),
         archive_after: None,
+        keep_files: 50,
         reading: draft::DraftIndexSettings::default(),
     }
 }

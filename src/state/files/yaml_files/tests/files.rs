@@ -2,7 +2,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::time::{Duration, Instant};
 
-use super::super::{FileError, FileNaming, LineReader, read_file, write_to};
+use super::super::{FileError, FileNaming, LineReader, OldFiles, read_file, write_to};
 use super::{at, file, folder, names, write};
 use baton_core::handoffs::yaml::HandoffFile;
 
@@ -180,6 +180,13 @@ fn the_oldest_go_into_the_archive_from_fifty_on() {
         "{archived:?}"
     );
     assert!(archived.iter().any(|name| name.ends_with("_n9.yaml")) && names(&api)[0].ends_with("_n10.yaml"));
+    // The config sets another number.
+    let few = folder.clone().keeping(3);
+    write(&few, "web", "a", at(0));
+    for n in 1..5 {
+        write(&few, "web", "a", at(n * 60));
+    }
+    assert_eq!(names(&dir.path().join("handoffs/web")).len(), 3);
     // A failing rotation does not stop the write.
     fs::remove_dir_all(api.join(".archive")).unwrap();
     symlink("/tmp", api.join(".archive")).unwrap();
@@ -263,14 +270,64 @@ fn archive_delete_and_clean_touch_our_files_alone() {
     // By the time in the name.
     write(&folder, "api", "old", at(-40 * 86_400));
     write(&folder, "api", "new", at(0));
-    let would = folder.clean(30 * 86_400, at(0), true).unwrap();
+    let older_than = |seconds| OldFiles {
+        older_than: seconds,
+        archived: false,
+    };
+    let would = folder.clean(older_than(30 * 86_400), at(0), true).unwrap();
     assert_eq!(would.len(), 1);
     assert!(would[0].exists());
-    assert_eq!(folder.clean(30 * 86_400, at(0), false).unwrap(), would);
+    assert_eq!(
+        folder.clean(older_than(30 * 86_400), at(0), false).unwrap(),
+        would
+    );
     assert!(!would[0].exists());
-    // Include archived ones, and nothing else.
-    assert_eq!(folder.clean(60, at(3600), false).unwrap().len(), 2);
+    // Include archived ones, and nothing else; the newest file stays.
+    assert_eq!(folder.clean(older_than(60), at(3600), false).unwrap(), [archived]);
     assert!(base.join("api/notes.txt").exists() && base.join("api/link.yaml").exists());
+}
+
+#[test]
+fn cleaning_the_archive_leaves_live_files_and_the_newest_of_each_session() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = folder(dir.path());
+    for (session, description, days) in [
+        ("api", "a", 90),
+        ("api", "b", 80),
+        ("api", "c", 70),
+        ("web", "d", 90),
+    ] {
+        write(&folder, session, description, at(-days * 86_400));
+    }
+    let names_of = |session: &str| {
+        let base = folder.dir().join(session);
+        let all = [names(&base), names(&base.join(".archive"))].concat();
+        let kept = all.iter().filter_map(|name| name.strip_suffix(".yaml"));
+        kept.map(|name| name.rsplit('_').next().unwrap_or_default().to_owned())
+            .collect::<Vec<_>>()
+    };
+    for file in [("api", 90, "a"), ("web", 90, "d")] {
+        let (session, days, description) = file;
+        let stem = baton_core::handoffs::yaml::names::manual(at(-days * 86_400), description);
+        let path = folder.dir().join(session).join(format!("{stem}.yaml"));
+        folder.archive(&path).unwrap();
+    }
+    let old = |archived| OldFiles {
+        older_than: 30 * 86_400,
+        archived,
+    };
+    assert_eq!(folder.clean(old(true), at(0), false).unwrap().len(), 1);
+    // The archived file of `web` is the only one that the session has.
+    assert_eq!(
+        (names_of("api"), names_of("web")),
+        (vec!["b".into(), "c".into()], vec!["d".to_owned()])
+    );
+    // A session that rested keeps its newest file.
+    assert_eq!(folder.clean(old(false), at(0), false).unwrap().len(), 1);
+    assert_eq!(
+        (names_of("api"), names_of("web")),
+        (vec!["c".to_owned()], vec!["d".to_owned()])
+    );
 }
 
 #[test]

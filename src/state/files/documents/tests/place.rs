@@ -1,0 +1,164 @@
+//! Where the work of a document was: its folder, its branch, its repository as git has it.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{DocumentSettings, handoff, settings, store, stored};
+use crate::state::files::documents::{document_of, find, write};
+use crate::state::files::repository::run_program;
+use baton_core::handoffs::document::fields::HandoffDocument;
+
+/// A repository on this branch, with a file that is not committed. Without commits where `commits` is false.
+fn repository(dir: &Path, branch: &str, commits: bool) {
+    std::fs::create_dir_all(dir).unwrap();
+    let git = |arguments: &[&str]| {
+        let who = ["-c", "user.name=a", "-c", "user.email=a@b.c"];
+        let done = Command::new("git")
+            .current_dir(dir)
+            .args([&who[..], arguments].concat())
+            .output();
+        assert!(done.unwrap().status.success(), "{arguments:?}");
+    };
+    git(&["init", "-q", "-b", branch]);
+    if commits {
+        git(&["commit", "-q", "--allow-empty", "-m", "x"]);
+    }
+    std::fs::write(dir.join(format!("{}.txt", branch.replace('/', "-"))), "x").unwrap();
+}
+
+/// A session of Claude Code's that says where it works, and committed on a branch.
+fn session(says: &str, commands: &[(&str, &str)]) -> Value {
+    let mut messages = vec![json!({"role": "user", "content": [
+        {"type": "text", "text": format!("<system-reminder>\n# Environment\n{says}\n</system-reminder>")},
+        {"type": "text", "text": "Mend the form."},
+    ]})];
+    for (at, (command, output)) in commands.iter().enumerate() {
+        messages.push(json!({"role": "assistant", "content": [
+            {"type": "tool_use", "id": at.to_string(), "name": "Bash", "input": {"command": command}}]}));
+        messages.push(json!({"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": at.to_string(), "content": output}]}));
+    }
+    json!({"model": "m", "max_tokens": 9, "messages": messages})
+}
+
+const COMMITTED: (&str, &str) = (
+    "git checkout -b feature/x && git commit -qm form && git branch --show-current",
+    "Switched to a new branch 'feature/x'\nfeature/x",
+);
+
+async fn document(settings: DocumentSettings, dir: &Path, principal: &str, body: Value) -> HandoffDocument {
+    let store = store(dir);
+    let mut made = stored(1, 1_000_000);
+    made.handoff.principal = principal.into();
+    made.transcript = Box::new(move || Some(body.to_string().into()));
+    write(&Arc::new(settings), &store, made).await.unwrap();
+    let id = handoff(1, 0).id;
+    document_of(&find(&store, principal, id).await.unwrap().unwrap()).unwrap()
+}
+
+fn has_git(dir: &Path) -> bool {
+    run_program("git", dir, &["--version"], std::time::Duration::from_secs(20)).is_some()
+}
+
+fn names(document: &HandoffDocument, file: &str) -> bool {
+    document.open_risks.iter().any(|risk| risk.detail.contains(file))
+}
+
+#[tokio::test]
+async fn the_folder_comes_from_the_request_then_from_its_calls_then_from_the_config() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    if !has_git(dir) {
+        return;
+    }
+    let [own, other, empty] = ["own", "other", "empty"].map(|name| dir.join(name));
+    repository(&own, "feature/x", true);
+    repository(&other, "master", true);
+    repository(&empty, "main", false);
+    let gone = dir.join("gone");
+    let named = |folder: &Path| format!(" - Primary working directory: {}", folder.display());
+    let in_own = format!("cd {} && make", own.display());
+    let rows: [(&str, Value, &str, &Path, &str, &str); 6] = [
+        (
+            "named by the agent",
+            session(&named(&own), &[COMMITTED]),
+            "local",
+            &own,
+            "feature/x",
+            "feature-x.txt",
+        ),
+        (
+            "named by its calls",
+            session("", &[(&in_own, "ok")]),
+            "local",
+            &own,
+            "feature/x",
+            "feature-x.txt",
+        ),
+        (
+            "configured",
+            session("", &[("make", "ok")]),
+            "local",
+            &other,
+            "master",
+            "master.txt",
+        ),
+        (
+            "gone",
+            session(&named(&gone), &[COMMITTED]),
+            "local",
+            &gone,
+            "feature/x",
+            "",
+        ),
+        (
+            "without a commit",
+            session(&named(&empty), &[]),
+            "local",
+            &empty,
+            "main",
+            "main.txt",
+        ),
+        (
+            "of a client elsewhere",
+            session(&named(&own), &[]),
+            "alice",
+            &own,
+            "",
+            "",
+        ),
+    ];
+    for (at, (what, body, principal, folder, branch, changed)) in rows.into_iter().enumerate() {
+        let mut settings = settings(&dir.join(at.to_string()));
+        settings.git_dir = Some(other.clone());
+        let made = document(settings, &dir.join(at.to_string()), principal, body).await;
+        assert_eq!(made.repository, folder.to_str().unwrap(), "{what}");
+        assert_eq!(made.branch, branch, "{what}");
+        for file in ["feature-x.txt", "master.txt", "main.txt"] {
+            assert_eq!(names(&made, file), file == changed, "{what}: {file}");
+        }
+    }
+}
+
+/// The configured repository is on another branch than the one that the session committed on.
+#[tokio::test]
+async fn a_configured_repository_on_another_branch_is_not_the_sessions() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    if !has_git(dir) {
+        return;
+    }
+    let other = dir.join("other");
+    repository(&other, "master", true);
+    let mut settings = settings(dir);
+    settings.git_dir = Some(other);
+    let made = document(settings, dir, "local", session("", &[COMMITTED])).await;
+    assert_eq!(
+        (made.repository.as_str(), made.branch.as_str()),
+        ("", "feature/x")
+    );
+    assert!(!names(&made, "master.txt"));
+}
