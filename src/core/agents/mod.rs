@@ -11,6 +11,7 @@ pub mod ending;
 pub mod files;
 mod may_run;
 pub mod outcomes;
+pub mod person_shell;
 pub mod resets;
 mod shell_words;
 pub mod surroundings;

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use super::person_shell;
 use crate::text::table;
 
 /// What a text in a user's place is.
@@ -77,6 +78,7 @@ pub fn user_text(text: &str, tags: &[String]) -> UserText {
     let begins = |row: &&BeginningRow| row.texts.iter().any(|begins| text.starts_with(begins));
     match BEGINNINGS.iter().find(begins) {
         Some(row) => row.kind,
+        None if person_shell::read(text, false).is_some() => UserText::PersonShell,
         None if asks_for_summary(text) || WHOLE.contains(&text.trim_end()) => UserText::Harness,
         None if tags
             .iter()
@@ -191,6 +193,7 @@ mod tests {
                 UserText::Interrupted,
             ),
             ("<bash-input>ls</bash-input>", UserText::PersonShell),
+            ("Ran `cargo test` and it fails.", UserText::Person),
             ("What did we do so far?", UserText::Harness),
             ("Tool loaded.", UserText::Harness),
             ("Tool loaded. What next?", UserText::Person),

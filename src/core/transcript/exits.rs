@@ -7,7 +7,7 @@
 
 use super::agents::AgentKind;
 use super::part::{ToolCall, ToolResult, TranscriptPart};
-use crate::agents::ending::{Evidence, LineEnd};
+use crate::agents::ending::{Evidence, LineEnd, silence};
 use crate::agents::may_run_commands;
 use crate::agents::tools::{self, ToolKind};
 use crate::text::{Span, json};
@@ -88,24 +88,6 @@ const fn shell(
         silent,
     }
 }
-
-/// How the results of commands begin that still run.
-const STILL_RUNNING: [&str; 5] = [
-    "Command running in background",
-    "Command is running in background",
-    "Command was moved to the background",
-    "Command moved to background",
-    "Command did not complete",
-];
-
-/// Commands for which Claude Code does not treat exit code 1 as a failure.
-const JUDGED: [&str; 9] = ["grep", "egrep", "fgrep", "rg", "find", "diff", "test", "[", "git"];
-
-/// Commands whose `test` is one of their own.
-const RUNNERS: [&str; 15] = [
-    "cargo", "npm", "yarn", "pnpm", "bun", "deno", "go", "make", "just", "mvn", "gradle", "gradlew",
-    "dotnet", "swift", "run",
-];
 
 /// Whether a tool of this name runs commands, at any agent that is known.
 pub(super) fn is_shell(tool: &str) -> bool {
@@ -211,7 +193,7 @@ fn reported_code(codes: CodeForm, text: &str, result: &ToolResult<'_>) -> Option
 }
 
 fn is_silent_zero(silent: MissingCode, text: &str, call: &ToolCall<'_>, result: &ToolResult<'_>) -> bool {
-    let runs = STILL_RUNNING.iter().any(|words| text.starts_with(words));
+    let runs = silence::is_still_running(text);
     let failed = result.error == Some(true);
     let zero = match silent {
         MissingCode::Unknown => false,
@@ -224,16 +206,10 @@ fn is_silent_zero(silent: MissingCode, text: &str, call: &ToolCall<'_>, result: 
     zero && !runs && !failed
 }
 
-/// Whether one of the commands is one whose exit code the agent judges for itself.
+/// Whether one of the commands is one whose exit code the agent judges for itself; an unknown one may be.
 fn is_judged(call: &ToolCall<'_>) -> bool {
-    let Some(command) = call.arguments.and_then(|all| all.named("command")) else {
-        return true;
-    };
-    let words = command.split(|c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')' | '/'));
-    let before = std::iter::once("").chain(words.clone());
-    // `cargo test` is not the command `test`.
-    let mut judged = words.zip(before).filter(|(word, _)| JUDGED.contains(word));
-    judged.any(|(word, before)| word != "test" || !RUNNERS.contains(&before))
+    let command = call.arguments.and_then(|all| all.named("command"));
+    command.is_none_or(|command| silence::is_judged(&command))
 }
 
 /// Lines in front of the output, as Codex writes them.

@@ -7,6 +7,7 @@
 mod exit_lines;
 mod report;
 mod runner;
+pub mod silence;
 
 pub use self::report::ReportedResult;
 

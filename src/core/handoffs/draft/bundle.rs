@@ -154,8 +154,12 @@ impl BundleBuilder<'_, '_> {
             Some(_) => "",
         };
         let weight = if repeated { DOWN * 0.8 } else { 0.8 };
-        let full = format!("{} {}{state}", call.name, call.about);
-        self.add(turn, place, PieceRank::Turn, weight, full, None);
+        let (rank, who) = match call.by_person {
+            true => (PieceRank::Anchor, "the person ran "),
+            false => (PieceRank::Turn, ""),
+        };
+        let full = format!("{who}{} {}{state}", call.name, call.about);
+        self.add(turn, place, rank, weight, full, None);
         let Some(outcome) = outcome else { return };
         if repeated {
             return;
@@ -176,7 +180,12 @@ impl BundleBuilder<'_, '_> {
         let weight = if outcome.bytes > DUMP && !named { DOWN } else { 1.0 };
         let short = (!outcome.lines.is_empty()).then(|| format!("  {}", outcome.lines.join("\n  ")));
         if let Some(full) = detail.or_else(|| short.clone()) {
-            self.add(turn, place + 1, PieceRank::Result, weight, full, short);
+            let rank = if call.by_person {
+                PieceRank::Anchor
+            } else {
+                PieceRank::Result
+            };
+            self.add(turn, place + 1, rank, weight, full, short);
         }
     }
 }

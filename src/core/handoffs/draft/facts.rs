@@ -22,6 +22,9 @@ const WHY: usize = 140;
 /// Failures that are remembered, the newest ones: each call is compared with them.
 const MOST_FAILURES: usize = 128;
 
+/// Commands of the person's that are remembered, the newest ones.
+const MOST_PERSON_RUNS: usize = 20;
+
 /// Kinds of credentials that are reported.
 const MOST_KINDS: usize = 12;
 
@@ -39,6 +42,8 @@ pub(super) struct DraftFacts<'i> {
     pub(super) files: Vec<NamedFile>,
     /// Commands that verify the work or have lasting effects: the last run of each.
     pub(super) runs: Vec<CommandFact>,
+    /// Commands of the person's: the last run of each, oldest first.
+    pub(super) person_runs: Vec<PersonRun<'i>>,
     /// Failures without a later success, oldest first.
     pub(super) failures: Vec<CallFailure<'i>>,
     /// The newest to-do list, with its turn's number.
@@ -72,6 +77,14 @@ pub(super) struct CommandFact {
     pub(super) stale: bool,
 }
 
+/// A command that the person ran, with its result where it has one.
+#[derive(Debug, Clone)]
+pub(super) struct PersonRun<'i> {
+    pub(super) turn: usize,
+    pub(super) call: &'i IndexedCall,
+    pub(super) outcome: Option<&'i IndexedResult>,
+}
+
 /// A call that failed.
 #[derive(Debug, Clone)]
 pub(super) struct CallFailure<'i> {
@@ -103,6 +116,7 @@ impl<'i> DraftFacts<'i> {
             anchors: anchors(&turns, &gathered.left_open),
             credentials: credentials(messages, &turns),
             runs: gathered.runs(),
+            person_runs: gathered.person_runs,
             failures: gathered.failures,
             files: gathered.files,
             todos: gathered.todos,
@@ -143,6 +157,7 @@ struct FactCollector<'i> {
     changed: usize,
     at: usize,
     failures: Vec<CallFailure<'i>>,
+    person_runs: Vec<PersonRun<'i>>,
     /// The last call of the turn that failed.
     last_failed: Option<&'i IndexedCall>,
     left_open: LeftOpen<'i>,
@@ -188,6 +203,9 @@ impl<'i> FactCollector<'i> {
         if !call.todos.is_empty() {
             self.todos = Some((turn, Cow::Borrowed(&call.todos)));
         }
+        if call.by_person {
+            self.person_ran(PersonRun { turn, call, outcome });
+        }
         // A call without an answer may have done nothing.
         let Some(outcome) = outcome else { return };
         match outcome.is_error() {
@@ -203,6 +221,15 @@ impl<'i> FactCollector<'i> {
         if let Some(command) = &call.command {
             self.ran(turn, command, outcome);
         }
+    }
+
+    fn person_ran(&mut self, run: PersonRun<'i>) {
+        self.person_runs
+            .retain(|known| known.call.about != run.call.about);
+        if self.person_runs.len() == MOST_PERSON_RUNS {
+            self.person_runs.remove(0);
+        }
+        self.person_runs.push(run);
     }
 
     fn task(&mut self, turn: usize, task: &'i IndexedTodo) {

@@ -159,6 +159,11 @@ fn failure(failure: &CallFailure<'_>) -> RetainedText {
         Some(_) => failure.call.about.clone(),
         None => format!("{} {}", failure.call.name, failure.call.about),
     };
+    let who = if failure.call.by_person {
+        ", run by the person"
+    } else {
+        ""
+    };
     let exit = match (failure.outcome.exit, failure.outcome.failed) {
         (Some(code), _) => format!(" (exit {code})"),
         (None, Some(_)) => String::new(),
@@ -169,8 +174,8 @@ fn failure(failure: &CallFailure<'_>) -> RetainedText {
     RetainedText {
         kept: RetentionReason::Failure,
         turn: failure.turn,
-        full: format!("`{command}`{exit}{}", listed(lines)),
-        short: format!("`{command}`{exit}{}", listed(&lines[..lines.len().min(1)])),
+        full: format!("`{command}`{exit}{who}{}", listed(lines)),
+        short: format!("`{command}`{exit}{who}{}", listed(&lines[..lines.len().min(1)])),
     }
 }
 

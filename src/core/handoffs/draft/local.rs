@@ -5,6 +5,7 @@ use super::facts::{CommandFact, DraftFacts};
 use super::fill::{BudgetTooSmall, ChosenPiece, DraftPiece, PieceRank, fill, standing};
 use super::keeps::{self, RetentionReason};
 use super::markers::SentenceClass;
+use super::message::IndexedResult;
 use super::request::{DraftSection, DraftSpec};
 use crate::agents::commands::CommandPurpose;
 use crate::agents::files::FileChange;
@@ -12,7 +13,7 @@ use crate::agents::todo::TodoState;
 use crate::text::words::plural;
 
 /// The groups of lines, in order: their section, and what is above them.
-const GROUPS: [(DraftSection, &str); 23] = [
+const GROUPS: [(DraftSection, &str); 24] = [
     (DraftSection::Context, ""),
     (DraftSection::Context, "Constraints:"),
     (DraftSection::Context, "Decisions:"),
@@ -39,6 +40,7 @@ const GROUPS: [(DraftSection, &str); 23] = [
     ),
     (DraftSection::Read, ""),
     (DraftSection::Modified, ""),
+    (DraftSection::Operational, "Commands that the person ran:"),
 ];
 
 const STATE: usize = 0;
@@ -64,6 +66,7 @@ const ASSUMED: usize = 19;
 const EARLIER: usize = 20;
 const READ: usize = 21;
 const MODIFIED: usize = 22;
+const BY_PERSON: usize = 23;
 
 /// Bytes of an earlier request.
 const LINE: usize = 160;
@@ -224,6 +227,16 @@ impl DraftBuilder<'_, '_> {
                 _ => continue,
             };
             self.add(group, PieceRank::Anchor, ran.turn, ran_line(ran, group), None);
+        }
+        for run in &facts.person_runs {
+            let ended = run.outcome.map_or("no result", IndexedResult::ended);
+            let line = format!("- `{}`: {ended} (turn {})", run.call.about, run.turn);
+            // The lines of an error are where it is listed as a failure.
+            let outcome = run.outcome.filter(|outcome| !outcome.is_error());
+            let lines = outcome.into_iter().flat_map(|outcome| &outcome.lines);
+            let listed: String = lines.map(|line| format!("\n  > {line}")).collect();
+            let full = format!("{line}{listed}");
+            self.add(BY_PERSON, PieceRank::Anchor, run.turn, full, Some(line));
         }
         for failure in facts.failures.iter().filter(|failure| !failure.is_run) {
             let line = failure.outcome.lines.first().map_or("", String::as_str);

@@ -95,6 +95,8 @@ pub(super) struct IndexedCall {
     pub(super) kind: ToolKind,
     /// Which part of the message it is.
     pub(super) part: usize,
+    /// The person ran it, not the model.
+    pub(super) by_person: bool,
     /// A command, a path, a question: on one line.
     pub(super) about: String,
     pub(super) command: Option<String>,
@@ -166,6 +168,17 @@ pub(super) struct IndexedResult {
 }
 
 impl IndexedResult {
+    /// How the call ended, in a word.
+    pub(super) fn ended(&self) -> &'static str {
+        match self.failed {
+            _ if self.not_run => "not run",
+            Some(false) => "went well",
+            Some(true) => "FAILED",
+            None if self.looks_failed => "reads as failed",
+            None => "ended in a way that is not known",
+        }
+    }
+
     /// Whether it is an error: known or by its looks.
     pub(super) fn is_error(&self) -> bool {
         self.failed == Some(true) || self.failed.is_none() && self.looks_failed

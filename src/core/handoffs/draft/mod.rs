@@ -23,6 +23,7 @@ mod local;
 mod markers;
 mod message;
 mod pairs;
+mod person;
 mod prompts;
 mod reader;
 mod request;

@@ -34,6 +34,10 @@ impl CallLookup {
     pub(super) fn add(&mut self, at: usize, message: &IndexedMessage) {
         for (i, item) in message.items.iter().enumerate() {
             let IndexedItem::Call(call) = item else { continue };
+            // The result of a person's command, which has no id, is next to it.
+            if call.by_person && call.id.is_none() {
+                continue;
+            }
             if let Some(id) = &call.id {
                 // A server may restart its ids, so the last call with an id counts.
                 self.by_id.insert(id.clone(), (at, i));

@@ -13,6 +13,7 @@ use super::message::{
 use super::pairs::CallLookup;
 use super::terms::TermCounts;
 use crate::agents::commands;
+use crate::agents::ending::LineEnd;
 use crate::agents::files::{self, FileChange};
 use crate::agents::may_run_commands;
 use crate::agents::outcomes;
@@ -171,7 +172,7 @@ impl<'a> MessageReader<'_, 'a> {
         let (kind, text) = match role {
             Role::User => {
                 let own = wordings::after_harness(text, &self.settings.tags);
-                let own = wordings::before_notices(own);
+                let own = self.person_ran(wordings::before_notices(own), items);
                 (wordings::user_text(own, &self.settings.tags), own)
             }
             Role::Assistant if self.answers_summary_request() => (UserText::Summary, text),
@@ -214,10 +215,14 @@ impl<'a> MessageReader<'_, 'a> {
 
     fn call(&self, call: &ToolCall<'_>, part: usize) -> IndexedCall {
         let id = call.id.map(|id| id.get().into_owned());
-        self.called(id, call.named(), &call.given(), part)
+        let call = self.called(id, call.named(), &call.given(), part);
+        IndexedCall {
+            by_person: call.kind == ToolKind::Shell && self.executed_by_person(),
+            ..call
+        }
     }
 
-    fn called(&self, id: Option<String>, name: String, text: &str, part: usize) -> IndexedCall {
+    pub(super) fn called(&self, id: Option<String>, name: String, text: &str, part: usize) -> IndexedCall {
         let arguments = tools::arguments(text);
         let (name, arguments) = tools::through(&name, &arguments).unwrap_or((name, arguments));
         let kind = ToolKind::of(&name, &arguments);
@@ -265,6 +270,7 @@ impl<'a> MessageReader<'_, 'a> {
                 Some(text) if kind == ToolKind::Write && self.is_verdict(&paths) => excerpt::score(text),
                 _ => None,
             },
+            by_person: false,
             whole: about.trim().len() <= COMMAND,
             command: command.map(|_| excerpt::cut(about.trim(), COMMAND).to_owned()),
             about: one_line(&about, ABOUT),
@@ -291,10 +297,19 @@ impl<'a> MessageReader<'_, 'a> {
         }
         let tool_use = place.and_then(|place| self.tool_use(place, part));
         let end = tool_use.map(|used| used.end(self.agent)).unwrap_or_default();
-        let bytes = part.texts().iter().map(|text| text.raw().len()).sum();
-        let text = part.text();
+        let outcome = self.outcome(place.and_then(|place| self.call_at(place)), end, &part.text());
+        Some(IndexedItem::Result(IndexedResult {
+            call: place,
+            by_name,
+            bytes: part.texts().iter().map(|text| text.raw().len()).sum(),
+            ..outcome
+        }))
+    }
+
+    /// What is kept of a result: of its text, and of how its call ended.
+    pub(super) fn outcome(&self, call: Option<&IndexedCall>, end: LineEnd, text: &str) -> IndexedResult {
         let kind = call.map_or(ToolKind::Other, |call| call.kind);
-        let reads_failed = excerpt::looks_failed(&bounded(&text, RESULT));
+        let reads_failed = excerpt::looks_failed(&bounded(text, RESULT));
         let may_run = call.is_some_and(|call| may_run_commands(&call.name));
         let failed = match (kind, end.failed) {
             // For a tool that no table knows, its words count more than an absent flag.
@@ -305,45 +320,45 @@ impl<'a> MessageReader<'_, 'a> {
         let reports_changed = match (is_written, failed) {
             (false, _) => None,
             (true, Some(failed)) => Some(!failed),
-            (true, None) => outcomes::changed(&text),
+            (true, None) => outcomes::changed(text),
         };
         let mut outcome = IndexedResult {
-            not_run: outcomes::is_not_run(&text),
+            not_run: outcomes::is_not_run(text),
             moved_to: call
                 .filter(|call| call.stays && call.kind == ToolKind::Shell)
-                .and_then(|_| surroundings::moved_to(&text))
+                .and_then(|_| surroundings::moved_to(text))
                 .map(|path| self.clean(path)),
-            unprepared: kind == ToolKind::Shell && outcomes::is_unprepared(&text),
+            unprepared: kind == ToolKind::Shell && outcomes::is_unprepared(text),
             changed: reports_changed,
-            made: outcomes::made(&text).filter(|_| kind == ToolKind::Write || kind == ToolKind::Edit),
+            made: outcomes::made(text).filter(|_| kind == ToolKind::Write || kind == ToolKind::Edit),
             tail: Vec::new(),
             git: match call.and_then(|call| call.command.as_deref()) {
                 Some(command) if failed == Some(false) || failed.is_none() => {
-                    outcomes::git_reports(command, &text)
+                    outcomes::git_reports(command, text)
                 }
                 _ => Vec::new(),
             },
             score: match call {
-                Some(call) if kind == ToolKind::Read && self.is_verdict(&call.paths) => excerpt::score(&text),
+                Some(call) if kind == ToolKind::Read && self.is_verdict(&call.paths) => excerpt::score(text),
                 _ => None,
             },
-            call: place,
-            by_name,
+            call: None,
+            by_name: None,
             failed,
             exit: end.code,
             end,
             looks_failed: failed.is_none() && (end.reads_failed || reads_failed),
             lines: Vec::new(),
             detail: None,
-            bytes,
+            bytes: text.len(),
         };
         let is_secret = call.is_some_and(|call| call.secret);
-        self.excerpt(kind, is_secret, &text, &mut outcome);
-        Some(IndexedItem::Result(outcome))
+        self.excerpt(kind, is_secret, text, &mut outcome);
+        outcome
     }
 
     /// What a draft quotes of a result: its own words for a run or an error, else how long it is.
-    fn excerpt(&mut self, kind: ToolKind, is_secret: bool, text: &str, outcome: &mut IndexedResult) {
+    fn excerpt(&self, kind: ToolKind, is_secret: bool, text: &str, outcome: &mut IndexedResult) {
         const SECRET: &str = "(a file with credentials: its contents are left out)";
         let quoted = [ToolKind::Shell, ToolKind::Agent, ToolKind::Ask, ToolKind::Other];
         if is_secret {

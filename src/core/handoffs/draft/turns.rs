@@ -148,6 +148,8 @@ fn items(
 /// The turns of a conversation, in order. What is before the first text of the person's is in none.
 pub(super) fn of(messages: &[IndexedMessage]) -> Vec<IndexedTurn<'_>> {
     let mut turns: Vec<IndexedTurn<'_>> = Vec::new();
+    // What the person ran before the first request belongs to that one.
+    let mut ran_before = None;
     for (at, message) in messages.iter().enumerate() {
         let mut opens = false;
         for item in &message.items {
@@ -155,7 +157,7 @@ pub(super) fn of(messages: &[IndexedMessage]) -> Vec<IndexedTurn<'_>> {
                 IndexedItem::Text(spoken) if message.role == Role::User => match spoken.kind {
                     UserText::Person | UserText::Summary | UserText::Branch => {
                         if !opens {
-                            turns.push(begun(turns.len() + 1, at));
+                            turns.push(begun(turns.len() + 1, ran_before.take().unwrap_or(at)));
                             opens = true;
                         }
                         if let Some(turn) = turns.last_mut() {
@@ -178,7 +180,11 @@ pub(super) fn of(messages: &[IndexedMessage]) -> Vec<IndexedTurn<'_>> {
                         };
                     }
                 }
+                IndexedItem::Call(call) if call.by_person && turns.is_empty() => {
+                    ran_before = ran_before.or(Some(at));
+                }
                 IndexedItem::Text(_) | IndexedItem::Gap => {}
+                item if is_by_person(messages, item) => {}
                 IndexedItem::Call(_) | IndexedItem::Result(_) | IndexedItem::Task(_) => {
                     if let Some(turn) = turns.last_mut() {
                         turn.ended = TurnEnd::Working;
@@ -190,7 +196,20 @@ pub(super) fn of(messages: &[IndexedMessage]) -> Vec<IndexedTurn<'_>> {
             turn.messages.end = at + 1;
         }
     }
+    turns.extend(ran_before.map(|at| IndexedTurn {
+        messages: at..messages.len(),
+        ..begun(1, at)
+    }));
     turns
+}
+
+/// Whether this is a command that the person ran, or its result: the model's work is as it was.
+fn is_by_person(messages: &[IndexedMessage], item: &IndexedItem) -> bool {
+    let call = match item {
+        IndexedItem::Result(outcome) => outcome.call.and_then(|(at, i)| messages.get(at)?.items.get(i)),
+        item => Some(item),
+    };
+    matches!(call, Some(IndexedItem::Call(call)) if call.by_person)
 }
 
 fn begun<'i>(n: usize, at: usize) -> IndexedTurn<'i> {

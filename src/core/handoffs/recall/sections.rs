@@ -188,10 +188,8 @@ mod tests {
         assert_eq!(parts(both, Role::User), [(TextSource::Person, "Keep it small.")]);
         assert!(parts("<mine>rules</mine>", Role::User).is_empty());
         assert!(parts("[Request interrupted by user]", Role::User).is_empty());
-        assert_eq!(
-            parts("<bash-stdout>ok", Role::User),
-            [(TextSource::Report, "<bash-stdout>ok")]
-        );
+        let printed = "<bash-stdout>ok</bash-stdout><bash-stderr></bash-stderr>";
+        assert_eq!(parts(printed, Role::User), [(TextSource::Report, printed)]);
     }
 
     #[test]

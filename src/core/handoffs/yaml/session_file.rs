@@ -16,6 +16,7 @@ use crate::agents::ending::{Evidence, LineEnd};
 use crate::agents::files::{FileChange, patched};
 use crate::agents::todo::{self, TodoState};
 use crate::agents::tools::{self, ToolKind};
+use crate::agents::wordings::{self, UserText};
 use crate::redact::Redactor;
 
 /// Bytes of a line that is read; longer ones are skipped.
@@ -295,7 +296,8 @@ impl<'r> SessionReader<'r> {
     pub(super) fn question(&mut self, text: &str) {
         let text = text.trim();
         // What a harness puts there begins with a tag.
-        if !text.is_empty() && !text.starts_with(['<', '#']) {
+        let is_request = !text.starts_with(['<', '#']) && wordings::user_text(text, &[]) == UserText::Person;
+        if !text.is_empty() && is_request {
             text.clone_into(&mut self.last_request);
         }
     }

@@ -107,12 +107,9 @@ fn files(document: &HandoffDocument) -> Vec<String> {
 fn commands(document: &HandoffDocument) -> Vec<String> {
     let mut lines = Vec::new();
     for run in &document.commands_run {
-        lines.push(format!(
-            "- {}: {} (turn {})",
-            code(&run.command),
-            ended(run.exit),
-            run.turn
-        ));
+        let who = if run.by_person { ", run by the person" } else { "" };
+        let (command, how, turn) = (code(&run.command), ended(run.exit), run.turn);
+        lines.push(format!("- {command}: {how} (turn {turn}{who})"));
         // Indented, so that nothing in it is read as Markdown.
         lines.extend(run.output.iter().map(|output| format!("      {}", line(output))));
     }

@@ -50,6 +50,7 @@ fn ran(command: &str, exit: Option<i32>) -> seen::SeenCommand {
         command: command.into(),
         exit,
         turn: 2,
+        by_person: false,
         tail: if failed {
             vec!["error: no".into(), "## not a heading".into()]
         } else {

@@ -30,7 +30,7 @@ pub struct HandoffDocument {
     pub summary: String,
     /// Files that were changed, in the order of their first change.
     pub changed_files: Vec<ChangedFile>,
-    /// The last commands, and every one that is known to have failed; oldest first.
+    /// The last commands, those of the person, and every one that is known to have failed; oldest first.
     pub commands_run: Vec<CommandRun>,
     /// How many more commands there were.
     pub commands_left_out: usize,
@@ -128,7 +128,10 @@ pub struct CommandRun {
     pub exit: Option<i32>,
     /// The turn, from 1 after the last handoff.
     pub turn: usize,
-    /// The last lines of one that failed.
+    /// The person ran it in the agent's own shell.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_person: bool,
+    /// The last lines of one that failed, and a few of one of the person's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub output: Vec<String>,
 }

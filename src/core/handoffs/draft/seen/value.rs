@@ -71,7 +71,9 @@ pub struct SeenCommand {
     pub exit: Option<i32>,
     /// The turn, from 1.
     pub turn: usize,
-    /// The last lines of its output, where it is known to have failed.
+    /// The person ran it, not the model.
+    pub by_person: bool,
+    /// The last lines of its output, where it is known to have failed; of the person's in any case a few.
     pub tail: Vec<String>,
 }
 

@@ -264,7 +264,7 @@ impl<'w> TranscriptWalk<'w> {
         }
         // A rerun of a failure in an unknown folder could not be recognised.
         let begins = (keyed.len() == runs.len()).then_some(begins.as_deref());
-        self.note(turn, command, outcome, exit, begins, &keyed);
+        self.note(turn, call, outcome, exit, begins, &keyed);
     }
 
     /// The commands of a line with the folders that they ran in. Where a folder is unknown, no known run of such a
@@ -317,17 +317,23 @@ impl<'w> TranscriptWalk<'w> {
     fn note(
         &mut self,
         turn: usize,
-        command: &str,
+        call: &IndexedCall,
         outcome: &IndexedResult,
         exit: Option<i32>,
         begins: Option<Option<&str>>,
         runs: &[KeyedCommand<'_, '_>],
     ) {
+        let command = call.command.as_deref().unwrap_or_default();
+        let tail = match call.by_person && outcome.tail.is_empty() {
+            true => &outcome.lines,
+            false => &outcome.tail,
+        };
         self.commands.push(SeenCommand {
             command: command.to_owned(),
             exit,
             turn,
-            tail: outcome.tail.clone(),
+            by_person: call.by_person,
+            tail: tail.clone(),
         });
         let failed = exit.filter(|code| *code != 0 && !looks(command));
         let (Some(exit), Some(begins)) = (failed, begins) else {
@@ -396,7 +402,7 @@ fn once(commands: Vec<SeenCommand>) -> Vec<SeenCommand> {
     let mut known = HashSet::new();
     let mut kept: Vec<SeenCommand> = Vec::with_capacity(commands.len());
     for ran in commands.into_iter().rev() {
-        if known.insert((ran.command.clone(), ran.exit, ran.tail.clone())) {
+        if known.insert((ran.command.clone(), ran.exit, ran.by_person, ran.tail.clone())) {
             kept.push(ran);
         }
     }

@@ -4,6 +4,7 @@ mod budgets;
 mod documents;
 mod growing;
 pub(crate) mod linear;
+mod person;
 
 use serde_json::{Value, json};
 

@@ -214,6 +214,8 @@ fn a_session_that_ends_early_is_not_reported_as_done() {
     assert_eq!(file.goal, "Asked for: Add retries");
     assert_eq!(file.now, "Go on with: Add retries");
     assert_eq!(file.status, "partial");
+    let ran = claude("user", json!("Ran `make`\n```\nok\n```"));
+    assert_eq!(read(&[claude("user", json!("Add retries")), ran]).goal, file.goal);
     assert_eq!(read(&[]), {
         let mut empty = HandoffFile::default();
         empty.infer_status();
