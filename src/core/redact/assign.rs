@@ -1,9 +1,9 @@
 //! Assignments of all kinds: environments, YAML, code, nested JSON, queries, connection strings, headers, options.
 
+use super::matches::Matches;
 use super::names::{SecretName, secret_name};
+use super::run;
 use super::values::{self, ValueForm, is_secret};
-use super::{Match, run};
-use crate::text::cut::ceil;
 
 /// Maximum bytes of a name, and of a value that are examined. A match extends to the value's end.
 const NAME: usize = 64;
@@ -35,10 +35,11 @@ struct AssignedValue {
 
 impl NameScan {
     /// Processes a keyword that is part of a name.
-    pub(super) fn at(&mut self, text: &str, at: usize, found: &mut Vec<Match>) {
+    pub(super) fn at(&mut self, at: usize, found: &mut Matches<'_>) {
         if at < self.name || at < self.secret_end {
             return;
         }
+        let text = found.text();
         let bytes = text.as_bytes();
         let is_name = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
         let before = bytes[..at].iter().rev().take(NAME);
@@ -58,7 +59,7 @@ impl NameScan {
             return;
         };
         if matches!(secret_name, SecretName::Authorization | SecretName::Cookie)
-            && self.header(text, from, secret_name, found)
+            && self.header(from, secret_name, found)
         {
             return;
         }
@@ -66,7 +67,7 @@ impl NameScan {
         for _ in 0..LISTED {
             let Some(value) = next else { return };
             super::worked(value.end - value.start);
-            self.value(text, from, secret_name, &value, found);
+            self.value(from, secret_name, &value, found);
             next = (value.listed)
                 .then(|| after_comma(bytes, value.end))
                 .flatten()
@@ -78,13 +79,12 @@ impl NameScan {
     /// Processes a value after an operator that ends at `from`.
     fn value(
         &mut self,
-        text: &str,
         from: usize,
         secret_name: SecretName,
         value: &AssignedValue,
-        found: &mut Vec<Match>,
+        found: &mut Matches<'_>,
     ) {
-        let bytes = text.as_bytes();
+        let bytes = found.text().as_bytes();
         let inside = &bytes[value.start..value.end];
         let simple = matches!(
             secret_name,
@@ -105,18 +105,15 @@ impl NameScan {
             }
         };
         if let Some(at) = judged {
-            let to = ceil(text, whole(bytes, value).max(words));
-            found.push(Match {
-                range: value.start + at..to,
-                kind: kind(secret_name),
-            });
+            let to = whole(bytes, value).max(words);
+            found.push(value.start + at..to, kind(secret_name));
             self.secret_end = to;
         }
     }
 
     /// Processes a header; its value is the rest of the line, or of the string literal.
-    fn header(&mut self, text: &str, from: usize, secret_name: SecretName, found: &mut Vec<Match>) -> bool {
-        let bytes = text.as_bytes();
+    fn header(&mut self, from: usize, secret_name: SecretName, found: &mut Matches<'_>) -> bool {
+        let bytes = found.text().as_bytes();
         let quoted = |b: &&u8| matches!(b, b' ' | b'\t' | b'"' | b'\'' | b'\\');
         let from = from + bytes[from..].iter().take(4).take_while(quoted).count();
         let ends = |b: &u8| matches!(b, b'\n' | b'\r' | b'"' | b'\'' | b'`');
@@ -141,11 +138,8 @@ impl NameScan {
             }),
         };
         let Some(at) = secret else { return false };
-        let to = ceil(text, from + line.len());
-        found.push(Match {
-            range: from + at..to,
-            kind: kind(secret_name),
-        });
+        let to = from + line.len();
+        found.push(from + at..to, kind(secret_name));
         self.secret_end = to;
         true
     }

@@ -5,15 +5,12 @@ use std::ops::Range;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 
+use super::matches::Matches;
+use super::run;
 use super::values::{self, is_template};
-use super::{Match, run};
 
 /// Maximum bytes around a keyword that are examined.
 const NEAR: usize = 300;
-
-fn push(found: &mut Vec<Match>, range: Range<usize>, kind: &'static str) {
-    found.push(Match { range, kind });
-}
 
 /// Private keys from BEGIN to END; one without END extends as far as it looks like a key.
 #[derive(Default)]
@@ -26,10 +23,10 @@ pub(super) struct Pem {
 
 impl Pem {
     /// At the words PRIVATE KEY.
-    pub(super) fn at(&mut self, text: &str, start: usize, end: usize, found: &mut Vec<Match>) {
+    pub(super) fn at(&mut self, start: usize, end: usize, found: &mut Matches<'_>) {
         /// Bytes that a marker has before the words.
         const BEFORE: usize = 48;
-        let bytes = text.as_bytes();
+        let bytes = found.text().as_bytes();
         let from = start.saturating_sub(BEFORE);
         super::worked(BEFORE);
         let line = &bytes[from..start];
@@ -44,43 +41,43 @@ impl Pem {
         let last = closing(bytes, end);
         match (begins, ends) {
             (Some(at), _) if dashes(at) >= 4 => {
-                self.leave(text, from + at, found);
+                self.leave(from + at, found);
                 self.open = Some((from + at - dashes(at), last));
             }
-            (None, Some(at)) if dashes(at) >= 4 => self.end(text, from + at - dashes(at), last, found),
+            (None, Some(at)) if dashes(at) >= 4 => self.end(from + at - dashes(at), last, found),
             _ => {}
         }
     }
 
-    fn end(&mut self, text: &str, start: usize, last: usize, found: &mut Vec<Match>) {
+    fn end(&mut self, start: usize, last: usize, found: &mut Matches<'_>) {
         match self.open.take() {
-            Some((begin, body)) if body <= start && is_one(&text.as_bytes()[body..start]) => {
-                push(found, begin..last, "private-key");
+            Some((begin, body)) if body <= start && is_one(&found.text().as_bytes()[body..start]) => {
+                found.push(begin..last, "private-key");
             }
             Some(open) => {
                 self.open = Some(open);
-                self.leave(text, start, found);
+                self.leave(start, found);
             }
             // The rest of a key, from the middle of a file.
             None => {
-                let from = back(text.as_bytes(), self.seen.min(start), start);
-                push(found, from..last, "private-key");
+                let from = back(found.text().as_bytes(), self.seen.min(start), start);
+                found.push(from..last, "private-key");
             }
         }
         self.seen = last;
     }
 
     /// Ends the open key, which has no END before `limit`.
-    fn leave(&mut self, text: &str, limit: usize, found: &mut Vec<Match>) {
+    fn leave(&mut self, limit: usize, found: &mut Matches<'_>) {
         if let Some((begin, body)) = self.open.take() {
-            let end = forth(text.as_bytes(), body, limit.max(body));
-            push(found, begin..end, "private-key");
+            let end = forth(found.text().as_bytes(), body, limit.max(body));
+            found.push(begin..end, "private-key");
             self.seen = end;
         }
     }
 
-    pub(super) fn finish(&mut self, text: &str, found: &mut Vec<Match>) {
-        self.leave(text, text.len(), found);
+    pub(super) fn finish(&mut self, found: &mut Matches<'_>) {
+        self.leave(found.text().len(), found);
     }
 }
 
@@ -148,13 +145,13 @@ fn skip_blank(bytes: &[u8], mut at: usize, limit: usize) -> usize {
 }
 
 /// A key in base64 at `start`; returns where it ends. Hits before `searched_to` are part of the last one.
-pub(super) fn encoded(text: &str, start: usize, searched_to: usize, found: &mut Vec<Match>) -> usize {
+pub(super) fn encoded(start: usize, searched_to: usize, found: &mut Matches<'_>) -> usize {
     if start < searched_to {
         return searched_to;
     }
-    let end = start + run(&text.as_bytes()[start..], is_base64);
+    let end = start + run(&found.text().as_bytes()[start..], is_base64);
     super::worked(end - start);
-    push(found, start..end, "private-key");
+    found.push(start..end, "private-key");
     end
 }
 
@@ -168,10 +165,10 @@ pub(super) struct Jwt {
 }
 
 impl Jwt {
-    pub(super) fn at(&mut self, text: &str, start: usize, found: &mut Vec<Match>) {
+    pub(super) fn at(&mut self, start: usize, found: &mut Matches<'_>) {
         /// Bytes of the shortest header and payload.
         const LEAST: usize = 11;
-        let bytes = text.as_bytes();
+        let bytes = found.text().as_bytes();
         let inside = start > 0 && (bytes[start - 1].is_ascii_alphanumeric() || bytes[start - 1] == b'_');
         if start < self.scanned_to || inside {
             return;
@@ -192,7 +189,7 @@ impl Jwt {
             parts += 1;
         }
         if plain || parts == 5 {
-            push(found, start..end, "jwt");
+            found.push(start..end, "jwt");
             self.scanned_to = end;
         } else {
             self.scanned_to = header;
@@ -211,10 +208,10 @@ impl Jwt {
 }
 
 /// `user:password@` or `token@` after `://`.
-pub(super) fn url(text: &str, start: usize, found: &mut Vec<Match>) {
+pub(super) fn url(start: usize, found: &mut Matches<'_>) {
     /// Bytes of a name that may be a token.
     const TOKEN: usize = 16;
-    let bytes = text.as_bytes();
+    let bytes = found.text().as_bytes();
     let near = &bytes[start..bytes.len().min(start + NEAR)];
     let ends = |b: &u8| b.is_ascii_whitespace() || b"\"'<>`/?#\\,|".contains(b);
     let len = near.iter().position(ends).unwrap_or(near.len());
@@ -228,12 +225,12 @@ pub(super) fn url(text: &str, start: usize, found: &mut Vec<Match>) {
         Some(colon) if at > colon + 1 => {
             let password = &user[colon + 1..];
             if !is_template(password) {
-                push(found, start + colon + 1..start + at, "url-password");
+                found.push(start + colon + 1..start + at, "url-password");
             }
         }
         _ => {
             if user.len() >= TOKEN && values::is_token(user) {
-                push(found, start..start + at, "url-token");
+                found.push(start..start + at, "url-token");
             }
         }
     }
@@ -252,15 +249,15 @@ fn token_run(bytes: &[u8], at: usize) -> usize {
 }
 
 /// A token after `Bearer ` or `token `.
-pub(super) fn bearer(text: &str, start: usize, end: usize, found: &mut Vec<Match>) {
+pub(super) fn bearer(start: usize, end: usize, found: &mut Matches<'_>) {
     /// Shorter ones are words.
     const LEAST: usize = 12;
-    let bytes = text.as_bytes();
+    let bytes = found.text().as_bytes();
     let to = token_run(bytes, end);
     let token = &bytes[end..to];
     if begins_word(bytes, start) && token.len() >= LEAST && values::is_token(token) {
         let to = longer(bytes, to);
-        push(found, end..to, "bearer-token");
+        found.push(end..to, "bearer-token");
     }
 }
 
@@ -274,11 +271,11 @@ fn longer(bytes: &[u8], at: usize) -> usize {
 }
 
 /// `user:password` in base64 after `Basic `.
-pub(super) fn basic(text: &str, start: usize, end: usize, found: &mut Vec<Match>) {
-    let bytes = text.as_bytes();
+pub(super) fn basic(start: usize, end: usize, found: &mut Matches<'_>) {
+    let bytes = found.text().as_bytes();
     let to = token_run(bytes, end);
     if begins_word(bytes, start) && is_basic(&bytes[end..to]) {
-        push(found, end..to, "basic-credentials");
+        found.push(end..to, "basic-credentials");
     }
 }
 
@@ -292,8 +289,8 @@ pub(super) fn is_basic(value: &[u8]) -> bool {
 }
 
 /// `user:password` after `-u` or `--user` of a command that fetches.
-pub(super) fn user(text: &str, start: usize, end: usize, found: &mut Vec<Match>) {
-    let bytes = text.as_bytes();
+pub(super) fn user(start: usize, end: usize, found: &mut Matches<'_>) {
+    let bytes = found.text().as_bytes();
     let rest = &bytes[end..bytes.len().min(end + NEAR)];
     let blank = run(rest, |b| matches!(b, b' ' | b'=' | b'"' | b'\'' | b'\\'));
     let len = rest[blank..]
@@ -317,6 +314,6 @@ pub(super) fn user(text: &str, start: usize, end: usize, found: &mut Vec<Match>)
         .any(|tool| memchr::memmem::find(before, tool.as_bytes()).is_some());
     if fetches {
         let from = end + blank + colon + 1;
-        push(found, from..from + password.len(), "password");
+        found.push(from..longer(bytes, from + password.len()), "password");
     }
 }

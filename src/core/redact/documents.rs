@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
+use super::matches::Match;
 use super::names::{self, SecretName};
-use super::{Match, Redactor, context, mark, replaced, scan, values};
+use super::{Redactor, context, mark, scan, values};
 use crate::text::{Span, json};
 
 /// Prefix of escaped ASCII letters: only these can hide a keyword from a search over the raw bytes.
@@ -65,9 +66,9 @@ fn outside(redactor: &Redactor, text: &[u8], span: Span, all: bool, edits: &mut 
         readable.push_str(chunk.valid());
         readable.extend(chunk.invalid().iter().map(|_| ' '));
     }
-    for found in redactor.find(&readable) {
-        let before = &outer[..found.range.start];
-        let after = &outer[found.range.end..];
+    for found in redactor.find(&readable).all() {
+        let before = &outer[..found.start()];
+        let after = &outer[found.end()..];
         let start = span.start + before.iter().rposition(is_structure).map_or(0, |at| at + 1);
         let end = span.end
             - after
@@ -77,7 +78,7 @@ fn outside(redactor: &Redactor, text: &[u8], span: Span, all: bool, edits: &mut 
         let taken = edits.last().map_or(0, |(last, _)| last.end);
         let start = start.max(taken);
         if start < end {
-            edits.push((Span::new(start, end), json::quote(&mark(found.kind))));
+            edits.push((Span::new(start, end), json::quote(&mark(found.kind()))));
         }
     }
 }
@@ -88,7 +89,7 @@ fn searched(redactor: &Redactor, inner: &[u8], all: bool) -> Option<String> {
         return None;
     }
     let inside = json::unescape(inner);
-    match replaced(&inside, &redactor.find(&inside)) {
+    match redactor.find(&inside).replaced() {
         Cow::Borrowed(_) => None,
         Cow::Owned(clean) => Some(json::quote(&clean)),
     }
@@ -226,7 +227,7 @@ impl MemberTracker {
 
 /// Redacts a stream: the strings under one key are searched as one text, then each on its own.
 pub(super) fn stream<'a>(redactor: &Redactor, text: &'a [u8]) -> Cow<'a, [u8]> {
-    let whole = apply(text, across(text, |joined| redactor.find(joined)));
+    let whole = apply(text, across(redactor, text));
     match json(redactor, &whole, &mut |_| {}) {
         Cow::Borrowed(_) => whole,
         Cow::Owned(clean) => Cow::Owned(clean),
@@ -234,7 +235,7 @@ pub(super) fn stream<'a>(redactor: &Redactor, text: &'a [u8]) -> Cow<'a, [u8]> {
 }
 
 /// The rewritten literals of matches that span several literals, in order.
-fn across(text: &[u8], find: impl Fn(&str) -> Vec<Match>) -> Vec<(Span, String)> {
+fn across(redactor: &Redactor, text: &[u8]) -> Vec<(Span, String)> {
     let mut joined: HashMap<&[u8], JoinedStrings> = HashMap::new();
     let mut key = Span::default();
     for Literal { span, inner, .. } in literals(text) {
@@ -246,7 +247,7 @@ fn across(text: &[u8], find: impl Fn(&str) -> Vec<Match>) -> Vec<(Span, String)>
             texts.add(span, &json::unescape(inner.of(text)));
         }
     }
-    let all = joined.values().flat_map(|texts| texts.edits(&find(&texts.text)));
+    let all = joined.values().flat_map(|texts| texts.edits(redactor));
     let mut edits: Vec<_> = all.collect();
     edits.sort_by_key(|(span, _)| span.start);
     edits
@@ -267,13 +268,14 @@ impl JoinedStrings {
     }
 
     /// The rewritten literals: the mark where a match begins, nothing where it continues.
-    fn edits(&self, found: &[Match]) -> Vec<(Span, String)> {
-        let touched =
-            |piece: &Range<usize>, f: &Match| f.range.start < piece.end && piece.start < f.range.end;
+    fn edits(&self, redactor: &Redactor) -> Vec<(Span, String)> {
+        let found = redactor.find(&self.text);
+        let found = found.all();
+        let touched = |piece: &Range<usize>, f: &Match| f.start() < piece.end && piece.start < f.end();
         let mut edits = Vec::new();
         for (span, piece) in &self.pieces {
             // Sorted, so start at the first match that does not end before the piece.
-            let first = found.partition_point(|f| f.range.end <= piece.start);
+            let first = found.partition_point(|f| f.end() <= piece.start);
             let here: Vec<_> = found[first..].iter().take_while(|f| touched(piece, f)).collect();
             if here.is_empty() {
                 continue;
@@ -281,11 +283,11 @@ impl JoinedStrings {
             let mut out = String::new();
             let mut at = piece.start;
             for f in here {
-                out.push_str(&self.text[at..f.range.start.max(at)]);
-                if f.range.start >= piece.start {
-                    out.push_str(&mark(f.kind));
+                out.push_str(&self.text[at..f.start().max(at)]);
+                if f.start() >= piece.start {
+                    out.push_str(&mark(f.kind()));
                 }
-                at = f.range.end.min(piece.end);
+                at = f.end().min(piece.end);
             }
             out.push_str(&self.text[at..piece.end]);
             edits.push((*span, json::quote(&out)));

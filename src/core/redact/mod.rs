@@ -16,6 +16,7 @@
 mod assign;
 mod context;
 mod documents;
+mod matches;
 mod names;
 mod rules;
 mod scan;
@@ -27,12 +28,12 @@ mod words;
 mod tests;
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use aho_corasick::AhoCorasick;
 use regex::Regex;
 
 use crate::text::json;
+use matches::Matches;
 
 /// Texts shorter than the shortest credential are not searched.
 const SHORTEST: usize = 8;
@@ -49,13 +50,6 @@ pub struct Redactor {
     known: Option<AhoCorasick>,
     /// Patterns of files that hold credentials, in addition to those that are identified by name.
     secret_files: Vec<String>,
-}
-
-/// A match in a text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Match {
-    pub(crate) range: Range<usize>,
-    pub(crate) kind: &'static str,
 }
 
 impl Redactor {
@@ -114,7 +108,7 @@ impl Redactor {
 
     /// Redacts plain text.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        replaced(text, &self.find(text))
+        self.find(text).replaced()
     }
 
     /// A text without its credentials and without words that look like one.
@@ -148,8 +142,8 @@ impl Redactor {
     /// Redacts a path, or a method and a path, including segments that look like credentials.
     pub fn path<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut found = self.known_in(text);
-        segments(text, &mut found);
-        replaced(text, &merged(found))
+        segments(&mut found);
+        found.merged().replaced()
     }
 
     /// Redacts the path of a URL without query; scheme and host stay.
@@ -183,29 +177,27 @@ impl Redactor {
     }
 
     /// The matches in order, without overlaps.
-    pub(crate) fn find(&self, text: &str) -> Vec<Match> {
+    pub(crate) fn find<'t>(&self, text: &'t str) -> Matches<'t> {
         let mut found = self.known_in(text);
         if text.len() >= SHORTEST {
-            scan::find(text, &mut found);
+            scan::find(&mut found);
         }
-        merged(found)
+        found.merged()
     }
 
     /// Matches of the proxy's own keys and of the config's expressions.
-    fn known_in(&self, text: &str) -> Vec<Match> {
-        let mut found = Vec::new();
+    fn known_in<'t>(&self, text: &'t str) -> Matches<'t> {
+        let mut found = Matches::new(text);
         if let Some(known) = &self.known {
             // Overlapping, since one key may be a prefix of another; overlaps are merged.
-            found.extend(known.find_overlapping_iter(text).map(|hit| Match {
-                range: hit.range(),
-                kind: "own-key",
-            }));
+            for hit in known.find_overlapping_iter(text) {
+                found.push(hit.range(), "own-key");
+            }
         }
         for pattern in &self.custom {
-            found.extend(pattern.find_iter(text).map(|hit| Match {
-                range: hit.range(),
-                kind: "custom",
-            }));
+            for hit in pattern.find_iter(text) {
+                found.push(hit.range(), "custom");
+            }
         }
         found
     }
@@ -223,62 +215,28 @@ fn in_url(text: &str, upper: bool) -> String {
 }
 
 /// Appends the path segments that are credentials, and credentials of known formats.
-fn segments(path: &str, found: &mut Vec<Match>) {
+fn segments(found: &mut Matches<'_>) {
     /// Minimum length of a segment that may be a credential. Usual paths have none and are not scanned.
     const LONG: usize = 16;
     const ENDS: [char; 5] = ['/', '?', '&', '=', ' '];
     let mut at = 0;
     let mut long = false;
-    for segment in path.split_inclusive(ENDS) {
+    for segment in found.text().split_inclusive(ENDS) {
         let word = segment.trim_end_matches(ENDS);
         long |= word.len() >= LONG;
         if values::is_credential_segment(word) {
-            found.push(Match {
-                range: at..at + word.len(),
-                kind: "segment",
-            });
+            found.push(at..at + word.len(), "segment");
         }
         at += segment.len();
     }
     if long {
-        scan::find(path, found);
+        scan::find(found);
     }
 }
 
 /// The replacement of a match.
 pub(crate) fn mark(kind: &str) -> String {
     format!("[redacted:{kind}]")
-}
-
-/// Sorts the matches and merges overlapping ones.
-fn merged(mut found: Vec<Match>) -> Vec<Match> {
-    found.retain(|f| !f.range.is_empty());
-    found.sort_by_key(|f| (f.range.start, std::cmp::Reverse(f.range.end)));
-    let mut out: Vec<Match> = Vec::with_capacity(found.len());
-    for next in found {
-        match out.last_mut() {
-            Some(last) if next.range.start < last.range.end => {
-                last.range.end = last.range.end.max(next.range.end);
-            }
-            _ => out.push(next),
-        }
-    }
-    out
-}
-
-fn replaced<'a>(text: &'a str, found: &[Match]) -> Cow<'a, str> {
-    if found.is_empty() {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len());
-    let mut at = 0;
-    for one in found {
-        out.push_str(&text[at..one.range.start]);
-        out.push_str(&mark(one.kind));
-        at = one.range.end;
-    }
-    out.push_str(&text[at..]);
-    Cow::Owned(out)
 }
 
 /// How many bytes at the start of `bytes` are of a kind.

@@ -6,7 +6,6 @@ use std::sync::OnceLock;
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::values;
-use crate::text::cut::{ceil, floor};
 
 /// The rule files. Where two rules match the same text, the name of the first one is used.
 const FILES: [&str; 2] = [include_str!("own.tsv"), include_str!("gitleaks.tsv")];
@@ -86,9 +85,6 @@ impl CredentialRule {
         if self.entropy > 0.0 && values::entropy(secret.as_bytes()) < self.entropy {
             return None;
         }
-        // Expressions work on bytes; a match never splits a character.
-        let start = floor(text, from + secret.start());
-        let end = ceil(text, from + secret.end());
-        Some((start..end, from + whole.end()))
+        Some((from + secret.start()..from + secret.end(), from + whole.end()))
     }
 }

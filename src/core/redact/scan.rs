@@ -5,9 +5,10 @@ use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, MatchKind};
 
+use super::matches::Matches;
 use super::rules::{self, CredentialRule};
 use super::words::WORDS;
-use super::{Match, assign, context};
+use super::{assign, context};
 
 /// Parts of names whose values may be secrets.
 const NAMES: [&str; 13] = [
@@ -113,12 +114,12 @@ pub(super) fn any(text: &[u8]) -> bool {
 }
 
 /// Appends the matches, unordered.
-pub(super) fn find(text: &str, found: &mut Vec<Match>) {
+pub(super) fn find(found: &mut Matches<'_>) {
     let Some(automaton) = KEYWORDS.automaton.as_ref() else {
         return;
     };
+    let text = found.text();
     let mut scan = CredentialScan {
-        text,
         found,
         match_ends: HashMap::new(),
         names: assign::NameScan::default(),
@@ -132,12 +133,11 @@ pub(super) fn find(text: &str, found: &mut Vec<Match>) {
             scan.hit(act, hit.start(), hit.end());
         }
     }
-    scan.pem.finish(text, scan.found);
+    scan.pem.finish(scan.found);
 }
 
-struct CredentialScan<'a> {
-    text: &'a str,
-    found: &'a mut Vec<Match>,
+struct CredentialScan<'a, 't> {
+    found: &'a mut Matches<'t>,
     /// End of each rule's last match; hits inside it are skipped.
     match_ends: HashMap<u16, usize>,
     names: assign::NameScan,
@@ -147,21 +147,21 @@ struct CredentialScan<'a> {
     encoded: usize,
 }
 
-impl CredentialScan<'_> {
+impl CredentialScan<'_, '_> {
     fn hit(&mut self, act: RuleAction, start: usize, end: usize) {
         super::worked(end - start);
         match act {
             RuleAction::Rule(n) => self.rule(n, start),
-            RuleAction::Name => self.names.at(self.text, start, self.found),
-            RuleAction::Context(ScanContext::Pem) => self.pem.at(self.text, start, end, self.found),
+            RuleAction::Name => self.names.at(start, self.found),
+            RuleAction::Context(ScanContext::Pem) => self.pem.at(start, end, self.found),
             RuleAction::Context(ScanContext::Encoded) => {
-                self.encoded = context::encoded(self.text, start, self.encoded, self.found)
+                self.encoded = context::encoded(start, self.encoded, self.found)
             }
-            RuleAction::Context(ScanContext::Jwt) => self.jwt.at(self.text, start, self.found),
-            RuleAction::Context(ScanContext::Url) => context::url(self.text, end, self.found),
-            RuleAction::Context(ScanContext::Bearer) => context::bearer(self.text, start, end, self.found),
-            RuleAction::Context(ScanContext::Basic) => context::basic(self.text, start, end, self.found),
-            RuleAction::Context(ScanContext::User) => context::user(self.text, start, end, self.found),
+            RuleAction::Context(ScanContext::Jwt) => self.jwt.at(start, self.found),
+            RuleAction::Context(ScanContext::Url) => context::url(end, self.found),
+            RuleAction::Context(ScanContext::Bearer) => context::bearer(start, end, self.found),
+            RuleAction::Context(ScanContext::Basic) => context::basic(start, end, self.found),
+            RuleAction::Context(ScanContext::User) => context::user(start, end, self.found),
         }
     }
 
@@ -174,10 +174,9 @@ impl CredentialScan<'_> {
             return;
         }
         let rule = &KEYWORDS.rules[usize::from(n)];
-        if let Some((range, end)) = rule.at(self.text, start) {
+        if let Some((range, end)) = rule.at(self.found.text(), start) {
             self.match_ends.insert(n, end);
-            let kind = rule.name;
-            self.found.push(Match { range, kind });
+            self.found.push(range, rule.name);
         }
     }
 }

@@ -24,13 +24,13 @@ fn clean(text: &str, range: &Range<usize>, redactor: &Redactor) -> String {
     let window = floor(text, range.start.saturating_sub(AROUND))..floor(text, range.end + AROUND);
     let mut out = String::with_capacity(range.len());
     let mut at = range.start;
-    for found in redactor.find(&text[window.clone()]) {
-        let (start, end) = (window.start + found.range.start, window.start + found.range.end);
+    for found in redactor.find(&text[window.clone()]).all() {
+        let (start, end) = (window.start + found.start(), window.start + found.end());
         if end <= at || start >= range.end {
             continue;
         }
         out.push_str(&text[at..start.max(at)]);
-        out.push_str(&crate::redact::mark(found.kind));
+        out.push_str(&crate::redact::mark(found.kind()));
         at = end.min(range.end);
     }
     out.push_str(&text[at..range.end]);

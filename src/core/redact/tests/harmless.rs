@@ -82,11 +82,11 @@ fn ordinary_code_and_transcripts_are_hardly_touched() {
             continue;
         };
         bytes += text.len();
-        for found in redactor.find(&text) {
-            let line = text[..found.range.start].matches('\n').count() + 1;
-            let shown: String = text[found.range.clone()].chars().take(60).collect();
+        for found in redactor.find(&text).all() {
+            let line = text[..found.start()].matches('\n').count() + 1;
+            let shown: String = text[found.start()..found.end()].chars().take(60).collect();
             let file = path.strip_prefix(root).unwrap().display();
-            finds.push(format!("{file}:{line}: {} {shown:?}", found.kind));
+            finds.push(format!("{file}:{line}: {} {shown:?}", found.kind()));
         }
     }
     println!(

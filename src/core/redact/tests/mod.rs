@@ -1,5 +1,6 @@
 //! What is found, what is not, and what it costs.
 
+mod characters;
 mod harmless;
 mod linear;
 mod ordinary;

@@ -1,0 +1,91 @@
+//! Matches, and the text that they are in.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use super::mark;
+use crate::text::cut::{ceil, floor};
+
+/// A match in a text. It never divides a character.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Match {
+    range: Range<usize>,
+    kind: &'static str,
+}
+
+impl Match {
+    pub(crate) fn start(&self) -> usize {
+        self.range.start
+    }
+
+    pub(crate) fn end(&self) -> usize {
+        self.range.end
+    }
+
+    pub(crate) fn kind(&self) -> &'static str {
+        self.kind
+    }
+}
+
+/// Matches with their text, so that they cannot be applied to another one.
+#[derive(Debug)]
+pub(crate) struct Matches<'t> {
+    text: &'t str,
+    all: Vec<Match>,
+}
+
+impl<'t> Matches<'t> {
+    pub(super) fn new(text: &'t str) -> Self {
+        Self {
+            text,
+            all: Vec::new(),
+        }
+    }
+
+    pub(super) fn text(&self) -> &'t str {
+        self.text
+    }
+
+    /// Adds a range of bytes that is not empty. It is extended to whole characters, since the search and its limits
+    /// work on bytes.
+    pub(super) fn push(&mut self, range: Range<usize>, kind: &'static str) {
+        if !range.is_empty() {
+            let range = floor(self.text, range.start)..ceil(self.text, range.end);
+            self.all.push(Match { range, kind });
+        }
+    }
+
+    /// In order, and without overlaps.
+    pub(super) fn merged(mut self) -> Self {
+        self.all
+            .sort_by_key(|f| (f.range.start, std::cmp::Reverse(f.range.end)));
+        self.all.dedup_by(|next, last| {
+            let overlaps = next.range.start < last.range.end;
+            if overlaps {
+                last.range.end = last.range.end.max(next.range.end);
+            }
+            overlaps
+        });
+        self
+    }
+
+    pub(crate) fn all(&self) -> &[Match] {
+        &self.all
+    }
+
+    /// The text with a mark in place of each match.
+    pub(super) fn replaced(&self) -> Cow<'t, str> {
+        if self.all.is_empty() {
+            return Cow::Borrowed(self.text);
+        }
+        let mut out = String::with_capacity(self.text.len());
+        let mut at = 0;
+        for found in &self.all {
+            out.push_str(&self.text[at..found.range.start]);
+            out.push_str(&mark(found.kind));
+            at = found.range.end;
+        }
+        out.push_str(&self.text[at..]);
+        Cow::Owned(out)
+    }
+}
