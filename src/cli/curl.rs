@@ -26,8 +26,7 @@ pub(super) fn line(config: &Config, exchange: &ExchangeDetail, leg: u32) -> Resu
     let row = &exchange.exchange;
     let sent = exchange.legs.iter().find(|found| found.n == leg);
     let sent = sent.ok_or_else(|| missing("nothing was sent upstream in this exchange"))?;
-    let url = sent.sent.url.as_deref();
-    let url = url.ok_or_else(|| missing("the journal does not know where the request went"))?;
+    let url = sent.sent.url.as_str();
     let method = row.route.as_deref().and_then(|route| route.split_once(' '));
     let quoted = |word: &str| ShellSyntax::Sh.quoted(word);
     let mut line = format!(
