@@ -25,7 +25,7 @@ const OF_THE_CLIENT: [&str; 6] = [
 pub(super) fn line(config: &Config, exchange: &ExchangeDetail, leg: u32) -> Result<String, CommandFailure> {
     let row = &exchange.exchange;
     let sent = exchange.legs.iter().find(|found| found.n == leg);
-    let sent = sent.ok_or_else(|| missing("nothing was sent upstream in this exchange"))?;
+    let sent = sent.ok_or_else(|| Exit::NO_INPUT.failure("nothing was sent upstream in this exchange"))?;
     let url = sent.sent.url.as_str();
     let method = row.route.as_deref().and_then(|route| route.split_once(' '));
     let quoted = |word: &str| ShellSyntax::Sh.quoted(word);
@@ -66,8 +66,4 @@ fn query(url: &str) -> &'static str {
     } else {
         ""
     }
-}
-
-fn missing(message: &str) -> CommandFailure {
-    Exit::NO_INPUT.failure(message)
 }
