@@ -408,6 +408,7 @@ async fn the_same_handoff_and_transcript_make_the_same_files_after_a_restart() {
         handoff,
         carry_over: None,
         exchange: document.exchange.clone(),
+        topic: None,
         bytes: HandoffSize { ..document.bytes },
         transcript: Box::new(move || Some(sent)),
     };
@@ -497,6 +498,7 @@ async fn resumed_and_compared(side: Variant) {
         handoff: made,
         carry_over: None,
         exchange: None,
+        topic: None,
         bytes: HandoffSize::default(),
         transcript: Box::new(|| None),
     });
@@ -812,6 +814,7 @@ async fn the_readme_shows_a_document_as_it_is_written() {
         handoff,
         carry_over: None,
         exchange: None,
+        topic: None,
         bytes: HandoffSize {
             before: 412_300,
             after: 9_800,

@@ -136,6 +136,7 @@ async fn write_document(
         handoff: handoff.clone(),
         carry_over: earlier.map(|handoff| handoff.prompt),
         exchange: Some(newest.row.id),
+        topic: newest.row.event.topic,
         bytes: HandoffSize {
             before: body.len() as u64,
             after: handoff.head.len() as u64,

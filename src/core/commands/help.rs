@@ -1,7 +1,7 @@
 //! Help text of the chat commands, also shown for a mistyped command.
 
 /// The commands, each with what it does.
-const COMMANDS: [(&str, &str); 12] = [
+const COMMANDS: [(&str, &str); 13] = [
     (
         "handoff [FOCUS]",
         "hand over now: the model writes what the next context has to know",
@@ -16,6 +16,10 @@ const COMMANDS: [(&str, &str); 12] = [
         "undo the last handoff, or that one; the same command again reverts it",
     ),
     ("handoff resume ID", "from here on the model knows that handoff"),
+    (
+        "handoff topic [NAME]",
+        "the topic of this session's handoffs; with NAME, a new one",
+    ),
     ("handoff help", "this list"),
     ("pin TEXT", "every later handoff carries TEXT, word for word"),
     ("pins", "the pinned texts"),

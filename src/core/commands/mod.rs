@@ -25,6 +25,8 @@ pub enum ChatCommand<'a> {
     Pins,
     /// Removes the pinned text of this number.
     Unpin(&'a str),
+    /// Names the topic of the session's handoffs, or shows it.
+    Topic(Option<&'a str>),
     /// Hands over now: the flags and the focus.
     HandOver(&'a str),
     /// Accepts the pending draft, or this text in its place.
@@ -102,6 +104,9 @@ fn handoff(rest: &str) -> ChatCommand<'_> {
         "status" if alone => ChatCommand::Status,
         "undo" if !argument.contains(char::is_whitespace) => ChatCommand::Undo((!alone).then_some(argument)),
         "resume" if !argument.contains(char::is_whitespace) => ChatCommand::Resume(argument),
+        "topic" if !argument.contains(char::is_whitespace) => {
+            ChatCommand::Topic((!alone).then_some(argument))
+        }
         "accept" if alone => ChatCommand::Accept(None),
         "edit" if !alone => ChatCommand::Accept(Some(argument)),
         "reject" if alone => ChatCommand::Reject,
@@ -132,6 +137,15 @@ mod tests {
             ("::handoff help", Some(ChatCommand::Help)),
             ("::handoff", Some(ChatCommand::HandOver(""))),
             ("::handoff cancel", Some(ChatCommand::Cancel)),
+            ("::handoff topic", Some(ChatCommand::Topic(None))),
+            (
+                "::handoff topic importer",
+                Some(ChatCommand::Topic(Some("importer"))),
+            ),
+            (
+                "::handoff topic of the importer",
+                Some(ChatCommand::HandOver("topic of the importer")),
+            ),
             ("::handoff accept", Some(ChatCommand::Accept(None))),
             (
                 "::handoff edit # Goal\nIt.",

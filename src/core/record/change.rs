@@ -5,7 +5,7 @@
 
 use uuid::Uuid;
 
-use super::conversation::{Conversation, PendingUndo, RepeatedAnswer};
+use super::conversation::{Conversation, NamedTopic, PendingUndo, RepeatedAnswer};
 use super::ids::HandoffId;
 use super::omission::ThinkingOmission;
 use super::ready_draft::ReadyDraft;
@@ -74,6 +74,8 @@ pub enum RecordChange {
         /// The text that goes.
         unpinned: Option<String>,
     },
+    /// A person named the topic of the handoffs.
+    Topic(NamedTopic),
     /// An undo was requested from outside of the chat. It replaces a pending one.
     UndoRequested(PendingUndo),
     /// The pending undo is over: a transcript contains it, it was withdrawn, or it cannot be done.
@@ -143,6 +145,7 @@ impl RecordChange {
                 let new = pinned.as_ref().filter(|text| !known(text)).cloned();
                 record.pins.extend(new);
             }
+            Self::Topic(topic) => record.topic = Some(topic.clone()),
             Self::UndoRequested(undo) => record.pending_undo = Some(Box::new(*undo)),
             Self::UndoOver(undo) => {
                 record.pending_undo = record.pending_undo.take().filter(|waiting| **waiting != *undo);

@@ -38,6 +38,9 @@ pub struct Conversation {
     /// Texts that a person pinned, in their order: each later handoff carries them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pins: Vec<String>,
+    /// The topic of its handoffs, where a person named one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic: Option<NamedTopic>,
     /// The handoff whose undo is the last change of what the model sees in the newest transcript.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undone: Option<HandoffId>,
@@ -53,6 +56,24 @@ pub struct Conversation {
     pub updated_ms: u64,
     /// Grows with every write; 0: never written.
     pub version: u64,
+}
+
+/// A topic that a person named in the chat.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedTopic {
+    pub name: String,
+    /// The topic that the request declared in which it was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declared: Option<String>,
+}
+
+/// Longest topic, in bytes: it is a part of base URLs.
+const TOPIC_BYTES: usize = 64;
+
+/// Whether a topic may have this name: letters, digits, `.`, `_` and `-`.
+pub fn is_topic(name: &str) -> bool {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    (1..=TOPIC_BYTES).contains(&name.len()) && name.bytes().all(is_plain)
 }
 
 /// An undo that waits for the conversation's next request.
@@ -81,6 +102,15 @@ pub enum UndoAnswer {
 }
 
 impl Conversation {
+    /// The topic of its handoffs, for a request that declares this one: the one that was named last. `None`: the
+    /// configured one.
+    pub fn topic<'t>(&'t self, declared: Option<&'t str>) -> Option<&'t str> {
+        let named = self.topic.as_ref();
+        // Another declaration than then is a later word.
+        let named = named.filter(|named| declared.is_none() || named.declared.as_deref() == declared);
+        named.map(|named| named.name.as_str()).or(declared)
+    }
+
     /// Requests the undo of this handoff or, where it is undone, its restoration.
     pub fn request_undo(&self, handoff: HandoffId, at_ms: u64) -> UndoAnswer {
         if let Some(pending) = self
@@ -115,4 +145,46 @@ pub struct RepeatedAnswer {
     pub replaces: Vec<HandoffId>,
     /// Milliseconds since the Unix epoch, by the clock of the process that wrote it.
     pub at_ms: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_topic_is_the_one_that_was_named_last() {
+        let named = |name: &str, declared: Option<&str>| Conversation {
+            topic: Some(NamedTopic {
+                name: name.to_owned(),
+                declared: declared.map(str::to_owned),
+            }),
+            ..Conversation::default()
+        };
+        for (conversation, declared, topic) in [
+            (Conversation::default(), None, None),
+            (Conversation::default(), Some("a"), Some("a")),
+            (named("chat", None), None, Some("chat")),
+            (named("chat", Some("a")), Some("a"), Some("chat")),
+            // The session was resumed with another one, or without.
+            (named("chat", Some("a")), Some("b"), Some("b")),
+            (named("chat", None), Some("b"), Some("b")),
+            (named("chat", Some("a")), None, Some("chat")),
+        ] {
+            assert_eq!(
+                conversation.topic(declared),
+                topic,
+                "{conversation:?} {declared:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_topic_is_a_plain_word() {
+        for name in ["importer", "v1.2_x-y", &"x".repeat(TOPIC_BYTES)] {
+            assert!(is_topic(name), "{name}");
+        }
+        for name in ["", "a b", "a/b", "ü", "a\n", &"x".repeat(TOPIC_BYTES + 1)] {
+            assert!(!is_topic(name), "{name:?}");
+        }
+    }
 }

@@ -18,7 +18,7 @@ mod response_origin;
 
 pub use change::{INSERTIONS_KEPT, LEFT_OUT_KEPT};
 pub use change::{RecordChange, Update, UpdateOutcome};
-pub use conversation::{Conversation, PendingUndo, RepeatedAnswer, UndoAnswer};
+pub use conversation::{Conversation, NamedTopic, PendingUndo, RepeatedAnswer, UndoAnswer, is_topic};
 pub use cut_point::CutPoint;
 pub use document::{DocumentRecord, HandoffStatus};
 pub use handoff::{Handoff, HandoffOrigin, distinctive_line};

@@ -23,9 +23,6 @@ use baton_core::rewrite::positions::without_breakpoints;
 use baton_core::wire::{Role, Turn, Usage, View};
 use tokio::sync::oneshot;
 
-/// Headers that the requests of subagents alone have: Claude Code's, Codex's.
-const OF_SUBAGENTS: [&str; 2] = ["x-claude-code-agent-id", "x-openai-subagent"];
-
 /// Turns at a transcript's end by which its thread is found again.
 const TAIL: usize = 4;
 
@@ -61,7 +58,7 @@ pub(super) fn enter(exchange: &Exchange) -> Option<EnteredThread> {
         app, ctx, offered, ..
     } = exchange;
     let policy = &app.config.handoff;
-    let thresholds = policy.thresholds_of(is_subagent(ctx));
+    let thresholds = policy.thresholds_of(headers::is_of_subagent(&ctx.headers));
     let view = offered.agent.request.view();
     let facts = &view.facts;
     let in_the_loop = offered.offer.tooled
@@ -289,12 +286,6 @@ fn tail_digest(view: &View, last: usize) -> u128 {
         place.copy_from_slice(&one.to_ne_bytes());
     }
     digest(&digests)
-}
-
-fn is_subagent(ctx: &RequestContext) -> bool {
-    OF_SUBAGENTS
-        .iter()
-        .any(|name| headers::value(&ctx.headers, name).is_some())
 }
 
 /// What a request states of its model's window.

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::heavy;
 use super::offer::Offered;
 use crate::serve::exchange::app::App;
+use crate::serve::proxy::RequestContext;
 use crate::state::config::FactsPolicy;
 use crate::state::files::documents::{StoredHandoff, TranscriptReader};
 use crate::state::jobs::drafts::LentIndex;
@@ -79,7 +80,7 @@ impl HandedOverWork {
     }
 
     /// Has the handoff's document written.
-    pub(super) fn write_document(self, exchange: &str, handoff: &Handoff, bytes: HandoffSize) {
+    pub(super) fn write_document(self, ctx: &RequestContext, handoff: &Handoff, bytes: HandoffSize) {
         if !self.app.documents.is_on() {
             return;
         }
@@ -89,7 +90,8 @@ impl HandedOverWork {
         app.documents.handoff(StoredHandoff {
             handoff: handoff.clone(),
             carry_over,
-            exchange: Some(exchange.to_owned()),
+            exchange: Some(ctx.id.clone()),
+            topic: ctx.recorder.read(|e| e.topic.clone()),
             bytes,
             transcript,
         });

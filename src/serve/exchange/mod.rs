@@ -40,6 +40,7 @@ mod shown;
 mod slow_answer;
 mod thinking;
 mod tool_offer;
+mod topic;
 mod undo;
 
 #[cfg(test)]

@@ -156,7 +156,7 @@ fn report(exchange: &Exchange, handoff: &Handoff, before: u64) {
     }
     exchange.app.journal.handoff(&event);
     let work = work(exchange, exchange.record.fired.is_first(handoff.id));
-    work.write_document(&exchange.ctx.id, handoff, HandoffSize { before, after });
+    work.write_document(&exchange.ctx, handoff, HandoffSize { before, after });
     exchange.ctx.recorder.note(|e| {
         e.fired.push(event.id.clone());
         e.handoffs.push(event);

@@ -55,6 +55,20 @@ const ABOUT_THE_HOST: &str = "alt-svc";
 /// The header in which an agent declares the windows of its models. Like all headers of ours it goes no further.
 pub const DECLARED_WINDOWS: &str = "x-baton-window";
 
+/// The header in which an agent declares the topic of its handoffs.
+pub const DECLARED_TOPIC: &str = "x-baton-topic";
+
+/// The header with the id of the `baton run` that started the agent.
+pub const RUN: &str = "x-baton-run";
+
+/// Headers that the requests of subagents alone have: Claude Code's, Codex's.
+const OF_SUBAGENTS: [&str; 2] = ["x-claude-code-agent-id", "x-openai-subagent"];
+
+/// Whether a subagent sends the request.
+pub fn is_of_subagent(headers: &HeaderMap) -> bool {
+    OF_SUBAGENTS.iter().any(|name| value(headers, name).is_some())
+}
+
 /// How a request is changed on its way upstream.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sending {
@@ -146,6 +160,13 @@ pub fn value<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a HeaderValue> 
 /// The same as text; `None` also where it is none.
 pub fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     value(headers, name)?.to_str().ok()
+}
+
+/// The `baton run` whose session a request belongs to. Subagents have no session of their own.
+pub fn run(headers: &HeaderMap) -> Option<String> {
+    text(headers, RUN)
+        .filter(|_| !is_of_subagent(headers))
+        .map(str::to_owned)
 }
 
 /// The content type without its parameters.

@@ -15,7 +15,7 @@ pub mod certificate;
 pub mod coding;
 pub(crate) mod confirming_stream;
 mod connect;
-mod declared_windows;
+mod declared;
 mod decode;
 pub mod descriptors;
 pub mod download;
@@ -258,7 +258,7 @@ fn describe(headers: &mut HeaderMap, id: &str, recorder: &ExchangeRecorder) {
 /// ends the exchange where it is.
 pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Response<ResponseBody> {
     let (mut parts, body) = request.into_parts();
-    declared_windows::take_from_path(&mut parts);
+    declared::take_from_path(&mut parts);
     if welcome::is_for(&parts) && gateway.admission.guard.host(&parts).is_ok() {
         return welcome::page(
             &parts,
@@ -375,6 +375,7 @@ fn start_recorder(gateway: &Gateway, parts: &Parts, route: &Route, id: &str) -> 
         recorder.note(|e| {
             e.wire = route.wire;
             e.agent = sender::agent(&parts.headers);
+            e.run = headers::run(&parts.headers);
             e.subscription = sender::is_on_subscription(&parts.headers, parts.uri.path());
         });
     }

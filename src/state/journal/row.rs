@@ -120,6 +120,12 @@ pub struct EventColumns {
     /// Name and version of the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
+    /// Id of the `baton run` that started the agent; none for subagents.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    /// The topic of its conversation's handoffs, where a person or the request names one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
     /// Whether it was sent on a subscription, whose tokens have no price.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub subscription: bool,
@@ -194,6 +200,8 @@ impl EventColumns {
             own_legs: event.draft_legs.clone(),
             prompt_bytes: event.handoffs.iter().map(|handoff| handoff.prompt_bytes).sum(),
             agent: event.agent.clone(),
+            run: event.run.clone(),
+            topic: event.topic.clone(),
             subscription: event.subscription,
             first_byte_ms: event.first_byte.map(millis),
             total_ms: millis(event.total),

@@ -248,6 +248,11 @@ impl LiveConversation {
         self.state().record.pins.clone()
     }
 
+    /// The topic of its handoffs, for a request that declares this one.
+    pub fn topic(&self, declared: Option<&str>) -> Option<String> {
+        self.state().record.topic(declared).map(str::to_owned)
+    }
+
     /// Whether any text of ours is after its turns.
     pub fn has_insertions(&self) -> bool {
         !self.state().record.insertions.is_empty()

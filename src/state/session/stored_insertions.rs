@@ -104,21 +104,17 @@ impl Sessions {
         Ok(true)
     }
 
-    /// Pins a text, or removes one. Durable; written only on change.
+    /// Makes the change of a command, where it makes one. Durable.
     ///
     /// # Errors
     /// The store cannot be written: the answer must not be shown.
     pub async fn command(
         &self,
         live: &Arc<LiveConversation>,
-        pinned: Option<String>,
-        unpinned: Option<String>,
+        change: Option<RecordChange>,
         now_ms: u64,
     ) -> Result<(), StoreError> {
-        if pinned.is_none() && unpinned.is_none() {
-            return Ok(());
-        }
-        let change = RecordChange::Pins { pinned, unpinned };
+        let Some(change) = change else { return Ok(()) };
         self.write(live, change, CacheUpdate::Nothing, now_ms, put_record)
             .await
             .map(drop)

@@ -166,6 +166,10 @@ pub struct ExchangeEvent {
     pub server: Option<ServerAddress>,
     /// Name and version of the agent, the first word of its `user-agent`; bounded in length.
     pub agent: Option<String>,
+    /// Id of the `baton run` that started the agent; none for subagents.
+    pub run: Option<String>,
+    /// The topic of its conversation's handoffs, where a person or the request names one.
+    pub topic: Option<String>,
     /// Whether the request was sent on a subscription, whose tokens have no price.
     pub subscription: bool,
     /// Legs that requested the document of a handoff, as indexes of `sent_bytes`: what they cost is not the agent's

@@ -4,6 +4,7 @@ mod hand_over;
 mod pins;
 mod reply;
 mod resume;
+mod topic;
 mod undo;
 
 use http::Response;
@@ -12,8 +13,10 @@ use self::hand_over::{HandoffTrigger, NONE_WAITS, restored_draft};
 use self::pins::{pin, pins_listed, unpin};
 use self::reply::{CommandReply, unanswered};
 use self::resume::{resume, shown};
+use self::topic::topic;
 pub(super) use self::undo::UndoSubject;
 use super::Exchange;
+use super::topic::note_topic;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::jobs::drafts::{DecisionFailure, DraftState};
 use crate::state::session::LiveConversation;
@@ -71,6 +74,7 @@ async fn step(
         ChatCommand::Pins => CommandReply::new(pins_listed(&live()?.pins(), prefix)),
         ChatCommand::Pin(text) => pin(&live()?.pins(), text, prefix),
         ChatCommand::Unpin(number) => unpin(&live()?.pins(), number, prefix),
+        ChatCommand::Topic(name) => topic(ctx, live()?, name, prefix),
         ChatCommand::Undo(id) => {
             let subject = UndoSubject {
                 app,
@@ -102,9 +106,9 @@ async fn step(
             })
         }
     };
-    let (pinned, unpinned) = (reply.pinned.clone(), reply.unpinned.clone());
-    let now_ms = app.clock.now_ms();
-    app.sessions.command(live()?, pinned, unpinned, now_ms).await?;
+    let (change, now_ms) = (reply.change.clone(), app.clock.now_ms());
+    app.sessions.command(live()?, change, now_ms).await?;
+    note_topic(ctx, live()?);
     Ok(CommandStep::Reply(reply))
 }
 

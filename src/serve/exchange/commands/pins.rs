@@ -3,6 +3,7 @@
 use super::reply::CommandReply;
 use baton_core::commands::{PinRejection, add_pin, listed};
 use baton_core::limits::{PINNED_BYTES, PINS};
+use baton_core::record::RecordChange;
 
 pub(super) fn pins_listed(pins: &[String], prefix: &str) -> String {
     match pins.is_empty() {
@@ -16,7 +17,10 @@ pub(super) fn pins_listed(pins: &[String], prefix: &str) -> String {
 pub(super) fn pin(pins: &[String], text: &str, prefix: &str) -> CommandReply {
     match add_pin(pins, text) {
         Ok(text) => CommandReply {
-            pinned: Some(text),
+            change: Some(RecordChange::Pins {
+                pinned: Some(text),
+                unpinned: None,
+            }),
             ..CommandReply::new(format!(
                 "pinned as number {}. Every later handoff carries it, word for word.",
                 pins.len() + 1
@@ -41,7 +45,10 @@ pub(super) fn unpin(pins: &[String], number: &str, prefix: &str) -> CommandReply
         Some(n) => {
             let gone = pins[n].clone();
             CommandReply {
-                unpinned: Some(gone.clone()),
+                change: Some(RecordChange::Pins {
+                    pinned: None,
+                    unpinned: Some(gone.clone()),
+                }),
                 ..CommandReply::new(format!("no longer pinned:\n{}", listed(&[gone])))
             }
         }
@@ -67,10 +74,17 @@ mod tests {
         texts.iter().map(|text| (*text).to_owned()).collect()
     }
 
+    fn changed(pinned: Option<&str>, unpinned: Option<&str>) -> Option<RecordChange> {
+        Some(RecordChange::Pins {
+            pinned: pinned.map(str::to_owned),
+            unpinned: unpinned.map(str::to_owned),
+        })
+    }
+
     #[test]
     fn a_pin_that_is_taken_has_the_next_number_and_every_other_one_changes_nothing() {
         let reply = pin(&pins(&["a"]), " Be brief. ", "::");
-        assert_eq!(reply.pinned.as_deref(), Some("Be brief."));
+        assert_eq!(reply.change, changed(Some("Be brief."), None));
         assert!(reply.text.starts_with("pinned as number 2."), "{}", reply.text);
         let many: Vec<String> = (0..PINS).map(|n| n.to_string()).collect();
         let long = "x".repeat(PINNED_BYTES + 1);
@@ -83,7 +97,7 @@ mod tests {
         for (known, text, answer) in rows {
             let reply = pin(&known, text, "::");
             assert!(reply.text.contains(answer), "{}", reply.text);
-            assert_eq!((reply.pinned, reply.unpinned), (None, None));
+            assert_eq!(reply.change, None);
         }
     }
 
@@ -91,10 +105,10 @@ mod tests {
     fn only_a_number_of_the_list_unpins() {
         let known = pins(&["a", "b"]);
         let reply = unpin(&known, " 2 ", "::");
-        assert_eq!((reply.unpinned.as_deref(), reply.pinned), (Some("b"), None));
+        assert_eq!(reply.change, changed(None, Some("b")));
         for number in ["0", "3", "-1", "b", "", "18446744073709551616"] {
             let reply = unpin(&known, number, "::");
-            assert_eq!(reply.unpinned, None, "{number:?}");
+            assert_eq!(reply.change, None, "{number:?}");
             assert!(reply.text.contains("a number from 1 to 2"), "{}", reply.text);
         }
         assert!(unpin(&pins(&["a"]), "2", "::").text.contains("its number is 1"));

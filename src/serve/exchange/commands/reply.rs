@@ -9,7 +9,7 @@ use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::store::StoreError;
 use baton_core::commands::UndoOutcome;
 use baton_core::mark::note;
-use baton_core::record::HandoffId;
+use baton_core::record::{HandoffId, RecordChange};
 
 /// The reply to a command.
 #[derive(Default)]
@@ -19,10 +19,8 @@ pub(in crate::serve::exchange) struct CommandReply {
     pub(in crate::serve::exchange) note: Uuid,
     /// The handoff that the model knows from here on.
     pub(super) sentinel: Option<ReplySentinel>,
-    /// A text that it pins.
-    pub(super) pinned: Option<String>,
-    /// A text that is pinned no longer.
-    pub(super) unpinned: Option<String>,
+    /// What it changes in the conversation's record.
+    pub(super) change: Option<RecordChange>,
     pub(super) undo: Option<UndoOutcome>,
 }
 

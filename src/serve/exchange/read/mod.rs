@@ -9,6 +9,7 @@ use super::answer_form::AnswerForm;
 use super::is_model_call;
 use super::read_ahead::{self, Ahead, OpenedConversation};
 use super::request::Request;
+use super::topic::note_topic;
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::route;
@@ -172,6 +173,9 @@ pub(super) async fn receive(
             ahead: Ahead::default(),
         },
     };
+    if let Ok(live) = &live {
+        note_topic(ctx, live);
+    }
     let agent = AgentRequest {
         wire,
         side_call: is_side_call(ctx, &reading.view),

@@ -54,6 +54,41 @@ async fn a_pin_is_written_when_it_is_reported() {
     assert!(reply(&stage, "::pins").await.contains("nothing is pinned"));
 }
 
+/// The topic that the events of later requests have is the one that was named last, in the chat or by the header.
+#[tokio::test]
+async fn a_topic_is_named_in_the_chat_or_declared_by_the_request() {
+    let stage = Stage::new();
+    let topic = async |declared: Option<&'static str>| {
+        let mut request = stage.request(claude(&[user("Mend it.")]));
+        if let Some(name) = declared {
+            request = request.header("x-baton-topic", name);
+        }
+        request.received().await.unwrap();
+        request.ctx.recorder.read(|event| event.topic.clone())
+    };
+    assert_eq!(topic(None).await, None);
+    assert_eq!(topic(Some("importer")).await.as_deref(), Some("importer"));
+    assert_eq!(topic(Some("no topic")).await, None);
+    assert!(
+        reply(&stage, "::handoff topic")
+            .await
+            .contains("no topic is named")
+    );
+    assert!(
+        reply(&stage, "::handoff topic a/b")
+            .await
+            .contains("nothing was changed")
+    );
+    assert!(
+        reply(&stage, "::handoff topic parser")
+            .await
+            .contains("is parser.")
+    );
+    assert!(reply(&stage, "::handoff topic").await.contains("is parser."));
+    assert_eq!(topic(None).await.as_deref(), Some("parser"));
+    assert_eq!(topic(Some("importer")).await.as_deref(), Some("importer"));
+}
+
 #[tokio::test]
 async fn what_is_not_there_is_named_and_changes_nothing() {
     let stage = Stage::new();

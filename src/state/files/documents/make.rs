@@ -73,7 +73,7 @@ pub(super) fn compose_document(settings: &DocumentSettings, stored: StoredHandof
         seen: &seen,
         folder: work.folder.as_deref(),
         checkout: work.checkout.as_ref(),
-        topic: settings.topic.as_deref(),
+        topic: stored.topic.as_deref().or(settings.topic.as_deref()),
         exchange: stored.exchange.as_deref(),
         assumptions: &settings.reading.assumptions,
         bytes: stored.bytes,

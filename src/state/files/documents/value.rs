@@ -65,6 +65,8 @@ pub struct StoredHandoff {
     pub carry_over: Option<String>,
     /// The exchange in which it fired.
     pub exchange: Option<String>,
+    /// The topic of its session, where one is named; else the configured one.
+    pub topic: Option<String>,
     /// Bytes of the request before it and of the first one after it.
     pub bytes: HandoffSize,
     pub transcript: TranscriptReader,

@@ -62,6 +62,7 @@ pub(super) fn stored(n: u128, created_ms: u64) -> StoredHandoff {
         handoff: handoff(n, created_ms),
         carry_over: None,
         exchange: None,
+        topic: None,
         bytes: HandoffSize::default(),
         transcript: Box::new(move || Some(body.to_string().into())),
     }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{DocumentSettings, handoff, settings, store, stored};
+use super::{DocumentSettings, id, settings, store, stored};
 use crate::state::files::documents::{document_of, find, write};
 use crate::state::files::repository::run_program;
 use baton_core::handoffs::document::fields::HandoffDocument;
+use baton_core::record::HandoffStatus;
 
 /// A repository on this branch, with a file that is not committed. Without commits where `commits` is false.
 fn repository(dir: &Path, branch: &str, commits: bool) {
@@ -55,8 +56,7 @@ async fn document(settings: DocumentSettings, dir: &Path, principal: &str, body:
     made.handoff.principal = principal.into();
     made.transcript = Box::new(move || Some(body.to_string().into()));
     write(&Arc::new(settings), &store, made).await.unwrap();
-    let id = handoff(1, 0).id;
-    document_of(&find(&store, principal, id).await.unwrap().unwrap()).unwrap()
+    document_of(&find(&store, principal, id(1)).await.unwrap().unwrap()).unwrap()
 }
 
 fn has_git(dir: &Path) -> bool {
@@ -141,6 +141,35 @@ async fn the_folder_comes_from_the_request_then_from_its_calls_then_from_the_con
             assert_eq!(names(&made, file), file == changed, "{what}: {file}");
         }
     }
+}
+
+/// Sessions on one branch supersede each other where they have one topic, and only there.
+#[tokio::test]
+async fn two_sessions_of_one_topic_supersede_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut settings = settings(dir.path());
+    settings.topic = None;
+    let (settings, store) = (Arc::new(settings), store(dir.path()));
+    let sessions = [
+        ("a", Some("importer")),
+        ("b", Some("importer")),
+        ("c", Some("parser")),
+        ("d", None),
+        ("e", None),
+        ("d", None),
+    ];
+    for (n, (session, topic)) in (1..).zip(sessions) {
+        let mut made = stored(n, u64::try_from(n).unwrap() * 1_000_000);
+        made.handoff.conversation = session.to_owned();
+        made.topic = topic.map(str::to_owned);
+        write(&settings, &store, made).await.unwrap();
+    }
+    let mut active = Vec::new();
+    for n in 1..=6 {
+        let record = find(&store, "local", id(n)).await.unwrap().unwrap();
+        active.push(record.status == HandoffStatus::Active);
+    }
+    assert_eq!(active, [false, true, true, false, true, true]);
 }
 
 /// The configured repository is on another branch than the one that the session committed on.

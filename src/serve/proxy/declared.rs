@@ -1,0 +1,129 @@
+//! What a base URL declares, for agents that can be given no header: windows of models (`/w/500000/v1/messages`), the
+//! topic of the handoffs (`/t/importer/…`), the run that started the agent (`/r/ID/…`). Several follow each other.
+
+use http::HeaderValue;
+use http::request::Parts;
+use http::uri::PathAndQuery;
+
+use super::headers::{DECLARED_TOPIC, DECLARED_WINDOWS, RUN};
+use baton_core::nudge::declares_windows;
+use baton_core::record::is_topic;
+
+/// A declaration: how such a path begins, the header with the same meaning, and whether a value is one.
+struct Declaration {
+    prefix: &'static str,
+    header: &'static str,
+    fits: fn(&str) -> bool,
+}
+
+const DECLARATIONS: [Declaration; 3] = [
+    Declaration {
+        prefix: "/w/",
+        header: DECLARED_WINDOWS,
+        fits: declares_windows,
+    },
+    Declaration {
+        prefix: "/t/",
+        header: DECLARED_TOPIC,
+        fits: is_topic,
+    },
+    Declaration {
+        prefix: "/r/",
+        header: RUN,
+        fits: |text| uuid::Uuid::parse_str(text).is_ok(),
+    },
+];
+
+/// Moves declarations from the path into their headers. A header of the request's own counts, and a path without a
+/// valid declaration stays as it is.
+pub(super) fn take_from_path(parts: &mut Parts) {
+    // Each kind once: the agent's own path may begin alike.
+    let mut left: Vec<&Declaration> = DECLARATIONS.iter().collect();
+    while let Some(at) = left.iter().position(|one| one.take(parts).is_some()) {
+        left.remove(at);
+    }
+}
+
+impl Declaration {
+    fn take(&self, parts: &mut Parts) -> Option<()> {
+        let whole = parts.uri.path_and_query().map_or("", PathAndQuery::as_str);
+        let rest = whole.strip_prefix(self.prefix)?;
+        let (text, rest) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        if !(self.fits)(text) {
+            return None;
+        }
+        let root = if rest.starts_with('/') { "" } else { "/" };
+        let value = HeaderValue::from_str(text).ok()?;
+        let path = format!("{root}{rest}").parse().ok()?;
+        let mut uri = std::mem::take(&mut parts.uri).into_parts();
+        uri.path_and_query = Some(path);
+        parts.uri = uri.try_into().unwrap_or_default();
+        parts.headers.entry(self.header).or_insert(value);
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::Request;
+
+    /// The path that is left, and the headers.
+    fn taken(uri: &str, header: Option<&str>) -> (String, [Option<String>; 3]) {
+        let mut request = Request::builder().uri(uri);
+        if let Some(header) = header {
+            request = request.header(DECLARED_WINDOWS, header);
+        }
+        let (mut parts, ()) = request.body(()).unwrap().into_parts();
+        take_from_path(&mut parts);
+        let value = |name| Some(parts.headers.get(name)?.to_str().unwrap().to_owned());
+        (
+            parts.uri.to_string(),
+            [DECLARED_WINDOWS, DECLARED_TOPIC, RUN].map(value),
+        )
+    }
+
+    const ID: &str = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11";
+
+    #[test]
+    fn a_declaration_goes_from_the_path_into_the_header() {
+        let windows = |text: &str| [Some(text.to_owned()), None, None];
+        let none = [const { None }; 3];
+        let all = format!("/r/{ID}/t/importer/w/500000/v1/messages");
+        for (uri, path, values) in [
+            (
+                "/w/500000/v1/messages?beta=true",
+                "/v1/messages?beta=true",
+                windows("500000"),
+            ),
+            (
+                "/w/a=5000,b:1=6000/u/mine/v1/x",
+                "/u/mine/v1/x",
+                windows("a=5000,b:1=6000"),
+            ),
+            ("/w/500000", "/", windows("500000")),
+            ("/w/500000?x=%2Fw", "/?x=%2Fw", windows("500000")),
+            ("http://h:1/w/500000/v1/", "http://h:1/v1/", windows("500000")),
+            ("/w/500000//v1", "//v1", windows("500000")),
+            ("/w/12/v1/messages", "/w/12/v1/messages", none.clone()),
+            ("/w//v1", "/w//v1", none.clone()),
+            ("/w/v1/messages", "/w/v1/messages", none.clone()),
+            ("/v1/messages", "/v1/messages", none.clone()),
+            ("*", "*", none.clone()),
+            ("/t/a%20b/v1", "/t/a%20b/v1", none.clone()),
+            ("/r/1/v1", "/r/1/v1", none.clone()),
+            (
+                &all,
+                "/v1/messages",
+                [Some("500000"), Some("importer"), Some(ID)].map(|value| value.map(str::to_owned)),
+            ),
+            ("/t/a/t/b", "/t/b", [None, Some("a".to_owned()), None]),
+        ] {
+            assert_eq!(taken(uri, None), (path.to_owned(), values), "{uri}");
+        }
+        assert_eq!(
+            taken("/w/500000/v1", Some("400000")),
+            ("/v1".to_owned(), windows("400000"))
+        );
+    }
+}
