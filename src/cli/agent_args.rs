@@ -6,6 +6,7 @@ use clap::Args as ClapArgs;
 
 use super::shells::ShellSyntax;
 use super::state_args::StateArgs;
+use baton_core::record::is_topic;
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
@@ -14,16 +15,21 @@ variables that the SDKs read. All arguments after the agent's name are the agent
 
 Uses the proxy that serves from the state directory, or starts one in the background, which stops when the last agent \
 has ended; its log is serve.log in the state directory. None of your files is edited. The exit code is the agent's, or \
-128 plus the signal's number if a signal ended the agent.
+128 plus the signal's number if a signal ended the agent. Each session with work since its last handoff leaves one when \
+the agent exits; a line names its folder (handoff.at_exit).
 
 Examples:
   baton run claude
   baton run codex exec \"fix the tests\"
+  baton run --topic importer claude
   baton run -- ./node_modules/.bin/gemini -m gemini-2.5-pro
   baton run --config team.toml my-agent --verbose")]
 pub(super) struct RunArgs {
     #[command(flatten)]
     pub(super) state: StateArgs,
+    /// The topic of the session's handoffs: letters, digits, `.`, `_` and `-` [handoff.topic]
+    #[arg(long, value_name = "NAME", value_parser = topic)]
+    pub(super) topic: Option<String>,
     /// The agent, and its own arguments
     #[arg(value_name = "AGENT", required = true, num_args = 1.., trailing_var_arg = true, allow_hyphen_values = true)]
     pub(super) agent: Vec<OsString>,
@@ -50,4 +56,10 @@ pub(super) struct EnvArgs {
     /// Print JSON
     #[arg(long, conflicts_with = "shell")]
     pub(super) json: bool,
+}
+
+fn topic(text: &str) -> Result<String, &'static str> {
+    is_topic(text)
+        .then(|| text.to_owned())
+        .ok_or("a topic has up to 64 letters, digits, dots, `_` and `-`")
 }

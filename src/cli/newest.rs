@@ -9,7 +9,7 @@ use baton_core::wire::{self, Operation, Role, View};
 /// Which form of a request is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestForm {
-    /// As it was sent upstream, if the journal has that.
+    /// As it was sent upstream for the agent, if the journal has that. What baton answered by itself is passed over.
     Sent,
     /// As the agent sent it: its whole history.
     Received,
@@ -20,6 +20,8 @@ pub(super) struct JournalRequest {
     pub(super) row: ExchangeRow,
     pub(super) wire: WireId,
     pub(super) view: View,
+    /// Whether an agent's loop sent it.
+    pub(super) of_loop: bool,
     /// The leg whose request this is; none where the journal has the agent's request alone.
     pub(super) leg: Option<u32>,
     /// The answer to it, as far as the journal has it.
@@ -37,9 +39,7 @@ pub(super) fn newest(
         let Some(found) = read(query, row, form)? else {
             continue;
         };
-        let of_loop = found.view.tools.is_some_and(|tools| tools.count > 0)
-            || found.view.turns.iter().any(|turn| turn.role == Role::Tools);
-        if of_loop {
+        if found.of_loop {
             return Ok(Some(found));
         }
         other = other.or(Some(found));
@@ -55,7 +55,14 @@ fn read(
     let Some(wire) = row.wire.as_deref().and_then(WireId::named) else {
         return Ok(None);
     };
-    let last = u32::try_from(row.statuses.len().saturating_sub(1)).unwrap_or_default();
+    let legs = u32::try_from(row.statuses.len()).unwrap_or_default();
+    // The others are the agent's: drafts have another request.
+    let of_agent = (0..legs).rfind(|leg| !row.event.own_legs.contains(leg));
+    let is_answered_here = of_agent.is_none() && row.event.outcome == "complete";
+    if form == RequestForm::Sent && is_answered_here {
+        return Ok(None);
+    }
+    let last = of_agent.unwrap_or_default();
     let sent = match form {
         RequestForm::Sent => query.body(&row.id, BodySide::Sent(last)).map_err(unread)?,
         RequestForm::Received => None,
@@ -73,9 +80,12 @@ fn read(
         RequestForm::Received => BodySide::Shown,
     };
     let answer = query.body(&row.id, answer).map_err(unread)?;
+    let of_loop = view.tools.is_some_and(|tools| tools.count > 0)
+        || view.turns.iter().any(|turn| turn.role == Role::Tools);
     Ok(Some(JournalRequest {
         row,
         wire,
+        of_loop,
         view,
         leg,
         answer,

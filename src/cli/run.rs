@@ -15,10 +15,11 @@ use super::output::{Out, visible};
 use super::running::Process;
 use super::sharing::{self, Start, Stay};
 use super::state_args::StateArgs;
-use super::{config_file, load_state};
+use super::{config_file, handoffs, load_state};
 use crate::state::config::Config;
 use crate::state::disk::private_file;
 use crate::state::store::make_dir;
+use uuid::Uuid;
 
 pub(super) fn run(args: &RunArgs) -> Result<(), CommandFailure> {
     let [program, own @ ..] = args.agent.as_slice() else {
@@ -26,16 +27,29 @@ pub(super) fn run(args: &RunArgs) -> Result<(), CommandFailure> {
             .failure("which agent?")
             .help("such as `baton run claude`"));
     };
-    agent(program, &[], own, &args.state)
+    let start = AgentStart {
+        named: program,
+        first: &[],
+        own,
+        topic: args.topic.as_deref(),
+    };
+    agent(&start, &args.state)
 }
 
-/// Runs an agent with `first` before the person's own arguments; its exit code becomes ours.
-pub(super) fn agent(
-    named: &OsStr,
-    first: &[String],
-    own: &[OsString],
-    state: &StateArgs,
-) -> Result<(), CommandFailure> {
+/// How an agent is started.
+pub(super) struct AgentStart<'a> {
+    /// Its name on the command line.
+    pub(super) named: &'a OsStr,
+    /// Arguments before the person's own.
+    pub(super) first: &'a [String],
+    pub(super) own: &'a [OsString],
+    /// The topic of its handoffs.
+    pub(super) topic: Option<&'a str>,
+}
+
+/// Runs an agent; its exit code becomes ours.
+pub(super) fn agent(start: &AgentStart<'_>, state: &StateArgs) -> Result<(), CommandFailure> {
+    let named = start.named;
     let mut config = load_state(state)?;
     // Passed to the proxy and to the agent as paths.
     config.state_dir = std::path::absolute(&config.state_dir)?;
@@ -51,15 +65,19 @@ pub(super) fn agent(
     })?;
     announce(named, agent, &proxy, &config)?;
     let run = AgentRun {
-        named,
+        start,
+        id: Uuid::now_v7().to_string(),
         agent,
         proxy: &proxy,
         config: &config,
         stay: &stay,
     };
-    let ended = run.to_its_end(first, own);
-    stay.leave(&proxy);
-    match ended? {
+    let ended = run.to_its_end();
+    let id = run.id;
+    let journal = stay.leave(&proxy);
+    let code = ended?;
+    handoffs::at_exit(&config, &id, journal);
+    match code {
         0 => Ok(()),
         code => Err(Exit::of_agent(code).silent()),
     }
@@ -106,8 +124,9 @@ fn port(url: &str) -> Option<u16> {
 
 /// An agent that is about to run.
 struct AgentRun<'a> {
-    /// The agent's name on the command line.
-    named: &'a OsStr,
+    start: &'a AgentStart<'a>,
+    /// By which its exchanges are found.
+    id: String,
     agent: &'static AgentSetup,
     proxy: &'a Process,
     config: &'a Config,
@@ -116,19 +135,20 @@ struct AgentRun<'a> {
 
 impl AgentRun<'_> {
     /// Runs it and returns its exit code.
-    fn to_its_end(&self, first: &[String], own: &[OsString]) -> Result<u8, CommandFailure> {
+    fn to_its_end(&self) -> Result<u8, CommandFailure> {
         let (mut folder, mut path) = (None, String::new());
+        let url = self.url();
         if let Some(file) = &self.agent.file {
             let made = self
                 .stay
                 .folder()
                 .map_err(|error| unwritten(&file.name, &error))?;
-            path = written(file, made.path(), &self.proxy.data)?;
+            path = written(file, made.path(), &url)?;
             folder = Some(made);
         }
-        let base = declared::base(self.agent, &self.proxy.data);
+        let base = declared::base(self.agent, &url);
         let setup = self.agent.setup(&self.proxy.data, &base, &path);
-        let program = agent_program(self.agent, self.named);
+        let program = agent_program(self.agent, self.start.named);
         let mut command = Command::new(program);
         for (name, value) in &setup.variables {
             let theirs = own_variable(name);
@@ -143,18 +163,25 @@ impl AgentRun<'_> {
         if replaces {
             command.args(&setup.arguments);
         }
-        command.args(first).args(own);
+        command.args(self.start.first).args(self.start.own);
         let ended = foreground::run(&mut command).map_err(|error| unstarted(program, &error));
         drop(folder);
         ended
+    }
+
+    /// The proxy's URL, with what the requests of this run declare.
+    fn url(&self) -> String {
+        let topic = self.start.topic.map(|name| format!("/t/{name}"));
+        format!("{}/r/{}{}", self.proxy.data, self.id, topic.unwrap_or_default())
     }
 
     /// Whether the agent gets baton's URL in place of the person's own, or that is kept. A URL of another server is an error: the
     /// agent's credential is meant for that server, and baton would send it to its upstream.
     fn replaces(&self, theirs: &OwnUrl) -> Result<bool, CommandFailure> {
         let there = place(&theirs.url);
-        // Baton itself, with an upstream chosen by name, or with declared windows.
-        if there == place(&self.proxy.data) && ["/u/", "/w/"].iter().any(|part| theirs.url.contains(part)) {
+        // Baton itself, with an upstream chosen by name, or with declared windows; another run's is not the person's.
+        let has = |part: &str| theirs.url.contains(part);
+        if there == place(&self.proxy.data) && !has("/r/") && (has("/u/") || has("/w/")) {
             return Ok(false);
         }
         let base = |upstream: &&str| {

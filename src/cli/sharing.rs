@@ -91,7 +91,7 @@ impl Stay {
 
     /// Releases the lock. The last run waits until the proxy that a run started has ended, so that the journal is
     /// complete when the command returns.
-    pub(super) fn leave(self, proxy: &Process) {
+    pub(super) fn leave(self, proxy: &Process) -> JournalState {
         // Succeeds only if no other run holds the lock.
         let last = self.lock.try_lock().is_ok();
         drop(self.lock);
@@ -99,10 +99,20 @@ impl Stay {
         while last && proxy.started_by_run && began.elapsed() < GONE_TIME {
             match running::find(&self.dir) {
                 RunState::Running(Some(found)) if found.pid == proxy.pid => thread::sleep(PAUSE),
-                _ => return,
+                _ => return JournalState::Complete,
             }
         }
+        JournalState::InUse
     }
+}
+
+/// Whether the journal has all of a run that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum JournalState {
+    /// Its proxy has ended.
+    Complete,
+    /// Its proxy goes on, and may have something to write.
+    InUse,
 }
 
 /// How a proxy for this state directory is started.

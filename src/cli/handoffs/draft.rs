@@ -53,20 +53,12 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), CommandFa
     let config = load_state(&args.state)?;
     let query = open_existing(&config.state_dir)?;
     let key = full_key(&query, &args.key)?;
-    let newest = newest(&query, &key)?;
     let store = for_writing(&config)?;
-    let conversation = store.conversation(&key).await.map_err(unanswered)?;
-    let principal = conversation.map_or_else(|| LOCAL.to_owned(), |conversation| conversation.principal);
-    let pinned = newest
-        .row
-        .event
-        .pinned
-        .as_deref()
-        .and_then(|id| Uuid::parse_str(id).ok());
-    let earlier = match pinned {
-        Some(id) => store.handoff(&principal, id).await.map_err(unanswered)?,
-        None => None,
-    };
+    let Work {
+        principal,
+        newest,
+        earlier,
+    } = Work::of(&query, &store, &key).await?;
     let index = indexed(&config, &newest, earlier.as_ref());
     if !draft::enough(index.spoken()) {
         return Err(Exit::NO_INPUT.failure("nothing to hand off yet"));
@@ -100,8 +92,45 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), CommandFa
     print_draft(&handoff, (&document, count), folder, args.json, out)
 }
 
+/// The work of a conversation since its last handoff.
+pub(super) struct Work {
+    pub(super) principal: String,
+    /// Its newest request.
+    pub(super) newest: JournalRequest,
+    /// The handoff that the request begins with.
+    pub(super) earlier: Option<Handoff>,
+}
+
+impl Work {
+    pub(super) async fn of(
+        query: &JournalReader,
+        store: &SharedStore,
+        key: &str,
+    ) -> Result<Self, CommandFailure> {
+        let newest = newest(query, key)?;
+        let conversation = store.conversation(key).await.map_err(unanswered)?;
+        let principal = conversation.map_or_else(|| LOCAL.to_owned(), |conversation| conversation.principal);
+        let event = &newest.row.event;
+        // A later leg begins with what fired before it.
+        let fired = event
+            .fired
+            .last()
+            .filter(|_| newest.leg.is_some_and(|leg| leg > 0));
+        let id = fired.or(event.pinned.as_ref());
+        let earlier = match id.and_then(|id| Uuid::parse_str(id).ok()) {
+            Some(id) => store.handoff(&principal, id).await.map_err(unanswered)?,
+            None => None,
+        };
+        Ok(Self {
+            principal,
+            newest,
+            earlier,
+        })
+    }
+}
+
 /// The document as a carry-over prompt, with what was seen after it where the config wants that.
-fn prompt(
+pub(super) fn prompt(
     config: &Config,
     index: &DraftIndex,
     newest: &JournalRequest,
@@ -121,7 +150,7 @@ fn prompt(
 }
 
 /// Writes the handoff's document; a failure is reported and changes nothing.
-async fn write_document(
+pub(super) async fn write_document(
     config: &Config,
     store: &SharedStore,
     handoff: &Handoff,
@@ -210,7 +239,7 @@ pub(super) fn newest(query: &JournalReader, key: &str) -> Result<JournalRequest,
     })
 }
 
-fn indexed(config: &Config, newest: &JournalRequest, earlier: Option<&Handoff>) -> DraftIndex {
+pub(super) fn indexed(config: &Config, newest: &JournalRequest, earlier: Option<&Handoff>) -> DraftIndex {
     let carry_over = earlier.map(|handoff| handoff.prompt.clone());
     let mut index = DraftIndex::new(config.draft_settings(carry_over, config.redactor()));
     index.extend(&Transcript::of(&newest.view));
@@ -221,7 +250,7 @@ fn indexed(config: &Config, newest: &JournalRequest, earlier: Option<&Handoff>) 
 }
 
 /// The tokenizer of the conversation's model.
-fn count(newest: &JournalRequest) -> TokenCounter {
+pub(super) fn count(newest: &JournalRequest) -> TokenCounter {
     newest
         .row
         .model
@@ -256,7 +285,7 @@ fn repository_of(config: &Config, args: &DraftArgs) -> String {
         .map_or(String::new(), |dir| repository::state(dir))
 }
 
-fn too_small(error: BudgetTooSmall) -> CommandFailure {
+pub(super) fn too_small(error: BudgetTooSmall) -> CommandFailure {
     Exit::USAGE
         .failure(error.to_string())
         .help(format!("give more: --tokens {}", error.needed))
@@ -277,7 +306,7 @@ fn given(file: &Path) -> Result<String, CommandFailure> {
 }
 
 /// The store, created if missing: the handoff must outlive this process.
-fn for_writing(config: &Config) -> Result<SharedStore, CommandFailure> {
+pub(super) fn for_writing(config: &Config) -> Result<SharedStore, CommandFailure> {
     if config.store.kind == StoreKind::Memory {
         let message = "store.kind is \"memory\": a handoff made here would be lost at once";
         return Err(Exit::UNAVAILABLE.failure(message).help("use \"sqlite\""));
@@ -285,7 +314,7 @@ fn for_writing(config: &Config) -> Result<SharedStore, CommandFailure> {
     store::open(&config.store, &config.state_dir).map_err(unanswered)
 }
 
-fn handoff(
+pub(super) fn handoff(
     config: &Config,
     newest: &JournalRequest,
     (principal, conversation): (String, String),

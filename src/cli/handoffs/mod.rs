@@ -2,6 +2,7 @@
 //! kind of name.
 
 mod archive;
+mod at_exit;
 mod check;
 mod common;
 mod create;
@@ -19,6 +20,7 @@ mod sources;
 mod undo;
 mod validate;
 
+pub(super) use self::at_exit::at_exit;
 pub(super) use self::record::named;
 use super::exit::CommandFailure;
 use super::handoff_args::HandoffsCommand;

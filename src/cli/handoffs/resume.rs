@@ -11,6 +11,7 @@ use super::lookup::only_stored;
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::output::{Out, visible};
 use crate::cli::resume_args::ResumeArgs;
+use crate::cli::run::AgentStart;
 use crate::cli::shells::ShellSyntax;
 use crate::cli::{agents, env, load_state, run, runtime, stored};
 use crate::state::files::documents::{self as state_documents, DriftReport};
@@ -54,7 +55,13 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> Result<(), CommandFailure
         warn(&handoff, compared.as_ref(), agent.is_known(), args)?;
     }
     if args.run {
-        return run::agent(OsStr::new(&args.with), &first, &args.arguments, &args.state);
+        let start = AgentStart {
+            named: OsStr::new(&args.with),
+            first: &first,
+            own: &args.arguments,
+            topic: None,
+        };
+        return run::agent(&start, &args.state);
     }
     let mut command = vec!["baton".to_owned(), "run".to_owned()];
     command.extend(env::options(&args.state));

@@ -194,6 +194,8 @@ pub enum PreambleMode {
 pub struct DocumentPolicy {
     /// Whether any is written.
     pub enabled: bool,
+    /// Whether a session of `baton run` leaves a handoff when its agent exits.
+    pub at_exit: bool,
     /// The folder; `None`: `handoffs` in the state directory.
     pub dir: Option<PathBuf>,
     /// The repository of sessions that name no folder: a document states its branch, commit and uncommitted files.

@@ -189,6 +189,39 @@ impl JournalReader {
             .optional()?)
     }
 
+    /// The conversations of a `baton run`, the one used last first. The run's id is older than those of its exchanges.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn conversations_of_run(&self, run: &str) -> Result<Vec<String>, JournalError> {
+        let mut ask = self.conn.prepare_cached(
+            "SELECT conversation FROM exchanges WHERE id > ?1 AND conversation IS NOT NULL AND json_valid(event)
+             AND json_extract(event, '$.run') = ?1 GROUP BY conversation ORDER BY MAX(id) DESC",
+        )?;
+        let keys = ask.query_map([run], |row| row.get(0))?;
+        Ok(keys.collect::<Result<_, _>>()?)
+    }
+
+    /// Whether an exchange with a later id is still under way.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn has_open_after(&self, id: &str) -> Result<bool, JournalError> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM exchanges WHERE id > ?1 AND ended IS NULL)";
+        Ok(self.conn.query_row(sql, [id], |row| row.get(0))?)
+    }
+
+    /// When a leg's request was sent, in milliseconds since the Unix epoch.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn leg_sent_ms(&self, id: &str, leg: u32) -> Result<Option<u64>, JournalError> {
+        let mut ask = self.conn.prepare_cached(
+            "SELECT l.at_ms FROM legs l JOIN exchanges e ON e.seq = l.exchange WHERE e.id = ?1 AND l.n = ?2",
+        )?;
+        Ok(ask.query_row(params![id, leg], |row| row.get(0)).optional()?)
+    }
+
     /// Ids that begin so, at most two: one is an answer, two are a question.
     ///
     /// # Errors

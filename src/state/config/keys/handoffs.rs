@@ -122,6 +122,9 @@ pub(super) const HANDOFF: KeySection = KeySection {
         key("documents", |d, v, _| {
             put(&mut d.config.documents.enabled, v.flag())
         }),
+        key("at_exit", |d, v, _| {
+            put(&mut d.config.documents.at_exit, v.flag())
+        }),
         optional("dir", |d, v, e| {
             put(&mut d.config.documents.dir, v.path(e).map(Some))
         }),

@@ -150,8 +150,8 @@ pub struct DriftReport {
     pub repository: bool,
 }
 
-/// Compares the document of a handoff with the repository in a folder: the one given, else the document's own where
-/// that is here. Any other folder may be another project's. `None` where there is no document.
+/// Compares the document of a handoff with the repository of its folder where that is here, else with the configured one.
+/// Any other folder may be another project's. `None` where there is no document.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -159,7 +159,7 @@ pub async fn compare_with_repository(
     store: &SharedStore,
     principal: &str,
     id: HandoffId,
-    dir: Option<PathBuf>,
+    configured: Option<PathBuf>,
     limit: Duration,
 ) -> Result<Option<DriftReport>, DocumentError> {
     let Some(document) = find(store, principal, id)
@@ -171,7 +171,7 @@ pub async fn compare_with_repository(
     let compared = tokio::task::spawn_blocking(move || {
         let own = Some(PathBuf::from(&document.repository)).filter(|dir| dir.is_dir());
         let file = HandoffFile::of_whole_document(&document);
-        let (drift, repository) = gather::compared(&file, dir.or(own).as_deref(), limit);
+        let (drift, repository) = gather::compared(&file, own.or(configured).as_deref(), limit);
         DriftReport { drift, repository }
     });
     let compared = compared.await;
