@@ -26,12 +26,21 @@ pub enum CommandPurpose {
     Serve,
     /// Changes the repository's history or branches.
     Git,
+    /// A script or target of the project that changes something else: data, a deployment.
+    Change,
+    /// A script or target of the project of which it is unknown what it does.
+    Script,
 }
 
 impl CommandPurpose {
     /// Whether it verifies the work.
     pub fn verifies(self) -> bool {
         matches!(self, Self::Test | Self::Build | Self::Lint)
+    }
+
+    /// Whether it changes something besides the repository's history.
+    pub fn changes(self) -> bool {
+        self.leaves().is_some() && self != Self::Git
     }
 
     /// Its lasting effect, in words; `None` if it has none that matters later.
@@ -42,6 +51,7 @@ impl CommandPurpose {
             Self::Install => Some("installed"),
             Self::Serve => Some("started"),
             Self::Git => Some("repository changed"),
+            Self::Change | Self::Script => Some("ran"),
             Self::Test | Self::Build | Self::Lint => None,
         }
     }

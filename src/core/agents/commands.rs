@@ -7,6 +7,7 @@ use self::folders::{Folders, unparenthesised};
 use super::command_table::COMMANDS;
 pub use super::command_table::CommandPurpose;
 use super::shell_words::WORDS;
+use super::targets;
 
 /// A command of a shell line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +63,7 @@ pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
     let mut found = Vec::new();
     for (at, (text, _)) in steps.iter().enumerate() {
         let folder = folders.of_step(text, plain[at]);
-        let Some(purpose) = purpose(plain[at]) else {
+        let Some(Purpose { of: purpose, is_own }) = purpose(plain[at]) else {
             continue;
         };
         let tail = &steps[at..];
@@ -81,7 +82,7 @@ pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
             bad_if_not: before && steps[at].1 == CommandJoint::End,
             folder,
             in_front: at > 0,
-            rewrites: purpose.verifies() && !step_looks(plain[at]),
+            rewrites: purpose.verifies() && !is_own && !step_looks(plain[at]),
             is_alone: !hides && (0..steps.len()).all(|i| i == at || adds_nothing(&steps, i, plain[i])),
             changes_after: !plain[at + 1..].iter().all(|step| step_looks(step)),
         });
@@ -219,7 +220,8 @@ fn step_looks(command: &str) -> bool {
                 });
             branches || rest.first().is_some_and(|word| WORDS.git_looks.contains(word))
         }
-        (_, Some(purpose)) if purpose.verifies() => {
+        // What a script of the project does besides is unknown.
+        (_, Some(Purpose { of, is_own: false })) if of.verifies() => {
             !(WORDS.rewrites.contains(&name) || has(&WORDS.rewrites)) || has(&WORDS.checks)
         }
         _ => WORDS.looks.contains(&name) || command.trim().is_empty(),
@@ -227,7 +229,31 @@ fn step_looks(command: &str) -> bool {
 }
 
 /// What a single command is for.
-fn purpose(command: &str) -> Option<CommandPurpose> {
+struct Purpose {
+    of: CommandPurpose,
+    /// It is a script or a target of the project, and known by its name alone.
+    is_own: bool,
+}
+
+fn purpose(command: &str) -> Option<Purpose> {
+    let own = targets::purpose(command).map(|of| Purpose { of, is_own: true });
+    match (own, table_purpose(command)) {
+        (Some(own), known) if own.of != CommandPurpose::Script && known != Some(own.of) => Some(own),
+        (_, Some(of)) => Some(Purpose { of, is_own: false }),
+        (own, None) => own.or_else(|| purpose(&as_npm_script(command)?)),
+    }
+}
+
+/// `yarn build` and `pnpm lint` are `npm run` of them.
+fn as_npm_script(command: &str) -> Option<String> {
+    let (first, rest) = command.trim().split_once(char::is_whitespace)?;
+    let second = rest.split_whitespace().next()?;
+    let is_script = matches!(first, "yarn" | "pnpm") && !matches!(second, "run" | "add" | "install" | "test");
+    is_script.then(|| format!("npm run {rest}"))
+}
+
+/// What a command of the table is for.
+fn table_purpose(command: &str) -> Option<CommandPurpose> {
     let words: Vec<&str> = command.split_whitespace().collect();
     let first = words.first()?;
     let first = first.rsplit('/').next().unwrap_or(first);
@@ -256,20 +282,10 @@ fn purpose(command: &str) -> Option<CommandPurpose> {
             }
         })
     };
-    // `yarn build` and `pnpm lint` are `npm run` of them.
-    let script = matches!(words.first(), Some(&"yarn" | &"pnpm"))
-        && words
-            .get(1)
-            .is_some_and(|word| !matches!(*word, "run" | "add" | "install" | "test"));
-    let as_script = || {
-        let run = format!("npm run {}", words.get(1..)?.join(" "));
-        purpose(&run)
-    };
     let row = COMMANDS
         .iter()
         .find(|row| row.words.iter().any(|pattern| fits(pattern)));
     row.map(|row| row.purpose)
-        .or_else(|| script.then(as_script).flatten())
 }
 
 /// Whether a command only prepares others. Without a message of its own, its failure cannot be distinguished from that

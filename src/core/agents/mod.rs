@@ -15,6 +15,7 @@ pub mod person_shell;
 pub mod resets;
 mod shell_words;
 pub mod surroundings;
+mod targets;
 pub mod todo;
 pub mod tools;
 pub mod wordings;

@@ -74,6 +74,8 @@ fn commands_that_change_no_file_are_distinguished_from_those_that_may() {
         "git branch new",
         "ls $(touch a)",
         "python build.py",
+        "./scripts/check.sh",
+        "make migrate",
         "rm a",
         "cat <<EOF",
         "npm install",
@@ -110,6 +112,12 @@ fn commands_are_recognised_after_prefixes_and_in_other_spellings() {
         ("nice -n 8 cargo nextest run", CommandPurpose::Test),
         ("make", CommandPurpose::Build),
         ("make test-unit", CommandPurpose::Test),
+        ("make migrate", CommandPurpose::Migrate),
+        ("npm run db:seed", CommandPurpose::Change),
+        ("yarn db:seed", CommandPurpose::Change),
+        ("./manage.py migrate", CommandPurpose::Migrate),
+        ("cargo xtask ci", CommandPurpose::Script),
+        ("vendor/bin/phpunit", CommandPurpose::Test),
     ] {
         assert_eq!(runs(line).first().map(|run| run.purpose), Some(purpose), "{line}");
     }

@@ -154,9 +154,10 @@ impl BundleBuilder<'_, '_> {
             Some(_) => "",
         };
         let weight = if repeated { DOWN * 0.8 } else { 0.8 };
-        let (rank, who) = match call.by_person {
-            true => (PieceRank::Anchor, "the person ran "),
-            false => (PieceRank::Turn, ""),
+        let (rank, who) = match (call.by_person, outcome) {
+            (true, _) => (PieceRank::Anchor, "the person ran "),
+            (false, Some(outcome)) if !outcome.effects.is_empty() => (PieceRank::Anchor, ""),
+            (false, _) => (PieceRank::Turn, ""),
         };
         let full = format!("{who}{} {}{state}", call.name, call.about);
         self.add(turn, place, rank, weight, full, None);
@@ -178,12 +179,12 @@ impl BundleBuilder<'_, '_> {
             .iter()
             .any(|(path, _)| self.request.focus.contains(path.as_str()));
         let weight = if outcome.bytes > DUMP && !named { DOWN } else { 1.0 };
-        let short = (!outcome.lines.is_empty()).then(|| format!("  {}", outcome.lines.join("\n  ")));
+        let lines = outcome.shown();
+        let short = (!lines.is_empty()).then(|| format!("  {}", lines.join("\n  ")));
         if let Some(full) = detail.or_else(|| short.clone()) {
-            let rank = if call.by_person {
-                PieceRank::Anchor
-            } else {
-                PieceRank::Result
+            let rank = match rank {
+                PieceRank::Anchor => rank,
+                _ => PieceRank::Result,
             };
             self.add(turn, place + 1, rank, weight, full, short);
         }

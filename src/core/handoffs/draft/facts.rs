@@ -75,6 +75,10 @@ pub(super) struct CommandFact {
     pub(super) good: Option<bool>,
     /// A file changed after it.
     pub(super) stale: bool,
+    /// Lines of its output that name what it changed.
+    pub(super) effects: Vec<String>,
+    /// It is one of `person_runs`.
+    pub(super) by_person: bool,
 }
 
 /// A command that the person ran, with its result where it has one.
@@ -219,7 +223,7 @@ impl<'i> FactCollector<'i> {
             }
         }
         if let Some(command) = &call.command {
-            self.ran(turn, command, outcome);
+            self.ran(turn, command, call.by_person, outcome);
         }
     }
 
@@ -288,9 +292,17 @@ impl<'i> FactCollector<'i> {
         }
     }
 
-    fn ran(&mut self, turn: usize, command: &str, outcome: &IndexedResult) {
-        for run in commands::runs(command) {
+    fn ran(&mut self, turn: usize, command: &str, by_person: bool, outcome: &IndexedResult) {
+        let runs = commands::runs(command);
+        let last = runs.iter().rposition(|run| run.purpose.changes());
+        for (at, run) in runs.iter().enumerate() {
+            let effects = match last == Some(at) {
+                true => outcome.effects.clone(),
+                false => Vec::new(),
+            };
             let ran = CommandFact {
+                effects,
+                by_person,
                 purpose: run.purpose,
                 text: one_line(run.text, WHY),
                 turn,

@@ -221,19 +221,30 @@ impl DraftBuilder<'_, '_> {
         let facts = self.facts;
         for ran in &facts.runs {
             let shows = ran.purpose.verifies() || ran.purpose == CommandPurpose::Git;
+            let is_known = ran.purpose != CommandPurpose::Script;
             let group = match (shows, ran.good) {
                 (true, _) => RUNS,
-                (false, Some(true)) => LEFT,
+                (false, _) if ran.by_person => continue,
+                (false, Some(true)) if is_known => LEFT,
+                (false, Some(true) | None) if !ran.effects.is_empty() => LEFT,
                 _ => continue,
             };
-            self.add(group, PieceRank::Anchor, ran.turn, ran_line(ran, group), None);
+            let line = ran_line(ran, group);
+            let effects: String = ran.effects.iter().map(|line| format!("\n  > {line}")).collect();
+            self.add(
+                group,
+                PieceRank::Anchor,
+                ran.turn,
+                format!("{line}{effects}"),
+                Some(line),
+            );
         }
         for run in &facts.person_runs {
             let ended = run.outcome.map_or("no result", IndexedResult::ended);
             let line = format!("- `{}`: {ended} (turn {})", run.call.about, run.turn);
             // The lines of an error are where it is listed as a failure.
             let outcome = run.outcome.filter(|outcome| !outcome.is_error());
-            let lines = outcome.into_iter().flat_map(|outcome| &outcome.lines);
+            let lines = outcome.into_iter().flat_map(IndexedResult::shown);
             let listed: String = lines.map(|line| format!("\n  > {line}")).collect();
             let full = format!("{line}{listed}");
             self.add(BY_PERSON, PieceRank::Anchor, run.turn, full, Some(line));
@@ -307,7 +318,8 @@ impl DraftBuilder<'_, '_> {
 
 fn ran_line(ran: &CommandFact, group: usize) -> String {
     let how = match (group == LEFT, ran.good) {
-        (true, _) => ran.purpose.leaves().unwrap_or("ran"),
+        (true, Some(_)) => ran.purpose.leaves().unwrap_or("ran"),
+        (true, None) => "ran, exit code unknown",
         (false, Some(true)) => "passed",
         (false, Some(false)) => "FAILED",
         (false, None) => "ended in a way that is not known",

@@ -154,13 +154,13 @@ fn points(sentence: &str) -> bool {
     WORDS.pointing.contains(&first) || names(sentence).next().is_none()
 }
 
-fn words(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     let cut = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '\''));
     text.split(cut).filter(|word| !word.is_empty())
 }
 
 /// The words of a text that name something: identifiers, paths, numbers.
-fn names(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn names(text: &str) -> impl Iterator<Item = &str> {
     let cut = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ':'));
     let all = text
         .split(cut)

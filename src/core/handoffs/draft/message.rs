@@ -70,7 +70,7 @@ impl IndexedItem {
             }
             Self::Result(outcome) => {
                 let lines = outcome.lines.iter().chain(&outcome.tail).chain(&outcome.detail);
-                let lines = lines.chain(&outcome.moved_to);
+                let lines = lines.chain(&outcome.effects).chain(&outcome.moved_to);
                 lines.map(|line| line.len() + size_of::<String>()).sum()
             }
             Self::Gap => 0,
@@ -146,6 +146,8 @@ pub(super) struct IndexedResult {
     pub(super) looks_failed: bool,
     /// One to three lines.
     pub(super) lines: Vec<String>,
+    /// Of a command that changes something: the lines that name it.
+    pub(super) effects: Vec<String>,
     /// More for errors, patches and traces.
     pub(super) detail: Option<String>,
     pub(super) bytes: usize,
@@ -176,6 +178,14 @@ impl IndexedResult {
             Some(true) => "FAILED",
             None if self.looks_failed => "reads as failed",
             None => "ended in a way that is not known",
+        }
+    }
+
+    /// The lines that are shown of it: of a command that changed something those that name it.
+    pub(super) fn shown(&self) -> &[String] {
+        match self.effects.is_empty() {
+            true => &self.lines,
+            false => &self.effects,
         }
     }
 

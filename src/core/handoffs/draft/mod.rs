@@ -11,6 +11,7 @@
 mod ask;
 mod bundle;
 mod count;
+mod effects;
 mod ends;
 mod errors;
 mod excerpt;

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use super::effects;
 use super::errors;
 use super::excerpt::{self, one_line};
 use super::markers;
@@ -349,22 +350,28 @@ impl<'a> MessageReader<'_, 'a> {
             end,
             looks_failed: failed.is_none() && (end.reads_failed || reads_failed),
             lines: Vec::new(),
+            effects: Vec::new(),
             detail: None,
             bytes: text.len(),
         };
-        let is_secret = call.is_some_and(|call| call.secret);
-        self.excerpt(kind, is_secret, text, &mut outcome);
+        self.excerpt(call, text, &mut outcome);
         outcome
     }
 
     /// What a draft quotes of a result: its own words for a run or an error, else how long it is.
-    fn excerpt(&self, kind: ToolKind, is_secret: bool, text: &str, outcome: &mut IndexedResult) {
+    fn excerpt(&self, call: Option<&IndexedCall>, text: &str, outcome: &mut IndexedResult) {
         const SECRET: &str = "(a file with credentials: its contents are left out)";
+        let kind = call.map_or(ToolKind::Other, |call| call.kind);
         let quoted = [ToolKind::Shell, ToolKind::Agent, ToolKind::Ask, ToolKind::Other];
-        if is_secret {
+        if call.is_some_and(|call| call.secret) {
             outcome.lines.push(SECRET.to_owned());
         } else if outcome.is_error() || quoted.contains(&kind) {
-            self.quote(wordings::before_reminders(text), outcome);
+            let command = call.and_then(|call| call.command.as_deref());
+            self.quote(
+                command.unwrap_or_default(),
+                wordings::before_reminders(text),
+                outcome,
+            );
         } else {
             outcome.lines.push(format!("{} lines", text.lines().count()));
         }
@@ -395,7 +402,7 @@ impl<'a> MessageReader<'_, 'a> {
             .any(|(path, _)| patterns.iter().any(|pattern| files::fits(pattern, path)))
     }
 
-    fn quote(&self, text: &str, outcome: &mut IndexedResult) {
+    fn quote(&self, command: &str, text: &str, outcome: &mut IndexedResult) {
         let clean = self.clean(&bounded(text, RESULT));
         outcome.lines = match outcome.is_error() {
             true => errors::quoted(&clean),
@@ -403,6 +410,9 @@ impl<'a> MessageReader<'_, 'a> {
         };
         if outcome.failed == Some(true) {
             outcome.tail = excerpt::tail(&clean);
+        }
+        if !outcome.is_error() && commands::runs(command).iter().any(|run| run.purpose.changes()) {
+            outcome.effects = effects::named(&clean);
         }
         if outcome.is_error() || excerpt::is_diff(&clean) || excerpt::is_trace(&clean) {
             outcome.detail = Some(excerpt::both_ends(&clean, DETAIL));

@@ -22,6 +22,7 @@ pub(super) struct DraftWords {
     pub(super) denies: Vec<&'static str>,
     pub(super) window: Vec<&'static str>,
     pub(super) no_claim: Vec<&'static str>,
+    pub(super) effects: Vec<&'static str>,
 }
 
 pub(super) static WORDS: LazyLock<DraftWords> = LazyLock::new(|| table::read(include_str!("words.toml")));

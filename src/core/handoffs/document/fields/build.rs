@@ -18,7 +18,7 @@ use crate::text::date::rfc3339;
 /// Number of last commands that are reported whatever their result.
 const LAST_COMMANDS: usize = 5;
 
-/// Number of commands beyond which only failed ones and the person's are reported.
+/// Number of commands beyond which those are left out that are reported only as the last ones.
 const MOST_COMMANDS: usize = 30;
 
 /// Files that are to be read first.
@@ -131,19 +131,21 @@ fn claim(claim: seen::SeenClaim) -> HandoffClaim {
     }
 }
 
-/// The last commands, those of the person and all that are known to have failed; and how many are left out.
+/// The last commands, those of the person and all that are known to have failed or changed something; and how many are
+/// left out.
 fn commands(seen: &SeenFacts) -> (Vec<CommandRun>, usize) {
     let all = &seen.commands;
-    let has_failed = |ran: &seen::SeenCommand| ran.exit.is_some_and(|code| code != 0);
+    let stays =
+        |ran: &seen::SeenCommand| ran.by_person || ran.changes || ran.exit.is_some_and(|code| code != 0);
     let from = all.len().saturating_sub(LAST_COMMANDS);
     let mut kept: Vec<&seen::SeenCommand> = all
         .iter()
         .enumerate()
-        .filter(|(at, ran)| *at >= from || ran.by_person || has_failed(ran))
+        .filter(|(at, ran)| *at >= from || stays(ran))
         .map(|(_, ran)| ran)
         .collect();
     if kept.len() > MOST_COMMANDS {
-        kept.retain(|ran| ran.by_person || has_failed(ran));
+        kept.retain(|ran| stays(ran));
         kept.drain(..kept.len().saturating_sub(MOST_COMMANDS));
     }
     let left_out = all.len() - kept.len();
@@ -152,7 +154,7 @@ fn commands(seen: &SeenFacts) -> (Vec<CommandRun>, usize) {
         exit: ran.exit,
         turn: ran.turn,
         by_person: ran.by_person,
-        output: ran.tail.clone(),
+        output: ran.output.clone(),
     });
     (runs.collect(), left_out)
 }

@@ -51,7 +51,8 @@ fn ran(command: &str, exit: Option<i32>) -> seen::SeenCommand {
         exit,
         turn: 2,
         by_person: false,
-        tail: if failed {
+        changes: false,
+        output: if failed {
             vec!["error: no".into(), "## not a heading".into()]
         } else {
             Vec::new()
@@ -249,6 +250,27 @@ fn failures_are_kept_and_many_commands_are_counted() {
     seen.commands.retain(|ran| ran.exit == Some(0));
     let made = document("x", &seen);
     assert_eq!((made.commands_run.len(), made.commands_left_out), (5, 25));
+    for (at, set) in [
+        (
+            0,
+            seen::SeenCommand {
+                changes: true,
+                ..ran("make migrate", Some(0))
+            },
+        ),
+        (
+            1,
+            seen::SeenCommand {
+                by_person: true,
+                ..ran("ls", Some(0))
+            },
+        ),
+    ] {
+        let mut seen = seen.clone();
+        seen.commands[at] = set.clone();
+        let first = &document("x", &seen).commands_run[0];
+        assert_eq!((&first.command, first.by_person), (&set.command, set.by_person));
+    }
     assert!(made.commands_run.iter().all(|run| run.output.is_empty()));
 }
 

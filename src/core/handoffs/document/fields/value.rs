@@ -30,7 +30,7 @@ pub struct HandoffDocument {
     pub summary: String,
     /// Files that were changed, in the order of their first change.
     pub changed_files: Vec<ChangedFile>,
-    /// The last commands, those of the person, and every one that is known to have failed; oldest first.
+    /// The last commands, those of the person, and every one that failed or changed something; oldest first.
     pub commands_run: Vec<CommandRun>,
     /// How many more commands there were.
     pub commands_left_out: usize,
@@ -131,7 +131,7 @@ pub struct CommandRun {
     /// The person ran it in the agent's own shell.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_person: bool,
-    /// The last lines of one that failed, and a few of one of the person's.
+    /// The last lines of one that failed; those that name what was changed; a few of one of the person's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub output: Vec<String>,
 }

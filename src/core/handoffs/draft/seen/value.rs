@@ -73,8 +73,11 @@ pub struct SeenCommand {
     pub turn: usize,
     /// The person ran it, not the model.
     pub by_person: bool,
-    /// The last lines of its output, where it is known to have failed; of the person's in any case a few.
-    pub tail: Vec<String>,
+    /// It changed something besides the repository's history.
+    pub changes: bool,
+    /// The last lines of its output, where it is known to have failed; else those that name what it changed, and of the
+    /// person's a few.
+    pub output: Vec<String>,
 }
 
 /// A file that was changed.

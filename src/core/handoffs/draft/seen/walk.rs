@@ -324,16 +324,22 @@ impl<'w> TranscriptWalk<'w> {
         runs: &[KeyedCommand<'_, '_>],
     ) {
         let command = call.command.as_deref().unwrap_or_default();
-        let tail = match call.by_person && outcome.tail.is_empty() {
-            true => &outcome.lines,
-            false => &outcome.tail,
+        let output = match (outcome.tail.is_empty(), call.by_person) {
+            (false, _) => &outcome.tail[..],
+            (true, true) => outcome.shown(),
+            (true, false) => &outcome.effects,
+        };
+        let changes = |keyed: &KeyedCommand<'_, '_>| {
+            keyed.run.purpose.changes()
+                && (keyed.run.purpose != CommandPurpose::Script || !outcome.effects.is_empty())
         };
         self.commands.push(SeenCommand {
             command: command.to_owned(),
             exit,
             turn,
             by_person: call.by_person,
-            tail: tail.clone(),
+            changes: exit.is_none_or(|code| code == 0) && runs.iter().any(changes),
+            output: output.to_vec(),
         });
         let failed = exit.filter(|code| *code != 0 && !looks(command));
         let (Some(exit), Some(begins)) = (failed, begins) else {
@@ -402,7 +408,7 @@ fn once(commands: Vec<SeenCommand>) -> Vec<SeenCommand> {
     let mut known = HashSet::new();
     let mut kept: Vec<SeenCommand> = Vec::with_capacity(commands.len());
     for ran in commands.into_iter().rev() {
-        if known.insert((ran.command.clone(), ran.exit, ran.by_person, ran.tail.clone())) {
+        if known.insert((ran.command.clone(), ran.exit, ran.by_person, ran.output.clone())) {
             kept.push(ran);
         }
     }

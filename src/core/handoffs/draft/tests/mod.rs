@@ -5,6 +5,7 @@ mod documents;
 mod growing;
 pub(crate) mod linear;
 mod person;
+mod rerun;
 
 use serde_json::{Value, json};
 

@@ -17,17 +17,17 @@ struct Sent {
     /// The exit code of the failed command, where the agent states it.
     exit: Option<i32>,
     /// The agent shows whether a command went well.
-    tells_end: bool,
+    end_known: bool,
 }
 
 fn sent() -> Vec<Sent> {
     let text = |text: String| json!({"type": "text", "text": text});
-    let row = |agent, wire, body, exit, tells_end| Sent {
+    let row = |agent, wire, body, exit, end_known| Sent {
         agent,
         wire,
         body,
         exit,
-        tells_end,
+        end_known,
     };
     let codex = |command: &str, code: i32, printed: &str| {
         let text = format!(
@@ -208,7 +208,7 @@ fn commands_of_the_person_are_in_everything_that_is_made_of_the_index() {
             "{agent}: the person's commands are no requests"
         );
         let end = sent.exit.map_or(String::new(), |code| format!(" (exit {code})"));
-        let went = if sent.tells_end {
+        let went = if sent.end_known {
             "went well"
         } else {
             "ended in a way that is not known"
@@ -244,7 +244,7 @@ fn commands_of_the_person_are_in_everything_that_is_made_of_the_index() {
                 )
             })
             .collect();
-        let good = sent.tells_end.then_some(0);
+        let good = sent.end_known.then_some(0);
         assert_eq!(
             runs,
             [

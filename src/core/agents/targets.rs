@@ -1,0 +1,112 @@
+//! A project's own scripts and targets, as they are run by a command: `targets.toml`.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use super::command_table::{CommandPurpose, CommandRow};
+use crate::text::table;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
+struct Targets {
+    runners: Vec<&'static str>,
+    takes_next: Vec<&'static str>,
+    interpreters: Vec<&'static str>,
+    names: Vec<CommandRow>,
+}
+
+static TARGETS: LazyLock<Targets> = LazyLock::new(|| table::read(include_str!("targets.toml")));
+
+/// Folders of programs that are not the project's own.
+const INSTALLED: [&str; 3] = ["node_modules/", "venv/", "vendor/"];
+
+/// What the script or target of a command is for, by its name; [`CommandPurpose::Script`] where the name does not say. `None` where
+/// the command runs neither.
+pub(super) fn purpose(command: &str) -> Option<CommandPurpose> {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let name = target(&words).or_else(|| script(&words))?;
+    let mut parts = name.split(|c: char| !c.is_ascii_alphanumeric());
+    let known = parts.find_map(|part| {
+        let small = part.to_ascii_lowercase();
+        let row = TARGETS.names.iter().find(|row| row.words.contains(&&*small));
+        row.map(|row| row.purpose)
+    });
+    Some(known.unwrap_or(CommandPurpose::Script))
+}
+
+/// The first target that a runner of targets is called with.
+fn target<'w>(words: &[&'w str]) -> Option<&'w str> {
+    let begins = |runner: &&&str| {
+        let count = runner.split(' ').count();
+        words.len() >= count && runner.split(' ').eq(words[..count].iter().copied())
+    };
+    let runner = TARGETS.runners.iter().find(begins)?;
+    let mut rest = words[runner.split(' ').count()..].iter().copied();
+    while let Some(word) = rest.next() {
+        match word {
+            "--" => return None,
+            _ if TARGETS.takes_next.contains(&word) => drop(rest.next()),
+            _ if word.starts_with(['-', '+', '>', '<']) || word.contains('=') || word.contains('>') => {}
+            _ => return Some(word),
+        }
+    }
+    None
+}
+
+/// The file name of the script that a command is, or that it gives to an interpreter.
+fn script<'w>(words: &[&'w str]) -> Option<&'w str> {
+    let (first, rest) = words.split_first()?;
+    let path = match TARGETS.interpreters.contains(first) {
+        true => *rest.first()?,
+        false => first,
+    };
+    let is_file = path.contains('/') || path != *first && path.contains('.');
+    let own =
+        !path.starts_with(['/', '~', '-', '$']) && !INSTALLED.iter().any(|folder| path.contains(folder));
+    let name = path.rsplit('/').next().unwrap_or(path);
+    (is_file && own && name.contains(|c: char| c.is_ascii_alphanumeric())).then(|| {
+        match name.rsplit_once('.') {
+            Some((stem, _)) if !stem.is_empty() => stem,
+            _ => name,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_target_or_a_script_says_what_it_does() {
+        use CommandPurpose::{Build, Change, Generate, Install, Lint, Migrate, Script, Serve, Test};
+        for (command, expected) in [
+            ("make migrate", Some(Migrate)),
+            ("make -C app DEBUG=1 db-migrate", Some(Migrate)),
+            ("make check-migrations", Some(Lint)),
+            ("make -j 8", None),
+            ("just", None),
+            ("just generate-test-data", Some(Generate)),
+            ("npm run db:seed", Some(Change)),
+            ("npm run -- x", None),
+            ("npm test", None),
+            ("cargo xtask codegen", Some(Generate)),
+            ("cargo xtask ci", Some(Script)),
+            ("./scripts/gen.sh --all", Some(Generate)),
+            ("scripts/check", Some(Lint)),
+            ("bash scripts/setup.sh", Some(Install)),
+            ("python tools/build_all.py", Some(Build)),
+            ("python app.py", Some(Script)),
+            ("node server.js", Some(Serve)),
+            ("node test.js", Some(Test)),
+            ("sh -c 'make'", None),
+            ("python -m pytest", None),
+            ("/usr/bin/env", None),
+            ("node_modules/.bin/jest", None),
+            ("./target/debug/app", Some(Script)),
+            ("..", None),
+        ] {
+            assert_eq!(purpose(command), expected, "{command}");
+        }
+    }
+}
