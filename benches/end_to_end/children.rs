@@ -254,7 +254,10 @@ fn baton(under: impl Fn(&Path) -> Command, kind: Kind, state: &Path, upstream: S
             format!("http://{upstream}"),
         )
         .env("BATON_JOURNAL__ENABLED", (kind == Kind::Journal).to_string())
-        .env("BATON_HANDOFF__DOCUMENTS", (kind != Kind::NoDocuments).to_string());
+        .env(
+            "BATON_HANDOFF__DOCUMENTS",
+            (kind != Kind::NoDocuments).to_string(),
+        );
     command
 }
 
