@@ -121,12 +121,6 @@ impl ToolTable {
         &TABLE
     }
 
-    /// The same with this description.
-    #[cfg(test)]
-    pub(crate) fn described(description: &str) -> &'static Self {
-        Box::leak(Box::new(Self::new(vec![Tool::handoff(Some(description))])))
-    }
-
     pub fn iter(&self) -> impl Iterator<Item = &Tool> {
         self.all.iter()
     }

@@ -1,11 +1,9 @@
-//! A text that baton appends to a request is part of every later request of its transcript, byte for byte, on every
-//! wire. This holds after forks and restarts, until a handoff cuts the text off.
+//! A text that baton appends to a request is part of every later request of its transcript, byte for byte, until a handoff
+//! cuts it off. Here the text is the notice of a full context, on one wire; `nudges` has its places on each wire.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use baton_core::text::{Span, json};
-use baton_llm::serve::exchange::Reminder;
 use baton_llm::state::store::{SharedStore, Store};
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
@@ -13,52 +11,40 @@ use serde_json::Value;
 
 use crate::harness::fixture::FlakyStore;
 use crate::harness::{memory, sqlite, temp};
-use crate::matrix::fixture::{Fixture, carry, fresh, handoff, outline};
-use crate::matrix::variants::{self, Answer, Variant, on_every_wire};
+use crate::matrix::fixture::{Fixture, carry, fresh, handoff};
+use crate::matrix::variants::{ANTHROPIC, Answer, CHAT, Variant};
+use crate::nudges::{early, long, say};
 
-const NUDGE: &str = "<note>The \"window\" is\nnearly full.</note>";
+const NOTICE: &str = "<context-notice>";
 
-on_every_wire!(behind_the_user behind_results restarted forked rewound edited cut_off left_out unwritable;);
-
-/// Puts [`NUDGE`] after each request for which it was switched on, once.
-#[derive(Clone, Default)]
-struct Switch(Arc<AtomicBool>);
-
-impl Switch {
-    fn on(&self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-
-    fn reminder(&self) -> Reminder {
-        let on = self.0.clone();
-        Arc::new(move |_, _| on.swap(false, Ordering::SeqCst).then(|| NUDGE.to_owned()))
-    }
+/// A proxy, and a transcript to which it appends the notice when it is sent.
+async fn full(variant: Variant, store: &SharedStore) -> (Fixture, Vec<Value>) {
+    let stage = Fixture::with(variant, [], store.clone(), early).await;
+    let history = filled(&stage).await;
+    (stage, history)
 }
 
-async fn stage(variant: Variant, store: &SharedStore) -> (Fixture, Switch) {
-    let mut stage = Fixture::with(variant, [], store.clone(), |_| {}).await;
-    let switch = Switch::default();
-    restart(&mut stage, store, &switch);
-    (stage, switch)
-}
-
-fn restart(stage: &mut Fixture, store: &SharedStore, switch: &Switch) {
-    stage.restart_as(store.clone(), |mut app| {
-        app.reminder = Some(switch.reminder());
-        app
-    });
+async fn filled(stage: &Fixture) -> Vec<Value> {
+    let mut history = vec![stage.user("Mend the importer.")];
+    history.extend(says(stage, &history, Reply::text("Looking.")).await.keep);
+    say(stage, &mut history, &long(5_500), Reply::text("Long.")).await;
+    history.push(stage.user("Go on."));
+    history
 }
 
 /// The elements of the last request's transcript, byte for byte as the model got them.
 fn elements(stage: &Fixture) -> Vec<String> {
     let seen = stage.provider.generations().last().unwrap().clone();
     let raw: &[u8] = &seen.raw;
-    let whole = Span::new(0, raw.len());
-    let keys = ["messages", "input", "contents"];
-    let list = keys.iter().find_map(|key| json::get(raw, whole, key)).unwrap();
+    let list = json::get(raw, Span::new(0, raw.len()), "messages").unwrap();
     let all = json::elements(raw, list).into_iter();
     all.map(|span| String::from_utf8(span.of(raw).to_vec()).unwrap())
         .collect()
+}
+
+/// How many notices the last request has.
+fn notices(stage: &Fixture) -> usize {
+    elements(stage).concat().matches(NOTICE).count()
 }
 
 async fn says(stage: &Fixture, history: &[Value], reply: Reply) -> Answer {
@@ -70,161 +56,57 @@ fn thought(text: &str) -> Reply {
     Reply::new().thinking("So it is.").say(text)
 }
 
-fn reads() -> Reply {
-    Reply::new()
-        .thinking("Let me see.")
-        .call("read_file", serde_json::json!({"path": "a.rs"}))
-}
-
-/// Two turns after the insertion, each of which must have the requests before as its beginning. Returns the transcript of
-/// the last one.
-async fn goes_on(stage: &Fixture, history: &[Value], answer: &Answer) -> Vec<Value> {
-    let first = elements(stage);
-    let then = stage.then(history, answer, "More.");
-    let second = says(stage, &then, thought("Second.")).await;
-    let sent = elements(stage);
-    assert_eq!(
-        sent[..first.len()],
-        first,
-        "the second request begins like the first"
-    );
-    let last = stage.then(&then, &second, "Even more.");
-    says(stage, &last, thought("Third.")).await;
-    assert_eq!(
-        elements(stage)[..sent.len()],
-        sent,
-        "and the third like the second"
-    );
-    last
-}
-
-async fn behind_the_user(variant: Variant) {
-    let (stage, switch) = stage(variant, &memory()).await;
-    let history = stage.history();
-    switch.on();
-    let answer = says(&stage, &history, thought("First.")).await;
-    let nudged = |sent: &[String]| sent.iter().filter(|e| e.contains(NUDGE)).count();
-    let sent = stage.sent();
-    assert_eq!(
-        (nudged(&sent), sent.last().unwrap().ends_with(NUDGE)),
-        (1, true),
-        "{sent:?}"
-    );
-    let last = goes_on(&stage, &history, &answer).await;
-    assert_eq!(nudged(&stage.sent()), 1, "{:?}", stage.sent());
-    // The same request once more: the text is there already.
-    switch.on();
-    let before = elements(&stage);
-    let again = says(&stage, &history, thought("Again.")).await;
-    assert_eq!(nudged(&stage.sent()), 1);
-    assert_eq!(again.text, "Again.");
-    // One further down, after the first.
-    switch.on();
-    says(&stage, &last, thought("Both.")).await;
-    assert_eq!(nudged(&stage.sent()), 2, "{:?}", stage.sent());
-    assert_eq!(elements(&stage)[..before.len() - 1], before[..before.len() - 1]);
-    stage.assert_clean();
-}
-
-async fn behind_results(variant: Variant) {
-    let (stage, switch) = stage(variant, &memory()).await;
-    let history = stage.history();
-    let answer = says(&stage, &history, reads()).await;
-    let ran = stage.ran(&history, &answer);
-    switch.on();
-    let answer = says(&stage, &ran, thought("Read.")).await;
-    let sent = stage.sent();
-    assert!(sent.iter().any(|line| line.contains(NUDGE)), "{sent:?}");
-    goes_on(&stage, &ran, &answer).await;
-    // Two calls, and a text after both results.
-    let two = reads().call("read_file", serde_json::json!({"path": "b.rs"}));
-    let history = stage.then(&ran, &answer, "Both, please.");
-    let answer = says(&stage, &history, two).await;
-    switch.on();
-    let ran = stage.ran(&history, &answer);
-    let answer = says(&stage, &ran, thought("Both read.")).await;
-    assert_eq!(stage.sent().concat().matches(NUDGE).count(), 2);
-    goes_on(&stage, &ran, &answer).await;
-    stage.assert_clean();
-}
-
-async fn restarted(variant: Variant) {
+#[tokio::test]
+async fn every_later_request_begins_like_the_one_that_got_it() {
     let dir = temp();
-    let (mut stage, switch) = stage(variant, &sqlite(dir.path())).await;
-    let history = stage.history();
-    switch.on();
+    let (mut stage, history) = full(ANTHROPIC, &sqlite(dir.path())).await;
     let answer = says(&stage, &history, thought("First.")).await;
     let first = elements(&stage);
-    restart(&mut stage, &sqlite(dir.path()), &switch);
+    assert_eq!(notices(&stage), 1);
     let then = stage.then(&history, &answer, "More.");
-    says(&stage, &then, thought("Second.")).await;
-    assert_eq!(elements(&stage)[..first.len()], first);
+    let second = says(&stage, &then, thought("Second.")).await;
+    let sent = elements(&stage);
+    assert_eq!(sent[..first.len()], first);
+    stage.restart_with(sqlite(dir.path()), early);
+    let last = stage.then(&then, &second, "Even more.");
+    says(&stage, &last, thought("Third.")).await;
+    assert_eq!(elements(&stage)[..sent.len()], sent, "after a restart, too");
+    assert_eq!(notices(&stage), 1);
     stage.assert_clean();
 }
 
-/// The copy of a session, under another id, after a restart.
-async fn forked(variant: Variant) {
+/// The copy of a session, under another id, and after a restart.
+#[tokio::test]
+async fn a_copied_session_has_it_too() {
     let dir = temp();
-    let (mut stage, switch) = stage(variant, &sqlite(dir.path())).await;
     let named = |session: &'static str| -> &'static [(&'static str, &'static str)] {
-        let headers = variant.headers.iter().copied().chain([("x-session-id", session)]);
-        Box::leak(headers.collect::<Vec<_>>().into_boxed_slice())
+        let headers = ANTHROPIC.headers.iter().copied();
+        Box::leak(headers.chain([("x-session-id", session)]).collect())
     };
+    let mut stage = Fixture::with(ANTHROPIC, [], sqlite(dir.path()), early).await;
     stage.variant.headers = named("one");
-    let history = stage.history();
-    switch.on();
+    let history = filled(&stage).await;
     let answer = says(&stage, &history, thought("First.")).await;
     let first = elements(&stage);
+    assert_eq!(notices(&stage), 1);
     stage.variant.headers = named("two");
     let copy = stage.then(&history, &answer, "In the copy.");
     let second = says(&stage, &copy, thought("Copied.")).await;
     assert_eq!(elements(&stage)[..first.len()], first);
-    restart(&mut stage, &sqlite(dir.path()), &switch);
+    stage.restart_with(sqlite(dir.path()), early);
     says(&stage, &stage.then(&copy, &second, "Again."), thought("Still.")).await;
     assert_eq!(elements(&stage)[..first.len()], first);
     // Another session, which has nothing of it.
     stage.variant.headers = named("three");
     says(&stage, &[stage.user("Mend the importer.")], thought("Other.")).await;
-    assert!(!stage.sent().concat().contains(NUDGE));
+    assert_eq!(notices(&stage), 0);
     stage.assert_clean();
 }
 
-/// A branch that begins before it has it not, and the first one has it still.
-async fn rewound(variant: Variant) {
-    let (stage, switch) = stage(variant, &memory()).await;
-    let history = stage.history();
-    switch.on();
-    let answer = says(&stage, &history, thought("First.")).await;
-    let first = elements(&stage);
-    let branch = [&history[..2], &[stage.user("Something else.")]].concat();
-    says(&stage, &branch, thought("Else.")).await;
-    assert!(!stage.sent().concat().contains(NUDGE), "{:?}", stage.sent());
-    says(&stage, &stage.then(&history, &answer, "Back."), thought("Back.")).await;
-    assert_eq!(elements(&stage)[..first.len()], first);
-    stage.assert_clean();
-}
-
-/// An agent that edits its history before the place: left out, and counted once.
-async fn edited(variant: Variant) {
-    let (stage, switch) = stage(variant, &memory()).await;
-    let history = stage.history();
-    switch.on();
-    let answer = says(&stage, &history, Reply::text("First.")).await;
-    let mut edited = stage.then(&history, &answer, "More.");
-    edited[0] = stage.user("Mend it.");
-    for _ in 0..2 {
-        // By its opening this is the same session only where it has a name.
-        says(&stage, &edited, Reply::text("Second.")).await;
-        assert!(!stage.sent().concat().contains(NUDGE));
-    }
-    stage.assert_clean();
-}
-
-/// A handoff cuts it off with what precedes it; a rewind to before the handoff has it again.
-async fn cut_off(variant: Variant) {
-    let (stage, switch) = stage(variant, &memory()).await;
-    let history = stage.history();
-    switch.on();
+/// A rewind to before the handoff has it again, and the new task gets one of its own.
+#[tokio::test]
+async fn a_handoff_cuts_it_off() {
+    let (stage, history) = full(ANTHROPIC, &memory()).await;
     let before = says(&stage, &history, thought("First.")).await;
     let first = elements(&stage);
     let then = stage.then(&history, &before, "Hand over.");
@@ -232,14 +114,13 @@ async fn cut_off(variant: Variant) {
     stage.push(fresh());
     let fired = stage.ask(&then, true).await;
     assert_eq!(stage.sent(), [carry()], "leg 2");
-    let last = stage.then(&then, &fired, "Go on.");
-    // One after the cut, which stays.
-    switch.on();
-    let answer = says(&stage, &last, thought("Next.")).await;
-    let sent = stage.sent();
-    assert_eq!(sent[..2], [carry(), "a: Fresh.".to_owned()]);
-    assert_eq!(sent.concat().matches(NUDGE).count(), 1, "{sent:?}");
-    goes_on(&stage, &last, &answer).await;
+    let mut last = [&then[..], &fired.keep].concat();
+    say(&stage, &mut last, &long(5_500), thought("Long.")).await;
+    say(&stage, &mut last, "Next.", thought("Next.")).await;
+    assert_eq!(
+        (stage.sent()[..2].to_vec(), notices(&stage)),
+        (vec![carry(), "a: Fresh.".into()], 1)
+    );
     let back = stage.then(&history, &before, "Not that.");
     says(&stage, &back, thought("Well.")).await;
     assert_eq!(elements(&stage)[..first.len()], first);
@@ -247,49 +128,48 @@ async fn cut_off(variant: Variant) {
 }
 
 /// The store has lost it: the request is sent without it, and that is counted once.
-async fn left_out(variant: Variant) {
+#[tokio::test]
+async fn what_the_store_has_lost_is_left_out() {
     let dir = temp();
-    let (mut stage, switch) = stage(variant, &sqlite(dir.path())).await;
-    let history = stage.history();
-    switch.on();
+    let (mut stage, history) = full(ANTHROPIC, &sqlite(dir.path())).await;
     let answer = says(&stage, &history, Reply::text("First.")).await;
-    assert!(stage.sent().concat().contains(NUDGE));
+    assert_eq!(notices(&stage), 1);
     let db = rusqlite::Connection::open(dir.path().join("baton.db")).unwrap();
     assert_eq!(db.execute("DELETE FROM insertions", []).unwrap(), 1);
     drop(db);
-    restart(&mut stage, &sqlite(dir.path()), &switch);
+    stage.restart(sqlite(dir.path()));
     let then = stage.then(&history, &answer, "More.");
     for _ in 0..2 {
         says(&stage, &then, Reply::text("Second.")).await;
-        assert!(!stage.sent().concat().contains(NUDGE));
+        assert_eq!(notices(&stage), 0);
     }
-    let lost: Vec<u32> = stage
-        .baton
-        .events(2)
-        .await
-        .iter()
-        .map(|e| e.lost_insertions)
-        .collect();
-    assert_eq!(lost, [1, 0]);
+    assert_eq!(lost(&stage, 2).await, [1, 0]);
     stage.assert_clean();
 }
 
-/// What cannot be written is not sent.
-async fn unwritable(variant: Variant) {
+async fn lost(stage: &Fixture, exchanges: usize) -> Vec<u32> {
+    let events = stage.baton.events(exchanges).await;
+    events.iter().map(|e| e.lost_insertions).collect()
+}
+
+/// What cannot be written is not sent; the next request may have it.
+#[tokio::test]
+async fn what_cannot_be_written_is_not_sent() {
     let store = FlakyStore::new(memory());
     let shared: SharedStore = store.clone();
-    let (stage, switch) = stage(variant, &shared).await;
-    let history = stage.history();
-    let answer = says(&stage, &history, thought("First.")).await;
+    let (stage, history) = full(ANTHROPIC, &shared).await;
     store.no_writes.store(true, Ordering::SeqCst);
-    switch.on();
-    let then = stage.then(&history, &answer, "More.");
-    says(&stage, &then, thought("Second.")).await;
-    assert!(!stage.sent().concat().contains(NUDGE), "{:?}", stage.sent());
+    let answer = says(&stage, &history, thought("First.")).await;
+    assert_eq!(notices(&stage), 0);
     assert!(!store.may_have_insertions() || store.inner.may_have_insertions());
     store.no_writes.store(false, Ordering::SeqCst);
-    says(&stage, &then, thought("Second.")).await;
-    assert!(!stage.sent().concat().contains(NUDGE));
+    says(
+        &stage,
+        &stage.then(&history, &answer, "More."),
+        thought("Second."),
+    )
+    .await;
+    assert_eq!(notices(&stage), 1);
     stage.assert_clean();
 }
 
@@ -297,20 +177,19 @@ async fn unwritable(variant: Variant) {
 #[tokio::test]
 async fn what_lost_its_place_is_counted_once() {
     const HEADERS: &[(&str, &str)] = &[("authorization", "Bearer sk-agent"), ("x-session-id", "one")];
-    let (mut stage, switch) = stage(variants::CHAT, &memory()).await;
+    let mut stage = Fixture::with(CHAT, [], memory(), early).await;
     stage.variant.headers = HEADERS;
-    let history = stage.history();
-    switch.on();
+    let history = filled(&stage).await;
     let answer = says(&stage, &history, Reply::text("First.")).await;
+    assert_eq!(notices(&stage), 1);
     let then = stage.then(&history, &answer, "More.");
     let mut edited = then.clone();
     edited[0] = stage.user("Mend it.");
-    for history in [&edited, &edited, &then, &edited] {
+    for (history, there) in [(&edited, 0), (&edited, 0), (&then, 1), (&edited, 0)] {
         says(&stage, history, Reply::text("Second.")).await;
+        assert_eq!(notices(&stage), there);
     }
-    let events = stage.baton.events(5).await;
-    let lost: Vec<u32> = events.iter().map(|e| e.lost_insertions).collect();
-    assert_eq!(lost, [0, 1, 0, 0, 1]);
+    assert_eq!(lost(&stage, 7).await, [0, 0, 0, 1, 0, 0, 1]);
     stage.assert_clean();
 }
 
@@ -318,8 +197,7 @@ async fn what_lost_its_place_is_counted_once() {
 #[tokio::test]
 async fn conversations_without_any_pay_nothing() {
     let store = FlakyStore::new(memory());
-    let shared: SharedStore = store.clone();
-    let (stage, _) = stage(variants::ANTHROPIC, &shared).await;
+    let stage = Fixture::with(ANTHROPIC, [], store.clone(), |_| {}).await;
     let history = stage.history();
     let answer = says(&stage, &history, thought("First.")).await;
     says(
@@ -329,6 +207,6 @@ async fn conversations_without_any_pay_nothing() {
     )
     .await;
     assert_eq!(store.insertion_reads(), 0);
-    assert_eq!(outline(stage.provider.generations().last().unwrap()).len(), 5);
+    assert_eq!(stage.sent().len(), 5);
     stage.assert_clean();
 }

@@ -21,12 +21,12 @@ const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
 const FROM: u64 = 4_000;
 
 /// A text of so many tokens, as this provider counts them.
-fn long(tokens: usize) -> String {
+pub fn long(tokens: usize) -> String {
     "word ".repeat(tokens * 4 / 5)
 }
 
 /// Notified from [`FROM`] tokens on, without waiting for a step: the windows are not known.
-fn early(config: &mut Config) {
+pub fn early(config: &mut Config) {
     config.handoff.thresholds.nudge_at = 0.0;
     config.handoff.thresholds.nudge_tokens = FROM;
     // A tenth of the window is a fifth of a threshold in tokens.
@@ -73,7 +73,7 @@ async fn outcomes(fixture: &Fixture, exchanges: usize) -> Vec<NudgeOutcome> {
 }
 
 /// Sends what an agent sends, and takes the answer.
-async fn say(fixture: &Fixture, history: &mut Vec<Value>, next: &str, reply: Reply) -> Answer {
+pub async fn say(fixture: &Fixture, history: &mut Vec<Value>, next: &str, reply: Reply) -> Answer {
     fixture.push(reply);
     history.push(fixture.user(next));
     let answer = fixture.ask(history, true).await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use baton_core::record::HiddenResult;
-use baton_core::tools::{OnCall, Tool};
+use baton_core::tools::{OnCall, Tool, ToolTable};
 use baton_llm::state::jobs::recalls::{AnswerOutcome, CallAnswerer, RecallCall};
 use baton_llm::state::store::SharedStore;
 use baton_strict::Reply;
@@ -42,8 +42,13 @@ fn notes() -> Tool {
 
 /// A proxy with both tools, in a process of its own.
 fn restart(stage: &mut Fixture, store: &SharedStore) {
-    stage.restart_as(store.clone(), |app| {
-        app.with_tools(vec![notes()], Arc::new(Notes(AtomicU32::new(0))))
+    stage.restart_as(store.clone(), |mut app| {
+        let handoff = Tool::handoff(None);
+        let recall = Tool::recall(app.config.recall.per_turn);
+        app.tools = Arc::new(ToolTable::new(vec![handoff.clone(), notes()]));
+        app.recall_tools = Arc::new(ToolTable::new(vec![handoff, notes(), recall]));
+        app.answers = Arc::new(Notes(AtomicU32::new(0)));
+        app
     });
 }
 

@@ -62,14 +62,14 @@ enum RuleAction {
     Context(ScanContext),
 }
 
-struct Keywords {
+pub(super) struct Keywords {
     automaton: Option<AhoCorasick>,
     /// By pattern: the action, and the exact spelling if case matters.
     acts: Vec<(RuleAction, Option<&'static str>)>,
-    rules: Vec<CredentialRule>,
+    pub(super) rules: Vec<CredentialRule>,
 }
 
-static KEYWORDS: LazyLock<Keywords> = LazyLock::new(Keywords::new);
+pub(super) static KEYWORDS: LazyLock<Keywords> = LazyLock::new(Keywords::new);
 
 impl Keywords {
     fn new() -> Self {
@@ -179,9 +179,4 @@ impl CredentialScan<'_, '_> {
             self.found.push(range, rule.name);
         }
     }
-}
-
-#[cfg(test)]
-pub(super) fn rules_of_ours() -> &'static [CredentialRule] {
-    &KEYWORDS.rules
 }

@@ -24,17 +24,13 @@ use baton_core::handoffs::draft::Prompts;
 use baton_core::handoffs::recall::RecallIndexSettings;
 use baton_core::redact::Redactor;
 use baton_core::rewrite::notes::NoteSearch;
-use baton_core::tools::{RECALL_NAME, Tool, ToolTable};
-use baton_core::wire::View;
+use baton_core::tools::{Tool, ToolTable};
 
 /// Conversations kept in memory in front of the store: each takes about a kilobyte.
 const LIVE_CONVERSATIONS: usize = 16_384;
 
 /// Maximum watched pauses: each keeps its request, mostly in a file.
 const PAUSES: usize = 64;
-
-/// The text to put after a request of a conversation, if any; called with its key and the request.
-pub type Reminder = Arc<dyn Fn(&str, &View) -> Option<String> + Send + Sync>;
 
 /// What all exchanges share.
 pub struct App {
@@ -53,8 +49,6 @@ pub struct App {
     pub recall_tools: Arc<ToolTable>,
     /// Answers the tools that are answered with a text.
     pub answers: Arc<dyn CallAnswerer>,
-    /// Puts texts after requests.
-    pub reminder: Option<Reminder>,
     /// The drafts of all conversations.
     pub drafting: Arc<DraftQueue>,
     /// The prompts that request a draft.
@@ -106,7 +100,6 @@ impl App {
             tools: Arc::new(ToolTable::new(vec![handoff])),
             recall_tools,
             answers,
-            reminder: None,
             drafting: Arc::new(drafting),
             prompts,
             sessions: Arc::new(Sessions::new(store, LIVE_CONVERSATIONS)),
@@ -128,7 +121,6 @@ impl App {
         Ok(Self {
             sessions: Arc::clone(&self.sessions),
             clock: self.clock.clone(),
-            reminder: self.reminder.clone(),
             drafting: Arc::clone(&self.drafting),
             journal: self.journal.clone(),
             documents: self.documents.clone(),
@@ -137,18 +129,6 @@ impl App {
             pauses: Arc::clone(&self.pauses),
             ..new
         })
-    }
-
-    /// Adds these tools after `session_handoff`, with the answerer of their calls.
-    pub fn with_tools(self, more: Vec<Tool>, answers: Arc<dyn CallAnswerer>) -> Self {
-        let all: Vec<Tool> = self.tools.iter().cloned().chain(more).collect();
-        let recall = self.recall_tools.get(RECALL_NAME).cloned();
-        Self {
-            tools: Arc::new(ToolTable::new(all.clone())),
-            recall_tools: Arc::new(ToolTable::new(all.into_iter().chain(recall).collect())),
-            answers,
-            ..self
-        }
     }
 
     /// How commands and their notes are recognised in a transcript.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::Exchange;
 use super::placed::Placed;
-use super::{Exchange, is_model_call};
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
 use crate::state::session::LiveConversation;
@@ -101,21 +101,4 @@ pub(super) async fn append(exchange: &mut Exchange, text: &str) -> Result<bool, 
     let offered = Arc::make_mut(&mut exchange.offered);
     offered.places.insertions.extend(placed);
     Ok(true)
-}
-
-/// Puts after the request the text that the reminder has for it.
-pub(super) async fn remind(exchange: &mut Exchange) {
-    let agent = &exchange.offered.agent;
-    let (Some(reminder), Some(live)) = (&exchange.app.reminder, &agent.live) else {
-        return;
-    };
-    if !is_model_call(exchange.ctx.operation) || agent.side_call {
-        return;
-    }
-    let Some(text) = reminder(live.key(), agent.request.view()) else {
-        return;
-    };
-    if let Err(error) = append(exchange, &text).await {
-        tracing::error!(exchange = exchange.ctx.id, %error, "a text for the model was not written: not sent");
-    }
 }

@@ -73,7 +73,7 @@ use crate::state::sync::locked;
 use baton_core::record::{Handoff, HandoffId};
 use baton_core::wire::Operation;
 
-pub use self::app::{App, Reminder};
+pub use self::app::App;
 pub use self::clock::Clock;
 pub(crate) use self::facts::{FACTS_TOKENS, wants_facts};
 
@@ -343,9 +343,6 @@ async fn run(
     }
     if resumed::is_resumed(&exchange.offered) {
         Box::pin(resumed::notify(&mut exchange)).await;
-    }
-    if exchange.app.reminder.is_some() {
-        Box::pin(insertions::remind(&mut exchange)).await;
     }
     answer_model(exchange).await
 }

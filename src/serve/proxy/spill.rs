@@ -98,21 +98,9 @@ impl Spill {
         }
         Spilled(entry)
     }
-
-    /// Bytes of texts in memory.
-    #[cfg(test)]
-    pub(crate) fn in_memory(&self) -> usize {
-        self.0.in_memory.load(Relaxed)
-    }
 }
 
 impl Spilled {
-    /// The text, if it is in memory.
-    #[cfg(test)]
-    pub(crate) fn in_memory(&self) -> Option<Bytes> {
-        self.0.in_memory()
-    }
-
     /// Length of the text in bytes.
     pub(crate) fn len(&self) -> usize {
         self.0.len
@@ -232,6 +220,13 @@ mod tests {
 
     use super::*;
 
+    impl Spill {
+        /// Bytes of texts in memory.
+        pub(in crate::serve::proxy) fn in_memory(&self) -> usize {
+            self.0.in_memory.load(Relaxed)
+        }
+    }
+
     fn text(byte: u8, len: usize) -> Bytes {
         vec![byte; len].into()
     }
@@ -257,7 +252,7 @@ mod tests {
         let all: Vec<_> = (0..20).map(|i| spill.keep(text(i, 30_000))).collect();
         settled(&spill, 90_000).await;
         for (i, spilled) in all.iter().enumerate() {
-            assert_eq!(spilled.in_memory().is_some(), i < 3);
+            assert_eq!(spilled.0.in_memory().is_some(), i < 3);
             assert_eq!(spilled.text().await.unwrap(), text(i as u8, 30_000));
         }
         assert_eq!(files(&dir.path().join("state")), 0, "no file has a name");
@@ -298,7 +293,7 @@ mod tests {
         let spill = Spill::new(PathBuf::new(), 100);
         let read = text(1, 8192);
         let spilled = spill.keep(read.slice(..50));
-        assert_ne!(spilled.in_memory().unwrap().as_ptr(), read.as_ptr());
-        assert_eq!(spilled.in_memory().unwrap(), read[..50]);
+        assert_ne!(spilled.0.in_memory().unwrap().as_ptr(), read.as_ptr());
+        assert_eq!(spilled.0.in_memory().unwrap(), read[..50]);
     }
 }

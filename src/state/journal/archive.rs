@@ -127,12 +127,6 @@ impl Archive {
         }
     }
 
-    /// How many ends are still to be written.
-    #[cfg(test)]
-    pub(super) fn open_exchanges(&self) -> usize {
-        self.unended.len()
-    }
-
     /// Ends the row in the next transaction. The list is bounded, since the next transaction may be far off; a row beyond the
     /// bound stays marked as open until retention deletes it.
     fn reopen_exchange(&mut self, id: String) {

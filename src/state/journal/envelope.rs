@@ -8,7 +8,7 @@ use super::diff::MessageState;
 use super::exchange::{EnvelopeChange, MessageSummary};
 use super::summary::{self, ShownPart};
 use baton_core::rewrite::ChangeReason;
-use baton_core::text::{Span, json};
+use baton_core::text::{Span, cost, json};
 use baton_core::tools::{RECALL_NAME, TOOL_NAME, is_ours};
 use baton_core::transcript::{OfferedTool, Surroundings, SystemPrompt, named_members};
 
@@ -45,8 +45,6 @@ impl EnvelopePart<'_> {
 /// The parts of a request that the model reads besides its messages. The system prompt comes first, wherever it is in
 /// the request, since the model reads it first.
 fn entries(text: &[u8]) -> Vec<EnvelopePart<'_>> {
-    #[cfg(test)]
-    tests::READ.with(|n| n.set(n.get() + 1));
     let Surroundings { system, tools } = Surroundings::of(text);
     let system = system.into_iter().map(EnvelopePart::System);
     system.chain(tools.into_iter().map(EnvelopePart::Tool)).collect()
@@ -182,14 +180,13 @@ pub(super) fn differences(received: &[u8], sent: &[u8]) -> Vec<EnvelopeChange> {
     }));
     out
 }
-/// A name, whose comparisons a test counts.
+/// A name whose comparisons are counted.
 #[derive(Eq, Hash)]
 struct CountedName<'a>(&'a str);
 
 impl PartialEq for CountedName<'_> {
     fn eq(&self, other: &Self) -> bool {
-        #[cfg(test)]
-        tests::COMPARED.with(|n| n.set(n.get() + 1));
+        cost::add(1);
         self.0 == other.0
     }
 }
@@ -218,25 +215,22 @@ fn described(received: &[u8], old: Span, sent: &[u8], new: Span) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-
     use super::*;
-
-    thread_local! {
-        pub(super) static COMPARED: Cell<usize> = const { Cell::new(0) };
-        pub(super) static READ: Cell<usize> = const { Cell::new(0) };
-    }
 
     #[test]
     fn a_row_is_found_by_reading_the_text_once() {
         let tools = ["{}"; 1_000].join(",");
         let text = format!(r#"{{"tools":[{tools},{{"name":"wanted"}}],"system":"s"}}"#);
-        READ.with(|read| read.set(0));
         let holds = |part: ShownPart| part.json.is_some_and(|json| json.get().contains("wanted"));
+        let (once, _) = cost::of(|| entries(text.as_bytes()).len());
+        let (steps, found) = cost::of(|| position(text.as_bytes(), holds));
         // After the system prompt and the others.
-        assert_eq!(position(text.as_bytes(), holds), Some(1_001));
+        assert_eq!(
+            (steps <= 2 * once, found),
+            (true, Some(1_001)),
+            "{steps}, {once} for a reading"
+        );
         assert_eq!(position(text.as_bytes(), |_| false), None);
-        assert_eq!(READ.with(Cell::get), 2);
     }
 
     #[test]
@@ -246,11 +240,10 @@ mod tests {
             format!("{{{}}}", members.collect::<Vec<_>>().join(",")).into_bytes()
         };
         for n in [1_000, 10_000, 100_000] {
-            COMPARED.with(|compared| compared.set(0));
-            let described = differences(&body(n, 0), &body(n, n / 2));
+            let (before, after) = (body(n, 0), body(n, n / 2));
+            let (steps, described) = cost::of(|| differences(&before, &after));
             assert_eq!(described.len(), n / 2 * 2);
-            let compared = COMPARED.with(Cell::get);
-            assert!(compared <= 4 * n, "{compared} for {n}");
+            assert!(steps <= 100 * n as u64, "{steps} for {n}");
         }
     }
 

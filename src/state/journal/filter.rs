@@ -33,12 +33,6 @@ struct FilterTerm {
 }
 
 impl RowFilter {
-    /// All names of the language, for the test of the help.
-    #[cfg(test)]
-    pub(crate) fn names() -> Vec<&'static str> {
-        super::filter_terms::names_of_all()
-    }
-
     /// Parses a filter; an empty one holds for all exchanges.
     ///
     /// # Errors

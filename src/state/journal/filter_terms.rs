@@ -179,14 +179,6 @@ fn find<T>(table: &'static [FilterName<T>], name: &str) -> Option<&'static Filte
     table.iter().find(|known| known.name == name)
 }
 
-#[cfg(test)]
-pub(super) fn names_of_all() -> Vec<&'static str> {
-    let flags = FLAGS.iter().map(|known| known.name);
-    let texts = TEXTS.iter().map(|known| known.name);
-    let numbers = NUMBERS.iter().map(|known| known.name);
-    flags.chain(texts).chain(["since"]).chain(numbers).collect()
-}
-
 fn names<T>(table: &[FilterName<T>]) -> String {
     let names: Vec<_> = table.iter().map(|known| known.name).collect();
     names.join(", ")

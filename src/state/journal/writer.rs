@@ -345,10 +345,10 @@ impl JournalWriter {
 /// copies would be dropped. Short time slices, not the priority, keep it from delaying streams.
 fn run_in_background() {
     /// The nice value: a third of the weight of a thread with the default priority.
-    #[cfg(all(target_os = "linux", not(test)))]
+    #[cfg(target_os = "linux")]
     const NICE: i32 = 5;
     // On Linux this affects the calling thread alone. If it is refused, the thread keeps its priority.
-    #[cfg(all(target_os = "linux", not(test)))]
+    #[cfg(target_os = "linux")]
     let _ = rustix::process::setpriority_process(None, NICE);
 }
 

@@ -22,7 +22,7 @@ struct Processes<const N: usize> {
 
 /// Processes over a store in memory; and over one in a server, where the machine has such a program.
 fn processes<const N: usize>() -> impl Iterator<Item = Processes<N>> {
-    let memory: SharedStore = Arc::new(SqliteStore::shared_in_memory());
+    let memory: SharedStore = Arc::new(SqliteStore::in_memory().unwrap());
     let server = RedisServer::start_if_there(&[]);
     let redis = server.map(|server| {
         // Each process has connections of its own.
@@ -33,7 +33,10 @@ fn processes<const N: usize>() -> impl Iterator<Item = Processes<N>> {
         }
     });
     let memory = Processes {
-        sessions: [(); N].map(|()| Sessions::new(Arc::clone(&memory), 10)),
+        sessions: [(); N].map(|()| Sessions {
+            shared: true,
+            ..Sessions::new(Arc::clone(&memory), 10)
+        }),
         _server: None,
     };
     std::iter::once(memory).chain(redis)

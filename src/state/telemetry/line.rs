@@ -9,10 +9,6 @@ use baton_core::commands::UndoOutcome;
 use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::text::visible::acts;
 
-/// Maximum length of a line in characters, time and level included: two lines of a terminal.
-#[cfg(test)]
-const LINE: usize = 160;
-
 /// Maximum length of the message in characters.
 const LINE_LENGTH: usize = 118;
 
@@ -228,6 +224,9 @@ mod tests {
     use super::super::tests::Lines;
     use super::super::text_fields::PlainFields;
     use super::*;
+
+    /// Most characters of a line, time and level included: two lines of a terminal.
+    const LINE: usize = 160;
 
     const ID: &str = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11";
 

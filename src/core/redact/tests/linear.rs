@@ -5,7 +5,7 @@ use super::*;
 /// Texts that made some search begin again at each of their parts, or might.
 fn hostile() -> Vec<(&'static str, String)> {
     let mut all = hostile_by_hand();
-    for rule in scan::rules_of_ours() {
+    for rule in &scan::KEYWORDS.rules {
         for word in &rule.keywords {
             all.push((rule.name, (*word).to_owned()));
             all.push((rule.name, format!("{word} = \"")));
@@ -50,9 +50,7 @@ fn hostile_by_hand() -> Vec<(&'static str, String)> {
 }
 
 fn work(run: impl FnOnce()) -> usize {
-    WORK.with(|work| work.set(0));
-    run();
-    WORK.with(Cell::get)
+    cost::of(run).0 as usize
 }
 
 /// The work of three sizes is a straight line through zero, within a constant that no size changes.

@@ -6,14 +6,7 @@ mod linear;
 mod ordinary;
 mod shapes;
 
-use std::cell::Cell;
-
 use super::*;
-
-thread_local! {
-    /// Bytes examined besides the automaton's passes.
-    pub(super) static WORK: Cell<usize> = const { Cell::new(0) };
-}
 
 fn redactor() -> Redactor {
     Redactor::new(&["hunter[0-9]".to_owned()])
@@ -39,7 +32,7 @@ fn seeds() -> Vec<String> {
 
 #[test]
 fn every_rule_compiles_and_is_found_by_its_keyword() {
-    let rules = scan::rules_of_ours();
+    let rules = &scan::KEYWORDS.rules;
     assert!(rules.len() > 230, "{}", rules.len());
     for rule in rules {
         assert!(rule.regex().is_some(), "{}", rule.name);

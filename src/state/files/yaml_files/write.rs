@@ -49,19 +49,6 @@ pub(super) enum FileStep {
     Recorded,
 }
 
-impl FileStep {
-    #[cfg(test)]
-    pub(super) const ALL: [Self; 7] = [
-        Self::Locked,
-        Self::Rotated,
-        Self::Opened,
-        Self::Filled,
-        Self::Flushed,
-        Self::Named,
-        Self::Recorded,
-    ];
-}
-
 impl HandoffFolder {
     /// Writes a file into the folder of its session, makes room for it first, and appends to the ledger. `updated_at`
     /// is renewed; what is empty gets its default.

@@ -55,8 +55,6 @@ pub struct SqliteStore {
     siblings: PlaceSet,
     places: PlaceSet,
     commits: Arc<AtomicU64>,
-    #[cfg(test)]
-    shared: bool,
 }
 
 impl SqliteStore {
@@ -104,8 +102,6 @@ impl SqliteStore {
             siblings,
             places,
             commits: Arc::default(),
-            #[cfg(test)]
-            shared: false,
         })
     }
 
@@ -123,8 +119,6 @@ impl SqliteStore {
             siblings,
             places,
             commits,
-            #[cfg(test)]
-            shared: false,
         })
     }
 
@@ -172,42 +166,9 @@ impl SqliteStore {
     }
 }
 
-#[cfg(test)]
-impl SqliteStore {
-    /// A store in memory that several proxies of this process use.
-    pub(crate) fn shared_in_memory() -> Self {
-        Self {
-            shared: true,
-            ..Self::in_memory().unwrap()
-        }
-    }
-
-    /// Blocks the writer's thread until the sender is used or dropped.
-    pub(crate) fn hold_writer(&self) -> std::sync::mpsc::Sender<()> {
-        let (release, resumed) = std::sync::mpsc::channel::<()>();
-        drop(self.writer.submit("hold the writer", move |_| {
-            let _ = resumed.recv();
-            Ok(())
-        }));
-        release
-    }
-
-    /// Ends the writer's thread by a panic.
-    pub(crate) fn kill_writer(&self) {
-        drop(self.writer.submit("panic", |_| -> rusqlite::Result<()> {
-            panic!("meant by the test")
-        }));
-    }
-}
-
 impl Store for SqliteStore {
     fn kind(&self) -> &'static str {
         self.kind
-    }
-
-    #[cfg(test)]
-    fn shared(&self) -> bool {
-        self.shared
     }
 
     fn handoff<'a>(&'a self, principal: &'a str, id: HandoffId) -> StoreFuture<'a, Option<Handoff>> {

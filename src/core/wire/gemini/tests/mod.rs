@@ -10,6 +10,7 @@ use crate::record::WireId;
 use crate::record::{HiddenPair, HiddenResult, InsertionPlace};
 use crate::rewrite::{Cut, RequestReading, Rewrite, RewriteOutcome, rewrite};
 use crate::text::splice;
+use crate::tools::{Tool, ToolTable};
 use crate::wire::{Operation, ResponseWatch};
 
 const WATCH: ResponseWatch = ResponseWatch {
@@ -46,12 +47,13 @@ fn pair(sibling: &str, offset: i32) -> HiddenPair {
 }
 
 fn rewritten(body: &str, pairs: &[HiddenPair], tool: bool) -> (String, RewriteOutcome) {
+    let tools = ToolTable::new(vec![Tool::handoff(Some("d"))]);
     let done = rewrite(
         &Gemini,
         &reading(body),
         &Rewrite {
             cut: Cut::None,
-            tools: tool.then(|| crate::tools::ToolTable::described("d")),
+            tools: tool.then_some(&tools),
             pairs,
             omitted: None,
             insertions: &[],

@@ -1,11 +1,16 @@
+use std::sync::LazyLock;
+
 use pretty_assertions::assert_eq;
 
 use super::*;
 use crate::rewrite::preamble;
 use crate::rewrite::untooled;
+use crate::tools::{Tool, ToolTable};
 use crate::wire::Requests;
 use crate::wire::Turns;
 use crate::wire::{Role, ToolChoice, UnreadReason};
+
+static TOOLS: LazyLock<ToolTable> = LazyLock::new(|| ToolTable::new(vec![Tool::handoff(Some("d"))]));
 
 fn read(body: &str) -> Result<crate::wire::View, UnreadReason> {
     OpenaiResponses.read(&Bytes::copy_from_slice(body.as_bytes()), Operation::Generate)
@@ -135,7 +140,7 @@ fn codex() -> Value {
 #[test]
 fn the_tool_goes_into_the_item_where_codex_keeps_its_tools() {
     let tool = Rewrite {
-        tools: Some(crate::tools::ToolTable::described("d")),
+        tools: Some(&TOOLS),
         ..Rewrite::default()
     };
     let done = value(rewritten(&codex(), &tool));
@@ -178,7 +183,7 @@ fn a_cut_keeps_what_a_new_session_of_codex_starts_with() {
     let found = preamble::of(&OpenaiResponses, &before.view, None, &tags);
     let head = preamble::head(&OpenaiResponses, &found, "go on");
     let tool = Rewrite {
-        tools: Some(crate::tools::ToolTable::described("d")),
+        tools: Some(&TOOLS),
         tags: &tags,
         ..Rewrite::default()
     };
@@ -227,7 +232,7 @@ fn a_string_is_one_user_message() {
     let tool = value(rewritten(
         &body,
         &Rewrite {
-            tools: Some(crate::tools::ToolTable::described("d")),
+            tools: Some(&TOOLS),
             ..Rewrite::default()
         },
     ));
@@ -358,7 +363,7 @@ fn compaction_is_cut_and_never_tooled() {
     body["tools"] = json!([{"type": "function", "name": "read"}]);
     let bytes = Bytes::from(body.to_string());
     let tool = Rewrite {
-        tools: Some(crate::tools::ToolTable::described("d")),
+        tools: Some(&TOOLS),
         ..Rewrite::default()
     };
     for (call, tools) in [
