@@ -1,56 +1,8 @@
-//! Files that hold credentials, by their names, and the files that a call or a patch changes.
+//! The files that a call or a patch changes, and patterns of paths.
 
 use serde_json::Value;
 
 use super::tools::{self, ToolKind};
-
-/// Names of files, and what they end or begin with.
-const WHOLE: [&str; 10] = [
-    ".envrc",
-    "auth.json",
-    ".netrc",
-    ".npmrc",
-    ".pypirc",
-    ".pgpass",
-    ".git-credentials",
-    "credentials",
-    "credentials.json",
-    "secrets.yaml",
-];
-const ENDS: [&str; 5] = [".pem", ".key", ".p12", ".pfx", ".keystore"];
-const BEGINS: [&str; 5] = ["id_rsa", "id_ed25519", "id_ecdsa", "id_dsa", ".env"];
-/// Files that are meant to be shown.
-const SAMPLES: [&str; 4] = [".example", ".sample", ".template", ".pub"];
-
-/// Whether a file of this name holds credentials, so that nothing of it may be quoted; `more` are patterns of further
-/// ones.
-pub fn is_secret(path: &str, more: &[String]) -> bool {
-    is_known_secret(path) || more.iter().any(|pattern| fits(pattern, path))
-}
-
-fn is_known_secret(path: &str) -> bool {
-    let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
-    let rest = |begin: &str| {
-        let rest = name.strip_prefix(begin)?;
-        Some(rest.is_empty() || rest.starts_with(['.', '-', '_']))
-    };
-    !SAMPLES.iter().any(|end| name.ends_with(end))
-        && (WHOLE.contains(&name)
-            || ENDS.iter().any(|end| name.ends_with(end) && name.len() > end.len())
-            // Keys of ssh have no suffix, and files of code have.
-            || name.starts_with("id_") && !name.contains('.')
-            || BEGINS.iter().any(|begin| rest(begin) == Some(true)))
-}
-
-/// Whether a command names such a file.
-pub fn names_secret(command: &str, more: &[String]) -> bool {
-    let words = command.split(|c: char| {
-        c.is_whitespace() || matches!(c, '\'' | '"' | '=' | '<' | '>' | ';' | '|' | '(' | ')' | '@')
-    });
-    words
-        .into_iter()
-        .any(|word| !word.is_empty() && is_secret(word, more))
-}
 
 named! {
     /// What a patch does to a file.
@@ -167,39 +119,6 @@ pub fn fits(pattern: &str, path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn files_with_credentials_are_known_by_name() {
-        for path in [
-            "/app/.env",
-            ".env.local",
-            "~/.ssh/id_ed25519",
-            "a/auth.json",
-            "tls/server.pem",
-            "id_rsa_work",
-            "/root/.ssh/id_of_bot",
-        ] {
-            assert!(is_secret(path, &[]), "{path}");
-        }
-        for path in [
-            ".env.example",
-            "id_rsa.pub",
-            "src/auth.rs",
-            ".envrc.md",
-            "environment",
-            "id_mapping.rs",
-            ".pem",
-        ] {
-            assert!(!is_secret(path, &[]), "{path}");
-        }
-        let names = |command: &str| names_secret(command, &[]);
-        assert!(names("cat .env | grep KEY") && names("openssl x509 -in tls/a.pem"));
-        assert!(names("curl -d @auth.json x") && !names("cargo test auth"));
-        let more = ["*.tfvars".to_owned(), "deploy/**".to_owned()];
-        assert!(is_secret("infra/prod.tfvars", &more) && is_secret("deploy/a/keys.txt", &more));
-        assert!(names_secret("cat infra/prod.tfvars", &more) && is_secret(".env", &more));
-        assert!(!names_secret("terraform plan", &more) && !is_secret("infra/prod.tf", &more));
-    }
 
     #[test]
     fn paths_fit_patterns() {

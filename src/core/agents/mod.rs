@@ -13,6 +13,7 @@ mod may_run;
 pub mod outcomes;
 pub mod person_shell;
 pub mod resets;
+pub mod secret_files;
 mod shell_words;
 pub mod surroundings;
 mod targets;

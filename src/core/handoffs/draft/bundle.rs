@@ -218,6 +218,12 @@ fn head(facts: &DraftFacts<'_>, request: &DraftSpec<'_>) -> String {
             let _ = writeln!(out, "- [{}] {}", todo.state.name(), one_line(&todo.text, LINE));
         }
     }
+    if !facts.secrets.is_empty() {
+        out.push_str("\nCredentials (values are left out):\n");
+        for secret in &facts.secrets {
+            let _ = writeln!(out, "- {}", secret.text(&secret.file.path));
+        }
+    }
     let changed: Vec<_> = facts.files.iter().filter(|file| file.change.is_some()).collect();
     if !changed.is_empty() {
         out.push_str("\nFiles that were changed:\n");

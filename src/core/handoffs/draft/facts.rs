@@ -13,6 +13,7 @@ use super::turns::{self, IndexedTurn, TurnEnd, answers, calls, claims_done};
 use crate::agents::commands::{self, CommandPurpose};
 use crate::agents::files::FileChange;
 use crate::agents::may_run_commands;
+use crate::agents::secret_files::SecretFile;
 use crate::agents::todo::{TodoItem, TodoState};
 use crate::agents::tools::ToolKind;
 
@@ -24,6 +25,9 @@ const MOST_FAILURES: usize = 128;
 
 /// Commands of the person's that are remembered, the newest ones.
 const MOST_PERSON_RUNS: usize = 20;
+
+/// Files with credentials that are remembered, the newest ones.
+const MOST_SECRETS: usize = 12;
 
 /// Kinds of credentials that are reported.
 const MOST_KINDS: usize = 12;
@@ -48,6 +52,8 @@ pub(super) struct DraftFacts<'i> {
     pub(super) failures: Vec<CallFailure<'i>>,
     /// The newest to-do list, with its turn's number.
     pub(super) todos: Option<(usize, Cow<'i, [TodoItem]>)>,
+    /// Files with credentials, each with the last call of each kind that named it, oldest first.
+    pub(super) secrets: Vec<SecretFact<'i>>,
     /// Redacted credentials: kind and number of the first turn.
     pub(super) credentials: Vec<(String, usize)>,
 }
@@ -89,6 +95,28 @@ pub(super) struct PersonRun<'i> {
     pub(super) outcome: Option<&'i IndexedResult>,
 }
 
+/// A file with credentials, and what a call did with it.
+#[derive(Debug, Clone)]
+pub(super) struct SecretFact<'i> {
+    pub(super) file: &'i SecretFile,
+    pub(super) turn: usize,
+    /// Whether the call went well; `None` where that is unknown.
+    pub(super) worked: Option<bool>,
+}
+
+impl SecretFact<'_> {
+    /// The fact in words, with the file's path as it is to be shown.
+    pub(super) fn text(&self, path: &str) -> String {
+        let worked = match self.worked {
+            Some(true) => "it worked",
+            Some(false) => "it failed",
+            None => "not known whether it worked",
+        };
+        let (kind, usage, turn) = (self.file.kind, self.file.usage.name(), self.turn);
+        format!("{path} ({kind}): {usage} in turn {turn}; {worked}")
+    }
+}
+
 /// A call that failed.
 #[derive(Debug, Clone)]
 pub(super) struct CallFailure<'i> {
@@ -121,6 +149,7 @@ impl<'i> DraftFacts<'i> {
             credentials: credentials(messages, &turns),
             runs: gathered.runs(),
             person_runs: gathered.person_runs,
+            secrets: gathered.secrets,
             failures: gathered.failures,
             files: gathered.files,
             todos: gathered.todos,
@@ -162,6 +191,7 @@ struct FactCollector<'i> {
     at: usize,
     failures: Vec<CallFailure<'i>>,
     person_runs: Vec<PersonRun<'i>>,
+    secrets: Vec<SecretFact<'i>>,
     /// The last call of the turn that failed.
     last_failed: Option<&'i IndexedCall>,
     left_open: LeftOpen<'i>,
@@ -211,7 +241,10 @@ impl<'i> FactCollector<'i> {
             self.person_ran(PersonRun { turn, call, outcome });
         }
         // A call without an answer may have done nothing.
-        let Some(outcome) = outcome else { return };
+        let Some(outcome) = outcome.filter(|outcome| !outcome.not_run) else {
+            return;
+        };
+        self.secrets(turn, call, outcome);
         match outcome.is_error() {
             true => self.failed(turn, call, outcome),
             false => self.went_well(call),
@@ -224,6 +257,22 @@ impl<'i> FactCollector<'i> {
         }
         if let Some(command) = &call.command {
             self.ran(turn, command, call.by_person, outcome);
+        }
+    }
+
+    fn secrets(&mut self, turn: usize, call: &'i IndexedCall, outcome: &IndexedResult) {
+        for file in &call.secrets {
+            self.secrets
+                .retain(|known| (&known.file.path, known.file.usage) != (&file.path, file.usage));
+            if self.secrets.len() == MOST_SECRETS {
+                self.secrets.remove(0);
+            }
+            let worked = match outcome.is_error() {
+                true => Some(false),
+                // What a tool for files does without an error has worked.
+                false => (call.kind != ToolKind::Shell || outcome.failed == Some(false)).then_some(true),
+            };
+            self.secrets.push(SecretFact { file, turn, worked });
         }
     }
 

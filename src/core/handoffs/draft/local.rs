@@ -258,6 +258,10 @@ impl DraftBuilder<'_, '_> {
     }
 
     fn surroundings(&mut self) {
+        for secret in &self.facts.secrets {
+            let text = format!("- {}", secret.text(&secret.file.path));
+            self.add(CREDENTIALS, PieceRank::Anchor, secret.turn, text, None);
+        }
         for (kind, turn) in &self.facts.credentials {
             let text = format!("- {kind}, first seen in turn {turn}");
             self.add(CREDENTIALS, PieceRank::Anchor, *turn, text, None);

@@ -5,6 +5,7 @@ use super::terms::TermCounts;
 use crate::agents::ending::LineEnd;
 use crate::agents::files::FileChange;
 use crate::agents::outcomes::GitReport;
+use crate::agents::secret_files::SecretFile;
 use crate::agents::todo::{TodoItem, TodoState};
 use crate::agents::tools::ToolKind;
 use crate::agents::wordings::UserText;
@@ -65,7 +66,11 @@ impl IndexedItem {
                     .iter()
                     .map(|question| question.len() + size_of::<String>());
                 let command = call.command.as_ref().map_or(0, String::len);
-                let rest: usize = paths.chain(todos).chain(questions).sum();
+                let secrets = call
+                    .secrets
+                    .iter()
+                    .map(|file| file.path.len() + size_of::<SecretFile>());
+                let rest: usize = paths.chain(todos).chain(questions).chain(secrets).sum();
                 call.about.len() + call.name.len() + command + rest
             }
             Self::Result(outcome) => {
@@ -117,8 +122,8 @@ pub(super) struct IndexedCall {
     pub(super) todos: Vec<TodoItem>,
     /// The new state of the to-do item that it changes.
     pub(super) todo_state: Option<TodoState>,
-    /// What it reads holds credentials.
-    pub(super) secret: bool,
+    /// The files with credentials that it names; nothing of its result is quoted where there are any.
+    pub(super) secrets: Vec<SecretFile>,
 }
 
 /// An item of the to-do list that a call made or changed, as its result says.

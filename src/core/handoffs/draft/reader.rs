@@ -18,6 +18,7 @@ use crate::agents::ending::LineEnd;
 use crate::agents::files::{self, FileChange};
 use crate::agents::may_run_commands;
 use crate::agents::outcomes;
+use crate::agents::secret_files;
 use crate::agents::surroundings;
 use crate::agents::todo::{self, TodoItem};
 use crate::agents::tools::{self, ToolKind};
@@ -230,9 +231,10 @@ impl<'a> MessageReader<'_, 'a> {
         let command = tools::command(&arguments).filter(|_| kind == ToolKind::Shell);
         let paths = files::named(kind, &arguments, command.as_deref());
         let more = self.settings.redactor.secret_files();
-        let names_secret = |command: &str| files::names_secret(command, more);
-        let secret = paths.iter().any(|(path, _)| files::is_secret(path, more))
-            || command.as_deref().is_some_and(names_secret);
+        let mut secrets = secret_files::of_call(kind, &paths, command.as_deref(), more);
+        for file in &mut secrets {
+            file.path = one_line(&self.clean(&file.path), ABOUT);
+        }
         let about = match (&command, paths.first()) {
             (Some(command), _) => self.clean(&bounded(command, RESULT)),
             (None, Some((path, _))) => path.clone(),
@@ -282,7 +284,7 @@ impl<'a> MessageReader<'_, 'a> {
             paths,
             todo_state: todo::state_of_one(&arguments).filter(|_| kind == ToolKind::Todo),
             todos,
-            secret,
+            secrets,
         }
     }
 
@@ -363,7 +365,7 @@ impl<'a> MessageReader<'_, 'a> {
         const SECRET: &str = "(a file with credentials: its contents are left out)";
         let kind = call.map_or(ToolKind::Other, |call| call.kind);
         let quoted = [ToolKind::Shell, ToolKind::Agent, ToolKind::Ask, ToolKind::Other];
-        if call.is_some_and(|call| call.secret) {
+        if call.is_some_and(|call| !call.secrets.is_empty()) {
             outcome.lines.push(SECRET.to_owned());
         } else if outcome.is_error() || quoted.contains(&kind) {
             let command = call.and_then(|call| call.command.as_deref());

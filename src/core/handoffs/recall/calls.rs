@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use crate::agents::files;
+use crate::agents::secret_files;
 use crate::agents::tools::{self, ToolKind};
 use crate::transcript::{ToolCall, ToolResult};
 
@@ -57,9 +58,7 @@ pub(super) fn read(call: &ToolCall<'_>, turn: usize, part: usize, more: &[String
     let kind = ToolKind::of(&name, &arguments);
     let command = tools::command(&arguments).filter(|_| kind == ToolKind::Shell);
     let paths = files::named(kind, &arguments, command.as_deref());
-    let names_secret = |command: &str| files::names_secret(command, more);
-    let secret = paths.iter().any(|(path, _)| files::is_secret(path, more))
-        || command.as_deref().is_some_and(names_secret);
+    let secret = !secret_files::of_call(kind, &paths, command.as_deref(), more).is_empty();
     let about = match (&command, paths.first()) {
         (Some(command), _) => command.as_str(),
         (None, Some((path, _))) => path,

@@ -200,7 +200,7 @@ fn assumed(source: &HandoffSource<'_>, sections: &[PromptSection<'_>], prompt: &
     all
 }
 
-/// The previous handoff, files that the prompt names, and started processes.
+/// The previous handoff, files that the prompt names, started processes, and files with credentials.
 fn prerequisites(source: &HandoffSource<'_>, prompt: &str) -> Vec<Prerequisite> {
     let one = |kind: PrerequisiteKind, what: &str| Prerequisite {
         kind,
@@ -235,6 +235,8 @@ fn prerequisites(source: &HandoffSource<'_>, prompt: &str) -> Vec<Prerequisite> 
     );
     let services = seen.services.iter();
     all.extend(services.map(|started| one(PrerequisiteKind::Service, &started.text)));
+    let secrets = seen.secrets.iter();
+    all.extend(secrets.map(|secret| one(PrerequisiteKind::Credentials, &secret.text)));
     all
 }
 

@@ -98,6 +98,7 @@ fn full() -> SeenFacts {
         blockers: vec![stated("Blocked by the missing key.")],
         attempts: vec![stated("The cache did not work.")],
         assumptions: vec![stated("Assuming UTF-8.")],
+        secrets: vec![stated(".env (environment file): read in turn 1; it worked")],
         services: vec![stated("docker compose up -d")],
         verdicts: vec![seen::VerdictFile {
             path: "docs/review-1.md".into(),
@@ -171,7 +172,11 @@ fn a_document_says_what_was_seen_and_what_was_only_claimed() {
         [
             ("file", "src/a.rs"),
             ("file", "docs/plan.md"),
-            ("service", "docker compose up -d")
+            ("service", "docker compose up -d"),
+            (
+                "credentials",
+                ".env (environment file): read in turn 1; it worked"
+            )
         ]
     );
     assert_eq!((made.topic.as_str(), made.branch.as_str()), ("c0ffee", "main"));

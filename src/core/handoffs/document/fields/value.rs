@@ -237,7 +237,7 @@ pub struct HandoffTodo {
 #[serde(deny_unknown_fields)]
 pub struct Prerequisite {
     pub kind: PrerequisiteKind,
-    /// A path, a handoff's id, a command.
+    /// A path, a handoff's id, a command, what was done with a file.
     pub what: String,
 }
 
@@ -251,6 +251,8 @@ named! {
         Handoff = "handoff",
         /// Something that a command started.
         Service = "service",
+        /// A file with credentials.
+        Credentials = "credentials",
     }
 }
 

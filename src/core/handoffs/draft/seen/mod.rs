@@ -48,6 +48,11 @@ impl DraftIndex {
             .as_ref()
             .map(|(_, todos)| todos.to_vec())
             .unwrap_or_default();
+        let secrets = facts.secrets.iter().map(|secret| SeenStatement {
+            text: secret.text(&whereabouts.relative(&secret.file.path)),
+            turn: secret.turn,
+        });
+        seen.secrets = secrets.collect();
         let of = |class: SentenceClass| {
             let found = facts.anchors.iter().filter(|(_, anchor)| anchor.class == class);
             let stated = found.map(|(turn, anchor)| SeenStatement {

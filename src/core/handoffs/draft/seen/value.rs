@@ -35,6 +35,8 @@ pub struct SeenFacts {
     pub assumptions: Vec<SeenStatement>,
     /// Commands that started something that stays.
     pub services: Vec<SeenStatement>,
+    /// Files with credentials: kind, place, what was done with them and whether it worked.
+    pub secrets: Vec<SeenStatement>,
     /// Files with a verification or a review that were read or written.
     pub verdicts: Vec<VerdictFile>,
     /// The branch that git or the agent named last.

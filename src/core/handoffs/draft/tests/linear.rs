@@ -1,7 +1,6 @@
 use std::time::Duration;
 
 use super::*;
-use crate::handoffs::draft::Whereabouts;
 
 /// The processor's time that this thread takes: what else runs on the machine is not in it.
 pub(crate) fn worked(work: impl FnOnce()) -> Duration {

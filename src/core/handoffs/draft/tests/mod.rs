@@ -6,11 +6,13 @@ mod growing;
 pub(crate) mod linear;
 mod person;
 mod rerun;
+mod secrets;
 
 use serde_json::{Value, json};
 
-use super::{DraftIndex, DraftIndexSettings, DraftSpec, Preset, TokenCounter};
-use crate::record::WireId;
+use super::{DraftIndex, DraftIndexSettings, DraftSpec, Preset, TokenCounter, Whereabouts};
+use crate::handoffs::document::fields::{HandoffDocument, HandoffSize, HandoffSource};
+use crate::record::{Handoff, HandoffOrigin, WireId};
 use crate::redact::Redactor;
 use crate::transcript::Transcript;
 use crate::wire::{self, Operation, View};
@@ -66,4 +68,36 @@ fn called(id: &str, name: &str, input: Value, result: &str, failed: bool) -> [Va
 
 fn ran(id: &str, command: &str, result: &str, failed: bool) -> [Value; 2] {
     called(id, "Bash", json!({"command": command}), result, failed)
+}
+
+/// The document of a handoff after these messages.
+fn document(index: &DraftIndex) -> HandoffDocument {
+    HandoffDocument::of(&HandoffSource {
+        handoff: &Handoff {
+            id: "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11".parse().unwrap(),
+            principal: "local".into(),
+            conversation: "c0ffee".into(),
+            wire: WireId::Anthropic,
+            prompt: "x".into(),
+            reason: None,
+            head: String::new(),
+            parent: None,
+            model: None,
+            created_ms: 0,
+            history_bytes: 0,
+            origin: HandoffOrigin::Model,
+            recall: false,
+            archived: false,
+            spelled_out: None,
+            routed: None,
+        },
+        seen: &index.seen(&Whereabouts::default()),
+        folder: None,
+        checkout: None,
+        topic: None,
+        exchange: None,
+        assumptions: &[],
+        bytes: HandoffSize::default(),
+        clean: &|text| index.clean(text),
+    })
 }

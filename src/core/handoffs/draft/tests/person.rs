@@ -1,9 +1,6 @@
 //! Commands of the person's, as each agent's requests have them: bodies of recorded requests, with other commands.
 
 use super::*;
-use crate::handoffs::document::fields::{HandoffDocument, HandoffSize, HandoffSource};
-use crate::handoffs::draft::Whereabouts;
-use crate::record::{Handoff, HandoffOrigin};
 
 const MIGRATED: &str = "make migrate";
 const PRINTED: &str = "applied migration 0042_users";
@@ -165,37 +162,6 @@ fn index_of(sent: &Sent) -> DraftIndex {
     let mut index = index();
     index.extend(&Transcript::of(&view.unwrap()));
     index
-}
-
-fn document(index: &DraftIndex) -> HandoffDocument {
-    HandoffDocument::of(&HandoffSource {
-        handoff: &Handoff {
-            id: "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11".parse().unwrap(),
-            principal: "local".into(),
-            conversation: "c0ffee".into(),
-            wire: WireId::Anthropic,
-            prompt: "x".into(),
-            reason: None,
-            head: String::new(),
-            parent: None,
-            model: None,
-            created_ms: 0,
-            history_bytes: 0,
-            origin: HandoffOrigin::Model,
-            recall: false,
-            archived: false,
-            spelled_out: None,
-            routed: None,
-        },
-        seen: &index.seen(&Whereabouts::default()),
-        folder: None,
-        checkout: None,
-        topic: None,
-        exchange: None,
-        assumptions: &[],
-        bytes: HandoffSize::default(),
-        clean: &|text| index.clean(text),
-    })
 }
 
 #[test]

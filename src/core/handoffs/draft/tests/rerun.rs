@@ -1,7 +1,6 @@
 //! Commands to run again: they checked something, or changed something that is named.
 
 use super::*;
-use crate::handoffs::draft::Whereabouts;
 
 /// What each command printed, what the draft has of it, and whether it is a check.
 const RUNS: [(&str, &str, &str, bool); 11] = [

@@ -1,0 +1,59 @@
+//! Files with credentials are described, and nothing of them is quoted.
+
+use super::*;
+
+#[test]
+fn a_secret_file_is_described_by_kind_place_use_and_end() {
+    let value = "hunter2-of-production";
+    let env = format!("DATABASE_PASSWORD={value}\n");
+    let mut all = vec![user("Get it running.")];
+    all.extend(called("a", "Read", json!({"file_path": "app/.env"}), &env, false));
+    all.extend(called(
+        "b",
+        "Read",
+        json!({"file_path": ".npmrc"}),
+        "File does not exist.",
+        true,
+    ));
+    all.extend(called(
+        "c",
+        "Write",
+        json!({"file_path": "app/.env.local", "content": env}),
+        "File created successfully at: app/.env.local",
+        false,
+    ));
+    all.extend(ran("d", "openssl genrsa -out tls/server.key 2048", value, false));
+    all.extend(ran(
+        "e",
+        "ssh -i keys/id_deploy host",
+        &format!("Exit code 255\n{value}: denied"),
+        true,
+    ));
+    all.push(user(&format!(
+        "<bash-input>cat app/.env</bash-input>\n<bash-stdout>{env}</bash-stdout><bash-stderr></bash-stderr>"
+    )));
+    all.push(user("Go on with the importer."));
+    let index = indexed(&all);
+    let document = document(&index);
+    let made = [
+        index.local(&request(4000)).unwrap(),
+        index.bundle(&request(8000)).unwrap(),
+        document.markdown(),
+        document.json(),
+    ];
+    for text in made {
+        for described in [
+            "app/.env (environment file): read in turn 1; it worked",
+            ".npmrc (login for npm): read in turn 1; it failed",
+            "app/.env.local (environment file): written in turn 1; it worked",
+            "tls/server.key (key or certificate): written in turn 1; it worked",
+            "keys/id_deploy (SSH key): used in turn 1; it failed",
+        ] {
+            assert!(text.contains(described), "{described}\n{text}");
+        }
+        assert!(
+            !text.contains(value) && !text.contains("DATABASE_PASSWORD"),
+            "{text}"
+        );
+    }
+}
