@@ -71,7 +71,7 @@ fn no_limit_divides_a_character_at_any_place() {
 #[test]
 fn no_limit_divides_a_character_in_any_rule() {
     let redactor = redactor();
-    for rule in scan::rules_of_ours() {
+    for rule in &scan::KEYWORDS.rules {
         for word in &rule.keywords {
             for value in values("\u{fffd}") {
                 redactor.text(&format!("{value}{word}{value}"));
