@@ -37,6 +37,7 @@ pub(super) struct AgentSetup {
     prompt: Vec<String>,
     headless: Vec<String>,
     pub(super) sign_ins: String,
+    third_party: Option<String>,
     pub(super) notes: Vec<String>,
     pub(super) windows: Vec<AgentSetting>,
     pub(super) base_urls: Vec<BaseUrlSetting>,
@@ -133,6 +134,15 @@ pub(super) fn on_path(program: &OsStr) -> impl Iterator<Item = PathBuf> {
 }
 
 impl AgentSetup {
+    /// A warning of sign-ins that the terms of their provider exclude in this agent.
+    pub(super) fn terms(&self) -> Option<String> {
+        let sign_in = self.third_party.as_ref()?;
+        Some(format!(
+            "with {sign_in}, {} is a third-party client of a subscription, which its provider's terms exclude",
+            self.title
+        ))
+    }
+
     /// Whether it is in the table.
     pub(super) fn is_known(&self) -> bool {
         !self.name.is_empty()

@@ -108,6 +108,9 @@ fn announce(named: &OsStr, agent: &'static AgentSetup, proxy: &Process, config: 
             "baton: the proxy that runs is version {version}; restart it to use this one"
         ))?;
     }
+    if let Some(why) = agent.terms() {
+        out.line(format_args!("baton: {why}; use an API key"))?;
+    }
     if io::IsTerminal::is_terminal(&io::stderr()) {
         let (data, admin) = (visible(&proxy.data), visible(&proxy.admin));
         out.line(format_args!(

@@ -116,6 +116,18 @@ fn names_are_found_as_people_write_them_and_are_one_agents() {
 }
 
 #[test]
+fn third_party_clients_of_a_subscription_are_warned_of() {
+    let with_terms = known().iter().filter(|agent| agent.terms().is_some());
+    let names: Vec<_> = with_terms.map(|agent| agent.name.as_str()).collect();
+    assert_eq!(names, ["opencode", "pi"]);
+    let why = find("pi").unwrap().terms().unwrap();
+    assert!(
+        why.contains("a claude.ai plan, pi is a third-party client"),
+        "{why}"
+    );
+}
+
+#[test]
 fn a_path_is_started_as_given_and_a_name_by_the_installed_one() {
     let program = |named: &'static str| find_or_generic(named).program(named);
     assert_eq!(program("claude-code"), "claude");

@@ -139,9 +139,15 @@ fn proxy_url(installation: &Installation) -> String {
     format!("{scheme}://{}", running::reachable(server.listen))
 }
 
-/// The sign-ins of the agents on the PATH, with a warning for each that is chosen and does not reach baton.
+/// The sign-ins of the agents on the PATH, with a warning for each that is chosen and does not reach baton, and for each that its
+/// provider's terms exclude.
 pub(super) fn sign_ins(_: &Installation) -> Vec<Finding> {
-    installed().map(|(agent, _)| sign_in(agent)).collect()
+    let of = |agent: &'static AgentSetup| {
+        let terms = agent.terms();
+        let terms = terms.map(|why| Finding::warning(&agent.title, why, "use an API key"));
+        std::iter::once(sign_in(agent)).chain(terms)
+    };
+    installed().flat_map(|(agent, _)| of(agent)).collect()
 }
 
 fn sign_in(agent: &'static AgentSetup) -> Finding {
