@@ -48,8 +48,10 @@ pub enum Rule {
     TooManyTools,
     /// Calls in the history name tools that the request offers (*own*).
     UnknownTool,
-    /// No forced tool choice while thinking (Anthropic).
+    /// No forced tool choice while thinking, and none for models that never take one (Anthropic).
     ForcedChoice,
+    /// The API has this version, and the version has everything that the request holds (Anthropic).
+    Version,
     /// A tool choice comes with tools.
     ChoiceWithoutTools,
     /// The room for output is larger than the room for thinking (Anthropic).

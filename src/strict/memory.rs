@@ -22,6 +22,7 @@ struct MemoryState {
     conversations: HashMap<String, Vec<Value>>,
     produced: HashMap<String, ProducedItem>,
     threads: HashSet<String>,
+    requests: HashMap<String, Value>,
 }
 
 #[derive(Clone, Debug)]
@@ -70,6 +71,15 @@ impl Memory {
     /// Whether a stored conversation ends with this response.
     pub(crate) fn has_thread(&self, id: &str) -> bool {
         self.state().threads.contains(id)
+    }
+
+    /// Holds a request (Anthropic) under the id of its response.
+    pub(crate) fn hold_request(&self, id: String, request: Value) {
+        self.state().requests.insert(id, request);
+    }
+
+    pub(crate) fn request(&self, id: &str) -> Option<Value> {
+        self.state().requests.get(id).cloned()
     }
 
     /// Appends to a conversation; opens it where it is new.

@@ -389,7 +389,7 @@ async fn exchange_routes(run: &Run, api: &Listener, id: &str) {
     );
     let headers = one["headers"]["received"].to_string();
     assert!(
-        headers.contains("[\"x-api-key\",\"[redacted:credential]\"]"),
+        headers.contains("[\"authorization\",\"[redacted:credential]\"]"),
         "{headers}"
     );
     let message = api
@@ -420,7 +420,7 @@ async fn exchange_routes(run: &Run, api: &Listener, id: &str) {
         &har["log"]["entries"][0],
         "startedDateTime time request response cache timings",
     );
-    assert!(!har.to_string().contains("sk-agent"));
+    assert!(!har.to_string().contains("sk-ant-api03-agent"));
 }
 
 async fn handoff_routes(api: &Listener) {

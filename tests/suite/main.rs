@@ -3,6 +3,7 @@
 
 mod agent_mail;
 mod agents;
+mod api_versions;
 mod arms;
 mod automatic;
 mod backup;

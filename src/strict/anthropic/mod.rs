@@ -3,11 +3,13 @@
 mod binding;
 mod calls;
 mod context;
+mod diagnostics;
 mod render;
 mod rules;
 #[cfg(test)]
 mod tests;
 mod transcript;
+mod version;
 
 use bytes::Bytes;
 use serde_json::{Value, json};

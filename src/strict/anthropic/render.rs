@@ -4,6 +4,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::binding::{self, BlockPrefix};
+use super::diagnostics;
 use crate::dialect::{Received, RenderedBody, derived_id};
 use crate::fields::text;
 use crate::reply::{Arguments, Part, Reply, Stop, pieces};
@@ -14,14 +15,17 @@ pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Render
     if request.body.get("thread").is_some_and(|thread| !thread.is_null()) {
         request.memory.hold_thread(derived_id("msg_", request, 0));
     }
+    let diagnosis = diagnostics::of(request, usage.prompt() as u64);
+    let diagnosed = |mut message: Value| {
+        if let Some(diagnosis) = &diagnosis {
+            message["diagnostics"] = diagnosis.clone();
+        }
+        message
+    };
     if !request.stream() {
         let content: Vec<Value> = blocks.into_iter().map(|block| block.whole).collect();
-        return RenderedBody::json(&message(
-            request,
-            content,
-            &stop_fields(reply),
-            final_usage(usage),
-        ));
+        let message = message(request, content, &stop_fields(reply), final_usage(usage));
+        return RenderedBody::json(&diagnosed(message));
     }
     let mut start_usage = final_usage(usage);
     start_usage["output_tokens"] = json!(usage.output.min(1));
@@ -29,7 +33,7 @@ pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Render
         json!({"ephemeral_5m_input_tokens": usage.cache_write, "ephemeral_1h_input_tokens": 0});
     start_usage["service_tier"] = json!("standard");
     let unstopped = json!({"stop_reason": null, "stop_sequence": null, "stop_details": null});
-    let start = message(request, Vec::new(), &unstopped, start_usage);
+    let start = diagnosed(message(request, Vec::new(), &unstopped, start_usage));
     let mut events = vec![event(
         "message_start",
         &json!({"type": "message_start", "message": start}),

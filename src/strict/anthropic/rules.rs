@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::binding::{self, BindingError, signature_of};
-use super::{calls, context};
+use super::{calls, context, version};
 use crate::api::Endpoint;
 use crate::complaint::{Findings, Rule};
 use crate::dialect::Received;
@@ -24,8 +24,9 @@ const USER_BLOCKS: [&str; 7] = [
     "compaction",
 ];
 
-const ASSISTANT_BLOCKS: [&str; 18] = [
+const ASSISTANT_BLOCKS: [&str; 19] = [
     "text",
+    "document",
     "thinking",
     "redacted_thinking",
     "tool_use",
@@ -51,6 +52,7 @@ const SYSTEM_BLOCKS: [&str; 3] = ["text", "tool_addition", "tool_removal"];
 pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
     let body = &request.body;
     check_head(request, findings);
+    version::check(request, findings);
     check_tools(body, findings);
     check_cache_marks(body, findings);
     check_system(body, findings);
@@ -115,11 +117,16 @@ fn check_head(request: &Received, findings: &mut Findings<'_>) {
         let message = "`max_tokens` must be greater than `thinking.budget_tokens`.";
         findings.add(Rule::ThinkingRoom, message);
     }
-    if matches!(choice, "any" | "tool") && !matches!(thinking, "" | "disabled") {
+    let forced = matches!(choice, "any" | "tool");
+    if forced && !matches!(thinking, "" | "disabled") {
         findings.add(
             Rule::ForcedChoice,
             "Thinking may not be enabled when tool_choice forces tool use.",
         );
+    }
+    if forced && version::refuses_forced_choice(text(&request.body, "model")) {
+        let message = format!("tool_choice: type {choice:?} is not supported by this model");
+        findings.add(Rule::ForcedChoice, message);
     }
 }
 

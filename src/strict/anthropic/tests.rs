@@ -10,7 +10,9 @@ use crate::complaint::Rule;
 use crate::reply::Part;
 
 mod context;
+mod diagnostics;
 mod streams;
+mod version;
 
 fn received(body: Value) -> Received {
     let mut received = Received::for_test(Wire::Anthropic, "/v1/messages", body);

@@ -130,8 +130,8 @@ async fn beta_headers_are_passed_on_and_our_own_headers_are_not() {
     let seen = fixture.last();
     assert_eq!(texts(seen.messages()), [carry()]);
     assert_eq!(
-        (seen.header("anthropic-beta"), seen.header("x-api-key")),
-        (Some("a-2025-01-01, b,c"), Some("sk-agent"))
+        (seen.header("anthropic-beta"), seen.header("authorization")),
+        (Some("a-2025-01-01, b,c"), Some("Bearer sk-ant-api03-agent"))
     );
 }
 

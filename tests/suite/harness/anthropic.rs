@@ -14,7 +14,10 @@ impl AgentWire for Anthropic {
     }
 
     fn headers(&self) -> &'static [(&'static str, &'static str)] {
-        &[("anthropic-version", "2023-06-01"), ("x-api-key", "sk-agent")]
+        &[
+            ("anthropic-version", "2026-10-21"),
+            ("authorization", "Bearer sk-ant-api03-agent"),
+        ]
     }
 
     fn body(&self, history: &[Value], stream: bool) -> Value {

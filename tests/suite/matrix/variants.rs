@@ -66,7 +66,11 @@ fn without(mut body: Value, keys: &[&str]) -> Value {
 pub const ANTHROPIC: Variant = Variant {
     place: None,
     path: |_| "/v1/messages?beta=true",
-    headers: &[("anthropic-version", "2023-06-01"), ("x-api-key", "sk-agent")],
+    // As the current SDKs send them; the vendors' variants have the older version.
+    headers: &[
+        ("anthropic-version", "2026-10-21"),
+        ("authorization", "Bearer sk-ant-api03-agent"),
+    ],
     message: |role, text| json!({"role": role, "content": [{"type": "text", "text": text}]}),
     results: |calls, text| {
         let block = |(id, _): &Call| json!({"type": "tool_result", "tool_use_id": id, "content": text});
@@ -172,7 +176,7 @@ pub const GEMINI: Variant = Variant {
         let declared =
             json!({"name": "read_file", "description": "Reads.", "parametersJsonSchema": schema()});
         json!({
-            "systemInstruction": {"parts": [{"text": "You are an agent."}]},
+            "systemInstruction": {"parts": [{"text": "You are an agent."}]}, "store": false,
             "tools": [{"functionDeclarations": [declared]}],
             "generationConfig": {"thinkingConfig": {"includeThoughts": true}},
             "contents": history,
@@ -295,6 +299,7 @@ pub const FOUNDRY: Variant = Variant {
         let (_, body, number) = (ANTHROPIC.count.unwrap())(history);
         ("/u/foundry/v1/messages/count_tokens", body, number)
     }),
+    headers: &[("anthropic-version", "2023-06-01"), ("x-api-key", "sk-agent")],
     ..ANTHROPIC
 };
 
