@@ -4,7 +4,7 @@ use bytes::Bytes;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use super::{LoneText, Operation, TextOnly, View, WIRES, Wire, wire};
+use super::{LoneText, Operation, TextOnly, ToolChoice, View, WIRES, Wire, wire};
 use crate::record::WireId;
 use crate::text::splice::{self, Edit};
 
@@ -106,6 +106,59 @@ fn after_a_refusal_the_request_has_nothing_added() {
         only(WireId::OpenaiChat, forced, false),
         forced.replace("required", "auto")
     );
+}
+
+/// Requests of each wire that force a call, and have the provider store nothing.
+const FORCED: [(WireId, &str); 8] = [
+    (
+        WireId::Anthropic,
+        r#"{"max_tokens":9,"tools":[{"name":"a"}],"tool_choice":{"type":"any"},"store":false,"messages":[{"role":"user","content":"a"}]}"#,
+    ),
+    (
+        WireId::Anthropic,
+        r#"{"max_tokens":9,"tools":[{"name":"a"}],"tool_choice":{"type":"tool","name":"a"},"store":false,"messages":[{"role":"user","content":"a"}]}"#,
+    ),
+    (
+        WireId::OpenaiChat,
+        r#"{"messages":[{"role":"user","content":"a"}],"store":false,"tools":[{"type":"function","function":{"name":"a"}}],"tool_choice":"required"}"#,
+    ),
+    (
+        WireId::OpenaiChat,
+        r#"{"messages":[{"role":"user","content":"a"}],"store":false,"tools":[{"type":"function","function":{"name":"a"}}],"tool_choice":{"type":"function","function":{"name":"a"}}}"#,
+    ),
+    (
+        WireId::OpenaiResponses,
+        r#"{"input":[{"role":"user","content":"a"}],"store":false,"tools":[{"type":"function","name":"a"}],"tool_choice":"required"}"#,
+    ),
+    (
+        WireId::OpenaiResponses,
+        r#"{"input":[{"role":"user","content":"a"}],"store":false,"tools":[{"type":"function","name":"a"}],"tool_choice":{"type":"allowed_tools","mode":"required","tools":[]}}"#,
+    ),
+    (
+        WireId::Gemini,
+        r#"{"contents":[{"role":"user","parts":[{"text":"a"}]}],"store":false,"tools":[{"functionDeclarations":[{"name":"a"}]}],"toolConfig":{"functionCallingConfig":{"mode":"ANY"}}}"#,
+    ),
+    (
+        WireId::Gemini,
+        r#"{"model":"m","request":{"store":false,"contents":[{"role":"user","parts":[{"text":"a"}]}],"tools":[{"function_declarations":[{"name":"a"}]}],"tool_config":{"function_calling_config":{"mode":"ANY","allowed_function_names":["a"]}}}}"#,
+    ),
+];
+
+/// Some models refuse a choice that forces a call. What the agent says of storage holds for what it does not see, too.
+#[test]
+fn a_request_for_a_text_forces_no_call_and_is_stored_no_more_than_the_agents() {
+    for (id, body) in FORCED {
+        assert_eq!(view(wire(id), body).facts.choice, ToolChoice::Forced, "{body}");
+        for text in [
+            only(id, body, true),
+            only(id, body, false),
+            lone(id, body, None),
+            lone(id, body, Some("small")),
+        ] {
+            assert_ne!(view(wire(id), &text).facts.choice, ToolChoice::Forced, "{text}");
+            assert_eq!(text.matches(r#""store":false"#).count(), 1, "{text}");
+        }
+    }
 }
 
 #[test]

@@ -215,10 +215,22 @@ impl Fixture {
         .concat()
     }
 
-    /// Panics if a request broke a rule of the provider, or if the script has replies left.
+    /// Panics if a request broke a rule of the provider or says another thing of storage than the agent's first, or if the
+    /// script has replies left.
     pub fn assert_clean(&self) {
         assert_eq!(self.provider.complaints(), []);
         assert_eq!(self.script.left(), 0);
+        let store = |seen: &Received| {
+            seen.body
+                .get("request")
+                .unwrap_or(&seen.body)
+                .get("store")
+                .cloned()
+        };
+        let all = self.provider.generations();
+        for seen in &all {
+            assert_eq!(store(seen), store(&all[0]), "request {}", seen.number);
+        }
     }
 }
 
