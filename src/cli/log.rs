@@ -370,7 +370,7 @@ mod tests {
         input: 10,
         cache_read: 403_600_000,
         cache_write: 0,
-        cache_write_1h: 0,
+        cache_write_long: 0,
         output: 7,
     };
 

@@ -96,7 +96,7 @@ impl GroupArg {
 }
 
 fn csv(groups: &[BillSum]) -> String {
-    let mut text = "key,exchanges,input,cache_read,cache_write,cache_write_1h,output,cost,without_cost,saved,saved_error,\
+    let mut text = "key,exchanges,input,cache_read,cache_write,cache_write_long,output,cost,without_cost,saved,saved_error,\
                     unpriced,subscription,compacted\n"
         .to_owned();
     for sum in groups {
@@ -104,12 +104,12 @@ fn csv(groups: &[BillSum]) -> String {
             input,
             cache_read,
             cache_write,
-            cache_write_1h,
+            cache_write_long,
             output,
         } = sum.tokens;
         let key = format!("\"{}\"", sum.key.replace('"', "\"\""));
         text.push_str(&format!(
-            "{key},{},{input},{cache_read},{cache_write},{cache_write_1h},{output},{:.6},{:.6},{:.6},{:.6},{},{},{}\n",
+            "{key},{},{input},{cache_read},{cache_write},{cache_write_long},{output},{:.6},{:.6},{:.6},{:.6},{},{},{}\n",
             sum.exchanges,
             sum.cost,
             sum.without_cost,
@@ -236,7 +236,7 @@ fn tokens(counts: &TokenCounts) -> String {
         "{} new, {} from the cache, {} written to it, {} output",
         short(counts.input),
         short(counts.cache_read),
-        short(counts.cache_write.saturating_add(counts.cache_write_1h)),
+        short(counts.cache_write.saturating_add(counts.cache_write_long)),
         short(counts.output)
     )
 }

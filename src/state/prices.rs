@@ -37,11 +37,18 @@ mod tests {
     /// 2026-11-23, noon.
     const NOVEMBER_23: u64 = 1_795_435_200_000;
 
+    /// 2026-12-01, midnight in UTC.
+    const DECEMBER_1: u64 = 1_796_083_200_000;
+
     fn cost(model: &str, host: &str, counts: TokenCounts) -> Option<f64> {
+        cost_at(NOVEMBER_23, model, host, counts)
+    }
+
+    fn cost_at(at_ms: u64, model: &str, host: &str, counts: TokenCounts) -> Option<f64> {
         let query = PriceQuery {
             model,
             host,
-            at_ms: NOVEMBER_23,
+            at_ms,
             service: None,
         };
         let rates = parse(EMBEDDED).unwrap().rates(&query)?;
@@ -62,6 +69,9 @@ mod tests {
             ("claude-opus-5-5-20261014", 0.02 + 0.05 + 0.02),
             ("gpt-6.1-sol", 0.01 + 0.025 + 0.01),
             ("gpt-6-sol-2026-09-22", 0.02 + 0.025 + 0.01),
+            ("gpt-6.2-sol", 0.01 + 0.025 + 0.01),
+            ("openai/gpt-6.2-astra", 0.04 + 0.1 + 0.04),
+            ("gemini-4-neon", 0.015 + 0.03 + 0.015),
         ] {
             let cost = cost(model, "", counts).unwrap();
             assert!((cost - expected).abs() < 1e-9, "{model}: {cost}");
@@ -70,6 +80,43 @@ mod tests {
         let haiku = cost("claude-haiku-5-5", "api.anthropic.com", counts).unwrap();
         assert!((haiku - (0.005 + 0.00625 + 0.0025)).abs() < 1e-9, "{haiku}");
         assert_eq!(cost("my-own-model", "", counts), None);
+    }
+
+    /// Google doubles the price of two models on 2026-12-01.
+    #[test]
+    fn a_price_that_is_announced_begins_at_midnight_in_utc() {
+        let counts = TokenCounts {
+            input: 1_000_000,
+            cache_read: 1_000_000,
+            output: 1_000_000,
+            ..TokenCounts::default()
+        };
+        for model in [
+            "gemini-4-argon",
+            "gemini-4-argon-preview-11-2026",
+            "gemini-4-carbon",
+        ] {
+            let at = |at_ms| cost_at(at_ms, model, "generativelanguage.googleapis.com", counts).unwrap();
+            assert!((at(DECEMBER_1 - 1) - 12.1).abs() < 1e-9, "{model}");
+            assert!((at(DECEMBER_1) - 24.2).abs() < 1e-9, "{model}");
+        }
+    }
+
+    /// OpenAI's writes cost 1.25 of the input for thirty minutes, and twice as much for twelve hours.
+    #[test]
+    fn tokens_written_to_openais_cache_are_billed_by_their_lifetime() {
+        let short = TokenCounts {
+            cache_write: 100_000,
+            ..TokenCounts::default()
+        };
+        let long = TokenCounts {
+            cache_write_long: 100_000,
+            ..TokenCounts::default()
+        };
+        for (counts, expected) in [(short, 0.25), (long, 0.5)] {
+            let cost = cost("gpt-6.2-sol", "api.openai.com", counts).unwrap();
+            assert!((cost - expected).abs() < 1e-9, "{cost}");
+        }
     }
 
     #[test]

@@ -175,7 +175,7 @@ export class Mock {
     const of = (rows, at) => {
       const sum = (part) => rows.reduce((total, row) => total + row.tokens_sum[part], 0);
       const cost = sum("output") / 1000;
-      return { exchanges: rows.length, unpriced: 0, subscription: 0, compacted: 1, tokens: { input: sum("input"), cache_read: sum("cache_read"), cache_write: sum("cache_write"), cache_write_1h: 0, output: sum("output") }, cost, without_cost: cost * (at === 1 ? 0.5 : 2), saved: cost * (at === 1 ? -0.5 : 1), saved_error: cost / 10 };
+      return { exchanges: rows.length, unpriced: 0, subscription: 0, compacted: 1, tokens: { input: sum("input"), cache_read: sum("cache_read"), cache_write: sum("cache_write"), cache_write_long: 0, output: sum("output") }, cost, without_cost: cost * (at === 1 ? 0.5 : 2), saved: cost * (at === 1 ? -0.5 : 1), saved_error: cost / 10 };
     };
     const all = [...groups.values()].flat();
     return { prices: { source: "genai-prices", date: "2026-11-20" }, unpriced_models: [], total: { key: "", ...of(all, 0) }, groups: [...groups].map(([key, rows], at) => ({ key, ...of(rows, at) })) };

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use baton_core::bill::CacheMissReason;
 use baton_core::record::WireId;
 use baton_core::rewrite::ChangeReason;
 use baton_core::wire::ResponseWatch;
@@ -335,6 +336,48 @@ fn title(query: &JournalReader) -> String {
     query.conversations(None, 1).unwrap().remove(0).title
 }
 
+/// The agent asks for the provider's diagnosis, and changes its tools.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_providers_reason_for_a_cache_miss_is_a_note() {
+    for stream in [true, false] {
+        let run = Run::new(ANTHROPIC, [Reply::text("First."), Reply::text("Second.")]).await;
+        let fixture = &run.fixture;
+        let ask = |previous: Value, tool: &'static str| async move {
+            let mut body = (ANTHROPIC.body)(&fixture.history(), stream);
+            body["diagnostics"] = json!({"previous_message_id": previous});
+            body["tools"][0]["name"] = json!(tool);
+            let path = (ANTHROPIC.path)(stream);
+            let answer = fixture
+                .baton
+                .post(path, ANTHROPIC.headers, body.to_string().into())
+                .await;
+            assert_eq!(answer.status, 200, "{}", answer.text());
+            answer.text()
+        };
+        let first = ask(Value::Null, "read_file").await;
+        let id = first
+            .split("\"id\":\"")
+            .nth(1)
+            .unwrap()
+            .split('"')
+            .next()
+            .unwrap();
+        ask(json!(id), "read_files").await;
+        let query = run.query(2).await;
+        let (row, exchange) = newest(&query);
+        let miss = row.event.served[0].as_ref().unwrap().cache_miss.unwrap();
+        assert_eq!(miss.reason, CacheMissReason::ToolsChanged);
+        assert!(miss.tokens > 20, "{miss:?}");
+        let note = format!(
+            "The provider's cache could not serve about {} tokens: the list of tools is not as in the earlier request.",
+            miss.tokens
+        );
+        assert!(exchange.notes.contains(&note), "{:?}", exchange.notes);
+        let earlier = query.list(&ExchangeFilter::default()).unwrap().remove(1);
+        assert_eq!(earlier.event.served[0].as_ref().unwrap().cache_miss, None);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_search_hit_names_its_place() {
     let run = Run::new(ANTHROPIC, [handoff(), Reply::text("Fresh.")]).await;
@@ -390,7 +433,7 @@ async fn a_har_has_times_headers_and_addresses_of_each_leg() {
         );
         assert!(last["time"].as_f64() >= last["timings"]["wait"].as_f64());
         assert_eq!(entries[2]["response"]["status"], 429);
-        assert!(!har.to_string().contains("sk-agent"));
+        assert!(!har.to_string().contains("sk-agent") && !har.to_string().contains("sk-ant-api03-agent"));
         let _: &Value = last;
     }
 }

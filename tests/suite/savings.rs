@@ -179,6 +179,7 @@ fn real_agents_sessions_are_billed_to_the_token() {
                     usage: Some(serde_json::from_value(request["tokens"].clone()).unwrap()),
                     model: model.to_owned(),
                     rates: Some(rates.clone()),
+                    cache_miss: None,
                     own: false,
                 });
             let requests: Vec<_> = requests.collect();

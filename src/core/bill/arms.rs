@@ -90,8 +90,10 @@ impl Arm {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ArmBill {
     /// Dollars.
+    #[serde(serialize_with = "super::cost::dollars")]
     pub cost: f64,
     /// Of these, for unused drafts.
+    #[serde(serialize_with = "super::cost::dollars")]
     pub unused_drafts: f64,
     /// Requests of all kinds.
     pub requests: u32,
@@ -327,6 +329,7 @@ impl<'a> ArmRun<'a> {
             model: &self.model,
             effort: "",
             counts,
+            cache_miss: None,
             bytes: counts.whole_input() * BYTES,
             fixed_bytes: self.session.prefix * BYTES,
         };

@@ -41,8 +41,8 @@ const OTHERS: CacheRule = CacheRule {
 };
 
 impl CacheRule {
-    /// The rule for a model; with `hour` where its writes were billed for the lifetime of an hour.
-    pub fn of(model: &str, hour: bool) -> Self {
+    /// The rule for a model; with `long` where its writes were billed for the longer lifetime.
+    pub fn of(model: &str, long: bool) -> Self {
         let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
         let name = name
             .rsplit_once("anthropic.")
@@ -52,12 +52,12 @@ impl CacheRule {
             least_tokens,
             lifetime_ms,
         });
-        if hour {
-            return Self {
-                lifetime_ms: HOUR,
-                ..rule
-            };
-        }
-        rule
+        let lifetime_ms = match (long, name.starts_with("gpt-")) {
+            (false, _) => rule.lifetime_ms,
+            // OpenAI's `ttl` is `30m` or `12h`, Anthropic's `5m` or `1h`.
+            (true, true) => 12 * HOUR,
+            (true, false) => HOUR,
+        };
+        Self { lifetime_ms, ..rule }
     }
 }

@@ -1,6 +1,7 @@
 //! The bill of one conversation: its exchanges in order, each with its cost and with what it would have cost without baton.
 
 use super::cache::CacheRule;
+use super::cache_miss::CacheMiss;
 use super::cost::{Cost, TokenCounts};
 use super::prices::Rates;
 
@@ -21,6 +22,8 @@ pub struct BilledRequest {
     pub model: String,
     /// The model's rates at that time; `None` where no price is known, or none applies.
     pub rates: Option<Rates>,
+    /// Why the provider's cache did not serve it, where the answer says so.
+    pub cache_miss: Option<CacheMiss>,
     /// Whether baton sent it on its own: a draft, an answer to a recall.
     pub own: bool,
 }
@@ -94,7 +97,7 @@ struct CacheUse {
     new: u64,
     read: u64,
     written: u64,
-    written_1h: u64,
+    written_long: u64,
 }
 
 /// The agent's history as a provider would have cached it with the last request.
@@ -169,7 +172,8 @@ impl ConversationBill {
             return bill;
         }
         let without = if exchange.handoff.is_some() || self.handoff.is_some() {
-            let missed = exchange.handoff == self.handoff && usage.cache_read == 0;
+            let is_cold = main.cache_miss.is_some_and(|miss| miss.is_cold(usage));
+            let missed = exchange.handoff == self.handoff && (is_cold || usage.cache_read == 0);
             self.whole_history(exchange, main, output, missed)
         } else {
             // Before the first handoff the agent's history is what was sent.
@@ -206,7 +210,7 @@ impl ConversationBill {
         // Texts and tools of ours are in front of the history, and so are cached where anything is.
         for part in [
             &mut tokens.cache_read,
-            &mut tokens.cache_write_1h,
+            &mut tokens.cache_write_long,
             &mut tokens.cache_write,
             &mut tokens.input,
         ] {
@@ -234,7 +238,7 @@ impl ConversationBill {
         let shrank = exchange.received_bytes < before.bytes;
         let replaced = if shrank { 0 } else { before.replaced };
         let mut tokens = self.estimate(exchange, &before, shrank).saturating_sub(replaced);
-        let rule = CacheRule::of(&main.model, self.caching.mostly_1h());
+        let rule = CacheRule::of(&main.model, self.caching.mostly_long());
         let warm = before.model == main.model
             && exchange.at_ms.saturating_sub(before.at_ms) <= rule.lifetime_ms
             && self.caching.is_used()
@@ -333,15 +337,15 @@ impl CacheUse {
         self.new = self.new.saturating_add(usage.input);
         self.read = self.read.saturating_add(usage.cache_read);
         self.written = self.written.saturating_add(usage.cache_write);
-        self.written_1h = self.written_1h.saturating_add(usage.cache_write_1h);
+        self.written_long = self.written_long.saturating_add(usage.cache_write_long);
     }
 
     fn is_used(&self) -> bool {
-        self.read > 0 || self.written > 0 || self.written_1h > 0
+        self.read > 0 || self.written > 0 || self.written_long > 0
     }
 
-    fn mostly_1h(&self) -> bool {
-        self.written_1h > self.written
+    fn mostly_long(&self) -> bool {
+        self.written_long > self.written
     }
 
     /// A modelled request's counts: what no cache serves is stored in one as far as this conversation's input was so far.
@@ -350,17 +354,17 @@ impl CacheUse {
         let uncached = self
             .new
             .saturating_add(self.written)
-            .saturating_add(self.written_1h);
+            .saturating_add(self.written_long);
         let share = |part: u64| match uncached {
             0 => 0,
             _ => (rest as f64 * (part as f64 / uncached as f64)).round() as u64,
         };
-        let (cache_write, cache_write_1h) = (share(self.written), share(self.written_1h));
+        let (cache_write, cache_write_long) = (share(self.written), share(self.written_long));
         TokenCounts {
-            input: rest.saturating_sub(cache_write.saturating_add(cache_write_1h)),
+            input: rest.saturating_sub(cache_write.saturating_add(cache_write_long)),
             cache_read: request.cached,
             cache_write,
-            cache_write_1h,
+            cache_write_long,
             output: request.output,
         }
     }

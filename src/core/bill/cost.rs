@@ -2,11 +2,11 @@
 
 use std::ops::{Add, AddAssign, Sub};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::prices::Rates;
 
-/// Tokens by the price that they have. Input is `input + cache_read + cache_write + cache_write_1h`; no token is in two of them.
+/// Tokens by the price that they have. Input is `input + cache_read + cache_write + cache_write_long`; no token is in two of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TokenCounts {
@@ -16,8 +16,8 @@ pub struct TokenCounts {
     pub cache_read: u64,
     /// Input stored in a cache for the provider's short lifetime.
     pub cache_write: u64,
-    /// Input stored in a cache for an hour (Anthropic).
-    pub cache_write_1h: u64,
+    /// Input stored in a cache for the provider's long lifetime: an hour (Anthropic), twelve hours (OpenAI).
+    pub cache_write_long: u64,
     /// Output, reasoning included.
     pub output: u64,
 }
@@ -35,22 +35,42 @@ pub struct Cost {
     pub output: f64,
 }
 
+/// Writes dollars as JSON with six decimals at most: a token of the dearest model costs 0.00005, and sums of floats end in
+/// digits that mean nothing. For `serialize_with`.
+///
+/// # Errors
+/// Those of the serializer.
+pub fn dollars<D, S>(amount: &D, to: S) -> Result<S::Ok, S::Error>
+where
+    D: Copy + Into<Option<f64>>,
+    S: Serializer,
+{
+    // Not `-0.0`.
+    let rounded = |dollars: f64| (dollars * 1e6).round() / 1e6 + 0.0;
+    (*amount).into().map(rounded).serialize(to)
+}
+
 impl TokenCounts {
-    /// Counts of a provider, whose `cache_write` includes the `hour` tokens that are stored for an hour.
-    pub fn splitting_hour(self, hour: u64) -> Self {
-        let hour = hour.min(self.cache_write);
+    /// Counts of a provider, whose `cache_write` includes the `long` tokens that are stored for the long lifetime.
+    pub fn splitting_long(self, long: u64) -> Self {
+        let long = long.min(self.cache_write);
         Self {
-            cache_write: self.cache_write - hour,
-            cache_write_1h: hour,
+            cache_write: self.cache_write - long,
+            cache_write_long: long,
             ..self
         }
     }
 
     /// All of the input: what counts against the model's window, and chooses the price step.
     pub fn whole_input(&self) -> u64 {
-        [self.input, self.cache_read, self.cache_write, self.cache_write_1h]
-            .into_iter()
-            .fold(0, u64::saturating_add)
+        [
+            self.input,
+            self.cache_read,
+            self.cache_write,
+            self.cache_write_long,
+        ]
+        .into_iter()
+        .fold(0, u64::saturating_add)
     }
 
     /// Input and output.
@@ -66,7 +86,7 @@ impl TokenCounts {
             input: dollars(self.input, rates.input),
             cache_read: dollars(self.cache_read, rates.cache_read),
             cache_write: dollars(self.cache_write, rates.cache_write)
-                + dollars(self.cache_write_1h, rates.cache_write_1h),
+                + dollars(self.cache_write_long, rates.cache_write_long),
             output: dollars(self.output, rates.output),
         }
     }
@@ -78,7 +98,7 @@ impl AddAssign for TokenCounts {
             (&mut self.input, other.input),
             (&mut self.cache_read, other.cache_read),
             (&mut self.cache_write, other.cache_write),
-            (&mut self.cache_write_1h, other.cache_write_1h),
+            (&mut self.cache_write_long, other.cache_write_long),
             (&mut self.output, other.output),
         ] {
             *own = own.saturating_add(more);
@@ -121,5 +141,33 @@ impl Sub for Cost {
 
     fn sub(self, other: Self) -> Self {
         self.zip(other, |a, b| a - b)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Serialize)]
+    struct Bill {
+        #[serde(serialize_with = "dollars")]
+        sum: f64,
+        #[serde(serialize_with = "dollars")]
+        part: Option<f64>,
+    }
+
+    #[test]
+    fn money_in_json_has_six_decimals_at_most() {
+        for (sum, part, expected) in [
+            (
+                17.164_113_440_000_005,
+                Some(-0.000_251_4),
+                r#"{"sum":17.164113,"part":-0.000251}"#,
+            ),
+            (0.1 + 0.2, None, r#"{"sum":0.3,"part":null}"#),
+            (-0.000_000_1, Some(2.0), r#"{"sum":0.0,"part":2.0}"#),
+        ] {
+            assert_eq!(serde_json::to_string(&Bill { sum, part }).unwrap(), expected);
+        }
     }
 }

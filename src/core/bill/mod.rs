@@ -5,6 +5,7 @@
 
 mod arms;
 mod cache;
+mod cache_miss;
 mod conversation;
 mod cost;
 mod free_cut;
@@ -16,8 +17,9 @@ mod tests;
 
 pub use arms::{Arm, ArmBill, ArmCut, SessionCall, SessionSizes};
 pub use cache::CacheRule;
+pub use cache_miss::{CacheMiss, CacheMissReason};
 pub use conversation::{BilledExchange, BilledRequest, ConversationBill, ExchangeBill, WithoutBaton};
-pub use cost::{Cost, TokenCounts};
+pub use cost::{Cost, TokenCounts, dollars};
 pub use free_cut::{AnsweredRequest, CutLedger, DraftCost, FreeCut, FreeCutReason, NextRequest};
 pub use prices::{ModelPrices, PriceQuery, PriceTable, PriceTableError, Rates};
 pub use simulation::{RequestSegment, SimulatedCache};

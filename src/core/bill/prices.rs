@@ -56,7 +56,7 @@ struct PriceRow {
     output: f64,
     cache_read: Option<f64>,
     cache_write: Option<f64>,
-    cache_write_1h: Option<f64>,
+    cache_write_long: Option<f64>,
     /// Rates of requests with more tokens of input, ascending. A rate that is absent is the one before.
     #[serde(default)]
     above: Vec<PriceStep>,
@@ -70,7 +70,7 @@ struct PriceStep {
     output: Option<f64>,
     cache_read: Option<f64>,
     cache_write: Option<f64>,
-    cache_write_1h: Option<f64>,
+    cache_write_long: Option<f64>,
 }
 
 /// What chooses a price.
@@ -102,7 +102,7 @@ pub(super) struct RateStep {
     pub(super) input: f64,
     pub(super) cache_read: f64,
     pub(super) cache_write: f64,
-    pub(super) cache_write_1h: f64,
+    pub(super) cache_write_long: f64,
     pub(super) output: f64,
 }
 
@@ -237,7 +237,7 @@ impl PriceRow {
             input: self.input,
             cache_read: self.cache_read.unwrap_or(self.input),
             cache_write: self.cache_write.unwrap_or(self.input),
-            cache_write_1h: self.cache_write_1h.or(self.cache_write).unwrap_or(self.input),
+            cache_write_long: self.cache_write_long.or(self.cache_write).unwrap_or(self.input),
             output: self.output,
         };
         let steps = self.above.iter().scan(base, |rates, step| {
@@ -257,7 +257,7 @@ impl PriceRow {
             Some(self.output),
             self.cache_read,
             self.cache_write,
-            self.cache_write_1h,
+            self.cache_write_long,
         ];
         let steps = self.above.iter().flat_map(|step| {
             [
@@ -265,7 +265,7 @@ impl PriceRow {
                 step.output,
                 step.cache_read,
                 step.cache_write,
-                step.cache_write_1h,
+                step.cache_write_long,
             ]
         });
         own.into_iter().chain(steps).flatten()
@@ -278,10 +278,10 @@ impl PriceStep {
             input: self.input.unwrap_or(before.input),
             cache_read: self.cache_read.unwrap_or(before.cache_read),
             cache_write: self.cache_write.unwrap_or(before.cache_write),
-            cache_write_1h: self
-                .cache_write_1h
+            cache_write_long: self
+                .cache_write_long
                 .or(self.cache_write)
-                .unwrap_or(before.cache_write_1h),
+                .unwrap_or(before.cache_write_long),
             output: self.output.unwrap_or(before.output),
         }
     }

@@ -64,7 +64,7 @@ impl SimulatedCache {
             input: if stored { 0 } else { rest },
             cache_read,
             cache_write: if stored { rest } else { 0 },
-            cache_write_1h: 0,
+            cache_write_long: 0,
             output,
         }
     }
@@ -126,7 +126,7 @@ mod tests {
         let table: PriceTable = serde_json::from_value(serde_json::json!({
             "source": "test", "date": "2026-11-23",
             "provider": [{"id": "anthropic", "model": [{"id": "claude-opus-5-5", "names": ["claude-opus-5-5"], "price": [
-                {"input": 4.0, "cache_read": 0.2, "cache_write": 5.0, "cache_write_1h": 8.0, "output": 20.0}]}]}]
+                {"input": 4.0, "cache_read": 0.2, "cache_write": 5.0, "cache_write_long": 8.0, "output": 20.0}]}]}]
         }))
         .unwrap();
         let model = "claude-opus-5-5";
@@ -155,6 +155,7 @@ mod tests {
             usage: Some(usage),
             model: "claude-opus-5-5".to_owned(),
             rates: Some(rates.clone()),
+            cache_miss: None,
             own: false,
         };
         let first = with.send(0, &whole, 0);

@@ -8,8 +8,8 @@ fn table() -> PriceTable {
             {"id": "anthropic", "hosts": ["api.anthropic.com"], "model": [
                 {"id": "claude-opus-5-5", "names": ["claude-opus-5-5", "claude-opus-5-5-########", "claude-opus-5.5*"],
                  "window": 1_000_000, "price": [
-                    {"input": 4.0, "cache_read": 0.2, "cache_write": 5.0, "cache_write_1h": 8.0, "output": 20.0},
-                    {"speed": "fast", "input": 8.0, "cache_read": 0.4, "cache_write": 10.0, "cache_write_1h": 16.0,
+                    {"input": 4.0, "cache_read": 0.2, "cache_write": 5.0, "cache_write_long": 8.0, "output": 20.0},
+                    {"speed": "fast", "input": 8.0, "cache_read": 0.4, "cache_write": 10.0, "cache_write_long": 16.0,
                      "output": 40.0}]},
                 {"id": "claude-haiku", "names": ["claude-haiku*"], "price": [
                     {"input": 1.0, "output": 5.0},
@@ -120,7 +120,7 @@ fn each_token_is_billed_once_and_an_hours_write_at_its_own_price() {
         input: 1_000,
         cache_read: 100_000,
         cache_write: 2_000,
-        cache_write_1h: 3_000,
+        cache_write_long: 3_000,
         output: 500,
     };
     // 1,000 × $4 + 100,000 × $0.20 + 2,000 × $5 + 3,000 × $8 + 500 × $20, a million each.
@@ -134,7 +134,7 @@ fn each_token_is_billed_once_and_an_hours_write_at_its_own_price() {
     // As writes of five minutes the same tokens would seem a sixth cheaper.
     let wrong = TokenCounts {
         cache_write: 5_000,
-        cache_write_1h: 0,
+        cache_write_long: 0,
         ..counts
     };
     assert_dollars(wrong.cost(&opus).cache_write, 0.025);
@@ -158,6 +158,7 @@ fn opus(bytes: u64, cache_read: u64, cache_write: u64, output: u64) -> BilledReq
         }),
         model: "claude-opus-5-5".to_owned(),
         rates: Some(rates("claude-opus-5-5")),
+        cache_miss: None,
         own: false,
     }
 }
@@ -239,6 +240,33 @@ fn where_the_real_request_missed_the_cache_the_modelled_one_does_too() {
     session.cut(60_000, 8_000, vec![opus(100_000, 20_000, 5_000, 0)]);
     let missed = session.cut(60_000, 0, vec![opus(100_000, 0, 25_000, 0)]);
     assert_dollars(missed.saved().unwrap(), (102_000.0 - 25_000.0) * 5.0 / 1e6);
+}
+
+/// A part of the beginning was read: without the provider's diagnosis the rest would seem to have been warm.
+#[test]
+fn where_the_provider_says_that_its_cache_missed_the_modelled_request_misses_it_too() {
+    let next = |cache_miss| {
+        let mut session = Session::of_100_000();
+        session.cut(60_000, 8_000, vec![opus(100_000, 20_000, 5_000, 0)]);
+        let request = BilledRequest {
+            cache_miss,
+            ..opus(100_000, 3_000, 22_000, 0)
+        };
+        session.cut(60_000, 0, vec![request]).without.unwrap().tokens
+    };
+    let all = |cache_read, cache_write| TokenCounts {
+        cache_read,
+        cache_write,
+        ..TokenCounts::default()
+    };
+    let miss = |reason, tokens| Some(CacheMiss { reason, tokens });
+    assert_eq!(next(None), all(102_000, 0));
+    assert_eq!(next(miss(CacheMissReason::ToolsChanged, 22_000)), all(0, 102_000));
+    assert_eq!(
+        next(miss(CacheMissReason::MessagesChanged, 22_000)),
+        all(102_000, 0),
+        "what was cut is in front of the change"
+    );
 }
 
 #[test]

@@ -171,6 +171,8 @@ mod tests {
         (
             Some(1_050_000),
             &[
+                "gpt-6.2-astra",
+                "gpt-6.2-sol",
                 "gpt-6.1-sol",
                 "gpt-6-luna-2026-07-01",
                 "gpt-7",
@@ -208,6 +210,7 @@ mod tests {
             Some(1_048_576),
             &[
                 "models/gemini-3.8-flash",
+                "gemini-4-neon",
                 "gemini-2.5-pro",
                 "gemini-5",
                 "kimi-k3.1-pro",

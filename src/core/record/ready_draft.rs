@@ -37,6 +37,6 @@ pub struct CachedHistory {
     pub tokens: u64,
     /// Tokens of the system prompt and the tools, of these.
     pub fixed: u64,
-    /// Whether it was stored for an hour (Anthropic).
-    pub hour: bool,
+    /// Whether it was stored for the provider's long lifetime.
+    pub long: bool,
 }

@@ -17,9 +17,9 @@ pub struct Usage {
     pub cache_read: u64,
     /// Input tokens written to a cache.
     pub cache_write: u64,
-    /// Of these, tokens that are stored for an hour (Anthropic). Absent in JSON where it is zero.
+    /// Of these, tokens that are stored for the provider's long lifetime. Absent in JSON where it is zero.
     #[serde(skip_serializing_if = "is_zero")]
-    pub cache_write_1h: u64,
+    pub cache_write_long: u64,
     /// Output tokens, reasoning included.
     pub output: u64,
     pub reasoning: u64,
@@ -39,7 +39,7 @@ impl From<Usage> for TokenCounts {
             output: usage.output,
             ..Self::default()
         };
-        counts.splitting_hour(usage.cache_write_1h)
+        counts.splitting_long(usage.cache_write_long)
     }
 }
 

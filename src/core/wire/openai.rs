@@ -44,6 +44,7 @@ pub(super) struct OpenaiUsage {
     input: u64,
     cached: u64,
     written: u64,
+    written_long: u64,
     output: u64,
     reasoning: u64,
     total: u64,
@@ -67,7 +68,7 @@ impl ProviderUsage for OpenaiUsage {
                 b"prompt_cache_hit_tokens" => hits = number,
                 b"prompt_tokens_details" | b"input_tokens_details" => {
                     cached = json::get_u64(data, value, "cached_tokens");
-                    self.written = json::get_u64(data, value, "cache_write_tokens").unwrap_or_default();
+                    self.take_written(data, value);
                 }
                 b"completion_tokens_details" | b"output_tokens_details" => {
                     self.reasoning = json::get_u64(data, value, "reasoning_tokens").unwrap_or_default();
@@ -85,9 +86,10 @@ impl ProviderUsage for OpenaiUsage {
             input: self.input.saturating_sub(self.cached + self.written),
             cache_read: self.cached,
             cache_write: self.written,
+            // Never more than the sum that it is a part of.
+            cache_write_long: self.written_long.min(self.written),
             output: self.output,
             reasoning: self.reasoning,
-            ..Usage::default()
         }
     }
 
@@ -120,9 +122,68 @@ impl ProviderUsage for OpenaiUsage {
 }
 
 impl OpenaiUsage {
+    /// Takes the tokens that were stored in the cache: `cache_write_tokens`, and by lifetime in `cache_write_tokens_details`
+    /// (`ttl_30m_tokens`, `ttl_12h_tokens`; openai 3.57.0, `types/responses/response_usage.py`).
+    fn take_written(&mut self, data: &[u8], details: Span) {
+        let by_lifetime = json::get(data, details, "cache_write_tokens_details");
+        let [short, long] = ["ttl_30m_tokens", "ttl_12h_tokens"].map(|key| {
+            let tokens = by_lifetime.and_then(|by_lifetime| json::get_u64(data, by_lifetime, key));
+            tokens.unwrap_or_default()
+        });
+        let all = json::get_u64(data, details, "cache_write_tokens");
+        self.written = all.unwrap_or_else(|| short.saturating_add(long));
+        self.written_long = long;
+    }
+
     /// Output and reasoning of all legs.
     pub(super) fn spent(legs: &[Self]) -> (u64, u64) {
         let sum = |of: fn(&Self) -> u64| legs.iter().map(of).sum();
         (sum(|leg| leg.output), sum(|leg| leg.reasoning))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usage(object: &str) -> Usage {
+        let mut usage = OpenaiUsage::default();
+        usage.take(object.as_bytes(), Span::new(0, object.len()));
+        usage.usage()
+    }
+
+    /// As the Responses API counts, and as chat does; a server that states the parts alone; and one without details.
+    #[test]
+    fn tokens_written_to_the_cache_are_counted_by_their_lifetime() {
+        let written = |new, all, long| Usage {
+            input: new,
+            cache_read: 40,
+            cache_write: all,
+            cache_write_long: long,
+            output: 5,
+            reasoning: 0,
+        };
+        for (object, expected) in [
+            (
+                r#"{"input_tokens":100,"input_tokens_details":{"cached_tokens":40,"cache_write_tokens":50,
+                    "cache_write_tokens_details":{"ttl_30m_tokens":30,"ttl_12h_tokens":20}},"output_tokens":5}"#,
+                written(10, 50, 20),
+            ),
+            (
+                r#"{"prompt_tokens":100,"prompt_tokens_details":{"cached_tokens":40,"cache_write_tokens":50},"completion_tokens":5}"#,
+                written(10, 50, 0),
+            ),
+            (
+                r#"{"input_tokens":100,"input_tokens_details":{"cached_tokens":40,
+                    "cache_write_tokens_details":{"ttl_30m_tokens":30,"ttl_12h_tokens":20}},"output_tokens":5}"#,
+                written(10, 50, 20),
+            ),
+            (
+                r#"{"prompt_tokens":100,"prompt_tokens_details":{"cached_tokens":40,"cache_write_tokens_details":null},"completion_tokens":5}"#,
+                written(60, 0, 0),
+            ),
+        ] {
+            assert_eq!(usage(object), expected, "{object}");
+        }
     }
 }

@@ -15,12 +15,11 @@ use crate::state::session::{LiveConversation, ThreadCosts, ThreadId, ThreadTurns
 use crate::state::telemetry::UsageTokens;
 use baton_core::bill::CutLedger;
 use baton_core::nudge::{
-    self, AnswerUsage, ContextUse, HandoffLoop, ModelThresholds, NearLimit, NudgeDecision, NudgeOutcome,
-    WindowQuery,
+    self, AnswerUsage, ContextUse, HandoffLoop, ModelThresholds, NearLimit, NudgeDecision, NudgeOutcome, WindowQuery,
 };
 use baton_core::record::{HandoffId, ReadyDraft};
 use baton_core::rewrite::positions::without_breakpoints;
-use baton_core::wire::{Role, Turn, Usage, View};
+use baton_core::wire::{LegReport, Role, Turn, Usage, View};
 use tokio::sync::oneshot;
 
 /// Turns at a transcript's end by which its thread is found again.
@@ -181,15 +180,15 @@ impl ContextThread {
     }
 
     /// Measures the context by the usage of a leg that was answered, in a request cut at `cut`.
-    pub(super) fn measure(&self, ctx: &RequestContext, cut: Option<HandoffId>, usage: Usage) {
+    pub(super) fn measure(&self, ctx: &RequestContext, cut: Option<HandoffId>, leg: &LegReport) {
         if let Some(request) = self.costs() {
             let bytes = ctx.recorder.read(|e| e.sent_bytes.last().copied());
             self.live.costs(self.thread, |costs| {
                 costs.offered = false;
-                request.answered(&mut costs.ledger, usage, bytes.unwrap_or_default());
+                request.answered(&mut costs.ledger, leg, bytes.unwrap_or_default());
             });
         }
-        let answer = answer_usage(cut, usage);
+        let answer = answer_usage(cut, leg.usage);
         let stopped = self.with(|context| context.measured(answer, &self.limits));
         note_stopped(ctx, stopped.flatten());
     }

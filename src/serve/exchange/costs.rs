@@ -5,7 +5,7 @@ use crate::serve::exchange::once::OnceLog;
 use crate::state::config::FreeCutPolicy;
 use baton_core::bill::{AnsweredRequest, CutLedger, DraftCost, NextRequest, PriceQuery, Rates, TokenCounts};
 use baton_core::nudge::compaction_point;
-use baton_core::wire::{Usage, View};
+use baton_core::wire::{LegReport, View};
 
 /// What a request is billed by.
 #[derive(Clone)]
@@ -62,12 +62,13 @@ impl RequestCosts {
     }
 
     /// Adds an answer to the thread's ledger: to a request of this many bytes.
-    pub(super) fn answered(&self, ledger: &mut CutLedger, usage: Usage, bytes: u64) {
+    pub(super) fn answered(&self, ledger: &mut CutLedger, leg: &LegReport, bytes: u64) {
         let request = AnsweredRequest {
             at_ms: self.at_ms,
             model: &self.model,
             effort: &self.effort,
-            counts: TokenCounts::from(usage),
+            counts: TokenCounts::from(leg.usage),
+            cache_miss: leg.served.cache_miss,
             bytes,
             fixed_bytes: self.fixed_bytes,
         };

@@ -176,7 +176,7 @@ fn work(exchange: &Exchange, has_work: bool) -> HandedOverWork {
 pub(super) fn count(exchange: &Exchange, report: &LegReport) {
     if let Some(thread) = &exchange.thread {
         let cut = exchange.record.fired.last().or(exchange.offered.active_id());
-        thread.measure(&exchange.ctx, cut, report.usage);
+        thread.measure(&exchange.ctx, cut, report);
     }
     count_draft(exchange, report);
 }

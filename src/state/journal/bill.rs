@@ -47,16 +47,21 @@ pub struct BillEntry {
     /// The provider's counts of all its requests.
     pub tokens: TokenCounts,
     /// The cost in dollars; none where a price is unknown.
+    #[serde(serialize_with = "baton_core::bill::dollars")]
     pub cost: Option<f64>,
     /// The part of the cost that is for input.
+    #[serde(serialize_with = "baton_core::bill::dollars")]
     pub input_cost: Option<f64>,
     /// Estimated counts without baton.
     pub without_tokens: Option<TokenCounts>,
     /// The estimated cost without baton.
+    #[serde(serialize_with = "baton_core::bill::dollars")]
     pub without_cost: Option<f64>,
     /// `without_cost - cost`: negative where baton cost more than it saved.
+    #[serde(serialize_with = "baton_core::bill::dollars")]
     pub saved: Option<f64>,
     /// Expected error of `saved`, in dollars.
+    #[serde(serialize_with = "baton_core::bill::dollars")]
     pub saved_error: Option<f64>,
     /// Whether the agent would have had to compact its history first.
     pub compacted: bool,
@@ -149,6 +154,7 @@ impl JournalReader {
                 usage: leg.usage.map(TokenCounts::from),
                 model: model.to_owned(),
                 rates: prices.rates(&price).filter(|_| !row.event.subscription),
+                cache_miss: served.and_then(|served| served.cache_miss),
                 own: row.event.own_legs.contains(&leg.n),
             }
         });

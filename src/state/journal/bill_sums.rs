@@ -39,12 +39,16 @@ pub struct BillSum {
     /// Estimated counts without baton.
     pub without_tokens: TokenCounts,
     /// The cost in dollars.
+    #[serde(serialize_with = "baton_core::bill::dollars")]
     pub cost: f64,
     /// The estimated cost without baton.
+    #[serde(serialize_with = "baton_core::bill::dollars")]
     pub without_cost: f64,
     /// The difference: negative where baton cost more than it saved.
+    #[serde(serialize_with = "baton_core::bill::dollars")]
     pub saved: f64,
     /// Expected error of the difference.
+    #[serde(serialize_with = "baton_core::bill::dollars")]
     pub saved_error: f64,
     /// Exchanges before which the agent would have had to compact its history.
     pub compacted: u64,

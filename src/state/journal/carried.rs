@@ -24,8 +24,10 @@ const MOST_RESULTS: usize = 20;
 #[derive(Debug, Default, Serialize)]
 pub struct CarriedReport {
     /// The cost of all input of the conversation; none where a price is unknown.
+    #[serde(serialize_with = "baton_core::bill::dollars")]
     pub input_cost: Option<f64>,
     /// The part of it that paid for results that had been sent before.
+    #[serde(serialize_with = "baton_core::bill::dollars")]
     pub carried_cost: Option<f64>,
     /// Bytes of all requests upstream.
     pub sent_bytes: u64,
@@ -52,6 +54,7 @@ pub struct CarriedGroup {
     /// Bytes of that.
     pub again_bytes: u64,
     /// The cost of that; none where a price is unknown.
+    #[serde(serialize_with = "baton_core::bill::dollars")]
     pub again_cost: Option<f64>,
 }
 

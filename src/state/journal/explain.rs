@@ -32,6 +32,9 @@ pub(super) fn notes(exchange: &ExchangeDetail) -> Vec<String> {
             _ => format!("Leg {}: ", leg.n + 1),
         };
         out.extend(edits(exchange, leg).map(|text| format!("{label}{text}")));
+        let served = event.served.get(leg.n as usize).and_then(Option::as_ref);
+        let miss = served.and_then(|served| served.cache_miss);
+        out.extend(miss.map(|miss| format!("{label}{}", miss.text())));
         if let Some(text) = failure(exchange, leg, next.is_some()) {
             failed = true;
             out.push(format!("{label}{text}"));

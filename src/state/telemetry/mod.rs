@@ -49,9 +49,9 @@ pub struct UsageTokens {
     pub cache_read: u64,
     /// Input tokens written to a cache.
     pub cache_write: u64,
-    /// Of these, tokens that are stored for an hour.
+    /// Of these, tokens that are stored for the provider's long lifetime.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub cache_write_1h: u64,
+    pub cache_write_long: u64,
     /// Output tokens, reasoning included.
     pub output: u64,
 }
@@ -320,7 +320,7 @@ impl From<Usage> for UsageTokens {
             input: usage.input,
             cache_read: usage.cache_read,
             cache_write: usage.cache_write,
-            cache_write_1h: usage.cache_write_1h,
+            cache_write_long: usage.cache_write_long,
             output: usage.output,
         }
     }
@@ -341,7 +341,7 @@ impl UsageTokens {
             input: add(sum.input, leg.input),
             cache_read: add(sum.cache_read, leg.cache_read),
             cache_write: add(sum.cache_write, leg.cache_write),
-            cache_write_1h: add(sum.cache_write_1h, leg.cache_write_1h),
+            cache_write_long: add(sum.cache_write_long, leg.cache_write_long),
             output: add(sum.output, leg.output),
         })
     }
@@ -415,7 +415,7 @@ mod tests {
             input: 10,
             cache_read: 90,
             cache_write: 0,
-            cache_write_1h: 0,
+            cache_write_long: 0,
             output: 5,
         };
         let event = ExchangeEvent {

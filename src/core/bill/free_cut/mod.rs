@@ -8,6 +8,7 @@ mod worlds;
 mod tests;
 
 use super::cache::CacheRule;
+use super::cache_miss::CacheMiss;
 use super::cost::TokenCounts;
 use super::prices::Rates;
 use crate::record::CachedHistory;
@@ -41,8 +42,8 @@ pub struct CutLedger {
     calls: u32,
     /// Whether a cache served any of them; `false` for a provider that has none.
     cached: bool,
-    /// Pauses that outlived the cache, and after which it continued.
-    pauses: u32,
+    /// How often its cache was lost, and it continued: by the provider's diagnosis, or in pauses that outlived the cache.
+    losses: u32,
     /// Tokens that calls added, and how many of them were compared.
     grown: u64,
     grown_calls: u32,
@@ -63,6 +64,8 @@ pub struct AnsweredRequest<'a> {
     pub effort: &'a str,
     /// What was billed.
     pub counts: TokenCounts,
+    /// Why the provider's cache did not serve it, where the answer says so.
+    pub cache_miss: Option<CacheMiss>,
     /// Bytes of the request.
     pub bytes: u64,
     /// Bytes of the system prompt and the tools, of these.
@@ -145,9 +148,9 @@ impl CutLedger {
         if input == 0 {
             return;
         }
-        let hour = match (request.counts.cache_write_1h, request.counts.cache_write) {
-            (0, 0) => self.last.as_ref().is_some_and(|last| last.hour),
-            (hour, short) => hour > short,
+        let long = match (request.counts.cache_write_long, request.counts.cache_write) {
+            (0, 0) => self.last.as_ref().is_some_and(|last| last.long),
+            (long, short) => long > short,
         };
         let tokens = request.counts.total();
         if let Some(last) = &self.last {
@@ -155,8 +158,11 @@ impl CutLedger {
                 self.grown = self.grown.saturating_add(tokens - last.tokens);
                 self.grown_calls = self.grown_calls.saturating_add(1);
             }
-            let lifetime = CacheRule::of(&last.model, last.hour).lifetime_ms;
-            self.pauses += u32::from(request.at_ms.saturating_sub(last.at_ms) > lifetime);
+            let lifetime = CacheRule::of(&last.model, last.long).lifetime_ms;
+            let is_cold = request
+                .cache_miss
+                .is_some_and(|miss| miss.is_cold(request.counts));
+            self.losses += u32::from(is_cold || request.at_ms.saturating_sub(last.at_ms) > lifetime);
         }
         self.calls = self.calls.saturating_add(1);
         self.cached |= request.counts.cache_read > 0;
@@ -168,7 +174,7 @@ impl CutLedger {
             effort: request.effort.to_owned(),
             tokens,
             fixed: (input as f64 * share) as u64,
-            hour,
+            long,
         });
     }
 
@@ -289,9 +295,9 @@ impl CutLedger {
         }
     }
 
-    /// Calls that are expected after a cut: half of those between two pauses so far.
+    /// Calls that are expected after a cut: half of those between two losses of the cache so far.
     fn expected_calls(&self) -> u32 {
-        (self.calls / (self.pauses + 1) / 2).clamp(1, MOST_CALLS)
+        (self.calls / (self.losses + 1) / 2).clamp(1, MOST_CALLS)
     }
 
     /// What may still be lost.
@@ -301,7 +307,7 @@ impl CutLedger {
 }
 
 fn lifetime_of(last: &CachedHistory, lifetime_ms: Option<u64>) -> u64 {
-    lifetime_ms.unwrap_or_else(|| CacheRule::of(&last.model, last.hour).lifetime_ms)
+    lifetime_ms.unwrap_or_else(|| CacheRule::of(&last.model, last.long).lifetime_ms)
 }
 
 /// The request for a draft, over a history that is in the cache.

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::{PriceQuery, PriceTable};
+use super::super::{CacheMissReason, PriceQuery, PriceTable};
 use super::reason::time;
 use super::*;
 
@@ -14,7 +14,7 @@ fn rates(model: &str) -> Rates {
         "source": "test", "date": "2026-11-23",
         "provider": [{"id": "p", "model": [
             {"id": "claude-opus-5-5", "names": ["claude-opus-5-5"], "price": [
-                {"input": 4.0, "cache_read": 0.2, "cache_write": 5.0, "cache_write_1h": 8.0, "output": 20.0}]},
+                {"input": 4.0, "cache_read": 0.2, "cache_write": 5.0, "cache_write_long": 8.0, "output": 20.0}]},
             {"id": "gpt-6-sol", "names": ["gpt-6-sol"], "price": [
                 {"input": 2.0, "cache_read": 0.2, "cache_write": 2.5, "output": 10.0,
                  "above": [{"tokens": 272_000, "input": 4.0, "cache_read": 0.4, "cache_write": 5.0, "output": 15.0}]}]},
@@ -42,6 +42,7 @@ fn answer(at_ms: u64, model: &'static str, read: u64, new: u64) -> AnsweredReque
             output: 500,
             ..TokenCounts::default()
         },
+        cache_miss: None,
         bytes: 4 * (read + new),
         fixed_bytes: 84_000,
     }
@@ -92,6 +93,30 @@ fn a_cold_cache_is_a_moment_and_a_warm_one_is_none() {
     assert_eq!(cut.tokens, 149_000);
     assert!((cut.least - (0.745 - 0.2485)).abs() < 0.002, "{cut:?}");
     assert!(cut.saved > cut.least);
+}
+
+/// The expected calls are half of those between two losses of the cache.
+#[test]
+fn a_loss_that_the_provider_states_counts_before_any_pause() {
+    let expected = |cache_miss| {
+        let mut ledger = session(OPUS, 100_000);
+        let at_ms = ledger.last.as_ref().unwrap().at_ms + MINUTE;
+        let answer = AnsweredRequest {
+            cache_miss,
+            ..answer(at_ms, OPUS, 3_000, 97_000)
+        };
+        ledger.answered(&answer, &rates(OPUS));
+        ledger.expected_calls()
+    };
+    let miss = |reason| {
+        Some(CacheMiss {
+            reason,
+            tokens: 90_000,
+        })
+    };
+    let before = expected(None);
+    assert_eq!(expected(miss(CacheMissReason::SystemChanged)), before / 2);
+    assert_eq!(expected(miss(CacheMissReason::Unavailable)), before);
 }
 
 #[test]

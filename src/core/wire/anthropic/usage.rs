@@ -17,7 +17,7 @@ const FOUR: [&str; 4] = [
 pub(super) struct AnthropicUsage {
     four: [u64; 4],
     reasoning: u64,
-    written_1h: u64,
+    written_long: u64,
     /// Other members, raw, the last one of a name.
     others: Vec<(String, String)>,
     iterations: Vec<String>,
@@ -44,7 +44,7 @@ impl ProviderUsage for AnthropicUsage {
                     continue;
                 }
                 "output_tokens_details" => self.reasoning = count("thinking_tokens"),
-                "cache_creation" => self.written_1h = count("ephemeral_1h_input_tokens"),
+                "cache_creation" => self.written_long = count("ephemeral_1h_input_tokens"),
                 _ => {}
             }
             self.others.retain(|(n, _)| *n != name);
@@ -60,7 +60,7 @@ impl ProviderUsage for AnthropicUsage {
             output: self.four[3],
             reasoning: self.reasoning,
             // Never more than the sum that it is a part of.
-            cache_write_1h: self.written_1h.min(self.four[1]),
+            cache_write_long: self.written_long.min(self.four[1]),
         }
     }
 

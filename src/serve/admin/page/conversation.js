@@ -266,6 +266,7 @@ export function tags(row, number = new Map()) {
   }
   if (row.thinking_retry) tag(row.thinking_retry === "accepted" ? "thinking left out" : "thinking refused", "warn", "The provider refused the thinking of the request: it was sent again without it");
   if (row.dropped_thinking) tag(`${plural(row.dropped_thinking, "thinking block")} dropped`, "warn", "The provider dropped thinking from what the model saw");
+  if (row.served?.some((leg) => leg?.cache_miss)) tag("cache missed", "", "The provider says why its cache did not serve the request: open it to read the reason");
   if (row.undo) tag(...(UNDOS[row.undo] ?? [line(row.undo)]));
   if (row.broken_up) tag("marker escaped", "", "The model wrote something that looks like a marker");
   if (row.partial) tag("partly kept", "warn", "The journal could not store all of it");

@@ -12,7 +12,7 @@ const COLUMNS = [
   ["exchanges", (sum) => sum.exchanges, count],
   ["new", (sum) => sum.tokens.input, short],
   ["cached", (sum) => sum.tokens.cache_read, short],
-  ["written", (sum) => sum.tokens.cache_write + sum.tokens.cache_write_1h, short],
+  ["written", (sum) => sum.tokens.cache_write + sum.tokens.cache_write_long, short],
   ["output", (sum) => sum.tokens.output, short],
   ["cost", (sum) => sum.cost, dollars],
   ["without", (sum) => sum.without_cost, dollars],
@@ -49,12 +49,12 @@ export function sumTable(groups, label, nameOf) {
 export function billFacts(total) {
   const share = total.without_cost > 0 ? ` (${Math.round((100 * total.saved) / total.without_cost)} %)` : "";
   const all = total.tokens;
-  const input = all.input + all.cache_read + all.cache_write + all.cache_write_1h;
+  const input = all.input + all.cache_read + all.cache_write + all.cache_write_long;
   return [
     total.cost || !total.unpriced ? [dollars(total.cost), "cost"] : null,
     total.cost ? [dollars(total.without_cost), "without baton, estimated"] : null,
     total.cost ? [signedDollars(total.saved), `saved${share}, ± ${dollars(total.saved_error)}`, "Net: negative where handoffs cost more than they saved"] : null,
-    [short(input), "tokens of input", `${count(all.input)} new, ${count(all.cache_read)} from the cache, ${count(all.cache_write + all.cache_write_1h)} written to it`],
+    [short(input), "tokens of input", `${count(all.input)} new, ${count(all.cache_read)} from the cache, ${count(all.cache_write + all.cache_write_long)} written to it`],
     [short(all.output), "tokens of output"],
   ];
 }

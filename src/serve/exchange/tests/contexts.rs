@@ -4,7 +4,7 @@ use super::{Stage, calls, claude, result, user};
 use crate::serve::exchange::Exchange;
 use crate::serve::exchange::context::{self, DueStep};
 use crate::state::config::Config;
-use baton_core::wire::Usage;
+use baton_core::wire::{LegReport, Usage};
 
 /// Notices from 1,000 tokens on, automatic handoffs from 2,000 on: the model's window has a million.
 fn thresholds(config: &mut Config) {
@@ -12,10 +12,17 @@ fn thresholds(config: &mut Config) {
     config.handoff.thresholds.auto_at = 0.002;
 }
 
-fn used(input: u64) -> Usage {
-    Usage {
+fn used(input: u64) -> LegReport {
+    answered(Usage {
         input,
         ..Usage::default()
+    })
+}
+
+fn answered(usage: Usage) -> LegReport {
+    LegReport {
+        usage,
+        ..LegReport::default()
     }
 }
 
@@ -69,7 +76,7 @@ async fn a_measured_context_is_due_at_its_thresholds() {
         let stage = Stage::with(thresholds);
         let first = exchange(&stage, 0).await;
         let entered = context::enter(&first).unwrap();
-        entered.thread.measure(&first.ctx, None, used(tokens));
+        entered.thread.measure(&first.ctx, None, &used(tokens));
         let next = exchange(&stage, 1).await;
         let entered = context::enter(&next).unwrap();
         let step = match entered.thread.due(&next.offered, 0) {
@@ -93,7 +100,7 @@ async fn cached_input_fills_a_context_as_well() {
         output: 90,
         ..Usage::default()
     };
-    entered.thread.measure(&first.ctx, None, usage);
+    entered.thread.measure(&first.ctx, None, &answered(usage));
     let next = exchange(&stage, 1).await;
     let entered = context::enter(&next).unwrap();
     let Some(DueStep::Nudge(text)) = entered.thread.due(&next.offered, 0) else {
@@ -111,7 +118,7 @@ async fn a_notice_is_sent_once_and_stays_in_the_model_s_view() {
         .thread
         .as_ref()
         .unwrap()
-        .measure(&first.ctx, None, used(1_500));
+        .measure(&first.ctx, None, &used(1_500));
     let mut next = exchange(&stage, 1).await;
     assert!(next.follow_context().await.is_none());
     let notices = |exchange: &Exchange| exchange.offered.places.insertions.len();
@@ -119,7 +126,7 @@ async fn a_notice_is_sent_once_and_stays_in_the_model_s_view() {
     next.thread
         .as_ref()
         .unwrap()
-        .measure(&next.ctx, None, used(1_510));
+        .measure(&next.ctx, None, &used(1_510));
     let mut later = exchange(&stage, 2).await;
     assert!(later.follow_context().await.is_none());
     assert_eq!(notices(&later), 1);

@@ -145,6 +145,6 @@ impl From<UsageTokens> for TokenCounts {
             output: usage.output,
             ..Self::default()
         };
-        counts.splitting_hour(usage.cache_write_1h)
+        counts.splitting_long(usage.cache_write_long)
     }
 }

@@ -42,7 +42,7 @@ fn event(model: &str) -> ExchangeEvent {
                 input: 1,
                 cache_read: 2,
                 cache_write: 3,
-                cache_write_1h: 1,
+                cache_write_long: 1,
                 output: 4,
             }),
         ],
@@ -142,12 +142,13 @@ fn what_tokens_cost_is_counted_for_the_model_that_answered() {
         input: 1_000,
         cache_read: 10_000,
         cache_write: 2_000,
-        cache_write_1h: 2_000,
+        cache_write_long: 2_000,
         output: 100,
     };
     let served = baton_core::wire::ServedBy {
         model: "claude-opus-5-5-20261014".to_owned(),
         service: None,
+        cache_miss: None,
     };
     let mut event = ExchangeEvent {
         tokens: vec![None, Some(tokens)],

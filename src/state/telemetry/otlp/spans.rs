@@ -316,6 +316,7 @@ mod tests {
         let served = ServedBy {
             model: "m-2".to_owned(),
             service: None,
+            cache_miss: None,
         };
         let end = LegEnd {
             id: "msg_1".to_owned(),
