@@ -10,15 +10,16 @@ use crate::text::json;
 /// Name of the tool that hands over.
 pub const TOOL_NAME: &str = "session_handoff";
 
-/// What the model reads about that tool, where the config does not say otherwise.
-pub const DESCRIPTION: &str = "Hand this session over to a fresh context. Call it when a task is finished and the \
-next one does not need the details above, or when the context is full of material that is no longer needed. \
-Everything before the call is then dropped, and you go on at once with `prompt` as the only thing you know (system \
-instructions and environment information stay). So write `prompt` for somebody who has seen nothing: the goal, what \
-is done and decided and why, the files and commands that matter, what is open, and the next step. Call it alone, as \
-the last thing of a turn; the user need not be asked. Do not call it between two steps of one task whose details you \
-still need: what is not in `prompt` is gone for good. In a session that is still short (below some 50,000 tokens) it costs more \
-than it saves.";
+/// What the model reads about that tool up to what becomes of the rest, where the config does not say otherwise.
+const DESCRIPTION: &str = "Hand this session over to a fresh context. Call it when a task is finished and the next one \
+does not need the details above, or when the context is full of what is no longer needed. You go on at once with `prompt` as \
+all you know (system instructions and environment stay). Write it for somebody who has seen nothing: the goal, the user's rules \
+word for word, what is done and decided and why, what was tried and failed, files and commands that matter, what is open or must \
+be checked again, and the next step. Call it alone, as the last thing in a turn; the user need not be asked. Do not call it while \
+stuck, in the middle of a derivation, or between steps whose details you still need: what is not in `prompt` ";
+
+/// Its end.
+const DESCRIPTION_END: &str = ". Below 50,000 tokens it costs more than it saves.";
 
 /// Its arguments as JSON Schema.
 pub const SCHEMA: &str = r#"{"type":"object","properties":{"prompt":{"type":"string","description":"Self-contained carry-over prompt: everything the next context has to know."},"reason":{"type":"string","description":"Why now, in a few words."}},"required":["prompt"],"additionalProperties":false}"#;
@@ -73,11 +74,17 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// The tool that hands over, with a description of one's own or the usual one.
-    pub fn handoff(description: Option<&str>) -> Self {
+    /// The tool that hands over, with a description of one's own or the usual one. `recall`: the requests after a handoff have
+    /// the tool that searches what was cut.
+    pub fn handoff(description: Option<&str>, recall: bool) -> Self {
+        let rest = match recall {
+            true => "can only be searched for",
+            false => "is gone for good",
+        };
+        let usual = || format!("{DESCRIPTION}{rest}{DESCRIPTION_END}");
         Self {
             name: TOOL_NAME,
-            description: json::quote(description.unwrap_or(DESCRIPTION)),
+            description: json::quote(&description.map_or_else(usual, str::to_owned)),
             schema: SCHEMA.into(),
             openapi_schema: OPENAPI_SCHEMA.into(),
             on_call: OnCall::Fire,
@@ -136,7 +143,7 @@ impl ToolTable {
 
 impl Default for ToolTable {
     fn default() -> Self {
-        Self::new(vec![Tool::handoff(None)])
+        Self::new(vec![Tool::handoff(None, false)])
     }
 }
 
@@ -172,5 +179,27 @@ impl ToolNames {
     /// Each of them.
     pub fn iter(self) -> impl Iterator<Item = &'static str> {
         self.0.iter().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handoffs::draft::TokenCounter;
+
+    /// Each request carries it.
+    #[test]
+    fn the_description_stays_short_and_says_what_becomes_of_the_rest() {
+        let count = TokenCounter::O200k;
+        for (recall, rest) in [(false, "is gone for good."), (true, "can only be searched for.")] {
+            let text: String = serde_json::from_str(&Tool::handoff(None, recall).description).unwrap();
+            assert!(count.tokens(&text) <= 182, "{} tokens", count.tokens(&text));
+            assert!(
+                text.contains(&format!("what is not in `prompt` {rest}")),
+                "{text}"
+            );
+        }
+        let own = Tool::handoff(Some("Call \"it\"."), true).description;
+        assert_eq!(own, r#""Call \"it\".""#);
     }
 }

@@ -76,6 +76,18 @@ fn tools(stage: &Fixture, back: usize) -> Vec<String> {
 const ONE: [&str; 2] = ["read_file", "session_handoff"];
 const BOTH: [&str; 3] = ["read_file", "session_handoff", "session_recall"];
 
+/// What the description of the handoff tool says of what a prompt leaves out, in the last request.
+fn rest(stage: &Fixture) -> &'static str {
+    let legs = stage.provider.generations();
+    let leg = &legs[legs.len() - 1].raw;
+    let said = ["is gone for good", "can only be searched for"];
+    let said = said.map(|said| memchr::memmem::find(leg, said.as_bytes()).map(|_| said));
+    let ([Some(rest), None] | [None, Some(rest)]) = said else {
+        panic!("{said:?}");
+    };
+    rest
+}
+
 /// The result of the model's last call, in the request before the last `back` ones.
 fn told(stage: &Fixture, back: usize) -> String {
     let legs = stage.provider.generations();
@@ -390,23 +402,33 @@ async fn switched_on_and_off(side: Variant, stream: bool) {
     restart(&mut stage, &store);
     stage.push(Reply::new().thinking("Hm.").say("Still without."));
     let said = stage.ask(&history, stream).await;
-    assert_eq!(tools(&stage, 0), ONE);
+    assert_eq!(
+        (tools(&stage, 0), rest(&stage)),
+        (ONE.map(str::to_owned).to_vec(), "is gone for good")
+    );
     history = stage.then(&history, &said, "Next.");
     stage.push(handoff());
     stage.push(fresh());
     let said = stage.ask(&history, stream).await;
-    assert_eq!(tools(&stage, 0), BOTH);
+    assert_eq!(
+        (tools(&stage, 0), rest(&stage)),
+        (BOTH.map(str::to_owned).to_vec(), "can only be searched for")
+    );
     history = stage.then(&history, &said, "On.");
     stage.restart_with(store.clone(), off);
     stage.push(asks(thinks(), "retention"));
     stage.push(Reply::text("Still there."));
     let said = stage.ask(&history, stream).await;
     assert!(told(&stage, 0).contains("45 days"));
+    assert_eq!(rest(&stage), "can only be searched for");
     history = stage.then(&history, &said, "Next.");
     stage.push(handoff());
     stage.push(fresh());
     stage.ask(&history, stream).await;
-    assert_eq!(tools(&stage, 0), ONE);
+    assert_eq!(
+        (tools(&stage, 0), rest(&stage)),
+        (ONE.map(str::to_owned).to_vec(), "is gone for good")
+    );
     stage.assert_clean();
 }
 

@@ -25,4 +25,4 @@ pub use context_use::{
 pub use quota::{NearLimit, near_limit};
 pub use steps::{StepsLeft, step_done, steps_left};
 pub use windows::{WindowQuery, Windows, declares_windows};
-pub use wording::{is_nudge, limit_text, paying_text, text};
+pub use wording::{NudgeWording, is_nudge, limit_text, paying_text, text};

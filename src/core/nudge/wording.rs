@@ -18,16 +18,32 @@ const REQUEST: &str = "Finish the step that you are at; begin no new one here. T
 prompt for what is left to do: the session goes on from that prompt with an empty context. If all of the work is done, answer as \
 usual and do not call it. Do not mention this notice.\n</context-notice>";
 
+/// Whether a notice of a long context says how long it is: models that know it put work off.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum NudgeWording {
+    /// With the numbers that it is based on.
+    #[default]
+    Numbers,
+    /// Without any.
+    Plain,
+}
+
 /// The text of a nudge: how many tokens the context has, and its window where that is known.
-pub fn text(tokens: u64, window: Option<u64>) -> String {
-    notice(&format!(
-        "Your context is now at {}. {REQUEST}",
-        context_use(tokens, window)
-    ))
+pub fn text(tokens: u64, window: Option<u64>, wording: NudgeWording) -> String {
+    let why = match wording {
+        NudgeWording::Numbers => format!("Your context is now at {}.", context_use(tokens, window)),
+        NudgeWording::Plain => "It is time to go on with a fresh context.".to_owned(),
+    };
+    notice(&format!("{why} {REQUEST}"))
 }
 
 /// The text of a nudge where a handoff pays: after this many calls, of those that the rest of the to-do list needs.
-pub fn paying_text(tokens: u64, calls: u32, left: u32) -> String {
+pub fn paying_text(tokens: u64, calls: u32, left: u32, wording: NudgeWording) -> String {
+    if wording == NudgeWording::Plain {
+        return notice(&format!(
+            "For the open items of your to-do list, a handoff now costs less than to go on with all of this context. {REQUEST}"
+        ));
+    }
     notice(&format!(
         "Each further call reads your whole context of about {} tokens. The open items of your to-do list need some {left} calls, and a \
          handoff now saves tokens from the {} call on. {REQUEST}",
@@ -85,7 +101,7 @@ mod tests {
     #[test]
     fn the_text_of_a_full_context_is_as_it_was() {
         assert_eq!(
-            text(999, None),
+            text(999, None, NudgeWording::Numbers),
             "<context-notice>\nThis notice comes from the session's proxy, not from the user. Your context is now at about 999 tokens. \
              Finish the step that you are at; begin no new one here. Then call session_handoff with a self-contained prompt for what is \
              left to do: the session goes on from that prompt with an empty context. If all of the work is done, answer as usual and do \
@@ -95,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_notice_says_why_it_comes() {
-        let paying = paying_text(150_000, 9, 24);
+        let paying = paying_text(150_000, 9, 24, NudgeWording::Numbers);
         assert!(
             paying.contains("about 150,000 tokens")
                 && paying.contains("24 calls")
@@ -123,15 +139,26 @@ mod tests {
     }
 
     #[test]
+    fn the_plain_wording_has_no_number_and_asks_for_the_same() {
+        for plain in [
+            text(104_321, Some(200_000), NudgeWording::Plain),
+            paying_text(150_000, 9, 24, NudgeWording::Plain),
+        ] {
+            assert!(!plain.contains(|c: char| c.is_ascii_digit()), "{plain}");
+            assert!(is_nudge(&plain) && plain.ends_with(REQUEST), "{plain}");
+        }
+    }
+
+    #[test]
     fn it_states_use_and_window() {
-        let nudge_text = text(104_321, Some(200_000));
+        let nudge_text = text(104_321, Some(200_000), NudgeWording::Numbers);
         assert!(
             nudge_text.contains("about 104,321 of 200,000 tokens (52%)"),
             "{nudge_text}"
         );
         assert!(is_nudge(&nudge_text) && !is_nudge("so it is"));
         assert!(nudge_text.contains("session_handoff") && !nudge_text.contains("[["));
-        assert!(text(999, None).contains("at about 999 tokens."));
-        assert!(text(1_000_000, Some(0)).contains("about 1,000,000 tokens."));
+        assert!(text(999, None, NudgeWording::Numbers).contains("at about 999 tokens."));
+        assert!(text(1_000_000, Some(0), NudgeWording::Numbers).contains("about 1,000,000 tokens."));
     }
 }

@@ -44,6 +44,8 @@ pub struct App {
     pub clock: Clock,
     /// Our tools, as the model sees them.
     pub tools: Arc<ToolTable>,
+    /// The same where the requests after the next cut have recall, as the description says.
+    pub searchable_tools: Arc<ToolTable>,
     /// Those of requests after a cut that was made with recall: one more. Where recall was turned off since then such
     /// requests still have it, since their prefix has.
     pub recall_tools: Arc<ToolTable>,
@@ -82,9 +84,11 @@ impl App {
 
     fn with_seals(config: Config, store: SharedStore, seals: Arc<Seals>) -> io::Result<Self> {
         let redactor = config.redactor();
-        let handoff = Tool::handoff(config.handoff.description.as_deref());
-        let recall = Tool::recall(config.recall.per_turn);
-        let recall_tools = Arc::new(ToolTable::new(vec![handoff.clone(), recall]));
+        let handoff = |recall| Tool::handoff(config.handoff.description.as_deref(), recall);
+        let table = |tools| Arc::new(ToolTable::new(tools));
+        let tools = table(vec![handoff(false)]);
+        let searchable_tools = table(vec![handoff(true)]);
+        let recall_tools = table(vec![handoff(true), Tool::recall(config.recall.per_turn)]);
         let answers = recaller(&config, &redactor);
         let drafting = DraftQueue::expiring_after(config.draft.expires);
         let prompts = prompts(config.draft.prompts_dir.as_deref())?;
@@ -97,7 +101,8 @@ impl App {
             config: Arc::new(config),
             redactor,
             bodies,
-            tools: Arc::new(ToolTable::new(vec![handoff])),
+            tools,
+            searchable_tools,
             recall_tools,
             answers,
             drafting: Arc::new(drafting),
@@ -140,11 +145,13 @@ impl App {
         }
     }
 
-    /// Our tools that a request is offered: after a cut that was made with recall one more.
-    pub(crate) fn tools_with(&self, recall: bool) -> &ToolTable {
-        match recall {
-            true => &self.recall_tools,
-            false => &self.tools,
+    /// Our tools that a request is offered: after a cut that was made with recall one more. `searchable`: what a cut drops can
+    /// be searched for after it.
+    pub(crate) fn tools_with(&self, recall: bool, searchable: bool) -> &ToolTable {
+        match (recall, searchable) {
+            (true, _) => &self.recall_tools,
+            (false, true) => &self.searchable_tools,
+            (false, false) => &self.tools,
         }
     }
 }

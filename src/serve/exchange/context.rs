@@ -15,7 +15,8 @@ use crate::state::session::{LiveConversation, ThreadCosts, ThreadId, ThreadTurns
 use crate::state::telemetry::UsageTokens;
 use baton_core::bill::CutLedger;
 use baton_core::nudge::{
-    self, AnswerUsage, ContextUse, HandoffLoop, ModelThresholds, NearLimit, NudgeDecision, NudgeOutcome, WindowQuery,
+    self, AnswerUsage, ContextUse, HandoffLoop, ModelThresholds, NearLimit, NudgeDecision, NudgeOutcome,
+    NudgeWording, WindowQuery,
 };
 use baton_core::record::{HandoffId, ReadyDraft};
 use baton_core::rewrite::positions::without_breakpoints;
@@ -33,6 +34,7 @@ pub(super) struct ContextThread {
     limits: ModelThresholds,
     window: Option<u64>,
     nudge_pays: bool,
+    wording: NudgeWording,
     costs: Option<Arc<RequestCosts>>,
 }
 
@@ -95,6 +97,7 @@ pub(super) fn enter(exchange: &Exchange) -> Option<EnteredThread> {
         limits: thresholds.of(window),
         window,
         nudge_pays: thresholds.nudge_pays,
+        wording: policy.nudge_wording,
         costs: RequestCosts::of(exchange, window).map(Arc::new),
     };
     Some(EnteredThread { thread, is_new })
@@ -113,7 +116,10 @@ impl ContextThread {
         let step_done = || nudge::step_done(view, offered.kept_from());
         let context = self.with(|context| context.clone())?;
         match context.decide(&self.limits, step_done) {
-            NudgeDecision::Nudge { tokens } => Some(DueStep::Nudge(nudge::text(tokens, self.window))),
+            NudgeDecision::Nudge { tokens } => {
+                let text = nudge::text(tokens, self.window, self.wording);
+                Some(DueStep::Nudge(text))
+            }
             NudgeDecision::HandOff { tokens } => Some(DueStep::HandOff {
                 reason: format!("the context had {tokens} tokens"),
             }),
@@ -138,7 +144,7 @@ impl ContextThread {
         }
         let left = nudge::steps_left(view, from)?.calls_left();
         let calls = self.ledger(|ledger| costs.pays(ledger, left)).flatten()?;
-        Some(nudge::paying_text(tokens, calls, left))
+        Some(nudge::paying_text(tokens, calls, left, self.wording))
     }
 
     /// The usage limit that is near, reported once until it resets.

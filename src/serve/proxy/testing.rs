@@ -64,6 +64,7 @@ pub(crate) fn config(base_url: &str) -> Config {
             retries: 3,
             thresholds: Default::default(),
             nudge_limit: false,
+            nudge_wording: Default::default(),
             subagents: Default::default(),
             windows: Default::default(),
             save_dir: None,

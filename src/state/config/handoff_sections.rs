@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Secret;
 use baton_core::handoffs::draft::DraftMethod;
-use baton_core::nudge::{Thresholds, Windows};
+use baton_core::nudge::{NudgeWording, Thresholds, Windows};
 
 /// Handoff settings; `config/baton.toml` describes each key.
 #[derive(Debug, Clone, Default)]
@@ -38,6 +38,8 @@ pub struct HandoffPolicy {
     pub thresholds: Thresholds,
     /// Whether the model is notified where a usage limit of the provider's is near.
     pub nudge_limit: bool,
+    /// Whether the notice of a long context says how long it is.
+    pub nudge_wording: NudgeWording,
     /// Other thresholds for subagents.
     pub subagents: SubagentThresholds,
     /// Windows of models.

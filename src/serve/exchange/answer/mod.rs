@@ -142,7 +142,7 @@ impl Exchange {
             false => self.offered.offer.recall,
         };
         match self.leg.tooled {
-            true => self.app.tools_with(recall).names(),
+            true => self.app.tools_with(recall, recall).names(),
             false => ToolNames::NONE,
         }
     }

@@ -16,7 +16,7 @@ use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::rewrite::{
     ChangeReason, ContinuedResponse, Cut, Rewrite, RewriteOutcome, SizeChange, lost, preamble, rewrite,
 };
-use baton_core::wire::TextOnly;
+use baton_core::wire::{Operation, TextOnly};
 
 /// What baton adds to the request's tools.
 #[derive(Clone)]
@@ -29,6 +29,8 @@ pub(super) struct ToolOffer {
     pub(super) recall: bool,
     /// Whether requests after a cut that is made now get the search tool.
     pub(super) recall_next: bool,
+    /// Whether the handoff tool's description says so. After a cut the text stays as it was there, since the prefix has it.
+    pub(super) searchable: bool,
 }
 
 /// A request with all that is known of it before it is sent.
@@ -61,12 +63,16 @@ pub(super) async fn offer(app: &App, ctx: &RequestContext, placed: Placed) -> Of
         let now = app.clock.now_ms();
         app.sessions.follow(live, pin.active_id(), pin.undone.now(), now);
     }
+    // A request that names an earlier response alone would not say which tools that one was sent with.
+    // A token count does not say whether its request would be stored.
+    let resends = agent.resends() || ctx.operation == Some(Operation::Count);
+    let recall_next = scope.may_recall && app.config.recall.enabled && resends;
     let offer = ToolOffer {
         tooled: untooled.is_none(),
         untooled,
         recall: scope.has_recall(&pin),
-        // A request that names an earlier response alone would not say which tools that one was sent with.
-        recall_next: scope.may_recall && app.config.recall.enabled && agent.resends(),
+        recall_next,
+        searchable: pin.active.as_ref().map_or(recall_next, |active| active.recall),
     };
     Offered {
         agent,
@@ -228,7 +234,7 @@ impl Offered {
     fn after<'a>(&'a self, app: &'a App, head: &'a str, routed: Option<&'a str>) -> Rewrite<'a> {
         Rewrite {
             cut: Cut::Fresh { head },
-            tools: Some(app.tools_with(self.offer.recall_next)),
+            tools: Some(app.tools_with(self.offer.recall_next, self.offer.recall_next)),
             model: known_model(app, routed),
             ..self.as_received(app, true)
         }
@@ -238,7 +244,7 @@ impl Offered {
     fn as_received<'a>(&'a self, app: &'a App, tooled: bool) -> Rewrite<'a> {
         Rewrite {
             cut: self.cut(),
-            tools: tooled.then(|| app.tools_with(self.offer.recall)),
+            tools: tooled.then(|| app.tools_with(self.offer.recall, self.offer.searchable)),
             pairs: &self.places.pairs,
             insertions: &self.places.insertions,
             omitted: self.places.omitted,

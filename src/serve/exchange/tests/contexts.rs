@@ -4,6 +4,7 @@ use super::{Stage, calls, claude, result, user};
 use crate::serve::exchange::Exchange;
 use crate::serve::exchange::context::{self, DueStep};
 use crate::state::config::Config;
+use baton_core::nudge::NudgeWording;
 use baton_core::wire::{LegReport, Usage};
 
 /// Notices from 1,000 tokens on, automatic handoffs from 2,000 on: the model's window has a million.
@@ -107,6 +108,23 @@ async fn cached_input_fills_a_context_as_well() {
         panic!("no notice");
     };
     assert!(text.contains("1,400") || text.contains("1400"), "{text}");
+}
+
+#[tokio::test]
+async fn a_notice_in_plain_words_names_no_number() {
+    let stage = Stage::with(|config| {
+        thresholds(config);
+        config.handoff.nudge_wording = NudgeWording::Plain;
+    });
+    let first = exchange(&stage, 0).await;
+    let entered = context::enter(&first).unwrap();
+    entered.thread.measure(&first.ctx, None, &used(1_500));
+    let next = exchange(&stage, 1).await;
+    let entered = context::enter(&next).unwrap();
+    let Some(DueStep::Nudge(text)) = entered.thread.due(&next.offered, 0) else {
+        panic!("no notice");
+    };
+    assert!(!text.contains(|c: char| c.is_ascii_digit()), "{text}");
 }
 
 #[tokio::test]

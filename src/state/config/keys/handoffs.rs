@@ -7,7 +7,7 @@ use crate::state::config::{
     FactsPolicy, FreeCutPolicy, HandoffMode, InjectPolicy, PreambleMode, ReviewPolicy, TranscriptDetail,
 };
 use baton_core::handoffs::draft::DraftMethod;
-use baton_core::nudge::Windows;
+use baton_core::nudge::{NudgeWording, Windows};
 
 /// Most seal keys: a prompt under an unknown seal is hashed with each of them.
 const MOST_KEYS: usize = 16;
@@ -82,6 +82,9 @@ pub(super) const HANDOFF: KeySection = KeySection {
         }),
         key("nudge_limit", |d, v, _| {
             put(&mut d.config.handoff.nudge_limit, v.flag())
+        }),
+        key("nudge_wording", |d, v, _| {
+            put(&mut d.config.handoff.nudge_wording, v.choice(WORDINGS))
         }),
         optional("subagent_nudge_at", |d, v, _| {
             put(&mut d.config.handoff.subagents.nudge_at, v.share().map(Some))
@@ -242,6 +245,8 @@ const TRANSCRIPTS: &[(&str, TranscriptDetail)] = &[
     ("full", TranscriptDetail::Full),
     ("sentinel", TranscriptDetail::Sentinel),
 ];
+const WORDINGS: &[(&str, NudgeWording)] =
+    &[("numbers", NudgeWording::Numbers), ("plain", NudgeWording::Plain)];
 const FACTS: &[(&str, FactsPolicy)] = &[
     ("drafts", FactsPolicy::Drafts),
     ("all", FactsPolicy::All),

@@ -378,7 +378,7 @@ fn of_more_failures_than_there_is_room_for_the_newest_are_kept() {
 /// Where a message is one string, a notice of ours is a part of it.
 #[test]
 fn a_notice_after_a_persons_text_is_not_quoted() {
-    let notice = crate::nudge::text(5_000, Some(9_000));
+    let notice = crate::nudge::text(5_000, Some(9_000), crate::nudge::NudgeWording::Numbers);
     let string = |text: &str| json!({"role": "user", "content": format!("{text}\n\n{notice}")});
     let document = local(&[
         string("Port the parser. It must stay under 3 MB."),
