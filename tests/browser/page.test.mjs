@@ -47,8 +47,8 @@ test("the home page shows the server's totals, whatever is in the lists", async 
   await go();
   const shown = await text(".facts");
   assert.match(shown, /309\s*conversations\s*60\s*handoffs/);
-  // 309 times 20 tokens more than were received.
-  assert.match(shown, /6\.2.k tokens more\s*sent on than received/);
+  // 309 times 20 tokens.
+  assert.match(shown, /about 6\.2.k tokens\s*were added to what the agent sent/);
 });
 
 test("an exchange that sent more than it received says so", async () => {
@@ -57,7 +57,7 @@ test("an exchange that sent more than it received says so", async () => {
   assert.ok(row.legs === 2 && row.unsent_tokens < 0);
   mock.stories = [story];
   await go(`#/e/${row.id}`);
-  assert.match(await text(".facts"), /sent in 2 requests, the last of [\s\S]*tokens more\s*sent on than received/);
+  assert.match(await text(".facts"), /sent in 2 requests, the last of [\s\S]*tokens\s*were added to what the agent sent/);
 });
 
 test("rows say what happened: calls, the first words, a command, an error in the provider's words", async () => {
@@ -188,7 +188,7 @@ test("a conversation has a chart with a mark for each handoff, and its numbers a
   assert.equal(falls.length, 3, "the sawtooth falls straight down at each handoff");
   await page.locator(".chart svg").focus();
   await page.keyboard.press("End");
-  assert.match(await page.locator(".chart [aria-live]").innerText(), /Request 32: agent sent .* model saw .* sent on so far about [\d.]+.k tokens less/);
+  assert.match(await page.locator(".chart [aria-live]").innerText(), /Request 32: agent sent .* model saw .* so far about [\d.]+.k tokens not sent to the model/);
   assert.match(await text(".tip"), /Request 32/);
   assert.equal(await page.locator(".exchange").count(), 32);
   // The stretch after a handoff is named once, where it begins; each row says what the model did.

@@ -162,7 +162,7 @@ export class Chart {
     this.y = (value) => HEIGHT - PAD.bottom - (value / most) * (HEIGHT - PAD.top - PAD.bottom);
     const last = this.points.at(-1);
     const [ramp, saw] = [this.now.word(value(last).received), this.now.word(value(last).sent.at(-1))];
-    const label = `Context size over ${plural(this.points.length, "request")}. The agent sent ${ramp} with the last one, the model was sent ${saw}; sent on in all: ${unsent(last.unsent)} than received. Arrow keys read the numbers; the table below has them all.`;
+    const label = `Context size over ${plural(this.points.length, "request")}. The agent sent ${ramp} with the last one, the model was sent ${saw}; in all ${unsent(last.unsent)}. Arrow keys read the numbers; the table below has them all.`;
     for (const [name, value] of Object.entries({ viewBox: `0 0 ${width} ${HEIGHT}`, width, "aria-label": label })) this.svg.setAttribute(name, value);
     this.grid(most, width);
     this.areas();
@@ -266,7 +266,7 @@ export class Chart {
     const lines = [
       ["agent sent", `${this.now.word(this.now.of(point).received)} · ${plural(point.row.received_messages ?? 0, "message")}`],
       ...this.now.of(point).sent.map((value, leg) => [point.sent.length > 1 ? `model saw, request ${leg + 1} of ${point.sent.length}` : "model saw", `${this.now.word(value)} · ${plural(point.row.sent_messages?.[leg] ?? 0, "message")}`]),
-      ["sent on so far", unsent(point.unsent)],
+      ["so far", unsent(point.unsent)],
     ];
     const title = `Request ${point.n}${point.row.fired?.length ? " · handoff" : ""}`;
     patch(this.tip, [

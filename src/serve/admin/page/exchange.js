@@ -355,6 +355,6 @@ function usage(said, row) {
   const changes = (row.changes ?? []).map((change) => h("li", null, `Request ${change.leg + 1}, ${line(change.why).replaceAll("_", " ")}: `, h("span", { class: "num" }, `${bytes(change.removed)} out, ${bytes(change.added)} in`)));
   return h("div", null,
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Requests: their status, tokens and times" }, h("table", { class: "numbers" }, h("thead", null, h("tr", null, names.map((name) => h("th", { scope: "col" }, name)))), h("tbody", null, legs, sum))),
-    h("p", { class: "dim" }, `First byte after ${millis(row.first_byte_ms)}, ${millis(row.total_ms)} in all, ${millis(row.added_ms)} of it in baton. The response to the agent had ${bytes(row.response_bytes)}.${row.unsent_tokens ? ` Sent on, net: ${unsent(row.unsent_tokens)} than received.` : ""}`),
+    h("p", { class: "dim" }, `First byte after ${millis(row.first_byte_ms)}, ${millis(row.total_ms)} in all, ${millis(row.added_ms)} of it in baton. The response to the agent had ${bytes(row.response_bytes)}.${row.unsent_tokens ? ` Net, ${unsent(row.unsent_tokens)}.` : ""}`),
     changes.length ? h("ul", { class: "plain" }, changes) : null);
 }

@@ -173,7 +173,7 @@ export class Side {
       h("span", { class: "talk-numbers num" },
         it.failures ? h("span", { class: "badge bad-badge", title: plural(it.failures, "failure") }, count(it.failures)) : null,
         it.handoffs ? h("span", { class: "badge", title: plural(it.handoffs, "handoff") }, count(it.handoffs)) : null,
-        it.unsent_tokens ? h("span", { class: it.unsent_tokens > 0 ? null : "warn-text", title: `Sent on: ${unsent(it.unsent_tokens)} than received, net` }, it.unsent_tokens > 0 ? `−${short(it.unsent_tokens)}` : `+${short(-it.unsent_tokens)}`) : null));
+        it.unsent_tokens ? h("span", { class: it.unsent_tokens > 0 ? null : "warn-text", title: `${unsent(it.unsent_tokens)}, net` }, it.unsent_tokens > 0 ? `−${short(it.unsent_tokens)}` : `+${short(-it.unsent_tokens)}`) : null));
   }
 
   hit(it, at, wanted) {

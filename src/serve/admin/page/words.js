@@ -30,13 +30,13 @@ export function short(n) {
 
 /** The estimated balance of input that was not sent: net, so it may be more that was sent. */
 export function unsent(tokens) {
-  return `about ${short(Math.abs(tokens ?? 0))} tokens ${tokens < 0 ? "more" : "less"}`;
+  return `about ${short(Math.abs(tokens ?? 0))} tokens ${tokens < 0 ? "added to what the agent sent" : "not sent to the model"}`;
 }
 
 /** The same as a large fact: value, label, and its explanation. */
 export function unsentFact(tokens) {
-  const more = tokens < 0;
-  return [`≈ ${short(Math.abs(tokens ?? 0))} tokens ${more ? "more" : "less"}`, "sent on than received", `${count(tokens)} tokens at four bytes each, net: all that was sent upstream is subtracted. Cached input would have cost a tenth.`];
+  const label = tokens < 0 ? "were added to what the agent sent" : "the model did not have to read";
+  return [`about ${short(Math.abs(tokens ?? 0))} tokens`, label, `${count(tokens)} tokens at four bytes each: what the agent sent, less all that went upstream. From a cache they would have cost a tenth or less.`];
 }
 
 export function plural(n, one, many = `${one}s`) {
