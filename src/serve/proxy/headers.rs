@@ -58,7 +58,7 @@ pub const DECLARED_WINDOWS: &str = "x-baton-window";
 /// How a request is changed on its way upstream.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sending {
-    /// The response will be read, so upstream is requested not to compress it.
+    /// The response will be read, so upstream is asked not to compress it.
     pub read: bool,
     /// The body is sent as plain text whatever the agent's `content-encoding` was.
     pub plain: bool,
