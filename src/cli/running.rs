@@ -35,7 +35,6 @@ pub(super) struct Process {
     /// Start time in milliseconds since the Unix epoch.
     pub(super) started_ms: u64,
     /// Whether `baton run` started it; it then stops with the last agent.
-    #[serde(default)]
     pub(super) started_by_run: bool,
 }
 

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use crate::text::json;
 
-/// Name of the tool that hands over.
+/// The name of the tool that hands over.
 pub const TOOL_NAME: &str = "session_handoff";
 
 /// What the model reads about that tool up to what becomes of the rest, where the config does not say otherwise.
@@ -21,16 +21,16 @@ stuck, in the middle of a derivation, or between steps whose details you still n
 /// Its end.
 const DESCRIPTION_END: &str = ". Below 50,000 tokens it costs more than it saves.";
 
-/// Its arguments as JSON Schema.
+/// The arguments of `session_handoff` as JSON Schema.
 pub const SCHEMA: &str = r#"{"type":"object","properties":{"prompt":{"type":"string","description":"Self-contained carry-over prompt: everything the next context has to know."},"reason":{"type":"string","description":"Why now, in a few words."}},"required":["prompt"],"additionalProperties":false}"#;
 
-/// Its arguments in the older OpenAPI style of Gemini's `parameters`.
+/// The arguments of `session_handoff` in the older OpenAPI style of Gemini's `parameters`.
 pub const OPENAPI_SCHEMA: &str = r#"{"type":"OBJECT","properties":{"prompt":{"type":"STRING","description":"Self-contained carry-over prompt: everything the next context has to know."},"reason":{"type":"STRING","description":"Why now, in a few words."}},"required":["prompt"]}"#;
 
-/// Name of the tool that searches what was cut. Only requests after a cut have it.
+/// The name of the tool that searches what was cut. Only requests after a cut have it.
 pub const RECALL_NAME: &str = "session_recall";
 
-/// What the model reads about that tool.
+/// What the model reads about `session_recall`.
 const RECALL_DESCRIPTION: &str = "Search what was dropped from this session at its handoffs: earlier messages, tool calls \
 and their results, none of which you can see any more. Call it when you need a detail from before the carry-over prompt (a \
 value, a path, an error, a decision and its reason, what the user asked for) rather than guess it or do work again. It does \
@@ -50,26 +50,26 @@ pub fn is_ours(name: &str) -> bool {
 /// What a call of a tool does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnCall {
-    /// It hands over.
+    /// The session is handed over.
     Fire,
-    /// It is answered with a text in a hidden round, and the model continues.
+    /// The call is answered with a text in a hidden round, and the model goes on.
     Answer,
 }
 
 /// One of our tools.
 #[derive(Debug, Clone)]
 pub struct Tool {
-    /// Its name: no agent's tool may have the same one.
+    /// No agent's tool may have the same name.
     pub name: &'static str,
-    /// What the model reads about it, as a JSON string literal.
+    /// What the model reads about the tool, as a JSON string literal.
     pub description: String,
-    /// Its arguments as JSON Schema.
+    /// The arguments as JSON Schema.
     pub schema: Cow<'static, str>,
-    /// Its arguments in the older OpenAPI style of Gemini's `parameters`.
+    /// The arguments in the older OpenAPI style of Gemini's `parameters`.
     pub openapi_schema: Cow<'static, str>,
     /// What a call does.
     pub on_call: OnCall,
-    /// How many calls are answered in one agent request.
+    /// The most calls that are answered in one agent request.
     pub per_turn: u32,
 }
 
@@ -92,7 +92,7 @@ impl Tool {
         }
     }
 
-    /// The tool that searches what was cut, called so often in one agent request at most.
+    /// The tool that searches what was cut. Of its calls in one agent request at most `per_turn` are answered.
     pub fn recall(per_turn: u32) -> Self {
         Self {
             name: RECALL_NAME,
@@ -113,7 +113,7 @@ pub struct ToolTable {
 }
 
 impl ToolTable {
-    /// A table of these. It is made at start, once: the list of its names is never freed.
+    /// A table of these tools. Made once, at start: its list of names is never freed.
     pub fn new(all: Vec<Tool>) -> Self {
         let names = match &all[..] {
             [only] if only.name == TOOL_NAME => ToolNames::HANDOFF,
@@ -122,7 +122,7 @@ impl ToolTable {
         Self { all, names }
     }
 
-    /// The one tool that hands over, as the model sees it where the config does not say otherwise.
+    /// The table of the handoff tool alone, with its usual description.
     pub fn handoff() -> &'static Self {
         static TABLE: LazyLock<ToolTable> = LazyLock::new(ToolTable::default);
         &TABLE
@@ -147,31 +147,31 @@ impl Default for ToolTable {
     }
 }
 
-/// Names of tools of ours.
+/// The names of our tools.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ToolNames(&'static [&'static str]);
 
 impl ToolNames {
     pub const NONE: Self = Self(&[]);
-    /// That of the tool that hands over.
+    /// The name of the tool that hands over.
     pub const HANDOFF: Self = Self(&[TOOL_NAME]);
 
-    /// Whether there are any.
+    /// Whether there is any name.
     pub fn any(self) -> bool {
         !self.0.is_empty()
     }
 
-    /// The name of ours that this is.
+    /// The name as one of ours; `None` if it is another's.
     pub fn find(self, name: &str) -> Option<&'static str> {
         self.0.iter().copied().find(|ours| *ours == name)
     }
 
-    /// Whether this is one of them.
+    /// Whether the name is one of ours.
     pub fn has(self, name: &str) -> bool {
         self.find(name).is_some()
     }
 
-    /// Whether one of them begins like this.
+    /// Whether one of the names begins like this.
     pub fn may_become(self, beginning: &str) -> bool {
         self.0.iter().any(|ours| ours.starts_with(beginning))
     }

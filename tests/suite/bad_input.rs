@@ -491,7 +491,7 @@ async fn a_handoff_that_cannot_be_written_is_not_shown() {
             (message.content.len(), message.stop.as_deref()),
             (1, Some("tool_use"))
         );
-        // Refused: the model is not queried again, since the refused call could not be restored later.
+        // Refused: the model is not asked again, since the refused call could not be restored later.
         fixture
             .script
             .push(Reply::new().call("session_handoff", json!({"prompt": ""})));

@@ -132,8 +132,8 @@ fn in_the_order_of_events(row: &ExchangeRow, exchange: &ExchangeDetail) {
     let order = [
         format!("Leg 1: The model called session_handoff; handoff {fired}"),
         format!("Leg 2: The transcript was cut at handoff {fired}"),
-        "Leg 2: Upstream answered 429, and was queried again.".to_owned(),
-        "Leg 3: Upstream answered 503, and was queried again.".to_owned(),
+        "Leg 2: Upstream answered 429, and was asked again.".to_owned(),
+        "Leg 3: Upstream answered 503, and was asked again.".to_owned(),
         format!("Leg 4: The transcript was cut at handoff {fired}"),
     ];
     let places: Vec<_> = order.iter().map(|note| all.find(note.as_str())).collect();

@@ -183,7 +183,7 @@ async fn a_pinned_request_is_sent_once_more_without_its_thinking_and_later_ones_
     assert!(metrics.text().unwrap().lines().any(|line| line == accepted));
     let notes = agent.shown(&event).await.join("\n");
     assert!(
-        notes.contains("Leg 1: Upstream answered 400, and was queried again."),
+        notes.contains("Leg 1: Upstream answered 400, and was asked again."),
         "{notes}"
     );
     assert!(

@@ -42,7 +42,7 @@ pub struct CourseTerms {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RepeatedHandoff {
     pub id: HandoffId,
-    /// Its preamble and carry-over prompt, as elements.
+    /// The handoff's preamble and carry-over prompt, as elements.
     pub head: String,
 }
 
@@ -53,11 +53,11 @@ pub enum CourseEvent {
     LegEnded(LegReport),
     /// The leg's bytes ended without a terminal frame.
     LegTruncated {
-        /// Its outcome.
+        /// The leg's outcome.
         report: LegReport,
         /// Whether anything of it was shown.
         shown: bool,
-        /// Whether its last frames were buffered and not shown.
+        /// Whether its last frames were held back.
         withheld: bool,
     },
     /// Reading the leg failed.
@@ -70,12 +70,12 @@ pub enum CourseEvent {
     /// The handoff is durable.
     HandoffWritten {
         id: HandoffId,
-        /// Its preamble and carry-over prompt, as elements.
+        /// The handoff's preamble and carry-over prompt, as elements.
         head: String,
         /// What is shown of it.
         sentinel: String,
     },
-    /// The hidden call and its answer are durable, and the model can be requested to continue.
+    /// The hidden call and its answer are durable, and the model can be asked to go on.
     CallAnswered {
         /// What is shown in the call's place.
         mark: String,
@@ -85,7 +85,7 @@ pub enum CourseEvent {
     },
     /// Pairs or an id were written.
     Written,
-    /// The write failed, or the model cannot be requested to continue.
+    /// The write failed, or the model cannot be asked to go on.
     NotWritten,
     /// Upstream has begun to answer the leg that was sent.
     LegBegun,
@@ -93,7 +93,7 @@ pub enum CourseEvent {
     LegRefused {
         /// Whether a retry may succeed.
         retry: bool,
-        /// The pause that upstream requested.
+        /// The pause that upstream asked for.
         pause: Option<Duration>,
     },
     /// The agent has left.
@@ -127,12 +127,12 @@ pub enum Effect {
         parent: Option<HandoffId>,
     },
     /// Write hidden calls with their answers, each placed next to one of the agent's calls where one can be identified:
-    /// `UpdateOutcome` or `NotWritten`.
+    /// `Written` or `NotWritten`.
     WritePairs(Vec<(AnsweredCall, Option<InsertionPlace>)>),
-    /// Write a hidden call without siblings with its answer, and report what requests the model to continue after it:
+    /// Write a hidden call without siblings with its answer, and report what asks the model to go on after it:
     /// `CallAnswered` or `NotWritten`.
     AnswerCall(AnsweredCall),
-    /// Write upstream's origin of the response id that the agent knows: `UpdateOutcome` or `NotWritten`.
+    /// Write upstream's origin of the response id that the agent knows: `Written` or `NotWritten`.
     WriteId {
         /// The response id that the agent knows.
         shown: String,
@@ -141,7 +141,7 @@ pub enum Effect {
     },
     /// Send a later leg: `LegBegun` or `LegRefused`.
     Send {
-        /// Its request.
+        /// The leg's request.
         leg: NextLeg,
         /// The pause before it.
         pause: Duration,
@@ -229,7 +229,7 @@ pub struct Course {
     tries: LegAttempts,
     /// The tool that is answering a call.
     answering: Option<&'static str>,
-    /// Whether the present leg was sent by this machine.
+    /// Whether this machine sent the present leg.
     later: bool,
     /// Whether anything of ours was shown.
     emitted: bool,
@@ -269,7 +269,7 @@ impl Course {
         self.actions.pop_front()
     }
 
-    /// Whether the present leg was requested by this machine.
+    /// Whether this machine sent the present leg.
     pub fn is_later_leg(&self) -> bool {
         self.later
     }
@@ -462,7 +462,7 @@ impl Course {
         if !self.goes_on_by_id || shown.is_empty() {
             return None;
         }
-        // A leg after the handoff that was answered, and requested another leg, is what continues.
+        // Where the leg after the handoff was answered and asked for another one, the next request goes on from its response.
         let at_handoff =
             matches!(close, ResponseEnd::Stopped(leg) | ResponseEnd::Lost(leg) if leg.more.is_empty());
         if let Some(handoff) = self.leg.after.filter(|_| at_handoff) {

@@ -55,7 +55,7 @@ impl StreamMerge {
         }
     }
 
-    /// The same, where upstream frames its stream another way than the wire's usual one.
+    /// As [`new`](Self::new), for a stream that upstream frames another way than the wire's usual one.
     pub fn framed(mut dialect: Box<dyn Dialect>, framing: Framing, frame_limit: usize, keep: bool) -> Self {
         dialect.frame_as(framing);
         Self {
@@ -306,7 +306,7 @@ impl StreamMerge {
         self.make(out, |dialect, made| dialect.text_piece(piece, made));
     }
 
-    /// Its end; `text`: all of it.
+    /// The end of that text; `text`: all of it.
     pub fn end_text(&mut self, text: &str, out: &mut Vec<Bytes>) {
         self.make(out, |dialect, made| dialect.end_text(text, made));
     }

@@ -17,12 +17,12 @@ pub(super) struct LegAttempts {
 }
 
 impl LegAttempts {
-    /// Of a leg that may be sent again so often.
+    /// The attempts of a leg that may be sent again `retries` times.
     pub(super) fn new(retries: u32) -> Self {
         Self { failed: 0, retries }
     }
 
-    /// Of the leg after, which may be sent again as often.
+    /// The attempts of the next leg, which may be sent again as often.
     pub(super) fn of_next_leg(self) -> Self {
         Self::new(self.retries)
     }
@@ -32,7 +32,7 @@ impl LegAttempts {
         self.failed
     }
 
-    /// Records a failed try; upstream may have requested a pause. Returns the pause before the next one, if there is to
+    /// Records a failed try; upstream may have asked for a pause. Returns the pause before the next one, if there is to
     /// be one.
     pub(super) fn fail(&mut self, requested: Option<Duration>) -> Option<Duration> {
         let pause = requested.unwrap_or_else(|| backoff(self.failed));

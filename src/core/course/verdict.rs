@@ -93,11 +93,11 @@ pub fn judge(report: &LegReport, now: &VerdictInput) -> Verdict {
 
 /// What to do with a call.
 enum CallFate {
-    /// It hands over, with this prompt and reason.
+    /// The call hands over, with this prompt and reason.
     Fire(String, Option<String>),
-    /// Its tool answers it.
+    /// The tool answers the call.
     Ask,
-    /// Its result is this text, and it has no other effect.
+    /// The call gets this result, and has no other effect.
     Answer(HiddenResult),
 }
 

@@ -5,7 +5,7 @@ use super::quota::NearLimit;
 use crate::text::date::rfc3339;
 use crate::text::words::grouped;
 
-/// How every nudge of this version begins.
+/// How every nudge begins.
 const OPENING: &str = "<context-notice>";
 
 /// Whether a text of ours is a nudge.

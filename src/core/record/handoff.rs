@@ -11,9 +11,9 @@ pub enum HandoffOrigin {
     /// The model, by calling the tool.
     #[default]
     Model,
-    /// A person, by a command: the model was queried again after its history.
+    /// A person, by a command: the model was asked once more after its history.
     Oneshot,
-    /// A person, by a command: a model was queried with a selection from the transcript.
+    /// A person, by a command: a model was asked with a selection from the transcript.
     Bundle,
     /// A person, by a command: composed from the transcript without a model.
     Local,
@@ -92,8 +92,7 @@ pub struct Handoff {
     /// Whether its sentinel was shown with its prompt; `None` where none was shown, as of a handoff that a command made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spelled_out: Option<bool>,
-    /// The model that requests which are cut at it go to, in place of the requested one: of the same wire. `None`: the
-    /// requested one.
+    /// The model, of the same wire, to which requests that are cut at it go. `None`: the requested one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub routed: Option<String>,
 }

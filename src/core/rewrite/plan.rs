@@ -79,14 +79,14 @@ pub struct Rewrite<'a> {
     pub insertions: &'a [PlacedInsertion],
     /// Thinking of the model's between the cut, or the start, and this turn is left out: upstream has refused it.
     pub omitted: Option<usize>,
-    /// Elements to append: the model is queried again.
+    /// Elements to append: the model is asked again.
     pub more: &'a [String],
     /// The response that the request continues, where upstream has another than the agent knows, or something in it
     /// is open. A cut drops the reference.
     pub previous: Option<ContinuedResponse<'a>>,
     /// Tags by which a preamble is recognised, for counting.
     pub tags: &'a [String],
-    /// The model is requested to write a text alone: a draft.
+    /// The model is asked for a text alone: a draft.
     pub text_only: Option<TextOnly>,
     /// The model that it goes to in place of the requested one.
     pub model: Option<&'a str>,
@@ -108,9 +108,9 @@ pub enum ChangeReason {
     GivenBack,
     /// The tool was added, with the settings that it needs.
     Tool,
-    /// The model is queried again after a refused call.
+    /// The model is asked again after a refused call.
     AskAgain,
-    /// The model is requested to write a handoff's document.
+    /// The model is asked to write a handoff's document.
     Draft,
     /// References to items of ours were taken out, of which upstream has never heard.
     Reference,

@@ -42,7 +42,7 @@ pub struct Surroundings<'a> {
 }
 
 impl<'a> Surroundings<'a> {
-    /// Those of a request, or of what is left of it without its turns.
+    /// What is around the turns of a request. `body` may lack the turns.
     pub fn of(body: &'a [u8]) -> Self {
         let mut found = Self::default();
         for (key, value) in request(body) {

@@ -289,8 +289,8 @@ pub trait Pairs: Turns {
     /// The edits that put each of these pairs back next to its sibling; none for one that has no place there.
     fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<Edit>>;
 
-    /// The same for pairs whose siblings have only results in the transcript, at or after offset `from`. Upstream
-    /// stores the calls, or the agent refers to them by item id. With the result's turn.
+    /// The edits that put back pairs whose siblings have only results in the transcript, at or after offset `from`, each with
+    /// the result's turn. Upstream stores the calls, or the agent refers to them by item id.
     fn put_by_results(
         &self,
         _view: &View,
@@ -327,7 +327,7 @@ pub trait Replies {
     /// Reads a reply that came in one piece.
     fn reply(&self, body: &Bytes, watch: ResponseWatch) -> Option<LegReport>;
 
-    /// The same with its calls named by where the transcript will have them, after the request `view`.
+    /// Reads the reply to the request `view`: calls are named by where the transcript will have them.
     fn reply_to(&self, _view: &View, body: &Bytes, watch: ResponseWatch) -> Option<LegReport> {
         self.reply(body, watch)
     }
@@ -342,10 +342,9 @@ pub trait Replies {
     }
 }
 
-/// What a model wrote, returned to it.
+/// Asks the model again after a refused call.
 pub trait AskAgain {
-    /// The messages that ask the model again after a refused call: its own message as it streamed it, then
-    /// the results, as elements to append to the transcript. `pairs` are of its first calls of ours, in order;
+    /// The elements to append to the transcript: the model's own message as it streamed it, then the results. `pairs` are of its first calls of ours, in order;
     /// further ones are left out. `ours`: the names of our tools.
     fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: ToolNames) -> Option<String>;
 }
@@ -353,8 +352,8 @@ pub trait AskAgain {
 /// How a request that continues asks only for text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextOnly {
-    /// No tool may be called, and a bound of the output is added where there is none. A server that refused this is
-    /// queried with nothing added, and with the choice of tools left to the model.
+    /// No tool may be called, and a bound of the output is added where there is none. A server that refuses this is
+    /// asked again without both.
     pub forbids_calls: bool,
     /// Most tokens of output; the request's own bound holds where it is smaller.
     pub max_tokens: u64,

@@ -33,10 +33,10 @@ pub trait Dialect: Send {
     /// Takes the values of frames that passed unread: called before the report is read.
     fn settle(&mut self) {}
 
-    /// Its legs so far.
+    /// The state of the stream: its legs so far.
     fn state(&self) -> &StreamState;
 
-    /// The same.
+    /// The state, to be changed.
     fn state_mut(&mut self) -> &mut StreamState;
 
     /// The report of the present leg so far.

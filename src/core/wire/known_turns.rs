@@ -43,7 +43,7 @@ pub struct OpenCalls {
     pub before: Vec<Span>,
     /// Calls of the last message that were not answered yet.
     pub unanswered: usize,
-    /// Those among them that have no id: their results are identified by their number alone.
+    /// Unanswered calls without an id: their results are identified by their number alone.
     pub nameless: usize,
 }
 

@@ -73,7 +73,7 @@ impl<U: ProviderUsage> LegUsage<U> {
         self.now.is_reported()
     }
 
-    /// Those of all legs that were counted.
+    /// The usage of each leg that was counted.
     pub(super) fn all(&self) -> Vec<U> {
         let all = self.earlier.iter().chain([&self.now]);
         all.filter(|leg| leg.is_reported()).cloned().collect()

@@ -36,7 +36,7 @@ pub(super) struct TranscriptMembers<'v> {
 }
 
 impl<'v> TranscriptMembers<'v> {
-    /// Those of the body, or of the envelope in it.
+    /// The members of the body, or of the envelope in it.
     pub(super) fn of(view: &'v View, named: NameTest) -> Self {
         let text: &[u8] = &view.body;
         let mut all = json::members(text, json::root(text));

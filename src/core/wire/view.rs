@@ -211,7 +211,7 @@ pub struct RequestFacts {
     pub cramped: bool,
     /// The provider holds the conversation, or runs the request in the background.
     pub server_side: bool,
-    /// Anthropic: the provider is requested to hold the conversation from this request on, which has all of it.
+    /// Anthropic: the provider is asked to hold the conversation from this request on, which has all of it.
     pub begins_thread: bool,
     /// It says how much of its history the agent could clear.
     pub context_hint: bool,
@@ -230,7 +230,7 @@ pub struct RequestFacts {
 }
 
 impl RequestFacts {
-    /// Those of a request of which nothing else is known.
+    /// The facts of a request of which only the operation is known.
     pub(super) fn of(operation: Operation) -> Self {
         Self {
             summary: operation == Operation::Compact,

@@ -15,7 +15,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::merge;
 use super::peers::{Peer, Peers, TIME};
 
-/// Pause before a replica that is offline is queried again.
+/// Pause before a replica that is offline is asked again.
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// Maximum length of one event.
@@ -69,7 +69,7 @@ pub(super) async fn follow_all(
 async fn follow(peer: Peer, out: mpsc::Sender<Bytes>) {
     let mut is_first = true;
     loop {
-        // What happened while it was offline has to be requested.
+        // The viewer has to ask for what happened while it was offline.
         let before = (!is_first).then_some(Bytes::from_static(MISSED));
         pass_on(&peer, before, &out).await;
         is_first = false;

@@ -248,7 +248,7 @@ impl Peers {
     }
 }
 
-/// The replica that is queried, whatever it is called.
+/// The name by which every replica knows itself.
 const HERE: &str = "here";
 
 impl Peer {

@@ -130,7 +130,7 @@ struct Readiness {
     draining: Arc<AtomicBool>,
     holds: Duration,
     time: Duration,
-    /// Locked while the dependencies are queried, so that concurrent callers share one answer.
+    /// Locked while the dependencies are asked, so that concurrent callers share one answer.
     known: Mutex<Known>,
 }
 

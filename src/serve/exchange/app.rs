@@ -46,14 +46,14 @@ pub struct App {
     pub tools: Arc<ToolTable>,
     /// The same where the requests after the next cut have recall, as the description says.
     pub searchable_tools: Arc<ToolTable>,
-    /// Those of requests after a cut that was made with recall: one more. Where recall was turned off since then such
-    /// requests still have it, since their prefix has.
+    /// Our tools in requests after a cut that was made with recall: one more. If recall is turned off, such requests keep it,
+    /// since their prefix has it.
     pub recall_tools: Arc<ToolTable>,
     /// Answers the tools that are answered with a text.
     pub answers: Arc<dyn CallAnswerer>,
     /// The drafts of all conversations.
     pub drafting: Arc<DraftQueue>,
-    /// The prompts that request a draft.
+    /// The prompts that ask a model for a draft.
     pub prompts: Prompts,
     /// Gets a copy of what goes by.
     pub journal: Recorder,

@@ -24,8 +24,8 @@ pub(super) struct RequestCosts {
 }
 
 impl RequestCosts {
-    /// Those of a request to a model with this window. `None`: no cut depends on them, a subscription pays, or the model has
-    /// no price.
+    /// The costs of a request to a model with this window. `None`: no cut depends on them, a subscription pays, or the model
+    /// has no price.
     pub(super) fn of(exchange: &Exchange, window: Option<u64>) -> Option<Self> {
         let Exchange {
             app, ctx, offered, ..

@@ -12,7 +12,7 @@ use baton_core::text::splice::Edit;
 /// Sentinels looked up in one transcript where no session is named.
 const MOST_IN_TEXT: usize = 1024;
 
-/// Those that are tried as the first one of this conversation.
+/// Sentinels that are tried as the first one of this conversation.
 const MOST_FIRST: usize = 4;
 
 /// Handoffs among which the active one of a conversation without a name is looked for, the newest ones.

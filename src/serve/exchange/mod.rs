@@ -91,7 +91,7 @@ struct Exchange {
     opening: AnswerOpening,
     /// The draft that the agent sees while it is written.
     shown: Option<Arc<ShownDraft>>,
-    /// Its thread, where the model may get notices of how full its context is.
+    /// The conversation's thread, where the model may get notices of how full its context is.
     thread: Option<ContextThread>,
 }
 

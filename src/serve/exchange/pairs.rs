@@ -131,8 +131,8 @@ fn millis(stamp: Timestamp) -> u64 {
     seconds * 1000 + u64::from(nanos) / 1_000_000
 }
 
-/// Those of the pairs that have their place in this transcript: it has their calls. They were made in this
-/// conversation, or in one that verifiably had this very branch.
+/// The pairs whose calls are in this transcript. They were made in this conversation, or in one that verifiably had this
+/// very branch.
 fn belonging(placed: &Placed, live: &LiveConversation, mut pairs: Vec<HiddenPair>) -> Vec<HiddenPair> {
     let (wire, view) = (placed.agent.wire, placed.agent.request.view());
     let siblings: Vec<&str> = pairs.iter().map(|pair| pair.place.sibling()).collect();

@@ -12,7 +12,7 @@ use baton_core::rewrite::PlacedInsertion;
 pub(super) struct Places {
     /// Hidden pairs that may have their place in the transcript.
     pub(super) pairs: Vec<HiddenPair>,
-    /// Those next to calls of this transcript: others belong to branches that the transcript may not have.
+    /// The pairs next to calls of this transcript: others belong to branches that the transcript may not have.
     pub(super) beside_calls: Vec<Uuid>,
     /// Searches that were made after an undone handoff: left out deliberately.
     pub(super) without_searches: Vec<Uuid>,

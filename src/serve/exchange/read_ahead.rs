@@ -101,7 +101,7 @@ pub(super) async fn read(
     // In this order on one connection: what is next to the calls is not older than the record.
     let (live, (found, (), previous)) = join(opened, join3(beside, cut_by, previous)).await;
     if let Ok(live) = &live {
-        // Where another process has changed the record; what cannot be read is requested again.
+        // Another process may have changed the record. What cannot be read is asked for again.
         let (cut_points, insertions) = (sessions.left_out(live, now), sessions.insertions_of(live, now));
         let (_, _, _) = join3(sessions.pairs_of(live), cut_points, insertions).await;
     }

@@ -54,7 +54,7 @@ pub(super) async fn write_handoff(
     write_new(exchange, new, sent.unwrap_or_default()).await
 }
 
-/// The same for a handoff of any origin. `before`: the bytes of the request before its cut.
+/// Writes a handoff of any origin. `before`: the bytes of the request before its cut.
 pub(super) async fn write_new(
     exchange: &Exchange,
     new: NewHandoff,
@@ -181,7 +181,7 @@ pub(super) fn count(exchange: &Exchange, report: &LegReport) {
     count_draft(exchange, report);
 }
 
-/// Counts a leg that a draft was requested with: its size is not that of the conversation.
+/// Counts a leg that asked for a draft: its size is not that of the conversation.
 pub(super) fn count_draft(exchange: &Exchange, report: &LegReport) {
     let agent = &exchange.offered.agent;
     if let Some(live) = agent.live.as_ref().filter(|_| !agent.side_call) {

@@ -38,7 +38,7 @@ impl Request {
         &self.reading
     }
 
-    /// The same, as the wires read it.
+    /// The structure, as the wires read it.
     pub(super) fn view(&self) -> &View {
         &self.reading.view
     }

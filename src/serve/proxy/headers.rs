@@ -72,7 +72,7 @@ pub fn is_of_subagent(headers: &HeaderMap) -> bool {
 /// How a request is changed on its way upstream.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sending {
-    /// The response will be read, so upstream is requested not to compress it.
+    /// The response will be read, so upstream is asked not to compress it.
     pub read: bool,
     /// The body is sent as plain text whatever the agent's `content-encoding` was.
     pub plain: bool,

@@ -72,7 +72,7 @@ fn edits<'a>(exchange: &'a ExchangeDetail, leg: &'a LegDetail) -> impl Iterator<
 
 /// The failure of a leg.
 fn failure(exchange: &ExchangeDetail, leg: &LegDetail, again: bool) -> Option<String> {
-    let repeated = if again { ", and was queried again" } else { "" };
+    let repeated = if again { ", and was asked again" } else { "" };
     match leg.response.status {
         Some(status) if status >= 400 => Some(format!("Upstream answered {status}{repeated}.")),
         None if !exchange.exchange.open && leg.ended_ms.is_some() => {
@@ -253,7 +253,7 @@ fn sentence(exchange: &ExchangeDetail, leg: &LegDetail, change: &LegChange) -> S
             "The model's hidden call was answered, and the model continued.".to_owned()
         }
         ChangeReason::AskAgain => {
-            "The model got the reason why its handoff call was refused, and was queried again.".to_owned()
+            "The model got the reason why its handoff call was refused, and was asked again.".to_owned()
         }
         ChangeReason::Model => {
             "It was sent to the model that the handoff names, without the settings of the requested one.".to_owned()

@@ -40,7 +40,7 @@ pub struct ThreadCosts {
     pub offered: bool,
     /// The usage limit that is near by the provider's last answer.
     pub limit: Option<NearLimit>,
-    /// When the limit is lifted that the model was notified of.
+    /// When the limit of which the model was notified is lifted.
     pub notified_limit: Option<u64>,
     /// Dropped with the thread's next request: nothing waits for a pause any more.
     pub pause: Option<oneshot::Sender<()>>,

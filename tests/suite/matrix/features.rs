@@ -102,7 +102,7 @@ async fn assert_put_back(fixture: &Fixture, answer: &Answer, stream: bool) {
     fixture.assert_clean();
 }
 
-/// A refused handoff call gets an error result from the proxy, and the model is queried again.
+/// A refused handoff call gets an error result from the proxy, and the model is asked again.
 pub async fn refused_call(variant: Variant) {
     for stream in [true, false] {
         let bad = Reply::text("Handing over.").call("session_handoff", json!({"prompt": " "}));

@@ -21,7 +21,7 @@ pub(super) struct TwoWorlds {
 }
 
 impl TwoWorlds {
-    /// Those of a cut of this history, whose calls add `step` tokens; with nothing of it in a cache, or all.
+    /// With a cut of this history and without. Its calls add `step` tokens. `cold`: nothing of the history is in a cache.
     pub(super) fn of(last: &CachedHistory, step: u64, cold: bool, rates: &Rates) -> Self {
         let fixed = last.fixed.min(last.tokens);
         let cut = fixed + PROMPT;

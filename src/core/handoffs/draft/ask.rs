@@ -9,10 +9,10 @@ named! {
     /// How a draft is made.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
     pub enum DraftMethod {
-        /// The model is queried again, after its own history.
+        /// The model is asked once more, after its own history.
         #[default]
         Oneshot = "oneshot",
-        /// A model is queried with a selection from the transcript alone.
+        /// A model is asked with a selection from the transcript alone.
         Bundle = "bundle",
         /// Composed from the transcript without a model.
         Local = "local",

@@ -1,13 +1,13 @@
-//! What models are queried with. The built-in texts are files, and a config may have its own in their place.
+//! The prompts that ask a model for a draft. The built-in ones are files, and a config may have its own in their place.
 
-/// The texts that models are queried with.
+/// The texts that prompts are made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompts {
-    /// What the document is: its sections, and what belongs there.
+    /// What the document is: its sections, and what belongs in each.
     pub document: String,
-    /// What is in front of that where a model is queried after its own history.
+    /// Comes before `document` where a model is asked after its own history.
     pub oneshot: String,
-    /// What is between that and a bundle.
+    /// Comes between `document` and a bundle.
     pub bundle: String,
 }
 
@@ -36,18 +36,18 @@ impl Prompts {
         }
     }
 
-    /// What a model is queried with after its own history.
+    /// The prompt after a model's own history.
     pub fn after_history(&self, focus: &str) -> String {
         format!("{}{}{}", self.oneshot, self.document.trim_end(), about(focus))
     }
 
-    /// What a model is queried with for a bundle.
+    /// The prompt around a bundle.
     pub fn with_bundle(&self, bundle: &str, focus: &str) -> String {
         let (document, task) = (self.document.trim_end(), about(focus));
         format!("{document}{task}\n\n{}\n{bundle}", self.bundle)
     }
 
-    /// The sections that the document has: headings of the second level.
+    /// The document's sections: headings of the second level.
     pub fn headings(&self) -> Vec<&str> {
         let lines = self.document.lines();
         let headings = lines.filter_map(|line| line.strip_prefix("## "));

@@ -23,7 +23,7 @@ pub(super) enum EffectResult {
 }
 
 impl Exchange {
-    /// Performs an effect to its end. `spoken`: the model's output in the leg that has ended, where it is to be queried
+    /// Performs an effect to its end. `spoken`: the model's output in the leg that has ended, where the model is to be asked
     /// again. `streamed`: the form that a later leg must have. The request is in memory again where the effect needs it.
     pub(super) async fn perform(
         &mut self,

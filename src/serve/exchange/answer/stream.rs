@@ -60,7 +60,7 @@ impl Exchange {
         agent.merge(self.form(), self.watch(self.hidden()), limit, self.leg.tooled)
     }
 
-    /// The same where the answer began with a draft as it was written: what follows is another leg of it.
+    /// What an answer goes through that began with a draft as it was written: what follows is another leg of it.
     fn merge_after_shown(&self) -> Option<StreamMerge> {
         let mut merge = self.shown.as_ref()?.take_merge()?;
         merge.hide(self.hidden());

@@ -24,7 +24,7 @@ const COMMITS: &str = "-5";
 /// Files of a kind that git may add: `git status` shows the rest.
 const FILES: usize = 50;
 
-/// Files that git is queried about by name: they are in its command line.
+/// Files that git is asked about by name: they are in its command line.
 const COMPARED: usize = 1000;
 
 /// The Git state of a folder.
@@ -146,7 +146,7 @@ impl GitRunner<'_> {
             .into_iter()
             .filter(|path| !deleted.contains(path))
             .collect();
-        // Git is queried about its own files alone: one outside would fail the whole query.
+        // Git is asked about its own files alone: one outside would fail the whole query.
         let inside =
             |path: &&str| !path.starts_with(['/', '\\']) && !path.split('/').any(|part| part == "..");
         let queried: Vec<_> = paths.iter().copied().filter(inside).take(COMPARED).collect();

@@ -47,7 +47,7 @@ pub(super) fn sort(dir: &Path, files: Vec<String>) -> Vec<String> {
     for (named, _) in &aged {
         *of_minute.entry(named.minute).or_default() += 1;
     }
-    // The file system is queried only for those that the names leave open.
+    // The file system is asked only for those that the names leave open.
     aged.sort_by_cached_key(|(named, name)| {
         let (within, written) = match of_minute[&named.minute] {
             1 => (0, None),

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 
-use super::answers::{greeting, primary_address, redirection};
+use super::answers::{greeting, primary_address, redirection, text};
 use super::scripts::RedisScript;
 use super::settings::{ServerState, WriteWait};
 use crate::state::config::{ServerDurability, StoreAddress, Topology};
@@ -29,7 +29,7 @@ const BACKLOG: usize = 1024;
 pub(super) struct Dialer {
     pub(super) address: StoreAddress,
     pub(super) durability: ServerDurability,
-    /// A key of the store, which determines a cluster's node.
+    /// The key with the schema's version, which determines a cluster's node.
     pub(super) slot: String,
     tls: Option<TlsConnector>,
 }
@@ -92,9 +92,9 @@ impl Dialer {
             let describe = |error: String| format!("{place}: {error}");
             let (mut connection, driver) = self.open(&host, port, true).await.map_err(describe)?;
             let mut command = Cmd::new();
-            command.arg("EXISTS").arg(&self.slot);
+            command.arg("GET").arg(&self.slot);
             match one(&mut connection, &command).await {
-                Ok(_) => {}
+                Ok(schema) => known_schema(schema).map_err(describe)?,
                 Err(error) => match redirection(&error) {
                     Some((other, at)) => {
                         // An empty host is this one.
@@ -219,6 +219,18 @@ impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }
+}
+
+/// Whether a store's records are of this version's schema, the first: only later ones have a key for it.
+fn known_schema(stored: Value) -> Result<(), String> {
+    if stored == Value::Nil {
+        return Ok(());
+    }
+    let found = text(stored)?;
+    Err(format!(
+        "the store has schema version {found}, and this program knows version 1: use the version of baton that wrote \
+         it, or another store.prefix"
+    ))
 }
 
 /// Sends one command; an error of the server is one.

@@ -152,7 +152,6 @@ impl RedisCluster {
         id: HandoffId,
         status: HandoffStatus,
     ) -> Result<Option<Vec<HandoffId>>, StoreError> {
-        // The record itself stays: a newer version may have written more in it than this one knows.
         let write = Write {
             handoff: id,
             principal,

@@ -88,7 +88,7 @@ impl RedisStore {
     pub fn open(options: &RedisOptions) -> Result<Self, StoreError> {
         // Braces: a cluster places keys by what is in them.
         let prefix = format!("{{{}}}:", options.prefix);
-        let slot = format!("{prefix}slot");
+        let slot = format!("{prefix}schema");
         let ca = options.ca_file.as_deref();
         let dial = Dialer::new(options.address.clone(), options.durability, slot.clone(), ca);
         let dial = Arc::new(dial.map_err(StoreError::new)?);

@@ -1,4 +1,4 @@
-//! Replies in one piece, and the model queried again.
+//! Replies in one piece, and the model asked again.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};

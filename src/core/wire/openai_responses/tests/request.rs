@@ -10,7 +10,7 @@ use crate::wire::Requests;
 use crate::wire::Turns;
 use crate::wire::{Role, ToolChoice, UnreadReason};
 
-static TOOLS: LazyLock<ToolTable> = LazyLock::new(|| ToolTable::new(vec![Tool::handoff(Some("d"))]));
+static TOOLS: LazyLock<ToolTable> = LazyLock::new(|| ToolTable::new(vec![Tool::handoff(Some("d"), false)]));
 
 fn read(body: &str) -> Result<crate::wire::View, UnreadReason> {
     OpenaiResponses.read(&Bytes::copy_from_slice(body.as_bytes()), Operation::Generate)

@@ -49,6 +49,21 @@ async fn redis_conforms() {
 
 #[tokio::test]
 #[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
+async fn a_store_of_another_schema_is_refused() {
+    let server = RedisServer::start(&[]);
+    server.cli(&["SET", "{p}:schema", "2"]);
+    let refused = store_in(&server.url(), |o| o.prefix = "p".into()).ping().await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(
+        refused.contains("has schema version 2, and this program knows version 1")
+            && refused.contains("store.prefix"),
+        "{refused}"
+    );
+    assert!(store_in(&server.url(), |_| {}).ping().await.is_ok());
+}
+
+#[tokio::test]
+#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
 async fn settings_that_hold_no_handoff_are_named() {
     let server = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "everysec"]);
     let verify = async |durability| {
