@@ -43,7 +43,7 @@ fn notes() -> Tool {
 /// A proxy with both tools, in a process of its own.
 fn restart(stage: &mut Fixture, store: &SharedStore) {
     stage.restart_as(store.clone(), |mut app| {
-        let handoff = Tool::handoff(None);
+        let handoff = Tool::handoff(None, false);
         let recall = Tool::recall(app.config.recall.per_turn);
         app.tools = Arc::new(ToolTable::new(vec![handoff.clone(), notes()]));
         app.recall_tools = Arc::new(ToolTable::new(vec![handoff, notes(), recall]));
