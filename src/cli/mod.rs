@@ -71,7 +71,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let mut out = Out::stdout();
     let done = match args.command {
-        CliCommand::Run(args) => run::run(&args),
+        CliCommand::Run(args) => run::run(&args, handoffs::at_exit),
         CliCommand::Env(args) => env::run(&args, &mut out),
         CliCommand::Serve(args) => serve::run(&args, &mut out),
         CliCommand::Check(args) => check::run(&args, &mut out),

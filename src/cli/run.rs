@@ -13,15 +13,15 @@ use super::exit::{CommandFailure, Exit};
 use super::foreground;
 use super::output::{Out, visible};
 use super::running::Process;
-use super::sharing::{self, Start, Stay};
+use super::sharing::{self, JournalState, Start, Stay};
 use super::state_args::StateArgs;
-use super::{config_file, handoffs, load_state};
+use super::{config_file, load_state};
 use crate::state::config::Config;
 use crate::state::disk::private_file;
 use crate::state::store::make_dir;
 use uuid::Uuid;
 
-pub(super) fn run(args: &RunArgs) -> Result<(), CommandFailure> {
+pub(super) fn run(args: &RunArgs, at_exit: AtExit) -> Result<(), CommandFailure> {
     let [program, own @ ..] = args.agent.as_slice() else {
         return Err(Exit::USAGE
             .failure("which agent?")
@@ -32,9 +32,13 @@ pub(super) fn run(args: &RunArgs) -> Result<(), CommandFailure> {
         first: &[],
         own,
         topic: args.topic.as_deref(),
+        at_exit,
     };
     agent(&start, &args.state)
 }
+
+/// What is called when an agent has exited, with the id of its run.
+pub(super) type AtExit = fn(&Config, &str, JournalState);
 
 /// How an agent is started.
 pub(super) struct AgentStart<'a> {
@@ -45,6 +49,7 @@ pub(super) struct AgentStart<'a> {
     pub(super) own: &'a [OsString],
     /// The topic of its handoffs.
     pub(super) topic: Option<&'a str>,
+    pub(super) at_exit: AtExit,
 }
 
 /// Runs an agent; its exit code becomes ours.
@@ -76,7 +81,7 @@ pub(super) fn agent(start: &AgentStart<'_>, state: &StateArgs) -> Result<(), Com
     let id = run.id;
     let journal = stay.leave(&proxy);
     let code = ended?;
-    handoffs::at_exit(&config, &id, journal);
+    (start.at_exit)(&config, &id, journal);
     match code {
         0 => Ok(()),
         code => Err(Exit::of_agent(code).silent()),
@@ -174,8 +179,13 @@ impl AgentRun<'_> {
 
     /// The proxy's URL, with what the requests of this run declare.
     fn url(&self) -> String {
+        let policy = &self.config.documents;
+        let run = (policy.enabled && policy.at_exit).then(|| format!("/r/{}", self.id));
         let topic = self.start.topic.map(|name| format!("/t/{name}"));
-        format!("{}/r/{}{}", self.proxy.data, self.id, topic.unwrap_or_default())
+        [Some(self.proxy.data.clone()), run, topic]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 
     /// Whether the agent gets baton's URL in place of the person's own, or that is kept. A URL of another server is an error: the

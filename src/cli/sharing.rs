@@ -98,12 +98,21 @@ impl Stay {
         let began = Instant::now();
         while last && proxy.started_by_run && began.elapsed() < GONE_TIME {
             match running::find(&self.dir) {
-                RunState::Running(Some(found)) if found.pid == proxy.pid => thread::sleep(PAUSE),
-                _ => return JournalState::Complete,
+                RunState::Running(Some(found)) if found.pid == proxy.pid => {}
+                // It writes its journal with the lock, which it keeps to its end.
+                _ if is_unlocked(&self.dir) => return JournalState::Complete,
+                _ => {}
             }
+            thread::sleep(PAUSE);
         }
         JournalState::InUse
     }
+}
+
+/// Whether no proxy that is stopping holds the lock of the runs.
+fn is_unlocked(dir: &Path) -> bool {
+    let lock = private_file().create(true).truncate(false).open(dir.join(AGENTS));
+    lock.is_ok_and(|lock| lock.try_lock_shared().is_ok())
 }
 
 /// Whether the journal has all of a run that has ended.

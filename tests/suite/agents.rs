@@ -18,11 +18,11 @@ use crate::harness::program::config_for;
 use crate::harness::{AgentWire, post, temp};
 
 /// A provider, a place for agents, and a state directory.
-struct Scene {
+pub(crate) struct Scene {
     _provider: Strict,
     dir: tempfile::TempDir,
     config: PathBuf,
-    state: PathBuf,
+    pub(crate) state: PathBuf,
 }
 
 /// A `baton run` under way. Dropped, it is killed, and so the proxy ends.
@@ -43,10 +43,16 @@ fn model(seen: &Received) -> Reply {
 }
 
 impl Scene {
+    /// Runs have no id in their base URLs.
     async fn new() -> Self {
+        Self::with(model, "handoff.at_exit = false\n").await
+    }
+
+    /// With another model, and more of a config.
+    pub(crate) async fn with(model: fn(&Received) -> Reply, more: &str) -> Self {
         let provider = Strict::start(model, Options::default()).await.unwrap();
         let dir = temp();
-        let config = config_for(&provider, dir.path(), "");
+        let config = config_for(&provider, dir.path(), more);
         let state = dir.path().join("state");
         fs::create_dir_all(dir.path().join("bin")).unwrap();
         Self {
@@ -57,18 +63,18 @@ impl Scene {
         }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
     /// Puts a script on the PATH of what is run. `$T` in it is the scene's folder.
-    fn agent(&self, name: &str, script: &str) {
+    pub(crate) fn agent(&self, name: &str, script: &str) {
         let file = self.path("bin").join(name);
         fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    fn baton(&self, command: &str, words: &[&str]) -> Command {
+    pub(crate) fn baton(&self, command: &str, words: &[&str]) -> Command {
         let mut baton = Command::new(env!("CARGO_BIN_EXE_baton"));
         baton.args(command.split(' ')).arg("--config").arg(&self.config);
         baton.arg("--state-dir").arg(&self.state).args(words);
@@ -90,7 +96,7 @@ impl Scene {
         baton
     }
 
-    fn output(&self, command: &str, words: &[&str]) -> Output {
+    pub(crate) fn output(&self, command: &str, words: &[&str]) -> Output {
         self.baton(command, words).stdin(Stdio::null()).output().unwrap()
     }
 
@@ -105,7 +111,7 @@ impl Scene {
     }
 
     /// What an agent wrote, once it has.
-    fn wrote(&self, name: &str) -> String {
+    pub(crate) fn wrote(&self, name: &str) -> String {
         let file = self.path(name);
         until("the agent writes", || {
             fs::read_to_string(&file).is_ok_and(|text| text.ends_with('\n'))
@@ -133,7 +139,7 @@ impl Scene {
         fs::write(self.path("claude.go"), "").unwrap();
         assert!(run.0.wait().unwrap().success());
         let mut list = Command::new(env!("CARGO_BIN_EXE_baton"));
-        list.args(["handoffs", "latest", "--json", "--config"])
+        list.args(["handoffs", "show", "--json", "--config"])
             .arg(&self.config);
         let latest = list.arg("--state-dir").arg(&self.state).output().unwrap();
         let latest: Value = serde_json::from_slice(&latest.stdout).unwrap();
@@ -149,11 +155,11 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn pid(child: &Child) -> Pid {
+pub(crate) fn pid(child: &Child) -> Pid {
     Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap()
 }
 

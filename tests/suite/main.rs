@@ -5,6 +5,7 @@ mod agent_mail;
 mod agents;
 mod api_versions;
 mod arms;
+mod at_exit;
 mod automatic;
 mod backup;
 mod bad_input;

@@ -228,7 +228,14 @@ pub(super) fn newest(query: &JournalReader, key: &str) -> Result<JournalRequest,
         ..ExchangeFilter::default()
     };
     let rows = query.list(&filter).map_err(unread)?;
-    crate::cli::newest::newest(query, rows, crate::cli::newest::RequestForm::Sent)?.ok_or_else(|| {
+    // A command in the chat may have named another since the request.
+    let topic = rows.first().and_then(|row| row.event.topic.clone());
+    let newest = crate::cli::newest::newest(query, rows, crate::cli::newest::RequestForm::Sent)?;
+    let newest = newest.map(|mut newest| {
+        newest.row.event.topic = topic;
+        newest
+    });
+    newest.ok_or_else(|| {
         let message = format!(
             "the journal has no request of conversation {} that can be read",
             visible(key)
