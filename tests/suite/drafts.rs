@@ -288,7 +288,7 @@ mod command {
             plain.contains("begin a new session's first message with:\n[[handoff-resume:"),
             "{plain}"
         );
-        let latest = said(dir, &["handoffs", "latest"]);
+        let latest = said(dir, &["handoffs", "show"]);
         assert!(!latest.contains("Failed, and not yet settled"), "{latest}");
 
         let small = baton(dir, &["handoffs", "draft", key, "--tokens", "100"]);

@@ -110,7 +110,7 @@ async fn a_handoff_is_an_event_of_its_own() {
         }
     };
     let latest: Value =
-        serde_json::from_str(&said(&config, &state, &["handoffs", "latest", "--json"])).unwrap();
+        serde_json::from_str(&said(&config, &state, &["handoffs", "show", "--json"])).unwrap();
     assert_eq!(event["id"], latest["id"]);
     assert_eq!(event["conversation"], latest["conversation"]);
     assert_eq!(
@@ -263,7 +263,7 @@ async fn nothing_of_a_model_or_an_agent_acts_on_a_terminal() {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
         let id =
-            serde_json::from_str::<Value>(&said(&config, &state, &["handoffs", "latest", "--json"])).unwrap();
+            serde_json::from_str::<Value>(&said(&config, &state, &["handoffs", "show", "--json"])).unwrap();
         let id = id["id"].as_str().unwrap().to_owned();
         for words in [
             &["log"][..],
@@ -285,7 +285,7 @@ async fn nothing_of_a_model_or_an_agent_acts_on_a_terminal() {
         ] {
             let printed = said(&config, &state, words);
             assert_eq!(acting(&printed), [], "{words:?}: {printed:?}");
-            if words[0] == "show" || words.contains(&"latest") {
+            if words.contains(&"show") {
                 assert!(
                     printed.contains("u{202e}") || printed.contains("u202e"),
                     "{words:?}: {printed}"

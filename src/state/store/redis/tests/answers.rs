@@ -70,6 +70,7 @@ fn serve(client: TcpStream, answers: &[Vec<u8>], rude: bool, called: &AtomicUsiz
         let bytes = match &*name {
             _ if random => next.next().map_or(&b""[..], |bytes| bytes),
             "INFO" => INFO,
+            "GET" => b"$-1\r\n",
             _ => b"$2\r\nOK\r\n",
         };
         called.fetch_add(usize::from(random), Ordering::Relaxed);
