@@ -45,56 +45,62 @@ async fn a_copy_made_while_it_serves_is_put_back() {
     assert_eq!(provider.complaints(), []);
 }
 
-/// What the operations guide says of a server: its append-only file, or its snapshot, copied to a new one.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
-async fn a_copy_of_a_servers_files_serves_in_a_new_server() {
-    for is_snapshot in [false, true] {
-        let server = RedisServer::durable();
-        let (provider, script) = {
-            let script = Queue::new([handoff(), Reply::text("Fresh.")]);
-            (
-                Strict::start(script.clone(), Options::default()).await.unwrap(),
-                script,
-            )
-        };
-        let dir = temp();
-        let config = |url: &str, durability: &str| {
-            let more = format!("store = {{ kind = 'redis', url = '{url}', durability = '{durability}' }}\n");
-            config_for(&provider, dir.path(), &more)
-        };
-        let program = Program::start(&config(&server.url(), "fsync"), &dir.path().join("one"));
-        let message = ask(&program, &history()).await;
-        let restored = if is_snapshot {
-            // Made while it serves.
-            assert_eq!(server.cli(&["SAVE"]), "OK");
-            // A server that is started with appending on begins with an empty file and does not read a snapshot: it is
-            // switched on after the start.
-            let files = server.restored(&["--appendonly", "no"]);
-            assert_eq!(files.cli(&["CONFIG", "SET", "appendonly", "yes"]), "OK");
-            assert_eq!(files.cli(&["CONFIG", "SET", "appendfsync", "always"]), "OK");
-            files
-        } else {
-            server.restored(&["--appendonly", "yes", "--appendfsync", "always"])
-        };
-        drop((program, server));
+/// Over a server.
+mod redis {
+    use super::*;
 
-        // Another machine: nothing but the store knows the handoff.
-        let program = Program::start(&config(&restored.url(), "fsync"), &dir.path().join("two"));
-        script.push(Reply::text("Well."));
-        let later = then(&history(), &message, "More.");
-        ask(&program, &later).await;
-        let sent = texts(provider.requests().last().unwrap().messages());
-        assert_eq!(
-            sent,
-            [&format!("u: {PROMPT}"), "a: Fresh.", "u: More."],
-            "{is_snapshot}"
-        );
-        // And it is written to.
-        for reply in [handoff(), Reply::text("Fresh again.")] {
-            script.push(reply);
+    /// What the operations guide says of a server: its append-only file, or its snapshot, copied to a new one.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "needs Redis: .ci/full redis"]
+    async fn a_copy_of_a_servers_files_serves_in_a_new_server() {
+        for is_snapshot in [false, true] {
+            let server = RedisServer::durable();
+            let (provider, script) = {
+                let script = Queue::new([handoff(), Reply::text("Fresh.")]);
+                (
+                    Strict::start(script.clone(), Options::default()).await.unwrap(),
+                    script,
+                )
+            };
+            let dir = temp();
+            let config = |url: &str, durability: &str| {
+                let more =
+                    format!("store = {{ kind = 'redis', url = '{url}', durability = '{durability}' }}\n");
+                config_for(&provider, dir.path(), &more)
+            };
+            let program = Program::start(&config(&server.url(), "fsync"), &dir.path().join("one"));
+            let message = ask(&program, &history()).await;
+            let restored = if is_snapshot {
+                // Made while it serves.
+                assert_eq!(server.cli(&["SAVE"]), "OK");
+                // A server that is started with appending on begins with an empty file and does not read a snapshot: it is
+                // switched on after the start.
+                let files = server.restored(&["--appendonly", "no"]);
+                assert_eq!(files.cli(&["CONFIG", "SET", "appendonly", "yes"]), "OK");
+                assert_eq!(files.cli(&["CONFIG", "SET", "appendfsync", "always"]), "OK");
+                files
+            } else {
+                server.restored(&["--appendonly", "yes", "--appendfsync", "always"])
+            };
+            drop((program, server));
+
+            // Another machine: nothing but the store knows the handoff.
+            let program = Program::start(&config(&restored.url(), "fsync"), &dir.path().join("two"));
+            script.push(Reply::text("Well."));
+            let later = then(&history(), &message, "More.");
+            ask(&program, &later).await;
+            let sent = texts(provider.requests().last().unwrap().messages());
+            assert_eq!(
+                sent,
+                [&format!("u: {PROMPT}"), "a: Fresh.", "u: More."],
+                "{is_snapshot}"
+            );
+            // And it is written to.
+            for reply in [handoff(), Reply::text("Fresh again.")] {
+                script.push(reply);
+            }
+            ask(&program, &then(&later[..3], &message, "And hand over.")).await;
+            assert_eq!(provider.complaints(), []);
         }
-        ask(&program, &then(&later[..3], &message, "And hand over.")).await;
-        assert_eq!(provider.complaints(), []);
     }
 }

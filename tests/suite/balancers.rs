@@ -2,9 +2,7 @@
 //! conversation continues on whichever replica gets a request, nothing is sent twice, and replicas can be replaced one
 //! by one.
 //!
-//! Without the balancer's program, or a server for the store, a test is ignored (build.rs), unless `BATON_BALANCERS=required`.
-
-#![allow(clippy::print_stdout)] // A test that is skipped says so.
+//! `.ci/full balancers` runs them: they need the balancers' programs, and a server for the store.
 
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -42,13 +40,14 @@ const HAPROXY: Kind = Kind {
     args: &["-db", "-f"],
 };
 
-/// Where Debian puts servers, next to the folders of `PATH`.
-fn find(program: &str) -> Option<PathBuf> {
+/// The program's file. Debian puts servers outside of a user's `PATH`.
+fn find(program: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .chain(["/usr/sbin".into(), "/usr/local/sbin".into()])
         .map(|folder| folder.join(program))
         .find(|file| file.is_file())
+        .unwrap_or_else(|| panic!("{program} is not installed: apt-get install {program}"))
 }
 
 struct Team {
@@ -73,9 +72,8 @@ impl Drop for Team {
 }
 
 impl Team {
-    /// `None`: the test is skipped.
-    async fn start(kind: &Kind) -> Option<Self> {
-        let program = find(kind.program)?;
+    async fn start(kind: &Kind) -> Self {
+        let program = find(kind.program);
         let store = RedisServer::durable();
         let script = Queue::new([]);
         let provider = Strict::start(script.clone(), Options::default()).await.unwrap();
@@ -115,7 +113,7 @@ impl Team {
             );
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        Some(team)
+        team
     }
 
     /// Starts a replica, as a service manager does.
@@ -334,9 +332,7 @@ async fn nothing_is_sent_twice(team: &mut Team) {
 }
 
 async fn behind(kind: &Kind) {
-    let Some(mut team) = Team::start(kind).await else {
-        return;
-    };
+    let mut team = Team::start(kind).await;
     a_conversation_over_both_replicas(&team).await;
     a_stream_flows(&team).await;
     a_replica_is_replaced(&mut team).await;
@@ -345,19 +341,13 @@ async fn behind(kind: &Kind) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[cfg_attr(
-    not(all(has_nginx, has_redis)),
-    ignore = "needs nginx, and redis-server or valkey-server"
-)]
+#[ignore = "needs nginx and Redis: .ci/full balancers"]
 async fn behind_nginx() {
     behind(&NGINX).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[cfg_attr(
-    not(all(has_haproxy, has_redis)),
-    ignore = "needs haproxy, and redis-server or valkey-server"
-)]
+#[ignore = "needs HAProxy and Redis: .ci/full balancers"]
 async fn behind_haproxy() {
     behind(&HAPROXY).await;
 }

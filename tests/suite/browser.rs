@@ -1,8 +1,7 @@
 //! The inspector's page in headless Chromium: with canned answers of the API, and with the running program and an
 //! agent. Screenshots are kept under `target/screenshots`.
 //!
-//! `tests/browser/setup` installs what drives the browser, which is the system's own. Without them a test is skipped
-//! with a message, unless `CI=true` or `BATON_BROWSER=required`.
+//! `tests/browser/setup` installs what drives the browser, which is the system's own. `.ci/full browser` runs these tests.
 
 #![allow(clippy::print_stdout)] // What the scripts say belongs to the test's output.
 
@@ -21,63 +20,53 @@ const BROWSERS: [&str; 3] = [
 ];
 
 #[test]
+#[ignore = "needs Chromium: .ci/full browser"]
 fn with_canned_answers() {
-    if ready() {
-        let program = Running::start("http://127.0.0.1:1");
-        program.drive(&["align.test.mjs", "chain.test.mjs", "page.test.mjs"]);
-    }
+    let program = Running::start("http://127.0.0.1:1");
+    program.drive(&["align.test.mjs", "chain.test.mjs", "page.test.mjs"]);
 }
 
 #[test]
+#[ignore = "needs Chromium: .ci/full browser"]
 fn has_no_accessibility_violations() {
-    if ready() {
-        let program = Running::start("http://127.0.0.1:1");
-        program.drive(&["axe.test.mjs"]);
-    }
+    let program = Running::start("http://127.0.0.1:1");
+    program.drive(&["axe.test.mjs"]);
 }
 
 #[test]
+#[ignore = "needs Chromium: .ci/full browser"]
 fn on_the_running_program() {
-    if ready() {
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        let provider = runtime
-            .block_on(Strict::start(Autopilot, Options::default()))
-            .unwrap();
-        let program = Running::start(&provider.url());
-        program.drive(&["live.test.mjs"]);
-        let complaints: Vec<String> = provider.complaints().iter().map(ToString::to_string).collect();
-        assert!(complaints.is_empty(), "{}", complaints.join("\n"));
-    }
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let provider = runtime
+        .block_on(Strict::start(Autopilot, Options::default()))
+        .unwrap();
+    let program = Running::start(&provider.url());
+    program.drive(&["live.test.mjs"]);
+    let complaints: Vec<String> = provider.complaints().iter().map(ToString::to_string).collect();
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
 #[test]
+#[ignore = "needs Chromium: .ci/full browser"]
 fn behind_a_token() {
-    if ready() {
-        let program = Running::start_with("http://127.0.0.1:1", &[("BATON_ADMIN__TOKEN", TOKEN)]);
-        program.drive(&["token.test.mjs"]);
-    }
+    let program = Running::start_with("http://127.0.0.1:1", &[("BATON_ADMIN__TOKEN", TOKEN)]);
+    program.drive(&["token.test.mjs"]);
 }
 
 /// The same in `tests/browser/token.test.mjs`.
 const TOKEN: &str = "0123456789abcdef-browser";
 
-/// Whether there is a browser, and what drives it.
-fn ready() -> bool {
+/// Fails where there is no browser, or nothing that drives it.
+fn require_browser() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let named = std::env::var_os("BATON_CHROMIUM").is_some_and(|path| Path::new(&path).exists());
     let browser = named || BROWSERS.iter().any(|path| Path::new(path).exists());
+    assert!(browser, "chromium is not installed: apt-get install chromium");
     let driver = root.join("target/browser-node/ready").exists();
-    if browser && driver {
-        return true;
-    }
-    let required = |name: &str, value: &str| std::env::var(name).is_ok_and(|set| set == value);
-    let missing = "chromium or its driver is not installed: apt-get install chromium, tests/browser/setup";
     assert!(
-        !required("CI", "true") && !required("BATON_BROWSER", "required"),
-        "{missing}"
+        driver,
+        "the browser's driver is not installed: run tests/browser/setup"
     );
-    println!("skipped: {missing}");
-    false
 }
 
 /// The program, as a person runs it.
@@ -92,6 +81,7 @@ impl Running {
     }
 
     fn start_with(provider: &str, settings: &[(&str, &str)]) -> Self {
+        require_browser();
         let state = tempfile::tempdir().unwrap();
         let mut command = program::serve(state.path());
         command

@@ -190,72 +190,77 @@ fn what_it_says_fits_the_config_the_balancers_and_the_dockerfile() {
     assert!(dockerfile.contains("ENTRYPOINT [\"baton\"]") && dockerfile.contains("CMD [\"serve\"]"));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
-async fn its_server_and_its_replicas_run() {
-    let compose = compose();
-    let services = compose["services"].as_object().unwrap();
-    let command = services["valkey"]["command"].as_str().unwrap();
-    let mut words = command.split_whitespace();
-    assert_eq!(words.next(), Some("valkey-server"));
-    let server = RedisServer::start(&words.collect::<Vec<_>>());
-    let dir = temp();
-    let mut all = Vec::new();
-    for name in ["baton-1", "baton-2"] {
-        let mut settings = config(&services[name]).store;
-        settings.address = Some(server.url().parse().unwrap());
-        assert_eq!(
-            RedisStore::of(&settings)
-                .unwrap()
-                .settings_problem()
-                .await
-                .unwrap(),
-            None
-        );
+/// Over a server.
+mod redis {
+    use super::*;
 
-        // The same with this machine's addresses and folders in place of the containers'.
-        let (data, admin) = (free_port(), free_port());
-        let file = text("baton.toml")
-            .replace("0.0.0.0:8787", &format!("127.0.0.1:{data}"))
-            .replace("0.0.0.0:8788", &format!("127.0.0.1:{admin}"))
-            .replace("/var/lib/baton", &dir.path().join(name).display().to_string());
-        let path = dir.path().join(format!("{name}.toml"));
-        std::fs::write(&path, file).unwrap();
-        let of_machine = |(variable, value): (String, String)| match variable.as_str() {
-            "BATON_CONFIG" => (variable, path.display().to_string()),
-            "STORE_URL" => (variable, server.url()),
-            "BATON_ADMIN__URL" => (variable, format!("http://127.0.0.1:{admin}")),
-            _ => (variable, value),
-        };
-        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
-        command
-            .arg("serve")
-            .env_clear()
-            .envs(environment(&services[name]).into_iter().map(of_machine));
-        all.push(Program::launch(command.stderr(std::process::Stdio::null())));
-    }
-    for program in &all {
-        let ready = program.admin("/readyz").await;
-        assert_eq!(ready.status, 200, "{}", ready.text());
-        let began = Instant::now();
-        loop {
-            let request = http::Request::get(format!("{}/api/status", program.admin))
-                .header("authorization", format!("Bearer {TOKEN}"));
-            let request = request.body(http_body_util::Full::default()).unwrap();
-            let status = read(client().request(request).await.unwrap()).await.json();
-            let mut names: Vec<String> = match status["replicas"].as_array() {
-                Some(all) => all
-                    .iter()
-                    .map(|it| it["name"].as_str().unwrap().to_owned())
-                    .collect(),
-                None => Vec::new(),
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "needs Redis: .ci/full redis"]
+    async fn its_server_and_its_replicas_run() {
+        let compose = compose();
+        let services = compose["services"].as_object().unwrap();
+        let command = services["valkey"]["command"].as_str().unwrap();
+        let mut words = command.split_whitespace();
+        assert_eq!(words.next(), Some("valkey-server"));
+        let server = RedisServer::start(&words.collect::<Vec<_>>());
+        let dir = temp();
+        let mut all = Vec::new();
+        for name in ["baton-1", "baton-2"] {
+            let mut settings = config(&services[name]).store;
+            settings.address = Some(server.url().parse().unwrap());
+            assert_eq!(
+                RedisStore::of(&settings)
+                    .unwrap()
+                    .settings_problem()
+                    .await
+                    .unwrap(),
+                None
+            );
+
+            // The same with this machine's addresses and folders in place of the containers'.
+            let (data, admin) = (free_port(), free_port());
+            let file = text("baton.toml")
+                .replace("0.0.0.0:8787", &format!("127.0.0.1:{data}"))
+                .replace("0.0.0.0:8788", &format!("127.0.0.1:{admin}"))
+                .replace("/var/lib/baton", &dir.path().join(name).display().to_string());
+            let path = dir.path().join(format!("{name}.toml"));
+            std::fs::write(&path, file).unwrap();
+            let of_machine = |(variable, value): (String, String)| match variable.as_str() {
+                "BATON_CONFIG" => (variable, path.display().to_string()),
+                "STORE_URL" => (variable, server.url()),
+                "BATON_ADMIN__URL" => (variable, format!("http://127.0.0.1:{admin}")),
+                _ => (variable, value),
             };
-            names.sort_unstable();
-            if names == ["baton-1", "baton-2"] {
-                break;
+            let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+            command
+                .arg("serve")
+                .env_clear()
+                .envs(environment(&services[name]).into_iter().map(of_machine));
+            all.push(Program::launch(command.stderr(std::process::Stdio::null())));
+        }
+        for program in &all {
+            let ready = program.admin("/readyz").await;
+            assert_eq!(ready.status, 200, "{}", ready.text());
+            let began = Instant::now();
+            loop {
+                let request = http::Request::get(format!("{}/api/status", program.admin))
+                    .header("authorization", format!("Bearer {TOKEN}"));
+                let request = request.body(http_body_util::Full::default()).unwrap();
+                let status = read(client().request(request).await.unwrap()).await.json();
+                let mut names: Vec<String> = match status["replicas"].as_array() {
+                    Some(all) => all
+                        .iter()
+                        .map(|it| it["name"].as_str().unwrap().to_owned())
+                        .collect(),
+                    None => Vec::new(),
+                };
+                names.sort_unstable();
+                if names == ["baton-1", "baton-2"] {
+                    break;
+                }
+                assert!(began.elapsed() < Duration::from_secs(20), "{status}");
+                tokio::time::sleep(Duration::from_millis(100)).await;
             }
-            assert!(began.elapsed() < Duration::from_secs(20), "{status}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 }

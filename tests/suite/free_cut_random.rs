@@ -3,7 +3,7 @@
 //! finds no fault and the person's last message reaches the model. A draft that is ready is in no request before a
 //! handoff is made of it.
 //!
-//! `BATON_FREE_CASES` sets how many are tried on each wire, `BATON_SEED` which ones.
+//! A few on every change, many in `.ci/full long` and `replicas` ([`Cases`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -18,15 +18,13 @@ use baton_strict::{Options, Received, Reply, Strict};
 use serde_json::{Value, json};
 
 use crate::conversations::shared;
+use crate::harness::cases::Cases;
 use crate::harness::redis::RedisServer;
 use crate::harness::{self, Baton, memory};
 use crate::matrix::fixture::outline;
 use crate::matrix::variants::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES, Variant};
 
 const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
-
-/// Conversations on each wire, unless `BATON_FREE_CASES` says otherwise.
-const CASES: u64 = 3;
 
 const STEPS: usize = 24;
 
@@ -266,34 +264,38 @@ fn start(config: &Config, store: &SharedStore, clock: &Clock) -> Baton {
     )
 }
 
-fn from_env(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
-
 #[tokio::test]
 async fn whatever_the_pauses_are_the_model_sees_what_it_should() {
-    walk(|| vec![memory()]).await;
+    walk(Cases::QUICK, || vec![memory()]).await;
 }
 
 #[tokio::test]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
-async fn over_replicas_too() {
-    let server = RedisServer::start(&[]);
-    walk(|| {
-        let prefix = uuid::Uuid::now_v7().to_string();
-        [(); 2].map(|()| shared(&server.url(), &prefix)).into()
-    })
-    .await;
+#[ignore = "takes minutes: .ci/full long"]
+async fn long() {
+    walk(Cases::long(), || vec![memory()]).await;
 }
 
-async fn walk(stores: impl Fn() -> Vec<SharedStore>) {
-    let cases = from_env("BATON_FREE_CASES").unwrap_or(CASES);
-    let seed = from_env("BATON_SEED").unwrap_or_default();
+mod replicas {
+    use super::*;
+
+    #[tokio::test]
+    #[ignore = "needs Redis: .ci/full replicas"]
+    async fn share_a_conversation() {
+        let server = RedisServer::start(&[]);
+        walk(Cases::long(), || {
+            let prefix = uuid::Uuid::now_v7().to_string();
+            [(); 2].map(|()| shared(&server.url(), &prefix)).into()
+        })
+        .await;
+    }
+}
+
+async fn walk(cases: Cases, stores: impl Fn() -> Vec<SharedStore>) {
     let mut cuts = 0;
     for variant in WIRES {
-        for case in 0..cases {
+        for case in 0..u64::from(cases.count) / 10 {
             let folder = tempfile::tempdir().unwrap();
-            let mut walk = Walk::new(variant, seed * 1_000 + case, stores(), &folder).await;
+            let mut walk = Walk::new(variant, cases.seed * 1_000 + case, stores(), &folder).await;
             let log = format!("Mend the importer. {}", "word ".repeat(60_000));
             walk.turn(&log, 0).await;
             walk.turn("Go on.", 1).await;

@@ -1,7 +1,6 @@
 //! The integration tests: one binary, so that a rebuild stays short.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, unreachable_pub)]
 
-mod agent_mail;
 mod agents;
 mod api_versions;
 mod arms;
@@ -54,6 +53,7 @@ mod prefix_mismatch;
 mod recall;
 mod recall_quality;
 mod recorded_work;
+mod redis;
 mod reload;
 mod risks;
 mod routes;
@@ -65,7 +65,6 @@ mod seen;
 mod sentinels;
 mod serve_output;
 mod service;
-mod shared_store;
 mod sign_ins;
 mod smuggling;
 mod summaries;

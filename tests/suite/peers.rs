@@ -315,105 +315,112 @@ async fn a_replica_that_is_away_is_named_and_waited_for_no_longer_than_it_may_ta
     assert_eq!(json_of(&one, "/api/conversations").await["away"], json!([]));
 }
 
-/// Three processes that know of each other by the store alone.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
-async fn replicas_find_each_other_in_the_store() {
-    let server = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "always"]);
-    let replicas = Replicas::new().await;
-    let start = |name: &str, token: &str| {
-        let dir = replicas.dir.path().join(name);
-        std::fs::create_dir_all(&dir).unwrap();
-        let port = free_port();
-        let config = config_for(&replicas.provider, &dir, "");
-        let text = std::fs::read_to_string(&config)
-            .unwrap()
-            .replace("admin.listen = '127.0.0.1:0'\n", "");
-        let more = format!(
-            "handoff.seal_key = '{KEY}'\nstore = {{ kind = 'redis', url = '{}' }}\n[admin]\nlisten = '127.0.0.1:{port}'\n\
-             token = '{token}'\nname = '{name}'\nurl = 'http://127.0.0.1:{port}'\n",
-            server.url()
-        );
-        std::fs::write(&config, text + &more).unwrap();
-        Program::start(&config, &dir.join("state"))
-    };
-    let (one, two) = (start("one", TOKEN), start("two", TOKEN));
-    let mut three = start("three", TOKEN);
-    let message = replicas
-        .ask(&one, &history(), [handoff(), Reply::text("Fresh.")])
-        .await;
-    let later = then(&history(), &message, "More of the zebra.");
-    replicas.ask(&two, &later, [Reply::text("Well.")]).await;
-    let later = [
-        &later[..],
-        &[
-            json!({"role": "assistant", "content": "Well."}),
-            json!({"role": "user", "content": "On."}),
-        ],
-    ]
-    .concat();
-    replicas.ask(&three, &later, [Reply::text("Well, well.")]).await;
-    for program in [&one, &two, &three] {
-        own(program, "exchanges", 1).await;
-    }
-    // Each looks for others every five seconds.
-    let names = async |program: &Program| -> (Vec<String>, Vec<String>) {
-        let status = json_of(program, "/api/status").await;
-        let listed = |list: &Value, name: &str| match list.as_array() {
-            Some(_) => of(list, name).into_iter().map(str::to_owned).collect(),
-            None => Vec::new(),
+/// Over a server.
+mod redis {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    /// Three processes that know of each other by the store alone.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "needs Redis: .ci/full redis"]
+    async fn replicas_find_each_other_in_the_store() {
+        let server = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "always"]);
+        let replicas = Replicas::new().await;
+        let start = |name: &str, token: &str| {
+            let dir = replicas.dir.path().join(name);
+            std::fs::create_dir_all(&dir).unwrap();
+            let port = free_port();
+            let config = config_for(&replicas.provider, &dir, "");
+            let text = std::fs::read_to_string(&config)
+                .unwrap()
+                .replace("admin.listen = '127.0.0.1:0'\n", "");
+            let more = format!(
+                "handoff.seal_key = '{KEY}'\nstore = {{ kind = 'redis', url = '{}' }}\n[admin]\nlisten = '127.0.0.1:{port}'\n\
+                 token = '{token}'\nname = '{name}'\nurl = 'http://127.0.0.1:{port}'\n",
+                server.url()
+            );
+            std::fs::write(&config, text + &more).unwrap();
+            Program::start(&config, &dir.join("state"))
         };
-        let mut there: Vec<String> = listed(&status["replicas"], "name");
-        there.sort_unstable();
-        (there, listed(&status["away"], "replica"))
-    };
-    let until = async |program: &Program, there: &[&str], away: &[&str]| {
+        let (one, two) = (start("one", TOKEN), start("two", TOKEN));
+        let mut three = start("three", TOKEN);
+        let message = replicas
+            .ask(&one, &history(), [handoff(), Reply::text("Fresh.")])
+            .await;
+        let later = then(&history(), &message, "More of the zebra.");
+        replicas.ask(&two, &later, [Reply::text("Well.")]).await;
+        let later = [
+            &later[..],
+            &[
+                json!({"role": "assistant", "content": "Well."}),
+                json!({"role": "user", "content": "On."}),
+            ],
+        ]
+        .concat();
+        replicas.ask(&three, &later, [Reply::text("Well, well.")]).await;
+        for program in [&one, &two, &three] {
+            own(program, "exchanges", 1).await;
+        }
+        // Each looks for others every five seconds.
+        let names = async |program: &Program| -> (Vec<String>, Vec<String>) {
+            let status = json_of(program, "/api/status").await;
+            let listed = |list: &Value, name: &str| match list.as_array() {
+                Some(_) => of(list, name).into_iter().map(str::to_owned).collect(),
+                None => Vec::new(),
+            };
+            let mut there: Vec<String> = listed(&status["replicas"], "name");
+            there.sort_unstable();
+            (there, listed(&status["away"], "replica"))
+        };
+        let until = async |program: &Program, there: &[&str], away: &[&str]| {
+            let began = Instant::now();
+            loop {
+                let found = names(program).await;
+                if found.0 == there && found.1 == away {
+                    return;
+                }
+                assert!(
+                    began.elapsed() < Duration::from_secs(30),
+                    "{found:?}, not {there:?} and {away:?}"
+                );
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        for program in [&one, &two, &three] {
+            until(program, &["one", "three", "two"], &[]).await;
+            let list = json_of(program, "/api/conversations").await;
+            assert_eq!(list["conversations"][0]["exchanges"], json!(3), "{list}");
+            let key = list["conversations"][0]["key"].as_str().unwrap();
+            let whole = json_of(program, &format!("/api/conversations/{key}")).await;
+            assert_eq!(of(&whole["exchanges"], "replica"), ["one", "two", "three"]);
+        }
+        // The register has no secret.
+        let register = server.cli(&["HGETALL", "{baton}:replicas"]);
+        assert!(
+            register.contains("http://127.0.0.1:") && !register.contains(TOKEN),
+            "{register}"
+        );
+
+        // One that is killed is listed as offline; one that ends removes itself.
+        three.child.kill().unwrap();
+        three.child.wait().unwrap();
+        until(&one, &["one", "two"], &["three"]).await;
+        let mut three = start("three", "another-token-0123456789");
+        until(&one, &["one", "two"], &["three"]).await;
         let began = Instant::now();
         loop {
-            let found = names(program).await;
-            if found.0 == there && found.1 == away {
-                return;
+            // Until its new address is known.
+            let why = json_of(&one, "/api/status").await["away"][0]["why"].to_string();
+            if why.contains("token") {
+                break;
             }
-            assert!(
-                began.elapsed() < Duration::from_secs(30),
-                "{found:?}, not {there:?} and {away:?}"
-            );
+            assert!(began.elapsed() < Duration::from_secs(20), "{why}");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-    };
-    for program in [&one, &two, &three] {
-        until(program, &["one", "three", "two"], &[]).await;
-        let list = json_of(program, "/api/conversations").await;
-        assert_eq!(list["conversations"][0]["exchanges"], json!(3), "{list}");
-        let key = list["conversations"][0]["key"].as_str().unwrap();
-        let whole = json_of(program, &format!("/api/conversations/{key}")).await;
-        assert_eq!(of(&whole["exchanges"], "replica"), ["one", "two", "three"]);
+        kill_process(Pid::from_child(&three.child), Signal::TERM).unwrap();
+        three.child.wait().unwrap();
+        until(&one, &["one", "two"], &[]).await;
+        assert_eq!(replicas.provider.complaints(), []);
     }
-    // The register has no secret.
-    let register = server.cli(&["HGETALL", "{baton}:replicas"]);
-    assert!(
-        register.contains("http://127.0.0.1:") && !register.contains(TOKEN),
-        "{register}"
-    );
-
-    // One that is killed is listed as offline; one that ends removes itself.
-    three.child.kill().unwrap();
-    three.child.wait().unwrap();
-    until(&one, &["one", "two"], &["three"]).await;
-    let mut three = start("three", "another-token-0123456789");
-    until(&one, &["one", "two"], &["three"]).await;
-    let began = Instant::now();
-    loop {
-        // Until its new address is known.
-        let why = json_of(&one, "/api/status").await["away"][0]["why"].to_string();
-        if why.contains("token") {
-            break;
-        }
-        assert!(began.elapsed() < Duration::from_secs(20), "{why}");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    kill_process(Pid::from_child(&three.child), Signal::TERM).unwrap();
-    three.child.wait().unwrap();
-    until(&one, &["one", "two"], &[]).await;
-    assert_eq!(replicas.provider.complaints(), []);
 }

@@ -211,25 +211,30 @@ async fn the_view_is_kept_over_a_restart() {
     goes_on(&agent, &next, &["Three."]).await;
 }
 
-/// Another process of the same store has the same view.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
-async fn replicas_keep_the_view() {
-    let server = RedisServer::start(&[]);
-    let mut agent = Agent::new(shared(&server.url(), "baton")).await;
-    let transcript = agent.stretch().await;
-    let second = Baton::journaled(
-        agent.config.clone(),
-        shared(&server.url(), "baton"),
-        harness::KEY,
-        agent.recorder.clone(),
-    );
-    let first = std::mem::replace(&mut agent.baton, second);
-    agent.system = "You are another agent.";
-    let next = recovers(&agent, &transcript).await;
-    // The first one has the conversation in memory, as it was before.
-    agent.baton = first;
-    goes_on(&agent, &next, &["Three."]).await;
+/// Over a server.
+mod redis {
+    use super::*;
+
+    /// Another process of the same store has the same view.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "needs Redis: .ci/full redis"]
+    async fn replicas_keep_the_view() {
+        let server = RedisServer::start(&[]);
+        let mut agent = Agent::new(shared(&server.url(), "baton")).await;
+        let transcript = agent.stretch().await;
+        let second = Baton::journaled(
+            agent.config.clone(),
+            shared(&server.url(), "baton"),
+            harness::KEY,
+            agent.recorder.clone(),
+        );
+        let first = std::mem::replace(&mut agent.baton, second);
+        agent.system = "You are another agent.";
+        let next = recovers(&agent, &transcript).await;
+        // The first one has the conversation in memory, as it was before.
+        agent.baton = first;
+        goes_on(&agent, &next, &["Three."]).await;
+    }
 }
 
 /// A second mismatch leaves out what the model has thought since; a handoff ends it all.

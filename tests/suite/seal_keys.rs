@@ -313,81 +313,86 @@ async fn keys_of_the_config_are_a_list_whose_first_makes_seals() {
     }
 }
 
-/// Three processes with state folders of their own, over one store: in one folder of keys, and with a folder each into which
-/// the files are copied.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
-async fn replicas_with_state_folders_of_their_own_follow_without_a_restart() {
-    let server = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "always"]);
-    for shares_a_folder in [true, false] {
-        let team = Team::new().await;
-        let folder = |name: &str| match shares_a_folder {
-            true => team.dir.path().join("keys"),
-            false => team.dir.path().join(format!("keys of {name}")),
-        };
-        let names = ["one", "two", "three"];
-        let configs = names.map(|name| {
-            let dir = team.dir.path().join(name);
-            std::fs::create_dir(&dir).unwrap();
-            let more = format!(
-                "store.kind = 'redis'\nstore.url = '{}'\nstore.prefix = 'keys-{shares_a_folder}'\nhandoff.seal_key_dir = '{}'\n",
-                server.url(),
-                folder(name).display()
-            );
-            (config_for(&team.provider, &dir, &more), dir.join("state"))
-        });
-        let seal_key = |args: &[&str]| {
-            let (config, state) = &configs[0];
-            let output = baton(state, Some(config), &[&["seal-key"], args].concat())
-                .output()
-                .unwrap();
-            assert!(output.status.success(), "{args:?}: {}", complaint(&output));
-            String::from_utf8(output.stdout).unwrap()
-        };
-        // What a secret manager or a copy does.
-        let hand_out = || {
-            for name in names.iter().skip(1).filter(|_| !shares_a_folder) {
-                std::fs::create_dir_all(folder(name)).unwrap();
-                for file in [seal_key::OLDER, seal_key::FILE] {
-                    let (from, to) = (folder("one").join(file), folder(name).join(file));
-                    if from.exists() {
-                        std::fs::copy(&from, to.with_extension("new")).unwrap();
-                        std::fs::rename(to.with_extension("new"), to).unwrap();
+/// Over a server.
+mod redis {
+    use super::*;
+
+    /// Three processes with state folders of their own, over one store: in one folder of keys, and with a folder each into which
+    /// the files are copied.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "needs Redis: .ci/full redis"]
+    async fn replicas_with_state_folders_of_their_own_follow_without_a_restart() {
+        let server = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "always"]);
+        for shares_a_folder in [true, false] {
+            let team = Team::new().await;
+            let folder = |name: &str| match shares_a_folder {
+                true => team.dir.path().join("keys"),
+                false => team.dir.path().join(format!("keys of {name}")),
+            };
+            let names = ["one", "two", "three"];
+            let configs = names.map(|name| {
+                let dir = team.dir.path().join(name);
+                std::fs::create_dir(&dir).unwrap();
+                let more = format!(
+                    "store.kind = 'redis'\nstore.url = '{}'\nstore.prefix = 'keys-{shares_a_folder}'\nhandoff.seal_key_dir = '{}'\n",
+                    server.url(),
+                    folder(name).display()
+                );
+                (config_for(&team.provider, &dir, &more), dir.join("state"))
+            });
+            let seal_key = |args: &[&str]| {
+                let (config, state) = &configs[0];
+                let output = baton(state, Some(config), &[&["seal-key"], args].concat())
+                    .output()
+                    .unwrap();
+                assert!(output.status.success(), "{args:?}: {}", complaint(&output));
+                String::from_utf8(output.stdout).unwrap()
+            };
+            // What a secret manager or a copy does.
+            let hand_out = || {
+                for name in names.iter().skip(1).filter(|_| !shares_a_folder) {
+                    std::fs::create_dir_all(folder(name)).unwrap();
+                    for file in [seal_key::OLDER, seal_key::FILE] {
+                        let (from, to) = (folder("one").join(file), folder(name).join(file));
+                        if from.exists() {
+                            std::fs::copy(&from, to.with_extension("new")).unwrap();
+                            std::fs::rename(to.with_extension("new"), to).unwrap();
+                        }
                     }
                 }
+            };
+            seal_key::load_or_make(&folder("one")).unwrap();
+            hand_out();
+            let all = configs
+                .each_ref()
+                .map(|(config, state)| Program::start(config, state));
+            let old = team.handed_over(&all[0]).await;
+            let made = seal_key(&["--rotate"]);
+            hand_out();
+            let new = team.handed_over(&all[1]).await;
+            let keys = seal_key::load(&folder("one")).unwrap().unwrap();
+            assert!(made.contains(&keys.newest.key.id()), "{made}");
+            assert_eq!(keys.newest.key.seal("local", id_of(&new), PROMPT), seal_of(&new));
+            // The store is lost, and with it what its processes have in memory: the seals prove both on each.
+            drop(all);
+            server.cli(&["FLUSHALL"]);
+            let all = configs
+                .each_ref()
+                .map(|(config, state)| Program::start(config, state));
+            for program in &all {
+                assert!(team.cuts(program, &old).await && team.cuts(program, &new).await);
             }
-        };
-        seal_key::load_or_make(&folder("one")).unwrap();
-        hand_out();
-        let all = configs
-            .each_ref()
-            .map(|(config, state)| Program::start(config, state));
-        let old = team.handed_over(&all[0]).await;
-        let made = seal_key(&["--rotate"]);
-        hand_out();
-        let new = team.handed_over(&all[1]).await;
-        let keys = seal_key::load(&folder("one")).unwrap().unwrap();
-        assert!(made.contains(&keys.newest.key.id()), "{made}");
-        assert_eq!(keys.newest.key.seal("local", id_of(&new), PROMPT), seal_of(&new));
-        // The store is lost, and with it what its processes have in memory: the seals prove both on each.
-        drop(all);
-        server.cli(&["FLUSHALL"]);
-        let all = configs
-            .each_ref()
-            .map(|(config, state)| Program::start(config, state));
-        for program in &all {
-            assert!(team.cuts(program, &old).await && team.cuts(program, &new).await);
+            drop(all);
+            server.cli(&["FLUSHALL"]);
+            let all = configs
+                .each_ref()
+                .map(|(config, state)| Program::start(config, state));
+            seal_key(&["--retire", "all"]);
+            hand_out();
+            for program in &all {
+                assert!(team.cuts(program, &new).await && !team.cuts(program, &old).await);
+            }
+            assert_eq!(team.provider.complaints(), []);
         }
-        drop(all);
-        server.cli(&["FLUSHALL"]);
-        let all = configs
-            .each_ref()
-            .map(|(config, state)| Program::start(config, state));
-        seal_key(&["--retire", "all"]);
-        hand_out();
-        for program in &all {
-            assert!(team.cuts(program, &new).await && !team.cuts(program, &old).await);
-        }
-        assert_eq!(team.provider.complaints(), []);
     }
 }

@@ -441,46 +441,53 @@ async fn over_the_window() {
     stage.fixture.assert_clean();
 }
 
-/// Two replicas over one store, and an undo that a third process requests: both answer the same request alike, and the
-/// transcript has it once.
-#[tokio::test]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
-async fn over_two_replicas() {
-    let server = RedisServer::start(&[]);
-    let store = || shared(&server.url(), "undo");
-    let (mut stage, history) = Stage::new(variants::ANTHROPIC, store()).await;
-    let third = store();
-    let sessions = Sessions::new(Arc::clone(&third), 1);
-    undo_by(&sessions, &third, stage.id).await.unwrap();
-    let other = Fixture::with(variants::ANTHROPIC, [], store(), |_| {}).await;
-    let to_other = std::mem::replace(&mut stage.fixture.baton, other.baton);
-    // The agent's connection breaks after the first replica's answer, and it sends its request to the second one.
-    stage.fixture.restart(store());
-    let reply = thought("Whole, and more of it.")
-        .deltas(2)
-        .fault(Fault::CutAfterEvents(6));
-    stage.fixture.push(reply);
-    assert!(stage.fixture.send(&history, true).await.broken);
-    stage.fixture.restart(store());
-    let answer = stage.ask(&history, thought("Whole.")).await;
-    is_undone(&answer, stage.id, "Whole.");
-    assert!(!stage.waits().await);
-    stage.fixture.baton = to_other;
-    let history = stage.fixture.then(&history, &answer, "And?");
-    let answer = stage.ask(&history, thought("Still.")).await;
-    assert_eq!(answer.text, "Still.");
-    assert_eq!(stage.sent(), whole(&["u: Go on.", "a: Whole.", "u: And?"]));
-    // Reverted by the third, which has read the second's transcript.
-    for _ in 0..100 {
-        if undo_by(&sessions, &third, stage.id).await.is_ok() {
-            break;
+/// Over a server.
+mod redis {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    /// Two replicas over one store, and an undo that a third process requests: both answer the same request alike, and the
+    /// transcript has it once.
+    #[tokio::test]
+    #[ignore = "needs Redis: .ci/full redis"]
+    async fn over_two_replicas() {
+        let server = RedisServer::start(&[]);
+        let store = || shared(&server.url(), "undo");
+        let (mut stage, history) = Stage::new(variants::ANTHROPIC, store()).await;
+        let third = store();
+        let sessions = Sessions::new(Arc::clone(&third), 1);
+        undo_by(&sessions, &third, stage.id).await.unwrap();
+        let other = Fixture::with(variants::ANTHROPIC, [], store(), |_| {}).await;
+        let to_other = std::mem::replace(&mut stage.fixture.baton, other.baton);
+        // The agent's connection breaks after the first replica's answer, and it sends its request to the second one.
+        stage.fixture.restart(store());
+        let reply = thought("Whole, and more of it.")
+            .deltas(2)
+            .fault(Fault::CutAfterEvents(6));
+        stage.fixture.push(reply);
+        assert!(stage.fixture.send(&history, true).await.broken);
+        stage.fixture.restart(store());
+        let answer = stage.ask(&history, thought("Whole.")).await;
+        is_undone(&answer, stage.id, "Whole.");
+        assert!(!stage.waits().await);
+        stage.fixture.baton = to_other;
+        let history = stage.fixture.then(&history, &answer, "And?");
+        let answer = stage.ask(&history, thought("Still.")).await;
+        assert_eq!(answer.text, "Still.");
+        assert_eq!(stage.sent(), whole(&["u: Go on.", "a: Whole.", "u: And?"]));
+        // Reverted by the third, which has read the second's transcript.
+        for _ in 0..100 {
+            if undo_by(&sessions, &third, stage.id).await.is_ok() {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        let history = stage.fixture.then(&history, &answer, "Back.");
+        let answer = stage.ask(&history, thought("Cut.")).await;
+        assert!(answer.text.contains("was reverted"), "{}", answer.text);
+        assert_eq!(stage.fixture.provider.complaints(), []);
     }
-    let history = stage.fixture.then(&history, &answer, "Back.");
-    let answer = stage.ask(&history, thought("Cut.")).await;
-    assert!(answer.text.contains("was reverted"), "{}", answer.text);
-    assert_eq!(stage.fixture.provider.complaints(), []);
 }
 
 /// The program: `baton handoffs undo` while it serves and while it does not, the page's call, and what is refused.

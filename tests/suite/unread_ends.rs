@@ -116,8 +116,15 @@ on_all_wires! {
     an_agent_that_wanted_no_other_request_repeats
     an_agent_that_read_all_asks_anew
     an_agent_that_read_all_on_one_connection_asks_anew
-    #[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
-    an_agent_that_leaves_one_replica_repeats_at_another
+}
+
+mod redis {
+    use super::*;
+
+    on_all_wires! {
+        #[ignore = "needs Redis: .ci/full redis"]
+        an_agent_that_leaves_one_replica_repeats_at_another
+    }
 }
 
 /// The kernel answers what is unread with a reset.

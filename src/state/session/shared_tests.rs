@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::tests::asks;
 use super::*;
 use crate::state::store::redis::tests::server::RedisServer;
-use crate::state::store::redis::tests::store_in;
+use crate::state::store::redis::tests::{also_over_redis, store_in};
 use crate::state::store::sqlite::SqliteStore;
 use crate::state::store::tests::{cut_point, handoff, pair};
 use baton_core::record::{HiddenPair, RepeatedAnswer};
@@ -20,26 +20,33 @@ struct Processes<const N: usize> {
     _server: Option<RedisServer>,
 }
 
-/// Processes over a store in memory; and over one in a server, where the machine has such a program.
-fn processes<const N: usize>() -> impl Iterator<Item = Processes<N>> {
+/// Processes over a store in this server, else in memory.
+fn processes<const N: usize>(server: Option<RedisServer>) -> Processes<N> {
     let memory: SharedStore = Arc::new(SqliteStore::in_memory().unwrap());
-    let server = RedisServer::start_if_there(&[]);
-    let redis = server.map(|server| {
-        // Each process has connections of its own.
-        let store = || -> SharedStore { Arc::new(store_in(&server.url(), |o| o.prefix = "shared".into())) };
-        Processes {
-            sessions: [(); N].map(|()| Sessions::new(store(), 10)),
-            _server: Some(server),
-        }
-    });
-    let memory = Processes {
-        sessions: [(); N].map(|()| Sessions {
+    // Each process has connections of its own.
+    let sessions = || match &server {
+        None => Sessions {
             shared: true,
             ..Sessions::new(Arc::clone(&memory), 10)
-        }),
-        _server: None,
+        },
+        Some(server) => {
+            let store = store_in(&server.url(), |o| o.prefix = "shared".into());
+            Sessions::new(Arc::new(store), 10)
+        }
     };
-    std::iter::once(memory).chain(redis)
+    Processes {
+        sessions: [(); N].map(|()| sessions()),
+        _server: server,
+    }
+}
+
+also_over_redis! {
+    a_decision_is_made_once
+    writes_at_the_same_moment_lose_no_pair_and_no_handoff
+    what_was_looked_up_before_another_process_wrote_is_looked_up_again
+    a_broken_answer_is_repeated_in_another_process
+    a_place_that_was_relied_on_stays_whoever_hands_the_answer_over
+    a_store_that_went_back_is_followed
 }
 
 async fn opened(sessions: &Sessions) -> Arc<LiveConversation> {
@@ -52,197 +59,185 @@ fn ids(pairs: &[Arc<HiddenPair>]) -> Vec<Uuid> {
     ids
 }
 
-#[tokio::test]
-async fn a_decision_is_made_once() {
-    for all in processes::<2>() {
-        let [one, two] = all.sessions;
-        // Both have the conversation, undecided.
-        let (at_one, at_two) = (opened(&one).await, opened(&two).await);
-        assert!(one.decide_tooled(&at_one, true, 2).await.unwrap());
-        assert!(
-            two.decide_tooled(&at_two, false, 2).await.unwrap(),
-            "the first one stands"
-        );
-        assert_eq!(at_two.tooled(), Some(true));
-        // It may be changed by who knows it.
-        assert!(!two.decide_tooled(&at_two, false, 3).await.unwrap());
-        assert_eq!(opened(&one).await.tooled(), Some(false));
-    }
+async fn a_decision_is_made_once(server: Option<RedisServer>) {
+    let all = processes::<2>(server);
+    let [one, two] = all.sessions;
+    // Both have the conversation, undecided.
+    let (at_one, at_two) = (opened(&one).await, opened(&two).await);
+    assert!(one.decide_tooled(&at_one, true, 2).await.unwrap());
+    assert!(
+        two.decide_tooled(&at_two, false, 2).await.unwrap(),
+        "the first one stands"
+    );
+    assert_eq!(at_two.tooled(), Some(true));
+    // It may be changed by who knows it.
+    assert!(!two.decide_tooled(&at_two, false, 3).await.unwrap());
+    assert_eq!(opened(&one).await.tooled(), Some(false));
 }
 
-#[tokio::test]
-async fn writes_at_the_same_moment_lose_no_pair_and_no_handoff() {
-    for all in processes::<3>() {
-        let all = all.sessions;
-        let lives = join_all(all.iter().map(opened)).await;
-        let pairs: Vec<HiddenPair> = (0..9)
-            .map(|n| pair("local", "k", Some(&format!("c{n}"))))
-            .collect();
-        let writes = pairs.iter().enumerate().map(|(n, pair)| {
-            let (sessions, live) = (&all[n % 3], &lives[n % 3]);
-            sessions.add_pairs(live, vec![pair.clone()], 2)
-        });
-        join_all(writes)
-            .await
-            .into_iter()
-            .for_each(|written| written.unwrap());
-        let mut wanted: Vec<Uuid> = pairs.iter().map(|pair| pair.id).collect();
-        wanted.sort_unstable();
-        for sessions in &all {
-            let live = opened(sessions).await;
-            assert_eq!(ids(&sessions.pairs_of(&live).await.unwrap()), wanted);
-        }
-
-        // A handoff fires in one, while another, which does not know of it, writes a pair and follows an older transcript.
-        let [one, two, three] = &all;
-        let (at_one, at_two) = (opened(one).await, opened(two).await);
-        let (fired, late) = (handoff("local", "k", 3), pair("local", "k", Some("late")));
-        let point = cut_point(&fired, "d");
-        one.fire(&at_one, fired.clone(), Some(point.clone()), None, 3)
-            .await
-            .unwrap();
-        two.follow(&at_two, Some(Uuid::now_v7()), None, 3);
-        two.add_pairs(&at_two, vec![late.clone()], 4).await.unwrap();
-        for (sessions, live) in [
-            (two, at_two),
-            (three, opened(three).await),
-            (one, opened(one).await),
-        ] {
-            assert_eq!(live.active(), Some(fired.id));
-            assert_eq!(ids(&sessions.pairs_of(&live).await.unwrap()), [late.id]);
-            let points = sessions.left_out(&live, 5).await.unwrap();
-            assert_eq!(
-                points.iter().map(|p| (**p).clone()).collect::<Vec<_>>(),
-                std::slice::from_ref(&point)
-            );
-        }
+async fn writes_at_the_same_moment_lose_no_pair_and_no_handoff(server: Option<RedisServer>) {
+    let all = processes::<3>(server);
+    let all = all.sessions;
+    let lives = join_all(all.iter().map(opened)).await;
+    let pairs: Vec<HiddenPair> = (0..9)
+        .map(|n| pair("local", "k", Some(&format!("c{n}"))))
+        .collect();
+    let writes = pairs.iter().enumerate().map(|(n, pair)| {
+        let (sessions, live) = (&all[n % 3], &lives[n % 3]);
+        sessions.add_pairs(live, vec![pair.clone()], 2)
+    });
+    join_all(writes)
+        .await
+        .into_iter()
+        .for_each(|written| written.unwrap());
+    let mut wanted: Vec<Uuid> = pairs.iter().map(|pair| pair.id).collect();
+    wanted.sort_unstable();
+    for sessions in &all {
+        let live = opened(sessions).await;
+        assert_eq!(ids(&sessions.pairs_of(&live).await.unwrap()), wanted);
     }
-}
 
-#[tokio::test]
-async fn what_was_looked_up_before_another_process_wrote_is_looked_up_again() {
-    for all in processes::<2>() {
-        let [one, two] = all.sessions;
-        let (at_one, at_two) = (opened(&one).await, opened(&two).await);
-        let known = async || {
-            let live = opened(&two).await;
-            asks(&two, &live, None, &["a", "b"], 2).await
-        };
-        assert!(known().await.2.is_empty());
-        assert_eq!(known().await.0, 1, "a checkpoint");
-        // The same calls, made again after a rewind.
-        let beside = pair("local", "k", Some("b"));
-        one.add_pairs(&at_one, vec![beside.clone()], 3).await.unwrap();
-        assert_eq!(known().await.2, [beside.id]);
-        drop(at_two);
-        // Nothing was written since: one look at the record is all.
-        assert_eq!(known().await.0, 1);
-    }
-}
-
-#[tokio::test]
-async fn a_broken_answer_is_repeated_in_another_process() {
-    for all in processes::<2>() {
-        let [one, two] = all.sessions;
-        let at_one = opened(&one).await;
-        let fired = handoff("local", "k", 3);
-        let note = |handoff, replaces, at_ms| RepeatedAnswer {
-            body_hash: 7,
-            handoff,
-            replaces,
-            at_ms,
-        };
-        let first = note(fired.id, Vec::new(), 1000);
-        let point = cut_point(&fired, "d");
-        one.fire(&at_one, fired.clone(), Some(point), Some(first), 1000)
-            .await
-            .unwrap();
-        at_one.remember_repeat(7, fired.id, &AnswerId::default(), 1000);
-
-        // Its clock is slow by minutes.
-        let at_two = opened(&two).await;
-        let answer = AnswerId::default();
-        assert!(at_two.may_repeat());
-        assert_eq!(at_two.take_repeat(8, &answer, 10), None);
+    // A handoff fires in one, while another, which does not know of it, writes a pair and follows an older transcript.
+    let [one, two, three] = &all;
+    let (at_one, at_two) = (opened(one).await, opened(two).await);
+    let (fired, late) = (handoff("local", "k", 3), pair("local", "k", Some("late")));
+    let point = cut_point(&fired, "d");
+    one.fire(&at_one, fired.clone(), Some(point.clone()), None, 3)
+        .await
+        .unwrap();
+    two.follow(&at_two, Some(Uuid::now_v7()), None, 3);
+    two.add_pairs(&at_two, vec![late.clone()], 4).await.unwrap();
+    for (sessions, live) in [
+        (two, at_two),
+        (three, opened(three).await),
+        (one, opened(one).await),
+    ] {
+        assert_eq!(live.active(), Some(fired.id));
+        assert_eq!(ids(&sessions.pairs_of(&live).await.unwrap()), [late.id]);
+        let points = sessions.left_out(&live, 5).await.unwrap();
         assert_eq!(
-            at_two.take_repeat(7, &AnswerId::default(), 1001 + REPEAT_WITHIN_MS),
-            None
+            points.iter().map(|p| (**p).clone()).collect::<Vec<_>>(),
+            std::slice::from_ref(&point)
         );
-        assert_eq!(at_two.take_repeat(7, &answer, 10), Some(fired.id));
-        // The answer hands off again, and breaks off after that.
-        let later = handoff("local", "k", 4);
-        let second = note(later.id, vec![fired.id], 11);
-        two.fire(&at_two, later.clone(), None, Some(second), 11)
-            .await
-            .unwrap();
-        at_two.remember_repeat(7, later.id, &answer, 11);
-        drop(answer);
-        let at_one = opened(&one).await;
-        assert_eq!(at_one.record().repeats.len(), 1);
-
-        // The end of an answer is handed over: the same request is a new one then, everywhere.
-        let answer = AnswerId::default();
-        assert_eq!(at_two.take_repeat(7, &answer, 12), Some(later.id));
-        at_two.forget_repeat(&answer);
-        two.shown(&at_two, &[later.id]);
-        while !two
-            .store()
-            .conversation("k")
-            .await
-            .unwrap()
-            .unwrap()
-            .repeats
-            .is_empty()
-        {
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-        }
-        assert_eq!(opened(&two).await.take_repeat(7, &AnswerId::default(), 13), None);
     }
 }
 
-#[tokio::test]
-async fn a_place_that_was_relied_on_stays_whoever_hands_the_answer_over() {
-    for all in processes::<2>() {
-        let [one, two] = all.sessions;
-        let at_one = opened(&one).await;
-        let fired = handoff("local", "k", 3);
-        one.fire(&at_one, fired.clone(), Some(cut_point(&fired, "d")), None, 3)
-            .await
-            .unwrap();
-        let at_two = opened(&two).await;
-        two.keep_cut_point(&at_two, fired.id);
-        while opened(&one).await.record().relied_on.is_empty() {
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-        }
-        one.shown(&at_one, &[fired.id]);
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        assert_eq!(opened(&two).await.record().left_out, [fired.id]);
+async fn what_was_looked_up_before_another_process_wrote_is_looked_up_again(server: Option<RedisServer>) {
+    let all = processes::<2>(server);
+    let [one, two] = all.sessions;
+    let (at_one, at_two) = (opened(&one).await, opened(&two).await);
+    let known = async || {
+        let live = opened(&two).await;
+        asks(&two, &live, None, &["a", "b"], 2).await
+    };
+    assert!(known().await.2.is_empty());
+    assert_eq!(known().await.0, 1, "a checkpoint");
+    // The same calls, made again after a rewind.
+    let beside = pair("local", "k", Some("b"));
+    one.add_pairs(&at_one, vec![beside.clone()], 3).await.unwrap();
+    assert_eq!(known().await.2, [beside.id]);
+    drop(at_two);
+    // Nothing was written since: one look at the record is all.
+    assert_eq!(known().await.0, 1);
+}
+
+async fn a_broken_answer_is_repeated_in_another_process(server: Option<RedisServer>) {
+    let all = processes::<2>(server);
+    let [one, two] = all.sessions;
+    let at_one = opened(&one).await;
+    let fired = handoff("local", "k", 3);
+    let note = |handoff, replaces, at_ms| RepeatedAnswer {
+        body_hash: 7,
+        handoff,
+        replaces,
+        at_ms,
+    };
+    let first = note(fired.id, Vec::new(), 1000);
+    let point = cut_point(&fired, "d");
+    one.fire(&at_one, fired.clone(), Some(point), Some(first), 1000)
+        .await
+        .unwrap();
+    at_one.remember_repeat(7, fired.id, &AnswerId::default(), 1000);
+
+    // Its clock is slow by minutes.
+    let at_two = opened(&two).await;
+    let answer = AnswerId::default();
+    assert!(at_two.may_repeat());
+    assert_eq!(at_two.take_repeat(8, &answer, 10), None);
+    assert_eq!(
+        at_two.take_repeat(7, &AnswerId::default(), 1001 + REPEAT_WITHIN_MS),
+        None
+    );
+    assert_eq!(at_two.take_repeat(7, &answer, 10), Some(fired.id));
+    // The answer hands off again, and breaks off after that.
+    let later = handoff("local", "k", 4);
+    let second = note(later.id, vec![fired.id], 11);
+    two.fire(&at_two, later.clone(), None, Some(second), 11)
+        .await
+        .unwrap();
+    at_two.remember_repeat(7, later.id, &answer, 11);
+    drop(answer);
+    let at_one = opened(&one).await;
+    assert_eq!(at_one.record().repeats.len(), 1);
+
+    // The end of an answer is handed over: the same request is a new one then, everywhere.
+    let answer = AnswerId::default();
+    assert_eq!(at_two.take_repeat(7, &answer, 12), Some(later.id));
+    at_two.forget_repeat(&answer);
+    two.shown(&at_two, &[later.id]);
+    while !two
+        .store()
+        .conversation("k")
+        .await
+        .unwrap()
+        .unwrap()
+        .repeats
+        .is_empty()
+    {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
+    assert_eq!(opened(&two).await.take_repeat(7, &AnswerId::default(), 13), None);
+}
+
+async fn a_place_that_was_relied_on_stays_whoever_hands_the_answer_over(server: Option<RedisServer>) {
+    let all = processes::<2>(server);
+    let [one, two] = all.sessions;
+    let at_one = opened(&one).await;
+    let fired = handoff("local", "k", 3);
+    one.fire(&at_one, fired.clone(), Some(cut_point(&fired, "d")), None, 3)
+        .await
+        .unwrap();
+    let at_two = opened(&two).await;
+    two.keep_cut_point(&at_two, fired.id);
+    while opened(&one).await.record().relied_on.is_empty() {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+    one.shown(&at_one, &[fired.id]);
+    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    assert_eq!(opened(&two).await.record().left_out, [fired.id]);
 }
 
 /// A failover may lose writes that were not replicated: the store's older record remains, and is not mixed up with the
 /// one that was lost.
-#[tokio::test]
-async fn a_store_that_went_back_is_followed() {
-    for all in processes::<1>() {
-        let [one] = all.sessions;
-        let live = opened(&one).await;
-        one.add_pairs(&live, vec![pair("local", "k", Some("a"))], 2)
-            .await
-            .unwrap();
-        let kept = live.record();
-        one.add_pairs(&live, vec![pair("local", "k", Some("b"))], 3)
-            .await
-            .unwrap();
-        let known = live.version();
-        live.refresh(Some(kept.clone()), known);
-        assert_eq!(live.record(), kept);
-        // What was read before a write of this process is older than that.
-        one.add_pairs(&live, vec![pair("local", "k", Some("c"))], 4)
-            .await
-            .unwrap();
-        let newest = live.record();
-        live.refresh(Some(kept.clone()), kept.version);
-        assert_eq!(live.record(), newest);
-    }
+async fn a_store_that_went_back_is_followed(server: Option<RedisServer>) {
+    let all = processes::<1>(server);
+    let [one] = all.sessions;
+    let live = opened(&one).await;
+    one.add_pairs(&live, vec![pair("local", "k", Some("a"))], 2)
+        .await
+        .unwrap();
+    let kept = live.record();
+    one.add_pairs(&live, vec![pair("local", "k", Some("b"))], 3)
+        .await
+        .unwrap();
+    let known = live.version();
+    live.refresh(Some(kept.clone()), known);
+    assert_eq!(live.record(), kept);
+    // What was read before a write of this process is older than that.
+    one.add_pairs(&live, vec![pair("local", "k", Some("c"))], 4)
+        .await
+        .unwrap();
+    let newest = live.record();
+    live.refresh(Some(kept.clone()), kept.version);
+    assert_eq!(live.record(), newest);
 }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::copy_and_check::{check, copy};
 use super::records::{RecordKind, Retention, StoredRecord};
 use super::redis::tests::server::RedisServer;
-use super::redis::tests::store_in;
+use super::redis::tests::{also_over_redis, store_in};
 use super::sqlite::SqliteStore;
 use super::tests::{conversation, cut_point, document, handoff, insertion, pair, update};
 use super::{SharedStore, Store};
@@ -16,7 +16,7 @@ use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus, HiddenPair, R
 /// Makes empty stores of a kind.
 type StoreMaker<'a> = Box<dyn Fn() -> SharedStore + 'a>;
 
-/// Every kind that this machine has.
+/// Every kind; in a server if there is one.
 fn kinds<'a>(dir: &'a tempfile::TempDir, server: Option<&'a RedisServer>) -> Vec<StoreMaker<'a>> {
     let mut all: Vec<StoreMaker<'a>> = vec![
         Box::new(|| Arc::new(SqliteStore::in_memory().unwrap())),
@@ -29,6 +29,14 @@ fn kinds<'a>(dir: &'a tempfile::TempDir, server: Option<&'a RedisServer>) -> Vec
         all.push(Box::new(|| Arc::new(store_in(&server.url(), |_| {}))));
     }
     all
+}
+
+also_over_redis! {
+    every_kind_is_copied_to_every_kind_and_back
+    a_check_names_what_is_missing_and_what_cannot_be_read
+    a_copy_of_a_store_in_use_may_be_broken_off_and_begun_again
+    a_copied_document_supersedes_no_newer_one
+    handoffs_expire_where_nothing_goes_on_from_them
 }
 
 /// A conversation with all that it may have, `n` times.
@@ -120,10 +128,8 @@ async fn all(store: &dyn Store) -> Vec<String> {
     found
 }
 
-#[tokio::test]
-async fn every_kind_is_copied_to_every_kind_and_back() {
+async fn every_kind_is_copied_to_every_kind_and_back(server: Option<RedisServer>) {
     let dir = tempfile::tempdir().unwrap();
-    let server = RedisServer::start_if_there(&[]);
     // More than a page of each.
     let filled = SqliteStore::in_memory().unwrap();
     let ids = fill(&filled, 300).await;
@@ -213,10 +219,8 @@ async fn what_is_written_while_a_copy_runs_is_copied() {
     assert!(to.handoff("a", late[19]).await.unwrap().is_some());
 }
 
-#[tokio::test]
-async fn a_check_names_what_is_missing_and_what_cannot_be_read() {
+async fn a_check_names_what_is_missing_and_what_cannot_be_read(server: Option<RedisServer>) {
     let dir = tempfile::tempdir().unwrap();
-    let server = RedisServer::start_if_there(&[]);
     for make in kinds(&dir, server.as_ref()) {
         let store = make();
         fill(&*store, 3).await;
@@ -256,10 +260,8 @@ async fn a_check_names_what_is_missing_and_what_cannot_be_read() {
 }
 
 /// A copy that is broken off anywhere while its source is in use, and begun again.
-#[tokio::test]
-async fn a_copy_of_a_store_in_use_may_be_broken_off_and_begun_again() {
+async fn a_copy_of_a_store_in_use_may_be_broken_off_and_begun_again(server: Option<RedisServer>) {
     let dir = tempfile::tempdir().unwrap();
-    let server = RedisServer::start_if_there(&[]);
     for from in &kinds(&dir, server.as_ref())[1..] {
         for to in &kinds(&dir, server.as_ref())[1..] {
             let (source, target) = (from(), to());
@@ -303,10 +305,8 @@ async fn a_copy_of_a_store_in_use_may_be_broken_off_and_begun_again() {
 }
 
 /// A target in use has documents of its own: what is newer there stays in force.
-#[tokio::test]
-async fn a_copied_document_supersedes_no_newer_one() {
+async fn a_copied_document_supersedes_no_newer_one(server: Option<RedisServer>) {
     let dir = tempfile::tempdir().unwrap();
-    let server = RedisServer::start_if_there(&[]);
     for to in kinds(&dir, server.as_ref()) {
         let (source, target) = (SqliteStore::in_memory().unwrap(), to());
         let [older, newer] = [document("a", "main", 5), document("a", "main", 6)];
@@ -342,10 +342,8 @@ async fn a_copied_document_supersedes_no_newer_one() {
 }
 
 /// What an expiry takes, and what is in use.
-#[tokio::test]
-async fn handoffs_expire_where_nothing_goes_on_from_them() {
+async fn handoffs_expire_where_nothing_goes_on_from_them(server: Option<RedisServer>) {
     let dir = tempfile::tempdir().unwrap();
-    let server = RedisServer::start_if_there(&[]);
     for make in kinds(&dir, server.as_ref()) {
         let store = make();
         let made = async |key: &str, at| {

@@ -2,7 +2,7 @@
 //! sees what it should, and every answer to the agent is a valid message. In some of them answers end at a handoff
 //! (stop mode).
 //!
-//! `BATON_CASES` sets how many conversations are tried, `BATON_SEED` which ones: a number, or `random`.
+//! A few on every change, many in `.ci/full long` ([`Cases`]).
 
 mod agent_quirks;
 mod blocks;
@@ -28,7 +28,7 @@ use baton_core::record::{HandoffId, HandoffOrigin};
 use baton_llm::state::config::{Config, HandoffMode};
 use baton_llm::state::store::{HandoffFilter, SharedStore};
 use baton_strict::{Endpoint, Model, Options, Received, Reply, Rule, Strict};
-use proptest::test_runner::{Config as Cases, RngSeed, TestCaseError, TestError, TestRunner};
+use proptest::test_runner::{Config as RunnerConfig, RngSeed, TestCaseError, TestError, TestRunner};
 use serde_json::Value;
 
 use self::conversation::AgentConversation;
@@ -40,12 +40,10 @@ use self::replicas::Replicas;
 pub use self::replicas::{shared, shared_within};
 use self::shown::Progress;
 use self::wires::WireProfile;
+use crate::harness::cases::Cases;
 use crate::harness::redis::RedisServer;
 use crate::harness::{self, Baton, RawResponse};
 use crate::matrix::variants::Answer;
-
-/// Conversations on each wire, unless `BATON_CASES` says otherwise.
-const CASES: u32 = 150;
 
 /// How often the agent tries a turn.
 const TRIES: usize = 16;
@@ -167,7 +165,7 @@ enum Proxies {
 
 type Checked = Result<(), String>;
 
-/// Counts of all conversations of one test: zeros would make the test void.
+/// Counts of all conversations of one test: zeros would make a long test void.
 #[derive(Debug, Default, Clone, Copy)]
 struct Happened {
     /// Handoffs that a threshold began.
@@ -753,14 +751,10 @@ fn run(profile: WireProfile, plan: &Plan, setting: &Setting<'_>) -> Result<Happe
     })
 }
 
-fn whatever_happens_the_model_sees_what_it_should(profile: WireProfile, setting: &Setting<'_>, cases: u32) {
-    let mut config = Cases::with_cases(cases);
+fn whatever_happens_the_model_sees_what_it_should(profile: WireProfile, setting: &Setting<'_>, cases: Cases) {
+    let mut config = RunnerConfig::with_cases(cases.count);
     config.failure_persistence = None;
-    config.rng_seed = match std::env::var("BATON_SEED") {
-        Ok(seed) if seed == "random" => RngSeed::Random,
-        Ok(seed) => RngSeed::Fixed(seed.parse().expect("BATON_SEED is a number, or `random`")),
-        Err(_) => RngSeed::Fixed(1),
-    };
+    config.rng_seed = RngSeed::Fixed(cases.seed);
     config.max_shrink_iters = 400;
     let happened = Cell::new(Happened::default());
     let checked = TestRunner::new(config).run(&plan::plan(), |mut plan| {
@@ -784,19 +778,28 @@ fn whatever_happens_the_model_sees_what_it_should(profile: WireProfile, setting:
             TestError::Abort(why) => panic!("{why}"),
         }
     }
-    let is_usual = std::env::var("BATON_SEED").is_err() && cases >= CASES;
     let happened = happened.get();
-    assert!(happened.is_all() || !is_usual, "{happened:?}");
+    assert!(happened.is_all() || cases.count < Cases::MANY, "{happened:?}");
 }
 
 macro_rules! conversations {
     ($($name:ident = $profile:ident;)*) => {
         $(#[test]
         fn $name() {
-            let cases = std::env::var("BATON_CASES").ok().and_then(|c| c.parse().ok());
-            let cases = cases.unwrap_or(CASES);
-            whatever_happens_the_model_sees_what_it_should(wires::$profile, &Setting::OneProcess, cases);
+            let setting = Setting::OneProcess;
+            whatever_happens_the_model_sees_what_it_should(wires::$profile, &setting, Cases::QUICK);
         })*
+
+        mod long {
+            use super::*;
+
+            $(#[test]
+            #[ignore = "takes minutes: .ci/full long"]
+            fn $name() {
+                let setting = Setting::OneProcess;
+                whatever_happens_the_model_sees_what_it_should(wires::$profile, &setting, Cases::long());
+            })*
+        }
     };
 }
 

@@ -181,7 +181,7 @@ fn leg() -> impl Strategy<Value = LegPlan> {
 }
 
 fn who() -> impl Strategy<Value = usize> {
-    prop_oneof![5 => Just(0usize), 2 => Just(1), 1 => Just(2), 1 => Just(3)]
+    prop_oneof![4 => Just(0usize), 2 => Just(1), 3 => Just(2), 2 => Just(3)]
 }
 
 fn broken() -> impl Strategy<Value = Broken> {
@@ -239,7 +239,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         16 => turn,
         5 => undo,
-        2 => outside,
+        5 => outside,
         1 => who().prop_map(|who| Step::Count { who }),
         2 => (who(), 0usize..8).prop_map(|(who, back)| Step::Fork { who, back }),
         1 => who().prop_map(|who| Step::Compact { who }),

@@ -2,8 +2,7 @@
 //! them knows, the others know, and every view is the one that a single process gives. Their clocks are minutes apart,
 //! and they are stopped and started.
 //!
-//! `BATON_REPLICA_CASES` sets how many conversations are tried on each wire. 10,000 in all:
-//! `BATON_REPLICA_CASES=2000 BATON_SEED=random cargo nextest run --test suite conversations::replicas`.
+//! 10,000 of them: `BATON_CASES=2000 .ci/full replicas`.
 
 use std::sync::Arc;
 
@@ -17,10 +16,8 @@ use uuid::Uuid;
 use super::wires;
 use super::{Setting, whatever_happens_the_model_sees_what_it_should};
 use crate::harness::Baton;
+use crate::harness::cases::Cases;
 use crate::harness::redis::RedisServer;
-
-/// Conversations on each wire, unless `BATON_REPLICA_CASES` says otherwise.
-const CASES: u32 = 50;
 
 /// The replicas, by how far their clocks are ahead; milliseconds.
 const CLOCKS: [i64; 3] = [0, 4 * 60_000, -4 * 60_000];
@@ -112,12 +109,11 @@ pub fn shared_within(url: &str, prefix: &str, time: std::time::Duration) -> Shar
 macro_rules! replicas {
     ($($name:ident = $profile:ident;)*) => {
         $(#[test]
-        #[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
+        #[ignore = "needs Redis: .ci/full replicas"]
         fn $name() {
             let server = RedisServer::start(&[]);
-            let cases = std::env::var("BATON_REPLICA_CASES").ok().and_then(|c| c.parse().ok());
             let setting = Setting::Replicas(&server);
-            whatever_happens_the_model_sees_what_it_should(wires::$profile, &setting, cases.unwrap_or(CASES));
+            whatever_happens_the_model_sees_what_it_should(wires::$profile, &setting, Cases::long());
         })*
     };
 }

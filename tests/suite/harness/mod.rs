@@ -2,6 +2,7 @@
 
 mod agent_wire;
 pub mod anthropic;
+pub mod cases;
 #[allow(dead_code, reason = "the library's tests use all of it")]
 pub mod faulty_wire;
 pub mod fixture;

@@ -19,7 +19,7 @@ pub struct RedisServer {
     args: Vec<String>,
 }
 
-/// The server's program. Without one build.rs has the tests that need it ignored, unless `BATON_REDIS` is `required`.
+/// The server's program.
 pub fn program() -> Option<PathBuf> {
     if let Some(program) = std::env::var_os("BATON_REDIS_SERVER") {
         return Some(program.into());
@@ -30,7 +30,7 @@ pub fn program() -> Option<PathBuf> {
 }
 
 impl RedisServer {
-    /// The same for tests that have something to show without a server, too.
+    /// The same for benchmarks that have something to show without a server, too.
     pub fn start_if_there(args: &[&str]) -> Option<Self> {
         program().map(|_| Self::start(args))
     }
@@ -38,7 +38,7 @@ impl RedisServer {
     /// Starts a server with these settings in addition to those that every test has.
     pub fn start(args: &[&str]) -> Self {
         let Some(program) = program() else {
-            panic!("no redis-server or valkey-server on the PATH");
+            panic!("no redis-server or valkey-server on the PATH: apt-get install redis-server");
         };
         // Another test may take the port in between.
         for _ in 0..5 {

@@ -20,6 +20,25 @@ use self::server::RedisServer;
 use super::*;
 use crate::state::store::tests::{conforms, conversation, handoff, pair, update};
 
+/// Tests that take a server: `local` is without one, `redis` with one.
+macro_rules! also_over_redis {
+    ($($test:ident)*) => {
+        mod local {
+            $(#[tokio::test]
+            async fn $test() { super::$test(None).await; })*
+        }
+
+        mod redis {
+            use crate::state::store::redis::tests::server::RedisServer;
+
+            $(#[tokio::test]
+            #[ignore = "needs Redis: .ci/full redis"]
+            async fn $test() { super::$test(Some(RedisServer::start(&[]))).await; })*
+        }
+    };
+}
+pub(crate) use also_over_redis;
+
 /// A store in that server. `change` sets what is not as in most tests.
 pub(crate) fn store_in(url: &str, change: impl FnOnce(&mut RedisOptions)) -> RedisStore {
     let mut options = RedisOptions {
@@ -41,14 +60,14 @@ async fn put(store: &RedisStore) -> Result<HandoffId, StoreError> {
 }
 
 #[tokio::test]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
+#[ignore = "needs Redis: .ci/full redis"]
 async fn redis_conforms() {
     let server = RedisServer::start(&[]);
     conforms(|| Arc::new(store_in(&server.url(), |_| {}))).await;
 }
 
 #[tokio::test]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
+#[ignore = "needs Redis: .ci/full redis"]
 async fn a_store_of_another_schema_is_refused() {
     let server = RedisServer::start(&[]);
     server.cli(&["SET", "{p}:schema", "2"]);
@@ -63,7 +82,7 @@ async fn a_store_of_another_schema_is_refused() {
 }
 
 #[tokio::test]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
+#[ignore = "needs Redis: .ci/full redis"]
 async fn settings_that_hold_no_handoff_are_named() {
     let server = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "everysec"]);
     let verify = async |durability| {
@@ -92,7 +111,7 @@ async fn settings_that_hold_no_handoff_are_named() {
 
 /// With a server that flushes every second, and supports waiting for that: what was acknowledged survives its kill.
 #[tokio::test]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
+#[ignore = "needs Redis: .ci/full redis"]
 async fn a_server_that_waits_for_its_file_loses_nothing_that_it_acknowledged() {
     let mut server = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "everysec"]);
     if !server.is_version(7, 2) {
@@ -122,7 +141,7 @@ async fn a_server_that_waits_for_its_file_loses_nothing_that_it_acknowledged() {
 }
 
 #[tokio::test]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
+#[ignore = "needs Redis: .ci/full redis"]
 async fn a_replicated_write_is_on_the_replica() {
     let primary = RedisServer::start(&[]);
     let mut replica = primary.replica(&[]);
@@ -169,7 +188,7 @@ async fn a_replicated_write_is_on_the_replica() {
 }
 
 #[tokio::test]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
+#[ignore = "needs Redis: .ci/full redis"]
 async fn an_older_use_does_not_replace_a_newer_one_and_indexes_follow() {
     let server = RedisServer::start(&[]);
     let store = store_in(&server.url(), |o| o.prefix = "p".into());
@@ -222,7 +241,7 @@ async fn an_older_use_does_not_replace_a_newer_one_and_indexes_follow() {
 }
 
 #[tokio::test]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
+#[ignore = "needs Redis: .ci/full redis"]
 async fn scripts_that_the_server_forgot_are_loaded_again() {
     let server = RedisServer::start(&[]);
     let store = store_in(&server.url(), |_| {});

@@ -10,7 +10,7 @@ use super::faulty_wire::{Fault, FaultyWire};
 use super::*;
 
 #[tokio::test]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
+#[ignore = "needs Redis: .ci/full redis"]
 async fn a_server_that_stops_fails_calls_at_once_and_is_found_again_within_a_second() {
     let mut server = RedisServer::durable();
     let store = store_in(&server.url(), |o| o.durability = ServerDurability::Fsync);
@@ -37,7 +37,7 @@ async fn a_server_that_stops_fails_calls_at_once_and_is_found_again_within_a_sec
 
 /// A connection that was cut between two calls is opened again within the next one.
 #[tokio::test]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
+#[ignore = "needs Redis: .ci/full redis"]
 async fn a_connection_that_was_cut_fails_no_call() {
     let server = RedisServer::start(&[]);
     let store = store_in(&server.url(), |_| {});
@@ -55,7 +55,7 @@ const TIME: Duration = Duration::from_millis(300);
 const SLACK: Duration = Duration::from_millis(500);
 
 #[tokio::test]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
+#[ignore = "needs Redis: .ci/full redis"]
 async fn whatever_the_network_does_calls_end_in_time_and_leave_no_pile_of_tasks() {
     let server = RedisServer::start(&[]);
     let faults = [
@@ -139,7 +139,7 @@ async fn whatever_the_network_does_calls_end_in_time_and_leave_no_pile_of_tasks(
 
 /// The primary is killed under load and its replica takes over: what was acknowledged is there.
 #[tokio::test]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
+#[ignore = "needs Redis: .ci/full redis"]
 async fn a_failover_loses_nothing_that_was_replicated() {
     let mut primary = RedisServer::start(&[]);
     let first = primary.replica(&[]);

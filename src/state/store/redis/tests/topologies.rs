@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::*;
 
 #[tokio::test]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
+#[ignore = "needs Redis: .ci/full redis"]
 async fn a_user_with_a_password_logs_in() {
     let server = RedisServer::start(&[]);
     let rights = [
@@ -40,7 +40,7 @@ async fn a_user_with_a_password_logs_in() {
 }
 
 #[tokio::test]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
+#[ignore = "needs Redis: .ci/full redis"]
 async fn connections_are_encrypted_and_the_server_is_known_by_its_certificate() {
     let dir = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
@@ -76,7 +76,7 @@ async fn connections_are_encrypted_and_the_server_is_known_by_its_certificate() 
 }
 
 #[tokio::test]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
+#[ignore = "needs Redis: .ci/full redis"]
 async fn sentinels_tell_the_primary_and_the_next_one() {
     let mut primary = RedisServer::start(&[]);
     let replica = primary.replica(&[]);
@@ -125,7 +125,7 @@ async fn sentinels_tell_the_primary_and_the_next_one() {
 }
 
 #[tokio::test]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
+#[ignore = "needs Redis: .ci/full redis"]
 async fn a_cluster_is_one_slot_and_its_node_is_found() {
     let nodes = [(); 2].map(|()| RedisServer::start(&["--cluster-enabled", "yes"]));
     let [one, two] = nodes;

@@ -1,7 +1,5 @@
 //! `examples/agent-mail`: the script over the public commands, against an Agent Mail that answers by a script.
 
-mod server;
-
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -11,23 +9,12 @@ use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{HandoffFile, ReservationSnapshot, ReservationTransfer};
 use serde_json::{Value, json};
 
-use self::server::{MailCall, MailReply, MailServer};
-
-/// Where there is no Python, the tests pass without having run; CI has one.
-fn python() -> bool {
-    let asked = Command::new("python3")
-        .args(["-c", "import http.client"])
-        .output();
-    let has_one = asked.is_ok_and(|done| done.status.success());
-    let is_ci = std::env::var("CI").is_ok_and(|given| given == "true");
-    assert!(has_one || !is_ci, "no python3");
-    has_one
-}
+use super::mail_server::{MailCall, MailReply, MailServer};
 
 /// The script in a folder, with nothing in its environment but the server.
 fn script(dir: &Path, url: &str, args: &[&str]) -> Command {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut command = Command::new("python3");
+    let mut command = Command::new(super::Runner::Python.program());
     command
         .arg(root.join("examples/agent-mail/agent_mail.py"))
         .args(args)
@@ -152,10 +139,8 @@ const RESERVE: &str = "file_reservation_paths";
 const RELEASE: &str = "release_file_reservations";
 
 #[tokio::test]
+#[ignore = "needs Python: .ci/full sdks"]
 async fn files_go_from_one_agent_to_the_other() {
-    if !python() {
-        return;
-    }
     let server = MailServer::start(|tool, arguments, _| kind(tool, arguments)).await;
     let outcome = run(&server, &requested(), "New").await;
     assert_eq!(
@@ -181,10 +166,8 @@ async fn files_go_from_one_agent_to_the_other() {
 }
 
 #[tokio::test]
+#[ignore = "needs Python: .ci/full sdks"]
 async fn what_a_person_reads_says_who_has_the_files() {
-    if !python() {
-        return;
-    }
     let server = MailServer::start(|tool, arguments, _| match arguments["agent_name"] == "Wrong" {
         true => conflict("b\u{1b}[31m"),
         false => kind(tool, arguments),
@@ -207,10 +190,8 @@ async fn what_a_person_reads_says_who_has_the_files() {
 }
 
 #[tokio::test]
+#[ignore = "needs Python: .ci/full sdks"]
 async fn without_project_agent_or_paths_nobody_is_queried() {
-    if !python() {
-        return;
-    }
     let server = MailServer::start(|tool, arguments, _| kind(tool, arguments)).await;
     let error = |outcome: Value| outcome["error"].as_str().unwrap_or_default().to_owned();
     let mut no_project = requested();
@@ -240,10 +221,8 @@ async fn without_project_agent_or_paths_nobody_is_queried() {
 }
 
 #[tokio::test]
+#[ignore = "needs Python: .ci/full sdks"]
 async fn the_same_agent_renews() {
-    if !python() {
-        return;
-    }
     let server = MailServer::start(|tool, arguments, _| kind(tool, arguments)).await;
     let outcome = run(&server, &requested(), "Old").await;
     assert_eq!(outcome["success"], true, "{outcome}");
@@ -259,10 +238,8 @@ async fn the_same_agent_renews() {
 }
 
 #[tokio::test]
+#[ignore = "needs Python: .ci/full sdks"]
 async fn a_release_that_fails_or_falls_short_leaves_the_files_with_the_old_agent() {
-    if !python() {
-        return;
-    }
     let fails = MailServer::start(|tool, arguments, _| match tool {
         RELEASE => MailReply::Fails("database is locked"),
         _ => kind(tool, arguments),
@@ -290,10 +267,8 @@ async fn a_release_that_fails_or_falls_short_leaves_the_files_with_the_old_agent
 }
 
 #[tokio::test]
+#[ignore = "needs Python: .ci/full sdks"]
 async fn a_conflict_is_tried_twice_and_then_everything_goes_back() {
-    if !python() {
-        return;
-    }
     let once = MailServer::start(|tool, arguments, calls| {
         let tries = calls
             .iter()
@@ -349,10 +324,8 @@ async fn a_conflict_is_tried_twice_and_then_everything_goes_back() {
 }
 
 #[tokio::test]
+#[ignore = "needs Python: .ci/full sdks"]
 async fn any_other_error_after_the_release_gives_everything_back() {
-    if !python() {
-        return;
-    }
     let server = MailServer::start(|tool, arguments, _| {
         match is((tool, arguments), RESERVE, "New") && arguments["exclusive"] == false {
             true => MailReply::Raw(500, "down".to_owned()),
@@ -391,10 +364,8 @@ async fn any_other_error_after_the_release_gives_everything_back() {
 
 #[cfg(unix)]
 #[tokio::test]
+#[ignore = "needs Python: .ci/full sdks"]
 async fn who_cancels_in_the_wait_gives_everything_back() {
-    if !python() {
-        return;
-    }
     let server = MailServer::start(|tool, arguments, _| match is((tool, arguments), RESERVE, "New") {
         true => conflict("a"),
         false => kind(tool, arguments),
@@ -430,10 +401,8 @@ async fn who_cancels_in_the_wait_gives_everything_back() {
 }
 
 #[tokio::test]
+#[ignore = "needs Python: .ci/full sdks"]
 async fn a_call_has_a_limit_and_so_has_putting_back() {
-    if !python() {
-        return;
-    }
     let server = MailServer::start(|tool, arguments, _| match tool {
         RESERVE => MailReply::Hangs,
         _ => kind(tool, arguments),
@@ -453,10 +422,8 @@ async fn a_call_has_a_limit_and_so_has_putting_back() {
 }
 
 #[tokio::test]
+#[ignore = "needs Python: .ci/full sdks"]
 async fn answers_come_in_every_shape_of_the_protocol() {
-    if !python() {
-        return;
-    }
     let late = MailServer::start(|tool, arguments, calls| match kind(tool, arguments) {
         // The first one is the one event of a stream.
         MailReply::Tool(answer) if calls.is_empty() => {
@@ -485,10 +452,8 @@ async fn answers_come_in_every_shape_of_the_protocol() {
 }
 
 #[tokio::test]
+#[ignore = "needs Python: .ci/full sdks"]
 async fn a_server_that_wants_a_session_gets_one() {
-    if !python() {
-        return;
-    }
     let initialized = json!({"jsonrpc": "2.0", "id": 2, "result": {}}).to_string();
     let server = MailServer::start(move |tool, arguments, calls| match tool {
         "initialize" => MailReply::Raw(200, initialized.clone()),
@@ -507,10 +472,8 @@ async fn a_server_that_wants_a_session_gets_one() {
 }
 
 #[tokio::test]
+#[ignore = "needs Python: .ci/full sdks"]
 async fn inbox_and_reservations_are_added_to_a_file() {
-    if !python() {
-        return;
-    }
     let server = MailServer::start(|tool, arguments, _| match tool {
         "fetch_inbox" => {
             assert_eq!(arguments["limit"], 10);
@@ -586,10 +549,8 @@ async fn inbox_and_reservations_are_added_to_a_file() {
 }
 
 #[tokio::test]
+#[ignore = "needs Python: .ci/full sdks"]
 async fn a_server_that_is_away_adds_nothing() {
-    if !python() {
-        return;
-    }
     let server = MailServer::start(|_, _, _| MailReply::Raw(500, "down".to_owned())).await;
     let file = json!({"goal": "a", "now": "b", "agent_id": "Me"});
     assert_eq!(added(&server, &[], &file).await, file);
@@ -597,10 +558,8 @@ async fn a_server_that_is_away_adds_nothing() {
 
 /// Reservations by what is left of their time, minutes and hours.
 #[tokio::test]
+#[ignore = "needs Python: .ci/full sdks"]
 async fn a_finding_says_how_long_reservations_last() {
-    if !python() {
-        return;
-    }
     let server = MailServer::start(|tool, _, _| {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
         let left = |seconds: i64| Time::of_seconds(now.cast_signed() + seconds).rfc3339();
@@ -689,10 +648,8 @@ impl MailLedger {
 
 /// A third agent holds a path throughout: the old one also held it, and has it again.
 #[tokio::test]
+#[ignore = "needs Python: .ci/full sdks"]
 async fn files_that_a_third_agent_reserved_too_go_back_and_that_is_reported() {
-    if !python() {
-        return;
-    }
     let reserved = [
         ("Old", "a", true),
         ("Old", "b", false),
@@ -714,10 +671,8 @@ async fn files_that_a_third_agent_reserved_too_go_back_and_that_is_reported() {
 
 /// A server that lists few tools offers those for reservations through another one (0.1.0 by default).
 #[tokio::test]
+#[ignore = "needs Python: .ci/full sdks"]
 async fn tools_that_a_server_does_not_list_are_called_through_another_one() {
-    if !python() {
-        return;
-    }
     for wrong in [
         MailReply::Fails("Unknown tool: release_file_reservations"),
         MailReply::Raw(
@@ -755,10 +710,8 @@ async fn tools_that_a_server_does_not_list_are_called_through_another_one() {
 
 /// Newer servers do nothing in an agent's name without the token that it registered with.
 #[tokio::test]
+#[ignore = "needs Python: .ci/full sdks"]
 async fn each_call_has_the_token_of_its_agent() {
-    if !python() {
-        return;
-    }
     let server = MailServer::start(|tool, arguments, _| {
         let agent = arguments["agent_name"].as_str().unwrap();
         match arguments["registration_token"].as_str() == Some(&format!("{agent}-token")) {

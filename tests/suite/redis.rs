@@ -83,7 +83,7 @@ fn tool_result(id: &str) -> Value {
 }
 
 #[tokio::test]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
+#[ignore = "needs Redis: .ci/full redis"]
 async fn a_pinned_request_costs_one_round_trip_and_a_handoff_two() {
     let server = RedisServer::start(&[]);
     let wire = Wire::to(&server).await;
@@ -130,7 +130,7 @@ async fn a_pinned_request_costs_one_round_trip_and_a_handoff_two() {
 
 /// A request without a transcript, and one that is not read, cost nothing.
 #[tokio::test]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
+#[ignore = "needs Redis: .ci/full redis"]
 async fn what_needs_nothing_of_the_store_asks_it_nothing() {
     let server = RedisServer::start(&[]);
     let wire = Wire::to(&server).await;
@@ -146,7 +146,7 @@ async fn what_needs_nothing_of_the_store_asks_it_nothing() {
 }
 
 #[tokio::test]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
+#[ignore = "needs Redis: .ci/full redis"]
 async fn while_the_server_is_away_pinned_requests_are_told_to_come_back_and_others_go_on() {
     let mut server = RedisServer::durable();
     let replies = (0..40).map(|_| Reply::text("Fine."));
@@ -197,7 +197,7 @@ async fn while_the_server_is_away_pinned_requests_are_told_to_come_back_and_othe
 
 /// The real program: two of them, one killed between two requests.
 #[tokio::test]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
+#[ignore = "needs Redis: .ci/full redis"]
 async fn a_killed_proxy_leaves_its_conversations_to_the_others() {
     let server = RedisServer::durable();
     let replies = [
@@ -273,7 +273,7 @@ fn baton(args: &[&str]) -> Output {
 }
 
 #[test]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
+#[ignore = "needs Redis: .ci/full redis"]
 fn a_server_that_cannot_hold_handoffs_is_refused_at_the_start_and_named_by_check() {
     let server = RedisServer::start(&[]);
     let dir = harness::temp();
@@ -318,7 +318,7 @@ fn a_server_that_cannot_hold_handoffs_is_refused_at_the_start_and_named_by_check
 /// One proxy's connection to the server fails in every way. Its open streams, its other conversations and the process
 /// are unharmed, and pinned conversations get an error that agents retry.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
+#[ignore = "needs Redis: .ci/full redis"]
 async fn a_network_that_fails_costs_bounded_waits() {
     let server = RedisServer::start(&[]);
     let lossy = Fault::Lossy {
@@ -429,7 +429,7 @@ async fn a_network_that_fails_costs_bounded_waits() {
 /// The primary is killed while agents hand over, and a replica takes its place. Every handoff whose sentinel was shown
 /// is there for a process that has seen none of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
+#[ignore = "needs Redis: .ci/full redis"]
 async fn a_failover_under_load_loses_no_handoff_that_was_shown() {
     let mut primary = RedisServer::start(&[]);
     let (next, other) = (primary.replica(&[]), primary.replica(&[]));
@@ -504,70 +504,4 @@ async fn a_failover_under_load_loses_no_handoff_that_was_shown() {
         assert!(response.header("x-baton-handoff").is_some(), "{transcript:?}");
     }
     assert_eq!(provider.complaints(), []);
-}
-
-/// Prints what a shared store costs compared with SQLite, in one run: medians of requests one after another.
-/// `cargo nextest run --test suite shared_store::cost --run-ignored all --no-capture`
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "measures, judges nothing"]
-async fn cost_of_a_shared_store() {
-    const ROUNDS: usize = 200;
-    let server = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "everysec"]);
-    let network = FaultyWire::to(server.port);
-    network.delay(Duration::from_millis(1));
-    let dir = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
-    let stores = [
-        ("memory", harness::memory()),
-        ("sqlite", harness::sqlite(dir.path())),
-        ("redis, loopback", shared(&server.url(), "loopback")),
-        ("redis, 1 ms away", shared(&network.redis_url(), "network")),
-    ];
-    let mut rows = Vec::new();
-    for (name, store) in stores {
-        let replies = (0..ROUNDS).flat_map(|_| [handoff(), Reply::text("Fresh.")]);
-        let replies = replies.chain((0..ROUNDS + 1).map(|_| Reply::text("On.")));
-        let fixture = AnthropicFixture::with(replies, Arc::clone(&store), |config| {
-            config.limits.shelf_bytes = 1 << 30
-        })
-        .await;
-        let (mut handed, mut pinned, mut asked) = (Vec::new(), Vec::new(), Vec::new());
-        let mut last = None;
-        for n in 0..ROUNDS {
-            let mut history = history();
-            history[0] = user(&format!("Mend importer {n}."));
-            let began = Instant::now();
-            let message = fixture.turn(&history).await;
-            handed.push(began.elapsed());
-            last = Some(then(&history, &message, "Go on."));
-        }
-        let last = last.unwrap();
-        fixture.turn(&last).await;
-        for _ in 0..ROUNDS {
-            let began = Instant::now();
-            fixture.turn(&last).await;
-            pinned.push(began.elapsed());
-            let began = Instant::now();
-            store.ping().await.unwrap();
-            asked.push(began.elapsed());
-        }
-        rows.push((name, [asked, pinned, handed].map(median)));
-    }
-    let base = rows[1].1;
-    println!("store              one question   pinned request (over sqlite)   handoff (over sqlite)");
-    for (name, [asked, pinned, handed]) in &rows {
-        let over = |time: &Duration, base: Duration| time.as_secs_f64() * 1e6 - base.as_secs_f64() * 1e6;
-        println!(
-            "{name:<18} {:>9.0} us   {:>9.0} us ({:>+7.0} us)      {:>9.0} us ({:>+7.0} us)",
-            asked.as_secs_f64() * 1e6,
-            pinned.as_secs_f64() * 1e6,
-            over(pinned, base[1]),
-            handed.as_secs_f64() * 1e6,
-            over(handed, base[2]),
-        );
-    }
-}
-
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times[times.len() / 2]
 }
