@@ -115,13 +115,12 @@ pub(super) async fn bundle(exchange: &Exchange, input: &DraftInput<'_>) -> Draft
 
 /// Sends one such request and reads the answer to its end.
 async fn draft_leg(exchange: &Exchange, leg: &RewriteOutcome, target: &str, method: DraftMethod) -> DraftEnd {
-    let sent = send::later_to(exchange, leg, target).await;
     exchange.ctx.recorder.note(|e| {
-        let at = e.sent_bytes.len().saturating_sub(1);
+        let at = e.sent_bytes.len();
         e.draft_legs.push(u32::try_from(at).unwrap_or(u32::MAX));
         e.draft_methods.push(method.name());
     });
-    let response = match sent {
+    let response = match send::later_to(exchange, leg, target, true).await {
         Ok(response) => response,
         Err(fault) => return DraftEnd::Failed(DraftFailure::Unreached(fault.code.message.to_owned())),
     };
