@@ -370,6 +370,7 @@ mod drafts {
         tokens: 4000,
         count: TokenCounter::Estimated,
         repository: "",
+        git: true,
         commands: true,
         why: true,
     };

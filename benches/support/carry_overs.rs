@@ -38,6 +38,7 @@ pub(crate) fn shares(view: &View, prompt: &str) -> Option<Shares> {
         tokens: 3000,
         count: TokenCounter::Estimated,
         repository: "",
+        git: true,
         commands: true,
         why: true,
     };

@@ -198,7 +198,7 @@ pub(super) struct DraftArgs {
     pub(super) key: String,
     #[command(flatten)]
     pub(super) state: StateArgs,
-    /// Focus of the document: words, paths, tools
+    /// Goal of the next session, word for word at the top of the document; its words also select what is kept
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(super) focus: String,
     /// Purpose of the next session

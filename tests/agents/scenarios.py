@@ -127,21 +127,29 @@ def restart(agent, programs):
     resume(agent, programs, between=again)
 
 
+GOAL = "implement the importer next"
+
+
 def command(agent, programs):
-    """`::handoff` in the chat."""
-    with Scene(agent, programs) as stage:
-        hand_over(stage)
-        seen = len(stage.requests())
-        stage.run(go_on(agent), again=True)
-        row = since(stage, seen)[0]
-        check("<handoff-context>" in texts(row), "the document is not in the model's view")
-        check(results(row) == 0, "results from before the handoff are in the model's view")
+    """`::handoff GOAL` in the chat, by each method: the goal is the first line that the model then reads."""
+    for method in ("oneshot", "bundle", "local"):
+        with Scene(agent, programs, config=f'[draft]\nmethod = "{method}"\n') as stage:
+            hand_over(stage, GOAL)
+            seen = len(stage.requests())
+            stage.run(go_on(agent), again=True)
+            row = since(stage, seen)[0]
+            _, opened, document = texts(row).partition("<handoff-context>\n")
+            check(opened, f"{method}: the document is not in the model's view")
+            first = document.split("\n")[0]
+            check(first == f"Goal: {GOAL}", f"{method}: the model reads {first!r} first")
+            check(results(row) == 0, f"{method}: results from before the handoff are in the model's view")
 
 
-def hand_over(stage):
+def hand_over(stage, goal="the rest"):
     stage.run(first_prompt(stage.agent, "1/1", steps=stage.agent.steps))
-    output = stage.run("::handoff the rest", again=True)
-    check("handed over" in output, f"the command was not answered: {output[-200:]}")
+    output = stage.run(f"::handoff {goal}", again=True)
+    # On a screen the beginning may have scrolled away.
+    check("handed over" in output or "handoff-resume:" in output, f"the command was not answered: {output[-200:]}")
 
 
 def undo(agent, programs):

@@ -14,7 +14,7 @@ use tokio::net::TcpSocket;
 
 use crate::harness::fixture::FlakyStore;
 use crate::harness::{memory, sqlite, temp};
-use crate::matrix::fixture::{Fixture, PROMPT, carry, fresh, handoff, handoff_beside};
+use crate::matrix::fixture::{Fixture, PROMPT, behind_line, carry, fresh, handoff, handoff_beside};
 use crate::matrix::variants::{self, Answer, Variant, on_every_wire};
 
 const SECOND: &str = "Goal: the second one.";
@@ -560,9 +560,10 @@ async fn handed_over_now(variant: Variant) {
         );
         let outline = stage.sent();
         assert!(outline.last().unwrap().contains("the reader"), "{outline:?}");
+        let told = behind_line(&answer.text);
+        assert_eq!(told.is_some(), stream, "{}", answer.text);
         assert!(
-            answer
-                .text
+            told.unwrap_or(&answer.text)
                 .starts_with("baton: handed over (written by the model)"),
             "{}",
             answer.text
@@ -577,7 +578,9 @@ async fn handed_over_now(variant: Variant) {
         let answer = says(&stage, &next, thought("Next.")).await;
         let sent = stage.sent();
         assert!(
-            sent.len() == 1 && sent[0].contains(DOCUMENT) && sent[0].ends_with("Go on."),
+            sent.len() == 1
+                && sent[0].starts_with(&format!("u: <handoff-context>\nGoal: the reader\n\n{DOCUMENT}"))
+                && sent[0].ends_with("Go on."),
             "{sent:?}"
         );
         let before = elements(&stage);
@@ -766,8 +769,8 @@ async fn accepted_after_a_restart(variant: Variant) {
     stage.assert_clean();
 }
 
-/// What baton's answers begin with.
-const SHOWN: &[u8] = b"baton: ";
+/// What baton's answer to a handoff begins with, behind the line that one is being written.
+const SHOWN: &[u8] = b"baton: handed over";
 
 /// An agent that sends a request, reads the beginning of the answer, and leaves.
 async fn leaves(stage: &Fixture, path: &str, headers: &[(&str, &str)], body: &str) {
@@ -785,7 +788,7 @@ async fn leaves(stage: &Fixture, path: &str, headers: &[(&str, &str)], body: &st
     stream.write_all(head.as_bytes()).await.unwrap();
     stream.write_all(body.as_bytes()).await.unwrap();
     let mut seen = Vec::new();
-    // Keep-alives come before it.
+    // The line and keep-alives come before it.
     while !seen.windows(SHOWN.len() + 40).any(|some| some.starts_with(SHOWN)) {
         let mut some = [0; 64];
         let read = stream.read(&mut some).await.unwrap();
@@ -1158,4 +1161,57 @@ async fn a_transcript_that_the_provider_holds_goes_on_behind_a_command() {
     assert_eq!(last()["previous_response_id"], first);
     assert_eq!(last()["input"], value!([stage.user("More.")]));
     stage.assert_clean();
+}
+
+/// A goal may be long, and quote what would cut or end a transcript elsewhere.
+#[tokio::test]
+async fn a_goal_is_carried_whatever_it_is() {
+    let id = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11";
+    let long = format!(
+        "Port these:\n{}",
+        "- the importer of the süd module\n".repeat(3_200)
+    );
+    assert!(long.len() > 100_000);
+    let quotes = format!(
+        "go on behind [[handoff-resume:{id}]]\n[[handoff-resume:{id}]]\n[[/handoff-resume:x]]\nbaton: x\n[[handoff-note:{id}]]\n\
+         </handoff-context>\n::handoff undo"
+    );
+    let escaped = quotes
+        .replace("handoff-resume:", "handoff-resume\\:")
+        .replace("handoff-note:", "handoff-note\\:");
+    for (goal, carried) in [
+        (long.trim(), Some(long.trim())),
+        (&quotes, Some(&*escaped)),
+        ("", None),
+        (" \n ", None),
+    ] {
+        for method in ["oneshot", "bundle", "local"] {
+            let stage = Fixture::new(variants::CHAT, []).await;
+            let history = stage.history();
+            let answer = says(&stage, &history, thought("First.")).await;
+            let now = stage.then(&history, &answer, &format!("::handoff --method {method} {goal}"));
+            if method != "local" {
+                stage.push(Reply::text(DOCUMENT));
+            }
+            let answer = stage.ask(&now, true).await;
+            assert!(
+                answer.text.contains("baton: handed over"),
+                "{method}: {}",
+                answer.text
+            );
+            let next = stage.then(&now, &answer, "Go on.");
+            says(&stage, &next, thought("Next.")).await;
+            let sent = stage.sent();
+            assert_eq!(sent.len(), 1, "{sent:?}");
+            let begins = match (carried, method) {
+                (Some(goal), _) => format!("Goal: {goal}\n\n"),
+                (None, "local") => "## Task\nGoal (the last open request): ".to_owned(),
+                (None, _) => DOCUMENT.to_owned(),
+            };
+            let begins = format!("u: <handoff-context>\n{begins}");
+            assert!(sent[0].starts_with(&begins), "{method}: {}", sent[0]);
+            assert!(sent[0].ends_with("Go on."), "{method}: {}", sent[0]);
+            stage.assert_clean();
+        }
+    }
 }

@@ -9,7 +9,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::harness::memory;
-use crate::matrix::fixture::{Fixture, PROMPT, carry, fresh, handoff, handoff_beside};
+use crate::matrix::fixture::{Fixture, PROMPT, behind_line, carry, fresh, handoff, handoff_beside};
 use crate::matrix::variants::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES, Variant};
 
 /// Anthropic with every beta of this file.
@@ -141,7 +141,8 @@ async fn a_person_hands_over_beside_a_tool_that_resets() {
         fixture.user("::handoff --no-git"),
     ]);
     let answer = fixture.ask(&history, true).await;
-    assert!(answer.text.starts_with("baton: handed over"), "{}", answer.text);
+    let told = behind_line(&answer.text).unwrap();
+    assert!(told.starts_with("baton: handed over"), "{}", answer.text);
     let mut history = fixture.then(&history, &answer, "Go on.");
     for _ in 0..2 {
         let answer = fixture.ask(&history, true).await;

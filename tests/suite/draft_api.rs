@@ -21,7 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::harness::fixture::FlakyStore;
 use crate::harness::{config, memory};
-use crate::matrix::fixture::{Fixture, fresh, handoff, outline};
+use crate::matrix::fixture::{Fixture, behind_line, fresh, handoff, outline};
 use crate::matrix::variants::ANTHROPIC;
 
 struct Api {
@@ -149,7 +149,7 @@ async fn a_handoff_is_asked_for_and_made_with_the_next_request() {
         done["document"]
             .as_str()
             .unwrap()
-            .starts_with("## Goal\nMend it."),
+            .starts_with("Goal: the exporter\n\n## Goal\nMend it."),
         "{done}"
     );
     assert_eq!(api.get("/api/drafts").await["drafts"], json!([]));
@@ -421,7 +421,11 @@ async fn a_reviewed_draft_takes_effect_when_it_is_accepted() {
         api.fixture.push(Reply::text("## Goal\nMend it."));
         api.fixture.push(Reply::text("Went on."));
         let answer = api.fixture.ask(&api.history, true).await;
-        assert_eq!(answer.text, "Went on.");
+        let told = behind_line(&answer.text).unwrap();
+        assert!(
+            told.starts_with("baton: the draft waits for your approval: ") && told.ends_with("Went on."),
+            "{told}"
+        );
         let written = api.get(&path).await;
         assert_eq!(written["draft"]["state"], "review");
         assert!(
@@ -511,7 +515,13 @@ async fn a_draft_is_cancelled_at_each_stage() {
             cancel().await;
         };
         let (answer, ()) = tokio::join!(api.fixture.ask(&api.history, true), while_written);
-        assert_eq!(answer.text, "Went on.", "{stage}");
+        assert_eq!(
+            behind_line(&answer.text).is_some(),
+            writes,
+            "{stage}: {}",
+            answer.text
+        );
+        assert!(answer.text.ends_with("Went on."), "{stage}: {}", answer.text);
         if stage == "accepted" {
             let json_type = "content-type: application/json\r\n";
             let (status, _) = api

@@ -1,5 +1,5 @@
-//! `draft.show`: the agent shows a draft while the model writes it, and no later request contains any of it. On every wire,
-//! in front of the strict provider.
+//! A line at once, and with `draft.show` the draft while the model writes it: no later request contains any of it. On every
+//! wire, in front of the strict provider.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use pretty_assertions::assert_eq;
 use serde_json::Value;
 
 use crate::harness::{memory, read_until, sqlite, temp};
-use crate::matrix::fixture::{Fixture, fresh};
+use crate::matrix::fixture::{Fixture, behind_line, fresh};
 use crate::matrix::variants::{Answer, Variant, on_every_wire};
 
 on_every_wire!(written_for_a_command written_for_the_api as_it_comes failed_for_a_command failed_for_the_api reviewed
-    broken_off another_way;);
+    broken_off another_way told_at_once;);
 
 /// What a draft may quote: nothing of it ends or begins the stretch that is taken out.
 const DOCUMENT: &str = "## Goal\nMend the importer.\n\nbaton: not said by baton.\n\n\
@@ -310,5 +310,47 @@ async fn another_way(variant: Variant) {
     assert_eq!(stage.baton.drafting.get(id).unwrap().state, DraftState::Done);
     says(&stage, &stage.then(&asked, &answer, "More."), thought("So.")).await;
     assert_eq!(stage.sent()[1..], ["a: Fresh.", "u: More."]);
+    stage.assert_clean();
+}
+
+/// The line is there long before the model has begun. Nothing of it, or of what follows, is in the model's view: where the
+/// answer breaks off behind it, after the handoff, and after its undo.
+async fn told_at_once(variant: Variant) {
+    let stage = Fixture::with(variant, [], memory(), |_| {}).await;
+    let now = session(&stage).await;
+    let asked = and(&stage, &now, "::handoff");
+    stage.push(document().head_delay(Duration::from_secs(60)));
+    let body = (variant.body)(&asked, true).to_string();
+    let open = stage
+        .baton
+        .open((variant.path)(true), variant.headers, body.into())
+        .await;
+    let (_, rest) = read_until(open, "a handoff is being written.").await;
+    drop(rest);
+    let line = "baton: a handoff is being written.\n\n[[handoff-note:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]";
+    let said = (variant.message)("assistant", line);
+    let next = [&asked[..], &[said, stage.user("Well.")]].concat();
+    let broken = says(&stage, &next, thought("So.")).await;
+    assert_eq!(stage.sent(), [&WHOLE[..], &["u: Well."]].concat());
+    let next = stage.then(&next, &broken, "::handoff");
+    let answer = says(&stage, &next, document()).await;
+    let told = behind_line(&answer.text).unwrap();
+    assert!(
+        told.starts_with("baton: handed over (written by the model), "),
+        "{told}"
+    );
+    assert!(!told.contains("[[handoff-draft:"), "{told}");
+    let next = stage.then(&next, &answer, "Go on.");
+    let behind = says(&stage, &next, thought("Next.")).await;
+    assert!(
+        stage.sent()[0].starts_with("u: <handoff-context>\n## Goal"),
+        "{:?}",
+        stage.sent()
+    );
+    let next = stage.then(&next, &behind, "::handoff undo");
+    let undone = stage.ask(&next, true).await;
+    says(&stage, &stage.then(&next, &undone, "More."), thought("On.")).await;
+    let whole = ["u: Well.", "a: So.", "u: Go on.", "a: Next.", "u: More."];
+    assert_eq!(stage.sent(), [&WHOLE[..], &whole].concat());
     stage.assert_clean();
 }

@@ -29,6 +29,7 @@ pub(crate) fn request(tokens: usize) -> DraftSpec<'static> {
         tokens,
         count: TokenCounter::Estimated,
         repository: "",
+        git: true,
         commands: true,
         why: true,
     }
@@ -211,7 +212,7 @@ mod command {
             );
             let prompt = stored["prompt"].as_str().unwrap();
             assert!(
-                prompt.starts_with("<handoff-context>\n## Context\n") && prompt.contains(document.trim()),
+                prompt.starts_with("<handoff-context>\n## Task\n") && prompt.contains(document.trim()),
                 "{prompt}"
             );
             assert_eq!(stored["resume"], format!("[[handoff-resume:{id}]]"));
@@ -227,6 +228,8 @@ mod command {
             }
         }
     }
+
+    const GOAL: &str = "implement the importer next";
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn bundles_given_documents_and_flags() {
@@ -247,7 +250,7 @@ mod command {
             &["handoffs", "draft", key, "--bundle", "--focus", "the exporter"],
         );
         assert!(
-            bundle.starts_with("Write the carry-over") && bundle.contains("be about: the exporter"),
+            bundle.starts_with("Write the carry-over") && bundle.contains("The goal:\n\nthe exporter\n\n"),
             "{bundle}"
         );
         assert!(
@@ -279,6 +282,32 @@ mod command {
             "{document}"
         );
         assert_eq!(made["origin"], "person");
+
+        let local = json_of(dir, &["handoffs", "draft", key, "--focus", GOAL, "--json"]);
+        let from = [
+            "handoffs",
+            "draft",
+            key,
+            "--from",
+            answer.to_str().unwrap(),
+            "--focus",
+            GOAL,
+            "--json",
+        ];
+        for made in [local, json_of(dir, &from)] {
+            let document = made["document"].as_str().unwrap();
+            assert!(
+                document.starts_with("Goal: implement the importer next\n\n## "),
+                "{document}"
+            );
+            let id = made["handoff"].as_str().unwrap();
+            let stored = json_of(dir, &["handoffs", "show", id, "--json"]);
+            let prompt = stored["prompt"].as_str().unwrap();
+            assert!(
+                prompt.starts_with("<handoff-context>\nGoal: implement the importer next\n"),
+                "{prompt}"
+            );
+        }
 
         let plain = said(
             dir,

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::harness::{memory, read_until};
-use crate::matrix::fixture::{Fixture, fresh, outline};
+use crate::matrix::fixture::{Fixture, behind_line, fresh, outline};
 use crate::matrix::variants::{self, Answer, Variant, on_every_wire_both_ways};
 
 const DOCUMENT: &str =
@@ -72,16 +72,25 @@ impl Stage {
         all.iter().skip(1).map(|leg| (**leg).clone()).collect()
     }
 
-    /// Nothing was handed over: the request was sent unchanged, and so is the next one.
+    /// Nothing was handed over: the request was sent unchanged, and so is the next one. Whether a draft was written is told
+    /// where the answer is streamed.
     async fn goes_on_as_before(&self, answer: &Answer) {
-        assert_eq!(answer.text, "Went on.");
+        let told = answer.text.strip_suffix("Went on.").unwrap();
+        if !told.is_empty() {
+            let told = behind_line(told).unwrap();
+            assert!(
+                self.stream && told.starts_with("baton: no handoff was made: "),
+                "{told}"
+            );
+        }
         let seen = outline(self.legs().last().unwrap());
         assert_eq!(seen.last().unwrap(), "u: Now the exporter.");
         assert_eq!(seen[0], "u: Mend the importer.");
         self.fixture.push(Reply::text("And on."));
         let next = self.fixture.then(&self.history, answer, "More.");
         self.fixture.ask(&next, self.stream).await;
-        assert_eq!(outline(self.legs().last().unwrap())[..seen.len()], seen);
+        let later = [&seen[..], &["a: Went on.".to_owned(), "u: More.".to_owned()]].concat();
+        assert_eq!(outline(self.legs().last().unwrap()), later);
         assert!(self.fixture.baton.drafting.is_idle());
         self.fixture.assert_clean();
     }
@@ -126,7 +135,7 @@ fn holds(leg: &Received, text: &str) -> bool {
     memchr::memmem::find(&leg.raw, text.as_bytes()).is_some()
 }
 
-on_every_wire_both_ways!(handed_over refused_without_calls every_failure methods given cancelled kept_alive);
+on_every_wire_both_ways!(handed_over led_by_the_goal refused_without_calls every_failure methods given cancelled kept_alive);
 
 /// The draft is the live request and one message more; the sentinel comes first, then the leg after it; later requests are
 /// cut there.
@@ -136,7 +145,13 @@ async fn handed_over(side: Variant, stream: bool) {
     stage.script([document(), fresh()]);
     let answer = stage.ask().await;
     let text = &answer.text;
-    assert!(text.starts_with("baton: handed over (by the API), "), "{text}");
+    let told = behind_line(text);
+    assert_eq!(told.is_some(), stream, "{text}");
+    assert!(
+        told.unwrap_or(text)
+            .starts_with("baton: handed over (by the API), "),
+        "{text}"
+    );
     assert_eq!(text.matches("[[handoff-resume:").count(), 1, "{text}");
     assert!(text.ends_with("Fresh.") && text.contains(DOCUMENT), "{text}");
     let [draft, behind] = &stage.legs()[..] else {
@@ -169,10 +184,10 @@ async fn handed_over(side: Variant, stream: bool) {
     );
     let asked = seen.last().unwrap();
     assert!(asked.starts_with("u: Now the exporter.Stop here:"), "{asked}");
-    assert!(asked.ends_with("be about: the exporter"), "{asked}");
+    assert!(asked.ends_with("The goal:\n\nthe exporter"), "{asked}");
     let [carried] = &outline(behind)[..] else { panic!() };
     assert!(
-        carried.starts_with("u: <handoff-context>\n## Goal\nMend the importer"),
+        carried.starts_with("u: <handoff-context>\nGoal: the exporter\n\n## Goal\nMend the importer"),
         "{carried}"
     );
     assert!(
@@ -196,6 +211,31 @@ async fn handed_over(side: Variant, stream: bool) {
     assert_eq!(made.spent().output, made.tokens[1].unwrap().output);
     assert_eq!(later.pinned, done.handoff.map(|id| id.to_string()));
     stage.fixture.assert_clean();
+}
+
+/// Whoever writes the document, and whatever was requested before, the goal is what the model reads first.
+async fn led_by_the_goal(side: Variant, stream: bool) {
+    for method in DraftMethod::ALL {
+        let stage = Stage::new(side, stream, |_| {}).await;
+        stage.wants(DraftRequest {
+            method: Some(method),
+            focus: "implement the importer next".to_owned(),
+            ..by_api()
+        });
+        if method != DraftMethod::Local {
+            stage.script([document()]);
+        }
+        stage.script([fresh()]);
+        stage.ask().await;
+        let [carried] = &outline(stage.legs().last().unwrap())[..] else {
+            panic!()
+        };
+        assert!(
+            carried.starts_with("u: <handoff-context>\nGoal: implement the importer next\n\n## "),
+            "{method:?}: {carried}"
+        );
+        stage.fixture.assert_clean();
+    }
 }
 
 /// A server that does not accept such a tool choice is queried once more without it.
@@ -302,7 +342,7 @@ async fn methods(side: Variant, stream: bool) {
     assert!(
         answer
             .text
-            .contains("Goal (the last open request): Now the exporter."),
+            .contains("The request before this goal, open:\n- Now the exporter. (turn 3)"),
         "{}",
         answer.text
     );
@@ -401,7 +441,8 @@ async fn texts_are_joined_and_calls_left_out() {
             stage.script([document, fresh()]);
             stage.ask().await;
             let made = stage.draft(id).document.unwrap();
-            let joined = "## Goal\nMend the importer.\n## Next steps\n1. Open exporter.rs.";
+            let joined =
+                "Goal: the exporter\n\n## Goal\nMend the importer.\n## Next steps\n1. Open exporter.rs.";
             assert!(made.starts_with(joined), "{made}");
             stage.fixture.assert_clean();
         }
@@ -487,11 +528,9 @@ async fn kept_alive(side: Variant, stream: bool) {
     let alive = ["event: ping", ": keep-alive", ": keepalive", "\n\n\n"];
     if stream && !is(side, variants::OLLAMA) {
         let text = response.text();
-        let begun = alive
-            .iter()
-            .any(|word| text.trim_start_matches('\n').starts_with(word))
-            || text.starts_with('\n');
-        assert!(begun, "{text}");
+        let (_, waits) = text.split_once("is being written.").unwrap();
+        let (waits, _) = waits.split_once("handed over").unwrap();
+        assert!(alive.iter().any(|word| waits.contains(word)), "{text}");
     }
     stage.fixture.assert_clean();
 
@@ -599,4 +638,101 @@ async fn side_calls_are_left_alone() {
     assert_eq!(stage.draft(id).state, DraftState::Requested);
     stage.ask().await;
     assert_eq!(stage.draft(id).state, DraftState::Done);
+}
+
+/// The state of the repository, and flags as words.
+#[tokio::test]
+async fn what_a_model_is_asked_follows_the_flags() {
+    let folder = crate::harness::temp();
+    let git = |arguments: &[&str]| {
+        let ran = std::process::Command::new("git")
+            .args(["-c", "user.name=a", "-c", "user.email=a@localhost"])
+            .args(arguments)
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        assert!(ran.status.success(), "{ran:?}");
+    };
+    git(&["init", "-q", "-b", "work"]);
+    std::fs::write(folder.path().join("importer.rs"), "fn main() {}\n").unwrap();
+    git(&["add", "."]);
+    git(&["commit", "-q", "-m", "port the exporter"]);
+    std::fs::write(folder.path().join("importer.rs"), "fn main() { port() }\n").unwrap();
+    let dir = folder.path().to_owned();
+    let side = variants::CHAT;
+    let stage = Stage::new(side, true, move |config| config.draft.git_dir = Some(dir)).await;
+    let mut asked = Vec::new();
+    let flags = [
+        "",
+        "--preset docs",
+        "--preset debug",
+        "--no-git",
+        "--no-commands",
+        "--no-why",
+    ];
+    for flags in flags {
+        stage.script([Reply::new()]);
+        let text = format!("::handoff --method oneshot {flags} the importer");
+        let history = [
+            &stage.history[..1],
+            &[(side.message)("assistant", "Looked."), stage.fixture.user(&text)],
+        ]
+        .concat();
+        let answer = stage.fixture.ask(&history, true).await;
+        assert!(
+            answer.text.contains("the model wrote nothing"),
+            "{flags}: {}",
+            answer.text
+        );
+        asked.push(outline(stage.legs().last().unwrap()).last().unwrap().clone());
+    }
+    for (at, text) in asked.iter().enumerate() {
+        assert!(!asked[..at].contains(text), "{}: {text}", flags[at]);
+        let has_state =
+            ["## work", "importer.rs | 2 +-", "port the exporter"].map(|part| text.contains(part));
+        assert_eq!(has_state, [flags[at] != "--no-git"; 3], "{}: {text}", flags[at]);
+    }
+    stage.fixture.assert_clean();
+}
+
+/// Copilot charges requests that a person began: of all that are sent for one message, the first of the conversation's own.
+#[tokio::test]
+async fn a_request_that_baton_adds_is_the_agents() {
+    let side = Variant {
+        headers: &[("authorization", "Bearer sk-agent"), ("x-initiator", "user")],
+        ..variants::CHAT
+    };
+    let stage = Stage::new(side, true, |_| {}).await;
+    let initiators = |from: usize| -> Vec<String> {
+        let legs = stage.legs();
+        let of = |leg: &Received| leg.header("x-initiator").unwrap_or("none").to_owned();
+        legs[from..].iter().map(of).collect()
+    };
+    // A handoff of the model's.
+    stage.script([crate::matrix::fixture::handoff(), fresh()]);
+    let answer = stage.ask().await;
+    assert_eq!(initiators(0), ["user", "agent"]);
+    // A draft, and the message's own request behind it.
+    let more = [
+        stage.fixture.then(&stage.history, &answer, "More."),
+        vec![(side.message)("assistant", "So."), stage.fixture.user("And?")],
+    ]
+    .concat();
+    stage.wants(by_api());
+    stage.script([document(), fresh()]);
+    stage.fixture.ask(&more, true).await;
+    assert_eq!(initiators(2), ["agent", "user"]);
+    // A command, which the model never sees.
+    stage.script([document()]);
+    let command = [
+        &more[..],
+        &[
+            (side.message)("assistant", "So."),
+            stage.fixture.user("::handoff"),
+        ],
+    ]
+    .concat();
+    stage.fixture.ask(&command, true).await;
+    assert_eq!(initiators(4), ["agent"]);
+    stage.fixture.assert_clean();
 }

@@ -67,12 +67,12 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), CommandFa
     let request = request(&config, args, &repository, count(&newest));
     let prompts = Prompts::default();
     if args.bundle {
-        let bundle = index.bundle(&request).map_err(too_small)?;
-        return Ok(out.body(prompts.with_bundle(&bundle, &args.focus).as_bytes())?);
+        let text = index.with_bundle(&request, &prompts).map_err(too_small)?;
+        return Ok(out.body(text.as_bytes())?);
     }
     let (document, origin) = match &args.from {
         Some(file) => (
-            index.completed(&given(file)?, &prompts, count(&newest)),
+            index.completed(&given(file)?, &request, &prompts),
             HandoffOrigin::Person,
         ),
         None => (index.local(&request).map_err(too_small)?, HandoffOrigin::Local),
@@ -281,6 +281,7 @@ fn request<'r>(
         tokens: args.tokens.map_or(tokens, |tokens| tokens as usize),
         count,
         repository,
+        git: !args.no_git,
         commands: !args.no_commands,
         why: !args.no_why,
     }

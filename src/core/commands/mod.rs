@@ -27,7 +27,7 @@ pub enum ChatCommand<'a> {
     Unpin(&'a str),
     /// Names the topic of the session's handoffs, or shows it.
     Topic(Option<&'a str>),
-    /// Hands over now: the flags and the focus.
+    /// Hands over now: the flags and the goal.
     HandOver(&'a str),
     /// Accepts the pending draft, or this text in its place.
     Accept(Option<&'a str>),

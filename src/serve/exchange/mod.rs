@@ -89,7 +89,7 @@ struct Exchange {
     record: AnswerRecord,
     /// What the answer begins with.
     opening: AnswerOpening,
-    /// The draft that the agent sees while it is written.
+    /// What the agent sees while a draft is made.
     shown: Option<Arc<ShownDraft>>,
     /// The conversation's thread, where the model may get notices of how full its context is.
     thread: Option<ContextThread>,

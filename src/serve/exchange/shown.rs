@@ -1,5 +1,5 @@
-//! A draft's text that the agent sees while the model writes it (`draft.show`). It is between two marks of ours, by
-//! which it is removed from every later request, even if the answer breaks off in the middle of it.
+//! What an agent sees while a model writes a draft: one line at once, with `draft.show` also the text as it is written. Marks
+//! of ours remove both from every later request, even if the answer breaks off in the middle of the text.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,13 +20,18 @@ use baton_core::transcript::{AnswerContent, AnswerPartKind};
 use baton_core::wire::framer::Framer;
 use baton_core::wire::{Ending, Framing, LocalAnswer, StreamOpening};
 
-/// The text. Nothing is shown before its first piece. All clones of an exchange share it.
+/// The line and the text. Nothing is shown before a model is asked. All clones of an exchange share it.
 pub(super) struct ShownDraft {
     state: Mutex<ShownText>,
     begun: Notify,
-    /// The draft's line and the note that ends it have this one.
+    /// Whether the text follows the line.
+    with_text: bool,
+    /// Id of the note that ends the line or the text.
     id: Uuid,
 }
+
+/// The line, after the prefix of every answer of ours.
+const LINE: &str = "a handoff is being written.";
 
 struct ShownText {
     phase: ShowPhase,
@@ -41,7 +46,10 @@ struct ShownText {
 
 enum ShowPhase {
     Quiet(StreamOpening),
-    Open,
+    /// The line alone is shown, and is complete.
+    Line,
+    /// The text is open.
+    Text,
     Ended,
 }
 
@@ -53,40 +61,54 @@ impl ShownText {
         }
     }
 
-    /// Whether a piece may be shown now.
-    fn open(&mut self, id: Uuid) -> bool {
-        if let ShowPhase::Quiet(begun) = &self.phase {
-            if let Some(merge) = &mut self.merge {
-                merge.begin_text(begun.clone(), &mut self.out);
-            }
-            self.phase = ShowPhase::Open;
-            let line = note::draft_line(id);
-            self.say(&format!(
-                "{}a handoff is being written.\n\n{line}\n\n",
-                note::BEGINS
-            ));
+    fn end(&mut self) {
+        let Self { merge, text, out, .. } = self;
+        if let Some(merge) = merge {
+            merge.end_text(text, out);
         }
-        matches!(self.phase, ShowPhase::Open)
     }
 }
 
 impl ShownDraft {
+    /// Shows the line, where nothing is shown yet.
+    pub(super) fn begin(&self) {
+        let mut state = locked(&self.state);
+        let ShowPhase::Quiet(opening) = &state.phase else {
+            return;
+        };
+        let opening = opening.clone();
+        let ShownText { merge, out, .. } = &mut *state;
+        if let Some(merge) = merge {
+            merge.begin_text(opening, out);
+        }
+        match self.with_text {
+            true => {
+                let line = note::draft_line(self.id);
+                state.say(&format!("{}{LINE}\n\n{line}\n\n", note::BEGINS));
+                state.phase = ShowPhase::Text;
+            }
+            false => {
+                state.say(&format!("{}\n\n", note::answer(LINE, self.id)));
+                // Agents that print whole blocks print it now.
+                state.end();
+                state.phase = ShowPhase::Line;
+            }
+        }
+        self.begun.notify_one();
+    }
+
     /// The next piece of a model's text.
     pub(super) fn piece(&self, text: &str) {
         let mut state = locked(&self.state);
-        if matches!(state.phase, ShowPhase::Quiet(_)) && text.trim().is_empty() || !state.open(self.id) {
-            return;
+        if matches!(state.phase, ShowPhase::Text) {
+            let quoted = state.quoter.follow(text);
+            state.say(&quoted);
         }
-        let quoted = state.quoter.follow(text);
-        state.say(&quoted);
-        self.begun.notify_one();
     }
 
     /// The shown text has no effect, and another one follows.
     pub(super) fn begin_again(&self, why: &str) {
-        if self.is_begun() {
-            self.piece(&format!("\n\n({why}; another method is used)\n\n"));
-        }
+        self.piece(&format!("\n\n({why}; another method is used)\n\n"));
     }
 
     /// Whether anything was shown.
@@ -94,23 +116,36 @@ impl ShownDraft {
         !matches!(locked(&self.state).phase, ShowPhase::Quiet(_))
     }
 
+    /// Whether the text is shown, and not the line alone.
+    pub(super) fn has_text(&self) -> bool {
+        self.with_text && self.is_begun()
+    }
+
     /// Is done when something is shown.
     pub(super) async fn begun(&self) {
         self.begun.notified().await;
     }
 
-    /// Ends the text with the draft's result, its note, and `rest`.
+    /// Shows the draft's result, its note, and `rest`.
     pub(super) fn end(&self, result: &str, rest: &str) {
         let mut state = locked(&self.state);
-        if !matches!(state.phase, ShowPhase::Open) {
-            return;
+        match state.phase {
+            ShowPhase::Text => {
+                state.say(&format!("\n\n{result}\n\n{}\n\n{rest}", note::line(self.id)));
+                state.end();
+            }
+            ShowPhase::Line => {
+                let ShownText { merge, out, .. } = &mut *state;
+                if let Some(merge) = merge {
+                    merge.say(
+                        &format!("{}\n\n{rest}", note::answer(result, Uuid::now_v7())),
+                        out,
+                    );
+                }
+            }
+            ShowPhase::Quiet(_) | ShowPhase::Ended => return,
         }
         state.phase = ShowPhase::Ended;
-        state.say(&format!("\n\n{result}\n\n{}\n\n{rest}", note::line(self.id)));
-        let ShownText { merge, text, out, .. } = &mut *state;
-        if let Some(merge) = merge {
-            merge.end_text(text, out);
-        }
     }
 
     /// Appends another text of ours.
@@ -134,7 +169,7 @@ impl ShownDraft {
         let mut state = locked(&self.state);
         match state.phase {
             ShowPhase::Ended => state.merge.take(),
-            ShowPhase::Quiet(_) | ShowPhase::Open => None,
+            ShowPhase::Quiet(_) | ShowPhase::Line | ShowPhase::Text => None,
         }
     }
 
@@ -161,16 +196,16 @@ impl ShownDraft {
 }
 
 impl Exchange {
-    /// The same exchange, whose agent sees the draft's text as it is written, if the config or the draft's request
-    /// wants that and the agent streams. An agent whose history is stored by the provider would continue an answer that
-    /// the provider does not know.
-    pub(super) fn showing(self, request: &DraftRequest) -> Self {
+    /// The same exchange, whose agent sees that a draft is made if it streams; and the draft's text, where that may be shown
+    /// and the config or the draft's request wants it. An agent whose history is stored by the provider would continue an
+    /// answer that the provider does not know.
+    pub(super) fn showing(self, request: &DraftRequest, may_show_text: bool) -> Self {
         let offered = &self.offered;
         let facts = &offered.agent.request.view().facts;
-        let is_wanted = request.show.unwrap_or(self.app.config.draft.show);
-        if !is_wanted || !facts.stream || !offered.agent.resends() || !is_model_call(self.ctx.operation) {
+        if !facts.stream || !offered.agent.resends() || !is_model_call(self.ctx.operation) {
             return self;
         }
+        let with_text = may_show_text && request.show.unwrap_or(self.app.config.draft.show);
         let id = Uuid::now_v7();
         let answer = LocalAnswer {
             id,
@@ -194,6 +229,7 @@ impl Exchange {
         let shown = ShownDraft {
             state: Mutex::new(state),
             begun: Notify::new(),
+            with_text,
             id,
         };
         Self {
@@ -202,7 +238,7 @@ impl Exchange {
         }
     }
 
-    /// The text of the draft, where the agent has seen any of it.
+    /// What the agent sees of a draft, where it has seen any of it.
     pub(super) fn begun_draft(&self) -> Option<&ShownDraft> {
         self.shown.as_deref().filter(|shown| shown.is_begun())
     }

@@ -78,7 +78,12 @@ pub struct Sending {
     pub plain: bool,
     /// A leg after the first.
     pub later_leg: bool,
+    /// A request besides the one that carries the agent's message.
+    pub added: bool,
 }
+
+/// Says whether a person or the agent began a request. GitHub Copilot charges those of a person.
+const INITIATOR: &str = "x-initiator";
 
 /// The agent's headers for upstream, where they go with `target`. The proxy's own client key is out of them already.
 pub fn onward(
@@ -91,6 +96,10 @@ pub fn onward(
     let mut out = HeaderMap::with_capacity(agent.len() + 4);
     for (name, value) in agent {
         let text = name.as_str();
+        if sending.added && text == INITIATOR {
+            out.insert(name.clone(), HeaderValue::from_static("agent"));
+            continue;
+        }
         let dropped = hop_by_hop(text, &named)
             || is_remade(text)
             || text.starts_with("x-baton-")
@@ -288,6 +297,7 @@ mod tests {
             read: true,
             plain: true,
             later_leg: true,
+            added: true,
         };
         let out = onward(&map(AGENT), &upstream(), (WireId::Anthropic, "/"), sending);
         assert_eq!(
@@ -301,6 +311,25 @@ mod tests {
                 ("accept-encoding", "identity"),
             ]
         );
+    }
+
+    #[test]
+    fn an_added_request_is_the_agents_where_a_request_says_whose_it_is() {
+        for (given, added, sent) in [
+            (Some("user"), false, Some("user")),
+            (Some("user"), true, Some("agent")),
+            (Some("agent"), true, Some("agent")),
+            (None, true, None),
+        ] {
+            let agent: Vec<_> = given.map(|value| (INITIATOR, value)).into_iter().collect();
+            let sending = Sending {
+                later_leg: true,
+                added,
+                ..Sending::default()
+            };
+            let out = onward(&map(&agent), &upstream(), (WireId::OpenaiChat, "/"), sending);
+            assert_eq!(text(&out, INITIATOR), sent, "{given:?} {added}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::items::{Item, lines, of_block, plain};
 use super::oracle::Shown;
 use super::wires::Traits;
+use crate::matrix::fixture::behind_line;
 
 /// How much of an answer arrived.
 #[derive(Debug, Default)]
@@ -42,10 +43,14 @@ fn behind_aside<'a>(text: &'a str, gap: &str) -> Option<&'a str> {
     rest.strip_prefix("]]")?.strip_prefix(gap)
 }
 
-/// The text before the sentinel of a handoff that a threshold began.
+/// What follows the report of a handoff that a threshold began. The report ends with a note where a line was shown before it.
 fn behind_told(text: &str) -> Option<&str> {
     let rest = text.strip_prefix("baton: handed over (by a threshold), ")?;
     let (line, rest) = rest.split_once("To undo it: `::handoff undo`.")?;
+    let rest = match rest.strip_prefix("\n\n[[handoff-note:") {
+        Some(note) => note.split_at_checked(36)?.1.strip_prefix("]]\n\n")?,
+        None => rest,
+    };
     (!line.contains('\n')).then_some(rest)
 }
 
@@ -103,7 +108,13 @@ pub fn matches(shown: &[Shown], came: Vec<Item>, traits: &Traits, broken: bool) 
     // A call in an answer that is not complete has no effect.
     let is_call = |item: &Item| matches!(item, Item::Call { .. });
     let came = came.into_iter().filter(|item| !(broken && is_call(item)));
-    let came = plain(came.collect(), traits, true);
+    let mut came = plain(came.collect(), traits, true);
+    if let (Some(Shown::Told), Some(Item::Model(text))) = (shown.first(), came.first_mut())
+        && let Some(behind) = behind_line(text)
+    {
+        *text = behind.to_owned();
+        came.retain(|item| !matches!(item, Item::Model(text) if text.is_empty()));
+    }
     let wrong = |why: &str| Err(format!("{why}\nshown\n{}\nwanted {shown:#?}", lines(&came)));
     let mut out = Progress::default();
     let mut came_on = came.iter();

@@ -1,4 +1,4 @@
-//! A trigger's request for a draft: method, focus and origin.
+//! A trigger's request for a draft: method, goal and origin.
 
 use std::fmt;
 
@@ -37,7 +37,7 @@ pub struct DraftRequest {
     pub origin: HandoffOrigin,
     /// How it is made; `None`: as the config says.
     pub method: Option<DraftMethod>,
-    /// The person's focus; may be empty.
+    /// The goal that the person gives the next session; may be empty.
     pub focus: String,
     /// Purpose of the next session.
     pub preset: Preset,
@@ -83,7 +83,7 @@ pub const OWN_MODEL: &str = "own";
 
 /// The flags of `::handoff`, for help.
 pub const FLAGS: &str = "[--review] [--method oneshot|bundle|local] [--preset implement|docs|debug] [--model NAME] \
-[--to MODEL] [--no-git] [--no-commands] [--no-why] [focus…]";
+[--to MODEL] [--no-git] [--no-commands] [--no-why] [goal…]";
 
 /// An invalid flag.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,7 +122,7 @@ impl fmt::Display for BadFlag {
 impl std::error::Error for BadFlag {}
 
 impl DraftRequest {
-    /// Reads what follows `::handoff`: flags first, then the focus as it is. `--` ends the flags. Who asks is
+    /// Reads what follows `::handoff`: flags first, then the goal as it is. `--` ends the flags. Who asks is
     /// `Person`.
     ///
     /// # Errors
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_come_first_and_the_rest_is_the_focus() {
+    fn flags_come_first_and_the_rest_is_the_goal() {
         let ask = DraftRequest::parse(
             " --review --method bundle --preset=docs --model m/1 --no-git --no-commands --no-why  the --api\n and its tests ",
         );

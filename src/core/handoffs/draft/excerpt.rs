@@ -33,6 +33,14 @@ pub(super) fn cut(line: &str, bytes: usize) -> &str {
     line[..blank.unwrap_or(end)].trim_end()
 }
 
+/// At most this many bytes of a text, with a mark where it was cut.
+pub(super) fn up_to(text: &str, bytes: usize) -> String {
+    match text.len() <= bytes {
+        true => text.to_owned(),
+        false => format!("{} […]", cut(text, bytes)),
+    }
+}
+
 /// A text on one line, at most this many bytes of it, with a mark where it was cut.
 pub fn one_line(text: &str, bytes: usize) -> String {
     let mut line = String::with_capacity(bytes.min(text.len()) + 4);

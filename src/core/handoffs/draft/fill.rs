@@ -32,6 +32,8 @@ impl std::error::Error for BudgetTooSmall {}
 /// Priority of pieces; the lowest are dropped first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PieceRank {
+    /// Never dropped; shortened only where the other required pieces leave no room.
+    Whole,
     /// Never dropped; it may be shortened.
     Must,
     /// A sentence, a failure, a file.
@@ -118,11 +120,14 @@ pub(super) fn fill(
         begun: HashSet::new(),
         header,
     };
-    let (must, rest): (Vec<_>, Vec<_>) = pieces
-        .into_iter()
-        .partition(|piece| piece.rank == PieceRank::Must);
+    let end_of = |rank: PieceRank| pieces.partition_point(|piece| piece.rank <= rank);
+    let (whole, must, anchors) = (
+        end_of(PieceRank::Whole),
+        end_of(PieceRank::Must),
+        end_of(PieceRank::Anchor),
+    );
     let mut chosen = Vec::new();
-    for piece in &must {
+    for piece in &pieces[..must] {
         let text = piece.short.as_ref().unwrap_or(&piece.full);
         let cost = filling.cost(piece.at, text);
         filling.take(piece.at, cost);
@@ -138,11 +143,17 @@ pub(super) fn fill(
             count,
         });
     }
-    let (anchors, rest): (Vec<_>, Vec<_>) = rest
-        .into_iter()
-        .partition(|piece| piece.rank == PieceRank::Anchor);
-    add(&anchors, &mut filling, &mut chosen);
-    for (piece, chosen) in must.iter().zip(&mut chosen) {
+    lengthen(&pieces[..whole], &mut filling, &mut chosen);
+    add(&pieces[must..anchors], &mut filling, &mut chosen);
+    lengthen(&pieces[whole..must], &mut filling, &mut chosen[whole..]);
+    add(&pieces[anchors..], &mut filling, &mut chosen);
+    chosen.sort_by_key(|chosen| chosen.at);
+    Ok(chosen)
+}
+
+/// Takes required pieces in full, where that fits.
+fn lengthen(pieces: &[DraftPiece], filling: &mut BudgetFill<'_>, chosen: &mut [ChosenPiece]) {
+    for (piece, chosen) in pieces.iter().zip(chosen) {
         if let Some(short) = &piece.short {
             let more = filling.line(&piece.full).saturating_sub(filling.line(short));
             if more <= filling.left() {
@@ -151,9 +162,6 @@ pub(super) fn fill(
             }
         }
     }
-    add(&rest, &mut filling, &mut chosen);
-    chosen.sort_by_key(|chosen| chosen.at);
-    Ok(chosen)
 }
 
 /// Those that fit, in full or in few words.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::count::TokenCounter;
-use super::excerpt::{one_line, within};
+use super::excerpt::{one_line, up_to, within};
 use super::facts::{CallFailure, DraftFacts, is_kept};
 use super::fill::PieceRank;
 use super::markers::SentenceClass;
@@ -34,6 +34,8 @@ pub(super) struct RetainedText {
     pub(super) turn: usize,
     pub(super) full: String,
     pub(super) short: String,
+    /// It is kept whole, word for word: the first request.
+    pub(super) whole: bool,
 }
 
 /// Tokens of an excerpt, and of one that has to be short.
@@ -44,14 +46,14 @@ const STATEMENT: usize = 300;
 const STATEMENT_SHORT: usize = 40;
 /// Tokens of a summary that has to be short.
 const SUMMARY: usize = 150;
-/// Bytes of the first request.
-const FIRST: usize = 300;
+/// Bytes of the first request that are kept: the scope of the work, in the person's words.
+const FIRST: usize = 2000;
 
 /// What must be kept, in order of its kinds. A summary may take `summary` tokens.
 pub(super) fn all(facts: &DraftFacts<'_>, summary: usize, count: TokenCounter) -> Vec<RetainedText> {
     let mut keeps = Vec::new();
-    keeps.extend(facts.of_task().map(|turn| task(turn, count)));
-    keeps.extend(first(facts, count));
+    keeps.extend(facts.of_task().map(|turn| task(facts, turn, count)));
+    keeps.extend(facts.earlier().next().map(|turn| first(turn, count)));
     keeps.extend(summaries(facts, summary, count));
     let sentences = facts.anchors.iter().filter(|(turn, anchor)| {
         // What the person says in the current task is there as it was written.
@@ -62,6 +64,7 @@ pub(super) fn all(facts: &DraftFacts<'_>, summary: usize, count: TokenCounter) -
         turn: *turn,
         full: anchor.text.clone(),
         short: anchor.text.clone(),
+        whole: false,
     }));
     let commands = facts.failures.iter().filter(|failure| failure.is_run);
     keeps.extend(commands.map(failure));
@@ -70,23 +73,29 @@ pub(super) fn all(facts: &DraftFacts<'_>, summary: usize, count: TokenCounter) -
     keeps
 }
 
-/// The oldest failures and open sentences beyond a budget of tokens. They may be dropped, so that a session with many
-/// of them still gets a document.
 /// All that is kept of a draft, each with how firmly.
 pub(super) fn ranked(facts: &DraftFacts<'_>, request: &DraftSpec<'_>) -> Vec<(RetainedText, PieceRank)> {
-    let keeps = all(facts, request.tokens / 2, request.count);
+    let mut keeps = all(facts, request.tokens / 2, request.count);
+    keeps.retain(|keep| is_wanted(keep, request));
     let beyond = beyond(&keeps, request.tokens / 3, request.count);
-    let rank = |at: usize| match beyond.contains(&at) {
-        true => PieceRank::Anchor,
-        false => PieceRank::Must,
-    };
-    keeps
-        .into_iter()
-        .enumerate()
-        .map(|(at, keep)| (keep, rank(at)))
-        .collect()
+    let ranked = keeps.into_iter().enumerate().map(|(at, keep)| {
+        let rank = match keep.whole {
+            _ if beyond.contains(&at) => PieceRank::Anchor,
+            true => PieceRank::Whole,
+            false => PieceRank::Must,
+        };
+        (keep, rank)
+    });
+    ranked.collect()
 }
 
+/// Whether a draft of this specification has it.
+fn is_wanted(keep: &RetainedText, request: &DraftSpec<'_>) -> bool {
+    request.commands || keep.kept != RetentionReason::Failure
+}
+
+/// The oldest failures and open sentences beyond a budget of tokens. They may be dropped, so that a session with many
+/// of them still gets a document.
 fn beyond(keeps: &[RetainedText], most: usize, count: TokenCounter) -> HashSet<usize> {
     /// Tokens of what is around one.
     const AROUND: usize = 12;
@@ -107,25 +116,30 @@ fn beyond(keeps: &[RetainedText], most: usize, count: TokenCounter) -> HashSet<u
     newest.split_off(kept).into_iter().collect()
 }
 
-/// The first request, where it is not of the current task.
-fn first(facts: &DraftFacts<'_>, count: TokenCounter) -> Option<RetainedText> {
-    let turn = facts.earlier().next()?;
-    let line = one_line(&turn.person_text(), FIRST);
-    Some(RetainedText {
+/// The first request.
+fn first(turn: &IndexedTurn<'_>, count: TokenCounter) -> RetainedText {
+    let full = up_to(&turn.person_text(), FIRST);
+    RetainedText {
         kept: RetentionReason::First,
         turn: turn.n,
-        short: within(&line, SHORT, count).into_owned(),
-        full: line,
-    })
+        short: within(&one_line(&full, FIRST), SHORT, count).into_owned(),
+        full,
+        whole: true,
+    }
 }
 
-fn task(turn: &IndexedTurn<'_>, count: TokenCounter) -> RetainedText {
+/// A request of the current task; the first of the conversation is kept whole here, too.
+fn task(facts: &DraftFacts<'_>, turn: &IndexedTurn<'_>, count: TokenCounter) -> RetainedText {
     let text = turn.person_text();
+    let full = within(&text, EXCERPT, count).into_owned();
+    let is_first = facts.earlier().next().is_none() && facts.of_task().next().is_some_and(|t| t.n == turn.n);
+    let whole = is_first.then(|| up_to(&text, FIRST));
     RetainedText {
         kept: RetentionReason::Task,
         turn: turn.n,
-        full: within(&text, EXCERPT, count).into_owned(),
+        full: whole.filter(|whole| whole.len() > full.len()).unwrap_or(full),
         short: within(&text, SHORT, count).into_owned(),
+        whole: is_first,
     }
 }
 
@@ -150,6 +164,7 @@ fn summaries(facts: &DraftFacts<'_>, most: usize, count: TokenCounter) -> Vec<Re
         turn: *turn,
         full: within(text, share(at), count).into_owned(),
         short: within(text, SUMMARY.min(most / 4), count).into_owned(),
+        whole: false,
     };
     all.iter().enumerate().map(keep).collect()
 }
@@ -176,6 +191,7 @@ fn failure(failure: &CallFailure<'_>) -> RetainedText {
         turn: failure.turn,
         full: format!("`{command}`{exit}{who}{}", listed(lines)),
         short: format!("`{command}`{exit}{who}{}", listed(&lines[..lines.len().min(1)])),
+        whole: false,
     }
 }
 
@@ -189,6 +205,7 @@ fn last(turn: &IndexedTurn<'_>, count: TokenCounter) -> Option<RetainedText> {
         turn: turn.n,
         full: within(&opening.text, STATEMENT, count).into_owned(),
         short: within(&one_line(&opening.text, STATEMENT), STATEMENT_SHORT, count).into_owned(),
+        whole: false,
     })
 }
 
@@ -206,13 +223,13 @@ pub(super) fn holds(text: &str, keep: &str) -> bool {
 }
 
 /// The section to append to a model's document: missing headings, and required facts that the document does not
-/// mention. Empty where nothing is missing.
+/// mention, in at most `most` tokens besides the first request. Empty where nothing is missing.
 pub(super) fn lacking(
     facts: &DraftFacts<'_>,
     document: &str,
     headings: &[&str],
+    request: &DraftSpec<'_>,
     most: usize,
-    count: TokenCounter,
 ) -> String {
     let small = document.to_lowercase();
     let is_there = |heading: &&&str| {
@@ -228,31 +245,44 @@ pub(super) fn lacking(
         .collect();
     let mut lines = Vec::new();
     if !missing.is_empty() {
-        lines.push(format!("- Nothing is said under: {}.", missing.join("; ")));
+        lines.push((false, format!("- Nothing is said under: {}.", missing.join("; "))));
     }
-    let keeps = all(facts, SUMMARY, count);
-    let wanted = keeps
-        .iter()
-        .filter(|keep| !matches!(keep.kept, RetentionReason::Last | RetentionReason::Summary));
-    for keep in wanted.filter(|keep| !holds(&small, &keep.short)) {
-        let state = match keep.kept {
-            RetentionReason::First if !facts.is_current(keep.turn) => " (done)",
-            _ => "",
+    let quoted = on_one_line(document);
+    let keeps = all(facts, SUMMARY, request.count);
+    let wanted = keeps.iter().filter(|keep| {
+        !matches!(keep.kept, RetentionReason::Last | RetentionReason::Summary) && is_wanted(keep, request)
+    });
+    for keep in wanted {
+        let text = match keep.whole {
+            true if quoted.contains(&on_one_line(&keep.full)) => continue,
+            false if holds(&small, &keep.short) => continue,
+            true => keep.full.replace('\n', "\n  "),
+            false => keep.short.clone(),
         };
-        lines.push(format!("- {}{state}: {}", label(keep.kept), keep.short));
+        lines.push((keep.whole, format!("- {}: {text}", label(keep, facts, request))));
     }
     let mut out = String::new();
-    let mut used = 0;
-    for line in lines {
-        let cost = count.tokens(&line) + 1;
-        if used + cost > most {
-            break;
-        }
-        used += cost;
+    let mut left = most;
+    for (whole, line) in lines {
+        let cost = match whole {
+            true => 0,
+            false => request.count.tokens(&line) + 1,
+        };
+        let Some(after) = left.checked_sub(cost) else {
+            // What is kept whole may follow.
+            left = 0;
+            continue;
+        };
+        left = after;
         out.push_str(&line);
         out.push('\n');
     }
     out
+}
+
+/// A text with one blank between words.
+fn on_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The number of required texts that a text covers, and their total.
@@ -266,10 +296,12 @@ pub(super) fn share(facts: &DraftFacts<'_>, text: &str) -> (usize, usize) {
     (there, wanted.count())
 }
 
-fn label(kept: RetentionReason) -> &'static str {
-    match kept {
-        RetentionReason::Task => "The person said",
-        RetentionReason::First => "First request",
+fn label(keep: &RetainedText, facts: &DraftFacts<'_>, request: &DraftSpec<'_>) -> &'static str {
+    match keep.kept {
+        RetentionReason::Task if !request.has_goal() => "The person said",
+        RetentionReason::Task if facts.all_done => "The request before this goal (done)",
+        RetentionReason::Task => "The request before this goal (open)",
+        RetentionReason::First => "First request (done)",
         RetentionReason::Last => "The model said",
         RetentionReason::Sentence(SentenceClass::Decision) => "Decision",
         RetentionReason::Sentence(SentenceClass::Blocker) => "Blocker",

@@ -13,8 +13,19 @@ use crate::agents::todo::TodoState;
 use crate::text::words::plural;
 
 /// The groups of lines, in order: their section, and what is above them.
-const GROUPS: [(DraftSection, &str); 24] = [
+const GROUPS: [(DraftSection, &str); 27] = [
+    (DraftSection::Task, ""),
+    (DraftSection::Task, "Steps:"),
+    (DraftSection::Task, "In the person's words:"),
+    (DraftSection::Task, "To-do list as last written:"),
+    (DraftSection::Task, "What the model said last:"),
     (DraftSection::Context, ""),
+    (DraftSection::Context, "The request before this goal, open:"),
+    (DraftSection::Context, "The request before this goal, done:"),
+    (
+        DraftSection::Context,
+        "To-do list before this goal, as last written:",
+    ),
     (DraftSection::Context, "Constraints:"),
     (DraftSection::Context, "Decisions:"),
     (DraftSection::Context, "From an earlier session or summary:"),
@@ -25,11 +36,6 @@ const GROUPS: [(DraftSection, &str); 24] = [
     (DraftSection::Operational, "Credentials (values are left out):"),
     (DraftSection::Operational, "Repository:"),
     (DraftSection::Files, ""),
-    (DraftSection::Task, ""),
-    (DraftSection::Task, "In the person's words:"),
-    (DraftSection::Task, "Steps:"),
-    (DraftSection::Task, "To-do list as last written:"),
-    (DraftSection::Task, "What the model said last:"),
     (DraftSection::Notes, "Blockers:"),
     (DraftSection::Notes, "Failed attempts:"),
     (DraftSection::Notes, "Still to be looked at:"),
@@ -43,30 +49,33 @@ const GROUPS: [(DraftSection, &str); 24] = [
     (DraftSection::Operational, "Commands that the person ran:"),
 ];
 
-const STATE: usize = 0;
-const CONSTRAINTS: usize = 1;
-const DECISIONS: usize = 2;
-const SUMMARIES: usize = 3;
-const BEFORE: usize = 4;
-const RUNS: usize = 5;
-const FAILURES: usize = 6;
-const LEFT: usize = 7;
-const CREDENTIALS: usize = 8;
-const REPOSITORY: usize = 9;
-const FILES: usize = 10;
-const GOAL: usize = 11;
-const WORDS: usize = 12;
-const STEPS: usize = 13;
-const TODOS: usize = 14;
-const LAST: usize = 15;
-const BLOCKERS: usize = 16;
-const DEAD_ENDS: usize = 17;
-const LATER: usize = 18;
-const ASSUMED: usize = 19;
-const EARLIER: usize = 20;
-const READ: usize = 21;
-const MODIFIED: usize = 22;
-const BY_PERSON: usize = 23;
+const GOAL: usize = 0;
+const STEPS: usize = 1;
+const WORDS: usize = 2;
+const TODOS: usize = 3;
+const LAST: usize = 4;
+const STATE: usize = 5;
+const REQUEST_OPEN: usize = 6;
+const REQUEST_DONE: usize = 7;
+const TODOS_BEFORE: usize = 8;
+const CONSTRAINTS: usize = 9;
+const DECISIONS: usize = 10;
+const SUMMARIES: usize = 11;
+const BEFORE: usize = 12;
+const RUNS: usize = 13;
+const FAILURES: usize = 14;
+const LEFT: usize = 15;
+const CREDENTIALS: usize = 16;
+const REPOSITORY: usize = 17;
+const FILES: usize = 18;
+const BLOCKERS: usize = 19;
+const DEAD_ENDS: usize = 20;
+const LATER: usize = 21;
+const ASSUMED: usize = 22;
+const EARLIER: usize = 23;
+const READ: usize = 24;
+const MODIFIED: usize = 25;
+const BY_PERSON: usize = 26;
 
 /// Bytes of an earlier request.
 const LINE: usize = 160;
@@ -82,8 +91,8 @@ pub(super) fn document(
         request,
         pieces: Vec::new(),
     };
-    made.kept();
     made.state();
+    made.kept();
     made.task();
     if request.commands {
         made.runs();
@@ -121,12 +130,29 @@ impl DraftBuilder<'_, '_> {
         self.add(group, PieceRank::Must, turn, text, None);
     }
 
+    /// Whether a turn is of the task that the document is for; a goal that the person gives begins another one.
+    fn is_task(&self, turn: usize) -> bool {
+        !self.request.has_goal() && self.facts.is_current(turn)
+    }
+
     fn kept(&mut self) {
         for (keep, rank) in keeps::ranked(self.facts, self.request) {
+            if keep.kept == RetentionReason::First {
+                let began = |text: &str| format!("It began with (done): {}", indented(text));
+                self.add(
+                    STATE,
+                    rank,
+                    keep.turn,
+                    began(&keep.full),
+                    Some(began(&keep.short)),
+                );
+                continue;
+            }
             let group = match keep.kept {
-                RetentionReason::Task => WORDS,
-                RetentionReason::First => continue,
-                RetentionReason::Last if self.facts.is_current(keep.turn) => LAST,
+                RetentionReason::Task if self.is_task(keep.turn) => WORDS,
+                RetentionReason::Task if self.facts.all_done => REQUEST_DONE,
+                RetentionReason::Task | RetentionReason::First => REQUEST_OPEN,
+                RetentionReason::Last if self.is_task(keep.turn) => LAST,
                 RetentionReason::Last => BEFORE,
                 RetentionReason::Sentence(SentenceClass::Decision) => DECISIONS,
                 RetentionReason::Sentence(SentenceClass::Blocker) => BLOCKERS,
@@ -135,9 +161,6 @@ impl DraftBuilder<'_, '_> {
                 RetentionReason::Failure => FAILURES,
                 RetentionReason::Summary => SUMMARIES,
             };
-            if keep.kept == RetentionReason::Failure && !self.request.commands {
-                continue;
-            }
             let item = |text: &str| format!("- {} (turn {})", indented(text), keep.turn);
             self.add(group, rank, keep.turn, item(&keep.full), Some(item(&keep.short)));
         }
@@ -149,18 +172,41 @@ impl DraftBuilder<'_, '_> {
         let task = self.facts.of_task().next();
         let questions = task.map_or(String::new(), |turn| one_line(&turn.person_text(), LINE));
         let state = match self.facts.all_done {
+            _ if self.request.has_goal() => format!("Before this goal: {turns}."),
             true if questions.is_empty() => format!("Nothing is open after {turns}."),
             true => format!("Nothing is open after {turns}; the last request was: {questions}"),
             false => format!("Under way after {turns}: {questions}"),
         };
         self.must(STATE, count, state);
-        if let Some(first) = self.facts.earlier().next() {
-            let text = one_line(&first.person_text(), LINE);
-            self.must(STATE, first.n, format!("It began with (done): {text}"));
-        }
     }
 
     fn task(&mut self) {
+        if self.request.has_goal() {
+            let step = format!("1. {}", one_line(self.request.focus, LINE));
+            self.must(STEPS, self.facts.turns.len(), step);
+        } else {
+            self.stated_goal();
+            self.steps();
+        }
+        let Some((turn, todos)) = self.facts.todos.clone() else {
+            return;
+        };
+        let group = match self.request.has_goal() {
+            true => TODOS_BEFORE,
+            false => TODOS,
+        };
+        for todo in todos.iter() {
+            let rank = match todo.state {
+                TodoState::Active | TodoState::Pending if self.facts.is_current(turn) => PieceRank::Must,
+                _ => PieceRank::Anchor,
+            };
+            let text = format!("- [{}] {}", todo.state.name(), one_line(&todo.text, LINE));
+            self.add(group, rank, turn, text, None);
+        }
+    }
+
+    /// The goal, where the person gives none: the last request.
+    fn stated_goal(&mut self) {
         let goal = self.facts.of_task().next();
         let words = goal.map(|turn| turn.person_text()).unwrap_or_default();
         let sentence = sentences(&words)
@@ -173,17 +219,6 @@ impl DraftBuilder<'_, '_> {
             (false, false) => format!("Goal (the last open request): {sentence}"),
         };
         self.must(GOAL, goal_turn, goal);
-        self.steps();
-        if let Some((turn, todos)) = self.facts.todos.clone() {
-            for todo in todos.iter() {
-                let rank = match todo.state {
-                    TodoState::Active | TodoState::Pending if self.facts.is_current(turn) => PieceRank::Must,
-                    _ => PieceRank::Anchor,
-                };
-                let text = format!("- [{}] {}", todo.state.name(), one_line(&todo.text, LINE));
-                self.add(TODOS, rank, turn, text, None);
-            }
-        }
     }
 
     /// The to-do item that is under way, else the first pending one, else what the model says comes next.

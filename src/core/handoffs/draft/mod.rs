@@ -17,6 +17,7 @@ mod errors;
 mod excerpt;
 mod facts;
 mod fill;
+mod goal;
 mod index;
 mod keeps;
 mod left_open;
@@ -57,6 +58,7 @@ use self::facts::DraftFacts;
 use self::terms::TermCounts;
 use self::turns::IndexedTurn;
 use crate::limits;
+use crate::text::cut::floor;
 
 /// Tokens of the repository's state.
 const REPOSITORY: usize = 400;
@@ -64,7 +66,13 @@ const REPOSITORY: usize = 400;
 /// The section of a document that only some conversations have.
 const TO_DOS: &str = "To-do list";
 
-/// Tokens of what is appended to a model's document.
+/// The section that a goal of the person's takes the place of.
+const GOAL: &str = "Goal";
+
+/// Bytes of a goal by which turns and results are selected: each of its words is looked up in each turn.
+const QUESTION: usize = 8 << 10;
+
+/// Tokens of what is appended to a model's document, besides the first request.
 const ALSO_KNOWN: usize = 800;
 
 impl DraftIndex {
@@ -78,28 +86,48 @@ impl DraftIndex {
     ///
     /// # Errors
     /// The required pieces do not fit.
-    pub fn local(&self, request: &DraftSpec<'_>) -> Result<String, BudgetTooSmall> {
-        self.written(request, local::document)
+    pub fn local(&self, spec: &DraftSpec<'_>) -> Result<String, BudgetTooSmall> {
+        let document = self.written(spec, local::document)?;
+        Ok(goal::led(&document, &self.clean(spec.focus)))
     }
 
-    /// What a model is shown that writes the document.
+    /// What a model is asked that writes the document after its own history.
+    pub fn after_history(&self, spec: &DraftSpec<'_>, prompts: &Prompts) -> String {
+        self.cleaned(spec, |spec| prompts.after_history(spec))
+    }
+
+    /// What a model is shown that writes the document without the conversation.
     ///
     /// # Errors
     /// The required pieces do not fit.
-    pub fn bundle(&self, request: &DraftSpec<'_>) -> Result<String, BudgetTooSmall> {
-        self.written(request, bundle::text)
+    pub fn bundle(&self, spec: &DraftSpec<'_>) -> Result<String, BudgetTooSmall> {
+        self.written(spec, bundle::text)
     }
 
-    /// A model's document with what it lacks under "Also known": sections that the prompt asks for, and what must be
-    /// kept of which it says nothing. As it is where it lacks nothing.
-    pub fn completed(&self, document: &str, prompts: &Prompts, count: TokenCounter) -> String {
+    /// What such a model is asked, with the bundle.
+    ///
+    /// # Errors
+    /// The required pieces do not fit.
+    pub fn with_bundle(&self, spec: &DraftSpec<'_>, prompts: &Prompts) -> Result<String, BudgetTooSmall> {
+        let bundle = self.bundle(spec)?;
+        Ok(self.cleaned(spec, |spec| prompts.with_bundle(&bundle, spec)))
+    }
+
+    /// A model's document with the person's goal first, and with what it lacks under "Also known": sections that the
+    /// prompt asks for, and what must be kept of which it says nothing. As it is where it lacks nothing.
+    pub fn completed(&self, document: &str, spec: &DraftSpec<'_>, prompts: &Prompts) -> String {
         let facts = DraftFacts::of(self);
         let mut headings = prompts.headings();
-        // Without a to-do list its section is not required.
-        headings.retain(|heading| facts.todos.is_some() || *heading != TO_DOS);
-        let lacking = keeps::lacking(&facts, document, &headings, ALSO_KNOWN, count);
+        // Without a to-do list its section is not required, and a goal that was given stands above all sections.
+        headings.retain(|heading| match *heading {
+            TO_DOS => facts.todos.is_some(),
+            GOAL => !spec.has_goal(),
+            _ => true,
+        });
+        let lacking = keeps::lacking(&facts, document, &headings, spec, ALSO_KNOWN);
+        let document = goal::led(document, &self.clean(spec.focus));
         match lacking.is_empty() {
-            true => document.to_owned(),
+            true => document,
             false => format!("{}\n\n## Also known\n{lacking}", document.trim_end()),
         }
     }
@@ -109,19 +137,28 @@ impl DraftIndex {
         keeps::share(&DraftFacts::of(self), text)
     }
 
-    /// A text of the facts, with what is shown of the repository.
+    /// A text of the facts, for a specification without credentials.
     fn written(
         &self,
-        request: &DraftSpec<'_>,
+        spec: &DraftSpec<'_>,
         write: fn(&DraftFacts<'_>, &[f32], &DraftSpec<'_>) -> Result<String, BudgetTooSmall>,
     ) -> Result<String, BudgetTooSmall> {
         let facts = DraftFacts::of(self);
-        let clean = self.clean(request.repository);
-        let request = DraftSpec {
-            repository: &excerpt::within(&clean, REPOSITORY, request.count),
-            ..*request
-        };
-        write(&facts, &self.relevance(&facts, request.focus), &request)
+        self.cleaned(spec, |spec| {
+            let focus = &spec.focus[..floor(spec.focus, QUESTION)];
+            let spec = DraftSpec { focus, ..*spec };
+            write(&facts, &self.relevance(&facts, focus), &spec)
+        })
+    }
+
+    /// Passes on a specification without credentials and with a bounded state of the repository.
+    fn cleaned<T>(&self, spec: &DraftSpec<'_>, pass: impl FnOnce(&DraftSpec<'_>) -> T) -> T {
+        let (focus, repository) = (self.clean(spec.focus), self.clean(spec.repository));
+        pass(&DraftSpec {
+            focus: &focus,
+            repository: &excerpt::within(&repository, REPOSITORY, spec.count),
+            ..*spec
+        })
     }
 
     /// Relevance of each turn to the focus; without one, to the current task.
@@ -143,18 +180,30 @@ impl DraftIndex {
     }
 }
 
+/// What is in front of a document.
+const OPENS: &str = "<handoff-context>\n";
+
 /// A document as a carry-over prompt. The text around it is always the same, since it is at the start of a prefix.
 pub fn carried(document: &str) -> String {
     format!(
-        "<handoff-context>\n{}\n</handoff-context>\n\nThis comes from an earlier session; go on from it. Requests that it \
+        "{OPENS}{}\n</handoff-context>\n\nThis comes from an earlier session; go on from it. Requests that it \
          calls done are done: do not run them again.",
         document.trim()
     )
 }
 
+/// The goal that leads the document of a carry-over prompt that [`carried`] made: its first line.
+pub fn goal_of(prompt: &str) -> Option<&str> {
+    let line = document_of(prompt)
+        .lines()
+        .next()
+        .filter(|_| prompt.starts_with(OPENS))?;
+    line.strip_prefix(goal::LABEL)
+}
+
 /// The document of a carry-over prompt that [`carried`] made; the whole prompt where it is another.
 pub fn document_of(prompt: &str) -> &str {
-    let after = prompt.strip_prefix("<handoff-context>\n");
+    let after = prompt.strip_prefix(OPENS);
     let inside = after.and_then(|after| after.split_once("\n</handoff-context>\n"));
     inside.map_or(prompt, |(document, _)| document)
 }

@@ -1,5 +1,7 @@
 //! The prompts that ask a model for a draft. The built-in ones are files, and a config may have its own in their place.
 
+use super::request::{DraftSpec, Preset};
+
 /// The texts that prompts are made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompts {
@@ -37,14 +39,19 @@ impl Prompts {
     }
 
     /// The prompt after a model's own history.
-    pub fn after_history(&self, focus: &str) -> String {
-        format!("{}{}{}", self.oneshot, self.document.trim_end(), about(focus))
+    pub fn after_history(&self, spec: &DraftSpec<'_>) -> String {
+        let repository = match spec.repository.trim() {
+            "" => String::new(),
+            state => format!("\n\nThe repository now, as git reports it:\n```\n{state}\n```"),
+        };
+        let document = self.document.trim_end();
+        format!("{}{document}{repository}{}", self.oneshot, wishes(spec))
     }
 
     /// The prompt around a bundle.
-    pub fn with_bundle(&self, bundle: &str, focus: &str) -> String {
-        let (document, task) = (self.document.trim_end(), about(focus));
-        format!("{document}{task}\n\n{}\n{bundle}", self.bundle)
+    pub(super) fn with_bundle(&self, bundle: &str, spec: &DraftSpec<'_>) -> String {
+        let document = self.document.trim_end();
+        format!("{document}{}\n\n{}\n{bundle}", wishes(spec), self.bundle)
     }
 
     /// The document's sections: headings of the second level.
@@ -61,15 +68,50 @@ impl Default for Prompts {
     }
 }
 
-fn about(focus: &str) -> String {
-    match focus.trim() {
+/// The person's options in words, and the goal last.
+fn wishes(spec: &DraftSpec<'_>) -> String {
+    let purpose = match spec.preset {
+        Preset::Implement => {
+            "The session that goes on writes code: be most exact about files, symbols and next steps."
+        }
+        Preset::Docs => {
+            "The session that goes on writes documentation: be most exact about decisions with their reasons and \
+             about what was done."
+        }
+        Preset::Debug => {
+            "The session that goes on looks for a fault: be most exact about what was run, what failed with which \
+             error, and what was tried."
+        }
+    };
+    let left_out = [
+        (
+            spec.git,
+            " Leave out the state of the repository: branches, commits, uncommitted files.",
+        ),
+        (spec.commands, " Leave out commands and what they returned."),
+        (spec.why, " Name changed files without the reason of the change."),
+    ];
+    let left_out: String = left_out
+        .iter()
+        .filter(|(has, _)| !has)
+        .map(|(_, words)| *words)
+        .collect();
+    let goal = match spec.focus.trim() {
         "" => String::new(),
-        focus => format!("\n\nThe person wants it to be about: {focus}"),
-    }
+        goal => format!("\n\n{GOAL}\n\n{goal}"),
+    };
+    format!("\n\n{purpose}{left_out}{goal}")
 }
+
+/// What is in front of the person's goal.
+const GOAL: &str = "The person has set the goal of the session that goes on. It is put above what you write, word for word, so \
+do not repeat it. The next steps lead to it, in their order. What was requested before is background: say what of it is \
+done and what is open. The goal:";
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
@@ -78,12 +120,58 @@ mod tests {
             Prompts::with(|name| (name == "document.md").then(|| "Write.\n\n## One\n## Two \n".to_owned()));
         assert_eq!(own.headings(), ["One", "Two"]);
         assert_eq!(own.bundle, Prompts::default().bundle);
-        let prompt = own.after_history(" the parser ");
+        let prompt = own.after_history(&DraftSpec::default());
         assert!(
-            prompt.starts_with("Stop here") && prompt.ends_with("about: the parser"),
+            prompt.starts_with("Stop here") && prompt.contains("## Two\n\n"),
             "{prompt}"
         );
-        assert!(Prompts::default().after_history("").ends_with("there is none."));
-        assert!(own.with_bundle("[turn 1]", "").ends_with("\n[turn 1]"));
+        assert!(
+            own.with_bundle("[turn 1]", &DraftSpec::default())
+                .ends_with("\n[turn 1]")
+        );
+    }
+
+    /// No option is without effect on what the model is asked.
+    #[test]
+    fn every_option_changes_the_request_and_the_goal_stands_last() {
+        let plain = DraftSpec::default();
+        let rows = [
+            plain,
+            DraftSpec {
+                preset: Preset::Docs,
+                ..plain
+            },
+            DraftSpec {
+                preset: Preset::Debug,
+                ..plain
+            },
+            DraftSpec { git: false, ..plain },
+            DraftSpec {
+                commands: false,
+                ..plain
+            },
+            DraftSpec { why: false, ..plain },
+            DraftSpec {
+                repository: "## main\n M a.rs\n",
+                ..plain
+            },
+            DraftSpec {
+                focus: " the parser\nand its tests ",
+                ..plain
+            },
+        ];
+        let prompts = Prompts::default();
+        let requests: HashSet<String> = rows.iter().map(|spec| prompts.after_history(spec)).collect();
+        assert_eq!(requests.len(), rows.len());
+        let with_goal = prompts.after_history(&rows[7]);
+        assert!(
+            with_goal.ends_with("The goal:\n\nthe parser\nand its tests"),
+            "{with_goal}"
+        );
+        assert!(
+            prompts
+                .after_history(&rows[6])
+                .contains("```\n## main\n M a.rs\n```")
+        );
     }
 }

@@ -1,13 +1,13 @@
-//! Specification of a draft: size, focus and preset; the sections of a local draft with their weights.
+//! Specification of a draft: size, goal and preset; the sections of a local draft with their weights.
 
 use super::count::TokenCounter;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DraftSection {
+    Task,
     Context,
     Operational,
     Files,
-    Task,
     Notes,
     Read,
     Modified,
@@ -15,10 +15,10 @@ pub(super) enum DraftSection {
 
 impl DraftSection {
     pub(super) const ALL: [Self; 7] = [
+        Self::Task,
         Self::Context,
         Self::Operational,
         Self::Files,
-        Self::Task,
         Self::Notes,
         Self::Read,
         Self::Modified,
@@ -27,10 +27,10 @@ impl DraftSection {
     /// What is above it and below.
     pub(super) fn marks(self) -> (&'static str, &'static str) {
         match self {
+            Self::Task => ("## Task", ""),
             Self::Context => ("## Context", ""),
             Self::Operational => ("## Operational context", ""),
             Self::Files => ("## Files", ""),
-            Self::Task => ("## Task", ""),
             Self::Notes => ("## Notes", ""),
             Self::Read => ("<read-files>", "</read-files>"),
             Self::Modified => ("<modified-files>", "</modified-files>"),
@@ -74,18 +74,42 @@ impl Preset {
 /// Specification of a draft.
 #[derive(Debug, Clone, Copy)]
 pub struct DraftSpec<'r> {
-    /// The person's focus; may be empty.
+    /// The goal that the person gives the next session; may be empty.
     pub focus: &'r str,
     /// Purpose of the next session.
     pub preset: Preset,
-    /// Tokens that it may have.
+    /// Tokens that it may have, besides the goal.
     pub tokens: usize,
     /// The counter: the vocabulary of the reading model, where it is public.
     pub count: TokenCounter,
     /// The state of the repository, as text; may be empty.
     pub repository: &'r str,
+    /// Whether it describes the state of the repository.
+    pub git: bool,
     /// Whether it describes commands.
     pub commands: bool,
     /// Whether it states why files were changed.
     pub why: bool,
+}
+
+impl DraftSpec<'_> {
+    /// Whether the person gives a goal.
+    pub(super) fn has_goal(&self) -> bool {
+        !self.focus.trim().is_empty()
+    }
+}
+
+impl Default for DraftSpec<'_> {
+    fn default() -> Self {
+        Self {
+            focus: "",
+            preset: Preset::default(),
+            tokens: 0,
+            count: TokenCounter::default(),
+            repository: "",
+            git: true,
+            commands: true,
+            why: true,
+        }
+    }
 }

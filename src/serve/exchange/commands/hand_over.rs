@@ -37,7 +37,7 @@ pub(super) async fn restored_draft(exchange: &Exchange) -> Result<Option<DraftRe
 /// Has a handoff written. Keep-alives go to the agent until that has ended, which is the answer.
 pub(super) async fn answer(exchange: Exchange, trigger: HandoffTrigger) -> Response<ResponseBody> {
     let exchange = match &trigger {
-        HandoffTrigger::Draft(request) => exchange.showing(request),
+        HandoffTrigger::Draft(request) => exchange.showing(request, true),
         HandoffTrigger::Approval(_) => exchange,
     };
     slow_answer::answered(exchange.clone(), async move {
@@ -84,14 +84,10 @@ async fn run(exchange: &Exchange, trigger: HandoffTrigger) -> Result<CommandRepl
         Err(DraftEnd::Review) => {
             let draft = app.drafting.open_in(live.key());
             let document = draft.and_then(|draft| draft.document).unwrap_or_default();
-            let prefix = &app.config.commands.prefix;
-            let waits = format!(
-                "the draft waits for your approval: {}.",
-                drafts::approval_commands(prefix)
-            );
+            let waits = drafts::waits_for_approval(&app.config.commands.prefix);
             CommandReply::new(match exchange.begun_draft() {
-                Some(_) => waits,
-                None => format!("{waits}\n\n{}", note::quoted(&document)),
+                Some(shown) if shown.has_text() => waits,
+                _ => format!("{waits}\n\n{}", note::quoted(&document)),
             })
         }
         Err(end) => CommandReply::new(format!("no handoff was made: {end}.")),

@@ -134,7 +134,10 @@ async fn document(
     first: &RewriteOutcome,
     job: &DraftJob,
 ) -> Result<AcceptedDraft, DraftEnd> {
-    let config = &exchange.app.config.draft;
+    let mut method = first_method(request, &exchange.app.config.draft);
+    if let Some(shown) = exchange.shown.as_ref().filter(|_| method != DraftMethod::Local) {
+        shown.begin();
+    }
     let Some(index) = legs::index(exchange, first.rope.clone()) else {
         return Err(DraftEnd::Failed(DraftFailure::Internal));
     };
@@ -145,7 +148,6 @@ async fn document(
         repository: &repository,
         count: exchange.offered.count(),
     };
-    let mut method = first_method(request, config);
     loop {
         let mut attempt = CountedAttempt {
             ctx: &exchange.ctx,
@@ -234,7 +236,7 @@ async fn by(exchange: &Exchange, method: DraftMethod, input: &DraftInput<'_>) ->
     }
 }
 
-/// A model's document with what it lacks.
+/// A model's document with the person's goal first, and with what it lacks.
 fn completed<'t>(
     exchange: &Exchange,
     method: DraftMethod,
@@ -245,7 +247,7 @@ fn completed<'t>(
         DraftMethod::Local => text.into(),
         DraftMethod::Oneshot | DraftMethod::Bundle => {
             let prompts = &exchange.app.prompts;
-            input.index.completed(text, prompts, input.count).into()
+            input.index.completed(text, &input.spec(), prompts).into()
         }
     }
 }

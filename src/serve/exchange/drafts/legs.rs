@@ -44,6 +44,7 @@ impl<'a> DraftInput<'a> {
             tokens: 0,
             count: self.count,
             repository: self.repository,
+            git: self.request.git,
             commands: self.request.commands,
             why: self.request.why,
         }
@@ -53,7 +54,7 @@ impl<'a> DraftInput<'a> {
 /// Requests the document from the model after its own history: the live request, and one message more.
 pub(super) async fn oneshot(exchange: &Exchange, input: &DraftInput<'_>) -> DraftEnd {
     let offered = &exchange.offered;
-    let text = exchange.app.prompts.after_history(&input.request.focus);
+    let text = input.index.after_history(&input.spec(), &exchange.app.prompts);
     let more = [offered.agent.wire.user_text(&text)];
     let max_tokens = exchange.app.config.draft.max_tokens;
     for forbids_calls in [true, false] {
@@ -88,11 +89,10 @@ pub(super) async fn bundle(exchange: &Exchange, input: &DraftInput<'_>) -> Draft
         count: model.map_or(input.count, TokenCounter::of_model),
         ..input.spec()
     };
-    let bundle = match input.index.bundle(&spec) {
-        Ok(bundle) => bundle,
+    let text = match input.index.with_bundle(&spec, &exchange.app.prompts) {
+        Ok(text) => text,
         Err(why) => return DraftEnd::Failed(DraftFailure::TooSmall(why)),
     };
-    let text = exchange.app.prompts.with_bundle(&bundle, &input.request.focus);
     let view = exchange.offered.agent.request.view();
     let lone = LoneText {
         text: &text,
@@ -115,13 +115,12 @@ pub(super) async fn bundle(exchange: &Exchange, input: &DraftInput<'_>) -> Draft
 
 /// Sends one such request and reads the answer to its end.
 async fn draft_leg(exchange: &Exchange, leg: &RewriteOutcome, target: &str, method: DraftMethod) -> DraftEnd {
-    let sent = send::later_to(exchange, leg, target).await;
     exchange.ctx.recorder.note(|e| {
-        let at = e.sent_bytes.len().saturating_sub(1);
+        let at = e.sent_bytes.len();
         e.draft_legs.push(u32::try_from(at).unwrap_or(u32::MAX));
         e.draft_methods.push(method.name());
     });
-    let response = match sent {
+    let response = match send::later_to(exchange, leg, target, true).await {
         Ok(response) => response,
         Err(fault) => return DraftEnd::Failed(DraftFailure::Unreached(fault.code.message.to_owned())),
     };

@@ -28,16 +28,14 @@ use baton_core::mark::note;
 pub(super) use self::automatic::{AutomaticHandoff, automatic_job};
 pub(super) use self::drafter::{ahead, hand_over, handoff_report};
 pub(super) use self::open_message::open_message;
-pub(super) use self::report::approval_commands;
+pub(super) use self::report::{approval_commands, waits_for_approval};
 
 /// Answers a request with which a draft is made: by the leg after the handoff, or as if no draft had been requested.
 pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseBody> {
     let request = &job.wanted().ask;
-    let exchange = match is_reviewed(exchange.app.config.handoff.review, request) {
-        // The reviewer reads the draft elsewhere.
-        true => exchange,
-        false => exchange.showing(request),
-    };
+    // A reviewer reads the draft elsewhere.
+    let may_show_text = !is_reviewed(exchange.app.config.handoff.review, request);
+    let exchange = exchange.showing(request, may_show_text);
     super::slow_answer::answered(exchange.clone(), async move {
         let (id, origin) = (job.id(), job.wanted().ask.origin);
         let made = hand_over(&exchange, job).await;
@@ -53,7 +51,12 @@ pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseB
                 let opening = AnswerOpening::Report(report.into());
                 after_handoff(Exchange { opening, ..exchange }, &handoff).await
             }
-            Err(DraftEnd::Review) => exchange.begin().await,
+            Err(DraftEnd::Review) => {
+                if let Some(shown) = exchange.begun_draft() {
+                    shown.end(&waits_for_approval(&exchange.app.config.commands.prefix), "");
+                }
+                exchange.begin().await
+            }
             Err(end) => {
                 tracing::warn!(exchange = exchange.ctx.id, draft = %id, end = end.name(), why = %end, "no handoff was made");
                 automatic::note_no_draft(&exchange, origin);

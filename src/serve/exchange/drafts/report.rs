@@ -30,6 +30,14 @@ impl HandoffReport {
     }
 }
 
+/// Tells a person that a draft waits.
+pub(in crate::serve::exchange) fn waits_for_approval(prefix: &str) -> String {
+    format!(
+        "the draft waits for your approval: {}.",
+        approval_commands(prefix)
+    )
+}
+
 /// How a person approves or rejects a draft.
 pub(in crate::serve::exchange) fn approval_commands(prefix: &str) -> String {
     match prefix {

@@ -22,6 +22,7 @@ pub(super) async fn first(exchange: &Exchange, request: &RewriteOutcome) -> Upst
         read: is_model_call(exchange.ctx.operation),
         plain: raw.is_none(),
         later_leg: false,
+        added: false,
     };
     let rope = match raw {
         Some(raw) => vec![raw.clone()],
@@ -37,13 +38,19 @@ pub(in crate::serve::exchange) async fn later_or_own(
     make: impl Fn() -> RewriteOutcome,
 ) -> UpstreamResult {
     let leg = make();
-    let response = later_to(exchange, &leg, &exchange.ctx.target).await?;
+    let target = &exchange.ctx.target;
+    // After a draft the agent's own message is still to be sent.
+    let added = exchange
+        .ctx
+        .recorder
+        .read(|e| e.sent_bytes.len() > e.draft_legs.len());
+    let response = later_to(exchange, &leg, target, added).await?;
     let refused = leg.model.filter(|_| refuses_model(response.status()));
     let Some(model) = refused else {
         return Ok(response);
     };
     exchange.app.refused_models.is_first(&model);
-    let own = later_to(exchange, &make(), &exchange.ctx.target).await;
+    let own = later_to(exchange, &make(), target, added).await;
     settle_model(exchange, &model, &own);
     own
 }
@@ -62,16 +69,18 @@ pub(super) fn settle_model(exchange: &Exchange, model: &str, own: &UpstreamResul
     }
 }
 
-/// Sends a later leg once, to this path and query.
+/// Sends a later leg once, to this path and query. `added`: another request carries the agent's message.
 pub(in crate::serve::exchange) async fn later_to(
     exchange: &Exchange,
     leg: &RewriteOutcome,
     target: &str,
+    added: bool,
 ) -> UpstreamResult {
     let sending = Sending {
         read: true,
         plain: true,
         later_leg: true,
+        added,
     };
     send(exchange, leg, target, leg.rope.clone(), sending).await
 }

@@ -34,30 +34,74 @@ fn texts(stream: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_draft_is_shown_where_it_is_wanted_and_the_agent_streams() {
+async fn a_draft_is_shown_where_the_agent_streams_and_its_text_where_it_is_wanted() {
     let rows = [
-        (false, true, None, false),
-        (true, true, None, true),
-        (true, false, None, false),
-        (true, true, Some(false), false),
-        (false, true, Some(true), true),
+        (false, true, None, Some(false)),
+        (true, true, None, Some(true)),
+        (true, false, None, None),
+        (true, true, Some(false), Some(false)),
+        (false, true, Some(true), Some(true)),
     ];
-    for (config, stream, request, shown) in rows {
+    for (config, stream, request, text) in rows {
         let stage = Stage::with(|c| c.draft.show = config);
-        let exchange = exchange(&stage, stream).await.showing(&shows(request));
-        assert_eq!(exchange.shown.is_some(), shown, "{config} {stream} {request:?}");
-        assert!(exchange.begun_draft().is_none(), "nothing was written yet");
+        let exchange = exchange(&stage, stream).await.showing(&shows(request), true);
+        assert!(exchange.begun_draft().is_none(), "no model was asked yet");
+        let shown = exchange.shown.as_ref();
+        shown.inspect(|shown| shown.begin());
+        let found = shown.map(|shown| shown.has_text());
+        assert_eq!(found, text, "{config} {stream} {request:?}");
+    }
+}
+
+/// The line is a whole answer of ours, so what breaks off behind it leaves nothing.
+#[tokio::test]
+async fn the_line_is_complete_at_once_and_in_no_later_request() {
+    let stage = Stage::with(|_| {});
+    let exchange = exchange(&stage, true).await.showing(&shows(None), true);
+    let shown = exchange.shown.as_ref().unwrap();
+    assert!(!shown.keep_alive());
+    shown.begin();
+    shown.begin();
+    shown.piece("# Goal");
+    let first = String::from_utf8(shown.take().unwrap().to_vec()).unwrap();
+    assert!(first.contains("event: content_block_stop\n"), "{first}");
+    let line = texts(&first);
+    assert!(
+        line.starts_with("baton: a handoff is being written.\n\n[[handoff-note:"),
+        "{line}"
+    );
+    assert!(shown.take_merge().is_none());
+    shown.end("no handoff was made: cancelled.", "");
+    let all = line.clone() + &texts(std::str::from_utf8(&shown.take().unwrap()).unwrap());
+    assert!(
+        all.contains("baton: no handoff was made: cancelled.\n\n[[handoff-note:"),
+        "{all}"
+    );
+    assert!(!all.contains("# Goal"), "{all}");
+    for kept in [&line, &all] {
+        let later = claude(&[
+            user("Mend it."),
+            model("Yes."),
+            user("Go."),
+            model(&format!("{kept}Went.")),
+            user("Thanks."),
+        ]);
+        let offered = stage.request(later).offered().await;
+        let sent = String::from_utf8(offered.first(&stage.app, true).rope.concat()).unwrap();
+        assert!(
+            !sent.contains("handoff is being") && !sent.contains("handoff-note"),
+            "{sent}"
+        );
+        assert!(sent.contains("Went.") && sent.contains("\"Go.\""), "{sent}");
     }
 }
 
 #[tokio::test]
 async fn the_text_stands_between_two_marks_by_which_it_is_taken_out() {
     let stage = Stage::with(|config| config.draft.show = true);
-    let exchange = exchange(&stage, true).await.showing(&shows(None));
+    let exchange = exchange(&stage, true).await.showing(&shows(None), true);
     let shown = exchange.shown.as_ref().unwrap();
-    shown.piece("  \n");
-    assert!(exchange.begun_draft().is_none(), "blank text begins nothing");
-    assert!(!shown.keep_alive());
+    shown.begin();
     shown.piece("# Goal\n");
     shown.piece("Mend it.");
     shown.end("handed over.", "");
@@ -93,13 +137,14 @@ async fn the_text_stands_between_two_marks_by_which_it_is_taken_out() {
 #[tokio::test]
 async fn an_attempt_that_failed_is_named_before_the_next_one() {
     let stage = Stage::with(|config| config.draft.show = true);
-    let exchange = exchange(&stage, true).await.showing(&shows(None));
+    let exchange = exchange(&stage, true).await.showing(&shows(None), true);
     let shown = exchange.shown.as_ref().unwrap();
     shown.begin_again("the model refused");
     assert!(
         shown.take().is_none(),
         "nothing was shown, so nothing is to be explained"
     );
+    shown.begin();
     shown.piece("# Go");
     shown.begin_again("the model refused");
     let text = texts(std::str::from_utf8(&shown.take().unwrap()).unwrap());

@@ -36,7 +36,9 @@ impl HandoffDocument {
         let (handoff, seen) = (source.handoff, source.seen);
         let prompt = (source.clean)(&handoff.prompt);
         let sections = sections(&prompt);
+        let goal = draft::goal_of(&prompt);
         let next = next_action::of(&prompt, &sections)
+            .or_else(|| goal.map(str::to_owned))
             .or_else(|| seen.next_todo().map(|todo| todo.text.clone()))
             .map(|step| one_line(&step, SENTENCE))
             .filter(|step| !step.is_empty());
@@ -51,7 +53,7 @@ impl HandoffDocument {
             kind: HandoffKind::of(next.as_deref()),
             status: HandoffStatus::Active,
             created_at: rfc3339(handoff.created_ms / 1000),
-            summary: summary(&sections),
+            summary: goal.map_or_else(|| summary(&sections), |goal| one_line(goal, SUMMARY)),
             changed_files: seen.files.iter().map(changed).collect(),
             commands_run,
             commands_left_out,

@@ -31,9 +31,24 @@ fn is_none(item: &str) -> bool {
 
 /// Observed statements and items of the prompt, each once.
 pub(super) fn merged(statements: &[SeenStatement], prompt: Vec<String>) -> Vec<SeenStatement> {
-    let prompt = prompt.into_iter().map(|text| SeenStatement { text, turn: 0 });
+    let prompt = prompt.into_iter().map(statement);
     let mut known = HashSet::new();
     let all = statements.iter().cloned().chain(prompt);
     all.filter(|stated| known.insert(stated.text.to_lowercase()))
         .collect()
+}
+
+/// An item of a prompt. Drafts without a model name its turn at its end.
+fn statement(item: String) -> SeenStatement {
+    let turn = || {
+        let (text, turn) = item.strip_suffix(')')?.rsplit_once(" (turn ")?;
+        Some((text, turn.parse().ok()?))
+    };
+    match turn() {
+        Some((text, turn)) => SeenStatement {
+            text: text.to_owned(),
+            turn,
+        },
+        None => SeenStatement { text: item, turn: 0 },
+    }
 }

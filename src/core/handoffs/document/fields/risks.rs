@@ -6,7 +6,7 @@ use super::source::HandoffSource;
 use super::{HandoffClaim, Risk, Severity};
 use crate::handoffs::draft::{SeenFacts, one_line, seen};
 
-/// Files that a risk names.
+/// Files or runs that a risk names.
 const NAMED: usize = 8;
 
 /// A review with fewer tenths is a risk.
@@ -112,14 +112,24 @@ fn other_failures(seen: &SeenFacts, risks: &mut Risks) {
     }
 }
 
+/// Checks that passed before files changed: one risk, the newest first.
 fn stale_checks(seen: &SeenFacts, risks: &mut Risks) {
-    let passed = seen.verification.iter().filter(|run| run.passed == Some(true));
-    for run in passed.filter(|run| run.stale == Some(true)) {
-        let detail = format!(
-            "files changed after `{}` passed in turn {}",
-            run.command, run.turn
-        );
-        risks.add(Severity::Info, detail);
+    let passed = seen
+        .verification
+        .iter()
+        .rev()
+        .filter(|run| run.passed == Some(true));
+    let stale: Vec<String> = passed
+        .filter(|run| run.stale == Some(true))
+        .map(|run| format!("`{}` passed in turn {}", run.command, run.turn))
+        .collect();
+    if !stale.is_empty() {
+        let named = stale[..stale.len().min(NAMED)].join(", ");
+        let more = match stale.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        risks.add(Severity::Info, format!("files changed after {named}{more}"));
     }
 }
 

@@ -335,3 +335,77 @@ fn assumptions_of_the_prompt_are_listed_once() {
         ]
     );
 }
+
+/// A draft without a model names the turn behind each sentence that was seen there.
+#[test]
+fn a_sentence_stands_once_after_a_draft_without_a_model() {
+    let prompt = "<handoff-context>\nGoal: port the importer\n\n## Task\n\nSteps:\n1. port the importer\n\n## Context\n\nDecisions:\n\
+        - Decided to use SQLite. (turn 1)\n- Decided to keep CSV (RFC 4180). (turn 2)\n\n## Notes\n\nBlockers:\n\
+        - Blocked by the missing key. (turn 1)\n\nTaken for granted, not confirmed:\n- Assuming UTF-8. (turn 1)\n\
+        - The port should be free (turn 2)\n</handoff-context>\n";
+    let made = document(prompt, &full());
+    let stated = |all: &[seen::SeenStatement]| -> Vec<(String, usize)> {
+        all.iter()
+            .map(|stated| (stated.text.clone(), stated.turn))
+            .collect()
+    };
+    let decisions = [
+        ("Decided to use SQLite.", 1),
+        ("Decided to keep CSV (RFC 4180).", 2),
+    ];
+    assert_eq!(
+        stated(&made.decisions),
+        decisions.map(|(text, turn)| (text.to_owned(), turn))
+    );
+    let assumed = [("Assuming UTF-8.", 1), ("The port should be free", 2)];
+    assert_eq!(
+        stated(&made.assumptions_to_validate),
+        assumed.map(|(text, turn)| (text.to_owned(), turn))
+    );
+    let blocked = made
+        .open_risks
+        .iter()
+        .filter(|risk| risk.detail.contains("missing key"));
+    assert_eq!(blocked.count(), 1, "{:?}", made.open_risks);
+    let (above, _) = made
+        .markdown()
+        .split_once("## Carry-over prompt")
+        .map(|(a, b)| (a.to_owned(), b.to_owned()))
+        .unwrap();
+    assert_eq!(above.matches("Decided to use SQLite.").count(), 1, "{above}");
+    assert_eq!(made.summary, "port the importer");
+    assert_eq!(made.next_action.as_deref(), Some("port the importer"));
+}
+
+/// Where a model wrote no step, the goal is the next action, and not the to-do list of the work before.
+#[test]
+fn a_goal_comes_before_the_to_do_list_of_the_work_before() {
+    let prompt = "<handoff-context>\nGoal: port the importer\n\n## Progress\nx\n</handoff-context>\n";
+    let made = document(prompt, &full());
+    assert_eq!(made.next_action.as_deref(), Some("port the importer"));
+}
+
+#[test]
+fn nine_stale_builds_are_one_risk() {
+    let build = |n: usize| {
+        run(
+            CommandPurpose::Build,
+            &format!("cargo build -p part{n}"),
+            Some(0),
+            Some(true),
+        )
+    };
+    let seen = SeenFacts {
+        verification: (0..9).map(build).collect(),
+        ..SeenFacts::default()
+    };
+    let risks = document("x", &seen).open_risks;
+    assert_eq!(risks.len(), 1, "{risks:?}");
+    let detail = &risks[0].detail;
+    assert!(
+        detail.starts_with(
+            "files changed after `cargo build -p part8` passed in turn 3, `cargo build -p part7` passed"
+        ) && detail.ends_with("`cargo build -p part1` passed in turn 3, and 1 more"),
+        "{detail}"
+    );
+}

@@ -54,6 +54,21 @@ fn a_document_lists_goal_runs_files_and_what_is_done() {
     ));
     let document = local(&all);
     let expected = "\
+## Task
+Goal (the last open request): Now write the exporter.
+
+Steps:
+1. Write the writer
+
+In the person's words:
+- Now write the exporter. (turn 2)
+
+To-do list as last written:
+- [in progress] Write the writer
+
+What the model said last:
+- The writer goes into a file of its own. (turn 2)
+
 ## Context
 Under way after 2 turns: Now write the exporter.
 It began with (done): Port the parser to Rust. It must stay under 3 MB.
@@ -79,21 +94,6 @@ Failed, and not yet settled:
 
 ## Files
 - `src/writer.rs` changed in turn 2: The writer goes into a file of its own.
-
-## Task
-Goal (the last open request): Now write the exporter.
-
-In the person's words:
-- Now write the exporter. (turn 2)
-
-Steps:
-1. Write the writer
-
-To-do list as last written:
-- [in progress] Write the writer
-
-What the model said last:
-- The writer goes into a file of its own. (turn 2)
 
 ## Notes
 
@@ -213,13 +213,14 @@ fn a_models_document_is_completed_with_what_it_lacks() {
         .iter()
         .map(|heading| format!("## {heading}\nx\n"))
         .collect();
-    let reply = "Port it, keeping cache_limit at 37 entries. The exporter is blocked: `cargo test -p exporter` says that \
+    let reply = "Port it. The cache_limit must stay at 37 entries. The exporter is blocked: `cargo test -p exporter` says that \
                 symbol_q9 is missing (exit 101). The exporter needs symbol_q9; go on with it.";
+    let spec = request(0);
     assert_eq!(
-        index.completed(&format!("{whole}{reply}"), &prompts, TokenCounter::Estimated),
+        index.completed(&format!("{whole}{reply}"), &spec, &prompts),
         format!("{whole}{reply}")
     );
-    let lacking = index.completed("## Goal\nPort it.", &prompts, TokenCounter::Estimated);
+    let lacking = index.completed("## Goal\nPort it.", &spec, &prompts);
     assert!(!lacking.contains("To-do list"), "there was none: {lacking}");
     assert!(
         lacking.contains("\n\n## Also known\n- Nothing is said under: Constraints and preferences;"),
@@ -231,6 +232,12 @@ fn a_models_document_is_completed_with_what_it_lacks() {
     );
     let also = &lacking[lacking.find("## Also known").unwrap()..];
     assert!(crate::handoffs::draft::tokens(also) <= 810);
+    let quiet = DraftSpec {
+        commands: false,
+        ..spec
+    };
+    let quiet = index.completed("## Goal\nPort it.", &quiet, &prompts);
+    assert!(!quiet.contains("cargo test"), "{quiet}");
 }
 
 #[test]
@@ -340,8 +347,8 @@ fn a_notice_of_our_own_is_not_the_persons() {
         index.bundle(&request(4000)).unwrap(),
         index.completed(
             "## Goal\nThe tests.",
+            &request(0),
             &super::super::Prompts::default(),
-            TokenCounter::Estimated,
         ),
     ];
     for text in texts {

@@ -22,7 +22,7 @@ fn time(messages: &[Value]) -> Duration {
         let _ = (
             index.local(&request(4000)),
             index.bundle(&request(4000)),
-            index.completed("x", &super::super::Prompts::default(), TokenCounter::Estimated),
+            index.completed("x", &request(0), &super::super::Prompts::default()),
             index.seen(&Whereabouts::default()).claims("All tests pass."),
         );
     };

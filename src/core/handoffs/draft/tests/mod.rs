@@ -2,6 +2,7 @@
 
 mod budgets;
 mod documents;
+mod goals;
 mod growing;
 pub(crate) mod linear;
 mod person;
@@ -32,6 +33,7 @@ fn request(tokens: usize) -> DraftSpec<'static> {
         tokens,
         count: TokenCounter::Estimated,
         repository: "",
+        git: true,
         commands: true,
         why: true,
     }

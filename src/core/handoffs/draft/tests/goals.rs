@@ -1,0 +1,249 @@
+//! A goal of the person's leads every document, and the first request of a conversation is kept whole.
+
+use super::*;
+use crate::handoffs::draft::{Prompts, carried, goal_of};
+
+const GOAL: &str = "implement the importer next";
+
+fn with_goal(focus: &str) -> DraftSpec<'_> {
+    DraftSpec {
+        focus,
+        ..request(4000)
+    }
+}
+
+/// A finished request, or one that is open with a to-do list.
+fn exporter(is_done: bool) -> DraftIndex {
+    let mut all = vec![user("Port the exporter. It must keep the public API.")];
+    if is_done {
+        all.push(model("Done: the exporter is ported, all tests pass."));
+    } else {
+        let todos = json!({"todos": [{"content": "Write the writer", "status": "in_progress"}]});
+        all.extend(called("a", "TodoWrite", todos, "ok", false));
+    }
+    indexed(&all)
+}
+
+#[test]
+fn a_document_without_a_model_begins_with_the_goal_and_its_step_and_tells_the_request_before_as_it_is() {
+    let document = exporter(true).local(&with_goal(GOAL)).unwrap();
+    let expected = "\
+Goal: implement the importer next
+
+## Task
+
+Steps:
+1. implement the importer next
+
+## Context
+Before this goal: 1 turn.
+
+The request before this goal, done:
+- Port the exporter. It must keep the public API. (turn 1)
+
+Before this task the model ended with:
+- Done: the exporter is ported, all tests pass. (turn 1)
+";
+    assert!(document.starts_with(expected), "{document}");
+    let document = exporter(false).local(&with_goal(GOAL)).unwrap();
+    let expected = "\
+Goal: implement the importer next
+
+## Task
+
+Steps:
+1. implement the importer next
+
+## Context
+Before this goal: 1 turn.
+
+The request before this goal, open:
+- Port the exporter. It must keep the public API. (turn 1)
+
+To-do list before this goal, as last written:
+- [in progress] Write the writer
+";
+    assert!(document.starts_with(expected), "{document}");
+    assert!(!document.contains("the last open request"), "{document}");
+}
+
+#[test]
+fn a_models_document_begins_with_the_goal() {
+    let (index, prompts) = (exporter(true), Prompts::default());
+    let document = index.completed("## Goal\nPort the exporter.", &with_goal(GOAL), &prompts);
+    assert!(
+        document.starts_with(
+            "Goal: implement the importer next\n\n## Goal\nPort the exporter.\n\n## Also known\n"
+        ),
+        "{document}"
+    );
+    assert!(
+        document.contains(
+            "\n- The request before this goal (done): Port the exporter. It must keep the public API.\n"
+        ),
+        "{document}"
+    );
+    assert_eq!(goal_of(&carried(&document)), Some(GOAL));
+    // The section that it takes the place of is not missing.
+    let document = index.completed("## Next steps\n1. x", &with_goal(GOAL), &prompts);
+    assert!(!document.contains("under: Goal"), "{document}");
+    let asked = [
+        index.after_history(&with_goal(GOAL), &prompts),
+        index.with_bundle(&with_goal(GOAL), &prompts).unwrap(),
+    ];
+    for asked in asked {
+        assert_eq!(asked.matches(GOAL).count(), 1, "{asked}");
+    }
+}
+
+#[test]
+fn an_empty_goal_is_none() {
+    let (index, prompts) = (exporter(false), Prompts::default());
+    for empty in ["", " \n "] {
+        let spec = with_goal(empty);
+        let local = index.local(&spec).unwrap();
+        assert!(
+            local.starts_with("## Task\nGoal (the last open request): Port the exporter."),
+            "{local}"
+        );
+        assert_eq!(goal_of(&carried(&local)), None);
+        let document = index.completed("## Goal\nPort it.", &spec, &prompts);
+        assert!(document.starts_with("## Goal\nPort it."), "{document}");
+        assert_eq!(
+            index.after_history(&spec, &prompts),
+            index.after_history(&with_goal(""), &prompts)
+        );
+    }
+}
+
+/// The person's words do not count against the budget of what is selected.
+#[test]
+fn a_long_goal_stands_there_whole_and_leaves_the_budget_as_it_is() {
+    let (index, prompts) = (exporter(true), Prompts::default());
+    let long = format!(
+        "Port these:\n{}",
+        "- importer_97 of the süd module\n".repeat(3_200)
+    );
+    assert!(long.len() > 100_000);
+    let goal = format!("Goal: {}\n\n", long.trim());
+    let spec = with_goal(&long);
+    let local = index.local(&spec).unwrap();
+    assert!(local.starts_with(&goal) && local.contains("\nSteps:\n1. Port these: - importer_97"));
+    let rest = &local[goal.len()..];
+    assert!(crate::handoffs::draft::tokens(rest) <= 4000, "{rest}");
+    assert!(index.completed("## Goal\nx", &spec, &prompts).starts_with(&goal));
+    assert!(index.after_history(&spec, &prompts).ends_with(long.trim()));
+    assert!(index.with_bundle(&spec, &prompts).unwrap().contains(long.trim()));
+}
+
+#[test]
+fn a_credential_in_a_goal_is_left_out() {
+    let (index, prompts) = (exporter(true), Prompts::default());
+    let key = ["sk-ant-api03-", &"q7Xp2".repeat(18), "-AA"].concat();
+    let goal = format!("deploy with {key} to the host");
+    let texts = [
+        index.local(&with_goal(&goal)).unwrap(),
+        index.completed("## Goal\nx", &with_goal(&goal), &prompts),
+        index.after_history(&with_goal(&goal), &prompts),
+        index.with_bundle(&with_goal(&goal), &prompts).unwrap(),
+    ];
+    for text in texts {
+        assert!(
+            text.contains("deploy with [redacted:") && !text.contains(&key),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn the_repositorys_state_is_in_what_a_model_is_asked_within_its_bound() {
+    let index = exporter(true);
+    let state = format!("## main\n{}", " M src/importer.rs\n".repeat(2_000));
+    let spec = DraftSpec {
+        repository: &state,
+        ..request(0)
+    };
+    let asked = index.after_history(&spec, &Prompts::default());
+    let (before, after) = asked.split_once("```\n").unwrap();
+    let (state, _) = after.split_once("\n```").unwrap();
+    assert!(
+        before.ends_with("The repository now, as git reports it:\n"),
+        "{before}"
+    );
+    assert!(state.starts_with("## main\n M src/importer.rs\n"), "{state}");
+    let tokens = crate::handoffs::draft::tokens(state);
+    assert!((350..=410).contains(&tokens), "{tokens}");
+}
+
+/// The scope of the work, in the person's words: 1,900 bytes of them behind the first sentence.
+fn scope() -> String {
+    let items: String = (0..50)
+        .map(|n| format!("- part {n:02} keeps its own format 0x{n:04x}\n"))
+        .collect();
+    let text = format!("Port these, and no others:\n{}", items.trim_end());
+    assert!((1_800..2_000).contains(&text.len()), "{}", text.len());
+    text
+}
+
+/// All that a document has of the first request, its lines not indented.
+fn flat(text: &str) -> String {
+    text.lines().map(str::trim).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_first_request_is_kept_whole() {
+    let scope = scope();
+    let prompts = Prompts::default();
+    let task = [user(&scope), model("Working on part 00.")];
+    let mut earlier = vec![user(&scope), model("Done, all of it.")];
+    for n in 0..40 {
+        earlier.push(user(&format!(
+            "Now look at file {n}. It must never use more than {n} MB."
+        )));
+        earlier.push(model(&format!(
+            "Decided to keep part {n} because it is small. The old way {n} did not work."
+        )));
+    }
+    for messages in [&task[..], &earlier] {
+        let index = indexed(messages);
+        for goal in ["", GOAL] {
+            let spec = DraftSpec {
+                focus: goal,
+                ..request(3000)
+            };
+            let texts = [
+                index.local(&spec).unwrap(),
+                index.bundle(&spec).unwrap(),
+                index.completed("## Goal\nPort parts of formats.", &spec, &prompts),
+            ];
+            for text in texts {
+                assert!(flat(&text).contains(&scope), "{goal:?} {text}");
+            }
+        }
+        // Where a document quotes it, it is not repeated.
+        let quoted = index.completed(&format!("## Goal\n{scope}"), &request(0), &prompts);
+        assert_eq!(flat(&quoted).matches(&scope).count(), 1, "{quoted}");
+    }
+}
+
+/// Beyond 2,000 bytes the beginning is kept, and where what must be kept leaves no room, some words of it.
+#[test]
+fn a_first_request_is_cut_where_it_is_longer_or_there_is_no_room() {
+    let long = scope().repeat(3);
+    let index = indexed(&[
+        user(&long),
+        model("Done."),
+        user("And the docs?"),
+        model("Written."),
+    ]);
+    let local = index.local(&request(3000)).unwrap();
+    let (_, began) = local.split_once("It began with (done): ").unwrap();
+    let (began, _) = began.split_once(" […]").unwrap();
+    assert!((1_900..=2_200).contains(&began.len()), "{began}");
+    let small = index.local(&request(500)).unwrap();
+    assert!(
+        small.contains("It began with (done): Port these, and no others:"),
+        "{small}"
+    );
+    assert!(crate::handoffs::draft::tokens(&small) <= 500, "{small}");
+}
