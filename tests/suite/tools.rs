@@ -43,10 +43,11 @@ fn notes() -> Tool {
 /// A proxy with both tools, in a process of its own.
 fn restart(stage: &mut Fixture, store: &SharedStore) {
     stage.restart_as(store.clone(), |mut app| {
-        let handoff = Tool::handoff(None, false);
+        let handoff = |recall| Tool::handoff(None, recall);
         let recall = Tool::recall(app.config.recall.per_turn);
-        app.tools = Arc::new(ToolTable::new(vec![handoff.clone(), notes()]));
-        app.recall_tools = Arc::new(ToolTable::new(vec![handoff, notes(), recall]));
+        app.tools = Arc::new(ToolTable::new(vec![handoff(false), notes()]));
+        app.searchable_tools = Arc::new(ToolTable::new(vec![handoff(true), notes()]));
+        app.recall_tools = Arc::new(ToolTable::new(vec![handoff(true), notes(), recall]));
         app.answers = Arc::new(Notes(AtomicU32::new(0)));
         app
     });
