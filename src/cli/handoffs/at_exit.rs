@@ -17,7 +17,7 @@ use crate::state::files::documents;
 use crate::state::files::repository;
 use crate::state::journal::JournalReader;
 use crate::state::store::{HandoffFilter, SharedStore};
-use baton_core::handoffs::draft::{self, DraftSpec, Preset, Whereabouts};
+use baton_core::handoffs::draft::{self, DraftSpec, Whereabouts};
 use baton_core::record::{Handoff, HandoffOrigin};
 use baton_core::transcript::Transcript;
 
@@ -124,13 +124,10 @@ async fn write(
     let repository = here.or_else(|| config.draft.git_dir.clone());
     let repository = repository.map_or(String::new(), |dir| repository::state(&dir));
     let spec = DraftSpec {
-        focus: "",
-        preset: Preset::default(),
         tokens: config.draft.facts_tokens,
         count: drafting::count(&newest),
         repository: &repository,
-        commands: true,
-        why: true,
+        ..DraftSpec::default()
     };
     let origin = HandoffOrigin::Local;
     let document = index.local(&spec).map_err(drafting::too_small)?;
