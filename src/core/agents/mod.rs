@@ -9,6 +9,7 @@ mod command_table;
 pub mod commands;
 pub mod ending;
 pub mod files;
+pub mod goals;
 mod may_run;
 pub mod outcomes;
 pub mod person_shell;
