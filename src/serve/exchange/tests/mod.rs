@@ -5,6 +5,7 @@ mod contexts;
 mod cutting;
 mod drafting;
 mod fired;
+mod forks;
 mod goals;
 mod offering;
 mod pairing;
