@@ -10,6 +10,7 @@ pub mod commands;
 pub mod ending;
 pub mod files;
 pub mod goals;
+pub mod loaded_tools;
 mod may_run;
 pub mod outcomes;
 pub mod person_shell;

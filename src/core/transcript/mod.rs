@@ -16,6 +16,7 @@ mod answer;
 mod exits;
 mod goal;
 mod literal;
+mod loaded_tools;
 mod message;
 mod part;
 mod prose;

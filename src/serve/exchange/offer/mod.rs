@@ -7,7 +7,7 @@ use super::read::AgentRequest;
 use super::tool_offer::why_untooled;
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
-use baton_core::agents::{goals, wordings};
+use baton_core::agents::{goals, loaded_tools, wordings};
 use baton_core::commands::pinned_text;
 use baton_core::course::NextLeg;
 use baton_core::handoffs::draft::TokenCounter;
@@ -274,7 +274,7 @@ impl Offered {
         self.pin.active.is_none().then_some(open)
     }
 
-    /// Preamble, pins, goal and carry-over prompt for a new handoff: the active one's preamble where there is one, so that
+    /// Preamble, pins, goal, carry-over prompt and loaded tools for a new handoff: the active one's preamble where there is one, so that
     /// a chain keeps what its first cut kept.
     pub(super) fn head_for(&self, app: &App, prompt: &str) -> String {
         let live = self.agent.live.as_ref();
@@ -283,7 +283,9 @@ impl Offered {
             .goal(app)
             .map(|goal| goals::stated(&goal))
             .unwrap_or_default();
-        let prompt = &format!("{}{goal}{prompt}", pinned_text(&pins));
+        let loaded = Transcript::of(self.agent.request.view()).loaded_tools();
+        let loaded = loaded_tools::line(&loaded);
+        let prompt = &format!("{}{goal}{prompt}{loaded}", pinned_text(&pins));
         let found = match &self.pin.active {
             Some(active) => preamble::of_head(self.agent.wire, self.agent.request.view(), &active.head),
             None => fresh_preamble(app, self.agent.wire, self.agent.request.reading(), None),

@@ -7,6 +7,7 @@ mod drafting;
 mod fired;
 mod forks;
 mod goals;
+mod loaded_tools;
 mod offering;
 mod pairing;
 mod pinning;
