@@ -32,6 +32,7 @@ pub(super) struct AgentSetup {
     pub(super) title: String,
     also: Vec<String>,
     variables: Vec<(String, String)>,
+    pub(super) pauses: Vec<(String, String)>,
     arguments: Vec<String>,
     pub(super) file: Option<ConfigFile>,
     prompt: Vec<String>,

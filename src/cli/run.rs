@@ -16,7 +16,7 @@ use super::running::Process;
 use super::sharing::{self, JournalState, Start, Stay};
 use super::state_args::StateArgs;
 use super::{config_file, load_state};
-use crate::state::config::Config;
+use crate::state::config::{Config, FreeCutPolicy};
 use crate::state::disk::private_file;
 use crate::state::store::make_dir;
 use uuid::Uuid;
@@ -116,6 +116,12 @@ fn announce(named: &OsStr, agent: &'static AgentSetup, proxy: &Process, config: 
     if let Some(why) = agent.terms() {
         out.line(format_args!("baton: {why}; use an API key"))?;
     }
+    for (name, _) in pauses(agent, config) {
+        out.line(format_args!(
+            "baton: {} does not compact in a pause ({name}), since handoff.free hands over then",
+            agent.title
+        ))?;
+    }
     if io::IsTerminal::is_terminal(&io::stderr()) {
         let (data, admin) = (visible(&proxy.data), visible(&proxy.admin));
         out.line(format_args!(
@@ -124,6 +130,13 @@ fn announce(named: &OsStr, agent: &'static AgentSetup, proxy: &Process, config: 
         ))?;
     }
     Ok(())
+}
+
+/// The variables that end what the agent itself does in a pause, where baton does something.
+fn pauses<'a>(agent: &'a AgentSetup, config: &Config) -> impl Iterator<Item = &'a (String, String)> {
+    let is_on = config.handoff.free != FreeCutPolicy::Off;
+    let all = agent.pauses.iter().filter(move |_| is_on);
+    all.filter(|(name, _)| std::env::var_os(name).is_none())
 }
 
 fn port(url: &str) -> Option<u16> {
@@ -164,6 +177,7 @@ impl AgentRun<'_> {
                 command.env(name, value);
             }
         }
+        command.envs(pauses(self.agent, self.config).map(|(name, value)| (name, value)));
         let mut replaces = true;
         for theirs in declared::own_urls(self.agent, false) {
             replaces &= self.replaces(&theirs)?;

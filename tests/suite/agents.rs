@@ -193,6 +193,28 @@ async fn a_run_starts_a_proxy_sets_the_agent_up_and_leaves_nothing() {
     );
 }
 
+/// Claude Code's summary of an idle session takes the place of the sentinel.
+#[tokio::test]
+async fn claude_code_does_not_compact_in_a_pause_where_baton_hands_over() {
+    let scene = Scene::new().await;
+    scene.agent("claude", "echo \"<$CLAUDE_CODE_IDLE_COMPACT_MIN_TOKENS>\"");
+    let ran = |free: &str, own: Option<&str>| {
+        let mut run = scene.baton("run", &["claude"]);
+        run.env("BATON_HANDOFF__FREE", free)
+            .env_remove("CLAUDE_CODE_IDLE_COMPACT_MIN_TOKENS");
+        run.envs(own.map(|own| ("CLAUDE_CODE_IDLE_COMPACT_MIN_TOKENS", own)));
+        let out = run.stdin(Stdio::null()).output().unwrap();
+        (text(&out.stdout).trim().to_owned(), text(&out.stderr))
+    };
+    for free in ["on", "ask"] {
+        let (given, said) = ran(free, None);
+        assert_eq!(given, "<1000000000>");
+        assert!(said.contains("does not compact in a pause"), "{said}");
+    }
+    assert_eq!(ran("off", None), ("<>".to_owned(), String::new()));
+    assert_eq!(ran("on", Some("5")), ("<5>".to_owned(), String::new()));
+}
+
 #[tokio::test]
 async fn agents_share_a_proxy_and_the_last_one_ends_it() {
     let scene = Scene::new().await;

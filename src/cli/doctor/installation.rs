@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use super::probe::{self, UpstreamProbe};
 use crate::cli::running::{self, RunState};
 use crate::state::config::Config;
-use crate::state::journal::{ExchangeFilter, JournalError, JournalReader, JournalTotals};
+use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalError, JournalReader, JournalTotals};
 
 /// What the checks examine.
 pub(super) struct Installation {
@@ -25,6 +25,8 @@ pub(super) struct JournalSummary {
     pub(super) newest_ms: Option<u64>,
     /// The upstreams of the newest exchanges.
     pub(super) upstreams: BTreeSet<String>,
+    /// The models that wrote handoff calls as text in these exchanges.
+    pub(super) written_calls: BTreeSet<String>,
 }
 
 /// Exchanges whose upstreams count as used.
@@ -54,6 +56,12 @@ fn journal(config: &Config) -> Result<Option<JournalSummary>, JournalError> {
     Ok(Some(JournalSummary {
         totals: reader.totals()?,
         newest_ms: rows.first().map(|row| row.at_ms),
+        written_calls: written_calls(&rows),
         upstreams: rows.into_iter().filter_map(|row| row.upstream).collect(),
     }))
+}
+
+pub(super) fn written_calls(rows: &[ExchangeRow]) -> BTreeSet<String> {
+    let writing = rows.iter().filter(|row| row.event.written_calls > 0);
+    writing.filter_map(|row| row.model.clone()).collect()
 }

@@ -31,6 +31,7 @@ const CHECKS: &[DoctorCheck] = &[
     ("clock", machine::clock),
     ("store", state::store),
     ("journal", state::journal),
+    ("models", state::models),
     ("upstreams", upstreams::reachable),
     ("agents", agents::found),
     ("sign-ins", agents::sign_ins),

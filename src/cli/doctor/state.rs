@@ -1,5 +1,6 @@
 //! Checks of the files: the store with its permissions and schema, and the journal.
 
+use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
@@ -172,4 +173,23 @@ pub(super) fn journal(installation: &Installation) -> Vec<Finding> {
         }
     });
     findings
+}
+
+/// Models that write handoff calls as text, which their servers do not read as calls.
+pub(super) fn models(installation: &Installation) -> Vec<Finding> {
+    let Ok(Some(summary)) = &installation.journal else {
+        return Vec::new();
+    };
+    written_calls(&summary.written_calls)
+}
+
+pub(super) fn written_calls(models: &BTreeSet<String>) -> Vec<Finding> {
+    let finding = |model: &String| {
+        Finding::warning(
+            model.clone(),
+            "wrote calls of session_handoff as text, which no server reads as calls: nothing was handed over",
+            "use a model and a chat template with tool calls (llama-server: `--jinja`), or hand over by `::handoff --method local`",
+        )
+    };
+    models.iter().map(finding).collect()
 }

@@ -10,6 +10,7 @@ use super::probe::{ProbeAnswer, UpstreamProbe};
 use super::upstreams::{findings, used};
 use super::*;
 use crate::state::config::{Config, Environment};
+use crate::state::journal::ExchangeRow;
 
 fn probe(name: &str, answer: Result<(u16, Version), &str>) -> UpstreamProbe {
     UpstreamProbe {
@@ -116,6 +117,7 @@ fn every_warning_and_error_has_advice() {
             "clock",
             "store",
             "journal",
+            "models",
             "upstreams",
             "agents",
             "sign-ins"
@@ -133,4 +135,16 @@ fn every_warning_and_error_has_advice() {
             "{finding:?}"
         );
     }
+}
+
+#[test]
+fn a_model_that_writes_its_calls_as_text_is_named() {
+    let mut rows = vec![ExchangeRow::default(), ExchangeRow::default()];
+    rows[0].model = Some("qwen2.5-coder:1.5b".to_owned());
+    rows[0].event.written_calls = 2;
+    rows[1].model = Some("claude-opus-5-5".to_owned());
+    let found = state::written_calls(&installation::written_calls(&rows));
+    assert_eq!(severities(&found), [FindingSeverity::Warning]);
+    assert_eq!(found[0].subject, "qwen2.5-coder:1.5b");
+    assert!(found[0].help.as_ref().unwrap().contains("--jinja"), "{found:?}");
 }

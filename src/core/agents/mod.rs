@@ -9,6 +9,8 @@ mod command_table;
 pub mod commands;
 pub mod ending;
 pub mod files;
+pub mod goals;
+pub mod loaded_tools;
 mod may_run;
 pub mod outcomes;
 pub mod person_shell;

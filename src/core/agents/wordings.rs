@@ -118,6 +118,13 @@ pub fn before_notices(text: &str) -> &str {
     before_blocks(text, &[NOTICE])
 }
 
+/// A text without what the person pinned, which every handoff carries in front of its prompt.
+pub fn after_pins(text: &str) -> &str {
+    let pinned = text.strip_prefix(PINNED_BEGINS);
+    let after = pinned.and_then(|inside| inside.split_once(PINNED_ENDS));
+    after.map_or(text, |(_, after)| after.trim_start())
+}
+
 /// The text before the blocks with these tags at its end.
 fn before_blocks<'a>(text: &'a str, tags: &[&str]) -> &'a str {
     let mut rest = text;

@@ -5,6 +5,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::verdict::{Verdict, VerdictInput, judge};
+use super::written_call::writes_call;
 use crate::limits::LEG_LOG;
 use crate::tools::ToolNames;
 use crate::wire::framer::{FrameBatch, Framer, OversizeFrame};
@@ -250,6 +251,11 @@ impl StreamMerge {
         let batch = framer.push(Bytes::copy_from_slice(log)).ok()?;
         let frames = batch.frames.iter().map(|r| batch.buf.slice(r.clone()));
         Some(LegOutput::Stream(frames.collect()))
+    }
+
+    /// Whether the model wrote a call of our tool as text; not known of a leg that was too long to keep.
+    pub fn writes_call(&self) -> bool {
+        self.log.as_ref().is_some_and(|log| writes_call(log))
     }
 
     /// Sets the calls to hide from here on: the next leg may offer other tools of ours.

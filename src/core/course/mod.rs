@@ -14,7 +14,9 @@ mod retry;
 #[cfg(test)]
 mod tests;
 mod verdict;
+mod written_call;
 
 pub use machine::{Action, Course, CourseEvent, CourseTerms, Effect, NextLeg, RepeatedHandoff, ResponseEnd};
 pub use merge::StreamMerge;
 pub use verdict::{AnsweredCall, Verdict, VerdictInput, judge, place_beside};
+pub use written_call::writes_call;

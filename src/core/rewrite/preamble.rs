@@ -209,6 +209,15 @@ pub fn of_head(wire: &dyn Wire, view: &View, head: &str) -> Preamble {
     Preamble { turns, blocks }
 }
 
+/// The carry-over prompt inside a stored head of the same wire, with what is in front of it.
+pub fn prompt_of_head(wire: &dyn Wire, view: &View, head: &str) -> Option<String> {
+    let wrapped = format!("[{head}]");
+    let text = wrapped.as_bytes();
+    let last = json::elements(text, Span::new(0, text.len())).pop()?.text(text);
+    let part = lone(wire, view, &last).parts.pop()?;
+    Some(json::unescape(part.text?.of(last.as_bytes())).into_owned())
+}
+
 /// The content of one element standing alone.
 fn lone(wire: &dyn Wire, view: &View, element: &str) -> TurnContent {
     let span = Span::new(0, element.len());

@@ -14,7 +14,9 @@
 mod agents;
 mod answer;
 mod exits;
+mod goal;
 mod literal;
+mod loaded_tools;
 mod message;
 mod part;
 mod prose;
@@ -35,6 +37,7 @@ use crate::wire::{Role, View};
 
 pub use agents::AgentKind;
 pub use answer::{AnswerContent, AnswerPart, AnswerPartKind};
+pub use goal::SessionGoal;
 pub use literal::{CallArguments, JsonText};
 pub use part::{ToolCall, ToolResult, TranscriptPart, TranscriptPartKind};
 pub use prose::as_read;
@@ -146,6 +149,11 @@ impl<'a> Transcript<'a> {
         let mut texts = self.system_texts();
         texts.extend(opening.iter().flat_map(TranscriptPart::texts));
         AgentKind::of(&texts)
+    }
+
+    /// The goal of the agent's session. `tags`: further beginnings of a harness's texts.
+    pub fn goal(&self, tags: &[String]) -> SessionGoal {
+        goal::of(self.turns(), tags)
     }
 
     /// Every call of a tool with its result, in the order of the calls.

@@ -18,10 +18,14 @@ use baton_core::record::{
     ResponseOrigin,
 };
 use baton_core::rewrite::{positions, text_fingerprints};
+use baton_core::text::cut::cut;
 use baton_core::text::splice;
 use baton_core::tools::RECALL_NAME;
 use baton_core::transcript::Transcript;
-use baton_core::wire::{HiddenCall, LegReport};
+use baton_core::wire::{HiddenCall, LegReport, StopReason};
+
+/// Bytes of a model's name in a log line.
+const MODEL_NAME: usize = 200;
 
 /// Weight of a byte that is searched: its words are split and looked up.
 const SEARCHED: usize = 32;
@@ -179,6 +183,21 @@ pub(super) fn count(exchange: &Exchange, report: &LegReport) {
         thread.measure(&exchange.ctx, cut, report);
     }
     count_draft(exchange, report);
+}
+
+/// Counts an answer without a call in whose text the model wrote a call of our tool. `writes` looks for it.
+pub(super) fn count_written_call(exchange: &Exchange, report: &LegReport, writes: impl FnOnce() -> bool) {
+    let has_call = report.stop != StopReason::Done || !report.hidden.is_empty() || !report.calls.is_empty();
+    if has_call || !exchange.leg.tooled || !writes() {
+        return;
+    }
+    exchange.ctx.recorder.note(|e| e.written_calls += 1);
+    let model = exchange.offered.agent.request.view().facts.model.as_deref();
+    tracing::warn!(
+        exchange = exchange.ctx.id,
+        model = model.map(|model| cut(model, MODEL_NAME)),
+        "the model wrote a call of session_handoff as text, so nothing was handed over; `baton doctor` says what to do"
+    );
 }
 
 /// Counts a leg that asked for a draft: its size is not that of the conversation.

@@ -85,6 +85,9 @@ pub struct EventColumns {
     pub recalls: Vec<String>,
     /// Handoff calls that were refused.
     pub refused_calls: u32,
+    /// Answers in which the model wrote a call of our tool as text.
+    #[serde(skip_serializing_if = "is_none")]
+    pub written_calls: u32,
     /// Model texts that were escaped.
     pub broken_up: u32,
     /// Blocks of thinking that upstream dropped from what the model saw, as far as it reports them.
@@ -187,6 +190,7 @@ impl EventColumns {
             retries: event.retries,
             recalls: names(&event.recalls, |outcome| outcome.name()),
             refused_calls: event.refused_calls,
+            written_calls: event.written_calls,
             broken_up: event.broken_up,
             dropped_thinking: event.dropped_thinking.total(),
             thinking_retry: event.thinking_retry.map(|retry| retry.name().to_owned()),

@@ -126,6 +126,8 @@ pub struct ExchangeEvent {
     pub recalls: Vec<AnswerOutcome>,
     /// Calls of our tool that were rejected with an error result, or dropped.
     pub refused_calls: u32,
+    /// Answers in which the model wrote a call of our tool as text.
+    pub written_calls: u32,
     /// Hidden pairs whose position in the transcript was not found any more.
     pub lost_pairs: u32,
     /// Texts of ours whose position in the transcript was not found any more.
@@ -290,6 +292,7 @@ impl ExchangeEvent {
             baton.retries = self.retries,
             baton.recalls = (!self.recalls.is_empty()).then(|| names(&self.recalls, |recall| recall.name())),
             baton.refused_calls = self.refused_calls,
+            baton.written_calls = (self.written_calls > 0).then_some(self.written_calls),
             baton.lost_pairs = (self.lost_pairs > 0).then_some(self.lost_pairs),
             baton.lost_insertions = (self.lost_insertions > 0).then_some(self.lost_insertions),
             baton.dropped_thinking = self.dropped_thinking.some(),
@@ -426,6 +429,7 @@ mod tests {
             fired: vec!["f".into(), "g".into()],
             facts: vec![FactsOutcome::Written, FactsOutcome::Nothing],
             unpinned: true,
+            written_calls: 1,
             lost_pairs: 1,
             lost_insertions: 1,
             dropped_thinking: DroppedThinking { prefix: 1, other: 1 },
@@ -442,7 +446,7 @@ mod tests {
         let names: Vec<_> = line.as_object().unwrap().keys().map(String::as_str).collect();
         let expected = "timestamp level message baton.exchange baton.wire baton.upstream http.request.method url.path \
             gen_ai.provider.name gen_ai.request.model gen_ai.conversation.id http.response.status_code baton.outcome baton.streamed \
-            baton.tooled baton.untooled baton.pinned baton.unpinned baton.fired baton.facts baton.legs baton.retries baton.recalls baton.refused_calls \
+            baton.tooled baton.untooled baton.pinned baton.unpinned baton.fired baton.facts baton.legs baton.retries baton.recalls baton.refused_calls baton.written_calls \
             baton.lost_pairs baton.lost_insertions baton.dropped_thinking baton.thinking_retry baton.broken_up baton.nudges baton.undo gen_ai.usage.input_tokens gen_ai.usage.cache_read.input_tokens \
             gen_ai.usage.cache_creation.input_tokens gen_ai.usage.output_tokens baton.received_bytes \
             baton.sent_bytes baton.response_bytes baton.first_byte_ms baton.total_ms baton.added_ms target";

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::transcript::{answer_of, is_answer, is_produced, kind};
+use super::transcript::{answer_of, is_agents_own, is_answer, is_produced, kind};
 use crate::complaint::{Findings, Rule};
 use crate::dialect::Received;
 use crate::fields::text;
@@ -36,7 +36,7 @@ fn check_calls(items: &[Value], findings: &mut Findings<'_>) {
                     format!("Invalid 'input[{n}].call_id': {id} stands twice."),
                 );
             }
-        } else if is_answer(kind) {
+        } else if is_answer(kind) && !is_agents_own(item) {
             match calls.get_mut(id) {
                 Some((answer, done @ false)) if *answer == kind => *done = true,
                 Some((answer, true)) if *answer == kind => findings.add(

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::binding::{ItemPrefix, Validity, encrypted};
-use super::transcript::{self, kind};
+use super::transcript::{self, is_agents_own, kind};
 use super::{pairing, tools};
 use crate::complaint::{Findings, Rule};
 use crate::dialect::Received;
@@ -123,7 +123,7 @@ fn check_item(n: usize, item: &Value, findings: &mut Findings<'_>) {
                     format!("Missing required parameter: '{place}.output'."),
                 );
             }
-            &["call_id"]
+            if is_agents_own(item) { &[] } else { &["call_id"] }
         }
         "reasoning" if !item.get("summary").is_some_and(Value::is_array) => {
             findings.add(

@@ -73,6 +73,11 @@ pub(super) fn is_answer(kind: &str) -> bool {
     CALLS.iter().any(|(_, answer)| *answer == kind)
 }
 
+/// Whether an output answers no call, but is a statement of the agent's own: Codex sends its session's goal that way.
+pub(super) fn is_agents_own(item: &Value) -> bool {
+    item.get("call_id").is_none() && text(item, "namespace") == "agent"
+}
+
 /// Whether the model produces such items.
 pub(super) fn is_produced(item: &Value) -> bool {
     let kind = kind(item);

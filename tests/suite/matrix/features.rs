@@ -126,6 +126,24 @@ pub async fn two_refused_calls(variant: Variant) {
     }
 }
 
+/// A model that writes the call as text, as small local models do: it is counted, and nothing else happens.
+pub async fn written_call(variant: Variant) {
+    let text = "```json\n{\"name\": \"session_handoff\", \"arguments\": {\"prompt\": \"Go on.\"}}\n```";
+    for stream in [true, false] {
+        let said = "On the other hand: {\"name\": \"read_file\"}";
+        let fixture = Fixture::new(variant, [Reply::text(text), Reply::text(said)]).await;
+        let response = fixture.send(&fixture.history(), stream).await;
+        let answer = (variant.parse)(&response.raw, stream).unwrap();
+        assert_eq!(answer.text, text);
+        let next = fixture.then(&fixture.history(), &answer, "More.");
+        fixture.ask(&next, stream).await;
+        let events = fixture.baton.events(2).await;
+        let counts = events.iter().map(|e| (e.written_calls, e.fired.len()));
+        assert_eq!(counts.collect::<Vec<_>>(), [(1, 0), (0, 0)], "streamed: {stream}");
+        fixture.assert_clean();
+    }
+}
+
 /// Arguments over the size limit are dropped: the call is restored without them, with its result.
 pub async fn call_over_the_size_limit(variant: Variant) {
     let tight = |c: &mut baton_llm::state::config::Config| c.limits.held_bytes = 4096;

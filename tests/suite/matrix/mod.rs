@@ -28,7 +28,7 @@ mod chatgpt {
 macro_rules! matrix {
     ($($name:ident = $variant:ident, $($counting:ident)?;)*) => {
         $(mod $name {
-            cell!($variant: stream non_stream mixed_batch refused_call two_refused_calls call_over_the_size_limit
+            cell!($variant: stream non_stream mixed_batch refused_call two_refused_calls written_call call_over_the_size_limit
                 escaped_text $($counting)? chain_of_five stop_mode keep_alive repeat_after_a_broken_stream
                 restart_in_the_middle);
         })*

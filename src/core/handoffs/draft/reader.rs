@@ -16,6 +16,7 @@ use super::terms::TermCounts;
 use crate::agents::commands;
 use crate::agents::ending::LineEnd;
 use crate::agents::files::{self, FileChange};
+use crate::agents::goals;
 use crate::agents::may_run_commands;
 use crate::agents::outcomes;
 use crate::agents::secret_files;
@@ -203,7 +204,7 @@ impl<'a> MessageReader<'_, 'a> {
 
     /// A carry-over prompt at the start of a text, and what follows it.
     fn carried_over<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
-        let text = after_pins(text.trim_start());
+        let text = goals::without_stated(wordings::after_pins(text.trim_start()));
         let prompts = self.settings.carry_overs.iter().map(|prompt| prompt.trim());
         let mut prompts = prompts.filter(|prompt| !prompt.is_empty());
         let prompt = prompts.find(|prompt| text.starts_with(prompt))?;
@@ -462,13 +463,6 @@ impl<'a> MessageReader<'_, 'a> {
             answer: Some((self.before.len(), *answer)),
         })
     }
-}
-
-/// A text without what the person pinned, which every handoff carries in front of its prompt.
-fn after_pins(text: &str) -> &str {
-    let pinned = text.strip_prefix(wordings::PINNED_BEGINS);
-    let after = pinned.and_then(|inside| inside.split_once(wordings::PINNED_ENDS));
-    after.map_or(text, |(_, after)| after.trim_start())
 }
 
 /// A text's beginning and end, where it is longer than this many bytes.

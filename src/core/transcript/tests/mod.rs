@@ -1,6 +1,7 @@
 //! Readings of real requests, of every kind of part on every wire, and of what is no transcript at all.
 
 mod answers;
+mod goals;
 mod linear;
 mod outlines;
 mod random;

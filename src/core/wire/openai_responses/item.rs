@@ -58,6 +58,8 @@ impl ResponsesItem {
             b"mcp_approval_response" => TurnPartKind::Result,
             b"mcp_approval_request" => TurnPartKind::Call,
             kind if kind.ends_with(b"_call") && item.call_id.is_some() => TurnPartKind::Call,
+            // Codex states the goal of its session as a result without a call.
+            b"function_call_output" if item.call_id.is_none() => TurnPartKind::Other,
             kind if kind.ends_with(b"_output") => TurnPartKind::Result,
             _ => TurnPartKind::Other,
         };

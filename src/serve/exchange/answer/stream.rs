@@ -130,6 +130,7 @@ impl Driver {
     fn leg_ended(&mut self) {
         let report = self.merge.report().clone();
         record_writer::count(&self.exchange, &report);
+        record_writer::count_written_call(&self.exchange, &report, || self.merge.writes_call());
         if !report.again {
             return self.happened(CourseEvent::LegEnded(report));
         }

@@ -11,7 +11,7 @@ use crate::serve::proxy::fault::{Code, Fault};
 use crate::serve::proxy::relay;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::telemetry::ExchangeOutcome;
-use baton_core::course::{Action, Course, CourseEvent, Effect, ResponseEnd};
+use baton_core::course::{Action, Course, CourseEvent, Effect, ResponseEnd, writes_call};
 use baton_core::record::Handoff;
 use baton_core::text::splice;
 use baton_core::tools::ToolNames;
@@ -97,6 +97,7 @@ enum NextStep {
 impl JoinedReply {
     fn leg_ended(&mut self, body: Bytes, report: LegReport) {
         record_writer::count(&self.exchange, &report);
+        record_writer::count_written_call(&self.exchange, &report, || writes_call(&body));
         self.legs.push(Leg {
             body,
             report: report.clone(),

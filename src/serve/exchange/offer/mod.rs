@@ -7,6 +7,7 @@ use super::read::AgentRequest;
 use super::tool_offer::why_untooled;
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
+use baton_core::agents::{goals, loaded_tools, wordings};
 use baton_core::commands::pinned_text;
 use baton_core::course::NextLeg;
 use baton_core::handoffs::draft::TokenCounter;
@@ -16,6 +17,7 @@ use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::rewrite::{
     ChangeReason, ContinuedResponse, Cut, Rewrite, RewriteOutcome, SizeChange, lost, preamble, rewrite,
 };
+use baton_core::transcript::{SessionGoal, Transcript};
 use baton_core::wire::{Operation, TextOnly};
 
 /// What baton adds to the request's tools.
@@ -272,16 +274,36 @@ impl Offered {
         self.pin.active.is_none().then_some(open)
     }
 
-    /// Preamble, pins and carry-over prompt for a new handoff: the active one's preamble where there is one, so that
+    /// Preamble, pins, goal, carry-over prompt and loaded tools for a new handoff: the active one's preamble where there is one, so that
     /// a chain keeps what its first cut kept.
     pub(super) fn head_for(&self, app: &App, prompt: &str) -> String {
         let live = self.agent.live.as_ref();
         let pins = live.map(|live| live.pins()).unwrap_or_default();
-        let prompt = &format!("{}{prompt}", pinned_text(&pins));
+        let goal = self
+            .goal(app)
+            .map(|goal| goals::stated(&goal))
+            .unwrap_or_default();
+        let loaded = Transcript::of(self.agent.request.view()).loaded_tools();
+        let loaded = loaded_tools::line(&loaded);
+        let prompt = &format!("{}{goal}{prompt}{loaded}", pinned_text(&pins));
         let found = match &self.pin.active {
             Some(active) => preamble::of_head(self.agent.wire, self.agent.request.view(), &active.head),
             None => fresh_preamble(app, self.agent.wire, self.agent.request.reading(), None),
         };
         preamble::head(self.agent.wire, &found, prompt)
+    }
+
+    /// The goal that the agent still pursues. Where its transcript does not mention one, the active handoff's.
+    fn goal(&self, app: &App) -> Option<String> {
+        let view = self.agent.request.view();
+        match Transcript::of(view).goal(&app.config.handoff.preamble_tags) {
+            SessionGoal::Active(goal) => Some(goal),
+            SessionGoal::Dropped => None,
+            SessionGoal::Unmentioned => {
+                let head = &self.pin.active.as_ref()?.head;
+                let prompt = preamble::prompt_of_head(self.agent.wire, view, head)?;
+                goals::split_stated(wordings::after_pins(&prompt)).map(|(goal, _)| goal.to_owned())
+            }
+        }
     }
 }

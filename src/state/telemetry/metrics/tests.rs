@@ -87,6 +87,7 @@ fn the_names_are_api() {
         "baton_pinned_requests counter",
         "baton_unpinned counter",
         "baton_refused_calls counter",
+        "baton_written_calls counter",
         "baton_lost_pairs counter",
         "baton_lost_insertions counter",
         "baton_broken_up counter",

@@ -10,7 +10,7 @@ pub(super) struct WireCount {
 }
 
 /// The counters by wire, in the order in which they are shown.
-pub(super) const WIRE_COUNTS: [WireCount; 11] = [
+pub(super) const WIRE_COUNTS: [WireCount; 12] = [
     WireCount {
         name: "baton_legs",
         help: "Upstream requests",
@@ -35,6 +35,11 @@ pub(super) const WIRE_COUNTS: [WireCount; 11] = [
         name: "baton_refused_calls",
         help: "Handoff calls that were refused",
         amount: |event| event.refused_calls.into(),
+    },
+    WireCount {
+        name: "baton_written_calls",
+        help: "Answers in which the model wrote a handoff call as text, which no server reads as a call",
+        amount: |event| event.written_calls.into(),
     },
     WireCount {
         name: "baton_lost_pairs",

@@ -239,6 +239,7 @@ fn of_exchange(event: &ExchangeEvent) -> Attributes {
     a.count("baton.legs", event.sent_bytes.len() as u64);
     a.count("baton.retries", event.retries.into());
     a.count("baton.refused_calls", event.refused_calls.into());
+    a.count("baton.written_calls", event.written_calls.into());
     a.count("baton.lost_pairs", event.lost_pairs.into());
     a.count("baton.lost_insertions", event.lost_insertions.into());
     a.count("baton.dropped_thinking", event.dropped_thinking.total().into());

@@ -187,3 +187,26 @@ fn broken_up_text_is_given_back() {
     let whole = message("msg_1", &format!("log: [[handoff-resume:{ID}]]"));
     assert_eq!(value(done)["input"], json!([whole, user("[[handoff-resume\\:x")]));
 }
+
+/// Codex 0.169 states the goal of its session so, at the start of each turn.
+#[test]
+fn a_result_without_a_call_is_kept_after_a_cut() {
+    let goal = json!({"type": "function_call_output", "id": "fco_1", "name": "goal_objective",
+        "namespace": "agent", "output": "Make the parser tests pass."});
+    let items = json!([
+        user("a"),
+        sentinel(),
+        goal,
+        user("b"),
+        goal,
+        called("fc_2", "c"),
+        answered("c")
+    ]);
+    let sent = cut(&with_input(items));
+    let goals = sent["input"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|item| **item == goal);
+    assert_eq!(goals.count(), 2, "{sent}");
+}

@@ -1,0 +1,120 @@
+//! The goal of the agent's session, as its transcript shows it.
+
+use std::collections::HashMap;
+
+use super::part::{ToolCall, ToolResult, TranscriptPart, TranscriptPartKind};
+use super::turn::TranscriptTurn;
+use crate::agents::goals::{self, GoalChange};
+use crate::agents::wordings::{self, UserText};
+use crate::wire::Role;
+
+/// What a transcript says of the goal.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum SessionGoal {
+    /// Nothing.
+    #[default]
+    Unmentioned,
+    /// There was one, and it is no longer pursued.
+    Dropped,
+    /// The newest one is still pursued.
+    Active(String),
+}
+
+/// The walk over a transcript.
+#[derive(Default)]
+struct GoalWalk<'a> {
+    goal: SessionGoal,
+    /// Nothing will say when the goal is met.
+    silent: bool,
+    /// The goal that was set last, also one that was dropped.
+    last: Option<String>,
+    /// Calls of goal tools, by their ids.
+    calls: HashMap<&'a [u8], ToolCall<'a>>,
+    /// The model has spoken since the last turn that is not its own, and whether it has called a tool.
+    spoke: bool,
+    called: bool,
+}
+
+/// The goal after these turns.
+pub(super) fn of<'a>(turns: impl Iterator<Item = TranscriptTurn<'a>>, tags: &[String]) -> SessionGoal {
+    let mut walk = GoalWalk::default();
+    for turn in turns {
+        match turn.role {
+            Role::Assistant => walk.model(&turn),
+            Role::User | Role::Tool => walk.other(&turn, tags),
+            _ => {}
+        }
+    }
+    walk.goal
+}
+
+impl<'a> GoalWalk<'a> {
+    fn model(&mut self, turn: &TranscriptTurn<'a>) {
+        self.spoke = true;
+        for part in turn.parts() {
+            let TranscriptPartKind::Call(call) = part.kind else {
+                continue;
+            };
+            self.called = true;
+            if let Some(id) = call.id.filter(|_| goals::is_goal_tool(&call.named())) {
+                self.calls.insert(id.raw(), call);
+            }
+        }
+    }
+
+    fn other(&mut self, turn: &TranscriptTurn<'a>, tags: &[String]) {
+        let is_finished = self.spoke && !self.called;
+        (self.spoke, self.called) = (false, false);
+        let (mut is_mentioned, mut says) = (false, None);
+        for part in turn.parts() {
+            let change = match part.kind {
+                TranscriptPartKind::Result(result) => self.in_result(&part, &result),
+                TranscriptPartKind::Text(text) => {
+                    let text = text.get();
+                    let change = goals::in_text(&text, self.last.as_deref());
+                    if change.is_none() {
+                        let kind = wordings::user_text(wordings::after_harness(&text, tags), tags);
+                        // An interruption says more than the words after it.
+                        says = says.filter(|said| *said == UserText::Interrupted).or(Some(kind));
+                    }
+                    change
+                }
+                _ => None,
+            };
+            is_mentioned |= change.is_some();
+            self.apply(change);
+        }
+        // A goal that is not met would have kept the model from ending its answer.
+        if self.silent && is_finished && !is_mentioned && says == Some(UserText::Person) {
+            self.apply(Some(GoalChange::Dropped));
+        }
+    }
+
+    fn in_result(&self, part: &TranscriptPart<'a>, result: &ToolResult<'a>) -> Option<GoalChange> {
+        match result.call {
+            None => goals::in_named_result(&result.name?.get(), &part.text()),
+            Some(id) => {
+                let call = self.calls.get(id.raw())?;
+                goals::in_result(&call.named(), &call.given(), &part.text())
+            }
+        }
+    }
+
+    fn apply(&mut self, change: Option<GoalChange>) {
+        match change {
+            None => {}
+            Some(GoalChange::Set { goal, silent }) => {
+                self.silent = silent;
+                self.last = Some(goal.clone());
+                self.goal = SessionGoal::Active(goal);
+            }
+            Some(GoalChange::Kept) => {
+                if let Some(last) = self.last.clone() {
+                    self.goal = SessionGoal::Active(last);
+                }
+            }
+            Some(GoalChange::Dropped) if self.last.is_some() => self.goal = SessionGoal::Dropped,
+            Some(GoalChange::Dropped) => {}
+        }
+    }
+}
