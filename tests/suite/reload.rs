@@ -93,11 +93,7 @@ impl Served {
     }
 
     async fn ask(&self, key: &str) -> RawResponse {
-        let headers: Vec<_> = Anthropic
-            .headers()
-            .iter()
-            .map(|(name, value)| (*name, if *name == "x-api-key" { key } else { *value }))
-            .collect();
+        let headers = [("x-api-key", key), ("anthropic-version", "2026-10-21")];
         post(&self.url(), &headers, body(false).into()).await
     }
 }
