@@ -155,8 +155,8 @@ async fn a_handoff_that_was_shown_survives_a_kill_at_any_moment() {
 }
 
 /// Killed while a command's handoff is written, while its answer goes out, or after it. The next request continues from
-/// the handoff where its sentinel was shown, else from the whole history. It has neither the command nor the answer in
-/// it.
+/// the handoff where its sentinel was shown, else from the whole history. A handoff that was in the store when the kill
+/// came may apply without its sentinel: the person asked for it. Neither the command nor the answer is in the request.
 #[tokio::test]
 async fn a_command_whose_answer_a_kill_cut_off_is_in_no_later_request() {
     let drafts = |seen: &Received| match seen.last_user_text() {
