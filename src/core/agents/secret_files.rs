@@ -163,7 +163,7 @@ mod tests {
             "id_mapping.rs",
             ".pem",
         ] {
-            assert!(!kind(path, &[]).is_some(), "{path}");
+            assert!(kind(path, &[]).is_none(), "{path}");
         }
         let names = |command: &str| !of_command(command, &[]).is_empty();
         assert!(names("cat .env | grep KEY") && names("openssl x509 -in tls/a.pem"));

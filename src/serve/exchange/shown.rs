@@ -196,9 +196,9 @@ impl ShownDraft {
 }
 
 impl Exchange {
-    /// The same exchange, whose agent sees that a draft is made if it streams; and the draft's text, where that may be shown
-    /// and the config or the draft's request wants it. An agent whose history is stored by the provider would continue an
-    /// answer that the provider does not know.
+    /// The same exchange, whose agent sees that a draft is made if it streams. The agent also sees the draft's text, where
+    /// that may be shown and the config or the draft's request wants it. An agent whose history is stored by the provider
+    /// would continue an answer that the provider does not know.
     pub(super) fn showing(self, request: &DraftRequest, may_show_text: bool) -> Self {
         let offered = &self.offered;
         let facts = &offered.agent.request.view().facts;

@@ -113,8 +113,8 @@ impl DraftIndex {
         Ok(self.cleaned(spec, |spec| prompts.with_bundle(&bundle, spec)))
     }
 
-    /// A model's document with the person's goal first, and with what it lacks under "Also known": sections that the
-    /// prompt asks for, and what must be kept of which it says nothing. As it is where it lacks nothing.
+    /// A model's document with the person's goal first. Under "Also known" it gets the sections that the prompt asks for and
+    /// what must be kept, as far as it lacks them. It stays as it is where it lacks nothing.
     pub fn completed(&self, document: &str, spec: &DraftSpec<'_>, prompts: &Prompts) -> String {
         let facts = DraftFacts::of(self);
         let mut headings = prompts.headings();
