@@ -115,6 +115,8 @@ fn handoff_file(folder: &Path, document: &HandoffDocument) {
     assert_eq!(its.len(), 1, "{}", document.id);
     assert_eq!(its[0].errors, []);
     assert_eq!(its[0].file.created_at, document.created_at);
+    let used = document.context.map_or(0, |context| context.used);
+    assert_eq!(u64::try_from(its[0].file.tokens_used), Ok(used));
     assert!(
         its[0]
             .path
@@ -172,6 +174,22 @@ async fn a_chain(side: Variant) {
         "{first:?}"
     );
     assert!(markdown.contains("## Next action\n\nreader.rs.\n"), "{markdown}");
+    let legs = run
+        .stage
+        .baton
+        .events(2)
+        .await
+        .into_iter()
+        .flat_map(|event| event.tokens);
+    let counted: Vec<_> = legs
+        .map(|tokens| tokens.map(|all| all.all_input() + all.output))
+        .collect();
+    // The request with the tool's result is the one whose answer hands over.
+    let [_, firing, _] = counted[..] else {
+        panic!("{counted:?}")
+    };
+    assert!(firing.is_some_and(|tokens| tokens > 0), "{counted:?}");
+    assert_eq!(first.context.map(|context| context.used), firing, "{counted:?}");
     // The next one knows only what came after the first.
     run.stage
         .push(handoff_beside(Reply::new().thinking("Again?").say("Done again.")));
@@ -409,6 +427,7 @@ async fn the_same_handoff_and_transcript_make_the_same_files_after_a_restart() {
         carry_over: None,
         exchange: document.exchange.clone(),
         topic: None,
+        context_tokens: document.context.map(|context| context.used),
         bytes: HandoffSize { ..document.bytes },
         transcript: Box::new(move || Some(sent)),
     };
@@ -499,6 +518,7 @@ async fn resumed_and_compared(side: Variant) {
         carry_over: None,
         exchange: None,
         topic: None,
+        context_tokens: None,
         bytes: HandoffSize::default(),
         transcript: Box::new(|| None),
     });
@@ -815,6 +835,7 @@ async fn the_readme_shows_a_document_as_it_is_written() {
         carry_over: None,
         exchange: None,
         topic: None,
+        context_tokens: None,
         bytes: HandoffSize {
             before: 412_300,
             after: 9_800,

@@ -182,6 +182,8 @@ mod command {
             (WireId::Gemini, variants::GEMINI),
             (WireId::Ollama, variants::OLLAMA),
         ];
+        // The provider refuses some of these requests.
+        let mut any_counted = false;
         for (wire, variant) in wires {
             let session = Session::new(7, 40);
             let dir = played(&variant, &session, wire).await;
@@ -216,6 +218,39 @@ mod command {
                 "{prompt}"
             );
             assert_eq!(stored["resume"], format!("[[handoff-resume:{id}]]"));
+            // The files that no person writes have the tokens that the provider counted.
+            let counted = row["tokens"][0].as_object().map(|tokens| {
+                let kinds = ["input", "cache_read", "cache_write", "output"];
+                kinds
+                    .iter()
+                    .filter_map(|kind| tokens[*kind].as_i64())
+                    .sum::<i64>()
+            });
+            any_counted |= counted.is_some();
+            for yaml in [
+                said(dir, &["handoffs", "show", id, "--format", "yaml"]),
+                said(
+                    dir,
+                    &[
+                        "handoffs",
+                        "create",
+                        "--conversation",
+                        key,
+                        "--auto",
+                        "--alone",
+                        "-o",
+                        "-",
+                    ],
+                ),
+            ] {
+                let file = baton_core::handoffs::yaml::read(&yaml).unwrap().file;
+                assert_eq!(
+                    file.tokens_used,
+                    counted.unwrap_or_default(),
+                    "{}: {yaml}",
+                    wire.name()
+                );
+            }
             for text in [log.as_str(), prompt] {
                 assert!(
                     !session
@@ -227,6 +262,7 @@ mod command {
                 );
             }
         }
+        assert!(any_counted);
     }
 
     const GOAL: &str = "implement the importer next";

@@ -361,6 +361,9 @@ fn a_file_is_made_from_what_an_agent_said_or_its_session_file() {
             "assistant",
             json!([{"type": "text", "text": "Done: the cart\nNext: the till"}]),
         ),
+        json!({"type": "assistant", "sessionId": "s", "message": {"role": "assistant", "model": "claude-sonnet-4-5", "content": [],
+            "usage": {"input_tokens": 4, "cache_creation_input_tokens": 900, "cache_read_input_tokens": 49_000, "output_tokens": 96}}})
+            .to_string(),
     ];
     std::fs::write(dir.join("s.jsonl"), session.join("\n")).unwrap();
     let hook = json!({"session_id": "s", "transcript_path": dir.join("s.jsonl"), "cwd": repository, "hook_event_name": "PreCompact"});
@@ -378,6 +381,10 @@ fn a_file_is_made_from_what_an_agent_said_or_its_session_file() {
         (file.goal.as_str(), file.now.as_str(), file.agent_type.as_str()),
         ("the cart", "the till", "cc")
     );
+    assert_eq!(
+        (file.tokens_used, file.tokens_max, file.tokens_pct),
+        (50_000, 200_000, 25.0)
+    );
     if git.is_ok_and(|status| status.success()) {
         assert_eq!(file.findings["git_branch"], "trunk");
         assert_eq!(file.files.created, ["new.rs"]);
@@ -394,6 +401,39 @@ fn a_file_is_made_from_what_an_agent_said_or_its_session_file() {
         (file.goal.as_str(), file.status.as_str()),
         ("Asked for: Mend it", "partial")
     );
+    assert_eq!(file.tokens_used, 0);
+    // With the id of its session there is Codex's own record of it.
+    let rollout = dir.join(".codex/sessions/2026/11/26");
+    std::fs::create_dir_all(&rollout).unwrap();
+    let count = json!({"type": "event_msg", "payload": {"type": "token_count", "info": {
+        "last_token_usage": {"total_tokens": 13_697}, "model_context_window": 258_400}}});
+    std::fs::write(
+        rollout.join("rollout-2026-11-26T06-11-48-01a2167b.jsonl"),
+        count.to_string(),
+    )
+    .unwrap();
+    // What the plugin for OpenCode gives has the counts in it.
+    for (more, tokens) in [
+        (json!({"thread-id": "01a2167b"}), (13_697, 258_400)),
+        (
+            json!({"tokens_used": 8199, "model": "claude-sonnet-4-5"}),
+            (8199, 200_000),
+        ),
+    ] {
+        let mut notified = notified.clone();
+        notified
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        let done = fed(
+            dir,
+            &["create", "counted", "--auto", "--hook", "--alone", "-o", "-"],
+            &notified.to_string(),
+        );
+        let file = read(&String::from_utf8(done.stdout).unwrap()).unwrap().file;
+        assert_eq!((file.tokens_used, file.tokens_max), tokens, "{notified}");
+        assert_eq!(file.goal, "Asked for: Mend it");
+    }
     assert!(
         command(dir, &["show", "--for", "fresh", "--here"])
             .current_dir(&repository)

@@ -164,6 +164,7 @@ pub(super) async fn write_document(
     let stored = StoredHandoff {
         handoff: handoff.clone(),
         carry_over: earlier.map(|handoff| handoff.prompt),
+        context_tokens: newest.row.context_tokens(),
         exchange: Some(newest.row.id),
         topic: newest.row.event.topic,
         bytes: HandoffSize {

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::cli::exit::{CommandFailure, Exit};
@@ -10,6 +10,31 @@ use baton_core::handoffs::yaml::{MAX_LINE_BYTES, SessionReader};
 
 /// Only the end of a longer file is read, since an agent's last words matter.
 const MOST: u64 = 256 << 20;
+
+/// Codex's file of the session with this id: `sessions/YEAR/MONTH/DAY/rollout-TIME-ID.jsonl` in its folder.
+pub(super) fn of_codex(id: &str) -> Option<PathBuf> {
+    let home = std::env::var_os("CODEX_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".codex")))?;
+    in_codex(&home.join("sessions"), id)
+}
+
+fn in_codex(sessions: &Path, id: &str) -> Option<PathBuf> {
+    /// Newest days that are searched.
+    const DAYS: usize = 60;
+    let newest_first = |dir: &Path| {
+        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        paths.sort_unstable_by(|a, b| b.cmp(a));
+        paths
+    };
+    let ends = format!("-{id}.jsonl");
+    let years = newest_first(sessions).into_iter();
+    let days = years
+        .flat_map(|year| newest_first(&year))
+        .flat_map(|month| newest_first(&month));
+    let mut files = days.take(DAYS).flat_map(|day| newest_first(&day));
+    files.find(|file| file.to_string_lossy().ends_with(&ends))
+}
 
 /// Gives every line of a session file to the reader, until the time is over.
 pub(super) fn read(
@@ -72,6 +97,23 @@ mod tests {
     use super::*;
     use baton_core::handoffs::yaml::HandoffFile;
     use baton_core::redact::Redactor;
+
+    #[test]
+    fn codexs_session_file_is_found_by_its_id() {
+        let dir = tempfile::tempdir().unwrap();
+        for (day, name) in [
+            ("2026/11/25", "rollout-2026-11-25T06-11-48-01a2167b.jsonl"),
+            ("2026/11/26", "rollout-2026-11-26T06-11-48-01a21999.jsonl"),
+        ] {
+            let day = dir.path().join(day);
+            std::fs::create_dir_all(&day).unwrap();
+            std::fs::write(day.join(name), "").unwrap();
+        }
+        let found = in_codex(dir.path(), "01a2167b").unwrap();
+        assert!(found.ends_with("2026/11/25/rollout-2026-11-25T06-11-48-01a2167b.jsonl"));
+        assert_eq!(in_codex(dir.path(), "01a2"), None);
+        assert_eq!(in_codex(&dir.path().join("none"), "01a2167b"), None);
+    }
 
     #[test]
     fn long_and_malformed_lines_are_skipped() {

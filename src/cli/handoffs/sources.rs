@@ -10,10 +10,10 @@ use super::draft;
 use super::session;
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::CreateArgs;
-use crate::cli::log::{full_key, open_existing};
+use crate::cli::log::{full_key, open_existing, unread};
 use crate::cli::output::visible;
 use crate::state::config::Config;
-use baton_core::handoffs::yaml::{HandoffFile, MAX_BYTES, SessionReader, analyze, names, read};
+use baton_core::handoffs::yaml::{HandoffFile, MAX_BYTES, SessionReader, SessionUsage, analyze, names, read};
 use baton_core::redact::{Redactor, unnamed};
 use baton_core::text::cut::ceil;
 use baton_core::transcript::{AnswerContent, Transcript};
@@ -25,11 +25,17 @@ const OUTPUT_BYTES: usize = 4 << 20;
 const HOOK_BYTES: u64 = 16 << 20;
 
 /// The input that an agent gives its hooks: Claude Code's before a compaction and at the end of a session, Codex's
-/// notification.
+/// notification, and what our plugin for OpenCode writes.
 #[derive(Debug, Default, Deserialize)]
 struct Hook {
     transcript_path: Option<PathBuf>,
+    /// The id of Codex's session.
+    #[serde(alias = "thread-id")]
+    thread_id: Option<String>,
     cwd: Option<PathBuf>,
+    /// What the last answer took of the model's context, and the model: OpenCode has no session file.
+    tokens_used: Option<u64>,
+    model: Option<String>,
     #[serde(alias = "last-assistant-message")]
     last_assistant_message: Option<String>,
     #[serde(alias = "input-messages", default)]
@@ -50,7 +56,7 @@ pub(super) fn fill(
         return Ok(None);
     }
     if let Some(path) = &args.session_file {
-        return of_session(path, &redactor, until, file);
+        return of_session(path, config, until, file);
     }
     if let Some(key) = &args.conversation {
         return conversation(key, config, &redactor, file);
@@ -60,7 +66,7 @@ pub(super) fn fill(
         return Ok(None);
     }
     if args.hook {
-        return hook(&redactor, until, file);
+        return hook(config, until, file);
     }
     Ok(None)
 }
@@ -72,39 +78,55 @@ fn fill_from_text(text: &str, redactor: &Redactor, file: &mut HandoffFile) {
 
 fn of_session(
     path: &Path,
-    redactor: &Redactor,
+    config: &Config,
     until: Instant,
     file: &mut HandoffFile,
 ) -> Result<Option<PathBuf>, CommandFailure> {
-    let mut reader = SessionReader::new(redactor);
+    let redactor = config.redactor();
+    let mut reader = SessionReader::new(&redactor);
     session::read(path, &mut reader, until)?;
     let folder = reader.folder.clone().map(PathBuf::from);
-    reader.finish(file);
+    finish(reader, config, file);
     Ok(folder)
 }
 
-fn hook(
-    redactor: &Redactor,
-    until: Instant,
-    file: &mut HandoffFile,
-) -> Result<Option<PathBuf>, CommandFailure> {
+/// Fills a file from what was read; the model's window is looked up where the session does not record it.
+fn finish(mut reader: SessionReader<'_>, config: &Config, file: &mut HandoffFile) {
+    let usage = &mut reader.usage;
+    if let (None, Some(model)) = (usage.window, &usage.model) {
+        usage.window = config.handoff.windows.holding(model, usage.tokens);
+    }
+    reader.finish(file);
+}
+
+fn hook(config: &Config, until: Instant, file: &mut HandoffFile) -> Result<Option<PathBuf>, CommandFailure> {
     let mut text = String::new();
     let read = std::io::stdin().take(HOOK_BYTES).read_to_string(&mut text);
     read.map_err(|error| Exit::NO_INPUT.failure(format!("standard input: {error}")))?;
     let hook: Hook = serde_json::from_str(&text)
         .map_err(|error| Exit::DATA.failure(format!("standard input is not the input of a hook: {error}")))?;
+    let redactor = config.redactor();
     let mut folder = hook.cwd;
-    if let Some(path) = &hook.transcript_path {
-        folder = of_session(path, redactor, until, file)?.or(folder);
+    let session_file = hook
+        .transcript_path
+        .or_else(|| session::of_codex(&hook.thread_id?));
+    if let Some(path) = &session_file {
+        folder = of_session(path, config, until, file)?.or(folder);
     }
     if let Some(text) = &hook.last_assistant_message {
-        fill_from_text(text, redactor, file);
+        fill_from_text(text, &redactor, file);
     }
     if file.goal.is_empty()
         && let Some(input) = hook.input_messages.last()
     {
         let input = redactor.text(input);
         file.fall_back_to(&unnamed::redacted(&input));
+    }
+    if let (0, Some(tokens)) = (file.tokens_used, hook.tokens_used) {
+        let window = hook
+            .model
+            .and_then(|model| config.handoff.windows.holding(&model, tokens));
+        file.set_context(tokens, window);
     }
     if file.session.is_empty() {
         let name = folder.as_deref().and_then(Path::file_name);
@@ -138,7 +160,14 @@ fn conversation(
     let answer = newest.answer.as_deref().map(AnswerContent::of);
     let mut reader = SessionReader::new(redactor);
     reader.conversation(&Transcript::of(&newest.view), answer.as_ref());
-    reader.finish(file);
+    if let Some((tokens, model)) = query.context_tokens(&key).map_err(unread)? {
+        reader.usage = SessionUsage {
+            tokens,
+            model,
+            window: None,
+        };
+    }
+    finish(reader, config, file);
     Ok(None)
 }
 

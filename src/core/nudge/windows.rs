@@ -54,6 +54,18 @@ impl Windows {
         .or_else(|| models::window(&name))
     }
 
+    /// The window of a model whose context has so many tokens: a larger one than usual where they do not fit.
+    pub fn holding(&self, model: &str, tokens: u64) -> Option<u64> {
+        let query = WindowQuery {
+            model,
+            ..WindowQuery::default()
+        };
+        let usual = self.of(&query);
+        usual
+            .filter(|window| tokens <= *window)
+            .or_else(|| self.widest(model).filter(|window| tokens <= *window))
+    }
+
     /// The largest window that this model may have, whatever its requests ask for.
     pub fn widest(&self, model: &str) -> Option<u64> {
         let with = |betas| {
@@ -117,6 +129,19 @@ mod tests {
             model,
             ..WindowQuery::default()
         }
+    }
+
+    #[test]
+    fn a_window_holds_what_is_in_it() {
+        let windows = Windows::default();
+        for (tokens, window) in [
+            (150_000, Some(200_000)),
+            (400_000, Some(1_000_000)),
+            (2_000_000, None),
+        ] {
+            assert_eq!(windows.holding("claude-sonnet-4-5", tokens), window, "{tokens}");
+        }
+        assert_eq!(windows.holding("unheard-of", 1), None);
     }
 
     /// The generations of each family, the newest and unknown ones first.

@@ -11,7 +11,7 @@ use crate::serve::proxy::RequestContext;
 use crate::state::config::FactsPolicy;
 use crate::state::files::documents::{StoredHandoff, TranscriptReader};
 use crate::state::jobs::drafts::LentIndex;
-use crate::state::telemetry::FactsOutcome;
+use crate::state::telemetry::{ExchangeEvent, FactsOutcome};
 use baton_core::handoffs::document::fields::HandoffSize;
 use baton_core::handoffs::draft::Whereabouts;
 use baton_core::mark::sentinel;
@@ -92,6 +92,7 @@ impl HandedOverWork {
             carry_over,
             exchange: Some(ctx.id.clone()),
             topic: ctx.recorder.read(|e| e.topic.clone()),
+            context_tokens: ctx.recorder.read(ExchangeEvent::context_tokens),
             bytes,
             transcript,
         });

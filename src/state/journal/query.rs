@@ -131,6 +131,27 @@ impl JournalReader {
         rows.map(|row| with_legs(&self.conn, row?, &mut sizes)).collect()
     }
 
+    /// Tokens of the model's context by the last answer of a conversation's loop, with the model; `None` where upstream reported
+    /// none of late.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn context_tokens(&self, conversation: &str) -> Result<Option<(u64, Option<String>)>, JournalError> {
+        /// Exchanges that are examined.
+        const NEWEST: usize = 20;
+        let rows = self.list(&ExchangeFilter {
+            conversation: Some(conversation.to_owned()),
+            limit: NEWEST,
+            ..ExchangeFilter::default()
+        })?;
+        // Side requests have no tool of ours.
+        let of = |tooled: bool| {
+            let mut rows = rows.iter().filter(move |row| row.event.tooled == tooled);
+            rows.find_map(|row| Some((row.context_tokens()?, row.model.clone())))
+        };
+        Ok(of(true).or_else(|| of(false)))
+    }
+
     /// Exchanges that ended after the `last`-th end, in the order of their ends, each with its number.
     ///
     /// # Errors

@@ -160,6 +160,11 @@ impl ExchangeRow {
     pub fn failed(&self) -> bool {
         !self.open && has_failed(self.event.status, &self.event.outcome)
     }
+
+    /// Tokens of the model's context by its last answer to the agent; `None` where upstream reported none.
+    pub fn context_tokens(&self) -> Option<u64> {
+        UsageTokens::of_context(&self.event.tokens, &self.event.own_legs)
+    }
 }
 
 impl LegChange {

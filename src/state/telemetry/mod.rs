@@ -232,6 +232,11 @@ impl ExchangeEvent {
         self.sum(true)
     }
 
+    /// Tokens of the model's context by its last answer to the agent, with that answer; `None` where none was counted.
+    pub fn context_tokens(&self) -> Option<u64> {
+        UsageTokens::of_context(&self.tokens, &self.draft_legs)
+    }
+
     fn sum(&self, drafts: bool) -> UsageTokens {
         let legs = (0u32..).zip(&self.tokens);
         let wanted = legs.filter(|(leg, _)| self.draft_legs.contains(leg) == drafts);
@@ -335,6 +340,14 @@ impl UsageTokens {
         self.input
             .saturating_add(self.cache_read)
             .saturating_add(self.cache_write)
+    }
+
+    /// Tokens of the context of the last leg that has any and is not one of `own`: of its input and its output.
+    pub(crate) fn of_context(legs: &[Option<Self>], own: &[u32]) -> Option<u64> {
+        let of_agent = (0_u32..).zip(legs).filter(|(leg, _)| !own.contains(leg));
+        let counted = of_agent.filter_map(|(_, tokens)| *tokens);
+        let last = counted.filter(|tokens| *tokens != Self::default()).last()?;
+        Some(last.all_input().saturating_add(last.output))
     }
 
     /// The sum of what is known of each leg; `None` where nothing is.

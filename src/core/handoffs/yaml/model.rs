@@ -219,6 +219,12 @@ impl HandoffFile {
         };
     }
 
+    /// Sets the tokens of a model's context in use, and its window where that is known.
+    pub fn set_context(&mut self, used: u64, window: Option<u64>) {
+        let whole = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
+        self.set_tokens(whole(used), whole(window.unwrap_or_default()));
+    }
+
     /// Sets status and outcome from what the file says: blockers, else a goal, else neither. A status that is set
     /// stays.
     pub fn infer_status(&mut self) {

@@ -24,6 +24,9 @@ impl HandoffFile {
                 list.push(changed.path.clone());
             }
         }
+        if let Some(context) = document.context {
+            file.set_context(context.used, context.window);
+        }
         file.infer_status();
         if let Some(at) = Time::parse(&document.created_at) {
             file.prepare(at);

@@ -1,5 +1,5 @@
-//! An agent's own session file: one JSON object a line, as Claude Code, Codex and pi write them, and the plain form
-//! `{"role": …, "content": …}`. Lines come one at a time, and what is not JSON is counted and skipped.
+//! An agent's own session file: one JSON object a line, as Claude Code, Codex, pi, Gemini CLI and Qwen Code write them, and the
+//! plain form `{"role": …, "content": …}`. Lines come one at a time, and what is not JSON is counted and skipped.
 //!
 //! The *last* words of the model are what the text rules read. Calls tell which files were changed, and results which
 //! checks failed and have not passed since.
@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use serde_json::Value as Json;
 
 use super::model::HandoffFile;
+use super::session_usage::{self, SessionUsage};
 use super::text::{one_line, shortened};
 use super::text_rules::analyze;
 use crate::agents::commands::{self, CommandPurpose};
@@ -44,7 +45,8 @@ pub struct SessionReader<'r> {
     pub agent_type: &'static str,
     /// Lines that are not JSON or too long.
     pub skipped: usize,
-    tokens: Option<(i64, i64)>,
+    /// The use of the model's context at its end.
+    pub usage: SessionUsage,
     last_reply: String,
     last_request: String,
     todos: Vec<todo::TodoItem>,
@@ -72,7 +74,7 @@ impl<'r> SessionReader<'r> {
             folder: None,
             agent_type: "",
             skipped: 0,
-            tokens: None,
+            usage: SessionUsage::default(),
             last_reply: String::new(),
             last_request: String::new(),
             todos: Vec::new(),
@@ -148,8 +150,8 @@ impl<'r> SessionReader<'r> {
         if file.agent_type.is_empty() {
             self.agent_type.clone_into(&mut file.agent_type);
         }
-        if let (0, Some((used, max))) = (file.tokens_max, self.tokens) {
-            file.set_tokens(used, max);
+        if (file.tokens_used, file.tokens_max) == (0, 0) {
+            file.set_context(self.usage.tokens, self.usage.window);
         }
         self.name_files(file);
         file.infer_status();
@@ -187,8 +189,11 @@ impl<'r> SessionReader<'r> {
         if entry.get("isSidechain") == Some(&Json::Bool(true)) {
             return;
         }
-        if text("sessionId").is_some() && entry.get("message").is_some() {
+        if text("sessionId").is_some() && entry.pointer("/message/content").is_some() {
             self.agent_type = "cc";
+        }
+        if text("type") == Some("gemini") {
+            self.agent_type = "gmi";
         }
         if let Some(error) = text("error") {
             self.error = Some(shortened(&one_line(error), ERROR_BYTES));
@@ -202,8 +207,8 @@ impl<'r> SessionReader<'r> {
         if payload.is_some() {
             self.agent_type = "cod";
         }
-        if let Some(info) = payload.and_then(|payload| payload.get("info")) {
-            self.token_count(info);
+        if let Some(usage) = session_usage::of_line(entry) {
+            self.usage = usage;
         }
         // Codex writes each message twice, the second time as an event.
         if text("type") == Some("event_msg") {
@@ -211,14 +216,6 @@ impl<'r> SessionReader<'r> {
         }
         let message = entry.get("message").filter(|message| message.is_object());
         self.message(message.or(payload).unwrap_or(entry));
-    }
-
-    fn token_count(&mut self, info: &Json) {
-        let used = info
-            .pointer("/last_token_usage/total_tokens")
-            .and_then(Json::as_i64);
-        let max = info.get("model_context_window").and_then(Json::as_i64);
-        self.tokens = used.zip(max).or(self.tokens);
     }
 
     fn message(&mut self, message: &Json) {
@@ -238,10 +235,11 @@ impl<'r> SessionReader<'r> {
             };
             return self.call(text("call_id"), name, arguments);
         }
-        match text("role") {
-            "assistant" => self.assistant(message),
-            "user" => self.user(message),
-            "tool" | "toolResult" => {
+        // Gemini CLI has the speaker as the type.
+        match (text("role"), kind) {
+            ("assistant" | "model", _) | ("", "gemini") => self.assistant(message),
+            ("user", _) | ("", "user") => self.user(message),
+            ("tool" | "toolResult", _) => {
                 let id = [text("tool_call_id"), text("toolCallId")].concat();
                 let failed = message.get("isError").and_then(Json::as_bool);
                 let words = texts(message.get("content").unwrap_or(&Json::Null));
@@ -252,7 +250,7 @@ impl<'r> SessionReader<'r> {
     }
 
     fn assistant(&mut self, message: &Json) {
-        let content = message.get("content").unwrap_or(&Json::Null);
+        let content = content_of(message);
         let words = texts(content);
         self.reply(words);
         for block in content.as_array().into_iter().flatten() {
@@ -269,7 +267,7 @@ impl<'r> SessionReader<'r> {
     }
 
     fn user(&mut self, message: &Json) {
-        let content = message.get("content").unwrap_or(&Json::Null);
+        let content = content_of(message);
         let mut answers = false;
         for block in content.as_array().into_iter().flatten() {
             if kind_of(block) == "tool_result" {
@@ -404,6 +402,12 @@ fn member<'j>(value: &'j Json, key: &str) -> &'j str {
     value.get(key).and_then(Json::as_str).unwrap_or_default()
 }
 
+/// The content of a message; Qwen Code's has parts.
+fn content_of(message: &Json) -> &Json {
+    let content = message.get("content").or_else(|| message.get("parts"));
+    content.unwrap_or(&Json::Null)
+}
+
 fn kind_of(block: &Json) -> &str {
     member(block, "type")
 }
@@ -416,7 +420,7 @@ fn texts(content: &Json) -> String {
             let texts = blocks.iter().filter_map(|block| match block {
                 Json::String(text) => Some(text.as_str()),
                 block => match kind_of(block) {
-                    "text" | "output_text" | "input_text" => block.get("text").and_then(Json::as_str),
+                    "text" | "output_text" | "input_text" | "" => block.get("text").and_then(Json::as_str),
                     _ => None,
                 },
             });

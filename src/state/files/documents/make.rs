@@ -4,7 +4,8 @@ use std::path::Path;
 
 use super::value::{DocumentSettings, StoredHandoff};
 use crate::state::files::repository;
-use baton_core::handoffs::document::fields::{Checkout, HandoffDocument, HandoffSource};
+use crate::state::journal::JournalReader;
+use baton_core::handoffs::document::fields::{Checkout, ContextTokens, HandoffDocument, HandoffSource};
 use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, SeenFacts, Whereabouts};
 use baton_core::record::{Handoff, LOCAL};
 use baton_core::transcript::Transcript;
@@ -49,6 +50,20 @@ impl WorkFolder {
     }
 }
 
+/// What the last answer before a handoff took of its model's context. A journal that cannot be read has nothing of it.
+fn context(settings: &DocumentSettings, handoff: &Handoff, counted: Option<u64>) -> Option<ContextTokens> {
+    let journaled = || {
+        let journal = JournalReader::open(&settings.state_dir).ok()??;
+        journal.context_tokens(&handoff.conversation).ok()?
+    };
+    let (used, model) = match counted {
+        Some(used) => (used, handoff.model.clone()),
+        None => journaled()?,
+    };
+    let window = model.and_then(|model| settings.windows.holding(&model, used));
+    Some(ContextTokens { used, window })
+}
+
 /// The document of a handoff. Without a transcript that can be read it states what the carry-over prompt says.
 pub(super) fn compose_document(settings: &DocumentSettings, stored: StoredHandoff) -> HandoffDocument {
     let handoff = &stored.handoff;
@@ -76,6 +91,7 @@ pub(super) fn compose_document(settings: &DocumentSettings, stored: StoredHandof
         topic: stored.topic.as_deref().or(settings.topic.as_deref()),
         exchange: stored.exchange.as_deref(),
         assumptions: &settings.reading.assumptions,
+        context: context(settings, handoff, stored.context_tokens),
         bytes: stored.bytes,
         clean: &|text| index.clean(text),
     })

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use crate::state::config::{Config, Secret};
 use baton_core::handoffs::document::fields::HandoffSize;
 use baton_core::handoffs::draft;
+use baton_core::nudge::Windows;
 use baton_core::record::Handoff;
 use baton_core::redact::Redactor;
 
@@ -16,6 +17,9 @@ use baton_core::redact::Redactor;
 #[derive(Debug, Clone)]
 pub struct DocumentSettings {
     pub(super) dir: PathBuf,
+    /// The folder of the journal.
+    pub(super) state_dir: PathBuf,
+    pub(super) windows: Windows,
     pub(super) git_dir: Option<PathBuf>,
     pub(super) topic: Option<String>,
     pub(super) archive_after: Option<Duration>,
@@ -46,6 +50,8 @@ impl DocumentSettings {
         let secrets = config.journal.secrets.iter().map(Secret::reveal);
         config.documents.enabled.then(|| Self {
             dir: config.handoffs_dir(),
+            state_dir: config.state_dir.clone(),
+            windows: config.handoff.windows.clone(),
             git_dir: config.documents.git_dir.clone(),
             topic: config.documents.topic.clone(),
             archive_after: config.documents.archive_after,
@@ -67,6 +73,8 @@ pub struct StoredHandoff {
     pub exchange: Option<String>,
     /// The topic of its session, where one is named; else the configured one.
     pub topic: Option<String>,
+    /// Tokens of the model's context by the last answer before it; where they are unknown, the journal may have them.
+    pub context_tokens: Option<u64>,
     /// Bytes of the request before it and of the first one after it.
     pub bytes: HandoffSize,
     pub transcript: TranscriptReader,

@@ -77,6 +77,7 @@ impl HandoffDocument {
             conversation: handoff.conversation.clone(),
             exchange: source.exchange.map(str::to_owned),
             turns: seen.turns,
+            context: source.context,
             tokens: HandoffSize {
                 before: source.bytes.before / BYTES_PER_TOKEN,
                 after: source.bytes.after / BYTES_PER_TOKEN,

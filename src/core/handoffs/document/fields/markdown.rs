@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{HandoffDocument, HandoffSize, NO_NEXT_ACTION, Verification};
+use super::{ContextTokens, HandoffDocument, HandoffSize, NO_NEXT_ACTION, Verification};
 use crate::handoffs::draft::seen::SeenStatement;
 
 /// Everything above the carry-over prompt, which comes last since it may contain anything.
@@ -201,10 +201,18 @@ fn origin(document: &HandoffDocument) -> Vec<String> {
     add("wire", &document.wire);
     add("model", document.model.as_deref().unwrap_or_default());
     add("turns", &document.turns.to_string());
+    add("context", &document.context.map(context).unwrap_or_default());
     add("tokens (estimated)", &sizes(document.tokens));
     add("bytes", &sizes(document.bytes));
     add("format", &document.version.to_string());
     lines
+}
+
+fn context(context: ContextTokens) -> String {
+    match context.window {
+        Some(window) => format!("{} of {window} tokens used", context.used),
+        None => format!("{} tokens used", context.used),
+    }
 }
 
 fn sizes(size: HandoffSize) -> String {

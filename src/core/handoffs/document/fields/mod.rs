@@ -19,9 +19,9 @@ mod tests;
 pub use source::{Checkout, HandoffSource};
 pub use validate::validate;
 pub use value::{
-    ChangedFile, CommandRun, FailedAttempt, HandoffClaim, HandoffDocument, HandoffKind, HandoffSize,
-    HandoffTodo, NO_NEXT_ACTION, Pointer, Prerequisite, PrerequisiteKind, Risk, Severity, VERSION,
-    VerdictPointer, Verification,
+    ChangedFile, CommandRun, ContextTokens, FailedAttempt, HandoffClaim, HandoffDocument, HandoffKind,
+    HandoffSize, HandoffTodo, NO_NEXT_ACTION, Pointer, Prerequisite, PrerequisiteKind, Risk, Severity,
+    VERSION, VerdictPointer, Verification,
 };
 
 use crate::record::HandoffStatus;

@@ -1,6 +1,6 @@
 //! The inputs of a document.
 
-use super::HandoffSize;
+use super::{ContextTokens, HandoffSize};
 use crate::handoffs::draft::SeenFacts;
 use crate::record::Handoff;
 
@@ -19,6 +19,8 @@ pub struct HandoffSource<'s> {
     pub exchange: Option<&'s str>,
     /// Words by which a sentence of the prompt is an assumption, in lower case.
     pub assumptions: &'s [String],
+    /// What the last answer before it took of the model's context.
+    pub context: Option<ContextTokens>,
     /// Bytes of the request before the handoff and of the first one after it.
     pub bytes: HandoffSize,
     /// Takes credentials out of a text.

@@ -120,6 +120,10 @@ fn document(prompt: &str, seen: &SeenFacts) -> HandoffDocument {
         topic: None,
         exchange: Some("0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e00"),
         assumptions: &["presumably".to_owned(), "should be".to_owned()],
+        context: Some(ContextTokens {
+            used: 120_000,
+            window: Some(200_000),
+        }),
         bytes: HandoffSize {
             before: 8000,
             after: 400,

@@ -79,6 +79,8 @@ pub struct HandoffDocument {
     pub exchange: Option<String>,
     /// Turns since the last handoff.
     pub turns: usize,
+    /// Tokens of the last answer before it, as the provider counted them; `None` where none is known.
+    pub context: Option<ContextTokens>,
     /// Estimated tokens of the model's view.
     pub tokens: HandoffSize,
     /// Bytes of the same.
@@ -254,6 +256,16 @@ named! {
         /// A file with credentials.
         Credentials = "credentials",
     }
+}
+
+/// What an answer took of its model's context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ContextTokens {
+    /// Tokens of its input, cached ones included, and of its output.
+    pub used: u64,
+    /// The model's window, where it is known.
+    pub window: Option<u64>,
 }
 
 /// Sizes of the request before the handoff and of the first one after it.

@@ -99,6 +99,7 @@ fn document(index: &DraftIndex) -> HandoffDocument {
         topic: None,
         exchange: None,
         assumptions: &[],
+        context: None,
         bytes: HandoffSize::default(),
         clean: &|text| index.clean(text),
     })

@@ -13,11 +13,14 @@ use crate::state::store::SharedStore;
 use crate::state::store::sqlite::SqliteStore;
 use baton_core::handoffs::document::fields::HandoffSize;
 use baton_core::handoffs::draft;
+use baton_core::nudge::Windows;
 use baton_core::record::{Handoff, HandoffId, HandoffOrigin, WireId};
 
 pub(super) fn settings(dir: &Path) -> DocumentSettings {
     DocumentSettings {
         dir: dir.join("handoffs"),
+        state_dir: dir.join("state"),
+        windows: Windows::default(),
         git_dir: None,
         topic: Some("importer".to_owned()),
         archive_after: None,
@@ -63,6 +66,7 @@ pub(super) fn stored(n: u128, created_ms: u64) -> StoredHandoff {
         carry_over: None,
         exchange: None,
         topic: None,
+        context_tokens: None,
         bytes: HandoffSize::default(),
         transcript: Box::new(move || Some(body.to_string().into())),
     }
