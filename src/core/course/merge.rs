@@ -255,7 +255,15 @@ impl StreamMerge {
 
     /// Whether the model wrote a call of our tool as text; not known of a leg that was too long to keep.
     pub fn writes_call(&self) -> bool {
-        self.log.as_ref().is_some_and(|log| writes_call(log))
+        let Some(log) = self.log.as_deref() else {
+            return false;
+        };
+        // An array's end may come after the leg's last element.
+        let is_open = self.framing == Framing::JsonArray && crate::text::json::whole(log).is_err();
+        match is_open {
+            true => writes_call(&[log, b"]"].concat()),
+            false => writes_call(log),
+        }
     }
 
     /// Sets the calls to hide from here on: the next leg may offer other tools of ours.
