@@ -23,13 +23,13 @@ def write_tar_gz(file, entries):
     return file
 
 
-def folder_entries(folder, prefix, executables=()):
-    """The files below a folder, as entries of an archive."""
+def folder_entries(folder, prefix):
+    """The files below a folder, as entries of an archive. Programs stay executable."""
     found = {}
     for file in sorted(folder.rglob("*")):
         if file.is_file():
             name = file.relative_to(folder).as_posix()
-            found[f"{prefix}/{name}"] = (file.read_bytes(), 0o755 if name in executables else 0o644)
+            found[f"{prefix}/{name}"] = (file.read_bytes(), 0o755 if file.stat().st_mode & 0o100 else 0o644)
     return found
 
 

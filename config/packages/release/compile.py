@@ -4,6 +4,7 @@ import os
 import shutil
 
 from .common import CACHE, PACKAGES, ROOT, ReleaseError, host, report, run
+from .contents import write_wheel_data
 from .tools import python_tool
 
 # A static binary runs with any C library, so that its wheel carries the tags of both.
@@ -15,6 +16,7 @@ MOST_BYTES = 40 * 1024 * 1024
 def compile(target, profile, out):
     """Writes the wheel into `out`, and returns the path of the binary."""
     report(f"compiling {target} ({profile})")
+    write_wheel_data(CACHE / "wheel-data")
     command = [python_tool("maturin"), "build", "--locked", "--profile", profile, "--target", target, "--out", out]
     if target.endswith("-musl"):
         command += ["--zig", "--compatibility", *STATIC_TAGS]

@@ -8,6 +8,8 @@ from .tools import cargo_tool
 
 SHELLS = {"bash": "baton.bash", "zsh": "_baton", "fish": "baton.fish"}
 PROSE = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"]
+# Examples that people install: hooks of agents, and the client of Agent Mail. The .deb has them by Cargo.toml.
+EXAMPLES = ["hooks", "agent-mail"]
 
 
 def write_shell_files(binaries, folder):
@@ -54,3 +56,14 @@ def fresh(folder):
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     return folder
+
+
+def copy_examples(folder):
+    """The examples in `examples/` of a folder."""
+    for name in EXAMPLES:
+        shutil.copytree(ROOT / "examples" / name, folder / "examples" / name, ignore=shutil.ignore_patterns("__pycache__"))
+
+
+def write_wheel_data(folder):
+    """What a wheel installs besides the program: `share/baton/examples`. maturin finds it by pyproject.toml."""
+    copy_examples(fresh(folder) / "data" / "share" / "baton")

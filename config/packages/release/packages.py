@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .archives import folder_entries, sha256, write_tar_gz
 from .common import IMAGE_NAMES, NPM_NAMES, PACKAGES, ROOT, ReleaseError, manifest, npm_carrier, report, repository, run, version
-from .contents import PROSE, fresh
+from .contents import PROSE, copy_examples, fresh
 from .tools import cargo_tool, needed
 
 
@@ -28,7 +28,9 @@ class Build:
 def archive(build):
     """`baton-TARGET.tar.gz`: what cargo-binstall and the Homebrew formula fetch."""
     name = f"baton-{build.target}"
-    entries = folder_entries(build.shell_files, name)
+    staged = fresh(build.out.parent / "archive")
+    copy_examples(staged)
+    entries = folder_entries(build.shell_files, name) | folder_entries(staged, name)
     entries[f"{name}/baton"] = (build.binary.read_bytes(), 0o755)
     for file in [*(ROOT / prose for prose in PROSE), build.licences]:
         entries[f"{name}/{file.name}"] = (file.read_bytes(), 0o644)
@@ -52,11 +54,12 @@ def npm_launcher(out):
     folder = fresh(out.parent / "npm" / "baton-llm")
     (folder / "bin").mkdir()
     shutil.copy2(PACKAGES / "npm" / "baton.js", folder / "bin" / "baton.js")
+    copy_examples(folder)
     carriers = sorted({npm_carrier(target) for target in NPM_NAMES})
     described = {
         "name": "baton-llm",
         "bin": {"baton": "bin/baton.js"},
-        "files": ["bin"],
+        "files": ["bin", "examples"],
         "engines": {"node": ">=18"},
         "optionalDependencies": dict.fromkeys(carriers, version()),
     }

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
+import zipfile
 from pathlib import Path
 
 from .common import IMAGE_NAMES, NPM_NAMES, ReleaseError, host, report, run, runs_here, version
@@ -39,6 +40,17 @@ def mine(out, pattern):
     return found[0] if found else None
 
 
+# What is in the folder of examples in each package.
+HOOK, MAIL = "examples/hooks/codex-notify.sh", "examples/agent-mail/agent_mail.py"
+
+
+def has_examples(file, folder):
+    """Whether a package that was unpacked has the examples, which run as programs."""
+    for name in [HOOK, MAIL]:
+        if not os.access(folder / name, os.X_OK):
+            raise ReleaseError(f"{file.name} has no program {name}")
+
+
 def cpu():
     return host().split("-")[0]
 
@@ -53,6 +65,7 @@ def archive(out, scratch):
     for name in ["man/baton.1", "completions/_baton", "THIRD-PARTY-LICENCES.txt", "LICENSE-MIT"]:
         if not (top / name).is_file():
             raise ReleaseError(f"{file.name} has no {name}")
+    has_examples(file, top)
     demo([top / "baton"], folder)
     report(f"ok: {file.name}: baton demo")
     return True
@@ -64,6 +77,12 @@ def wheel(out, scratch):
     folder = scratch / "wheel"
     caches = {"UV_CACHE_DIR": str(folder / "cache"), "UV_TOOL_DIR": str(folder / "tools")}
     demo([python_tool("uvx"), "--from", file, "baton"], folder, env=caches)
+    with zipfile.ZipFile(file) as zipped:
+        zipped.extractall(folder / "unpacked")
+    [data] = (folder / "unpacked").glob("*.data/data/share/baton")
+    for name in [HOOK, MAIL]:
+        if not (data / name).is_file():
+            raise ReleaseError(f"{file.name} has no {name}")
     report(f"ok: uvx --from ./{file.name} baton demo")
     return True
 
@@ -76,6 +95,9 @@ def npm(out, scratch):
         return False
     launcher = out / f"baton-llm-{version()}.tgz"
     folder = scratch / "npm"
+    with tarfile.open(launcher) as tar:
+        tar.extractall(folder / "unpacked", filter="data")
+    has_examples(launcher, folder / "unpacked" / "package")
     packages = ["--package", launcher, "--package", carrier]
     demo(["npx", "--yes", "--cache", folder / "cache", *packages, "baton"], folder)
     report(f"ok: npx --package ./{launcher.name} --package ./{carrier.name} baton demo")
@@ -91,6 +113,7 @@ def deb(out, scratch):
     for name in ["usr/share/man/man1/baton.1.gz", "usr/share/bash-completion/completions/baton"]:
         if not (folder / name).is_file():
             raise ReleaseError(f"{file.name} has no /{name}")
+    has_examples(file, folder / "usr/share/doc/baton-llm")
     demo([folder / "usr/bin/baton"], folder)
     fields = run(["dpkg-deb", "--field", file, "Version", "Depends"]).split("\n")
     report(f"ok: {file.name} ({'; '.join(fields[:2])}): baton demo")
