@@ -353,3 +353,32 @@ async fn the_key_that_log_shows_is_accepted_by_the_commands_that_take_one() {
         "{followed}"
     );
 }
+
+#[tokio::test]
+async fn a_handoff_file_of_a_proxied_conversation_has_the_tokens_of_its_last_answer() {
+    let dir = used().await;
+    let log = printed(dir.path(), &["log", "--jsonl"]);
+    let row: Value = serde_json::from_str(log.lines().next().unwrap()).unwrap();
+    let last = row["tokens"].as_array().unwrap().last().unwrap();
+    let kinds = ["input", "cache_read", "cache_write", "output"];
+    let tokens: u64 = kinds.iter().filter_map(|kind| last[*kind].as_u64()).sum();
+    let key = row["conversation"].as_str().unwrap();
+    let create = [
+        "handoffs",
+        "create",
+        "--conversation",
+        key,
+        "--goal",
+        "x",
+        "--now",
+        "y",
+    ];
+    let file = printed(
+        dir.path(),
+        &[&create[..], &["--auto", "--alone", "-o", "-"]].concat(),
+    );
+    assert!(
+        tokens > 0 && file.contains(&format!("\ntokens_used: {tokens}\n")),
+        "{tokens}: {file}"
+    );
+}

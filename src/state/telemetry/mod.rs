@@ -392,6 +392,28 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn the_context_is_that_of_the_last_counted_leg_of_the_agents() {
+        let counted = |input, output| {
+            Some(UsageTokens {
+                input,
+                cache_read: 100,
+                output,
+                ..UsageTokens::default()
+            })
+        };
+        let zeros = Some(UsageTokens::default());
+        let legs = [counted(1, 2), counted(3, 4), None, zeros, counted(5, 6)];
+        for (own, expected) in [
+            (&[][..], Some(111)),
+            (&[4], Some(107)),
+            (&[1, 4], Some(103)),
+            (&[0, 1, 4], None),
+        ] {
+            assert_eq!(UsageTokens::of_context(&legs, own), expected, "{own:?}");
+        }
+    }
+
     /// A log in memory.
     #[derive(Clone, Default)]
     pub(super) struct Lines(Arc<Mutex<Vec<u8>>>);
