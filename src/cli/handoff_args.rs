@@ -291,6 +291,9 @@ pub(super) struct CreateArgs {
     /// For hooks: asks no questions, names the file by the second, ends within 30 seconds
     #[arg(long)]
     pub(super) auto: bool,
+    /// Ends within this time, for hooks that may take less
+    #[arg(long, value_name = "SECS", requires = "auto", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=600))]
+    pub(super) within: u16,
     /// Description in the file's name; by default the goal's first words
     #[arg(long, value_name = "TEXT")]
     pub(super) description: Option<String>,

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use async_compression::tokio::bufread::{GzipEncoder, ZstdEncoder};
 use baton_strict::{Fault, Options, Queue, Reply, Strict};
 use bytes::Bytes;
+use futures_util::future::join_all;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
@@ -245,8 +246,9 @@ async fn an_upstream_cut_anywhere_loses_nothing() {
             response.text()
         );
     }
-    let mut sent_again = 0;
-    for at in (0..second - 60).step_by(41) {
+    // Those of which nothing was shown wait for their retry together.
+    let tries = (0..second - 60).step_by(41).map(async |at| {
+        let fixture = AnthropicFixture::new([]).await;
         let mine = [
             &history()[..],
             &[
@@ -266,14 +268,16 @@ async fn an_upstream_cut_anywhere_loses_nothing() {
         if !response.broken {
             // Nothing of it was shown yet, so it was retried in the same answer.
             assert!(text.contains("Fresh.") && text.contains("message_stop"), "{text}");
-            sent_again += 1;
-            continue;
+            return true;
         }
         // A repeated request continues directly after the sentinel.
         let message = fixture.turn(&mine).await;
         assert!(said(&message)[0].starts_with("\n\n[[handoff-resume:") && said(&message)[1] == "Fresh.");
         assert_eq!(texts(fixture.last().messages()), [format!("u: {PROMPT}")]);
-    }
+        assert_eq!(fixture.script.left(), 0);
+        false
+    });
+    let sent_again = join_all(tries).await.into_iter().filter(|again| *again).count();
     assert!(sent_again > 2 && sent_again < second / 41 / 2, "{sent_again}");
     assert_eq!(fixture.script.left(), 0);
 }

@@ -15,6 +15,7 @@ use baton_llm::state::config::{Config, FreeCutPolicy};
 use baton_llm::state::journal::Recorder;
 use baton_llm::state::store::{HandoffFilter, SharedStore};
 use baton_strict::{Options, Received, Reply, Strict};
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use crate::conversations::shared;
@@ -27,6 +28,9 @@ use crate::matrix::variants::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES, Varian
 const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
 
 const STEPS: usize = 24;
+
+/// Work that is long enough to be cut.
+const WORDS: usize = 10_000;
 
 const MINUTE: i64 = 60_000;
 
@@ -222,9 +226,8 @@ impl Walk {
                 let kind = self.dice.below(2);
                 self.turn(&format!("Message {n}."), kind).await;
             }
-            // Work that is long enough to be cut once more.
             3 => {
-                let log = "word ".repeat(60_000);
+                let log = "word ".repeat(WORDS);
                 self.turn(&format!("Message {n}. {log}"), 1).await;
             }
             4 => self.clock.advance(2 * MINUTE),
@@ -291,12 +294,12 @@ mod replicas {
 }
 
 async fn walk(cases: Cases, stores: impl Fn() -> Vec<SharedStore>) {
-    let mut cuts = 0;
-    for variant in WIRES {
-        for case in 0..u64::from(cases.count) / 10 {
+    let on_wire = async |variant: Variant| {
+        let mut cuts = 0;
+        for case in 0..u64::from(cases.count) / 8 {
             let folder = tempfile::tempdir().unwrap();
             let mut walk = Walk::new(variant, cases.seed * 1_000 + case, stores(), &folder).await;
-            let log = format!("Mend the importer. {}", "word ".repeat(60_000));
+            let log = format!("Mend the importer. {}", "word ".repeat(WORDS));
             walk.turn(&log, 0).await;
             walk.turn("Go on.", 1).await;
             for n in 0..STEPS {
@@ -310,6 +313,8 @@ async fn walk(cases: Cases, stores: impl Fn() -> Vec<SharedStore>) {
                 variant.model
             );
         }
-    }
+        cuts
+    };
+    let cuts = join_all(WIRES.map(on_wire)).await.into_iter().sum::<usize>();
     assert!(cuts > 5, "without cuts the test says nothing: {cuts}");
 }

@@ -134,51 +134,75 @@ fn later_leg_and_cut(f: &Folder) {
     assert!(done.messages >= 2);
 }
 
-/// Runs the legs through the machine, the stream cut at `first` and leg 2 at `second`.
-fn merged(f: &Folder, first: usize, second: usize) -> Vec<u8> {
-    let request = f.reading("00_request_agent.json");
-    let mut merge = StreamMerge::new(f.0.dialect(&request.view, WATCH), 1 << 20, true);
-    let mut out = Vec::new();
-    let (leg1, leg2) = (f.stream("03_leg1"), f.stream("04_leg2"));
-    merge.feed(leg1.slice(..first), &mut out);
-    merge.feed(leg1.slice(first..), &mut out);
-    merge.finish_leg(&mut out);
-    assert!(merge.leg_ended());
-    let now = VerdictInput {
-        messages: 3,
-        legs: 1,
-        max_chain: 8,
-        ..VerdictInput::default()
-    };
-    let Verdict::Fire {
-        prompt: message,
-        reason,
-    } = merge.judge(&now)
-    else {
-        panic!("{:?}", merge.judge(&now))
-    };
-    assert_eq!((message, reason.as_deref()), (prompt(), Some("survey finished")));
-    merge.say(&shown(f.0), &mut out);
-    merge.next_leg();
-    merge.feed(leg2.slice(..second), &mut out);
-    merge.feed(leg2.slice(second..), &mut out);
-    merge.finish_leg(&mut out);
-    assert_eq!(
-        merge.judge(&VerdictInput { legs: 2, ..now }),
-        Verdict::End(Ending::Own)
-    );
-    merge.close(Ending::Own, &mut out);
-    out.concat()
+/// What a stream's merge begins with.
+struct Merged<'a> {
+    f: &'a Folder,
+    request: RequestReading,
+    legs: [Bytes; 2],
+    prompt: String,
+    shown: String,
+}
+
+impl<'a> Merged<'a> {
+    fn of(f: &'a Folder) -> Self {
+        Self {
+            f,
+            request: f.reading("00_request_agent.json"),
+            legs: [f.stream("03_leg1"), f.stream("04_leg2")],
+            prompt: prompt(),
+            shown: shown(f.0),
+        }
+    }
+
+    /// Runs the legs through the machine, each cut at `at`.
+    fn cut_at(&self, at: usize) -> Vec<u8> {
+        let mut merge = StreamMerge::new(self.f.0.dialect(&self.request.view, WATCH), 1 << 20, true);
+        let mut out = Vec::new();
+        let feed = |merge: &mut StreamMerge, leg: &Bytes, out: &mut Vec<Bytes>| {
+            let at = at.min(leg.len());
+            merge.feed(leg.slice(..at), out);
+            merge.feed(leg.slice(at..), out);
+            merge.finish_leg(out);
+        };
+        feed(&mut merge, &self.legs[0], &mut out);
+        assert!(merge.leg_ended());
+        let now = VerdictInput {
+            messages: 3,
+            legs: 1,
+            max_chain: 8,
+            ..VerdictInput::default()
+        };
+        let Verdict::Fire {
+            prompt: message,
+            reason,
+        } = merge.judge(&now)
+        else {
+            panic!("{:?}", merge.judge(&now))
+        };
+        assert_eq!(
+            (message, reason.as_deref()),
+            (self.prompt.clone(), Some("survey finished"))
+        );
+        merge.say(&self.shown, &mut out);
+        merge.next_leg();
+        feed(&mut merge, &self.legs[1], &mut out);
+        assert_eq!(
+            merge.judge(&VerdictInput { legs: 2, ..now }),
+            Verdict::End(Ending::Own)
+        );
+        merge.close(Ending::Own, &mut out);
+        out.concat()
+    }
 }
 
 fn stream_merges(f: &Folder) {
     // Upstream may send pings or not: leg 2's ping is relayed unchanged.
-    let wanted = events(&f.stream("05_merged"));
-    let (one, two) = (f.stream("03_leg1").len(), f.stream("04_leg2").len());
-    let whole = merged(f, one, two);
-    assert_eq!(events(&whole), wanted);
-    for cut in 0..one.max(two) {
-        assert_eq!(merged(f, cut.min(one), cut.min(two)), whole, "cut at {cut}");
+    let merged = Merged::of(f);
+    let longest = merged.legs.iter().map(Bytes::len).max().unwrap();
+    let whole = merged.cut_at(longest);
+    assert_eq!(events(&whole), events(&f.stream("05_merged")));
+    for at in 0..longest {
+        assert!(merged.cut_at(at) == whole, "cut at {at}");
     }
 }
 
@@ -215,7 +239,8 @@ fn reply_merges(f: &Folder) {
 fn mixed_batch(f: &Folder) {
     let request = f.reading("00_request_agent.json");
     let stream = f.stream("20_mixed_upstream");
-    let wanted = f.stream("21_mixed_to_agent");
+    let wanted = events(&f.stream("21_mixed_to_agent"));
+    let mut whole = Vec::new();
     for cut in 0..stream.len() {
         let mut merge = StreamMerge::new(f.0.dialect(&request.view, WATCH), 1 << 20, true);
         let mut out = Vec::new();
@@ -233,10 +258,13 @@ fn mixed_batch(f: &Folder) {
         };
         let report = merge.report().clone();
         merge.close(Ending::Own, &mut out);
-        assert_eq!(events(&out.concat()), events(&wanted), "cut at {cut}");
+        let out = out.concat();
         if cut > 0 {
+            assert!(out == whole, "cut at {cut}");
             continue;
         }
+        assert_eq!(events(&out), wanted);
+        whole = out;
         let pairs: Vec<HiddenPair> = all
             .iter()
             .map(|refused| HiddenPair {

@@ -497,7 +497,7 @@ fn a_file_is_made_from_what_an_agent_said_or_its_session_file() {
 /// Tools that hang and input that is never closed: a hook's file is there, or its process ends, within 30 seconds.
 #[cfg(unix)]
 #[test]
-fn a_hook_is_done_within_thirty_seconds_whatever_hangs() {
+fn a_hook_is_done_in_its_time_whatever_hangs() {
     use std::os::unix::fs::PermissionsExt;
     use std::time::{Duration, Instant};
 
@@ -520,11 +520,13 @@ fn a_hook_is_done_within_thirty_seconds_whatever_hangs() {
     };
     let began = Instant::now();
     // Both at once.
-    let mut unclosed = hanging(&["create", "--auto", "--hook"]);
+    let mut unclosed = hanging(&["create", "--auto", "--within", "1", "--hook"]);
     let mut child = hanging(&[
         "create",
         "shop",
         "--auto",
+        "--within",
+        "3",
         "--agent",
         "BlueLake",
         "--git-dir",
@@ -541,13 +543,13 @@ fn a_hook_is_done_within_thirty_seconds_whatever_hangs() {
     let path = path_of(&String::from_utf8(done.stdout).unwrap());
     let file = read(&std::fs::read_to_string(&path).unwrap()).unwrap().file;
     assert_eq!((file.goal.as_str(), file.now.as_str()), ("the cart", "the till"));
-    assert!(taken < Duration::from_secs(30), "{taken:?}");
+    assert!(taken < Duration::from_secs(3), "{taken:?}");
     // Its input is still open.
     let open = unclosed.stdin.take();
     let status = unclosed.wait().unwrap();
     assert_eq!(status.code(), Some(69));
     let taken = began.elapsed();
-    assert!(taken < Duration::from_secs(35), "{taken:?}");
+    assert!(taken < Duration::from_secs(8), "{taken:?}");
     drop(open);
 }
 

@@ -48,6 +48,12 @@ impl Served {
         }
     }
 
+    /// Changes the file, and says so.
+    fn reload(&self, text: &str) {
+        self.change(text);
+        self.hang_up();
+    }
+
     fn change(&self, text: &str) {
         // Another length or time; replaced in one step, as editors do.
         let new = self.config.with_extension("new");
@@ -133,8 +139,7 @@ async fn an_open_stream_ends_as_it_began_and_new_requests_use_the_new_config() {
     let client = client();
     let streaming = open(&client, &served.url(), Anthropic.headers(), body(true).into()).await;
     let (mut raw, rest) = read_until(streaming, "word0").await;
-    served.change(&listeners(&new));
-    served.hang_up();
+    served.reload(&listeners(&new));
     served.logged(1, RELOADED).await;
     // On the connection of the same client too.
     let answer = open(&client, &served.url(), Anthropic.headers(), body(false).into()).await;
@@ -157,7 +162,7 @@ async fn a_config_with_a_problem_is_reported_and_not_used() {
     let provider = saying("Still here.").await;
     let served = Served::start(|_| listeners(&provider));
     let good = listeners(&provider);
-    served.change(&format!("{good}[clients\n"));
+    served.reload(&format!("{good}[clients\n"));
     // Each of its problems has a line.
     let line = served.logged(1, "baton.toml:4:9: ").await;
     assert!(line.contains("config not reloaded"), "{line}");
@@ -169,7 +174,7 @@ async fn a_config_with_a_problem_is_reported_and_not_used() {
     // Reported once, not at each look.
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     assert_eq!(served.lines("server.drain_secs: ").len(), 1);
-    served.change(&format!("{good}\n"));
+    served.reload(&format!("{good}\n"));
     served.logged(1, RELOADED).await;
 }
 
@@ -195,7 +200,7 @@ async fn a_client_that_is_added_is_let_in_and_one_that_is_removed_is_not() {
         (served.ask(ANN).await.status, served.ask(BOB).await.status),
         (200, 200)
     );
-    served.change(&format!("{base}{}", client("bob", BOB)));
+    served.reload(&format!("{base}{}", client("bob", BOB)));
     served.logged(2, RELOADED).await;
     assert_eq!(
         (served.ask(ANN).await.status, served.ask(BOB).await.status),
@@ -209,7 +214,7 @@ async fn a_key_that_is_added_is_redacted_in_the_journal() {
     let provider = saying("Hello.").await;
     let served = Served::start(|_| listeners(&provider));
     let client = format!("[[clients]]\nname = 'bob'\nkey = '{BOB}'\n");
-    served.change(&format!("{}{client}", listeners(&provider)));
+    served.reload(&format!("{}{client}", listeners(&provider)));
     served.logged(1, RELOADED).await;
     let history = [json!({"role": "user", "content": format!("my word is {BOB}")})];
     let headers = [("x-api-key", BOB), ("anthropic-version", "2023-06-01")];
@@ -245,7 +250,7 @@ async fn what_needs_a_restart_is_named() {
     let provider = saying("Hello.").await;
     let served = Served::start(|_| listeners(&provider));
     let changed = listeners(&provider).replace("admin.listen", "limits.exchanges = 7\nadmin.listen");
-    served.change(&format!(
+    served.reload(&format!(
         "{changed}journal.max_age_days = 3\nhandoff.max_chain = 3\n"
     ));
     let line = served.logged(1, RELOADED).await;
@@ -255,7 +260,7 @@ async fn what_needs_a_restart_is_named() {
     );
     assert_eq!(served.ask("k").await.status, 200);
     // Reported against the config of the last reload.
-    served.change(&format!(
+    served.reload(&format!(
         "{changed}journal.max_age_days = 3\nhandoff.max_chain = 4\n"
     ));
     assert!(served.logged(2, RELOADED).await.ends_with(RELOADED));
@@ -302,11 +307,14 @@ async fn a_certificate_that_is_renewed_in_place_is_used() {
     // A file that is no certificate keeps the old one.
     let good = fs::read(&chain).unwrap();
     fs::write(&chain, "nothing").unwrap();
+    served.hang_up();
     let line = served.logged(1, "config not reloaded").await;
     assert!(line.contains("chain.pem"), "{line}");
     assert!(serves(&served, &first).await);
     fs::write(&chain, good).unwrap();
+    served.hang_up();
     served.logged(1, RELOADED).await;
+    // Without a signal.
     let second = certify(&chain, &key);
     served.logged(2, RELOADED).await;
     assert!(serves(&served, &second).await && !serves(&served, &first).await);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use baton_llm::state::store::SharedStore;
 use baton_strict::Reply;
+use futures_util::future::join_all;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -129,7 +130,7 @@ mod redis {
 
 /// The kernel answers what is unread with a reset.
 async fn an_agent_that_closes_with_the_end_unread_repeats(variant: Variant) {
-    for stream in [true, false] {
+    join_all([true, false].map(async |stream| {
         let fixture = Fixture::new(variant, [handoff(), fresh()]).await;
         let mut agent = Agent::asks(&fixture, stream, false).await;
         agent.reads_the_beginning().await;
@@ -138,84 +139,89 @@ async fn an_agent_that_closes_with_the_end_unread_repeats(variant: Variant) {
         // That one was read.
         begins_anew(&fixture, stream).await;
         fixture.assert_clean();
-    }
+    }))
+    .await;
 }
 
 async fn an_agent_that_resets_its_connection_repeats(variant: Variant) {
-    for stream in [true, false] {
+    join_all([true, false].map(async |stream| {
         let fixture = Fixture::new(variant, [handoff(), fresh()]).await;
         let mut agent = Agent::asks(&fixture, stream, false).await;
         agent.reads_the_beginning().await;
         agent.resets();
         goes_on(&fixture, stream).await;
         fixture.assert_clean();
-    }
+    }))
+    .await;
 }
 
 /// The proxy closes its own side after the answer's end.
 async fn an_agent_that_wanted_no_other_request_repeats(variant: Variant) {
-    for stream in [true, false] {
+    join_all([true, false].map(async |stream| {
         let fixture = Fixture::new(variant, [handoff(), fresh()]).await;
         let mut agent = Agent::asks(&fixture, stream, true).await;
         agent.reads_the_beginning().await;
         drop(agent);
         goes_on(&fixture, stream).await;
         fixture.assert_clean();
-    }
+    }))
+    .await;
 }
 
 /// Over another connection, while the first one is still open, or was closed by either side.
 async fn an_agent_that_read_all_asks_anew(variant: Variant) {
-    for stream in [true, false] {
-        for closes in [true, false] {
-            for stays in [true, false] {
-                let fixture = Fixture::new(variant, [handoff(), fresh()]).await;
-                let mut agent = Agent::asks(&fixture, stream, closes).await;
-                assert!(agent.reads_all().await.contains("Fresh."));
-                let open = stays.then_some(agent);
-                begins_anew(&fixture, stream).await;
-                drop(open);
-                begins_anew(&fixture, stream).await;
-                fixture.assert_clean();
-            }
-        }
-    }
+    let cases = (0..8).map(|bits| [1, 2, 4].map(|bit| bits & bit != 0));
+    let asked = cases.map(async |[stream, closes, stays]| {
+        let fixture = Fixture::new(variant, [handoff(), fresh()]).await;
+        let mut agent = Agent::asks(&fixture, stream, closes).await;
+        assert!(agent.reads_all().await.contains("Fresh."));
+        let open = stays.then_some(agent);
+        begins_anew(&fixture, stream).await;
+        drop(open);
+        begins_anew(&fixture, stream).await;
+        fixture.assert_clean();
+    });
+    join_all(asked).await;
 }
 
 async fn an_agent_that_read_all_on_one_connection_asks_anew(variant: Variant) {
-    for stream in [true, false] {
+    join_all([true, false].map(async |stream| {
         let fixture = Fixture::new(variant, [handoff(), fresh()]).await;
         let answer = fixture.ask(&fixture.history(), stream).await;
         assert!(answer.text.ends_with("Fresh."), "{}", answer.text);
         begins_anew(&fixture, stream).await;
         fixture.assert_clean();
-    }
+    }))
+    .await;
 }
 
 /// Of what is settled at one replica another one knows by the store.
 async fn an_agent_that_leaves_one_replica_repeats_at_another(variant: Variant) {
     let server = RedisServer::start(&[]);
-    for (stream, reads) in [(true, false), (false, false), (true, true), (false, true)] {
-        let prefix = format!("unread-{stream}-{reads}");
-        let store = || -> SharedStore { shared(&server.url(), &prefix) };
-        let mut fixture = Fixture::with(variant, [handoff(), fresh()], store(), |_| {}).await;
-        let mut agent = Agent::asks(&fixture, stream, false).await;
-        match reads {
-            true => assert!(agent.reads_all().await.contains("Fresh.")),
-            false => agent.reads_the_beginning().await,
-        }
-        drop(agent);
-        // The first one goes on serving: another one takes its place in front of the agent.
-        let first = another(&mut fixture, store());
-        // Settled ends are written in the background.
-        tokio::time::sleep(MOMENT).await;
-        match reads {
-            true => begins_anew(&fixture, stream).await,
-            false => goes_on(&fixture, stream).await,
-        }
-        drop(first);
-        fixture.assert_clean();
-    }
+    join_all(
+        [(true, false), (false, false), (true, true), (false, true)].map(async |(stream, reads)| {
+            let prefix = format!("unread-{stream}-{reads}");
+            let store = || -> SharedStore { shared(&server.url(), &prefix) };
+            let mut fixture = Fixture::with(variant, [handoff(), fresh()], store(), |_| {}).await;
+            let mut agent = Agent::asks(&fixture, stream, false).await;
+            match reads {
+                true => assert!(agent.reads_all().await.contains("Fresh.")),
+                false => agent.reads_the_beginning().await,
+            }
+            drop(agent);
+            // The first one goes on serving: another one takes its place in front of the agent.
+            let first = another(&mut fixture, store());
+            // Settled ends are written in the background.
+            tokio::time::sleep(MOMENT).await;
+            match reads {
+                true => begins_anew(&fixture, stream).await,
+                false => goes_on(&fixture, stream).await,
+            }
+            drop(first);
+            fixture.assert_clean();
+        }),
+    )
+    .await;
 }
 
 /// Puts another replica in front of the agent, and returns the one before.

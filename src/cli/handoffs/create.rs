@@ -19,12 +19,11 @@ use crate::state::files::yaml_files::{FileError, FileNaming, now, write_text, wr
 use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{HandoffFile, names, score};
 
-/// Time limit of a file without a person, since an agent's hook has to end; and of one that a person makes.
-const AUTO_LIMIT: Duration = Duration::from_secs(30);
+/// Time limit of a file that a person makes.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The part of that time reserved for writing.
-const FOR_WRITING: Duration = Duration::from_secs(5);
+/// The part of a time limit reserved for writing: one of so many.
+const FOR_WRITING: u32 = 6;
 
 /// The output of `--json`; the names are API.
 #[derive(Serialize)]
@@ -40,11 +39,12 @@ struct Created<'a> {
 }
 
 pub(super) fn run(args: &CreateArgs, out: &mut Out) -> Result<(), CommandFailure> {
-    let limit = if args.auto { AUTO_LIMIT } else { LIMIT };
+    let mut limit = LIMIT;
     if args.auto {
-        end_after(AUTO_LIMIT);
+        limit = Duration::from_secs(args.within.into());
+        end_after(limit);
     }
-    let until = Instant::now() + limit - FOR_WRITING;
+    let until = Instant::now() + limit - limit / FOR_WRITING;
     let has_source = args.output.is_some()
         || args.session_file.is_some()
         || args.conversation.is_some()

@@ -201,8 +201,6 @@ impl Watcher {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1024))]
-
     /// Any event at any time.
     #[test]
     fn nothing_is_done_twice_or_too_early(

@@ -1,4 +1,4 @@
-//! The cost of any request is linear in its size: counted at 10 KB, 1 MB and 10 MB.
+//! The cost of any request is linear in its size: counted at 10 and 100 KB, in long runs at 1 and 10 MB.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -10,11 +10,10 @@ use crate::mark::{aside, gap, note, sentinel};
 use crate::record::WireId;
 use crate::record::{HiddenPair, HiddenResult, InsertionPlace, LOCAL};
 use crate::rewrite::preamble;
-use crate::text::cost;
+use crate::text::cost::{self, at_sizes, up_to_1_mb};
 use crate::wire::{Operation, WIRES, Wire, wire};
 
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
-const SIZES: [usize; 3] = [10_000, 1_000_000, 10_000_000];
 
 /// Maximum ratio of the cost per byte in the largest and the smallest body. A search that starts again inside a loop
 /// makes it a hundred times more from one size to the next.
@@ -266,26 +265,36 @@ fn pairs(wire: &dyn Wire) -> Vec<HiddenPair> {
     all
 }
 
-#[test]
-fn every_transcript_costs_steps_in_proportion_to_its_size() {
+at_sizes! {
+    every_transcript_costs_steps_in_proportion_to_its_size
+    notes_cost_steps_in_proportion_to_the_transcript
+    pairs_by_the_thousand_cost_no_more_each
+    pairs_beside_calls_cost_no_more_each
+    items_of_the_responses_api
+    a_member_that_is_repeated_in_a_preamble
+}
+
+/// The largest size is measured on one wire.
+fn on_every_wire(sizes: &[usize], test: impl Fn(&'static dyn Wire, &[usize])) {
+    let small = up_to_1_mb(sizes);
     for wire in WIRES {
-        for (name, case) in CASES {
-            straight(*wire, name, case, &SIZES[..2], &pairs(*wire));
-        }
+        test(*wire, small);
+    }
+    if small.len() < sizes.len() {
+        test(wire(WireId::Anthropic), sizes);
     }
 }
 
-#[test]
-fn ten_megabytes_are_ten_times_one() {
-    let wire = wire(WireId::Anthropic);
-    for (name, case) in CASES.into_iter().step_by(2) {
-        straight(wire, name, case, &SIZES[1..], &pairs(wire));
-    }
+fn every_transcript_costs_steps_in_proportion_to_its_size(sizes: &[usize]) {
+    on_every_wire(sizes, |wire, sizes| {
+        for (name, case) in CASES {
+            straight(wire, name, case, sizes, &pairs(wire));
+        }
+    });
 }
 
 /// Thousands of baton's own answers: with their commands, all in one text, and undone repeatedly.
-#[test]
-fn notes_cost_steps_in_proportion_to_the_transcript() {
+fn notes_cost_steps_in_proportion_to_the_transcript(sizes: &[usize]) {
     let cases: [(&str, Case); 3] = [
         ("a note in each answer", |w, n| {
             let noted = |id: u128| format!("baton: so.\n\n{}", note::line(Uuid::from_u128(id)));
@@ -332,10 +341,11 @@ fn notes_cost_steps_in_proportion_to_the_transcript() {
                 assert!(cleaned.is_some_and(|c| c.removed > size / 4), "{name}");
                 steps as f64 / body.len() as f64
             };
-            let (small, large) = (per_byte(SIZES[0]).max(1.0), per_byte(SIZES[1]));
+            let costs: Vec<f64> = up_to_1_mb(sizes).iter().copied().map(per_byte).collect();
+            let most = costs[0].max(1.0) * MORE;
             assert!(
-                large <= small * MORE,
-                "{name} on {}: {small} and {large} steps a byte",
+                costs.iter().all(|cost| *cost <= most),
+                "{name} on {}: {costs:?} steps a byte",
                 wire.id().name()
             );
         }
@@ -343,22 +353,26 @@ fn notes_cost_steps_in_proportion_to_the_transcript() {
 }
 
 /// As many pairs as there are places for them.
-#[test]
-fn pairs_by_the_thousand_cost_no_more_each() {
+fn pairs_by_the_thousand_cost_no_more_each(sizes: &[usize]) {
     let case = CASES
         .iter()
         .find(|(name, _)| *name == "known asides in a message each")
         .unwrap();
     for wire in WIRES {
-        let cost = |count: u128| {
-            let pairs: Vec<_> = (0..count)
+        let cost = |size: usize| {
+            let pairs: Vec<_> = (0..size as u128 / 150)
                 .map(|id| pair(*wire, id, InsertionPlace::Aside))
                 .collect();
-            let body = body(wire.id(), case.1(wire.id(), 150 * count as usize));
+            let body = body(wire.id(), case.1(wire.id(), size));
             cost::of(|| all_of_it(*wire, &body, &pairs)).0 as f64 / body.len() as f64
         };
-        let (few, many) = (cost(70), cost(4000));
-        assert!(many <= few * MORE, "{}: {few} {many}", wire.id().name());
+        let costs: Vec<f64> = up_to_1_mb(sizes).iter().copied().map(cost).collect();
+        let most = costs[0] * MORE;
+        assert!(
+            costs.iter().all(|cost| *cost <= most),
+            "{}: {costs:?}",
+            wire.id().name()
+        );
     }
 }
 
@@ -394,7 +408,8 @@ fn calling(wire: WireId, ids: &[String], in_one: bool) -> Vec<Value> {
 
 /// What it costs to restore as many pairs as there are calls, by the byte. `here`: they are of this transcript, and not
 /// of another branch.
-fn cost_of_pairs(wire: &dyn Wire, count: usize, in_one: bool, here: bool) -> f64 {
+fn cost_of_pairs(wire: &dyn Wire, size: usize, in_one: bool, here: bool) -> f64 {
+    let count = size / 140;
     let ids: Vec<String> = (0..count).map(|n| format!("call_{n:08x}")).collect();
     let body = body(wire.id(), calling(wire.id(), &ids, in_one));
     let reading = RequestReading::new(wire, &body, Operation::Generate).unwrap();
@@ -417,28 +432,22 @@ fn cost_of_pairs(wire: &dyn Wire, count: usize, in_one: bool, here: bool) -> f64
 }
 
 /// As many pairs as there are calls, in a message each and in one; and as many whose calls are not there.
-#[test]
-fn pairs_beside_calls_cost_no_more_each() {
-    for wire in WIRES {
+fn pairs_beside_calls_cost_no_more_each(sizes: &[usize]) {
+    on_every_wire(sizes, |wire, sizes| {
         for (in_one, here) in [(true, true), (false, true), (false, false)] {
-            let costs = [70, 5_000].map(|count| cost_of_pairs(*wire, count, in_one, here));
+            let costs = sizes.iter().map(|size| cost_of_pairs(wire, *size, in_one, here));
+            let costs: Vec<f64> = costs.collect();
+            let most = costs[0].max(1.0) * MORE;
             assert!(
-                costs[1] <= costs[0].max(1.0) * MORE,
+                costs.iter().all(|cost| *cost <= most),
                 "{}, {in_one} {here}: {costs:?}",
                 wire.id().name()
             );
         }
-    }
-    // 1 MB and 10 MB.
-    for (id, in_one) in [(WireId::Anthropic, false), (WireId::Gemini, true)] {
-        let wire = wire(id);
-        let costs = [5_000, 50_000].map(|count| cost_of_pairs(wire, count, in_one, true));
-        assert!(costs[1] <= costs[0] * MORE, "{costs:?}");
-    }
+    });
 }
 
-#[test]
-fn items_of_the_responses_api() {
+fn items_of_the_responses_api(sizes: &[usize]) {
     let wire = wire(WireId::OpenaiResponses);
     let cases: [(&str, Case); 4] = [
         ("ids of ours in one item", |w, n| {
@@ -461,12 +470,11 @@ fn items_of_the_responses_api() {
         }),
     ];
     for (name, case) in cases {
-        straight(wire, name, case, &SIZES[..2], &[]);
+        straight(wire, name, case, up_to_1_mb(sizes), &[]);
     }
 }
 
-#[test]
-fn a_member_that_is_repeated_in_a_preamble() {
+fn a_member_that_is_repeated_in_a_preamble(sizes: &[usize]) {
     let wire = wire(WireId::Anthropic);
     let cost = |n: usize| {
         let repeated = filled(r#","cache_control":1"#, n);
@@ -475,6 +483,6 @@ fn a_member_that_is_repeated_in_a_preamble() {
         let body = Bytes::from(format!(r#"{{"messages":[{turn}],"tools":[{{"name":"f"}}]}}"#));
         cost::of(|| all_of_it(wire, &body, &[])).0 as f64 / body.len() as f64
     };
-    let costs = SIZES.map(cost);
+    let costs: Vec<f64> = sizes.iter().copied().map(cost).collect();
     assert!(costs.iter().all(|c| *c <= costs[0] * MORE), "{costs:?}");
 }

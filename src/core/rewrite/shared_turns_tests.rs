@@ -78,8 +78,6 @@ fn read_after(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
-
     #[test]
     fn what_is_known_changes_nothing(
         drawn_by in proptest::collection::vec(0u8..85, 3..40),

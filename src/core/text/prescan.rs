@@ -217,8 +217,6 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(1000))]
-
         #[test]
         fn what_is_known_is_what_is_there(
             texts in proptest::collection::vec("[a-z\"\\\\\n{}é\\[\\]-]{0,90}", 0..12),

@@ -6,11 +6,11 @@ use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hyper::rt;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 use super::forward::forward_writes;
 
@@ -46,16 +46,20 @@ pub(super) struct HeadTimer {
 
 impl rt::Timer for HeadTimer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
-        self.sleep_until(Instant::now() + duration)
+        self.sleep_until((Instant::now() + duration).into())
     }
 
-    fn sleep_until(&self, idle: Instant) -> Pin<Box<dyn rt::Sleep>> {
+    fn sleep_until(&self, idle: std::time::Instant) -> Pin<Box<dyn rt::Sleep>> {
         Box::pin(HeadSleep {
             begun: self.begun.clone(),
             head: self.head,
-            idle,
+            idle: idle.into(),
             sleep: Box::pin(tokio::time::sleep_until(idle.into())),
         })
+    }
+
+    fn now(&self) -> std::time::Instant {
+        Instant::now().into()
     }
 }
 
@@ -77,8 +81,8 @@ impl Future for HeadSleep {
             Some(begun) => self.idle.min(begun + self.head),
             None => self.idle,
         };
-        if self.sleep.deadline() != due.into() {
-            self.sleep.as_mut().reset(due.into());
+        if self.sleep.deadline() != due {
+            self.sleep.as_mut().reset(due);
         }
         self.sleep.as_mut().poll(cx)
     }

@@ -134,6 +134,15 @@ pub(crate) fn config(base_url: &str) -> Config {
     }
 }
 
+/// Paused time passes in small steps: sockets come first, and no timer of seconds fires while a byte is on its way.
+pub(crate) fn small_steps() {
+    tokio::spawn(async {
+        loop {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+}
+
 /// The proxy, listening.
 pub(crate) struct Proxy {
     pub(crate) addr: SocketAddr,

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use baton_llm::state::config::{Config, HandoffMode};
 use baton_strict::{Fault, Reply};
+use futures_util::future::join_all;
 use pretty_assertions::assert_eq;
 use regex::Regex;
 use serde_json::json;
@@ -166,8 +167,8 @@ async fn run(variant: Variant, case: &Case, stream: bool) -> Progress {
 }
 
 async fn agree(variant: Variant) {
-    for case in cases() {
-        let (streamed, whole) = (run(variant, &case, true).await, run(variant, &case, false).await);
+    join_all(cases().into_iter().map(async |case| {
+        let (streamed, whole) = tokio::join!(run(variant, &case, true), run(variant, &case, false));
         assert_eq!(streamed, whole, "{}", case.name);
         if case.name.contains("lost") {
             let (text, _, stop, _) = &streamed.turns[0];
@@ -187,7 +188,8 @@ async fn agree(variant: Variant) {
                 case.name
             );
         }
-    }
+    }))
+    .await;
 }
 
 on_every_wire!(agree);

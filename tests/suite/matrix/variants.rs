@@ -395,9 +395,8 @@ macro_rules! on_every_wire_both_ways {
     (@ $test:ident: $($wire:ident $variant:ident),*) => {
         $(#[tokio::test]
         async fn $wire() {
-            for stream in [true, false] {
-                super::$test($crate::matrix::variants::$variant, stream).await;
-            }
+            let variant = $crate::matrix::variants::$variant;
+            tokio::join!(super::$test(variant, true), super::$test(variant, false));
         })*
     };
 }

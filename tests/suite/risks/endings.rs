@@ -3,6 +3,7 @@
 use baton_llm::state::config::HandoffMode;
 use baton_llm::state::telemetry::ExchangeOutcome;
 use baton_strict::{Fault, Reply, Stop};
+use futures_util::future::join_all;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -39,7 +40,7 @@ async fn a_later_legs_error_with_a_success_status_is_retried() {
         ),
         (OLLAMA, r#"{"error":"busy"}"#),
     ];
-    for (variant, body) in table {
+    let tried = table.map(async |(variant, body)| {
         let busy = Reply::text("").fault(Fault::Raw {
             status: 200,
             content_type: "application/json".to_owned(),
@@ -50,26 +51,28 @@ async fn a_later_legs_error_with_a_success_status_is_retried() {
         assert!(answer.text.ends_with("Fresh."), "{}", answer.text);
         let event = fixture.baton.events(1).await.pop().unwrap();
         assert_eq!((event.retries, event.outcome), (1, ExchangeOutcome::Complete));
-    }
+    });
+    join_all(tried).await;
 }
 
 /// A later leg in one piece that breaks off is retried: nothing of it was shown.
 #[tokio::test]
 async fn a_later_leg_in_one_piece_that_breaks_off_is_retried() {
-    for variant in [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA] {
+    let tried = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA].map(async |variant| {
         let cut = fresh().fault(Fault::CutAfterBytes(20));
         let fixture = Fixture::new(variant, [handoff(), cut, fresh()]).await;
         let answer = fixture.ask(&fixture.history(), false).await;
         assert!(answer.text.ends_with("Fresh."), "{}", answer.text);
         let event = fixture.baton.events(1).await.pop().unwrap();
         assert_eq!((event.retries, event.outcome), (1, ExchangeOutcome::Complete));
-    }
+    });
+    join_all(tried).await;
 }
 
 /// A leg's tries are counted together, whatever their failures.
 #[tokio::test]
 async fn refusals_and_errors_in_the_body_are_counted_together() {
-    for stream in [false, true] {
+    let tried = [false, true].map(async |stream| {
         let parsed = match stream {
             true => Fault::ErrorEvent {
                 events: 0,
@@ -101,7 +104,8 @@ async fn refusals_and_errors_in_the_body_are_counted_together() {
             (4, 2),
             "{stream}"
         );
-    }
+    });
+    join_all(tried).await;
 }
 
 /// A summary in the middle of a turn ends by itself, and is no place for a handoff that waits for the turn's end.

@@ -1,6 +1,12 @@
 //! Work grows with a text's size and no faster, whatever the text.
 
 use super::*;
+use crate::text::cost::{at_sizes, up_to_1_mb};
+
+at_sizes! {
+    hostile_texts_cost_their_size
+    private_keys_without_an_end_cost_their_size
+}
 
 /// Texts that made some search begin again at each of their parts, or might.
 fn hostile() -> Vec<(&'static str, String)> {
@@ -53,16 +59,19 @@ fn work(run: impl FnOnce()) -> usize {
     cost::of(run).0 as usize
 }
 
-/// The work of three sizes is a straight line through zero, within a constant that no size changes.
-fn assert_straight(name: &str, sizes: [usize; 3], work: [usize; 3]) {
-    for (size, work) in sizes.iter().zip(work) {
+/// The work of some sizes is a straight line through zero, within a constant that no size changes.
+fn assert_straight(name: &str, sizes: &[usize], work: impl Fn(usize) -> usize) {
+    let mut least = f64::MAX;
+    for size in sizes {
+        let work = work(*size);
         assert!(work <= 3_000 * size + 100_000, "{name}: {work} for {size} bytes");
+        let each = (work + 10_000) as f64 / *size as f64;
+        assert!(
+            each <= 1.5 * least,
+            "{name}: {work} for {size} bytes, {each} and {least} each"
+        );
+        least = each;
     }
-    let ratio = |i: usize| (work[i] + 10_000) as f64 / sizes[i] as f64;
-    assert!(
-        ratio(1) <= 1.5 * ratio(0) && ratio(2) <= 1.5 * ratio(1),
-        "{name}: {work:?}"
-    );
 }
 
 fn repeated(part: &str, size: usize) -> String {
@@ -73,25 +82,20 @@ fn repeated(part: &str, size: usize) -> String {
 fn hostile_texts_of_every_kind_cost_their_size() {
     let redactor = redactor();
     for (name, part) in hostile() {
-        let sizes = [3_000, 9_000, 27_000];
-        let counted = sizes.map(|size| {
+        assert_straight(&format!("{name} {part:?}"), &[3_000, 9_000, 27_000], |size| {
             let text = repeated(&part, size);
             work(|| drop(redactor.text(&text).into_owned()))
         });
-        assert_straight(&format!("{name} {part:?}"), sizes, counted);
     }
 }
 
-#[test]
-fn hostile_texts_cost_their_size_up_to_1_mb() {
+fn hostile_texts_cost_their_size(sizes: &[usize]) {
     let redactor = redactor();
     for (name, part) in hostile_by_hand() {
-        let sizes = [10_000, 100_000, 1_000_000];
-        let counted = sizes.map(|size| {
+        assert_straight(name, up_to_1_mb(sizes), |size| {
             let text = repeated(&part, size);
             work(|| drop(redactor.text(&text).into_owned()))
         });
-        assert_straight(name, sizes, counted);
     }
 }
 
@@ -101,8 +105,7 @@ fn one_header_that_begins_everywhere_costs_its_size() {
     let redactor = redactor();
     for payload in [".x", ".eyJ", ".eyJhbGciOiJI.", "!"] {
         for long in [false, true] {
-            let sizes = [10_000, 40_000, 160_000];
-            let counted = sizes.map(|size| {
+            assert_straight(payload, &[10_000, 40_000, 160_000], |size| {
                 let tail = if long {
                     repeated("-eyJ", size)
                 } else {
@@ -116,20 +119,16 @@ fn one_header_that_begins_everywhere_costs_its_size() {
                     drop(redactor.path(&format!("/{text}")).into_owned());
                 })
             });
-            assert_straight(payload, sizes, counted);
         }
     }
 }
 
-#[test]
-fn private_keys_without_an_end_cost_their_size_up_to_10_mb() {
+fn private_keys_without_an_end_cost_their_size(sizes: &[usize]) {
     let redactor = redactor();
     for (n, (name, part)) in hostile().iter().take(6).enumerate() {
-        let sizes = match n {
-            0 => [10_000, 1_000_000, 10_000_000],
-            _ => [10_000, 100_000, 500_000],
-        };
-        let counted = sizes.map(|size| {
+        // The largest size is measured with one of them.
+        let sizes = if n == 0 { sizes } else { up_to_1_mb(sizes) };
+        assert_straight(name, sizes, |size| {
             let text = repeated(part, size);
             let body = format!("{{\"t\":{}}}", json::quote(&text));
             let stream = format!("data: {body}\n\n");
@@ -139,18 +138,15 @@ fn private_keys_without_an_end_cost_their_size_up_to_10_mb() {
                 drop(redactor.stream(stream.as_bytes()).into_owned());
             })
         });
-        assert_straight(name, sizes, counted);
     }
 }
 
 #[test]
 fn streams_with_many_names_cost_their_size() {
     let redactor = redactor();
-    let sizes = [10_000, 100_000, 500_000];
-    let counted = sizes.map(|size| {
+    assert_straight("names", &[10_000, 100_000, 500_000], |size| {
         let members = (0..size / 16).map(|i| format!("\"k{i}\":\"token x{i}\""));
         let text = format!("data: {{{}}}\n\n", members.collect::<Vec<_>>().join(","));
         work(|| drop(redactor.stream(text.as_bytes()).into_owned()))
     });
-    assert_straight("names", sizes, counted);
 }

@@ -115,8 +115,6 @@ fn depth_is_followed_through_many_blocks() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
-
     #[test]
     fn text_that_is_no_json_is_walked_alike(pieces in proptest::collection::vec(prop_oneof![
         4 => Just("\""), 3 => Just("\\"), 1 => Just("\\\\"), 2 => Just("{"), 2 => Just("}"), 1 => Just("["),

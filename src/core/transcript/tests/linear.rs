@@ -1,12 +1,23 @@
-//! Reading costs steps in proportion to the size, whatever a transcript is made of: at 10 KB, 1 MB and 10 MB.
+//! Reading costs steps in proportion to the size, whatever a transcript is made of.
 
 use super::*;
-use crate::text::cost;
-
-const SIZES: [usize; 3] = [10_000, 1_000_000, 10_000_000];
+use crate::text::cost::{self, at_sizes};
 
 /// Maximum ratio of the cost per byte in the largest and the smallest body.
 const MORE: f64 = 1.6;
+
+at_sizes! {
+    calls_of_one_id
+    results_without_calls
+    a_text_with_escapes
+    brackets_in_a_text
+    nested_lists
+    a_message_with_many_members
+    marks
+    events
+    events_that_break_off
+    quotes_without_an_end
+}
 
 /// Every question about a request.
 fn read_all(view: &View) -> usize {
@@ -33,17 +44,19 @@ fn fill(piece: &str, size: usize) -> Vec<&str> {
     vec![piece; size / piece.len()]
 }
 
-fn costs(name: &str, mut cost: impl FnMut(usize) -> (u64, usize)) {
-    let per_byte = SIZES.map(|size| {
-        let (steps, bytes) = cost(size);
+fn costs(name: &str, sizes: &[usize], mut cost: impl FnMut(usize) -> (u64, usize)) {
+    let per_byte = sizes.iter().map(|size| {
+        let (steps, bytes) = cost(*size);
         steps as f64 / bytes as f64
     });
-    assert!(per_byte[2] <= per_byte[0] * MORE, "{name}: {per_byte:?}");
+    let per_byte: Vec<f64> = per_byte.collect();
+    let most = per_byte[0] * MORE;
+    assert!(per_byte.iter().all(|cost| *cost <= most), "{name}: {per_byte:?}");
 }
 
 /// The cost of a request is proportional to its length. `turns` makes messages of about so many bytes.
-fn request(turns: impl Fn(usize) -> String) {
-    costs("a request", |size| {
+fn request(sizes: &[usize], turns: impl Fn(usize) -> String) {
+    costs("a request", sizes, |size| {
         let turns = turns(size);
         let body = format!(r#"{{"model":"m","system":"You are Claude Code","messages":[{turns}]}}"#);
         let bytes = body.len();
@@ -62,56 +75,49 @@ fn texts_of(text: &str) -> String {
 
 const ANSWER: &str = r#"{"type":"tool_result","tool_use_id":"t","content":"Exit code 1","is_error":true}"#;
 
-#[test]
-fn calls_of_one_id() {
+fn calls_of_one_id(sizes: &[usize]) {
     let ask = r#"{"type":"tool_use","id":"t","name":"Bash","input":{"command":"ls"}}"#;
-    request(|size| {
+    request(sizes, |size| {
         let all = fill(ask, size / 2).join(",");
         messages(&all, &fill(ANSWER, size / 2).join(","))
     });
 }
 
-#[test]
-fn results_without_calls() {
-    request(|size| messages("", &fill(ANSWER, size).join(",")));
+fn results_without_calls(sizes: &[usize]) {
+    request(sizes, |size| messages("", &fill(ANSWER, size).join(",")));
 }
 
-#[test]
-fn a_text_with_escapes() {
-    request(|size| texts_of(&fill(r#"a\n\"b\" "#, size).concat()));
+fn a_text_with_escapes(sizes: &[usize]) {
+    request(sizes, |size| texts_of(&fill(r#"a\n\"b\" "#, size).concat()));
 }
 
-#[test]
-fn brackets_in_a_text() {
-    request(|size| texts_of(&fill("[{", size).concat()));
+fn brackets_in_a_text(sizes: &[usize]) {
+    request(sizes, |size| texts_of(&fill("[{", size).concat()));
 }
 
-#[test]
-fn nested_lists() {
-    request(|size| {
+fn nested_lists(sizes: &[usize]) {
+    request(sizes, |size| {
         let deep = format!("{}{}", "[".repeat(size / 2), "]".repeat(size / 2));
         let result = format!(r#"{{"type":"tool_result","tool_use_id":"t","content":{deep}}}"#);
         messages("", &result)
     });
 }
 
-#[test]
-fn a_message_with_many_members() {
-    request(|size| {
+fn a_message_with_many_members(sizes: &[usize]) {
+    request(sizes, |size| {
         let all = fill(r#","content":"x","type":"message""#, size).concat();
         format!(r#"{{"role":"user"{all}}}"#)
     });
 }
 
-#[test]
-fn marks() {
+fn marks(sizes: &[usize]) {
     let line = "[[handoff-aside:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]\\n";
-    request(|size| texts_of(&fill(line, size).concat()));
+    request(sizes, |size| texts_of(&fill(line, size).concat()));
 }
 
 /// The cost of an answer is proportional to its length: one line, repeated.
-fn answer(line: &str) {
-    costs("an answer", |size| {
+fn answer(sizes: &[usize], line: &str) {
+    costs("an answer", sizes, |size| {
         let body = format!("{line}\n").repeat(size / line.len());
         let read = || {
             AnswerContent::of(body.as_bytes())
@@ -122,17 +128,14 @@ fn answer(line: &str) {
     });
 }
 
-#[test]
-fn events() {
-    answer(r#"data: {"choices":[{"delta":{"content":"word "}}]}"#);
+fn events(sizes: &[usize]) {
+    answer(sizes, r#"data: {"choices":[{"delta":{"content":"word "}}]}"#);
 }
 
-#[test]
-fn events_that_break_off() {
-    answer("data: {\"a\":[{");
+fn events_that_break_off(sizes: &[usize]) {
+    answer(sizes, "data: {\"a\":[{");
 }
 
-#[test]
-fn quotes_without_an_end() {
-    answer("data: \"");
+fn quotes_without_an_end(sizes: &[usize]) {
+    answer(sizes, "data: \"");
 }

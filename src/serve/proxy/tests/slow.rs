@@ -1,7 +1,7 @@
 //! Agents that take their time: with a body, with a head, with nothing at all.
 
 use std::convert::Infallible;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream;
@@ -11,8 +11,9 @@ use hyper::body::Frame;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 
-use crate::serve::proxy::testing::{Act, Proxy, Script, config, ok};
+use crate::serve::proxy::testing::{Act, Proxy, Script, config, ok, small_steps};
 
 /// Longer than a window of the least rate, and than the time for a head.
 const LONG: Duration = Duration::from_millis(900);
@@ -47,8 +48,9 @@ async fn dripping(mut agent: TcpStream, first: &[u8], then: &[u8]) -> (Duration,
     (start.elapsed(), got)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn slow_bodies_give_their_places_back() {
+    small_steps();
     let upstream = Script::start(vec![Act::Answer(ok("{}"))]).await;
     let mut config = config(&upstream.url);
     config.limits.exchanges = 2;
@@ -100,8 +102,9 @@ async fn slow_bodies_over_http2_give_their_places_back() {
     assert_eq!(proxy.gateway.free_exchanges(), 16);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_body_that_keeps_the_rate_may_take_long() {
+    small_steps();
     let upstream = Script::saying("{}").await;
     let proxy = Proxy::start(config(&upstream.url));
     for path in ["/v1/messages", "/v1/files"] {
@@ -119,8 +122,9 @@ async fn a_body_that_keeps_the_rate_may_take_long() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn slow_heads_are_closed() {
+    small_steps();
     let proxy = Proxy::start(config("http://127.0.0.1:9"));
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice();
     let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0].as_slice();
@@ -148,8 +152,9 @@ async fn slow_heads_are_closed() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn idle_connections_are_kept_longer_than_a_head_may_take() {
+    small_steps();
     let upstream = Script::saying("{}").await;
     let proxy = Proxy::start(config(&upstream.url));
     let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
@@ -180,8 +185,9 @@ async fn idle_connections_are_kept_longer_than_a_head_may_take() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_answer_may_take_longer_than_a_head() {
+    small_steps();
     let upstream = Script::start(vec![Act::Hang(ok("{}"))]).await;
     let slow = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", slow.local_addr().unwrap());
@@ -202,8 +208,9 @@ async fn an_answer_may_take_longer_than_a_head() {
     assert_eq!(got.matches("HTTP/1.1 200").count(), 2, "{got}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_agent_that_does_not_take_its_answer_gives_its_place_back() {
+    small_steps();
     let upstream = Script::start(vec![Act::Answer(ok(&"x".repeat(64 << 20)))]).await;
     let mut config = config(&upstream.url);
     config.limits.exchanges = 1;
@@ -225,8 +232,9 @@ async fn an_agent_that_does_not_take_its_answer_gives_its_place_back() {
     panic!("its place is kept for ever");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_http2_agent_that_does_not_take_its_answer_gives_its_place_back() {
+    small_steps();
     let upstream = Script::saying(&"x".repeat(1 << 20)).await;
     let mut config = config(&upstream.url);
     config.limits.exchanges = 1;
@@ -259,8 +267,9 @@ async fn an_http2_agent_that_does_not_take_its_answer_gives_its_place_back() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_http2_agent_may_wait_long_for_its_answer() {
+    small_steps();
     let begun = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {}\n\n";
     let upstream = Script::start(vec![Act::Hang(begun.into())]).await;
     let proxy = Proxy::start(config(&upstream.url));

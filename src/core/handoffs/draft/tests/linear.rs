@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::text::cost::at_sizes;
 
 /// The processor's time that this thread takes: what else runs on the machine is not in it.
 pub(crate) fn worked(work: impl FnOnce()) -> Duration {
@@ -12,6 +13,9 @@ pub(crate) fn worked(work: impl FnOnce()) -> Duration {
     work();
     now() - began
 }
+
+/// Most bytes of a transcript.
+const LARGEST: usize = 400_000;
 
 /// The best of three.
 fn time(messages: &[Value]) -> Duration {
@@ -29,9 +33,14 @@ fn time(messages: &[Value]) -> Duration {
     (0..3).map(|_| worked(once)).min().unwrap()
 }
 
+at_sizes! {
+    hostile_transcripts_cost_time_in_proportion_to_their_size
+}
+
 /// Ten times the size takes about ten times as long. A hundred times would be a search that starts again.
-#[test]
-fn hostile_transcripts_cost_time_in_proportion_to_their_size() {
+fn hostile_transcripts_cost_time_in_proportion_to_their_size(sizes: &[usize]) {
+    // Parts of some 100 bytes.
+    let count = sizes.last().map_or(0, |size| *size.min(&LARGEST)) / 100;
     type TranscriptMaker = fn(usize) -> Vec<Value>;
     let shapes: [(&str, TranscriptMaker); 6] = [
         ("calls in one message, answered in one", |n| {
@@ -88,8 +97,8 @@ fn hostile_transcripts_cost_time_in_proportion_to_their_size() {
         }),
     ];
     for (name, make) in shapes {
-        let small = time(&make(400)).max(Duration::from_millis(4));
-        let large = time(&make(4_000));
+        let small = time(&make(count / 10)).max(Duration::from_millis(4));
+        let large = time(&make(count));
         assert!(large < small * 40, "{name}: {small:?}, then {large:?}");
     }
 }

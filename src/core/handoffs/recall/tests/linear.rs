@@ -2,6 +2,10 @@ use std::time::Duration;
 
 use super::*;
 use crate::handoffs::draft::tests::linear::worked;
+use crate::text::cost::at_sizes;
+
+/// Most bytes of a transcript.
+const LARGEST: usize = 400_000;
 
 /// The best of three, by the processor's time of this thread.
 fn time(messages: &[Value], query: &str) -> Duration {
@@ -14,9 +18,14 @@ fn time(messages: &[Value], query: &str) -> Duration {
     (0..3).map(|_| worked(once)).min().unwrap()
 }
 
+at_sizes! {
+    hostile_transcripts_cost_time_in_proportion_to_their_size
+}
+
 /// Ten times the size takes about ten times as long. A hundred times would be a search that starts again.
-#[test]
-fn hostile_transcripts_cost_time_in_proportion_to_their_size() {
+fn hostile_transcripts_cost_time_in_proportion_to_their_size(sizes: &[usize]) {
+    // Parts of some 100 bytes.
+    let count = sizes.last().map_or(0, |size| *size.min(&LARGEST)) / 100;
     type BodyMaker = fn(usize) -> Vec<Value>;
     let shapes: [(&str, BodyMaker); 6] = [
         ("calls in one message, answered in one", |n| {
@@ -56,8 +65,8 @@ fn hostile_transcripts_cost_time_in_proportion_to_their_size() {
     ];
     for (name, make) in shapes {
         for query in ["error in src/a.rs", "errov"] {
-            let small = time(&make(400), query).max(Duration::from_millis(4));
-            let large = time(&make(4_000), query);
+            let small = time(&make(count / 10), query).max(Duration::from_millis(4));
+            let large = time(&make(count), query);
             assert!(large < small * 40, "{name}, {query}: {small:?}, then {large:?}");
         }
     }

@@ -217,8 +217,6 @@ fn file() -> impl Strategy<Value = HandoffFile> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
-
     #[test]
     fn what_is_written_is_read(file in file()) {
         let text = file.to_yaml();

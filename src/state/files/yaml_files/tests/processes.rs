@@ -12,6 +12,7 @@ use crate::state::files::yaml_files::folder::ARCHIVE;
 const DIR: &str = "BATON_TEST_HANDOFF_DIR";
 const WHICH: &str = "BATON_TEST_HANDOFF_CHILD";
 const STEP: &str = "BATON_TEST_HANDOFF_STEP";
+const EACH: &str = "BATON_TEST_HANDOFF_EACH";
 
 const STEPS: [FileStep; 7] = [
     FileStep::Locked,
@@ -24,9 +25,8 @@ const STEPS: [FileStep; 7] = [
 ];
 
 const CHILDREN: usize = 8;
-const EACH: usize = 125;
 
-fn child(name: &str, dir: &Path, which: usize, step: Option<usize>) -> Child {
+fn child(name: &str, dir: &Path, which: usize, given: (&str, usize)) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args([
@@ -36,11 +36,9 @@ fn child(name: &str, dir: &Path, which: usize, step: Option<usize>) -> Child {
         ])
         .env(DIR, dir)
         .env(WHICH, which.to_string())
+        .env(given.0, given.1.to_string())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    if let Some(step) = step {
-        command.env(STEP, step.to_string());
-    }
     command.spawn().unwrap()
 }
 
@@ -54,16 +52,27 @@ fn child_that_writes() {
     let Ok(dir) = std::env::var(DIR) else { return };
     let folder = folder(Path::new(&dir));
     let which = number(WHICH).unwrap();
-    for n in 0..EACH {
+    for n in 0..number(EACH).unwrap() {
         write(&folder, "api", &format!("child {which} file {n}"), at(0));
     }
 }
 
 #[test]
-fn a_thousand_writes_of_eight_processes_lose_nothing() {
+fn writes_of_eight_processes_lose_nothing() {
+    lose_nothing(25);
+}
+
+#[test]
+#[ignore = "takes minutes: .ci/full long"]
+fn long() {
+    lose_nothing(250);
+}
+
+/// Eight processes write so many files each.
+fn lose_nothing(each: usize) {
     let dir = tempfile::tempdir().unwrap();
     let children: Vec<_> = (0..CHILDREN)
-        .map(|which| child("child_that_writes", dir.path(), which, None))
+        .map(|which| child("child_that_writes", dir.path(), which, (EACH, each)))
         .collect();
     for mut child in children {
         assert!(child.wait().unwrap().success());
@@ -77,14 +86,14 @@ fn a_thousand_writes_of_eight_processes_lose_nothing() {
             assert!(goals.insert(found.file.goal));
         }
     }
-    assert_eq!(goals.len(), CHILDREN * EACH);
+    assert_eq!(goals.len(), CHILDREN * each);
     assert_eq!(names(&api).len(), 50);
     let ledger = fs::read_to_string(dir.path().join("ledgers/CONTINUITY_api.md")).unwrap();
     let entries: Vec<_> = ledger
         .split("\n\n")
         .filter(|entry| !entry.trim().is_empty())
         .collect();
-    assert_eq!(entries.len(), CHILDREN * EACH);
+    assert_eq!(entries.len(), CHILDREN * each);
     assert!(
         entries
             .iter()
@@ -114,7 +123,7 @@ fn a_process_that_is_killed_at_any_step_leaves_whole_files_and_no_lock() {
         for n in 0..50 {
             write(&folder, "api", &format!("n{n}"), at(n * 60));
         }
-        let killed = child("child_that_is_killed", dir.path(), 0, Some(index))
+        let killed = child("child_that_is_killed", dir.path(), 0, (STEP, index))
             .wait()
             .unwrap();
         assert!(!killed.success(), "{step:?}");

@@ -98,7 +98,7 @@ async fn call_all(store: &RedisStore) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 32))]
 
     #[test]
     fn any_answer_ends_in_a_result(answers in vec(answer(), 1..12), rude in any::<bool>()) {
