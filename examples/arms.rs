@@ -54,10 +54,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         });
     }
     println!("Prices: {}, {}.\n", table.source, table.date);
-    println!(
-        "| session | model | calls | `none` | `model` | `free` | `nudge=pays` | both | cuts of `free` | unused drafts |"
-    );
-    println!("|---|---|---:|---:|---:|---:|---:|---:|---|---:|");
+    println!("| session | calls | `none` | `model`, % | `free`, % | `nudge=pays`, % | both, % |");
+    println!("|---|---:|---:|---:|---:|---:|---:|");
     for one in &all {
         println!("{}", one.row());
     }
@@ -91,37 +89,8 @@ impl SessionBills {
     }
 
     fn row(&self) -> String {
-        let [none, _, free, ..] = &self.bills;
-        let arms = self.bills[1..].iter().map(|bill| against(bill.cost, none.cost));
-        let mut reasons: Vec<(String, usize)> = Vec::new();
-        for cut in &free.cuts {
-            let reason = cut.reason.split(':').next().unwrap_or_default().to_owned();
-            match reasons.iter_mut().find(|(known, _)| *known == reason) {
-                Some((_, count)) => *count += 1,
-                None => reasons.push((reason, 1)),
-            }
-        }
-        let reasons: Vec<String> = reasons
-            .iter()
-            .map(|(reason, count)| format!("{count} × {reason}"))
-            .collect();
-        format!(
-            "| {} | {} | {} | ${:.2} | {} | {} | {} |",
-            self.session.name,
-            self.session.model,
-            self.session.calls.len(),
-            none.cost,
-            arms.collect::<Vec<_>>().join(" | "),
-            if reasons.is_empty() {
-                "—".to_owned()
-            } else {
-                reasons.join(", ")
-            },
-            match free.unused_drafts {
-                0.0 => "—".to_owned(),
-                cost => format!("${cost:.2}"),
-            }
-        )
+        let cost = |arm: usize| self.bills[arm].cost;
+        row(&self.session.name, self.session.calls.len(), cost)
     }
 }
 
@@ -135,15 +104,15 @@ fn sums(name: &str, all: &[SessionBills], of: fn(&SessionBills) -> bool) -> Stri
         .filter(|one| of(one))
         .map(|one| one.session.calls.len())
         .sum();
-    let arms = (1..5).map(|arm| against(sum(arm), sum(0)));
-    format!(
-        "| **{name}** | | {calls} | ${:.2} | {} | | |",
-        sum(0),
-        arms.collect::<Vec<_>>().join(" | ")
-    )
+    row(&format!("**{name}**"), calls, sum)
 }
 
-/// `$12.34 (-20.1 %)`
-fn against(cost: f64, none: f64) -> String {
-    format!("${cost:.2} ({:+.1} %)", (cost / none - 1.0) * 100.0)
+/// What the calls cost without cuts, and by how many per cent more or less in each other arm.
+fn row(name: &str, calls: usize, cost: impl Fn(usize) -> f64) -> String {
+    let none = cost(0);
+    let arms = (1..5).map(|arm| format!("{:+.1}", (cost(arm) / none - 1.0) * 100.0));
+    format!(
+        "| {name} | {calls} | ${none:.2} | {} |",
+        arms.collect::<Vec<_>>().join(" | ")
+    )
 }

@@ -57,10 +57,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("Prices: {}, {}.\n", table.source, table.date);
     for read_again in READ_AGAIN {
         println!(
-            "Calls until a handoff has paid, {} tokens read again:\n",
+            "Calls until a handoff has paid, cache warm, {} tokens read again:\n",
             thousands(read_again)
         );
         println!("{}", calls_table(&table, read_again));
+        println!(
+            "After a pause of three hours it has paid after one call, from {} on.\n",
+            cold_length(&table, read_again)
+        );
     }
     println!("Shortest history at which a handoff pays, warm, 20k tokens read again:\n");
     println!("{}", length_table(&table));
@@ -70,31 +74,48 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Rows of models, warm and cold; columns of histories.
+/// Rows of models while the cache is warm; columns of histories.
 fn calls_table(table: &PriceTable, read_again: u64) -> String {
-    let mut text = String::from("| model | cache |");
+    let mut text = String::from("| model |");
     HISTORIES
         .iter()
         .for_each(|history| _ = write!(text, " {} |", thousands(*history)));
-    text.push_str("\n|---|---|");
+    text.push_str("\n|---|");
     text.push_str(&"---:|".repeat(HISTORIES.len()));
     for model in MODELS {
-        for (name, pause_ms) in [("warm", MINUTE), ("cold", 180 * MINUTE)] {
-            _ = write!(text, "\n| {model} | {name} |");
-            for history in HISTORIES {
-                let scenario = Scenario {
-                    model,
-                    history,
-                    read_again,
-                    pause_ms,
-                };
-                let cell = pays_after(table, scenario).map_or("never".to_owned(), |calls| calls.to_string());
-                _ = write!(text, " {cell} |");
-            }
+        _ = write!(text, "\n| {model} |");
+        for history in HISTORIES {
+            let scenario = Scenario {
+                model,
+                history,
+                read_again,
+                pause_ms: MINUTE,
+            };
+            let cell = pays_after(table, scenario).map_or("never".to_owned(), |calls| calls.to_string());
+            _ = write!(text, " {cell} |");
         }
     }
     text.push('\n');
     text
+}
+
+/// The shortest of the histories from which on a handoff pays with the first call after a pause of three hours, on every model.
+fn cold_length(table: &PriceTable, read_again: u64) -> String {
+    let pays = |history: u64| {
+        MODELS.iter().all(|model| {
+            let scenario = Scenario {
+                model,
+                history,
+                read_again,
+                pause_ms: 180 * MINUTE,
+            };
+            pays_after(table, scenario) == Some(1)
+        })
+    };
+    let longer = HISTORIES.iter().rev().take_while(|history| pays(**history));
+    longer
+        .last()
+        .map_or("—".to_owned(), |history| thousands(*history))
 }
 
 /// The shortest history, in steps of 1,000 tokens, at which a handoff has paid after so many calls.
