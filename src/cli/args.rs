@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use baton_core::record::WireId;
-use clap::builder::PossibleValuesParser;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
 use super::agent_args::{EnvArgs, RunArgs};
@@ -243,34 +241,17 @@ pub(super) struct CheckArgs {
     pub(super) defaults: bool,
 }
 
-/// Tasks that the demo's script has.
-pub(super) const MOST_TASKS: i64 = 8;
-
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Needs no network, no key and no config, and stores nothing.
 
 Examples:
   baton demo
-  baton demo --tasks 8 --turns 12
-  baton demo --json | jq .totals
-  baton demo --svg sawtooth.svg")]
+  baton demo --json | jq .totals")]
 pub(super) struct DemoArgs {
-    /// Number of tasks that the agent works through, with a handoff between each two
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=MOST_TASKS))]
-    pub(super) tasks: u8,
-    /// Tool calls in each task
-    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u8).range(2..=40))]
-    pub(super) turns: u8,
-    /// API format that agent and provider speak
-    #[arg(long, value_name = "WIRE", default_value = "anthropic", value_parser = PossibleValuesParser::new(WireId::ALL.map(WireId::name)))]
-    pub(super) wire: String,
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
-    /// Also draw the sizes into this file, as SVG
-    #[arg(long, value_name = "FILE")]
-    pub(super) svg: Option<PathBuf>,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -302,8 +302,8 @@ fn what_is_missing_is_said_with_what_to_do() {
         (&["log", "--limit", "x"][..], "not a number"),
         (&["show", "0199", "--leg", "0"], "legs count from 1"),
         (
-            &["demo", "--wire", "grpc"],
-            "possible values: anthropic, openai_chat, openai_responses, gemini, ollama",
+            &["export", "3f", "--format", "pdf"],
+            "possible values: md, json, jsonl, har",
         ),
     ] {
         let out = baton(dir.path(), words).output().unwrap();

@@ -93,7 +93,8 @@ def address(url):
 def published_names():
     """Each registry with its query and our names there."""
     folders = [ROOT, *(ROOT / member for member in manifest()["workspace"]["members"])]
-    crates = [tomllib.loads((folder / "Cargo.toml").read_text())["package"]["name"] for folder in folders]
+    packages = [tomllib.loads((folder / "Cargo.toml").read_text())["package"] for folder in folders]
+    crates = [package["name"] for package in packages if package.get("publish", True)]
     wheel = tomllib.loads((PACKAGES / "pyproject.toml").read_text())["project"]["name"]
     carriers = sorted({npm_carrier(target) for target in NPM_NAMES})
     return [

@@ -5,10 +5,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use bytes::Bytes;
 use serde::Serialize;
 
-use super::adapters::Adapter;
 use crate::state::prices;
 use baton_core::bill::{CacheRule, PriceQuery, Rates, RequestSegment, SimulatedCache};
 use baton_core::limits::BYTES_PER_TOKEN;
+use baton_core::record::WireId;
 use baton_core::wire::{Operation, wire};
 
 /// The model whose prices and cache rule are used.
@@ -33,17 +33,16 @@ pub(super) struct DemoCost {
 
 /// Adds the requests up as they are sent.
 pub(super) struct CostMeter {
-    adapter: &'static Adapter,
     rates: Rates,
     with: SimulatedCache,
     without: SimulatedCache,
     at_ms: u64,
-    cost: DemoCost,
+    pub(super) cost: DemoCost,
 }
 
 impl CostMeter {
     /// `None` where the embedded table lacks the model.
-    pub(super) fn new(adapter: &'static Adapter) -> Option<Self> {
+    pub(super) fn new() -> Option<Self> {
         let query = PriceQuery {
             model: MODEL,
             at_ms: NOVEMBER_23,
@@ -52,7 +51,6 @@ impl CostMeter {
         let rates = prices::table(None).ok()?.rates(&query)?;
         let cache = SimulatedCache::new(CacheRule::of(MODEL, false), rates.write_is_billed);
         Some(Self {
-            adapter,
             rates,
             with: cache.clone(),
             without: cache,
@@ -65,46 +63,34 @@ impl CostMeter {
     }
 
     /// The agent's next request, and what was sent upstream for it; `prompt_bytes` of a carry-over prompt were written.
-    pub(super) fn add<'a>(
-        &mut self,
-        received: &Bytes,
-        sent: impl Iterator<Item = &'a Bytes>,
-        prompt_bytes: usize,
-    ) {
+    pub(super) fn add(&mut self, received: &Bytes, sent: &[Bytes], prompt_bytes: usize) {
         self.at_ms += PAUSE_MS;
-        let segments = self.segments(received);
-        let without = self.without.send(self.at_ms, &segments, 0);
+        let without = self.without.send(self.at_ms, &segments(received), 0);
         self.cost.without += without.cost(&self.rates).total();
         let mut prompt_tokens = prompt_bytes as u64 / BYTES_PER_TOKEN;
         for body in sent {
-            let segments = self.segments(body);
-            let counts = self
-                .with
-                .send(self.at_ms, &segments, std::mem::take(&mut prompt_tokens));
+            let prompt_tokens = std::mem::take(&mut prompt_tokens);
+            let counts = self.with.send(self.at_ms, &segments(body), prompt_tokens);
             self.cost.with += counts.cost(&self.rates).total();
         }
     }
+}
 
-    pub(super) fn cost(&self) -> DemoCost {
-        self.cost.clone()
-    }
-
-    /// System prompt and tools, then the turns.
-    fn segments(&self, body: &Bytes) -> Vec<RequestSegment> {
-        let segment = |content: &[u8]| {
-            let mut hasher = DefaultHasher::new();
-            content.hash(&mut hasher);
-            RequestSegment {
-                id: hasher.finish(),
-                tokens: content.len() as u64 / BYTES_PER_TOKEN,
-            }
-        };
-        let Ok(view) = wire(self.adapter.wire).read(body, Operation::Generate) else {
-            return vec![segment(body)];
-        };
-        let list = view.list;
-        let fixed = [&body[..list.start], &body[list.end..]].concat();
-        let turns = view.turns.iter().map(|turn| segment(turn.span.of(body)));
-        std::iter::once(segment(&fixed)).chain(turns).collect()
-    }
+/// System prompt and tools, then the turns.
+fn segments(body: &Bytes) -> Vec<RequestSegment> {
+    let segment = |content: &[u8]| {
+        let mut hasher = DefaultHasher::new();
+        content.hash(&mut hasher);
+        RequestSegment {
+            id: hasher.finish(),
+            tokens: content.len() as u64 / BYTES_PER_TOKEN,
+        }
+    };
+    let Ok(view) = wire(WireId::Anthropic).read(body, Operation::Generate) else {
+        return vec![segment(body)];
+    };
+    let list = view.list;
+    let fixed = [&body[..list.start], &body[list.end..]].concat();
+    let turns = view.turns.iter().map(|turn| segment(turn.span.of(body)));
+    std::iter::once(segment(&fixed)).chain(turns).collect()
 }

@@ -4,7 +4,7 @@ use std::io;
 
 use anstyle::{AnsiColor, Style};
 
-use super::story::{DemoRun, DemoTotals, Example, MeasuredTurn, MessageOutline, Outline, SENTINEL};
+use super::story::{DemoRun, DemoTotals, Example, MessageOutline, Outline, SENTINEL};
 use crate::cli::output::{Out, first_line, plural, size};
 use baton_core::text::words::grouped;
 
@@ -16,9 +16,6 @@ const LEAST_BAR: usize = 12;
 
 /// Columns before a bar.
 const BEFORE_BAR: usize = 36;
-
-/// Minimum width for a legend in the heading.
-const LEGEND_COLUMNS: usize = 76;
 
 /// Parts shown at each end of a long outline.
 const OUTLINE_ENDS: (usize, usize) = (5, 4);
@@ -42,69 +39,38 @@ pub(super) fn print(story: &DemoRun, out: &mut Out) -> io::Result<()> {
 }
 
 fn chart(story: &DemoRun, columns: usize) -> Vec<String> {
-    let room = columns.saturating_sub(BEFORE_BAR + 1).max(LEAST_BAR);
-    let most = story
-        .turns
-        .iter()
-        .flat_map(|turn| turn.sent_bytes.iter().copied().chain([turn.received_bytes]));
+    let turns = story.turns.iter();
+    let most = turns.flat_map(|turn| turn.sent_bytes.iter().chain([&turn.received_bytes]));
     let scale = Scale {
-        most: most.max().unwrap_or(1),
-        room,
+        most: most.max().copied().unwrap_or(1),
+        room: columns.saturating_sub(BEFORE_BAR + 1).max(LEAST_BAR),
     };
-    let intro = format!(
-        "A scripted agent and a scripted provider, the real proxy between them. Wire: {}. Each request of the agent \
-         holds its whole history; the solid bar is what the model sees.",
-        story.wire
-    );
-    let mut lines = wrapped(&intro, columns);
-    let legend = format!("{SENT}█{SENT:#} sent upstream  {DIM}░ history that is not sent{DIM:#}");
-    let legend = if columns >= LEGEND_COLUMNS {
-        legend
-    } else {
-        String::new()
-    };
-    lines.push(String::new());
-    lines.push(format!("{DIM} turn  agent sends     upstream    {DIM:#}{legend}"));
+    let mut lines = vec![
+        "A scripted agent and a scripted provider, the real proxy between them. Each request of the agent"
+            .to_owned(),
+        "holds its whole history; the solid bar is what the model sees.".to_owned(),
+        String::new(),
+        format!(
+            "{DIM} turn  agent sends     upstream    {DIM:#}{SENT}█{SENT:#} sent upstream  {DIM}░ history that is not sent{DIM:#}"
+        ),
+    ];
+    let mut handoffs = 0;
     for turn in &story.turns {
-        lines.extend(turn_lines(story, turn, &scale));
-    }
-    lines
-}
-
-/// Wraps the text at word boundaries.
-fn wrapped(text: &str, columns: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let taken = lines.last().map_or(0, |line| line.chars().count());
-        match lines.last_mut() {
-            Some(line) if taken == 0 => line.push_str(word),
-            Some(line) if taken + 1 + word.chars().count() <= columns => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
+        let received = size(turn.received_bytes as u64);
+        for (leg, &sent) in turn.sent_bytes.iter().enumerate() {
+            let bar = scale.bar(sent, turn.received_bytes);
+            let sent = size(sent as u64);
+            lines.push(match leg {
+                0 => format!("{:5}  {received:>11}  {sent:>11}    {bar}", turn.turn),
+                _ => {
+                    handoffs += 1;
+                    format!(
+                        "{FIRED}{:>18}{FIRED:#}  {sent:>11}    {bar}",
+                        format!("handoff {handoffs}")
+                    )
+                }
+            });
         }
-    }
-    lines
-}
-
-fn turn_lines(story: &DemoRun, turn: &MeasuredTurn, scale: &Scale) -> Vec<String> {
-    let received = size(turn.received_bytes as u64);
-    let mut lines = Vec::new();
-    for (leg, &sent) in turn.sent_bytes.iter().enumerate() {
-        let bar = scale.bar(sent, turn.received_bytes);
-        let sent = size(sent as u64);
-        lines.push(match leg {
-            0 => format!("{:5}  {received:>11}  {sent:>11}    {bar}", turn.turn),
-            _ => {
-                let number = story
-                    .handoffs
-                    .iter()
-                    .position(|h| Some(&h.id) == turn.fired.as_ref());
-                let name = format!("handoff {}", number.map_or(0, |n| n + 1));
-                format!("{FIRED}{name:>18}{FIRED:#}  {sent:>11}    {bar}")
-            }
-        });
     }
     lines
 }
@@ -133,10 +99,6 @@ impl Scale {
 fn summary(story: &DemoRun) -> Vec<String> {
     let totals = &story.totals;
     let percent = totals.unsent_bytes * 100 / (totals.received_bytes.max(1) as i64);
-    let provider = match story.complaints.len() {
-        0 => "no complaint: every request kept to the rules of its API".to_owned(),
-        n => format!("{n} complaints, the first: {}", story.complaints[0]),
-    };
     let requests = |bytes: usize, n: usize, what| format!("{:>9}  in {n} {what}", size(bytes as u64));
     let rows = [
         (
@@ -161,7 +123,6 @@ fn summary(story: &DemoRun) -> Vec<String> {
         ),
         ("input cost", cost(totals)),
         ("handoffs", format!("{:>9}", story.handoffs.len())),
-        ("provider", provider),
         ("time", format!("{:.1} s", story.seconds)),
     ];
     let mut lines = vec![String::new()];
@@ -266,12 +227,6 @@ mod tests {
         assert_eq!(plain(20, 80), "██▌░░░░░░░");
         assert_eq!(plain(41, 40), "█████▏");
         assert_eq!(plain(0, 0), "");
-    }
-
-    #[test]
-    fn words_are_wrapped() {
-        assert_eq!(wrapped("ab cd efg", 5), ["ab cd", "efg"]);
-        assert_eq!(wrapped("longer", 3), ["longer"]);
     }
 
     #[test]

@@ -1,16 +1,22 @@
-//! Runs the script through the real proxy and measures received and sent requests.
+//! Plays the script through the real proxy, and measures received and sent requests. The agent sends its whole history with
+//! each request, as real agents do, and knows nothing of the proxy.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
 use serde::Serialize;
-use tokio::sync::oneshot;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
 
-use super::adapters::Adapter;
-use super::agent::{DemoAgent, RequestResult};
 use super::cost::{CostMeter, DemoCost};
-use super::script::DemoLength;
+use super::provider::Provider;
+use super::script::{self, blocks};
 use crate::app;
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::output::first_line;
@@ -18,27 +24,18 @@ use crate::serve::exchange::App;
 use crate::serve::proxy::server;
 use crate::state::config::{Config, Environment, Flags};
 use crate::state::store::sqlite::SqliteStore;
-use crate::state::store::{HandoffFilter, SharedStore, StoreError};
+use crate::state::store::{HandoffFilter, SharedStore};
 use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::mark::seal::SealKey;
-use baton_core::transcript::{Transcript, TranscriptPartKind, TranscriptTurn};
-use baton_core::wire::{Operation, Role, wire};
-use baton_strict::{Options, Received, Strict};
-
-/// Maximum number of requests before the run is aborted: more than the longest script needs.
-const MOST_REQUESTS: usize = 1000;
 
 /// The measured run. The field names are API.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct DemoRun {
-    pub(super) wire: &'static str,
-    pub(super) tasks: usize,
-    pub(super) turns_per_task: usize,
     pub(super) seconds: f64,
     pub(super) totals: DemoTotals,
     pub(super) turns: Vec<MeasuredTurn>,
+    /// The handoffs in the store, oldest first.
     pub(super) handoffs: Vec<DemoHandoff>,
-    pub(super) complaints: Vec<String>,
     pub(super) example: Option<Example>,
 }
 
@@ -47,20 +44,15 @@ pub(super) struct DemoRun {
 pub(super) struct MeasuredTurn {
     pub(super) turn: usize,
     pub(super) received_bytes: usize,
-    /// One for each leg.
+    /// One for each leg: a second one follows a handoff.
     pub(super) sent_bytes: Vec<usize>,
-    pub(super) pinned: Option<String>,
-    /// The handoff that fired in it.
-    pub(super) fired: Option<String>,
 }
 
 /// A handoff.
 #[derive(Debug, Serialize)]
 pub(super) struct DemoHandoff {
     pub(super) id: String,
-    pub(super) turn: usize,
     pub(super) reason: Option<String>,
-    pub(super) prompt_bytes: usize,
     pub(super) prompt: String,
 }
 
@@ -79,7 +71,7 @@ pub(super) struct DemoTotals {
     pub(super) cost: Option<DemoCost>,
 }
 
-/// One request before and after.
+/// One request before and after: the second one after the last handoff.
 #[derive(Debug, Serialize)]
 pub(super) struct Example {
     pub(super) turn: usize,
@@ -98,204 +90,214 @@ pub(super) struct Outline {
 /// One text, call or result.
 #[derive(Debug, Serialize)]
 pub(super) struct MessageOutline {
-    pub(super) role: &'static str,
+    pub(super) role: String,
     pub(super) kind: &'static str,
     pub(super) bytes: usize,
     pub(super) begins: String,
 }
 
 /// Plays the script.
-pub(super) async fn play(adapter: &'static Adapter, script: DemoLength) -> Result<DemoRun, CommandFailure> {
+pub(super) async fn play() -> Result<DemoRun, CommandFailure> {
     let began = Instant::now();
-    let provider = Strict::start(script, Options::default()).await?;
-    let config = config(&provider.url())?;
-    let bound = server::bind(&config)?;
-    let address = bound.addr();
-    let store = SqliteStore::in_memory().map_err(unusable)?;
-    let store: SharedStore = Arc::new(store);
-    let seal = SealKey::new(*b"a key for the time of a demo");
-    let app = Arc::new(App::new(config, Arc::clone(&store), seal)?);
-    let gateway = Arc::new(app::gateway(&app, Arc::new(|_| ()))?);
-    let (stop, stopped) = oneshot::channel::<()>();
-    let proxy = tokio::spawn(bound.run(server::slot(gateway), async {
-        let _ = stopped.await;
-    }));
-
-    let mut agent = DemoAgent::start(adapter, script, address).await?;
-    let mut story = DemoRun::new(adapter, script);
-    let mut both_sides = Vec::new();
-    let mut meter = CostMeter::new(adapter);
-    for _ in 0..MOST_REQUESTS {
-        let before = provider.generations().len();
-        let result = agent.ask().await?;
-        let mut legs = provider.generations().split_off(before);
-        let prompt_bytes = story.note(&result, &legs, &store).await?;
+    let provider = Provider::start().await.map_err(broken)?;
+    let store: SharedStore = Arc::new(SqliteStore::in_memory().map_err(broken)?);
+    let mut agent = Agent::start(proxy(provider.address, &store)?).await?;
+    let mut story = DemoRun::default();
+    let mut meter = CostMeter::new();
+    let (mut example, mut handed_over) = (None, 0);
+    let mut done = false;
+    while !done {
+        let received;
+        (received, done) = agent.ask().await?;
+        let sent = provider.received(story.totals.legs);
+        let prompts = story.handoffs.len();
+        story.handoffs = handoffs(&store).await?;
+        let prompt = story.handoffs.get(prompts).map_or(0, |new| new.prompt.len());
         if let Some(meter) = &mut meter {
-            meter.add(&result.body, legs.iter().map(|leg| &leg.raw), prompt_bytes);
+            meter.add(&received, &sent, prompt);
         }
-        both_sides.push((result.body, legs.pop()));
-        if result.done {
-            break;
+        story.measure(&received, &sent);
+        if sent.len() > 1 {
+            handed_over = story.turns.len();
+        }
+        if handed_over > 0 && story.turns.len() == handed_over + 2 {
+            example = Example::of(story.turns.len(), &received, &sent);
         }
     }
-    story.totals.cost = meter.map(|meter| meter.cost());
-    story.example = example(adapter, &story.handoffs, &both_sides);
-    drop(agent);
-    drop(stop);
-    let _ = proxy.await;
-    story.complaints = provider.complaints().iter().map(ToString::to_string).collect();
+    story.totals.cost = meter.map(|meter| meter.cost);
+    story.example = example;
     story.seconds = began.elapsed().as_secs_f64();
     Ok(story)
 }
 
-/// The second request after the last handoff: cut, with some work after the cut.
-fn example(
-    adapter: &Adapter,
-    handoffs: &[DemoHandoff],
-    both_sides: &[(Bytes, Option<Arc<Received>>)],
-) -> Option<Example> {
-    let turn = (handoffs.last()?.turn + 2).min(both_sides.len());
-    let (received, sent) = both_sides.get(turn - 1)?;
-    let sent = sent.as_ref()?;
-    Some(Example {
-        turn,
-        received: Outline::of(adapter, received)?,
-        sent: Outline::of(adapter, &sent.raw)?,
-    })
-}
-
-/// The default config with a free port and every upstream at `url`, independent of the process's environment and config
-/// files.
-/// The failure of the demo's own store.
-fn unusable(error: StoreError) -> CommandFailure {
-    Exit::SOFTWARE.failure(error.to_string())
-}
-
-fn config(url: &str) -> Result<Config, CommandFailure> {
+/// Starts the proxy in front of an upstream: the default config on a free port, independent of the process's environment and
+/// config files. It ends with the runtime.
+pub(super) fn proxy(upstream: SocketAddr, store: &SharedStore) -> Result<SocketAddr, CommandFailure> {
     let text = format!(
-        "[server]\nlisten = \"127.0.0.1:0\"\ndrain_secs = 0\n[store]\nkind = \"memory\"\n\
-         [state]\ndir = \".\"\n\
-         [upstreams.anthropic]\nbase_url = \"{url}\"\n[upstreams.openai]\nbase_url = \"{url}\"\n\
-         [upstreams.gemini]\nbase_url = \"{url}\"\n"
+        "[server]\nlisten = \"127.0.0.1:0\"\n[store]\nkind = \"memory\"\n[state]\ndir = \".\"\n\
+         [upstreams.anthropic]\nbase_url = \"http://{upstream}\"\n"
     );
-    Config::from_text(Some(("demo", &text)), &Environment::default(), &Flags::default()).map_err(|problems| {
-        let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
-        Exit::SOFTWARE.failure(lines.join("\n"))
-    })
+    let config = Config::from_text(Some(("demo", &text)), &Environment::default(), &Flags::default());
+    let config =
+        config.map_err(|problems| broken(problems.iter().map(ToString::to_string).collect::<String>()))?;
+    let bound = server::bind(&config).map_err(broken)?;
+    let address = bound.addr();
+    let seal = SealKey::new(*b"a key for the time of a demo");
+    let app = Arc::new(App::new(config, Arc::clone(store), seal)?);
+    let gateway = Arc::new(app::gateway(&app, Arc::new(|_| ()))?);
+    tokio::spawn(bound.run(server::slot(gateway), std::future::pending()));
+    Ok(address)
+}
+
+async fn handoffs(store: &SharedStore) -> Result<Vec<DemoHandoff>, CommandFailure> {
+    let newest_first = store.handoffs(&HandoffFilter::default()).await.map_err(broken)?;
+    let handoffs = newest_first.into_iter().rev().map(|handoff| DemoHandoff {
+        id: handoff.id.to_string(),
+        reason: handoff.reason,
+        prompt: handoff.prompt,
+    });
+    Ok(handoffs.collect())
 }
 
 impl DemoRun {
-    fn new(adapter: &Adapter, script: DemoLength) -> Self {
-        Self {
-            wire: adapter.wire.name(),
-            tasks: script.tasks,
-            turns_per_task: script.turns,
-            seconds: 0.0,
-            totals: DemoTotals::default(),
-            turns: Vec::new(),
-            handoffs: Vec::new(),
-            complaints: Vec::new(),
-            example: None,
-        }
-    }
-
-    /// Measures one turn; returns the size of the carry-over prompt that was written in it.
-    async fn note(
-        &mut self,
-        result: &RequestResult,
-        legs: &[Arc<Received>],
-        store: &SharedStore,
-    ) -> Result<usize, CommandFailure> {
-        let turn = self.turns.len() + 1;
-        let fired = self.fired(turn, store).await?;
-        let prompt = self.handoffs.last().filter(|_| fired.is_some());
-        let prompt_bytes = prompt.map_or(0, |handoff| handoff.prompt_bytes);
-        let measured = MeasuredTurn {
-            turn,
-            received_bytes: result.body.len(),
-            sent_bytes: legs.iter().map(|leg| leg.raw.len()).collect(),
-            pinned: result.pinned.clone(),
-            fired,
-        };
-        self.totals.add(&measured);
-        self.turns.push(measured);
-        Ok(prompt_bytes)
-    }
-
-    /// The newest handoff in the store that is not known yet.
-    async fn fired(&mut self, turn: usize, store: &SharedStore) -> Result<Option<String>, CommandFailure> {
-        let all = store.handoffs(&HandoffFilter::default()).await;
-        let all = all.map_err(unusable)?;
-        let known = |id: &str| self.handoffs.iter().any(|handoff| handoff.id == id);
-        let Some(new) = all.into_iter().find(|handoff| !known(&handoff.id.to_string())) else {
-            return Ok(None);
-        };
-        let id = new.id.to_string();
-        self.handoffs.push(DemoHandoff {
-            id: id.clone(),
-            turn,
-            reason: new.reason,
-            prompt_bytes: new.prompt.len(),
-            prompt: new.prompt,
+    fn measure(&mut self, received: &Bytes, sent: &[Bytes]) {
+        let sent_bytes: Vec<_> = sent.iter().map(Bytes::len).collect();
+        let totals = &mut self.totals;
+        totals.requests += 1;
+        totals.legs += sent.len();
+        totals.received_bytes += received.len();
+        totals.sent_bytes += sent_bytes.iter().sum::<usize>();
+        totals.unsent_bytes = totals.received_bytes as i64 - totals.sent_bytes as i64;
+        totals.unsent_tokens = totals.unsent_bytes / BYTES_PER_TOKEN as i64;
+        self.turns.push(MeasuredTurn {
+            turn: totals.requests,
+            received_bytes: received.len(),
+            sent_bytes,
         });
-        Ok(Some(id))
     }
 }
 
-impl DemoTotals {
-    fn add(&mut self, turn: &MeasuredTurn) {
-        self.requests += 1;
-        self.legs += turn.sent_bytes.len();
-        self.received_bytes += turn.received_bytes;
-        self.sent_bytes += turn.sent_bytes.iter().sum::<usize>();
-        self.unsent_bytes = self.received_bytes as i64 - self.sent_bytes as i64;
-        self.unsent_tokens = self.unsent_bytes / BYTES_PER_TOKEN as i64;
+/// The scripted agent.
+pub(super) struct Agent {
+    line: SendRequest<Full<Bytes>>,
+    host: String,
+    history: Vec<Value>,
+    turn: usize,
+}
+
+impl Agent {
+    /// An agent whose base URL is `address`.
+    pub(super) async fn start(address: SocketAddr) -> Result<Self, CommandFailure> {
+        let stream = TcpStream::connect(address).await.map_err(broken)?;
+        let (line, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+        tokio::spawn(connection);
+        Ok(Self {
+            line,
+            host: address.to_string(),
+            history: vec![script::opening()],
+            turn: 0,
+        })
+    }
+
+    /// Sends the history, appends the reply, and runs the tools that it calls. Returns the request's body, and whether the
+    /// script is at its end.
+    pub(super) async fn ask(&mut self) -> Result<(Bytes, bool), CommandFailure> {
+        let body = Bytes::from(script::request(&self.history).to_string());
+        let request = Request::post("/v1/messages")
+            .header("host", &self.host)
+            .header("content-type", "application/json")
+            .header("x-session-id", "demo")
+            .header("anthropic-version", "2023-06-01")
+            .header("x-api-key", "sk-demo")
+            .body(Full::new(body.clone()));
+        self.line.ready().await.map_err(broken)?;
+        let response = self
+            .line
+            .send_request(request.map_err(broken)?)
+            .await
+            .map_err(broken)?;
+        let reply = response.into_body().collect().await.map_err(broken)?.to_bytes();
+        let reply: Value = serde_json::from_slice(&reply).unwrap_or_default();
+        if !reply["content"].is_array() {
+            return Err(broken(format!("turn {}: {reply}", self.turn + 1)));
+        }
+        let results: Vec<_> = blocks(&reply, "tool_use")
+            .map(|call| script::result(call, self.turn))
+            .collect();
+        let done = results.is_empty();
+        self.history
+            .push(json!({"role": "assistant", "content": reply["content"]}));
+        if !done {
+            self.history.push(json!({"role": "user", "content": results}));
+        }
+        self.turn += 1;
+        Ok((body, done))
     }
 }
 
-impl Outline {
-    fn of(adapter: &Adapter, body: &Bytes) -> Option<Self> {
-        let view = wire(adapter.wire).read(body, Operation::Generate).ok()?;
-        let transcript = Transcript::of(&view);
+/// The failure of a part of the demo.
+fn broken(error: impl ToString) -> CommandFailure {
+    Exit::SOFTWARE.failure(format!("the demo failed: {}", error.to_string()))
+}
+
+impl Example {
+    fn of(turn: usize, received: &Bytes, sent: &[Bytes]) -> Option<Self> {
         Some(Self {
-            bytes: body.len(),
-            messages: transcript.len(),
-            parts: transcript.turns().flat_map(|turn| lines(&turn)).collect(),
+            turn,
+            received: Outline::of(received)?,
+            sent: Outline::of(sent.last()?)?,
         })
     }
 }
 
-/// The texts, calls and results of a turn, one line each.
-fn lines(turn: &TranscriptTurn<'_>) -> Vec<MessageOutline> {
-    let role = match turn.role {
-        Role::System | Role::Tools => "system",
-        Role::Assistant => "assistant",
-        Role::User | Role::Tool | Role::Other => "user",
-    };
-    let line = |kind, text: &str| MessageOutline {
-        role,
-        kind,
-        bytes: text.len(),
-        // Show the sentinel, also on wires without a separate block for it.
-        begins: first_line(&text[text.find(SENTINEL).unwrap_or(0)..], Some(BEGINS)),
-    };
-    let shown = turn.parts().into_iter().filter_map(|part| match part.kind {
-        TranscriptPartKind::Text(text) => Some(line("text", &text.get())).filter(|line| line.bytes > 0),
-        TranscriptPartKind::Result(_) => {
-            let texts = part.texts().into_iter().map(|text| text.get());
-            Some(line("result", &texts.collect::<String>()))
+impl Outline {
+    fn of(body: &Bytes) -> Option<Self> {
+        let request: Value = serde_json::from_slice(body).ok()?;
+        let messages = request["messages"].as_array()?;
+        Some(Self {
+            bytes: body.len(),
+            messages: messages.len(),
+            parts: messages.iter().flat_map(parts).collect(),
+        })
+    }
+}
+
+impl MessageOutline {
+    fn of(role: &str, kind: &'static str, text: &str) -> Self {
+        Self {
+            role: role.to_owned(),
+            kind,
+            bytes: text.len(),
+            // What precedes a sentinel is not shown.
+            begins: first_line(&text[text.find(SENTINEL).unwrap_or(0)..], Some(BEGINS)),
         }
-        TranscriptPartKind::Call(call) => {
-            let arguments = call.arguments?.get();
-            let name = call.name?.get();
+    }
+}
+
+/// The texts, calls and results of a message, one line each.
+fn parts(message: &Value) -> Vec<MessageOutline> {
+    let role = message["role"].as_str().unwrap_or_default();
+    let string = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let part = |block: &Value| match block["type"].as_str()? {
+        "text" => Some(MessageOutline::of(role, "text", block["text"].as_str()?)),
+        "tool_result" => Some(MessageOutline::of(role, "result", &string(&block["content"]))),
+        "tool_use" => {
+            let input = block["input"].to_string();
             Some(MessageOutline {
-                begins: first_line(&format!("{name} {arguments}"), Some(BEGINS)),
-                ..line("call", &arguments)
+                begins: first_line(&format!("{} {input}", string(&block["name"])), Some(BEGINS)),
+                ..MessageOutline::of(role, "call", &input)
             })
         }
         _ => None,
-    });
-    shown.collect()
+    };
+    match &message["content"] {
+        Value::Array(blocks) => blocks.iter().filter_map(part).collect(),
+        content => vec![MessageOutline::of(
+            role,
+            "text",
+            content.as_str().unwrap_or_default(),
+        )],
+    }
 }
 
 /// The beginning of a sentinel.

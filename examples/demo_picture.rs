@@ -1,9 +1,12 @@
-//! Draws the demo as SVG: the agent's history as a ramp, the upstream requests as a sawtooth below it.
+//! Draws what `baton demo --json` prints as SVG: the agent's history as a ramp, the upstream requests as a sawtooth below it.
+//!
+//! `baton demo --json | cargo run --example demo_picture > docs/demo.svg`
+#![allow(clippy::print_stdout)]
 
+use std::error::Error;
 use std::fmt::Write as _;
 
-use super::story::DemoRun;
-use crate::cli::output::size;
+use serde::Deserialize;
 
 const WIDTH: f64 = 880.0;
 const HEIGHT: f64 = 340.0;
@@ -34,15 +37,42 @@ fn step(most: f64) -> f64 {
     }
 }
 
-/// One leg: its position, what the agent sent, and what was sent upstream.
+/// What is drawn of a run.
+#[derive(Deserialize)]
+struct DemoRun {
+    totals: Totals,
+    turns: Vec<Turn>,
+}
+
+#[derive(Deserialize)]
+struct Totals {
+    requests: usize,
+    received_bytes: u64,
+    sent_bytes: u64,
+}
+
+#[derive(Deserialize)]
+struct Turn {
+    received_bytes: u64,
+    sent_bytes: Vec<u64>,
+}
+
+/// One leg: its position, what the agent sent, what was sent upstream, and whether a second leg follows.
 struct Point {
     x: f64,
     received: f64,
     sent: f64,
+    fired: bool,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let run = serde_json::from_reader(std::io::stdin())?;
+    print!("{}", svg(&run));
+    Ok(())
 }
 
 /// The picture as SVG.
-pub(super) fn svg(story: &DemoRun) -> String {
+fn svg(story: &DemoRun) -> String {
     let points = points(story);
     let most = points.iter().map(|p| p.received.max(p.sent)).fold(1.0, f64::max);
     let y = |bytes: f64| HEIGHT - BOTTOM - bytes / most * (HEIGHT - TOP - BOTTOM);
@@ -83,15 +113,13 @@ pub(super) fn svg(story: &DemoRun) -> String {
          <polygon class=\"sent\" points=\"{first},{floor} {saw} {last},{floor}\"/>\n\
          <polyline class=\"ramp\" points=\"{ramp}\"/>\n<polyline class=\"saw\" points=\"{saw}\"/>\n"
     );
-    for (number, pair) in cuts(story).enumerate() {
-        if let Some(point) = points.get(pair) {
-            let (x, up) = (point.x, y(point.sent) - 10.0);
-            let _ = writeln!(
-                out,
-                "<text class=\"h\" x=\"{x:.1}\" y=\"{up:.1}\" text-anchor=\"middle\">handoff {}</text>",
-                number + 1
-            );
-        }
+    for (number, point) in points.iter().filter(|point| point.fired).enumerate() {
+        let (x, up) = (point.x, y(point.sent) - 10.0);
+        let _ = writeln!(
+            out,
+            "<text class=\"h\" x=\"{x:.1}\" y=\"{up:.1}\" text-anchor=\"middle\">handoff {}</text>",
+            number + 1
+        );
     }
     if let Some(end) = points.last() {
         let x = end.x + 10.0;
@@ -114,51 +142,34 @@ pub(super) fn svg(story: &DemoRun) -> String {
 }
 
 fn title(story: &DemoRun) -> String {
-    format!(
-        "The agent sent {} in all; {} reached the model, with {} handoffs",
-        size(story.totals.received_bytes as u64),
-        size(story.totals.sent_bytes as u64),
-        story.handoffs.len()
-    )
+    let handoffs = points(story).iter().filter(|point| point.fired).count();
+    let (received, sent) = (size(story.totals.received_bytes), size(story.totals.sent_bytes));
+    format!("The agent sent {received} in all; {sent} reached the model, with {handoffs} handoffs")
+}
+
+/// Bytes in KiB or MiB, with two digits at most.
+fn size(bytes: u64) -> String {
+    let kib = bytes as f64 / 1024.0;
+    match kib {
+        1024.0.. => format!("{:.1} MiB", kib / 1024.0),
+        0.0 => "0 B".to_owned(),
+        _ => format!("{kib:.0} KiB"),
+    }
 }
 
 fn points(story: &DemoRun) -> Vec<Point> {
     let legs = story.turns.iter().flat_map(|turn| {
-        let received = turn.received_bytes as f64;
-        turn.sent_bytes.iter().map(move |&sent| (received, sent as f64))
+        let last = turn.sent_bytes.len() - 1;
+        let legs = turn.sent_bytes.iter().enumerate();
+        legs.map(move |(leg, &sent)| (turn.received_bytes, sent, leg < last))
     });
     let legs: Vec<_> = legs.collect();
     let step = (WIDTH - LEFT - RIGHT) / (legs.len().saturating_sub(1).max(1)) as f64;
-    let point = |(at, &(received, sent)): (usize, &(f64, f64))| Point {
+    let point = |(at, &(received, sent, fired)): (usize, &(u64, u64, bool))| Point {
         x: LEFT + step * at as f64,
-        received,
-        sent,
+        received: received as f64,
+        sent: sent as f64,
+        fired,
     };
     legs.iter().enumerate().map(point).collect()
-}
-
-/// Positions of the legs that handed over: the peaks of the sawtooth.
-fn cuts(story: &DemoRun) -> impl Iterator<Item = usize> {
-    story
-        .turns
-        .iter()
-        .scan(0, |legs, turn| {
-            *legs += turn.sent_bytes.len();
-            Some((turn.fired.is_some(), legs.saturating_sub(2)))
-        })
-        .filter_map(|(fired, last)| fired.then_some(last))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_scale_has_round_numbers() {
-        let kib = 1024.0;
-        assert_eq!(
-            [1.0, 6.0 * kib, 126.0 * kib].map(step),
-            [kib, 2.0 * kib, 50.0 * kib]
-        );
-    }
 }

@@ -1,6 +1,6 @@
 //! A scripted provider that answers like the real APIs and enforces their rules.
 //!
-//! It is the upstream of the tests and of the demo, and any agent or SDK can be pointed at it. It imports nothing from
+//! It is the upstream of the tests, and any agent or SDK can be pointed at it. It imports nothing from
 //! the other crates: it is deliberately a second implementation of the rules of each provider API. So the same mistake
 //! here cannot mask a mistake in `wire`.
 //!
