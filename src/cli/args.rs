@@ -52,9 +52,7 @@ pub(super) enum CliCommand {
     Export(ExportArgs),
     /// List, rotate and retire the keys that prove handoffs in transcripts
     SealKey(SealKeyArgs),
-    /// Show whether a proxy runs, and what its files contain
-    Status(StatusArgs),
-    /// Examine config, ports, store, upstreams and agents, and print what to do about each problem
+    /// What runs, what is stored, what is wrong with config, ports, store, upstreams or agents, and what to do about it
     Doctor(DoctorArgs),
     /// Open the inspector over the journal, read only, without a proxy
     Ui(UiArgs),
@@ -175,29 +173,6 @@ pub(super) struct UiArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-`--ready` exits with 69 if no proxy serves requests.
-
-Examples:
-  baton status
-  baton status --line
-  baton status --ready
-  baton status --json | jq .journal.bytes")]
-pub(super) struct StatusArgs {
-    #[command(flatten)]
-    pub(super) state: StateArgs,
-    /// One line, for a prompt or a status bar
-    #[arg(long)]
-    pub(super) line: bool,
-    /// Only whether the proxy serves requests: the health check of a container
-    #[arg(long, conflicts_with_all = ["line", "json"])]
-    pub(super) ready: bool,
-    /// Print JSON
-    #[arg(long)]
-    pub(super) json: bool,
-}
-
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "\
 Examples:
   baton serve
   baton serve --listen 127.0.0.1:0 --state-dir /tmp/baton
@@ -224,12 +199,12 @@ pub(super) struct ServeArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Exits with 0 if the config is valid and with 78 if it is not.
+Exits with 0 if the config is valid and with 78 if it is not. A Redis server that the config names is asked for its settings.
 
 Examples:
   baton check --config baton.toml
   baton check --defaults > baton.toml
-  baton check --json | jq .problems")]
+  baton check --json | jq .findings")]
 pub(super) struct CheckArgs {
     #[arg(long, value_name = "FILE", help = CONFIG_HELP)]
     pub(super) config: Option<PathBuf>,

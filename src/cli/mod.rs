@@ -6,7 +6,6 @@
 mod agent_args;
 mod agents;
 mod args;
-mod check;
 mod curl;
 mod declared;
 mod demo;
@@ -38,7 +37,6 @@ mod shell_files;
 mod shells;
 mod show;
 mod state_args;
-mod status;
 mod store;
 mod stored;
 mod system_args;
@@ -74,7 +72,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         CliCommand::Run(args) => run::run(&args, handoffs::at_exit),
         CliCommand::Env(args) => env::run(&args, &mut out),
         CliCommand::Serve(args) => serve::run(&args, &mut out),
-        CliCommand::Check(args) => check::run(&args, &mut out),
+        CliCommand::Check(args) => doctor::check(&args, &mut out),
         CliCommand::Demo(args) => demo::run(&args, &mut out),
         CliCommand::Log(args) => log::run(&args, &mut out),
         CliCommand::Savings(args) => savings::run(&args, &mut out),
@@ -82,7 +80,6 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         CliCommand::Handoffs(args) => handoffs::run(&args.command, &mut out),
         CliCommand::Export(args) => export::run(&args, &mut out),
         CliCommand::SealKey(args) => seal_key::run(&args, &mut out),
-        CliCommand::Status(args) => status::run(&args, &mut out),
         CliCommand::Ui(args) => ui::run(&args, &mut out),
         CliCommand::Store(args) => store::run(&args.command, &mut out),
         CliCommand::Doctor(args) => doctor::run(&args, &mut out),

@@ -12,7 +12,7 @@ use super::running::{self, RunState};
 /// How long the listener may take to connect, and to answer.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// `baton status --ready`.
+/// `baton doctor --ready`.
 pub(super) fn report(state_dir: &Path, out: &mut Out) -> Result<(), CommandFailure> {
     let RunState::Running(process) = running::find(state_dir) else {
         let message = format!("no proxy serves from {}", state_dir.display());

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use super::args::ServeArgs;
-use super::check::open_listener;
+use super::doctor::config::open_listener;
 use super::exit::{CommandFailure, Exit};
 use super::load_or_fail;
 use super::output::Out;
@@ -195,7 +195,7 @@ fn claim(config: &Config, data: &str, admin: String, started_by_run: bool) -> Op
             "another process serves from this state directory: give each its own"
         ),
         Err(error) => {
-            tracing::warn!(target: "baton", %error, "`baton status` will not know of this process");
+            tracing::warn!(target: "baton", %error, "`baton doctor` will not know of this process");
         }
     }
     None

@@ -159,7 +159,7 @@ pub(super) fn proxy(start: &Start<'_>) -> Result<Process, CommandFailure> {
     let message = format!("the proxy is not ready after {} s: {why}", READY_TIME.as_secs());
     Err(Exit::UNAVAILABLE
         .failure(format!("{message}{}", last_lines(start.dir)))
-        .help("`baton status` shows which process serves; stop it, or find out why it is not ready"))
+        .help("`baton doctor` shows which process serves; stop it, or find out why it is not ready"))
 }
 
 fn in_background(start: &Start<'_>) -> Result<Child, CommandFailure> {

@@ -15,15 +15,28 @@ with 78 if the config is wrong, and with 69 for any other error.
 An upstream that cannot be reached is an error if the config sets it or the journal has requests to it, else a warning. \
 Keys and sign-ins are not tried at the provider; a refused one is in `baton log error`.
 
+`--ready` exits with 69 if no proxy serves requests.
+
 Examples:
   baton doctor
-  baton doctor --config team.toml
+  baton doctor --line
+  baton doctor --ready
+  baton doctor --offline --json | jq .journal.bytes
   baton doctor --json | jq '.findings[] | select(.severity != \"ok\")'")]
 pub(super) struct DoctorArgs {
     #[command(flatten)]
     pub(super) state: StateArgs,
-    /// Print JSON
+    /// Ask no upstream
     #[arg(long)]
+    pub(super) offline: bool,
+    /// One line on what runs and what is stored, for a prompt or a status bar
+    #[arg(long, group = "short")]
+    pub(super) line: bool,
+    /// Only whether the proxy serves requests: the health check of a container
+    #[arg(long, group = "short")]
+    pub(super) ready: bool,
+    /// Print JSON
+    #[arg(long, group = "short")]
     pub(super) json: bool,
 }
 
@@ -55,7 +68,6 @@ pub(super) struct ManArgs {
 #[command(after_help = "\
 Examples:
   baton service install
-  baton service status
   baton service uninstall")]
 pub(super) struct ServiceArgs {
     #[command(subcommand)]
@@ -68,8 +80,6 @@ pub(super) enum ServiceCommand {
     Install(ServiceInstallArgs),
     /// Stop the proxy, and do not start it at login any more
     Uninstall(ServiceUninstallArgs),
-    /// Show whether the service is installed and runs
-    Status(ServiceStatusArgs),
 }
 
 /// A service manager.
@@ -115,24 +125,6 @@ pub(super) struct ServiceUninstallArgs {
     /// Only print the commands that are run and the files that are removed
     #[arg(long)]
     pub(super) print: bool,
-}
-
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "\
-Exits with 0 if the service runs, else with 69.
-
-Examples:
-  baton service status
-  baton service status --json | jq .active")]
-pub(super) struct ServiceStatusArgs {
-    #[command(flatten)]
-    pub(super) state: StateArgs,
-    /// The service manager; by default the platform's own
-    #[arg(long)]
-    pub(super) manager: Option<ManagerKind>,
-    /// Print JSON
-    #[arg(long)]
-    pub(super) json: bool,
 }
 
 #[derive(Debug, ClapArgs)]

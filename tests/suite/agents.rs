@@ -126,7 +126,7 @@ impl Scene {
     }
 
     fn status(&self) -> Value {
-        serde_json::from_slice(&self.output("status", &["--json"]).stdout).unwrap()
+        serde_json::from_slice(&self.output("doctor", &["--offline", "--json"]).stdout).unwrap()
     }
 
     /// Has a handoff made, and gives its id.

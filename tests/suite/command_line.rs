@@ -117,7 +117,7 @@ async fn a_reader_that_has_enough_is_no_failure() {
         &["log"][..],
         &["log", "--json"],
         &["log", "--jsonl"],
-        &["status"],
+        &["doctor", "--offline"],
         &["handoffs", "list"],
         &["handoffs", "show"],
         &["handoffs", "show", "--format", "md"],

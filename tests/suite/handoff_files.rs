@@ -173,7 +173,7 @@ fn a_file_is_written_found_listed_and_put_away() {
         .env("HOME", dir)
         .env("XDG_CONFIG_HOME", dir)
         .env("XDG_STATE_HOME", dir.join("state"))
-        .args(["status", "--line"])
+        .args(["doctor", "--line"])
         .output()
         .unwrap();
     let status = String::from_utf8(status.stdout).unwrap();

@@ -575,6 +575,6 @@ async fn a_killed_proxy_leaves_a_file_that_commands_read() {
     }
     assert!(said(dir.path(), &["show", short, "--har"]).contains("\"startedDateTime\""));
     assert!(
-        said(dir.path(), &["status", "--line"]).starts_with("baton: not running, 1 exchange, 0 handoffs")
+        said(dir.path(), &["doctor", "--line"]).starts_with("baton: not running, 1 exchange, 0 handoffs")
     );
 }

@@ -165,11 +165,12 @@ async fn a_handoff_is_an_event_of_its_own() {
 }
 
 #[tokio::test]
-async fn status_says_whether_a_proxy_runs_and_where() {
+async fn doctor_says_whether_a_proxy_runs_and_where() {
     let provider = Strict::start(model, Options::default()).await.unwrap();
     let dir = temp();
     let (config, state) = (config_for(&provider, dir.path(), ""), dir.path().join("state"));
-    let status = || serde_json::from_str::<Value>(&said(&config, &state, &["status", "--json"])).unwrap();
+    let status =
+        || serde_json::from_str::<Value>(&said(&config, &state, &["doctor", "--offline", "--json"])).unwrap();
     assert_eq!(
         (&status()["running"], &status()["stale"]),
         (&Value::Null, &Value::Null)
@@ -179,17 +180,20 @@ async fn status_says_whether_a_proxy_runs_and_where() {
     assert_eq!(running["pid"], program.child.id());
     assert_eq!(running["data"], program.data);
     assert_eq!(running["admin"], program.admin);
-    let line = said(&config, &state, &["status", "--line"]);
+    let line = said(&config, &state, &["doctor", "--line"]);
     assert!(
         line.starts_with(&format!("baton: running at {}, ", program.data)),
         "{line}"
     );
-    assert!(said(&config, &state, &["status"]).contains(&format!("agents at      {}\n", program.data)));
+    assert!(
+        said(&config, &state, &["doctor", "--offline"])
+            .contains(&format!("agents at: {} (process ", program.data))
+    );
     program.child.kill().unwrap();
     program.child.wait().unwrap();
     assert_eq!(status()["running"], Value::Null);
     assert_eq!(status()["stale"]["pid"], program.child.id());
-    assert!(said(&config, &state, &["status"]).contains("was killed"));
+    assert!(said(&config, &state, &["doctor", "--offline"]).contains("was killed"));
     let mut next = Program::start(&config, &state);
     assert_eq!(status()["running"]["pid"], next.child.id());
     assert_eq!(status()["stale"], Value::Null);
@@ -208,14 +212,14 @@ async fn readiness_is_an_exit_code() {
     let (config, state) = (config_for(&provider, dir.path(), ""), dir.path().join("state"));
     let not_ready = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
-        command.args(["status", "--ready", "--config"]).arg(&config);
+        command.args(["doctor", "--ready", "--config"]).arg(&config);
         let out = command.arg("--state-dir").arg(&state).output().unwrap();
         assert_eq!(out.status.code(), Some(69), "{out:?}");
         String::from_utf8(out.stderr).unwrap()
     };
     assert!(not_ready().contains("no proxy serves from"));
     let mut program = Program::start(&config, &state);
-    assert_eq!(said(&config, &state, &["status", "--ready"]), "ready\n");
+    assert_eq!(said(&config, &state, &["doctor", "--ready"]), "ready\n");
     program.child.kill().unwrap();
     program.child.wait().unwrap();
     assert!(not_ready().contains("no proxy serves from"));
@@ -269,9 +273,9 @@ async fn nothing_of_a_model_or_an_agent_acts_on_a_terminal() {
             &["log"][..],
             &["log", "--json"],
             &["log", "--jsonl"],
-            &["status"],
-            &["status", "--line"],
-            &["status", "--json"],
+            &["doctor", "--offline"],
+            &["doctor", "--line"],
+            &["doctor", "--offline", "--json"],
             &["show", &exchange],
             &["show", &exchange, "--diff"],
             &["show", &exchange, "--json"],

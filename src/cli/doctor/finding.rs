@@ -1,5 +1,7 @@
 //! What a check finds.
 
+use std::fmt;
+
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
@@ -33,7 +35,7 @@ impl FindingSeverity {
 
 /// One line of the report. The field names are API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Finding {
+pub(in crate::cli) struct Finding {
     pub(super) severity: FindingSeverity,
     /// What was examined: a key, a file, an upstream, an agent.
     pub(super) subject: String,
@@ -73,5 +75,18 @@ impl Finding {
             severity: FindingSeverity::Error,
             ..Self::warning(subject, message, help)
         }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let help = self.help.as_deref().unwrap_or_default();
+        write!(
+            f,
+            "{}: {}: {}; {help}",
+            self.severity.name(),
+            self.subject,
+            self.message
+        )
     }
 }

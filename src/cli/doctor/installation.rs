@@ -5,15 +5,20 @@ use std::time::SystemTime;
 
 use super::probe::{self, UpstreamProbe};
 use crate::cli::running::{self, RunState};
-use crate::state::config::Config;
+use crate::cli::runtime;
+use crate::state::config::{Config, StoreKind};
 use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalError, JournalReader, JournalTotals};
+use crate::state::store::{self, HandoffFilter};
+use baton_core::record::Handoff;
 
 /// What the checks examine.
 pub(super) struct Installation {
     pub(super) config: Config,
     pub(super) running: RunState,
     pub(super) journal: Result<Option<JournalSummary>, JournalError>,
-    /// The answers of the upstreams, in the order of the config.
+    /// Newest first; none where they exist only inside the running proxy.
+    pub(super) handoffs: Result<Vec<Handoff>, String>,
+    /// The answers of the upstreams, in the order of the config; none where they were not asked.
     pub(super) probes: Vec<UpstreamProbe>,
     pub(super) now: SystemTime,
 }
@@ -21,8 +26,7 @@ pub(super) struct Installation {
 /// What the journal has.
 pub(super) struct JournalSummary {
     pub(super) totals: JournalTotals,
-    /// Start of the newest exchange, in milliseconds since the Unix epoch.
-    pub(super) newest_ms: Option<u64>,
+    pub(super) newest: Option<ExchangeRow>,
     /// The upstreams of the newest exchanges.
     pub(super) upstreams: BTreeSet<String>,
     /// The models that wrote handoff calls as text in these exchanges.
@@ -33,11 +37,13 @@ pub(super) struct JournalSummary {
 const NEWEST: usize = 200;
 
 impl Installation {
-    pub(super) fn of(config: Config) -> Self {
+    /// `ask`: whether the upstreams are asked.
+    pub(super) fn of(config: Config, ask: bool) -> Self {
         Self {
             running: running::find(&config.state_dir),
             journal: journal(&config),
-            probes: probe::probe(&config),
+            handoffs: handoffs(&config),
+            probes: if ask { probe::probe(&config) } else { Vec::new() },
             now: SystemTime::now(),
             config,
         }
@@ -55,10 +61,23 @@ fn journal(config: &Config) -> Result<Option<JournalSummary>, JournalError> {
     let rows = reader.list(&newest)?;
     Ok(Some(JournalSummary {
         totals: reader.totals()?,
-        newest_ms: rows.first().map(|row| row.at_ms),
+        newest: rows.first().cloned(),
         written_calls: written_calls(&rows),
         upstreams: rows.into_iter().filter_map(|row| row.upstream).collect(),
     }))
+}
+
+fn handoffs(config: &Config) -> Result<Vec<Handoff>, String> {
+    if config.store.kind == StoreKind::Memory {
+        return Ok(Vec::new());
+    }
+    let runtime = runtime().map_err(|failure| failure.message)?;
+    // Within the runtime: a client of a server starts its tasks there.
+    let read = runtime.block_on(async {
+        let store = store::open_for_reading(&config.store, &config.state_dir)?;
+        store.handoffs(&HandoffFilter::default()).await
+    });
+    read.map_err(|error| error.message)
 }
 
 pub(super) fn written_calls(rows: &[ExchangeRow]) -> BTreeSet<String> {

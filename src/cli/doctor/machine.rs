@@ -7,9 +7,26 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::finding::Finding;
 use super::installation::Installation;
 use crate::cli::running;
+use crate::cli::service::ServiceState;
 
 /// Difference of two clocks above which certificates and retention may fail.
 const SKEW: Duration = Duration::from_secs(5 * 60);
+
+/// Whether the proxy is started at login.
+pub(super) fn service(_: &Installation) -> Vec<Finding> {
+    let subject = "at login";
+    vec![match ServiceState::find() {
+        ServiceState::Absent => Finding::ok(subject, "not started; `baton service install` starts it"),
+        ServiceState::Active(file) => {
+            Finding::ok(subject, format!("started by {}, and running", file.display()))
+        }
+        ServiceState::Inactive(file) => Finding::warning(
+            subject,
+            format!("{} is installed, and does not run", file.display()),
+            "start it: `baton service install`; or remove it: `baton service uninstall`",
+        ),
+    }]
+}
 
 /// Whether the addresses of both listeners are free, or this proxy's.
 pub(super) fn ports(installation: &Installation) -> Vec<Finding> {
@@ -49,7 +66,7 @@ fn port(key: &str, address: SocketAddr, state_dir: &std::path::Path) -> Finding 
 pub(super) fn clock(installation: &Installation) -> Vec<Finding> {
     let offsets = installation.probes.iter().filter_map(|probe| probe.clock_offset);
     let newest = installation.journal.as_ref().ok().and_then(Option::as_ref);
-    let newest = newest.and_then(|summary| summary.newest_ms);
+    let newest = newest.and_then(|summary| Some(summary.newest.as_ref()?.at_ms));
     vec![clock_finding(installation.now, offsets.collect(), newest)]
 }
 

@@ -1,32 +1,40 @@
-//! `baton doctor`: examines an installation and prints what to do about each problem. Changes nothing.
+//! `baton doctor`: says what runs and what is stored, and what to do about each problem. Changes nothing. `baton check` is the
+//! part that needs a config alone.
 //!
 //! A check is a row of [`CHECKS`]: a name and a function from the installation to its findings.
 
 mod agents;
+pub(super) mod config;
 mod finding;
 mod installation;
 mod machine;
 mod probe;
 mod state;
+mod state_summary;
 mod upstreams;
+
+use std::path::PathBuf;
 
 use serde::Serialize;
 
 use self::finding::{Finding, FindingSeverity};
 use self::installation::Installation;
-use super::check;
+use self::state_summary::StateSummary;
+use super::args::CheckArgs;
 use super::exit::{CommandFailure, Exit};
 use super::output::{Out, plural, visible};
 use super::system_args::DoctorArgs;
-use super::{config_file, load};
-use crate::state::config::{Flags, Problem};
+use super::{config_file, load, load_state, readiness};
+use crate::state::config::{DEFAULT_TEXT, Flags};
 
 /// A check's name, and what it finds.
 type DoctorCheck = (&'static str, fn(&Installation) -> Vec<Finding>);
 
 /// The checks of an installation whose config is valid, in the order in which they are printed.
 const CHECKS: &[DoctorCheck] = &[
-    (CONFIG, config_warnings),
+    (CONFIG, |installation| config::warnings(&installation.config)),
+    ("proxy", state_summary::proxy),
+    ("service", machine::service),
     ("ports", machine::ports),
     ("clock", machine::clock),
     ("store", state::store),
@@ -48,45 +56,92 @@ struct ReportedFinding {
     finding: Finding,
 }
 
+/// The field names are API.
 #[derive(Serialize)]
 struct DoctorReport {
     /// Whether no finding is an error.
     ok: bool,
     version: &'static str,
+    /// The config file; none for the defaults, with the environment.
+    config: Option<String>,
+    #[serde(flatten)]
+    state: Option<StateSummary>,
     findings: Vec<ReportedFinding>,
 }
 
 pub(super) fn run(args: &DoctorArgs, out: &mut Out) -> Result<(), CommandFailure> {
+    if args.ready || args.line {
+        let config = load_state(&args.state)?;
+        if args.ready {
+            return readiness::report(&config.state_dir, out);
+        }
+        let installation = Installation::of(config, false);
+        let line = StateSummary::of(&installation).line(&installation.config);
+        return Ok(out.line(format_args!("{line}"))?);
+    }
     let flags = Flags {
         state_dir: args.state.state_dir.clone(),
         ..Flags::default()
     };
-    let loaded = load(args.state.config.as_ref(), &flags);
-    let broken = loaded.is_err();
-    let findings = match loaded {
-        Ok(config) => examine(&Installation::of(config)),
-        Err(problems) => reported(CONFIG, config_problems(&problems)).collect(),
+    let file = args.state.config.as_ref();
+    match load(file, &flags) {
+        Ok(config) => {
+            let installation = Installation::of(config, !args.offline);
+            let state = Some(StateSummary::of(&installation));
+            report(
+                file,
+                state,
+                examine(&installation),
+                args.json,
+                Exit::UNAVAILABLE,
+                out,
+            )
+        }
+        Err(problems) => {
+            let findings = reported(CONFIG, config::problems(&problems)).collect();
+            report(file, None, findings, args.json, Exit::CONFIG, out)
+        }
+    }
+}
+
+/// `baton check`.
+pub(super) fn check(args: &CheckArgs, out: &mut Out) -> Result<(), CommandFailure> {
+    if args.defaults {
+        return Ok(out.document(DEFAULT_TEXT)?);
+    }
+    let findings = match load(args.config.as_ref(), &Flags::default()) {
+        Ok(config) => reported(CONFIG, config::warnings(&config))
+            .chain(reported("store", config::store_server(&config)))
+            .collect(),
+        Err(problems) => reported(CONFIG, config::problems(&problems)).collect(),
     };
-    let file = config_file(args.state.config.as_ref());
-    let file = file.map_or_else(
-        || "the defaults, with the environment".to_owned(),
-        |path| path.display().to_string(),
-    );
+    report(args.config.as_ref(), None, findings, args.json, Exit::CONFIG, out)
+}
+
+/// Prints what was found, and fails with `exit` if an error is among it.
+fn report(
+    file: Option<&PathBuf>,
+    state: Option<StateSummary>,
+    findings: Vec<ReportedFinding>,
+    json: bool,
+    exit: Exit,
+    out: &mut Out,
+) -> Result<(), CommandFailure> {
+    let mut rows = findings.iter();
     let report = DoctorReport {
-        ok: !findings
-            .iter()
-            .any(|row| row.finding.severity == FindingSeverity::Error),
+        ok: rows.all(|row| row.finding.severity != FindingSeverity::Error),
         version: env!("CARGO_PKG_VERSION"),
+        config: config_file(file).map(|path| path.display().to_string()),
+        state,
         findings,
     };
-    match args.json {
+    match json {
         true => out.json(&report)?,
-        false => print(&report, &file, out)?,
+        false => print(&report, out)?,
     }
-    match (report.ok, broken) {
-        (true, _) => Ok(()),
-        (false, true) => Err(Exit::CONFIG.silent()),
-        (false, false) => Err(Exit::UNAVAILABLE.silent()),
+    match report.ok {
+        true => Ok(()),
+        false => Err(exit.silent()),
     }
 }
 
@@ -96,53 +151,18 @@ fn examine(installation: &Installation) -> Vec<ReportedFinding> {
         .collect()
 }
 
-fn reported(check: &'static str, findings: Vec<Finding>) -> impl Iterator<Item = ReportedFinding> {
-    findings
-        .into_iter()
-        .map(move |finding| ReportedFinding { check, finding })
+fn reported(
+    check: &'static str,
+    findings: impl IntoIterator<Item = Finding>,
+) -> impl Iterator<Item = ReportedFinding> {
+    let findings = findings.into_iter();
+    findings.map(move |finding| ReportedFinding { check, finding })
 }
 
-fn config_problems(problems: &[Problem]) -> Vec<Finding> {
-    let finding = |problem: &Problem| {
-        let subject = match problem.key.as_str() {
-            "" => problem.origin.to_string(),
-            key => format!("{}: {key}", problem.origin),
-        };
-        let help = match &problem.help {
-            // A question is nothing to do.
-            Some(help) if help.ends_with('?') => format!("correct it: {help}"),
-            Some(help) => help.clone(),
-            None => "correct it; `baton check` checks it again".to_owned(),
-        };
-        Finding::error(subject, problem.message.clone(), help)
-    };
-    problems.iter().map(finding).collect()
-}
-
-fn config_warnings(installation: &Installation) -> Vec<Finding> {
-    let warnings = check::warnings(&installation.config);
-    let findings: Vec<_> = warnings
-        .into_iter()
-        .map(|warning| {
-            Finding::warning(
-                warning.key,
-                warning.message,
-                "change the key, or leave it if that is intended",
-            )
-        })
-        .collect();
-    match findings.is_empty() {
-        true => vec![Finding::ok("all keys", "no problems")],
-        false => findings,
-    }
-}
-
-fn print(report: &DoctorReport, file: &str, out: &mut Out) -> Result<(), CommandFailure> {
-    out.line(format_args!(
-        "baton {}, config: {}",
-        report.version,
-        visible(file)
-    ))?;
+fn print(report: &DoctorReport, out: &mut Out) -> Result<(), CommandFailure> {
+    let file = report.config.as_deref();
+    let file = file.map_or_else(|| "the defaults, with the environment".to_owned(), visible);
+    out.line(format_args!("baton {}, config: {file}", report.version))?;
     for ReportedFinding { check, finding } in &report.findings {
         let style = finding.severity.style();
         out.line(format_args!(

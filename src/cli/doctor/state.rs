@@ -5,13 +5,15 @@ use std::fs::{self, OpenOptions};
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
+use super::config;
 use super::finding::Finding;
 use super::installation::Installation;
-use crate::cli::check;
-use crate::cli::output::{age, plural, size};
+use super::state_summary::ago;
+use crate::cli::output::{age, first_line, plural, size, unsent};
 use crate::cli::running::RunState;
+use crate::state::clock::now_ms;
 use crate::state::config::{Config, StoreKind};
-use crate::state::store::{self, HandoffFilter, sqlite};
+use crate::state::store::sqlite;
 
 /// Silence of a running proxy from which on agents are probably not pointed at it.
 const SILENT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -25,23 +27,17 @@ pub(super) fn store(installation: &Installation) -> Vec<Finding> {
             "the store is in memory: handoffs end with the proxy",
             "set `store.kind = \"sqlite\"`, unless that is intended",
         )],
-        StoreKind::Redis => vec![server(config)],
+        StoreKind::Redis => config::store_server(config).into_iter().collect(),
         StoreKind::Sqlite => {
-            let mut findings = vec![file(config)];
+            let mut findings = vec![file(installation)];
             findings.extend(open_to_others(&config.state_dir));
             findings
         }
     }
 }
 
-fn server(config: &Config) -> Finding {
-    match check::store_server_problem(config) {
-        None => Finding::ok("store.url", "the server answers, and its settings keep handoffs"),
-        Some(problem) => Finding::error(problem.key, problem.message, problem.help.unwrap_or_default()),
-    }
-}
-
-fn file(config: &Config) -> Finding {
+fn file(installation: &Installation) -> Finding {
+    let config = &installation.config;
     let path = config.state_dir.join(sqlite::FILE);
     let subject = path.display().to_string();
     if !path.exists() {
@@ -55,11 +51,19 @@ fn file(config: &Config) -> Finding {
             "give its owner write permission, or choose another `state.dir`",
         );
     }
-    match handoffs(config) {
-        Ok(count) => Finding::ok(subject, format!("can be opened, {}", plural(count, "handoff"))),
+    match &installation.handoffs {
+        Ok(handoffs) => {
+            let last = handoffs.first().map_or_else(String::new, |last| {
+                let made = ago(last.created_ms, now_ms());
+                let title = first_line(&crate::cli::handoffs::named(last), Some(60));
+                format!("; the last {made}: {}  {title}", last.id)
+            });
+            let count = plural(handoffs.len() as u64, "handoff");
+            Finding::ok(subject, format!("can be opened, {count}{last}"))
+        }
         Err(message) => Finding::error(
             subject,
-            message,
+            message.clone(),
             "use the version that wrote it, restore a backup (`baton store copy --from`), or choose another `state.dir`",
         ),
     }
@@ -79,16 +83,6 @@ fn absent(config: &Config, subject: String) -> Finding {
             "choose another folder with --state-dir or `state.dir`",
         ),
     }
-}
-
-fn handoffs(config: &Config) -> Result<u64, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| error.to_string())?;
-    let store = store::open_for_reading(&config.store, &config.state_dir).map_err(|error| error.message)?;
-    let found = runtime.block_on(async { store.handoffs(&HandoffFilter::everything()).await });
-    found.map(|all| all.len() as u64).map_err(|error| error.message)
 }
 
 /// Files with transcripts or keys that other users may read.
@@ -153,15 +147,16 @@ pub(super) fn journal(installation: &Installation) -> Vec<Finding> {
         Ok(None) => Finding::ok(subject, "does not exist yet; the first start creates it"),
         Ok(Some(summary)) => {
             let totals = &summary.totals;
-            let newest = summary
-                .newest_ms
-                .map_or_else(|| "none yet".to_owned(), |at| age(at, now_ms));
+            let newest_ms = summary.newest.as_ref().map(|row| row.at_ms);
+            let newest = newest_ms.map_or_else(|| "none yet".to_owned(), |at| age(at, now_ms));
             let message = format!(
-                "{}, {}, newest: {newest}",
+                "{}, {}, {}, newest: {newest}; input saved: {} (estimated)",
                 plural(totals.exchanges, "exchange"),
-                size(totals.bytes)
+                plural(totals.conversations, "conversation"),
+                size(totals.bytes),
+                unsent(totals.unsent_tokens)
             );
-            let silence = summary.newest_ms.map_or(0, |at| now_ms.saturating_sub(at));
+            let silence = newest_ms.map_or(0, |at| now_ms.saturating_sub(at));
             match running && u128::from(silence) > SILENT.as_millis() {
                 true => Finding::warning(
                     subject,

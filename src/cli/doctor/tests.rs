@@ -88,7 +88,7 @@ fn an_upstream_is_used_if_the_journal_or_the_config_names_it() {
 fn a_question_is_turned_into_something_to_do() {
     let env = Environment::default();
     let problems = Config::from_text(Some(("my.toml", "[sever]\n")), &env, &Flags::default()).unwrap_err();
-    let help = config_problems(&problems)[0].help.clone();
+    let help = config::problems(&problems)[0].help.clone();
     assert_eq!(help.as_deref(), Some("correct it: did you mean `server`?"));
 }
 
@@ -113,6 +113,8 @@ fn every_warning_and_error_has_advice() {
         names,
         [
             "config",
+            "proxy",
+            "service",
             "ports",
             "clock",
             "store",
@@ -127,7 +129,7 @@ fn every_warning_and_error_has_advice() {
     config.upstreams.clear();
     let dir = tempfile::tempdir().unwrap();
     config.state_dir = dir.path().join("state");
-    for row in examine(&Installation::of(config)) {
+    for row in examine(&Installation::of(config, true)) {
         let finding = row.finding;
         assert_eq!(
             finding.help.is_some(),

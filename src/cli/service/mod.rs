@@ -7,14 +7,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use serde::Serialize;
-
 use self::manager::{ServiceManager, ServicePlan, ServiceStep};
 use super::exit::{CommandFailure, Exit};
 use super::output::{Out, visible};
-use super::running::{self, RunState};
+use super::running;
 use super::state_args::StateArgs;
-use super::system_args::{ServiceCommand, ServiceInstallArgs, ServiceStatusArgs, ServiceUninstallArgs};
+use super::system_args::{ServiceCommand, ServiceInstallArgs, ServiceUninstallArgs};
 use super::{config_file, load_state};
 use crate::state::config::Config;
 
@@ -28,7 +26,6 @@ pub(super) fn run(command: &ServiceCommand, out: &mut Out) -> Result<(), Command
     match command {
         ServiceCommand::Install(args) => install(args, out),
         ServiceCommand::Uninstall(args) => uninstall(args, out),
-        ServiceCommand::Status(args) => status(args, out),
     }
 }
 
@@ -122,57 +119,22 @@ pub(super) fn remove(manager: &ServiceManager, path: &Path) -> Result<(), Comman
     perform(manager, ServiceStep::Forget)
 }
 
-/// What is known of the service. The field names are API.
-#[derive(Serialize)]
-struct ServiceReport {
-    manager: &'static str,
-    file: String,
-    installed: bool,
-    /// Whether the manager has it running.
-    active: bool,
-    /// URL of the proxy that serves from the state directory.
-    url: Option<String>,
+/// Whether the platform's service manager has baton, and has it running.
+pub(super) enum ServiceState {
+    /// Its file does not exist.
+    Absent,
+    Active(PathBuf),
+    Inactive(PathBuf),
 }
 
-fn status(args: &ServiceStatusArgs, out: &mut Out) -> Result<(), CommandFailure> {
-    let manager = manager::of(args.manager);
-    let config = load_state(&args.state)?;
-    let path = path(manager)?;
-    let installed = path.exists();
-    let url = match running::find(&config.state_dir) {
-        RunState::Running(Some(process)) => Some(process.data),
-        _ => None,
-    };
-    let report = ServiceReport {
-        manager: manager.name,
-        file: path.display().to_string(),
-        installed,
-        active: installed && perform(manager, ServiceStep::Status).is_ok(),
-        url,
-    };
-    if args.json {
-        out.json(&report)?;
-    } else {
-        let yes = |is: bool| if is { "yes" } else { "no" };
-        out.line(format_args!(
-            "installed  {} ({})",
-            yes(report.installed),
-            report.file
-        ))?;
-        out.line(format_args!(
-            "active     {} ({})",
-            yes(report.active),
-            report.manager
-        ))?;
-        let url = report
-            .url
-            .as_deref()
-            .unwrap_or("nothing serves from the state directory");
-        out.line(format_args!("agents at  {}", visible(url)))?;
-    }
-    match report.active {
-        true => Ok(()),
-        false => Err(Exit::UNAVAILABLE.silent()),
+impl ServiceState {
+    pub(super) fn find() -> Self {
+        let manager = manager::of(None);
+        match manager.path().filter(|path| path.exists()) {
+            None => Self::Absent,
+            Some(path) if perform(manager, ServiceStep::Status).is_ok() => Self::Active(path),
+            Some(path) => Self::Inactive(path),
+        }
     }
 }
 

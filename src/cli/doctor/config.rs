@@ -1,0 +1,169 @@
+//! The part of the examination that reads the config alone, and the server that it names: `baton check`.
+
+use std::net::SocketAddr;
+
+use super::finding::Finding;
+use crate::cli::runtime;
+use crate::state::config::{Config, HandoffPolicy, Problem, StoreKind};
+use crate::state::store::{self, StoreError};
+use baton_core::nudge::{self, Compaction};
+
+/// Problems of a config that is not valid.
+pub(super) fn problems(problems: &[Problem]) -> Vec<Finding> {
+    let finding = |problem: &Problem| {
+        let subject = match problem.key.as_str() {
+            "" => problem.origin.to_string(),
+            key => format!("{}: {key}", problem.origin),
+        };
+        let help = match &problem.help {
+            // A question is nothing to do.
+            Some(help) if help.ends_with('?') => format!("correct it: {help}"),
+            Some(help) => help.clone(),
+            None => "correct it; `baton check` checks it again".to_owned(),
+        };
+        Finding::error(subject, problem.message.clone(), help)
+    };
+    problems.iter().map(finding).collect()
+}
+
+/// Allowed settings that the owner may not want.
+pub(super) fn warnings(config: &Config) -> Vec<Finding> {
+    let mut findings = unreached_thresholds(&config.handoff);
+    findings.extend(open_listener(config, config.server.listen));
+    if findings.is_empty() {
+        findings.push(Finding::ok("all keys", "no problems"));
+    }
+    findings
+}
+
+/// The settings of the store's server, where the store has one.
+pub(super) fn store_server(config: &Config) -> Option<Finding> {
+    if config.store.kind != StoreKind::Redis {
+        return None;
+    }
+    let asked = store::open(&config.store, &config.state_dir).and_then(|store| {
+        let runtime = runtime().map_err(|failure| StoreError::new(failure.message))?;
+        runtime.block_on(store.settings_problem())
+    });
+    Some(match asked {
+        Ok(None) => Finding::ok("store.url", "the server answers, and its settings keep handoffs"),
+        Ok(Some(why)) => Finding::error("store.durability", why, "fix the server's settings, or the key"),
+        Err(error) => Finding::error("store.url", error.message, "start the server, or fix the URL"),
+    })
+}
+
+/// What to do about a warning of a key.
+const INTENDED: &str = "change the key, or leave it if that is intended";
+
+/// A data listener that other machines reach, while no client needs a key. `listen`: its address, bound or configured.
+pub(in crate::cli) fn open_listener(config: &Config, listen: SocketAddr) -> Option<Finding> {
+    (!listen.ip().is_loopback() && config.clients.is_empty()).then(|| {
+        let message = format!(
+            "everybody who reaches {listen} may use this proxy without a key, as one and the same client: each may resume \
+             and undo the handoffs of all others"
+        );
+        let help = "add a [[clients]] entry for each person, or listen on 127.0.0.1";
+        Finding::warning("server.listen", message, help)
+    })
+}
+
+/// Thresholds that an agent never reaches, since it compacts earlier.
+fn unreached_thresholds(policy: &HandoffPolicy) -> Vec<Finding> {
+    let thresholds = [
+        ("handoff.nudge_at", Some(policy.thresholds.nudge_at)),
+        ("handoff.auto_at", Some(policy.thresholds.auto_at)),
+        ("handoff.subagent_nudge_at", policy.subagents.nudge_at),
+        ("handoff.subagent_auto_at", policy.subagents.auto_at),
+    ];
+    let warning = |(key, share): (&'static str, Option<f64>)| {
+        let share = share?;
+        let before = nudge::AGENTS.iter().filter_map(|agent| point_below(agent, share));
+        let before: Vec<String> = before.collect();
+        (!before.is_empty()).then(|| {
+            let message = format!(
+                "{:.0}% of the window lies above the point at which some agents compact by themselves, and is never \
+                 reached there: {}",
+                share * 100.0,
+                before.join(", ")
+            );
+            Finding::warning(key, message, INTENDED)
+        })
+    };
+    thresholds.into_iter().filter_map(warning).collect()
+}
+
+/// An agent with the point at which it compacts, where that lies below `share`: of present windows, or of older ones alone.
+fn point_below(agent: &Compaction, share: f64) -> Option<String> {
+    let [present, older] = [nudge::PRESENT, nudge::OLDER].map(|window| agent.share(window));
+    match (share > present, share > older) {
+        (true, _) => Some(format!("{} ({:.0}%)", agent.agent, present * 100.0)),
+        (false, true) => Some(format!(
+            "{} ({:.0}% where the window is {} tokens)",
+            agent.agent,
+            older * 100.0,
+            nudge::OLDER
+        )),
+        (false, false) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::config::Config;
+
+    #[test]
+    fn a_threshold_that_an_agent_never_reaches_is_warned_of() {
+        let mut policy = Config::default_for_tests().handoff;
+        assert_eq!(unreached_thresholds(&policy), []);
+        policy.thresholds.nudge_at = 0.75;
+        let [warning] = &unreached_thresholds(&policy)[..] else {
+            panic!()
+        };
+        assert_eq!(warning.subject, "handoff.nudge_at");
+        assert!(
+            warning
+                .message
+                .ends_with("reached there: gemini (50%), qwen (70%)"),
+            "{warning:?}"
+        );
+        policy.thresholds.auto_at = 0.75;
+        policy.subagents.nudge_at = Some(0.5);
+        policy.subagents.auto_at = Some(0.95);
+        let keys: Vec<_> = unreached_thresholds(&policy)
+            .iter()
+            .map(|warning| warning.subject.clone())
+            .collect();
+        assert_eq!(
+            keys,
+            ["handoff.nudge_at", "handoff.auto_at", "handoff.subagent_auto_at"]
+        );
+        let late = &unreached_thresholds(&policy)[2].message;
+        for agent in ["claude (84% where the window is 200000 tokens)", "codex (90%)"] {
+            assert!(late.contains(agent), "{late}");
+        }
+    }
+
+    #[test]
+    fn an_open_listener_without_clients_is_warned_of() {
+        let mut config = Config::default_for_tests();
+        for (listen, open) in [
+            ("127.0.0.1:8787", false),
+            ("[::1]:8787", false),
+            ("0.0.0.0:8787", true),
+            ("[::]:8787", true),
+            ("10.0.0.5:0", true),
+        ] {
+            config.server.listen = listen.parse().unwrap();
+            let warning = open_listener(&config, config.server.listen);
+            assert_eq!(warning.is_some(), open, "{listen}");
+            if let Some(warning) = warning {
+                let help = warning.help.clone().unwrap();
+                assert!(
+                    warning.message.contains(listen) && help.contains("[[clients]]"),
+                    "{warning:?}"
+                );
+            }
+        }
+    }
+}
