@@ -383,12 +383,12 @@ mod drafts {
         (session, view)
     }
 
-    fn index() -> DraftIndex {
-        let redactor = Redactor::new(&[]);
-        DraftIndex::new(DraftIndexSettings {
-            redactor,
+    fn index(view: &View) -> DraftIndex {
+        let settings = DraftIndexSettings {
+            redactor: Redactor::new(&[]),
             ..DraftIndexSettings::default()
-        })
+        };
+        DraftIndex::of(settings, &Transcript::of(view))
     }
 
     /// Everything: a conversation that was not known before, indexed and composed.
@@ -398,11 +398,7 @@ mod drafts {
         told(&session, &view, name);
         bencher
             .counter(BytesCount::new(view.body.len()))
-            .with_inputs(index)
-            .bench_values(|mut index| {
-                index.extend(&Transcript::of(&view));
-                index.local(&REQUEST).unwrap().len()
-            });
+            .bench_local(|| index(&view).local(&REQUEST).unwrap().len());
     }
 
     /// The same, its budget counted with a model's own vocabulary.
@@ -417,11 +413,7 @@ mod drafts {
         black_box(TokenCounter::O200k.tokens("x"));
         bencher
             .counter(BytesCount::new(view.body.len()))
-            .with_inputs(index)
-            .bench_values(|mut index| {
-                index.extend(&Transcript::of(&view));
-                index.local(&request).unwrap().len()
-            });
+            .bench_local(|| index(&view).local(&request).unwrap().len());
     }
 
     /// The same for a bundle.
@@ -430,24 +422,7 @@ mod drafts {
         let (_, view) = session(name, 2000);
         bencher
             .counter(BytesCount::new(view.body.len()))
-            .with_inputs(index)
-            .bench_values(|mut index| {
-                index.extend(&Transcript::of(&view));
-                index.bundle(&REQUEST).unwrap().len()
-            });
-    }
-
-    /// One more request of a known conversation.
-    #[divan::bench(args = WIRES)]
-    fn one_request_more(bencher: Bencher, name: &str) {
-        let (_, view) = session(name, 2000);
-        let mut shorter = view.clone();
-        shorter.turns.truncate(view.turns.len() - 4);
-        let mut index = index();
-        bencher.bench_local(|| {
-            index.extend(&Transcript::of(&shorter));
-            index.extend(&Transcript::of(&view))
-        });
+            .bench_local(|| index(&view).bundle(&REQUEST).unwrap().len());
     }
 
     /// How much of what must be kept is in a carry-over prompt that is written as a model would: the golden exchanges'.
@@ -474,8 +449,7 @@ mod drafts {
     /// What is kept of sessions of 200 to 2,000 turns, compared with what their last turns keep.
     #[allow(clippy::print_stdout, clippy::cast_precision_loss)]
     fn told(session: &Session, view: &View, name: &str) {
-        let mut index = index();
-        index.extend(&Transcript::of(view));
+        let index = index(view);
         let share = |text: &str| {
             let there = session
                 .kept
@@ -600,48 +574,24 @@ mod recall {
 
     const ASKED: &str = "which session timeout did the user want for the importer in src/reader/config.rs";
 
-    /// The first question: everything is read, and answered.
+    /// A question: everything is read, and answered.
     #[divan::bench(args = NAMES)]
-    fn first_question(bencher: Bencher, name: &str) {
+    fn question_of_4_mb(bencher: Bencher, name: &str) {
         if name == NAMES[0] {
             told();
         }
         let (view, settings) = (session(name), settings());
         bencher.counter(BytesCount::new(view.body.len())).bench_local(|| {
-            let mut index = RecallIndex::default();
-            index.extend(&whole(&view), &settings);
-            let found = index.answer(&whole(&view), &settings, &question(ASKED, QueryExpansion::ALL));
-            (index, found.excerpts)
-        });
-    }
-
-    /// A later question of the same conversation.
-    #[divan::bench(args = NAMES)]
-    fn later_question(bencher: Bencher, name: &str) {
-        let (view, settings) = (session(name), settings());
-        let mut index = RecallIndex::default();
-        index.extend(&whole(&view), &settings);
-        bencher.bench_local(|| {
-            index.extend(&whole(&view), &settings);
+            let index = RecallIndex::of(&whole(&view), &settings);
             index
                 .answer(&whole(&view), &settings, &question(ASKED, QueryExpansion::ALL))
                 .excerpts
         });
     }
 
-    /// The size of an index of this many bytes of history.
-    #[allow(clippy::print_stdout)]
-    fn size() {
-        let (view, settings) = (session(NAMES[0]), settings());
-        let mut index = RecallIndex::default();
-        index.extend(&whole(&view), &settings);
-        println!("an index of {} bytes takes {}", view.body.len(), index.bytes());
-    }
-
     /// What is found, by wire and by size, and the contribution of each way of finding other words.
     #[allow(clippy::print_stdout)]
     fn told() {
-        size();
         let off = QueryExpansion {
             stems: false,
             meanings: false,
@@ -699,8 +649,7 @@ mod recall {
             let planted = Planted::new(seed, turns);
             let (view, end) = planted.request(wire);
             let cut = CutPart { end, ..whole(&view) };
-            let mut index = RecallIndex::default();
-            index.extend(&cut, &settings);
+            let index = RecallIndex::of(&cut, &settings);
             let answer = |query: &str| index.answer(&cut, &settings, &question(query, expand)).text;
             for fact in &planted.facts {
                 for query in &fact.questions {

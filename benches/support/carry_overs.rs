@@ -21,12 +21,12 @@ pub(crate) struct Shares {
 /// A carry-over prompt against the request in which it was written; `None` where nothing had to be kept.
 #[allow(clippy::cast_precision_loss)]
 pub(crate) fn shares(view: &View, prompt: &str) -> Option<Shares> {
-    let mut index = DraftIndex::new(DraftIndexSettings {
+    let settings = DraftIndexSettings {
         redactor: Redactor::new(&[]),
         ..DraftIndexSettings::default()
-    });
+    };
     let transcript = Transcript::of(view);
-    index.extend(&transcript);
+    let index = DraftIndex::of(settings, &transcript);
     let (there, all) = index.kept_in(prompt);
     if all == 0 {
         return None;

@@ -69,8 +69,7 @@ fn drafts_keep_what_must_be_kept_and_tell_no_secret_on_every_wire() {
         for (seed, turns) in [(1, 30), (2, 200)] {
             let session = Session::new(seed, turns);
             let view = view(wire.id(), session.body(wire.id()));
-            let mut index = DraftIndex::new(settings());
-            index.extend(&Transcript::of(&view));
+            let index = DraftIndex::of(settings(), &Transcript::of(&view));
             let (local, bundle) = (
                 index.local(&request(4000)).unwrap(),
                 index.bundle(&request(4000)).unwrap(),

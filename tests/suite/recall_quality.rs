@@ -29,8 +29,7 @@ fn what_was_planted_is_found_the_latest_first_and_no_secret_is_told() {
                 transcript: Transcript::of(&view),
                 end,
             };
-            let mut index = RecallIndex::default();
-            index.extend(&cut, &settings);
+            let index = RecallIndex::of(&cut, &settings);
             let answer = |query: &str| {
                 let question = Question {
                     query: query.to_owned(),

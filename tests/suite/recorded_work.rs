@@ -446,8 +446,7 @@ fn the_folder_of_the_work_is_the_one_that_the_agent_works_in() {
         let body = serde_json::to_vec(&body).unwrap();
         let view = wire.read(&body.into(), Operation::Generate).unwrap();
         let transcript = Transcript::of(&view);
-        let mut index = DraftIndex::new(DraftIndexSettings::default());
-        index.extend(&transcript);
+        let index = DraftIndex::of(DraftIndexSettings::default(), &transcript);
         let named = Whereabouts::of(&transcript).or_of_calls(&index).folder;
         println!("{}: {named:?}", truth.agent);
         let is_cut = ["gemini_cli", "pi", "goose_resumed"].contains(&truth.agent.as_str());

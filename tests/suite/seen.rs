@@ -17,11 +17,11 @@ pub(crate) fn seen(wire: WireId, body: Vec<u8>) -> SeenFacts {
     let wire = baton_core::wire::wire(wire);
     let view = wire.read(&body.into(), Operation::Generate).unwrap();
     let transcript = Transcript::of(&view);
-    let mut index = DraftIndex::new(DraftIndexSettings {
+    let settings = DraftIndexSettings {
         redactor: Redactor::new(&[]),
         ..DraftIndexSettings::default()
-    });
-    index.extend(&transcript);
+    };
+    let index = DraftIndex::of(settings, &transcript);
     index.seen(&Whereabouts::of(&transcript))
 }
 

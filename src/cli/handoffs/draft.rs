@@ -249,8 +249,8 @@ pub(super) fn newest(query: &JournalReader, key: &str) -> Result<JournalRequest,
 
 pub(super) fn indexed(config: &Config, newest: &JournalRequest, earlier: Option<&Handoff>) -> DraftIndex {
     let carry_over = earlier.map(|handoff| handoff.prompt.clone());
-    let mut index = DraftIndex::new(config.draft_settings(carry_over, config.redactor()));
-    index.extend(&Transcript::of(&newest.view));
+    let settings = config.draft_settings(carry_over, config.redactor());
+    let mut index = DraftIndex::of(settings, &Transcript::of(&newest.view));
     if let Some(answer) = &newest.answer {
         index.answered(&AnswerContent::of(answer));
     }

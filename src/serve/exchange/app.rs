@@ -184,5 +184,5 @@ fn recaller(config: &Config, redactor: &Redactor) -> Arc<dyn CallAnswerer> {
         tags: config.handoff.preamble_tags.clone(),
         redactor: redactor.clone(),
     };
-    Arc::new(Recaller::new(settings, config.recall.index_bytes))
+    Arc::new(Recaller { settings })
 }

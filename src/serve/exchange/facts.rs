@@ -10,10 +10,9 @@ use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
 use crate::state::config::FactsPolicy;
 use crate::state::files::documents::{StoredHandoff, TranscriptReader};
-use crate::state::jobs::drafts::LentIndex;
 use crate::state::telemetry::{ExchangeEvent, FactsOutcome};
 use baton_core::handoffs::document::fields::HandoffSize;
-use baton_core::handoffs::draft::Whereabouts;
+use baton_core::handoffs::draft::{DraftIndex, Whereabouts};
 use baton_core::mark::sentinel;
 use baton_core::record::{Handoff, HandoffOrigin};
 use baton_core::text::splice;
@@ -74,7 +73,7 @@ impl HandedOverWork {
         let body = self.model_view();
         let view = self.offered.agent.wire.read(&body, Operation::Generate).ok()?;
         let transcript = Transcript::of(&view);
-        lend_index(&self.app, &self.offered, &transcript)?
+        draft_index(&self.app, &self.offered, &transcript)?
             .seen(&Whereabouts::of(&transcript))
             .block(FACTS_TOKENS, self.offered.count())
     }
@@ -104,18 +103,13 @@ impl HandedOverWork {
     }
 }
 
-/// The index of a transcript as the model sees it: of a conversation that was indexed before, what is new is read.
-/// `None`: the request has no conversation.
-pub(super) fn lend_index<'a>(
-    app: &'a App,
-    offered: &Offered,
-    transcript: &Transcript<'_>,
-) -> Option<LentIndex<'a>> {
-    let live = offered.agent.live.as_ref()?;
+/// The index of a transcript as the model sees it. `None`: the request has no conversation.
+pub(super) fn draft_index(app: &App, offered: &Offered, transcript: &Transcript<'_>) -> Option<DraftIndex> {
+    offered.agent.live.as_ref()?;
     let settings = app
         .config
         .draft_settings(offered.carry_over(), app.redactor.clone());
-    Some(app.drafting.indexes().lend(live.key(), settings, transcript))
+    Some(DraftIndex::of(settings, transcript))
 }
 
 /// Whether the facts are appended to the prompt of a handoff of this origin.

@@ -95,7 +95,6 @@ pub(crate) fn config(base_url: &str) -> Config {
         recall: crate::state::config::RecallPolicy {
             enabled: true,
             per_turn: 3,
-            index_bytes: 1 << 20,
         },
         log: Log {
             level: "info".to_owned(),

@@ -257,6 +257,4 @@ pub struct RecallPolicy {
     pub enabled: bool,
     /// How many calls are answered in one agent request.
     pub per_turn: u32,
-    /// Maximum bytes of all indexes in memory.
-    pub index_bytes: usize,
 }

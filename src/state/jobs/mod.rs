@@ -1,5 +1,4 @@
-//! Work that outlives the request that started it: drafts in progress, and the indexes of recall.
+//! Drafts in progress, which outlive the request that started them, and the answers of recall.
 
 pub mod drafts;
-mod last_used;
 pub mod recalls;

@@ -17,8 +17,6 @@ pub(super) type ItemPosition = (usize, usize);
 /// What is kept of a message.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct IndexedMessage {
-    /// Digest of the message; `None` for an answer that no request has contained yet.
-    pub(super) digest: Option<u64>,
     pub(super) role: Role,
     /// When it was made, as it is written there.
     pub(super) time: Option<String>,
@@ -26,16 +24,6 @@ pub(super) struct IndexedMessage {
     pub(super) terms: TermCounts,
     /// It says that the user's text before it is a summary.
     pub(super) summary_before: bool,
-    /// That text, if it was mistaken for the person's until then.
-    pub(super) summary: Option<ItemPosition>,
-}
-
-impl IndexedMessage {
-    /// About how much memory it takes. Places that are handed out by an allocator are not counted.
-    pub(super) fn bytes(&self) -> usize {
-        let items: usize = self.items.iter().map(IndexedItem::bytes).sum();
-        size_of::<Self>() + items + self.terms.bytes()
-    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -46,43 +34,6 @@ pub(super) enum IndexedItem {
     Task(IndexedTodo),
     /// Calls of the model's are missing here.
     Gap,
-}
-
-impl IndexedItem {
-    fn bytes(&self) -> usize {
-        let kept = match self {
-            Self::Text(words) => words.text.len() + words.anchors.len() * size_of::<AnchoredSentence>(),
-            Self::Call(call) => {
-                let paths = call
-                    .paths
-                    .iter()
-                    .map(|(path, _)| path.len() + size_of::<(String, Option<FileChange>)>());
-                let todos = call
-                    .todos
-                    .iter()
-                    .map(|todo| todo.text.len() + size_of::<TodoItem>());
-                let questions = call
-                    .questions
-                    .iter()
-                    .map(|question| question.len() + size_of::<String>());
-                let command = call.command.as_ref().map_or(0, String::len);
-                let secrets = call
-                    .secrets
-                    .iter()
-                    .map(|file| file.path.len() + size_of::<SecretFile>());
-                let rest: usize = paths.chain(todos).chain(questions).chain(secrets).sum();
-                call.about.len() + call.name.len() + command + rest
-            }
-            Self::Result(outcome) => {
-                let lines = outcome.lines.iter().chain(&outcome.tail).chain(&outcome.detail);
-                let lines = lines.chain(&outcome.effects).chain(&outcome.moved_to);
-                lines.map(|line| line.len() + size_of::<String>()).sum()
-            }
-            Self::Gap => 0,
-            Self::Task(task) => task.number.len() + task.text.as_ref().map_or(0, String::len),
-        };
-        size_of::<Self>() + kept
-    }
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -1,7 +1,7 @@
 //! Drafts: from a conversation to the document that its work is handed over with. Pure.
 //!
 //! ```text
-//! transcript ─► index (extended by what is new; redacted) ─► facts ─► what must be kept, then what fits
+//! transcript ─► index (redacted) ─► facts ─► what must be kept, then what fits
 //!                                        local: a document, composed without a model ◄─┤
 //!                              bundle: what a model is shown that writes the document ◄─┘
 //! ```

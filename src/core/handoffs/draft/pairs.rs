@@ -17,19 +17,6 @@ pub(super) struct CallLookup {
 }
 
 impl CallLookup {
-    pub(super) fn of(messages: &[IndexedMessage]) -> Self {
-        let mut pairs = Self::default();
-        for (at, message) in messages.iter().enumerate() {
-            pairs.add(at, message);
-            let results = message.items.iter().filter_map(|item| match item {
-                IndexedItem::Result(outcome) => outcome.call,
-                _ => None,
-            });
-            pairs.answered.extend(results);
-        }
-        pairs
-    }
-
     /// The calls of the message at `at`.
     pub(super) fn add(&mut self, at: usize, message: &IndexedMessage) {
         for (i, item) in message.items.iter().enumerate() {

@@ -98,7 +98,7 @@ pub(super) struct MessageReader<'r, 'a> {
 }
 
 impl<'a> MessageReader<'_, 'a> {
-    pub(super) fn message(&mut self, turn: &TranscriptTurn<'a>, digest: Option<u64>) -> IndexedMessage {
+    pub(super) fn message(&mut self, turn: &TranscriptTurn<'a>) -> IndexedMessage {
         let mut items = Vec::new();
         let mut summary_before = false;
         if turn.role.is_spoken() {
@@ -123,13 +123,11 @@ impl<'a> MessageReader<'_, 'a> {
                 && matches!(items.first(), Some(IndexedItem::Text(words)) if wordings::follows_summary(&words.text));
         }
         IndexedMessage {
-            digest,
             role: turn.role,
             time: turn.time().map(str::to_owned),
             terms: terms(&items),
             items,
             summary_before,
-            summary: None,
         }
     }
 
@@ -146,13 +144,11 @@ impl<'a> MessageReader<'_, 'a> {
             }
         }
         IndexedMessage {
-            digest: None,
             role: Role::Assistant,
             time: None,
             terms: terms(&items),
             items,
             summary_before: false,
-            summary: None,
         }
     }
 

@@ -35,11 +35,6 @@ impl TermCounts {
         Self { counts, total }
     }
 
-    /// Memory that it takes, in bytes.
-    pub(super) fn bytes(&self) -> usize {
-        self.counts.len() * size_of::<(u64, u32)>()
-    }
-
     fn count(&self, hash: u64) -> u32 {
         let found = self.counts.binary_search_by_key(&hash, |(hash, _)| *hash);
         found.map_or(0, |at| self.counts[at].1)

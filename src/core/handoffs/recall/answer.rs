@@ -34,7 +34,7 @@ pub struct RecallAnswer {
 }
 
 impl RecallIndex {
-    /// Answers a question from what was cut. The index is of this very part.
+    /// Answers a question from what was cut: the part that the index is of.
     pub fn answer(
         &self,
         cut: &CutPart<'_>,
@@ -170,7 +170,7 @@ impl RecallIndex {
             let has = LetterPairs::of(letters);
             let best = terms.iter().map(|terms| terms.like(&has)).fold(0.0, f32::max);
             if best >= LetterPairs::NEAR
-                && let Some(last) = self.vocabulary.of(word).next()
+                && let Some(last) = self.vocabulary.of(word).last()
             {
                 near.push((best, letters, last.passage as usize));
             }

@@ -169,37 +169,7 @@ impl CallHistory {
         changed.map(|called| called.turn)
     }
 
-    /// Forgets what is in this message and after it.
-    pub(super) fn truncate(&mut self, turns: usize) {
-        let kept = self.all.partition_point(|called| called.turn < turns);
-        let mut all = std::mem::take(&mut self.all);
-        all.truncate(kept);
-        *self = Self::default();
-        for mut called in all {
-            let answered = called.answered.filter(|turn| *turn < turns);
-            if answered.is_none() {
-                (called.answered, called.outcome) = (None, CallOutcome::Unknown);
-            }
-            let (named, name) = (called.id.is_none() && answered.is_some(), called.name.clone());
-            self.add(called);
-            if named && let Some((_, count)) = self.by_name.get_mut(&name) {
-                *count += 1;
-            }
-        }
-    }
-
     pub(super) fn len(&self) -> usize {
         self.all.len()
-    }
-
-    /// About how many bytes it takes.
-    pub(super) fn bytes(&self) -> usize {
-        /// What a call takes besides its texts: itself, and its places in the tables.
-        const CALL: usize = size_of::<RecalledCall>() + 128;
-        let texts = |called: &RecalledCall| {
-            let paths: usize = called.paths.iter().map(|(path, _)| path.len() + 32).sum();
-            called.about.len() + called.name.len() + paths
-        };
-        self.all.iter().map(|called| CALL + texts(called)).sum()
     }
 }

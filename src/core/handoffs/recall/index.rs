@@ -34,17 +34,14 @@ pub(super) struct Passage {
 /// A message that was read.
 #[derive(Debug, Clone)]
 struct MessageEntry {
-    digest: u64,
     /// Number of the person's requests so far, this message included.
     person_turns: u32,
     /// Handoffs in it and in front of it.
     handoffs: u32,
-    /// Passages in it and in front of it.
-    passages: u32,
 }
 
-/// What is known of the part of a conversation that was cut. It holds words and no part of a request, so that it
-/// outlives one; what is quoted is read from a request again.
+/// What is known of the part of a conversation that was cut: words and their places. What is quoted is read from the request
+/// again.
 #[derive(Debug, Default)]
 pub struct RecallIndex {
     agent: Option<AgentKind>,
@@ -60,38 +57,17 @@ pub struct RecallIndex {
 type RecallPartCache<'a> = HashMap<usize, Vec<TranscriptPart<'a>>>;
 
 impl RecallIndex {
-    /// Extends the index to the cut part of a later request, and returns the number of newly read messages. After a
-    /// rewind, messages beyond the common prefix are dropped.
-    pub fn extend(&mut self, cut: &CutPart<'_>, settings: &RecallIndexSettings) -> usize {
-        let turns = cut.turns();
-        let known = self.turns.iter().zip(cut.transcript.turns());
-        let same = known
-            .take_while(|(read, turn)| read.digest == digest(&turn.raw()[..cut.within(turn)]))
-            .count();
-        let same = same.min(turns);
-        if same == turns && same == self.turns.len() {
-            return 0;
-        }
-        self.truncate(same);
-        let agent = cut.transcript.agent();
-        if agent != self.agent {
-            self.truncate(0);
-            self.agent = agent;
-        }
-        let from = self.turns.len();
+    /// The index of a part that was cut.
+    pub fn of(cut: &CutPart<'_>, settings: &RecallIndexSettings) -> Self {
+        let mut index = Self {
+            agent: cut.transcript.agent(),
+            ..Self::default()
+        };
         let mut parts = RecallPartCache::default();
-        for turn in cut.transcript.turns().take(turns).skip(from) {
-            self.read(cut, settings, &turn, &mut parts);
+        for turn in cut.transcript.turns().take(cut.turns()) {
+            index.read(cut, settings, &turn, &mut parts);
         }
-        turns - from
-    }
-
-    /// About how many bytes it takes.
-    pub fn bytes(&self) -> usize {
-        self.turns.capacity() * size_of::<MessageEntry>()
-            + self.passages.capacity() * size_of::<Passage>()
-            + self.vocabulary.bytes()
-            + self.calls.bytes()
+        index
     }
 
     /// Number of the person's requests up to this message: its turn, from 1.
@@ -113,18 +89,6 @@ impl RecallIndex {
     /// How many words a passage has in the mean.
     pub(super) fn mean(&self) -> f32 {
         (self.words as f32 / self.passages.len().max(1) as f32).max(1.0)
-    }
-
-    fn truncate(&mut self, turns: usize) {
-        if turns >= self.turns.len() {
-            return;
-        }
-        self.turns.truncate(turns);
-        let passages = self.turns.last().map_or(0, |read| read.passages);
-        self.vocabulary.truncate(passages);
-        let gone = self.passages.drain(passages as usize..);
-        self.words -= gone.map(|passage| u64::from(passage.words)).sum::<u64>();
-        self.calls.truncate(turns);
     }
 
     /// Reads the next message.
@@ -178,10 +142,8 @@ impl RecallIndex {
             parts.insert(at, all);
         }
         self.turns.push(MessageEntry {
-            digest: digest(&turn.raw()[..cut.within(turn)]),
             person_turns: person_turn,
             handoffs,
-            passages: u32::try_from(self.passages.len()).unwrap_or(u32::MAX),
         });
     }
 
@@ -296,11 +258,6 @@ impl<'a> CutPart<'a> {
             .unwrap_or(self.transcript.len())
     }
 
-    /// How many bytes of a message belong to it.
-    fn within(&self, turn: &TranscriptTurn<'_>) -> usize {
-        self.end.clamp(turn.span.start, turn.span.end) - turn.span.start
-    }
-
     /// Whether it reaches a part: `None` where it does not, `Some(Some(bytes))` where it ends inside of its text, after
     /// so many bytes.
     fn reaches(&self, part: &TranscriptPart<'_>) -> Option<Option<usize>> {
@@ -344,25 +301,4 @@ fn result_text(part: &TranscriptPart<'_>) -> String {
     let mut text = part.text();
     text.truncate(before_reminders(&text).len());
     text
-}
-
-/// Digest of a message: four lanes of multiplications, eight bytes each, since all of a transcript is examined with
-/// each question.
-fn digest(raw: &[u8]) -> u64 {
-    const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
-    let mut lanes = [raw.len() as u64, 1, 2, 3];
-    let blocks = raw.chunks_exact(32);
-    let rest = blocks.remainder();
-    for block in blocks {
-        for (lane, word) in lanes.iter_mut().zip(block.chunks_exact(8)) {
-            let word = word.try_into().map_or(0, u64::from_le_bytes);
-            *lane = (lane.rotate_left(29) ^ word).wrapping_mul(MIX);
-        }
-    }
-    let end = rest.iter().fold(0, |hash: u64, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(MIX).rotate_left(31)
-    });
-    lanes.into_iter().fold(end, |hash, lane| {
-        (hash ^ lane ^ (lane >> 32)).wrapping_mul(MIX).rotate_left(31)
-    })
 }

@@ -1,14 +1,14 @@
 //! Recall: lets the model search the part of a conversation that handoffs cut. Pure.
 //!
 //! ```text
-//! the part that was cut ─► index (extended by what is new) ─┐
+//! the part that was cut ─► index ───────────────────────────┐
 //! question ─► words, their stems, words of like meaning ────┴► passages ranked ─► excerpts, redacted
 //! ```
 //! The index is built from the current request, since the agent sends its whole history each time. It keeps words and
 //! where they are, and no text: excerpts are read from the request again. What the model still sees is never searched,
 //! nor are earlier recalls, which no agent's transcript holds. The same transcript and question make the same answer.
 //!
-//! Knows transcripts and the tables of `agents`. Must not know: stores, clocks, the caller, the lifetime of an index.
+//! Knows transcripts and the tables of `agents`. Must not know: stores, clocks, the caller.
 
 mod answer;
 mod calls;

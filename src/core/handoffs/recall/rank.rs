@@ -59,7 +59,7 @@ type TermGroups = Vec<Vec<(WordNumber, f32)>>;
 pub(super) fn ranked(index: &RecallIndex, question: &Question) -> (Vec<RankedPassage>, TermWeights) {
     let groups = question.groups(&index.vocabulary);
     let count = index.passages.len() as f32;
-    let rarity = |word: WordNumber| words::rarity(count, index.vocabulary.passages_with(word) as f32);
+    let rarity = |word: WordNumber| words::rarity(count, index.vocabulary.of(word).len() as f32);
     let mass: Vec<f32> = groups
         .iter()
         .map(|group| {
@@ -111,7 +111,7 @@ fn scored(index: &RecallIndex, groups: &TermGroups, mass: &[f32]) -> Vec<Passage
     for (at, group) in groups.iter().enumerate() {
         let mut touched = Vec::new();
         for (word, counts) in group {
-            let term_weight = counts * words::rarity(count, index.vocabulary.passages_with(*word) as f32);
+            let term_weight = counts * words::rarity(count, index.vocabulary.of(*word).len() as f32);
             for posting in index.vocabulary.of(*word) {
                 let passage = posting.passage as usize;
                 let length = index.passages[passage].words as f32;

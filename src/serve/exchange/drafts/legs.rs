@@ -3,13 +3,12 @@
 use bytes::Bytes;
 
 use super::answer_text::draft_of;
-use crate::serve::exchange::facts::lend_index;
+use crate::serve::exchange::facts::draft_index;
 use crate::serve::exchange::shown::TextExtractor;
 use crate::serve::exchange::{Exchange, record_writer, send};
 use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::route;
 use crate::state::files::repository;
-use crate::state::jobs::drafts::LentIndex;
 use baton_core::handoffs::draft::{
     DraftEnd, DraftFailure, DraftIndex, DraftMethod, DraftRequest, DraftSpec, TokenCounter,
 };
@@ -197,7 +196,7 @@ async fn read_whole_draft(exchange: &Exchange, body: UpstreamBody) -> DraftEnd {
 }
 
 /// The index of the transcript as the model sees it.
-pub(super) fn index(exchange: &Exchange, rope: Vec<Bytes>) -> Option<LentIndex<'_>> {
+pub(super) fn index(exchange: &Exchange, rope: Vec<Bytes>) -> Option<DraftIndex> {
     let body = splice::flat(rope);
     let view = exchange
         .offered
@@ -205,7 +204,7 @@ pub(super) fn index(exchange: &Exchange, rope: Vec<Bytes>) -> Option<LentIndex<'
         .wire
         .read(&body, Operation::Generate)
         .ok()?;
-    lend_index(&exchange.app, &exchange.offered, &Transcript::of(&view))
+    draft_index(&exchange.app, &exchange.offered, &Transcript::of(&view))
 }
 
 /// The state of the repository, where the config names one.

@@ -214,9 +214,6 @@ pub(super) const RECALL: KeySection = KeySection {
         key("per_turn", |d, v, _| {
             put(&mut d.config.recall.per_turn, v.count(1, 100))
         }),
-        key("index_bytes", |d, v, _| {
-            put(&mut d.config.recall.index_bytes, v.count(1 << 16, 1 << 31))
-        }),
     ],
 };
 

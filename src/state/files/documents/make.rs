@@ -67,20 +67,25 @@ fn context(settings: &DocumentSettings, handoff: &Handoff, counted: Option<u64>)
 /// The document of a handoff. Without a transcript that can be read it states what the carry-over prompt says.
 pub(super) fn compose_document(settings: &DocumentSettings, stored: StoredHandoff) -> HandoffDocument {
     let handoff = &stored.handoff;
-    let mut index = DraftIndex::new(DraftIndexSettings {
+    let reading = DraftIndexSettings {
         carry_overs: stored.carry_over.into_iter().collect(),
         ..settings.reading.clone()
-    });
+    };
     let body = (stored.transcript)();
     let view = body.and_then(|body| wire::wire(handoff.wire).read(&body, Operation::Generate).ok());
-    let (seen, whereabouts) = match &view {
+    let (index, seen, whereabouts) = match &view {
         Some(view) => {
             let transcript = Transcript::of(view);
-            index.extend(&transcript);
+            let index = DraftIndex::of(reading, &transcript);
             let whereabouts = Whereabouts::of(&transcript).or_of_calls(&index);
-            (index.seen(&whereabouts), whereabouts)
+            let seen = index.seen(&whereabouts);
+            (index, seen, whereabouts)
         }
-        None => (SeenFacts::default(), Whereabouts::default()),
+        None => (
+            DraftIndex::new(reading),
+            SeenFacts::default(),
+            Whereabouts::default(),
+        ),
     };
     let work = WorkFolder::of(settings, handoff, &whereabouts, &seen);
     HandoffDocument::of(&HandoffSource {

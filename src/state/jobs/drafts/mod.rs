@@ -3,7 +3,6 @@
 //! Knows who requested what, how far it is, and how to stop it. Must not know: how a draft is written (`exchange`), who
 //! shows it.
 
-mod indexes;
 mod job;
 mod record;
 mod restore;
@@ -19,7 +18,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-pub use self::indexes::{IndexPool, LentIndex};
 pub use self::job::{AcceptedDraft, DraftJob};
 pub use self::record::{DraftOrder, DraftRecord, DraftState};
 pub use self::restore::DecisionFailure;
@@ -55,8 +53,6 @@ pub struct DraftQueue {
     expires: Duration,
     /// Open drafts: where there are none, requests do not ask further.
     open: AtomicUsize,
-    /// The indexes that drafts are made from.
-    indexes: IndexPool,
 }
 
 #[derive(Debug, Default)]
@@ -88,13 +84,7 @@ impl DraftQueue {
             all: Mutex::default(),
             expires,
             open: AtomicUsize::new(0),
-            indexes: IndexPool::default(),
         }
-    }
-
-    /// The indexes of the conversations that were drafted last.
-    pub fn indexes(&self) -> &IndexPool {
-        &self.indexes
     }
 
     /// Whether no draft is open.

@@ -176,14 +176,12 @@ fn files_with_credentials_are_never_quoted() {
 
 #[test]
 fn an_earlier_carry_over_is_no_request() {
-    let mut index = DraftIndex::new(DraftIndexSettings {
+    let settings = DraftIndexSettings {
         carry_overs: vec!["Goal: port the parser.".to_owned()],
         ..DraftIndexSettings::default()
-    });
-    index.extend(&Transcript::of(&view(&[
-        user("Goal: port the parser.\n\nNow go on."),
-        model("Working."),
-    ])));
+    };
+    let view = view(&[user("Goal: port the parser.\n\nNow go on."), model("Working.")]);
+    let index = DraftIndex::of(settings, &Transcript::of(&view));
     let document = index.local(&request(4000)).unwrap();
     assert!(
         document.contains("From an earlier session or summary:\n- Goal: port the parser."),
@@ -313,11 +311,11 @@ fn files_that_the_config_calls_secret_are_not_quoted() {
         user("And now?"),
     ];
     let draft_of = |redactor: Redactor| {
-        let mut index = DraftIndex::new(DraftIndexSettings {
+        let settings = DraftIndexSettings {
             redactor,
             ..DraftIndexSettings::default()
-        });
-        index.extend(&Transcript::of(&view(&messages)));
+        };
+        let index = DraftIndex::of(settings, &Transcript::of(&view(&messages)));
         [
             index.local(&request(4000)).unwrap(),
             index.bundle(&request(4000)).unwrap(),

@@ -1,9 +1,8 @@
-//! An extended index equals a fresh one; secrets are not shown; documents are completed.
+//! Secrets are not shown; documents are completed.
 
 mod budgets;
 mod documents;
 mod goals;
-mod growing;
 pub(crate) mod linear;
 mod person;
 mod rerun;
@@ -18,12 +17,11 @@ use crate::redact::Redactor;
 use crate::transcript::Transcript;
 use crate::wire::{self, Operation, View};
 
-fn index() -> DraftIndex {
-    let redactor = Redactor::new(&[]);
-    DraftIndex::new(DraftIndexSettings {
-        redactor,
+fn settings() -> DraftIndexSettings {
+    DraftIndexSettings {
+        redactor: Redactor::new(&[]),
         ..DraftIndexSettings::default()
-    })
+    }
 }
 
 fn request(tokens: usize) -> DraftSpec<'static> {
@@ -47,9 +45,7 @@ fn view(messages: &[Value]) -> View {
 }
 
 fn indexed(messages: &[Value]) -> DraftIndex {
-    let mut index = index();
-    index.extend(&Transcript::of(&view(messages)));
-    index
+    DraftIndex::of(settings(), &Transcript::of(&view(messages)))
 }
 
 fn user(text: &str) -> Value {

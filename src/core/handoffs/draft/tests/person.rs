@@ -159,9 +159,7 @@ fn index_of(sent: &Sent) -> DraftIndex {
         }
     };
     let view = wire::wire(sent.wire).read(&body.to_string().into(), Operation::Generate);
-    let mut index = index();
-    index.extend(&Transcript::of(&view.unwrap()));
-    index
+    DraftIndex::of(settings(), &Transcript::of(&view.unwrap()))
 }
 
 #[test]

@@ -217,8 +217,7 @@ fn nothing_is_found_politely() {
         end: view.list.start,
         ..whole(&view)
     };
-    let mut index = RecallIndex::default();
-    index.extend(&nothing, &settings());
+    let index = RecallIndex::of(&nothing, &settings());
     let found = index.answer(&nothing, &settings(), &question("retention"));
     assert_eq!(
         (found.excerpts, found.text.starts_with("Nothing to search")),

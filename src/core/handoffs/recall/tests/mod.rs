@@ -1,7 +1,6 @@
-//! An extended index equals a fresh one; secrets are not quoted; only what was cut is quoted.
+//! Secrets are not quoted; only what was cut is quoted.
 
 mod answers;
-mod growing;
 mod linear;
 
 use serde_json::{Value, json};
@@ -44,9 +43,9 @@ fn question(query: &str) -> Question {
 
 fn answer_to(messages: &[Value], query: &str) -> String {
     let view = view(messages);
-    let mut index = RecallIndex::default();
-    index.extend(&whole(&view), &settings());
-    index.answer(&whole(&view), &settings(), &question(query)).text
+    let cut = whole(&view);
+    let index = RecallIndex::of(&cut, &settings());
+    index.answer(&cut, &settings(), &question(query)).text
 }
 
 fn user(text: &str) -> Value {

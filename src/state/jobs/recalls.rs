@@ -1,6 +1,9 @@
-//! A call to answer, and its answerer.
+//! Answers calls of baton's tools whose result is a text.
+//!
+//! Knows the current request, as far as the model does not see it any more. Must not know: who asks (`exchange`), how an
+//! answer gets back to the model.
 
-use baton_core::handoffs::recall::CutPart;
+use baton_core::handoffs::recall::{CutPart, Question, QuestionError, RecallIndex, RecallIndexSettings};
 use baton_core::record::HiddenResult;
 
 /// A call that is to be answered with a text.
@@ -50,4 +53,26 @@ impl AnswerOutcome {
 pub trait CallAnswerer: Send + Sync {
     /// The answer to one call, and its outcome. It is stored, and the model sees it again in every later request.
     fn answer(&self, call: &RecallCall<'_>) -> (HiddenResult, AnswerOutcome);
+}
+
+/// Answers `session_recall`. A question is rare, so each one reads what was cut anew.
+pub struct Recaller {
+    pub settings: RecallIndexSettings,
+}
+
+impl CallAnswerer for Recaller {
+    fn answer(&self, call: &RecallCall<'_>) -> (HiddenResult, AnswerOutcome) {
+        let Ok(question) = Question::read(call.arguments) else {
+            return (
+                HiddenResult::error(QuestionError::ANSWER),
+                AnswerOutcome::BadArguments,
+            );
+        };
+        let found = RecallIndex::of(&call.cut, &self.settings).answer(&call.cut, &self.settings, &question);
+        let outcome = match found.excerpts {
+            0 => AnswerOutcome::Nothing,
+            _ => AnswerOutcome::Found,
+        };
+        (HiddenResult::of(found.text), outcome)
+    }
 }
