@@ -10,6 +10,7 @@ pub(crate) mod disk;
 pub mod files;
 pub mod jobs;
 pub mod journal;
+pub(crate) mod keyed_hash;
 pub mod prices;
 pub mod session;
 pub mod store;

@@ -13,7 +13,7 @@ use crate::text::{Span, json};
 const SPELLED_OUT: &[u8] = br"\u00";
 
 /// A piece of JSON, or anything with JSON in it.
-pub(super) fn json<'a>(redactor: &Redactor, text: &'a [u8], step: &mut dyn FnMut(usize)) -> Cow<'a, [u8]> {
+pub(super) fn json<'a>(redactor: &Redactor, text: &'a [u8]) -> Cow<'a, [u8]> {
     let hidden = memchr::memmem::find(text, SPELLED_OUT).is_some();
     let all = hidden || !redactor.custom.is_empty() || redactor.known.is_some();
     if !all && !scan::any(text) {
@@ -27,7 +27,6 @@ pub(super) fn json<'a>(redactor: &Redactor, text: &'a [u8], step: &mut dyn FnMut
         end = span.end;
         let inner = inner.of(text);
         super::worked(inner.len());
-        step(inner.len());
         let secret_name = members.take(before.of(text), inner, is_key(text, span), hidden);
         if members.is_key {
             // A name is not a secret, unless a secret is used as a map key.
@@ -228,7 +227,7 @@ impl MemberTracker {
 /// Redacts a stream: the strings under one key are searched as one text, then each on its own.
 pub(super) fn stream<'a>(redactor: &Redactor, text: &'a [u8]) -> Cow<'a, [u8]> {
     let whole = apply(text, across(redactor, text));
-    match json(redactor, &whole, &mut |_| {}) {
+    match json(redactor, &whole) {
         Cow::Borrowed(_) => whole,
         Cow::Owned(clean) => Cow::Owned(clean),
     }

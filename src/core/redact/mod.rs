@@ -127,12 +127,7 @@ impl Redactor {
 
     /// Redacts JSON, a fragment of it, or anything containing JSON.
     pub fn json<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
-        self.json_in_steps(text, &mut |_| {})
-    }
-
-    /// The same; `step` is called after each string with its length, for callers that pause long work.
-    pub fn json_in_steps<'a>(&self, text: &'a [u8], step: &mut dyn FnMut(usize)) -> Cow<'a, [u8]> {
-        documents::json(self, text, step)
+        documents::json(self, text)
     }
 
     /// Redacts a stream of JSON events. Strings under one key are searched across events.

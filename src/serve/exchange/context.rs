@@ -11,7 +11,8 @@ use super::once::OnceLog;
 use super::{Exchange, insertions, is_model_call};
 use crate::serve::proxy::{RequestContext, headers};
 use crate::state::config::FreeCutPolicy;
-use crate::state::session::{LiveConversation, ThreadCosts, ThreadId, ThreadTurns, digest};
+use crate::state::keyed_hash;
+use crate::state::session::{LiveConversation, ThreadCosts, ThreadId, ThreadTurns};
 use crate::state::telemetry::UsageTokens;
 use baton_core::bill::CutLedger;
 use baton_core::nudge::{
@@ -287,10 +288,10 @@ fn tail_digest(view: &View, last: usize) -> u128 {
     let turns = &view.turns[(last + 1).saturating_sub(TAIL)..=last];
     let mut digests = [0; TAIL * size_of::<u128>()];
     for (turn, place) in turns.iter().zip(digests.chunks_exact_mut(size_of::<u128>())) {
-        let one = digest(&without_breakpoints(view.text(turn.span)));
+        let one = keyed_hash::hash(&without_breakpoints(view.text(turn.span)));
         place.copy_from_slice(&one.to_ne_bytes());
     }
-    digest(&digests)
+    keyed_hash::hash(&digests)
 }
 
 /// What a request states of its model's window.

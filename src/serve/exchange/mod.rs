@@ -57,7 +57,6 @@ use self::drafts::AutomaticHandoff;
 use self::free_cut::FreeMoment;
 use self::offer::Offered;
 use self::opening::AnswerOpening;
-use self::recording::ReceivedBody;
 use self::send::FirstLeg;
 use self::shown::ShownDraft;
 use crate::serve::proxy::body::{Collected, RequestBody};
@@ -304,11 +303,7 @@ async fn run(
     collected: Collected,
     weight: usize,
 ) -> Response<ResponseBody> {
-    let Collected {
-        body,
-        scan,
-        beginnings,
-    } = collected;
+    let Collected { body, scan } = collected;
     let Some(received) = read::receive(&app, &ctx, &body, &scan, weight).await else {
         return untouched(&ctx, body).await;
     };
@@ -334,7 +329,7 @@ async fn run(
     let original = offered.pin.taken_out.original.take();
     let opening = report.map_or(AnswerOpening::None, AnswerOpening::Undo);
     let mut exchange = Exchange::new(app, ctx, offered, opening);
-    recording::begin(&exchange, ReceivedBody { beginnings, original });
+    recording::begin(&exchange, original);
     if let Some(why) = exchange.offered.pin.unresolved {
         return local_answer::unresolved_handoff(&exchange, why);
     }

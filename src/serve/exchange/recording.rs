@@ -3,22 +3,14 @@
 use super::pin::OriginalTranscript;
 use super::{Exchange, is_model_call};
 use crate::serve::proxy::RequestContext;
-use crate::state::journal::{Beginnings, BodyLayout, PackedHeaders, ReceivedRequest};
+use crate::state::journal::{BodyLayout, PackedHeaders, ReceivedRequest};
 use crate::state::telemetry::LegEnd;
 use baton_core::rewrite::RewriteOutcome;
 use baton_core::wire::{LegReport, Operation};
 
-/// The request's body as it was received.
-#[derive(Default)]
-pub(super) struct ReceivedBody {
-    /// Digests of the body's beginnings.
-    pub(super) beginnings: Option<Beginnings>,
-    /// The transcript as the agent sent it, where baton has changed it since.
-    pub(super) original: Option<OriginalTranscript>,
-}
-
-/// Writes what is known before the request is sent into the exchange's event, and the request into the journal.
-pub(super) fn begin(exchange: &Exchange, body: ReceivedBody) {
+/// Writes what is known before the request is sent into the exchange's event, and the request into the journal. `original`:
+/// the transcript as the agent sent it, where baton has changed it since.
+pub(super) fn begin(exchange: &Exchange, original: Option<OriginalTranscript>) {
     let Exchange { ctx, offered, .. } = exchange;
     ctx.recorder.note(|e| {
         e.model.clone_from(&offered.agent.request.view().facts.model);
@@ -27,7 +19,7 @@ pub(super) fn begin(exchange: &Exchange, body: ReceivedBody) {
         e.untooled = offered.offer.untooled;
         e.unpinned = offered.pin.unpinned;
     });
-    ctx.recording.begin(|| received_request(exchange, body));
+    ctx.recording.begin(|| received_request(exchange, original));
     if let Some(id) = offered.pin.lost {
         tracing::warn!(
             exchange = ctx.id,
@@ -43,11 +35,11 @@ pub(super) fn begin(exchange: &Exchange, body: ReceivedBody) {
 }
 
 /// The request for the journal.
-fn received_request(exchange: &Exchange, body: ReceivedBody) -> ReceivedRequest {
+fn received_request(exchange: &Exchange, original: Option<OriginalTranscript>) -> ReceivedRequest {
     let (ctx, agent) = (&exchange.ctx, &exchange.offered.agent);
     let path = ctx.target.split('?').next().unwrap_or_default();
     let view = agent.request.view();
-    let original = body.original.unwrap_or_else(|| OriginalTranscript {
+    let original = original.unwrap_or_else(|| OriginalTranscript {
         text: agent.request.text().clone(),
         layout: BodyLayout {
             list: view.list,
@@ -67,7 +59,6 @@ fn received_request(exchange: &Exchange, body: ReceivedBody) -> ReceivedRequest 
         headers: PackedHeaders::new(&ctx.headers),
         received: original.text,
         transcript: Some(original.layout),
-        beginnings: body.beginnings,
     }
 }
 

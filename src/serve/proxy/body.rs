@@ -14,7 +14,6 @@ use super::gathering::Gathering;
 use super::known_scans::{BodyReader, BodyScan};
 use super::min_rate::{MinRateBody, Stopped};
 use super::spill::{Spill, Spilled};
-use crate::state::journal::Beginnings;
 
 /// Maximum bytes that are drained of a refused body: an agent that is still writing would see a reset connection instead
 /// of the response.
@@ -95,8 +94,6 @@ pub struct Collected {
     pub body: RequestBody,
     /// What is known of the text by then.
     pub scan: BodyScan,
-    /// Hashes of its beginnings, for the journal.
-    pub beginnings: Option<Beginnings>,
 }
 
 /// Collects `body`. `limit` applies to what arrives and to what the decoder produces. What is buffered counts against
@@ -129,10 +126,7 @@ pub(super) async fn collect(
     }
     // A body of one frame is not prescanned: it is read as soon as it is there.
     let reader = reader.filter(|_| !all.copied().is_empty());
-    let (scan, beginnings) = match reader {
-        Some(reader) => reader.done(all.bytes()),
-        None => (BodyScan::default(), None),
-    };
+    let scan = reader.map_or_else(BodyScan::default, |reader| reader.done(all.bytes()));
     let coding = coding.looked_at(all.bytes());
     let for_text = all.hold.another();
     let raw = all.done(coding == Coding::Identity);
@@ -144,11 +138,7 @@ pub(super) async fn collect(
             None => RequestBody::Opaque(raw),
         },
     };
-    Ok(Collected {
-        body,
-        scan,
-        beginnings,
-    })
+    Ok(Collected { body, scan })
 }
 
 /// Reads all pieces, each prescanned while it is still in the cache.

@@ -1,8 +1,7 @@
 //! Skips text that was scanned before. An agent resends its whole conversation with each request, and the scan of a
 //! body costs more than all other processing of its bytes.
 //!
-//! A body is hashed block by block while it arrives; each hash covers everything up to the block's end (the journal
-//! needs the same hashes). For a known hash, the scan's findings in the block and the turns before its end are known,
+//! A body is hashed block by block while it arrives; each hash covers everything up to the block's end. For a known hash, the scan's findings in the block and the turns before its end are known,
 //! too.
 
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use std::sync::Arc;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-use crate::state::journal::{BEGINNINGS_BLOCK, Beginnings, KeyedHash};
+use crate::state::keyed_hash::{self, KeyedHash};
 use baton_core::mark::STEM;
 use baton_core::record::WireId;
 use baton_core::text::prescan::{Prescanner, ScannedStretch};
@@ -31,8 +30,6 @@ pub(crate) struct KnownScans {
     blocks: Cache<KeyedHash, Arc<ScannedStretch>, BySize>,
     /// Keyed by the last whole block of a body, and by its wire.
     turns: Cache<(KeyedHash, WireId), Arc<KnownTurns>, BySize>,
-    /// Hashes no body yet; a copy hashes each body where the journal is off.
-    unrecorded: Beginnings,
 }
 
 /// Weighs what is kept by the bytes that it takes.
@@ -56,18 +53,16 @@ impl KnownScans {
         Self {
             blocks: Cache::with_weighter(BLOCKS, KEPT_BYTES, BySize),
             turns: Cache::with_weighter(BODIES, KEPT_TURNS_BYTES, BySize),
-            unrecorded: Beginnings::with_own_key(),
         }
     }
 
-    /// Reads one body, which comes on `wire`; `recorded` are the journal's hashes of it, where there is a journal.
-    pub(super) fn reader(&self, wire: Option<WireId>, recorded: Option<Beginnings>) -> BodyReader<'_> {
+    /// Reads one body, which comes on `wire`.
+    pub(super) fn reader(&self, wire: Option<WireId>) -> BodyReader<'_> {
         BodyReader {
             scans: self,
             wire,
             prescanner: Prescanner::seeking(STEM),
-            is_recorded: recorded.is_some(),
-            beginnings: recorded.unwrap_or_else(|| self.unrecorded.clone()),
+            beginnings: Beginnings::default(),
             blocks: 0,
             known: 0,
         }
@@ -110,13 +105,32 @@ struct LastBlock {
     is_known: bool,
 }
 
+/// Bytes of a block, small enough to be in a core's cache still when it is full.
+const BLOCK: usize = 32 << 10;
+
+/// Hashes of a body's beginnings, taken while it arrives: one for each whole block, of all up to its end.
+#[derive(Default)]
+struct Beginnings {
+    hashes: Vec<KeyedHash>,
+}
+
+impl Beginnings {
+    /// `text` is all that has arrived.
+    fn read(&mut self, text: &[u8]) {
+        let from = self.hashes.len() * BLOCK;
+        for block in text.get(from..).unwrap_or_default().chunks_exact(BLOCK) {
+            let before = self.hashes.last().copied().unwrap_or_default();
+            self.hashes
+                .push(keyed_hash::chain(before, keyed_hash::hash(block)));
+        }
+    }
+}
+
 /// Reads a body while it arrives, when each block is still in the cache.
 pub(super) struct BodyReader<'a> {
     scans: &'a KnownScans,
     wire: Option<WireId>,
     prescanner: Prescanner,
-    /// Whether the journal needs the hashes.
-    is_recorded: bool,
     beginnings: Beginnings,
     /// Blocks that are scanned or skipped.
     blocks: usize,
@@ -128,7 +142,7 @@ impl BodyReader<'_> {
     /// `text` is all that has arrived. What is no whole block yet waits for the rest of it.
     pub(super) fn read(&mut self, text: &[u8]) {
         self.beginnings.read(text);
-        for hash in &self.beginnings.hashes()[self.blocks..] {
+        for hash in &self.beginnings.hashes[self.blocks..] {
             let known = match self.known == self.blocks {
                 true => self.scans.blocks.get(hash),
                 // Nothing is known after an unknown block.
@@ -141,33 +155,32 @@ impl BodyReader<'_> {
                     self.prescanner.pass(&stretch);
                 }
                 None => {
-                    let stretch = self.prescanner.stretch(&text[..self.blocks * BEGINNINGS_BLOCK]);
+                    let stretch = self.prescanner.stretch(&text[..self.blocks * BLOCK]);
                     self.scans.blocks.insert(*hash, Arc::new(stretch));
                 }
             }
         }
     }
 
-    /// What was found in `text`, the whole body, and the journal's hashes of it.
-    pub(super) fn done(self, text: &[u8]) -> (BodyScan, Option<Beginnings>) {
+    /// What was found in `text`, the whole body.
+    pub(super) fn done(self, text: &[u8]) -> BodyScan {
         let (turns, last_block) = self.known_turns().unzip();
         let prescan = self.prescanner.done(text);
-        let scan = BodyScan {
+        BodyScan {
             known: BodyFacts {
                 prescan,
                 turns: turns.flatten(),
             },
             last_block,
-        };
-        (scan, self.is_recorded.then_some(self.beginnings))
+        }
     }
 
     /// The turns of the longest known beginning, and the last block; `None` for a body of less than a block.
     fn known_turns(&self) -> Option<(Option<Arc<KnownTurns>>, LastBlock)> {
-        let (wire, hashes) = (self.wire?, self.beginnings.hashes());
+        let (wire, hashes) = (self.wire?, &self.beginnings.hashes);
         let last = LastBlock {
             hash: *hashes.last()?,
-            end: hashes.len() * BEGINNINGS_BLOCK,
+            end: hashes.len() * BLOCK,
             wire,
             is_known: false,
         };
@@ -209,11 +222,11 @@ mod tests {
     /// Reads a text that arrives in pieces, and the bytes that were scanned for it.
     fn read(scans: &KnownScans, text: &[u8], piece: usize) -> (u64, Prescan) {
         cost::of(|| {
-            let mut reader = scans.reader(None, None);
+            let mut reader = scans.reader(None);
             for end in (0..text.len()).step_by(piece).chain([text.len()]) {
                 reader.read(&text[..end]);
             }
-            reader.done(text).0.known.prescan
+            reader.done(text).known.prescan
         })
     }
 
@@ -227,11 +240,7 @@ mod tests {
         let text = transcript(200_000);
         let scans = KnownScans::new();
         let plain = read(&KnownScans::new(), text.as_bytes(), text.len()).1;
-        for (piece, most) in [
-            (9_999, text.len()),
-            (70_000, BEGINNINGS_BLOCK),
-            (1, BEGINNINGS_BLOCK),
-        ] {
+        for (piece, most) in [(9_999, text.len()), (70_000, BLOCK), (1, BLOCK)] {
             let (scanned, prescan) = read(&scans, text.as_bytes(), piece);
             assert!(
                 scanned <= most as u64,
@@ -244,7 +253,7 @@ mod tests {
         // What follows a difference is another text.
         let mut longer = text.clone() + &transcript(100_000)[12..];
         let (scanned, _) = read(&scans, longer.as_bytes(), 9_999);
-        assert!(scanned <= (longer.len() - text.len() + BEGINNINGS_BLOCK) as u64);
+        assert!(scanned <= (longer.len() - text.len() + BLOCK) as u64);
         longer.replace_range(70_000..70_001, "\"");
         let (scanned, prescan) = read(&scans, longer.as_bytes(), 9_999);
         assert!(scanned >= (longer.len() - 70_000) as u64, "{scanned}");
@@ -254,9 +263,9 @@ mod tests {
 
     /// The scan of a body that is read on this wire, and its turns; what it shares is kept.
     fn shared(scans: &KnownScans, on: WireId, text: &str) -> (BodyScan, Vec<Turn>) {
-        let mut reader = scans.reader(Some(on), None);
+        let mut reader = scans.reader(Some(on));
         reader.read(text.as_bytes());
-        let (scan, _) = reader.done(text.as_bytes());
+        let scan = reader.done(text.as_bytes());
         let text = Bytes::copy_from_slice(text.as_bytes());
         let view = wire(on).read_scanned(&text, Operation::Generate, &scan.known);
         let view = view.unwrap();
@@ -284,7 +293,7 @@ mod tests {
         let (scan, all) = shared(&scans, WireId::OpenaiChat, &whole(&longer));
         assert!(scan.known.turns.is_none(), "another wire");
         let (scan, _) = shared(&scans, WireId::Anthropic, &whole(&longer));
-        let end = begun.len() / BEGINNINGS_BLOCK * BEGINNINGS_BLOCK;
+        let end = begun.len() / BLOCK * BLOCK;
         let known = |scan: &BodyScan| scan.known.turns.as_ref().map(|turns| turns.count());
         let within = all.iter().filter(|turn| turn.span.end <= end).count();
         assert_eq!(known(&scan), Some(within));

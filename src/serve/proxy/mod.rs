@@ -338,11 +338,7 @@ async fn answer(gateway: &Gateway, ctx: RequestContext, body: MinRateBody) -> Re
         ctx.recorder.note(|e| e.untooled = unread.filter(|_| asks));
         return Box::pin(stored_responses::run(gateway, ctx, body)).await;
     }
-    let reader = gateway
-        .parts
-        .bodies
-        .scans
-        .reader(ctx.wire, gateway.parts.journal.beginnings());
+    let reader = gateway.parts.bodies.scans.reader(ctx.wire);
     let limit = gateway.parts.config.limits.body_bytes;
     match body::collect(&ctx.headers, body, limit, &gateway.parts.bodies.budget, reader).await {
         Ok(collected) => {

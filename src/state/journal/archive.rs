@@ -11,10 +11,8 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use rusqlite::{Connection, params};
 
-use super::chunk_bodies::WrittenBody;
 use super::chunk_store::ChunkStore;
 use super::headers::HeaderModels;
-use super::keyed_hash::HashKey;
 use super::note::JournalNote;
 use super::pending_row::{PendingLeg, PendingRow, RowWriter};
 use super::queue::MOST_LOST_ENDS;
@@ -51,19 +49,11 @@ pub(super) struct PendingExchange {
     pub(super) legs: Vec<PendingLeg>,
     pub(super) wire: &'static dyn Wire,
     pub(super) operation: Operation,
-    /// The agent's body, kept until the first leg is sent or the transaction ends: that leg's body consists mostly of slices
-    /// of it.
-    pub(super) received: Option<WrittenBody>,
     pub(super) changed: bool,
 }
 
 impl Archive {
-    pub(super) fn new(
-        conn: Connection,
-        redactor: Redactor,
-        tags: Vec<String>,
-        key: HashKey,
-    ) -> rusqlite::Result<Self> {
+    pub(super) fn new(conn: Connection, redactor: Redactor, tags: Vec<String>) -> rusqlite::Result<Self> {
         // Exchanges that a killed process left open never get an end.
         conn.execute(
             "UPDATE exchanges SET ended = seq, partial = 1 WHERE ended IS NULL",
@@ -71,7 +61,7 @@ impl Archive {
         )?;
         Ok(Self {
             conn,
-            chunk_store: ChunkStore::new(redactor, key),
+            chunk_store: ChunkStore::new(redactor),
             models: HeaderModels::default(),
             open: HashMap::default(),
             changed: Vec::new(),
@@ -186,7 +176,7 @@ impl Archive {
         self.write_changed()?;
         for id in self.changed.drain(..) {
             if let Entry::Occupied(mut open) = self.open.entry(id) {
-                (open.get_mut().changed, open.get_mut().received) = (false, None);
+                open.get_mut().changed = false;
                 if open.get().row.ended.is_some() {
                     open.remove();
                 }
@@ -210,7 +200,6 @@ impl Archive {
                 rows.leg(open.row.seq, leg)?;
                 leg.changed = false;
             }
-            self.chunk_store.slice.look();
         }
         Ok(())
     }

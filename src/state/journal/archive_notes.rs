@@ -6,10 +6,9 @@ use bytes::Bytes;
 
 use super::answer_summary::AnswerSummary;
 use super::archive::{Archive, MOST_OPEN, PendingExchange};
-use super::chunk_bodies::WrittenBody;
+use super::chunk_bodies::BodyNodes;
 use super::chunk_store::{FirstSeen, TextKind};
 use super::headers::StoredHeaders;
-use super::keyed_hash::Beginnings;
 use super::note::{BodyLayout, CapturedBody, JournalNote, ReceivedRequest, SentLeg};
 use super::packed::PackedHeaders;
 use super::pending_row::{PendingLeg, PendingRow, RowWriter, began_ms, json, operation_name};
@@ -58,13 +57,10 @@ impl Archive {
             self.titles
                 .add(&self.conn, &self.chunk_store.redactor, &begun, conversation)?;
         }
-        let received = match begun.transcript {
-            Some(transcript) => {
-                let read = Some((begun.wire, transcript));
-                let known = begun.beginnings.as_ref().map_or(&[][..], Beginnings::hashes);
-                self.chunk_store
-                    .body(&self.conn, &begun.received, read, known, seen)?
-            }
+        let received = match &begun.transcript {
+            layout @ Some(_) => self
+                .chunk_store
+                .body(&self.conn, &begun.received, layout.as_ref(), seen)?,
             None => self.unread(wire, begun.operation, &begun.received, seen)?,
         };
         let row = PendingRow {
@@ -77,7 +73,7 @@ impl Archive {
             upstream: begun.upstream,
             route: Some(self.chunk_store.redactor.path(&begun.route).into_owned()),
             operation: Some(operation_name(begun.operation)),
-            received: received.body,
+            received,
             headers: self.headers(&begun.headers, seen)?,
             received_bytes: begun.received.len() as u64,
             id: begun.id,
@@ -94,7 +90,6 @@ impl Archive {
             legs: Vec::new(),
             wire,
             operation: begun.operation,
-            received: Some(received),
             changed: true,
         };
         self.changed.push(Arc::clone(&id));
@@ -113,12 +108,12 @@ impl Archive {
         operation: Operation,
         text: &Bytes,
         seen: FirstSeen,
-    ) -> rusqlite::Result<WrittenBody> {
-        let read = wire.read(text, operation).ok().map(|view| {
-            let (list, turns) = (view.list, view.turns);
-            (wire.id(), BodyLayout { list, turns })
+    ) -> rusqlite::Result<BodyNodes> {
+        let layout = wire.read(text, operation).ok().map(|view| BodyLayout {
+            list: view.list,
+            turns: view.turns,
         });
-        self.chunk_store.body(&self.conn, text, read, &[], seen)
+        self.chunk_store.body(&self.conn, text, layout.as_ref(), seen)
     }
 
     fn headers(&mut self, headers: &PackedHeaders, seen: FirstSeen) -> rusqlite::Result<StoredHeaders> {
@@ -140,23 +135,9 @@ impl Archive {
             side: "sent",
         };
         let (wire, operation) = (open.wire, open.operation);
-        // Later legs hardly ever reuse it, and its memory is needed.
-        let received = open.received.take();
         let sent_headers = self.headers(&headers, seen)?;
         let bytes = splice::len(&rope);
-        let slices = match &received {
-            Some(received) => match self.chunk_store.spliced(&self.conn, received, &rope, seen)? {
-                None => self
-                    .chunk_store
-                    .cut(&self.conn, received, (wire, operation), &rope, seen)?,
-                spliced => spliced,
-            },
-            None => None,
-        };
-        let sent = match slices {
-            Some(body) => body,
-            None => self.unread(wire, operation, &splice::flat(rope), seen)?.body,
-        };
+        let sent = self.unread(wire, operation, &splice::flat(rope), seen)?;
         let changes = json(&changes);
         let url = self.chunk_store.redactor.address(&url);
         let Some(open) = self.open.get_mut(id) else {
@@ -234,7 +215,6 @@ impl Archive {
 
     /// Puts the summary of an answer into the exchange's row, in place of the one before.
     fn summarise(&mut self, id: &str, body: &[u8]) {
-        self.chunk_store.slice.look();
         let redactor = &self.chunk_store.redactor;
         let Some(open) = self.open.get_mut(id) else { return };
         let status = open.legs.last().and_then(|leg| leg.status);

@@ -1,21 +1,18 @@
 //! Stores chunks of bodies, each once. Known chunks are found by hash; new ones are redacted, compressed and written.
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 use quick_cache::unsync::Cache;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::deleted_rows::DeletedRows;
-use super::keyed_hash::{HashKey, KeyedHash};
-use super::known_beginnings::KnownBeginnings;
-use super::known_cuts::KnownCuts;
 use super::packing::{Packer, content_hash};
 use super::references::{CountedRow, References};
 use super::summary::MessageText;
-use super::time_slice::TimeSlice;
+use crate::state::keyed_hash::{self, KeyedHash};
 use baton_core::redact::Redactor;
-use baton_core::text::cost;
 
-/// Entries of each cache (chunks, nodes, rows), some 50 bytes each: enough for thousands of conversations.
+/// Entries of each cache (chunks, nodes), some 50 bytes each: enough for thousands of conversations.
 const REMEMBERED: usize = 64 * 1024;
 
 /// Bytes that a chunk takes besides its text, about: its row, its index entry, its node.
@@ -55,53 +52,31 @@ impl TextKind {
 /// Finds and writes chunks.
 pub(super) struct ChunkStore {
     pub(super) redactor: Redactor,
-    pub(super) key: HashKey,
     /// Chunk by the hash of its text before redaction.
-    known: Cache<KeyedHash, i64>,
-    /// Node by its parent and its chunk.
-    next: Cache<(i64, i64), i64>,
-    /// The last node of a chain by the hash of the chain's text.
-    rows: Cache<KeyedHash, i64>,
-    /// By the hash of a beginning, which is a number of whole blocks.
-    pub(super) beginnings: KnownBeginnings,
-    /// By how they were assembled.
-    pub(super) cuts: KnownCuts,
-    /// Entries of the caches that name one of these are ignored.
-    pub(super) deleted: DeletedRows,
+    chunks: Cache<KeyedHash, i64>,
+    /// Node by its parent, its chunk, and the hash of its gap.
+    nodes: Cache<(i64, i64, KeyedHash), i64>,
     pub(super) references: References,
     packer: Packer,
     /// Bytes written since [`Self::take_fresh`].
     fresh: usize,
-    pub(super) slice: TimeSlice,
 }
 
 impl ChunkStore {
-    pub(super) fn new(redactor: Redactor, key: HashKey) -> Self {
+    pub(super) fn new(redactor: Redactor) -> Self {
         Self {
             redactor,
-            key,
-            known: Cache::new(REMEMBERED),
-            next: Cache::new(REMEMBERED),
-            rows: Cache::new(REMEMBERED),
-            beginnings: KnownBeginnings::new(),
-            cuts: KnownCuts::new(),
-            deleted: DeletedRows::default(),
+            chunks: Cache::new(REMEMBERED),
+            nodes: Cache::new(REMEMBERED),
             references: References::default(),
             packer: Packer::new(),
             fresh: 0,
-            slice: TimeSlice::new(),
         }
     }
 
     /// Bytes of text that were written since the last call.
     pub(super) fn take_fresh(&mut self) -> usize {
         std::mem::take(&mut self.fresh)
-    }
-
-    /// A text's hash in this process.
-    pub(super) fn fast(&self, text: &[u8]) -> KeyedHash {
-        cost::add(text.len());
-        self.key.hash(text)
     }
 
     /// Adds a reference to a chunk.
@@ -111,50 +86,21 @@ impl ChunkStore {
 
     /// A transaction was rolled back: cached rows may not exist.
     pub(super) fn forget(&mut self) {
-        self.known.clear();
-        self.next.clear();
-        self.rows.clear();
-        self.beginnings.clear();
-        self.cuts.clear();
-        self.deleted = DeletedRows::default();
+        self.chunks.clear();
+        self.nodes.clear();
         self.references.clear();
     }
 
-    /// Notes deleted rows: the caches no longer return them.
+    /// These rows were deleted. SQLite may give their ids to others.
     pub(super) fn collected(&mut self, nodes: &[i64], chunks: &[i64]) {
-        if self.deleted.add(nodes, chunks) {
-            self.purge();
+        if !chunks.is_empty() {
+            let chunks: HashSet<_> = chunks.iter().collect();
+            self.chunks.retain(|_, id| !chunks.contains(id));
         }
-    }
-
-    /// Removes the deleted rows from the caches.
-    fn purge(&mut self) {
-        let deleted = std::mem::take(&mut self.deleted);
-        self.known.retain(|_, chunk| deleted.chunk_exists(*chunk));
-        // A node refers to its parent and to its chunk, so these exist as long as it does.
-        self.next.retain(|_, node| deleted.node_exists(*node));
-        self.rows.retain(|_, node| deleted.node_exists(*node));
-        self.beginnings.purge(&deleted);
-        self.cuts.purge(&deleted);
-    }
-
-    /// A row was inserted. SQLite may give it the id of a deleted one, whose entries must not be taken for it.
-    fn made(&mut self, row: CountedRow) {
-        if self.deleted.contains(row) {
-            self.purge();
+        if !nodes.is_empty() {
+            let nodes: HashSet<_> = nodes.iter().collect();
+            self.nodes.retain(|_, id| !nodes.contains(id));
         }
-        self.references.made(row);
-    }
-
-    /// The last node of a chain, by the hash of the chain's text.
-    pub(super) fn known_row(&self, hash: &KeyedHash) -> Option<i64> {
-        let node = *self.rows.get(hash)?;
-        self.deleted.node_exists(node).then_some(node)
-    }
-
-    /// Caches the last node of a chain.
-    pub(super) fn remember_row(&mut self, hash: KeyedHash, node: i64) {
-        self.rows.insert(hash, node);
     }
 
     /// Writes the reference counts. Call it at the end of a transaction.
@@ -186,17 +132,12 @@ impl ChunkStore {
         seen: FirstSeen,
         short: impl FnOnce(&Bytes) -> Option<MessageText>,
     ) -> rusqlite::Result<i64> {
-        let raw = self.fast(text);
-        if let Some(id) = self.known.get(&raw)
-            && self.deleted.chunk_exists(*id)
-        {
+        let raw = keyed_hash::hash(text);
+        if let Some(id) = self.chunks.get(&raw) {
             return Ok(*id);
         }
         let clean = match kind {
-            TextKind::Json => {
-                let slice = &mut self.slice;
-                self.redactor.json_in_steps(text, &mut |bytes| slice.step(bytes))
-            }
+            TextKind::Json => self.redactor.json(text),
             TextKind::Stream => self.redactor.stream(text),
             TextKind::Raw => self.redactor.raw(text),
         };
@@ -205,7 +146,7 @@ impl ChunkStore {
             std::borrow::Cow::Owned(clean) => clean.into(),
         };
         let id = self.write(conn, &clean, seen, short)?;
-        self.known.insert(raw, id);
+        self.chunks.insert(raw, id);
         Ok(id)
     }
 
@@ -216,7 +157,7 @@ impl ChunkStore {
         seen: FirstSeen,
         short: impl FnOnce(&Bytes) -> Option<MessageText>,
     ) -> rusqlite::Result<i64> {
-        let hash = content_hash(clean, &mut self.slice);
+        let hash = content_hash(clean);
         let mut find = conn.prepare_cached("SELECT id FROM pieces WHERE hash = ?1")?;
         if let Some(id) = find.query_row([&hash], |row| row.get(0)).optional()? {
             return Ok(id);
@@ -244,7 +185,7 @@ impl ChunkStore {
         ])?;
         let id = conn.last_insert_rowid();
         self.fresh += ENTRY + packed.as_deref().map_or(clean.len(), <[u8]>::len);
-        self.made(CountedRow::Chunk(id));
+        self.references.made(CountedRow::Chunk(id));
         Ok(id)
     }
 
@@ -255,12 +196,8 @@ impl ChunkStore {
         chunk: i64,
         gap: &str,
     ) -> rusqlite::Result<i64> {
-        // Agents put the same separator between all messages, so the cache leaves it out of its key.
-        let usual = gap.is_empty() == (parent == 0) && gap.len() <= 1;
-        if usual
-            && let Some(id) = self.next.get(&(parent, chunk))
-            && self.deleted.node_exists(*id)
-        {
+        let key = (parent, chunk, keyed_hash::hash(gap.as_bytes()));
+        if let Some(id) = self.nodes.get(&key) {
             return Ok(*id);
         }
         let made = conn
@@ -268,7 +205,7 @@ impl ChunkStore {
             .execute(params![parent, chunk, gap])?;
         let id = if made == 1 {
             let id = conn.last_insert_rowid();
-            self.made(CountedRow::Node(id));
+            self.references.made(CountedRow::Node(id));
             self.references.add(CountedRow::Chunk(chunk));
             self.references.add(CountedRow::Node(parent));
             id
@@ -276,9 +213,7 @@ impl ChunkStore {
             conn.prepare_cached("SELECT id FROM nodes WHERE parent = ?1 AND piece = ?2 AND gap = ?3")?
                 .query_row(params![parent, chunk, gap], |row| row.get(0))?
         };
-        if usual {
-            self.next.insert((parent, chunk), id);
-        }
+        self.nodes.insert(key, id);
         Ok(id)
     }
 }
@@ -303,7 +238,7 @@ mod tests {
         fn new() -> Self {
             let dir = tempfile::tempdir().unwrap();
             Self {
-                store: ChunkStore::new(Redactor::lazy(&[]), HashKey::new()),
+                store: ChunkStore::new(Redactor::lazy(&[])),
                 conn: schema::make(dir.path()).unwrap(),
                 _dir: dir,
             }
@@ -346,11 +281,7 @@ mod tests {
         let mut fixture = Fixture::new();
         let (gone, kept) = (fixture.chunk("gone"), fixture.chunk("kept"));
         let (gone_node, kept_node) = (fixture.node(0, gone), fixture.node(0, kept));
-        fixture.store.remember_row(7, gone_node);
-        fixture.store.remember_row(8, kept_node);
         fixture.delete(&[gone_node], &[gone]);
-        assert_eq!(fixture.store.known_row(&7), None);
-        assert_eq!(fixture.store.known_row(&8), Some(kept_node));
         let again = fixture.chunk("gone");
         let node = fixture.node(0, again);
         assert!(fixture.exists("pieces", again) && fixture.exists("nodes", node));
@@ -363,31 +294,13 @@ mod tests {
         let mut fixture = Fixture::new();
         let (first, last) = (fixture.chunk("first"), fixture.chunk("last"));
         let (_, node) = (fixture.node(0, first), fixture.node(0, last));
-        fixture.store.remember_row(7, node);
         fixture.delete(&[node], &[last]);
         let other = fixture.chunk("other");
         assert_eq!(other, last, "SQLite uses the largest id again");
-        let other_node = fixture.node(0, other);
-        assert_eq!(other_node, node);
-        assert_eq!(fixture.store.known_row(&7), None);
+        assert_eq!(fixture.node(0, other), node);
         let again = fixture.chunk("last");
         assert_ne!(again, other);
+        assert_ne!(fixture.node(0, again), node);
         assert_eq!(fixture.chunk("other"), other);
-    }
-
-    #[test]
-    fn a_few_deleted_rows_do_not_make_it_search_the_caches() {
-        let mut fixture = Fixture::new();
-        let chunks: Vec<i64> = (0..40).map(|n| fixture.chunk(&format!("chunk {n}"))).collect();
-        let cached = fixture.store.known.len();
-        for id in &chunks[..30] {
-            fixture.delete(&[], &[*id]);
-        }
-        assert_eq!(fixture.store.known.len(), cached);
-        // They are many at some time: a cache is purged before the deleted rows take more memory than it.
-        let many: Vec<i64> = (1_000..20_000).collect();
-        fixture.store.collected(&many, &[]);
-        assert_eq!(fixture.store.known.len(), cached - 30);
-        assert!(!fixture.store.deleted.contains(CountedRow::Chunk(chunks[0])));
     }
 }

@@ -1,10 +1,8 @@
 //! Cuts a request body into chunks, at boundaries that two similar bodies share. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use bytes::Bytes;
-
-use baton_core::text::{Span, cost, json};
-use baton_core::wire::{Role, Turn};
+use baton_core::text::{Span, json};
+use baton_core::wire::Turn;
 
 /// Smaller members of the envelope share a chunk with their neighbours: a chunk of its own costs about a hundred bytes.
 const WORTH: usize = 512;
@@ -24,17 +22,17 @@ pub(super) struct BodyRegions<'a> {
 }
 
 impl<'a> BodyRegions<'a> {
-    /// Cuts at the boundaries of messages: those of `turns`, which are in the array `list`. What separates the first `known`
-    /// of them was examined in another body that begins with them, and is not read again.
-    pub(super) fn of(body: &[u8], list: Span, turns: &'a [Turn], known: usize) -> Self {
-        let start = list.start + 1;
-        if !follow_each_other(body, list, turns, known) {
+    /// Cuts at the boundaries of messages: those of `turns`, which are in the array `list`.
+    pub(super) fn of(body: &[u8], list: Span, turns: &'a [Turn]) -> Self {
+        if !follow_each_other(body, list, turns) {
             return Self::whole(body.len());
         }
+        let start = list.start + 1;
+        let end = turns.last().map_or(start, |last| last.span.end);
         Self {
             head: Span::new(0, start),
             turns,
-            tail: Span::new(end(start, turns), body.len()),
+            tail: Span::new(end, body.len()),
         }
     }
 
@@ -47,23 +45,22 @@ impl<'a> BodyRegions<'a> {
         }
     }
 
-    /// All messages with their gaps.
-    pub(super) fn messages(&self) -> Span {
-        Span::new(self.head.end, self.tail.start)
+    /// The messages, each with the text between it and the one before.
+    pub(super) fn messages(&self) -> impl Iterator<Item = (Span, Turn)> {
+        let mut end = self.head.end;
+        self.turns.iter().map(move |turn| {
+            let gap = Span::new(end, turn.span.start);
+            end = turn.span.end;
+            (gap, *turn)
+        })
     }
 }
 
-/// The end of the messages that begin at `start`.
-fn end(start: usize, turns: &[Turn]) -> usize {
-    turns.last().map_or(start, |last| last.span.end)
-}
-
 /// Whether the messages follow each other in the list, with nothing but separators between them.
-fn follow_each_other(body: &[u8], list: Span, turns: &[Turn], known: usize) -> bool {
-    let (known, further) = turns.split_at(known);
-    let mut at = end(list.start + 1, known);
+fn follow_each_other(body: &[u8], list: Span, turns: &[Turn]) -> bool {
+    let mut at = list.start + 1;
     at < list.end
-        && further.iter().all(|turn| {
+        && turns.iter().all(|turn| {
             let Span { start, end } = turn.span;
             let follows = at <= start && end < list.end && separates(Span::new(at, start).of(body));
             at = end;
@@ -71,74 +68,8 @@ fn follow_each_other(body: &[u8], list: Span, turns: &[Turn], known: usize) -> b
         })
 }
 
-/// Messages of a text, each with what separates it from the one before.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct MessageChunks<'a> {
-    pub(super) text: &'a Bytes,
-    /// The offset of the first one's gap.
-    start: usize,
-    turns: &'a [Turn],
-}
-
-impl<'a> MessageChunks<'a> {
-    /// The messages of these regions.
-    pub(super) fn of(text: &'a Bytes, regions: &BodyRegions<'a>) -> Self {
-        Self::at(text, regions.head.end, regions.turns)
-    }
-
-    /// These turns, the first of which follows the text before `start`.
-    pub(super) fn at(text: &'a Bytes, start: usize, turns: &'a [Turn]) -> Self {
-        Self { text, start, turns }
-    }
-
-    /// How many there are.
-    pub(super) fn len(&self) -> usize {
-        self.turns.len()
-    }
-
-    /// The end of the first `n` messages.
-    pub(super) fn end_of_first(&self, count: usize) -> usize {
-        end(self.start, &self.turns[..count])
-    }
-
-    /// A message.
-    pub(super) fn span(&self, i: usize) -> Span {
-        self.turns[i].span
-    }
-
-    /// The text between the message and the one before.
-    pub(super) fn gap(&self, i: usize) -> Span {
-        Span::new(self.end_of_first(i), self.span(i).start)
-    }
-
-    /// The message with its gap.
-    pub(super) fn with_gap(&self, i: usize) -> Span {
-        Span::new(self.gap(i).start, self.span(i).end)
-    }
-
-    /// Whose it is.
-    pub(super) fn role(&self, i: usize) -> Role {
-        self.turns[i].role
-    }
-
-    /// The first message whose gap begins at `at` or after it; their number where there is none.
-    pub(super) fn first_from(&self, at: usize) -> usize {
-        match self.turns.split_last() {
-            Some((_, before)) if self.start < at => 1 + before.partition_point(|turn| turn.span.end < at),
-            _ => 0,
-        }
-    }
-
-    /// How many end at `at` or before it, and where the last of them ends.
-    pub(super) fn up_to(&self, at: usize) -> (usize, usize) {
-        let count = self.turns.partition_point(|turn| turn.span.end <= at);
-        (count, self.end_of_first(count))
-    }
-}
-
 /// Whether nothing but a comma and blanks is between two messages.
 fn separates(gap: &[u8]) -> bool {
-    cost::add(gap.len());
     gap.iter()
         .all(|b| matches!(b, b',' | b' ' | b'\n' | b'\r' | b'\t'))
 }
@@ -198,7 +129,8 @@ fn runs(len: usize, marks: &[Span]) -> Vec<Span> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baton_core::wire::{Operation, Requests, View, anthropic::Anthropic};
+    use baton_core::wire::{Operation, Requests, Role, View, anthropic::Anthropic};
+    use bytes::Bytes;
 
     /// A body as three rows of chunks.
     struct Cuts {
@@ -209,8 +141,7 @@ mod tests {
 
     impl Cuts {
         fn of(view: &View) -> Self {
-            let regions = BodyRegions::of(&view.body, view.list, &view.turns, 0);
-            let messages = MessageChunks::of(&view.body, &regions);
+            let regions = BodyRegions::of(&view.body, view.list, &view.turns);
             let placed = |region: Span, spans: Vec<Span>| {
                 let placed = spans
                     .into_iter()
@@ -220,9 +151,7 @@ mod tests {
             Self {
                 head: placed(regions.head, head(regions.head.of(&view.body))),
                 tail: placed(regions.tail, tail(regions.tail.of(&view.body))),
-                list: (0..messages.len())
-                    .map(|i| (messages.gap(i), messages.span(i)))
-                    .collect(),
+                list: regions.messages().map(|(gap, turn)| (gap, turn.span)).collect(),
             }
         }
     }
@@ -274,48 +203,19 @@ mod tests {
     fn a_body_is_cut_where_its_messages_follow_each_other() {
         let body = b"[{}, {} ,{}]x{}";
         let list = Span::new(0, 12);
-        let is_cut = |spans: &[(usize, usize)], known| {
+        let is_cut = |spans: &[(usize, usize)]| {
             let turns = turns(spans);
-            let regions = BodyRegions::of(body, list, &turns, known);
+            let regions = BodyRegions::of(body, list, &turns);
             assert!(regions.turns.len() == turns.len() || regions == BodyRegions::whole(body.len()));
             regions.turns.len() == turns.len()
         };
-        let good = [(1, 3), (5, 7), (9, 11)];
-        assert!(
-            (0..=3).all(|known| is_cut(&good, known)),
-            "what is known is not looked at"
-        );
-        assert!(is_cut(&good[..1], 0) && is_cut(&[], 0));
-        assert!(!is_cut(&[(1, 3), (9, 11)], 0), "one is left out");
-        assert!(
-            is_cut(&[(1, 3), (9, 11)], 2),
-            "which is not seen where both are known"
-        );
-        assert!(!is_cut(&[(5, 7), (1, 3)], 0), "turned round");
-        assert!(!is_cut(&[(1, 6), (5, 7)], 0), "one in the other");
-        assert!(!is_cut(&[(1, 3), (5, 7), (9, 11), (13, 15)], 3), "after the list");
-        assert!(!is_cut(&[(1, 15)], 1), "it ends after the list, known or not");
-    }
-
-    #[test]
-    fn messages_are_found_by_where_they_stand() {
-        let text = Bytes::from_static(b"[{}, {} ,{}]");
-        let turns = turns(&[(1, 3), (5, 7), (9, 11)]);
-        let messages = MessageChunks::at(&text, 1, &turns);
-        let gaps: Vec<_> = (0..3).map(|i| messages.gap(i).of(&text)).collect();
-        assert_eq!(gaps, [&b""[..], b", ", b" ,"]);
-        assert_eq!(messages.with_gap(2).of(&text), b" ,{}");
-        // Gaps begin at 1, 3 and 7.
-        let firsts: Vec<_> = (0..=12).map(|at| messages.first_from(at)).collect();
-        assert_eq!(firsts, [0, 0, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 3]);
-        // Messages end at 3, 7 and 11.
-        let ends: Vec<_> = [0, 2, 3, 6, 7, 10, 11, 12].map(|at| messages.up_to(at)).into();
-        assert_eq!(
-            ends,
-            [(0, 1), (0, 1), (1, 3), (1, 3), (2, 7), (2, 7), (3, 11), (3, 11)]
-        );
-        let none = MessageChunks::at(&text, 1, &[]);
-        assert_eq!((none.first_from(5), none.up_to(12)), (0, (0, 1)));
+        assert!(is_cut(&[(1, 3), (5, 7), (9, 11)]));
+        assert!(is_cut(&[(1, 3)]) && is_cut(&[]));
+        assert!(!is_cut(&[(1, 3), (9, 11)]), "one is left out");
+        assert!(!is_cut(&[(5, 7), (1, 3)]), "turned round");
+        assert!(!is_cut(&[(1, 6), (5, 7)]), "one in the other");
+        assert!(!is_cut(&[(1, 3), (5, 7), (9, 11), (13, 15)]), "after the list");
+        assert!(!is_cut(&[(1, 15)]), "it ends after the list");
     }
 
     #[test]

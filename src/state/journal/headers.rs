@@ -9,8 +9,8 @@ use rusqlite::Connection;
 use serde::{Serialize, Serializer};
 
 use super::chunk_store::{ChunkStore, FirstSeen, TextKind};
-use super::keyed_hash::KeyedHash;
 use super::packed::PackedHeaders;
+use crate::state::keyed_hash::{self, KeyedHash};
 use baton_core::redact::Redactor;
 
 /// Earlier lists that are kept in memory as models; agents and providers have a few each.
@@ -70,7 +70,7 @@ impl HeaderModels {
     ) -> rusqlite::Result<StoredHeaders> {
         let mut rows = Vec::with_capacity(headers.len());
         rows.extend(headers.rows());
-        let names = names(chunk_store, &rows);
+        let names = names(&rows);
         if let Some(model) = self.0.get(&names)
             && let Some(own) = own(chunk_store, model, &rows)
         {
@@ -85,7 +85,7 @@ impl HeaderModels {
             self.0.clear();
         }
         let values = headers.iter().map(|(name, value)| ModelValue {
-            hash: chunk_store.fast(value),
+            hash: keyed_hash::hash(value),
             is_credential: Redactor::is_credential_header(name),
         });
         let values = values.collect();
@@ -97,13 +97,13 @@ impl HeaderModels {
     }
 }
 
-fn names(chunk_store: &ChunkStore, rows: &[(&[u8], &[u8])]) -> KeyedHash {
+fn names(rows: &[(&[u8], &[u8])]) -> KeyedHash {
     let mut all = Vec::with_capacity(rows.len() * 20);
     for (name, _) in rows {
         all.extend_from_slice(name);
         all.push(b'\n');
     }
-    chunk_store.fast(&all)
+    keyed_hash::hash(&all)
 }
 
 /// The values that differ from the model. `None` where more than half does: another program that uses the same names.
@@ -113,7 +113,7 @@ fn own<'a>(
     rows: &[(&[u8], &'a [u8])],
 ) -> Option<OwnValues<'a>> {
     let both = rows.iter().zip(&model.values).enumerate();
-    let differ = both.filter(|(_, ((_, value), known))| chunk_store.fast(value) != known.hash);
+    let differ = both.filter(|(_, ((_, value), known))| keyed_hash::hash(value) != known.hash);
     let differ: Vec<_> = differ
         .map(|(i, ((_, value), known))| (i, *value, known.is_credential))
         .collect();
@@ -153,7 +153,6 @@ pub(super) fn read(model: &[u8], own: Option<&str>) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::journal::keyed_hash::HashKey;
     use crate::state::journal::schema;
 
     fn headers(all: &[(&'static str, &str)]) -> PackedHeaders {
@@ -168,10 +167,7 @@ mod tests {
     fn a_list_refers_to_an_earlier_one_and_read_back() {
         let dir = tempfile::tempdir().unwrap();
         let conn = schema::make(dir.path()).unwrap();
-        let (mut chunk_store, mut models) = (
-            ChunkStore::new(Redactor::new(&[]), HashKey::new()),
-            HeaderModels::default(),
-        );
+        let (mut chunk_store, mut models) = (ChunkStore::new(Redactor::new(&[])), HeaderModels::default());
         let seen = FirstSeen {
             exchange: 1,
             side: "shown",

@@ -19,8 +19,6 @@ mod carried;
 mod chunk_bodies;
 mod chunk_store;
 mod chunks;
-mod cut_bodies;
-mod deleted_rows;
 mod diff;
 mod envelope;
 mod exchange;
@@ -31,9 +29,6 @@ mod filter_terms;
 mod filtered_rows;
 mod har;
 mod headers;
-mod keyed_hash;
-mod known_beginnings;
-mod known_cuts;
 mod live_bodies;
 mod note;
 mod one_message;
@@ -53,7 +48,6 @@ mod search;
 mod search_pattern;
 mod stored_rows;
 mod summary;
-mod time_slice;
 mod titles;
 mod units;
 mod writer;
@@ -80,8 +74,6 @@ pub use exchange::{
 pub use filter::{FilterError, RowFilter};
 pub use filter_terms::{FilteredRow, age_ms};
 pub use filtered_rows::RowQuery;
-pub use keyed_hash::Beginnings;
-pub(crate) use keyed_hash::{BLOCK as BEGINNINGS_BLOCK, KeyedHash};
 pub use live_bodies::LivePart;
 pub use note::{BodyLayout, CapturedBody, ReceivedRequest, SentLeg};
 pub use one_message::FullMessage;
@@ -97,7 +89,6 @@ pub use summary::ShownPart;
 pub(crate) use units::{short, size, unsent};
 
 use self::archive::Archive;
-use self::keyed_hash::HashKey;
 use self::retention::JournalBounds;
 use self::writer::JournalWriter;
 use crate::state::config::{Journal as Settings, Secret};
@@ -118,11 +109,9 @@ pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Recorde
         true => Some(schema::open(dir)?),
         false => None,
     };
-    let key = HashKey::new();
     let (recorder, notes, load) = Recorder::new(
         settings.queue_bytes,
         settings.response_bytes,
-        key.clone(),
         Redactor::lazy(&settings.redact).knowing(settings.secrets.iter().map(Secret::reveal)),
     );
     let live = recorder.live_sender();
@@ -137,7 +126,7 @@ pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Recorde
         // The redactor is built here, so that the start need not wait for it.
         schema::bound_log(&conn, bounds.max_bytes)?;
         let redactor = Redactor::new(&redact).knowing(secrets.iter().map(Secret::reveal));
-        Ok::<_, JournalError>(Archive::new(conn, redactor, tags, key)?)
+        Ok::<_, JournalError>(Archive::new(conn, redactor, tags)?)
     };
     let work = move || match open() {
         Ok(archive) => {

@@ -4,7 +4,6 @@ use std::sync::{Arc, mpsc};
 
 use bytes::Bytes;
 
-use super::keyed_hash::Beginnings;
 use super::packed::PackedHeaders;
 use crate::state::telemetry::ExchangeEvent;
 use baton_core::record::WireId;
@@ -103,8 +102,6 @@ pub struct ReceivedRequest {
     pub received: Bytes,
     /// The positions of its messages; `None` where the proxy did not read it, so that the journal does.
     pub transcript: Option<BodyLayout>,
-    /// Hashes of its beginnings, where they were taken.
-    pub beginnings: Option<Beginnings>,
 }
 
 /// The positions of a body's messages.

@@ -2,13 +2,8 @@
 
 use sha2::{Digest, Sha256};
 
-use super::time_slice::TimeSlice;
-
 /// Bytes of a chunk's hash: 128 bits of SHA-256, so that two chunks never meet by chance.
 const HASH: usize = 16;
-
-/// Bytes that are hashed in one step.
-const HASHED: usize = 64 << 10;
 
 /// Texts below this size are not worth compressing.
 const PACKED_FROM: usize = 96;
@@ -34,14 +29,9 @@ impl Packer {
 }
 
 /// The hash by which equal texts are found in the file.
-pub(super) fn content_hash(text: &[u8], slice: &mut TimeSlice) -> ChunkHash {
-    let mut hasher = Sha256::new();
-    for part in text.chunks(HASHED) {
-        hasher.update(part);
-        slice.step(part.len());
-    }
+pub(super) fn content_hash(text: &[u8]) -> ChunkHash {
     let mut short = [0; HASH];
-    short.copy_from_slice(&hasher.finalize()[..HASH]);
+    short.copy_from_slice(&Sha256::digest(text)[..HASH]);
     short
 }
 

@@ -8,7 +8,6 @@ use std::thread::Thread;
 
 use tokio::sync::broadcast;
 
-use super::keyed_hash::HashKey;
 use super::live_bodies::LiveBodies;
 use super::note::JournalNote;
 use super::packed::PackedHeaders;
@@ -63,8 +62,6 @@ pub(super) struct NoteQueue {
     pub(super) partial: Mutex<HashSet<Arc<str>>>,
     pub(super) queue_bytes: usize,
     pub(super) response_bytes: usize,
-    /// Key of the journal's fast hashes.
-    pub(super) key: HashKey,
     /// Answers under way that are watched.
     pub(super) live_bodies: LiveBodies,
 }

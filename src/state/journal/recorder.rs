@@ -9,7 +9,6 @@ use http::HeaderMap;
 use tokio::sync::broadcast;
 
 use super::body_capture::{BodyCapture, CapturedSide};
-use super::keyed_hash::{Beginnings, HashKey};
 use super::live_bodies::{LiveBodies, LivePart};
 use super::note::{JournalNote, ReceivedRequest, SentLeg};
 use super::packed::PackedHeaders;
@@ -36,7 +35,6 @@ impl Recorder {
     pub(super) fn new(
         queue_bytes: usize,
         response_bytes: usize,
-        key: HashKey,
         redactor: Redactor,
     ) -> (Self, mpsc::Receiver<JournalNote>, Arc<QueueLoad>) {
         let (sender, notes) = mpsc::channel();
@@ -48,7 +46,6 @@ impl Recorder {
             partial: Mutex::default(),
             queue_bytes,
             response_bytes,
-            key,
             live_bodies: LiveBodies::new(redactor),
         };
         (Self(Some(Arc::new(queue))), notes, load)
@@ -57,11 +54,6 @@ impl Recorder {
     /// Whether anything is recorded.
     pub fn is_on(&self) -> bool {
         self.0.is_some()
-    }
-
-    /// Hashes the beginnings of a body while it arrives.
-    pub fn beginnings(&self) -> Option<Beginnings> {
-        self.0.as_ref().map(|queue| Beginnings::new(&queue.key))
     }
 
     /// The recording of the exchange with this id.

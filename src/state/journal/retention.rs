@@ -24,7 +24,7 @@ pub(super) struct JournalBounds {
 /// The part of the size bound that one transaction may take, unless a single note is larger.
 const PART: u64 = 32;
 
-/// Most bytes in one transaction. Its commit is one step of about a millisecond, during which the thread does not yield.
+/// Most bytes in one transaction. Its commit takes about a millisecond.
 const TRANSACTION: u64 = 1 << 20;
 
 impl JournalBounds {

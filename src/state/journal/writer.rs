@@ -2,8 +2,7 @@
 //!
 //! The first note wakes it. It then waits a moment for more notes, so that it takes the processor from streams a few
 //! times a second only, and one transaction covers many notes. Large bodies are written at once: if they waited, the
-//! next requests would need fresh memory from the kernel. As background work it has a lower priority, and it yields the
-//! processor after each short slice.
+//! next requests would need fresh memory from the kernel. As background work it has a lower priority.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -194,7 +193,6 @@ impl JournalWriter {
 
     /// Applies all queued notes. A transaction that has become large is committed, and the next one begins.
     fn fill_batch(&mut self, batch: &mut Option<JournalBatch>, state: &mut WriterState) {
-        self.archive.chunk_store.slice.begin();
         while let Some(note) = self.take() {
             let weight = note.weight();
             let fits = |open: &JournalBatch| {
@@ -227,7 +225,6 @@ impl JournalWriter {
             if !open.waiting.is_empty() {
                 self.commit(batch.take(), state);
             }
-            self.archive.chunk_store.slice.look();
         }
     }
 
@@ -342,7 +339,7 @@ impl JournalWriter {
 }
 
 /// Lowers this thread's priority. Not to the lowest, and not to the idle class: on a busy machine the queue would fill up and
-/// copies would be dropped. Short time slices, not the priority, keep it from delaying streams.
+/// copies would be dropped.
 fn run_in_background() {
     /// The nice value: a third of the weight of a thread with the default priority.
     #[cfg(target_os = "linux")]

@@ -7,11 +7,10 @@
 //! everything before the call must be the same, byte for byte.
 
 use std::cell::Cell;
-use std::sync::{Arc, LazyLock};
-
-use twox_hash::XxHash3_128;
+use std::sync::Arc;
 
 use super::TOUCH_AFTER_MS;
+use crate::state::keyed_hash::hash;
 use baton_core::record::{HandoffId, HiddenPair, sibling_key};
 use baton_core::wire::unique_part;
 
@@ -50,19 +49,6 @@ pub struct CallsAfterCut<'a, Calls> {
     pub newest_first: Calls,
     /// The transcript's bytes from the cut to the end of a turn.
     pub up_to: &'a dyn Fn(usize) -> &'a [u8],
-}
-
-/// A hash of bytes, keyed per process: nobody outside can construct a collision, and it means nothing in another process.
-pub fn hash(bytes: &[u8]) -> u128 {
-    /// Minimum length of an XXH3 secret.
-    const KEY: usize = 192;
-    static SECRET: LazyLock<[u8; KEY]> = LazyLock::new(|| {
-        let mut key = [0; KEY];
-        // Without randomness, equal texts are still found.
-        let _ = getrandom::fill(&mut key);
-        key
-    });
-    XxHash3_128::oneshot_with_secret(&*SECRET, bytes).unwrap_or_default()
 }
 
 /// The calls of a transcript that are after every checkpoint: to be looked up in the store.

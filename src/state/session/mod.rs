@@ -28,7 +28,7 @@ use dashmap::DashMap;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-pub use self::checkpoints::{CallsAfterCut, NewCalls, hash as digest};
+pub use self::checkpoints::{CallsAfterCut, NewCalls};
 pub use self::context_uses::{ThreadCosts, ThreadId, ThreadTurns};
 pub use self::key::conversation_key;
 pub use self::live::LiveConversation;

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::serve::exchange::context::ContextThread;
 use crate::serve::exchange::costs::RequestCosts;
-use crate::serve::exchange::recording::{self, ReceivedBody};
+use crate::serve::exchange::recording;
 use crate::serve::exchange::{AnswerRecord, Exchange, drafts};
 use crate::serve::proxy::exchange_recorder::DormantRecorder;
 use crate::state::config::FreeCutPolicy;
@@ -108,7 +108,7 @@ impl Pause {
         if !offered.agent.is_safe_point(ctx.operation) {
             return recorder.forget();
         }
-        recording::begin(&exchange, ReceivedBody::default());
+        recording::begin(&exchange, None);
         let at_ms = app.clock.now_ms();
         let made = drafts::ahead(&exchange).await;
         let tokens = recorder.read(|e| e.tokens.clone());

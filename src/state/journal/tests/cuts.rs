@@ -1,4 +1,4 @@
-//! Cut requests are known again by how they were assembled, and are read back as they were.
+//! Cut requests are read back as they were.
 
 use std::sync::Arc;
 
@@ -7,11 +7,10 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::*;
-use crate::state::journal::chunk_store::{ChunkStore, FirstSeen};
 use crate::state::journal::note::JournalNote;
 use crate::state::journal::retention;
+use baton_core::text::Span;
 use baton_core::text::splice::{Edit, splice};
-use baton_core::text::{Span, cost};
 use baton_core::wire::View;
 use baton_core::wire::anthropic::Anthropic;
 
@@ -30,88 +29,7 @@ fn cut(received: &Bytes, view: &View, gone: usize) -> Vec<Bytes> {
     splice(received, edits)
 }
 
-/// The next cut request of a conversation costs work for what is new in it: its envelope and the messages that it kept are
-/// neither joined, hashed nor parsed again.
-#[test]
-fn a_request_that_is_cut_like_the_one_before_costs_what_is_new() {
-    let dir = tempfile::tempdir().unwrap();
-    let conn = schema::make(dir.path()).unwrap();
-    let mut store = ChunkStore::new(Redactor::new(&[]), HashKey::new());
-    let seen = FirstSeen {
-        exchange: 1,
-        side: "sent",
-    };
-    let all = talk(40, 200);
-    let mut steps = |messages: &[Value]| {
-        let received = body(messages);
-        let view = read(&received);
-        let transcript = BodyLayout {
-            list: view.list,
-            turns: view.turns.clone(),
-        };
-        let read = Some((WireId::Anthropic, transcript));
-        let from = store.body(&conn, &received, read, &[], seen).unwrap();
-        let rope = cut(&received, &view, 8);
-        let wire = (&Anthropic as &dyn wire::Wire, Operation::Generate);
-        let (steps, body) = cost::of(|| store.cut(&conn, &from, wire, &rope, seen).unwrap().unwrap());
-        assert_eq!(body.messages as usize, messages.len() - 7);
-        steps
-    };
-    let first = steps(&all[..61]);
-    assert!(first > 60_000, "the kept messages are hashed once: {first}");
-    assert!(steps(&all[..61]) < 200, "all is known");
-    let kept = json!(all[61..63]).to_string().len() as u64;
-    let grown = steps(&all[..63]);
-    assert!(grown < 8 * kept, "{grown} steps for {kept} bytes more");
-    let mut changed = all[..63].to_vec();
-    changed[62] = chat_message("user", "another word");
-    let grown = steps(&changed);
-    assert!(grown < 1000, "{grown} steps for another last message");
-}
-
-/// Of a body whose beginning is known not even what separates its messages is examined.
-#[test]
-fn a_body_that_begins_like_another_costs_what_follows() {
-    let dir = tempfile::tempdir().unwrap();
-    let conn = schema::make(dir.path()).unwrap();
-    let key = HashKey::new();
-    let mut store = ChunkStore::new(Redactor::new(&[]), key.clone());
-    let seen = FirstSeen {
-        exchange: 1,
-        side: "received",
-    };
-    let mut steps = |messages: &[Value]| {
-        let wide = format!(",{}", " ".repeat(1000));
-        let all: Vec<_> = messages.iter().map(Value::to_string).collect();
-        let received = Bytes::from(format!(r#"{{"model":"m","messages":[{}]}}"#, all.join(&wide)));
-        let view = read(&received);
-        let mut beginnings = Beginnings::new(&key);
-        beginnings.read(&received);
-        let transcript = BodyLayout {
-            list: view.list,
-            turns: view.turns,
-        };
-        let read = Some((WireId::Anthropic, transcript));
-        let stored = || store.body(&conn, &received, read, beginnings.hashes(), seen);
-        let (steps, stored) = cost::of(stored);
-        assert_eq!(stored.unwrap().turns.len(), messages.len());
-        (steps, received.len() as u64)
-    };
-    let all = talk(100, 1);
-    let (first, len) = steps(&all);
-    assert!(
-        first > 2 * len,
-        "hashed, and what separates them is looked at: {first}"
-    );
-    let rest = len % keyed_hash::BLOCK as u64;
-    let (again, _) = steps(&all);
-    assert!(
-        again < 2 * rest + 4096,
-        "{again} steps for {rest} bytes after what is known"
-    );
-}
-
-/// The received body is identified by its beginning for the most part, and its cut grows with it.
+/// The cut of a conversation grows with it, and its messages are kept once.
 #[test]
 fn cut_requests_of_a_growing_conversation_are_kept_as_they_are() {
     let dir = tempfile::tempdir().unwrap();
@@ -129,16 +47,12 @@ fn cut_requests_of_a_growing_conversation_are_kept_as_they_are() {
         // The last ones are cut elsewhere.
         let rope = cut(&received, &view, if n < 25 { 12 } else { 28 });
         let id = id(n as u32);
-        let mut beginnings = recorder.beginnings().unwrap();
-        beginnings.read(&received);
-        assert!(beginnings.hashes().len() > 2);
         let recording = recorder.exchange(&id);
         recording.begin(|| ReceivedRequest {
             transcript: Some(BodyLayout {
                 list: view.list,
                 turns: view.turns.clone(),
             }),
-            beginnings: Some(beginnings),
             ..begun(&id, "c", &received)
         });
         recording.sent(|| leg_of(&rope, &[]));
@@ -310,7 +224,7 @@ proptest! {
     fn what_is_cut_is_read_back_byte_for_byte(all in alike()) {
         let dir = tempfile::tempdir().unwrap();
         let conn = schema::make(dir.path()).unwrap();
-        let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), HashKey::new()).unwrap();
+        let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new()).unwrap();
         let bounds = |max_bytes| retention::JournalBounds { max_bytes, max_age_ms: u64::MAX };
         let mut written = Vec::new();
         let mut collected = 0;

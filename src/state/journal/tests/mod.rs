@@ -59,7 +59,6 @@ fn begun(id: &str, conversation: &str, received: &Bytes) -> ReceivedRequest {
         headers: PackedHeaders::new(&headers),
         received: received.clone(),
         transcript: None,
-        beginnings: None,
     }
 }
 
@@ -152,11 +151,9 @@ fn talk(turns: usize, words: usize) -> Vec<Value> {
         .collect()
 }
 
-/// Notes a request as the proxy does that has read it while it arrived.
+/// Notes a request that the proxy has read.
 fn arrive(recorder: &Recorder, n: u32, received: &Bytes) -> String {
     let id = id(n);
-    let mut beginnings = recorder.beginnings().unwrap();
-    beginnings.read(received);
     let view = wire::anthropic::Anthropic
         .read(received, Operation::Generate)
         .unwrap();
@@ -165,7 +162,6 @@ fn arrive(recorder: &Recorder, n: u32, received: &Bytes) -> String {
             list: view.list,
             turns: view.turns.clone(),
         }),
-        beginnings: Some(beginnings),
         ..begun(&id, "c", received)
     });
     recorder.end(&over(&id, "c", received.len(), &[]));
