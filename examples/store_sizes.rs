@@ -104,6 +104,7 @@ async fn write(
             archived: false,
             spelled_out: Some(true),
             routed: None,
+            carried: Vec::new(),
             recall: false,
         };
         store.put_handoff(&handoff, None, &update).await?;

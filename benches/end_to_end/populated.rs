@@ -162,6 +162,7 @@ fn handoffs_from(from: usize, count: usize) -> Vec<(Handoff, Update)> {
             archived: false,
             spelled_out: None,
             routed: None,
+            carried: Vec::new(),
         };
         let conversation = Conversation {
             key: handoff.conversation.clone(),

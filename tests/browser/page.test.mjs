@@ -254,12 +254,11 @@ test("an exchange that hands off says whether what baton saw stands behind the p
   mock.stories = examples();
   const [story] = mock.stories.filter((it) => it.conversation.key === "claude-code:6f1c2a");
   const [first, second] = story.rows.filter((it) => it.fired.length);
-  first.facts = ["written"];
-  second.facts = ["nothing"];
+  first.lacked = 2;
   await go(talk());
   const tags = (row) => page.locator(`[data-row="${row.id}"] .tags`).textContent();
-  assert.match(await tags(first), /hands off\s*facts stated/);
-  assert.match(await tags(second), /hands off\s*no facts/);
+  assert.match(await tags(first), /hands off\s*2 carried/);
+  assert.match(await tags(second), /hands off/);
 });
 
 test("a step of the chain says how often the model looked behind it", async () => {

@@ -7,18 +7,17 @@ use std::time::Duration;
 
 use baton_core::handoffs::document::fields::{HandoffDocument, HandoffSize, validate};
 use baton_core::record::{DocumentRecord, HandoffStatus};
-use baton_llm::state::config::{Config, FactsPolicy};
+use baton_llm::state::config::Config;
 use baton_llm::state::files::documents::{
     self, DocumentCounts, DocumentSettings, DocumentWriter, JSON, MARKDOWN, StoredHandoff,
 };
 use baton_llm::state::files::yaml_files::{HandoffFolder, read_file};
 use baton_llm::state::store::{DocumentFilter, HandoffFilter, SharedStore};
-use baton_llm::state::telemetry::{FactsOutcome, Metrics};
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::harness::{self, memory};
+use crate::harness;
 use crate::matrix::fixture::{Fixture, PROMPT, carry, fresh, handoff, handoff_beside};
 use crate::matrix::variants::{self, Variant};
 
@@ -143,7 +142,7 @@ macro_rules! on_every_wire {
     };
 }
 
-on_every_wire!(a_chain a_mixed_batch facts_behind_every_prompt facts_are_told resumed_and_compared);
+on_every_wire!(a_chain a_mixed_batch resumed_and_compared);
 
 /// Work with a tool, a handoff, more work, another one.
 async fn a_chain(side: Variant) {
@@ -244,121 +243,6 @@ async fn a_mixed_batch(side: Variant) {
         document.prompt
     );
     run.stage.assert_clean();
-}
-
-/// `handoff.facts = "all"`: the block is part of the prompt, the same on every later request.
-async fn facts_behind_every_prompt(side: Variant) {
-    let dir = harness::temp();
-    let store = harness::sqlite(dir.path());
-    let ran = Reply::new()
-        .thinking("Do they pass?")
-        .call("bash", json!({"command": "cargo test -p importer"}));
-    let all = |config: &mut Config| config.handoff.facts = FactsPolicy::All;
-    let stage = Fixture::with(side, [ran, handoff(), fresh()], store.clone(), all).await;
-    // The agent's only tool is one that runs commands.
-    let ask = async |history: &[Value], stream: bool| {
-        let body = (side.body)(history, stream)
-            .to_string()
-            .replace("read_file", "bash");
-        let response = stage
-            .baton
-            .post((side.path)(stream), side.headers, body.into())
-            .await;
-        stage.answer(&response, stream)
-    };
-    let said = ask(&stage.history(), true).await;
-    let history = stage.ran(&stage.history(), &said);
-    let said = ask(&history, true).await;
-    let sent = stage.sent();
-    let [carried] = &sent[..] else { panic!("{sent:?}") };
-    let block = carried.strip_prefix(&carry()).unwrap();
-    assert!(block.starts_with("\n\n<seen-by-proxy>\n"), "{block}");
-    assert!(
-        block.contains("- `cargo test -p importer`: exit code unknown in turn 2"),
-        "{block}"
-    );
-    assert!(
-        said.text.contains("<seen-by-proxy>"),
-        "the person sees what the model sees: {}",
-        said.text
-    );
-    let mut history = stage.then(&history, &said, "On.");
-    for n in 0..2 {
-        stage.push(Reply::text(format!("Step {n}.")));
-        let said = ask(&history, n == 0).await;
-        assert_eq!(stage.sent()[0], *carried, "the same prefix");
-        history = stage.then(&history, &said, "And on.");
-    }
-    let handoffs = store.handoffs(&HandoffFilter::default()).await.unwrap();
-    assert_eq!(format!("u: {}", handoffs[0].prompt), *carried);
-    stage.assert_clean();
-    // By default the model's own prompt stays as it is.
-    let stage = Fixture::new(side, [handoff(), fresh()]).await;
-    stage.ask(&stage.history(), true).await;
-    assert_eq!(stage.sent(), [carry()]);
-}
-
-/// Whose prompts have facts after them, by the setting; the event and the metrics say what came of it.
-async fn facts_are_told(side: Variant) {
-    use FactsOutcome::{Nothing, Written};
-    // A handoff that the model begins, and one that a person has drafted.
-    for (policy, by_model, by_person) in [
-        (FactsPolicy::All, &[Written][..], &[Written][..]),
-        (FactsPolicy::Drafts, &[], &[Written]),
-        (FactsPolicy::Off, &[], &[]),
-    ] {
-        let set = |config: &mut Config| config.handoff.facts = policy;
-        for person in [false, true] {
-            let ran = Reply::new()
-                .thinking("Do they pass?")
-                .call("bash", json!({"command": "cargo test -p importer"}));
-            let stage = Fixture::with(side, [ran], memory(), set).await;
-            let ask = async |history: &[Value]| {
-                let body = (side.body)(history, true)
-                    .to_string()
-                    .replace("read_file", "bash");
-                let path = (side.path)(true);
-                stage.answer(&stage.baton.post(path, side.headers, body.into()).await, true)
-            };
-            let said = ask(&stage.history()).await;
-            let mut history = stage.ran(&stage.history(), &said);
-            if person {
-                stage.push(Reply::text("They pass."));
-                let said = ask(&history).await;
-                history = stage.then(&history, &said, "::handoff");
-                stage.push(Reply::text("## Goal\nRelease it.\n\n## Next steps\n1. Tag it."));
-            } else {
-                stage.push(handoff());
-                stage.push(fresh());
-            }
-            let shown = ask(&history).await;
-            let expected = if person { by_person } else { by_model };
-            assert!(shown.text.contains("[[handoff-resume:"), "{}", shown.text);
-            assert_eq!(shown.text.contains("<seen-by-proxy>"), !expected.is_empty());
-            let events = stage.baton.events(2 + usize::from(person)).await;
-            assert_eq!(events.last().unwrap().facts, expected, "{policy:?} {person}");
-            assert!(events[0].facts.is_empty());
-            let metrics = Metrics::new();
-            events.iter().for_each(|event| metrics.record(event));
-            let counted = format!(
-                "baton_handoff_facts_total{{wire=\"{}\",outcome=\"written\"}} {}\n",
-                events[0].wire.unwrap().name(),
-                expected.len()
-            );
-            assert!(metrics.text().unwrap().contains(&counted), "{counted}");
-            stage.assert_clean();
-        }
-        // Nothing was done that could be stated.
-        let stage = Fixture::with(side, [handoff(), fresh()], memory(), set).await;
-        stage.ask(&stage.history(), true).await;
-        let expected = if policy == FactsPolicy::All {
-            &[Nothing][..]
-        } else {
-            &[]
-        };
-        assert_eq!(stage.baton.events(1).await[0].facts, expected, "{policy:?}");
-        stage.assert_clean();
-    }
 }
 
 /// A folder that cannot be made: the agent sees nothing of it, it is counted, and the next start writes the files.
@@ -827,6 +711,7 @@ async fn the_readme_shows_a_document_as_it_is_written() {
         archived: false,
         spelled_out: None,
         routed: None,
+        carried: Vec::new(),
     };
     let dir = harness::temp();
     let body = body.to_string();

@@ -30,7 +30,7 @@ const NEWEST: usize = 50;
 enum Wanted {
     Conversation(String),
     /// A handoff, with the newest work that was done with it.
-    Handoff(Handoff),
+    Handoff(Box<Handoff>),
 }
 
 pub(super) fn run(args: &ExportArgs, out: &mut Out) -> Result<(), CommandFailure> {
@@ -59,7 +59,7 @@ async fn document(args: &ExportArgs) -> Result<ConversationExport, CommandFailur
     match sources.wanted(&args.conversation)? {
         wanted if args.whole => sources.whole(wanted.conversation()),
         Wanted::Conversation(key) => sources.conversation(key).await,
-        Wanted::Handoff(handoff) => sources.handoff(handoff).await,
+        Wanted::Handoff(handoff) => sources.handoff(*handoff).await,
     }
 }
 
@@ -147,7 +147,7 @@ impl Sources {
             .handoffs
             .iter()
             .filter(|handoff| begins(&handoff.id.to_string()));
-        let handoffs = handoffs.map(|handoff| Wanted::Handoff(handoff.clone()));
+        let handoffs = handoffs.map(|handoff| Wanted::Handoff(Box::new(handoff.clone())));
         let keys = keys.iter().filter(|key| begins(key));
         let mut matching = handoffs.chain(keys.map(|key| Wanted::Conversation(key.clone())));
         match (matching.next(), matching.next()) {

@@ -114,6 +114,7 @@ async fn write(
         principal,
         newest,
         earlier,
+        dropped,
     } = work;
     let index = drafting::indexed(config, &newest, earlier.as_ref());
     if !draft::enough(index.spoken()) {
@@ -131,9 +132,9 @@ async fn write(
     };
     let origin = HandoffOrigin::Local;
     let document = index.local(&spec).map_err(drafting::too_small)?;
-    let prompt = drafting::prompt(config, &index, &newest, &document, origin);
+    let carried = drafting::carried(config, &index, &newest, &document, (earlier.as_ref(), &dropped));
     let of = (principal, key.to_owned());
-    let handoff = drafting::handoff(config, &newest, of, prompt, origin, earlier.as_ref());
+    let handoff = drafting::handoff(config, &newest, of, carried, origin, earlier.as_ref());
     store.put_draft(&handoff).await.map_err(unanswered)?;
     let folder = drafting::write_document(config, store, &handoff, newest, earlier).await?;
     Ok(folder.map(|folder| (handoff, folder)))

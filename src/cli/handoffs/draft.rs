@@ -15,13 +15,13 @@ use crate::cli::log::{full_key, open_existing, unread};
 use crate::cli::newest::JournalRequest;
 use crate::cli::output::{Out, size, visible};
 use crate::cli::stored::{resume_line, unanswered};
-use crate::serve::exchange::{FACTS_TOKENS, wants_facts};
 use crate::state::clock::now_ms;
 use crate::state::config::{Config, PreambleMode as Keep, StoreKind};
 use crate::state::files::documents::{self, DocumentSettings, StoredHandoff};
 use crate::state::files::repository;
 use crate::state::journal::{ExchangeFilter, JournalReader};
 use crate::state::store::{self, SharedStore};
+use baton_core::handoffs::carry::{self, Carried, CarryPolicy, PersonTexts, RuleSources};
 use baton_core::handoffs::document::fields::HandoffSize;
 use baton_core::handoffs::draft::{
     self, BudgetTooSmall, DraftIndex, DraftSpec, Preset, Prompts, TokenCounter, Whereabouts,
@@ -58,6 +58,7 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), CommandFa
         principal,
         newest,
         earlier,
+        dropped,
     } = Work::of(&query, &store, &key).await?;
     let index = indexed(&config, &newest, earlier.as_ref());
     if !draft::enough(index.spoken()) {
@@ -77,12 +78,12 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), CommandFa
         ),
         None => (index.local(&request).map_err(too_small)?, HandoffOrigin::Local),
     };
-    let prompt = prompt(&config, &index, &newest, &document, origin);
+    let carried = carried(&config, &index, &newest, &document, (earlier.as_ref(), &dropped));
     let handoff = handoff(
         &config,
         &newest,
         (principal, key),
-        prompt,
+        carried,
         origin,
         earlier.as_ref(),
     );
@@ -99,6 +100,8 @@ pub(super) struct Work {
     pub(super) newest: JournalRequest,
     /// The handoff that the request begins with.
     pub(super) earlier: Option<Handoff>,
+    /// Carried rules that the person dropped.
+    pub(super) dropped: Vec<String>,
 }
 
 impl Work {
@@ -109,7 +112,10 @@ impl Work {
     ) -> Result<Self, CommandFailure> {
         let newest = newest(query, key)?;
         let conversation = store.conversation(key).await.map_err(unanswered)?;
-        let principal = conversation.map_or_else(|| LOCAL.to_owned(), |conversation| conversation.principal);
+        let (principal, dropped) = conversation.map_or_else(
+            || (LOCAL.to_owned(), Vec::new()),
+            |conversation| (conversation.principal, conversation.dropped_rules),
+        );
         let event = &newest.row.event;
         // A later leg begins with what fired before it.
         let fired = event
@@ -125,28 +131,37 @@ impl Work {
             principal,
             newest,
             earlier,
+            dropped,
         })
     }
 }
 
-/// The document as a carry-over prompt, with what was seen after it where the config wants that.
-pub(super) fn prompt(
+/// The document as a carry-over prompt, with what it lacks behind it. `before`: the handoff before, and dropped rules.
+pub(super) fn carried(
     config: &Config,
     index: &DraftIndex,
     newest: &JournalRequest,
     document: &str,
-    origin: HandoffOrigin,
-) -> String {
-    let seen = wants_facts(config.handoff.facts, origin).then(|| {
-        let whereabouts = Whereabouts::of(&Transcript::of(&newest.view));
-        index.seen(&whereabouts).block(FACTS_TOKENS, count(newest))
+    (earlier, dropped): (Option<&Handoff>, &[String]),
+) -> Carried {
+    let transcript = Transcript::of(&newest.view);
+    let carry_over = earlier.map(|handoff| handoff.prompt.as_str());
+    let rules = carry::rules(&RuleSources {
+        earlier: &earlier.map(carry::rules_of).unwrap_or_default(),
+        said: &PersonTexts::of(&transcript, &config.handoff.preamble_tags, carry_over),
+        without: dropped,
+        markers: &config.draft.markers,
+        redactor: &config.redactor(),
     });
-    let prompt = match seen.flatten() {
-        Some(block) => format!("{}\n\n{block}", draft::carried(document)),
-        None => draft::carried(document),
+    let policy = CarryPolicy {
+        scope: config.handoff.carry,
+        tokens: config.handoff.carry_tokens,
+        count: count(newest),
     };
+    let seen = index.seen(&Whereabouts::of(&transcript));
     // It may quote a transcript that contains our marks.
-    sentinel::normalised(&prompt)
+    let prompt = sentinel::normalised(&draft::carried(document));
+    carry::carry(&prompt, &rules, Some(&seen), policy)
 }
 
 /// Writes the handoff's document; a failure is reported and changes nothing.
@@ -327,7 +342,7 @@ pub(super) fn handoff(
     config: &Config,
     newest: &JournalRequest,
     (principal, conversation): (String, String),
-    prompt: String,
+    Carried { prompt, items }: Carried,
     origin: HandoffOrigin,
     earlier: Option<&Handoff>,
 ) -> Handoff {
@@ -353,5 +368,6 @@ pub(super) fn handoff(
         archived: false,
         spelled_out: None,
         routed: None,
+        carried: items,
     }
 }

@@ -80,6 +80,7 @@ pub(super) mod tests {
             archived: false,
             spelled_out: None,
             routed: None,
+            carried: Vec::new(),
         }
     }
 }

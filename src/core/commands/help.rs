@@ -22,8 +22,11 @@ const COMMANDS: [(&str, &str); 13] = [
     ),
     ("handoff help", "this list"),
     ("pin TEXT", "every later handoff carries TEXT, word for word"),
-    ("pins", "the pinned texts"),
-    ("unpin N", "remove the pinned text number N"),
+    (
+        "pins",
+        "what later handoffs carry: pinned texts, and rules that you gave",
+    ),
+    ("unpin N", "no longer carry number N of them"),
 ];
 
 /// All commands, under this prefix; `unknown`: a word that is none.

@@ -7,7 +7,7 @@ mod pins;
 mod undo;
 
 pub use help::help;
-pub use pins::{PinRejection, add_pin, listed, pinned_text};
+pub use pins::{PinRejection, add_pin, listed, listed_from, pinned_text};
 pub use undo::UndoOutcome;
 
 /// A command of a person to baton.

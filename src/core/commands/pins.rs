@@ -43,11 +43,16 @@ pub fn add_pin(pins: &[String], text: &str) -> Result<String, PinRejection> {
 
 /// The pins as a person reads them: numbered, each line set in, so that none of them is taken for one of ours.
 pub fn listed(pins: &[String]) -> String {
+    listed_from(1, pins)
+}
+
+/// The same, numbered from this number on.
+pub fn listed_from(first: usize, pins: &[String]) -> String {
     let mut all = String::new();
     for (n, pin) in pins.iter().enumerate() {
         let mut lines = pin.lines();
         // Writing into memory cannot fail.
-        let _ = write!(all, "\n{:>4}. {}", n + 1, lines.next().unwrap_or_default());
+        let _ = write!(all, "\n{:>4}. {}", n + first, lines.next().unwrap_or_default());
         for line in lines {
             let _ = write!(all, "\n      {line}");
         }

@@ -25,6 +25,9 @@ const OMISSIONS_KEPT: usize = 16;
 /// Notes of broken answers kept for one key; the oldest goes first.
 const REPEATS_KEPT: usize = 32;
 
+/// Dropped rules kept for one key; the oldest goes first, and may be carried again.
+const DROPPED_KEPT: usize = 64;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordChange {
     /// Whether requests carry the tool. A later decision of another writer stays.
@@ -74,6 +77,8 @@ pub enum RecordChange {
         /// The text that goes.
         unpinned: Option<String>,
     },
+    /// A person dropped a rule that handoffs carry.
+    RuleDropped(String),
     /// A person named the topic of the handoffs.
     Topic(NamedTopic),
     /// An undo was requested from outside of the chat. It replaces a pending one.
@@ -144,6 +149,13 @@ impl RecordChange {
                 let known = |text: &&String| record.pins.contains(text);
                 let new = pinned.as_ref().filter(|text| !known(text)).cloned();
                 record.pins.extend(new);
+            }
+            Self::RuleDropped(rule) => {
+                append(
+                    &mut record.dropped_rules,
+                    std::slice::from_ref(rule),
+                    DROPPED_KEPT,
+                );
             }
             Self::Topic(topic) => record.topic = Some(topic.clone()),
             Self::UndoRequested(undo) => record.pending_undo = Some(Box::new(*undo)),

@@ -38,6 +38,9 @@ pub struct Conversation {
     /// Texts that a person pinned, in their order: each later handoff carries them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pins: Vec<String>,
+    /// Carried rules that the person dropped, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dropped_rules: Vec<String>,
     /// The topic of its handoffs, where a person named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<NamedTopic>,

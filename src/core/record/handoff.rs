@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::carried::CarriedItem;
 use super::ids::{HandoffId, Principal, WireId};
 
 /// Who began a handoff.
@@ -95,6 +96,9 @@ pub struct Handoff {
     /// The model, of the same wire, to which requests that are cut at it go. `None`: the requested one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub routed: Option<String>,
+    /// The rules, to-dos and claims that its prompt was checked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub carried: Vec<CarriedItem>,
 }
 
 /// The first line of a carry-over prompt that distinguishes it from others, without Markdown syntax: not a heading,

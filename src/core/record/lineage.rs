@@ -93,6 +93,7 @@ mod tests {
             archived: false,
             spelled_out: None,
             routed: None,
+            carried: Vec::new(),
         }
     }
 

@@ -3,6 +3,7 @@
 //!
 //! Values only. Knows no wire but its id, no transcript, and nothing of where records are kept.
 
+mod carried;
 mod change;
 mod conversation;
 mod cut_point;
@@ -16,6 +17,7 @@ mod pair;
 mod ready_draft;
 mod response_origin;
 
+pub use carried::{CarriedItem, CarriedKind, CarriedState};
 pub use change::{INSERTIONS_KEPT, LEFT_OUT_KEPT};
 pub use change::{RecordChange, Update, UpdateOutcome};
 pub use conversation::{Conversation, NamedTopic, PendingUndo, RepeatedAnswer, UndoAnswer, is_topic};

@@ -10,12 +10,12 @@ mod active_handoff;
 mod answer;
 mod answer_form;
 mod app;
+mod carry;
 mod clock;
 mod commands;
 mod context;
 mod costs;
 mod drafts;
-mod facts;
 mod flattened;
 mod free_cut;
 mod heavy;
@@ -74,7 +74,6 @@ use baton_core::wire::Operation;
 
 pub use self::app::App;
 pub use self::clock::Clock;
-pub(crate) use self::facts::{FACTS_TOKENS, wants_facts};
 
 /// One agent request from its offer on, and what its legs share.
 #[derive(Clone)]

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use super::active_handoff::Active;
-use super::facts::{HandedOverWork, WithFacts};
+use super::carry::HandedOverWork;
 use super::{Exchange, heavy, recording};
+use crate::serve::proxy::headers;
 use crate::state::config;
 use crate::state::jobs::recalls::{AnswerOutcome, RecallCall};
 use crate::state::store::StoreError;
 use crate::state::telemetry::HandoffEvent;
 use baton_core::course::AnsweredCall;
+use baton_core::handoffs::carry::Carried;
 use baton_core::handoffs::document::fields::HandoffSize;
 use baton_core::handoffs::draft::OWN_MODEL;
 use baton_core::handoffs::recall::CutPart;
@@ -67,12 +69,12 @@ pub(super) async fn write_new(
     let live = exchange.offered.agent.live()?;
     let now = exchange.app.clock.now_ms();
     let work = work(exchange, exchange.record.fired.is_empty());
-    let WithFacts { prompt, outcome } = work.with_facts(new.prompt, new.origin);
-    let handoff = handoff(
-        exchange,
-        exchange.app.clock.new_id(),
-        NewHandoff { prompt, ..new },
-    )?;
+    let Carried { prompt, items } = work.carried(&new.prompt, new.parent);
+    let id = exchange.app.clock.new_id();
+    let handoff = Handoff {
+        carried: items,
+        ..handoff(exchange, id, NewHandoff { prompt, ..new })?
+    };
     let point = cut_point(exchange, &handoff);
     let hash = exchange.offered.agent.hash();
     let repeat = RepeatedAnswer {
@@ -91,7 +93,6 @@ pub(super) async fn write_new(
     if let Some(thread) = &exchange.thread {
         thread.handed_over(&exchange.ctx, handoff.id);
     }
-    exchange.ctx.recorder.note(|e| e.facts.extend(outcome));
     exchange.app.drafting.handed_over(live.key());
     report(exchange, &handoff, before);
     Ok(handoff)
@@ -135,6 +136,7 @@ fn handoff(exchange: &Exchange, id: HandoffId, new: NewHandoff) -> Result<Handof
         spelled_out: Some(exchange.app.config.handoff.transcript == config::TranscriptDetail::Full),
         routed: routed(exchange, new.to, new.reason.as_deref()),
         reason: new.reason,
+        carried: Vec::new(),
     })
 }
 
@@ -167,12 +169,14 @@ fn report(exchange: &Exchange, handoff: &Handoff, before: u64) {
     });
 }
 
-fn work(exchange: &Exchange, has_work: bool) -> HandedOverWork {
+/// The work that a handoff of this request hands over.
+pub(super) fn work(exchange: &Exchange, has_work: bool) -> HandedOverWork {
     HandedOverWork {
         app: Arc::clone(&exchange.app),
         offered: Arc::clone(&exchange.offered),
         tooled: exchange.leg.tooled,
         has_work,
+        by_person: !headers::is_of_subagent(&exchange.ctx.headers),
     }
 }
 

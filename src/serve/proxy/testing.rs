@@ -15,6 +15,7 @@ use super::{Gateway, server};
 use crate::serve::exchange::App;
 use crate::state::config::*;
 use crate::state::telemetry::ExchangeEvent;
+use baton_core::handoffs::carry::CarryScope;
 
 /// A config in which every upstream is `base_url`.
 pub(crate) fn config(base_url: &str) -> Config {
@@ -68,7 +69,8 @@ pub(crate) fn config(base_url: &str) -> Config {
             subagents: Default::default(),
             windows: Default::default(),
             save_dir: None,
-            facts: FactsPolicy::Drafts,
+            carry: CarryScope::All,
+            carry_tokens: 600,
             review: ReviewPolicy::Never,
             free: FreeCutPolicy::Off,
             routes: Vec::new(),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Secret;
+use baton_core::handoffs::carry::CarryScope;
 use baton_core::handoffs::draft::DraftMethod;
 use baton_core::nudge::{NudgeWording, Thresholds, Windows};
 
@@ -46,8 +47,10 @@ pub struct HandoffPolicy {
     pub windows: Windows,
     /// The folder for the prompts of automatic handoffs.
     pub save_dir: Option<PathBuf>,
-    /// The handoffs whose prompt is followed by observed facts.
-    pub facts: FactsPolicy,
+    /// What is put behind a carry-over prompt where the prompt lacks it.
+    pub carry: CarryScope,
+    /// Tokens of it.
+    pub carry_tokens: usize,
     /// Which drafts wait for a person's approval.
     pub review: ReviewPolicy,
     /// Whether a conversation is cut where that costs nothing.
@@ -111,18 +114,6 @@ pub struct SubagentThresholds {
     pub nudge_tokens: Option<u64>,
     /// `handoff.subagent_auto_at`
     pub auto_at: Option<f64>,
-}
-
-/// `handoff.facts`: the handoffs whose prompt is followed by observed facts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum FactsPolicy {
-    /// Those whose prompt baton wrote.
-    #[default]
-    Drafts,
-    /// After every prompt.
-    All,
-    /// Nowhere.
-    Off,
 }
 
 /// `handoff.review`

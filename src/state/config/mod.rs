@@ -22,9 +22,8 @@ mod tests;
 mod value;
 
 pub use handoff_sections::{
-    ChatCommandPolicy, DocumentPolicy, DraftPolicy, FactsPolicy, FreeCutPolicy, HandoffMode, HandoffPolicy,
-    HandoffRoute, InjectPolicy, PreambleMode, RecallPolicy, ReviewPolicy, SubagentThresholds,
-    TranscriptDetail,
+    ChatCommandPolicy, DocumentPolicy, DraftPolicy, FreeCutPolicy, HandoffMode, HandoffPolicy, HandoffRoute,
+    InjectPolicy, PreambleMode, RecallPolicy, ReviewPolicy, SubagentThresholds, TranscriptDetail,
 };
 pub use load::{DEFAULT_TEXT, Flags};
 pub use problem::{KeyOrigin, Problem, ProblemKind};

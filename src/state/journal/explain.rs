@@ -124,21 +124,17 @@ fn counted(exchange: &ExchangeDetail, failed: bool) -> impl Iterator<Item = Stri
         let blocks = plural(dropped, "block");
         format!("Upstream dropped {blocks} of thinking from what the model saw: the prefix or the model is another one.")
     });
-    let facts = event.facts.iter().filter_map(|outcome| stated(outcome));
+    let lacked = event.lacked.map(|lacked| {
+        let things = plural(lacked.into(), "thing");
+        format!("The carry-over prompt lacked {things} that it should say; what fitted stands behind it.")
+    });
     let undo = event.undo.as_deref().and_then(undone).map(str::to_owned);
-    let others = [recalled, undo, refused, broken_up, dropped, retries, partial]
-        .into_iter()
-        .flatten();
-    others.chain(facts.chain(nudges).map(str::to_owned))
-}
-
-/// The meaning of each outcome of adding observed facts to a prompt.
-fn stated(outcome: &str) -> Option<&'static str> {
-    Some(match outcome {
-        "written" => "The facts that baton observed follow the carry-over prompt.",
-        "nothing" => "No observed fact was worth adding after the carry-over prompt.",
-        _ => return None,
-    })
+    let others = [
+        lacked, recalled, undo, refused, broken_up, dropped, retries, partial,
+    ]
+    .into_iter()
+    .flatten();
+    others.chain(nudges.map(str::to_owned))
 }
 
 /// The meaning of each outcome of notifying the model how full its context is.

@@ -74,9 +74,9 @@ pub struct EventColumns {
     pub unpinned: bool,
     /// Handoffs that fired in it.
     pub fired: Vec<String>,
-    /// The outcome of adding observed facts to a prompt, where configured: `written`, `nothing`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub facts: Vec<String>,
+    /// How many rules, to-dos and contradicted claims the prompts of its handoffs lacked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lacked: Option<u32>,
     /// Upstream requests, retries among them.
     pub legs: usize,
     /// Retries of later legs.
@@ -190,7 +190,7 @@ impl EventColumns {
             pinned: event.pinned.clone(),
             unpinned: event.unpinned,
             fired: event.fired.clone(),
-            facts: names(&event.facts, |facts| facts.name()),
+            lacked: event.lacked(),
             legs: event.sent_bytes.len(),
             retries: event.retries,
             recalls: names(&event.recalls, |outcome| outcome.name()),

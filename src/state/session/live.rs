@@ -248,6 +248,11 @@ impl LiveConversation {
         self.state().record.pins.clone()
     }
 
+    /// The carried rules that a person dropped.
+    pub fn dropped_rules(&self) -> Vec<String> {
+        self.state().record.dropped_rules.clone()
+    }
+
     /// The topic of its handoffs, for a request that declares this one.
     pub fn topic(&self, declared: Option<&str>) -> Option<String> {
         self.state().record.topic(declared).map(str::to_owned)

@@ -1,8 +1,10 @@
 //! The event of a handoff that fired.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
-use baton_core::record::Handoff;
+use baton_core::record::{CarriedState, Handoff};
 use baton_core::redact::Redactor;
 
 /// A handoff that fired. Logged and sent to live viewers when it is stored, counted when its exchange ends. The field
@@ -29,6 +31,22 @@ pub struct HandoffEvent {
     pub before_bytes: u64,
     /// Bytes of the first upstream request after it.
     pub after_bytes: u64,
+    /// How many rules, to-dos and contradicted claims the prompt lacked, by kind.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub lacked: BTreeMap<&'static str, u32>,
+}
+
+/// What a prompt lacked, by kind.
+fn lacked(handoff: &Handoff) -> BTreeMap<&'static str, u32> {
+    let mut kinds = BTreeMap::new();
+    let lacking = handoff
+        .carried
+        .iter()
+        .filter(|item| item.state != CarriedState::InPrompt);
+    for item in lacking {
+        *kinds.entry(item.kind.name()).or_default() += 1;
+    }
+    kinds
 }
 
 impl HandoffEvent {
@@ -53,6 +71,7 @@ impl HandoffEvent {
             prompt_bytes: handoff.prompt.len() as u64,
             before_bytes,
             after_bytes,
+            lacked: lacked(handoff),
         }
     }
 

@@ -2,9 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{
-    DraftEvent, ExchangeEvent, ExchangeOutcome, FactsOutcome, HandoffEvent, NudgeOutcome, ThinkingRetry,
-};
+use super::{DraftEvent, ExchangeEvent, ExchangeOutcome, HandoffEvent, NudgeOutcome, ThinkingRetry};
 use baton_core::commands::UndoOutcome;
 use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::text::visible::acts;
@@ -71,8 +69,8 @@ impl ExchangeEvent {
         if let Some(id) = self.fired.last() {
             notes.push(format!("handed off {}", brief(id)));
         }
-        if self.facts.contains(&FactsOutcome::Written) {
-            notes.push("facts stated".to_owned());
+        if let Some(lacked) = self.lacked() {
+            notes.push(format!("{lacked} carried beside the prompt"));
         }
         if !self.draft_legs.is_empty() {
             let drafted = self.drafted();
@@ -272,14 +270,6 @@ mod tests {
                 .line()
                 .ends_with(", nudged to hand off, nudging stopped: close handoffs")
         );
-        for (facts, notes) in [
-            (FactsOutcome::Written, "0199a3c2-7d1e, facts stated, 2 legs"),
-            (FactsOutcome::Nothing, "0199a3c2-7d1e, 2 legs"),
-        ] {
-            let facts = vec![facts];
-            let stated = ExchangeEvent { facts, ..event() };
-            assert!(stated.line().ends_with(notes), "{}", stated.line());
-        }
         let retried = ExchangeEvent {
             dropped_thinking: baton_core::wire::DroppedThinking { prefix: 2, other: 0 },
             thinking_retry: Some(ThinkingRetry::Accepted),
@@ -341,6 +331,7 @@ mod tests {
             prompt_bytes: u64::MAX,
             before_bytes: u64::MAX,
             after_bytes: u64::MAX,
+            lacked: Default::default(),
         };
         let text = logged(|| handoff.log_line());
         assert_eq!(text.lines().count(), 1, "{text}");

@@ -4,7 +4,6 @@
 //! `baton_*` otherwise. This module knows nothing of requests, stores or streams.
 
 mod draft;
-mod facts;
 mod handoff;
 mod leg_end;
 mod line;
@@ -18,7 +17,6 @@ mod text_fields;
 mod thinking_retry;
 
 pub use draft::DraftEvent;
-pub use facts::FactsOutcome;
 pub use handoff::HandoffEvent;
 pub use leg_end::{LegEnd, ServerAddress};
 pub(crate) use line::size;
@@ -118,8 +116,6 @@ pub struct ExchangeEvent {
     pub fired: Vec<String>,
     /// The handoff events of `fired`.
     pub handoffs: Vec<HandoffEvent>,
-    /// The outcome of adding observed facts, for each handoff where the config asks for them.
-    pub facts: Vec<FactsOutcome>,
     /// Whether the conversation has an active handoff whose sentinel is missing in the transcript.
     pub unpinned: bool,
     /// Calls of the tool that searches what was cut, each by its outcome.
@@ -227,6 +223,13 @@ impl ExchangeEvent {
         self.sum(false)
     }
 
+    /// How many rules, to-dos and contradicted claims the prompts of its handoffs lacked; `None` for none.
+    pub fn lacked(&self) -> Option<u32> {
+        let kinds = self.handoffs.iter().flat_map(|handoff| &handoff.lacked);
+        let all: u32 = kinds.map(|(_, count)| count).sum();
+        (all > 0).then_some(all)
+    }
+
     /// The tokens of drafts.
     pub fn drafted(&self) -> UsageTokens {
         self.sum(true)
@@ -288,7 +291,7 @@ impl ExchangeEvent {
             baton.pinned = self.pinned,
             baton.unpinned = self.unpinned.then_some(true),
             baton.fired = (!self.fired.is_empty()).then(|| self.fired.join(",")),
-            baton.facts = (!self.facts.is_empty()).then(|| names(&self.facts, |facts| facts.name())),
+            baton.lacked = self.lacked(),
             baton.legs = self.sent_bytes.len(),
             baton.draft_legs = (!self.draft_legs.is_empty()).then_some(self.draft_legs.len()),
             baton.drafts = (!self.drafts.is_empty()).then(|| self.draft_names()),
@@ -462,7 +465,6 @@ mod tests {
             conversation: Some("c".into()),
             pinned: Some("p".into()),
             fired: vec!["f".into(), "g".into()],
-            facts: vec![FactsOutcome::Written, FactsOutcome::Nothing],
             unpinned: true,
             written_calls: 1,
             lost_pairs: 1,
@@ -481,7 +483,7 @@ mod tests {
         let names: Vec<_> = line.as_object().unwrap().keys().map(String::as_str).collect();
         let expected = "timestamp level message baton.exchange baton.wire baton.upstream http.request.method url.path \
             gen_ai.provider.name gen_ai.request.model gen_ai.conversation.id http.response.status_code baton.outcome baton.streamed \
-            baton.tooled baton.untooled baton.pinned baton.unpinned baton.fired baton.facts baton.legs baton.retries baton.recalls baton.refused_calls baton.written_calls \
+            baton.tooled baton.untooled baton.pinned baton.unpinned baton.fired baton.legs baton.retries baton.recalls baton.refused_calls baton.written_calls \
             baton.lost_pairs baton.lost_insertions baton.dropped_thinking baton.thinking_retry baton.broken_up baton.nudges baton.undo gen_ai.usage.input_tokens gen_ai.usage.cache_read.input_tokens \
             gen_ai.usage.cache_creation.input_tokens gen_ai.usage.output_tokens baton.received_bytes \
             baton.sent_bytes baton.response_bytes baton.first_byte_ms baton.total_ms baton.added_ms target";
@@ -494,7 +496,6 @@ mod tests {
         assert_eq!(line["baton.thinking_retry"], "accepted");
         assert_eq!(line["baton.first_byte_ms"], 1.5);
         assert_eq!(line["baton.recalls"], "found,nothing");
-        assert_eq!(line["baton.facts"], "written,nothing");
         assert!(line["gen_ai.request.model"].as_str().unwrap().len() <= 200);
     }
 

@@ -207,7 +207,7 @@ fn collapsed(text: &str) -> String {
 }
 
 /// The sentences of prose, code blocks left out. A line ends a sentence.
-pub(super) fn sentences(text: &str) -> impl Iterator<Item = &str> {
+pub(in crate::handoffs) fn sentences(text: &str) -> impl Iterator<Item = &str> {
     let mut code = false;
     let prose = text.lines().filter(move |line| {
         let fence = line.trim_start().starts_with("```");

@@ -190,7 +190,8 @@ pub fn assumptions(text: &str, words: &[String]) -> Vec<String> {
     assumed.map(|anchor| anchor.text).collect()
 }
 
-fn has_word(text: &str, word: &str) -> bool {
+/// Whether a text has these words, not as a part of longer ones.
+pub(in crate::handoffs) fn has_word(text: &str, word: &str) -> bool {
     let is_letter = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word)
         .any(|(at, _)| !text[..at].ends_with(is_letter) && !text[at + word.len()..].starts_with(is_letter))

@@ -28,4 +28,7 @@ mod tests;
 pub use answer::RecallAnswer;
 pub use cut_part::{CutPart, RecallIndexSettings};
 pub use index::RecallIndex;
+pub(in crate::handoffs) use meanings::like;
+pub(in crate::handoffs) use question::is_empty_word;
 pub use question::{QueryExpansion, Question, QuestionError};
+pub(in crate::handoffs) use stem::stem;

@@ -30,6 +30,11 @@ const JOINED: f32 = 0.7;
 static EMPTY: LazyLock<HashSet<&'static str>> =
     LazyLock::new(|| include_str!("empty_words.txt").split_whitespace().collect());
 
+/// Whether a word in lower case says nothing by itself.
+pub(in crate::handoffs) fn is_empty_word(word: &str) -> bool {
+    EMPTY.contains(word)
+}
+
 /// What of a question's words is looked for besides the words themselves; all of it, except for measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueryExpansion {

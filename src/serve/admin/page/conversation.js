@@ -230,12 +230,6 @@ const NUDGES = {
   close_handoffs: ["nudging stopped", "warn", "Two handoffs came in close succession"],
 };
 
-/** What came of stating what baton saw. */
-const FACTS = {
-  written: ["facts stated", "", "The facts that baton observed follow the carry-over prompt"],
-  nothing: ["no facts", "quiet", "No observed fact was worth adding after the carry-over prompt"],
-};
-
 /** What came of undoing a handoff. */
 const UNDOS = {
   undone: ["handoff undone", "new", "The model sees what it saw before the handoff, and all that came after"],
@@ -252,7 +246,7 @@ export function tags(row, number = new Map()) {
   if (failed(row)) tag([row.status || null, row.answer?.error && row.status >= 400 ? null : outcome(row)].filter(Boolean).join(" "), "bad", outcome(row));
   const cut = number?.get(row.pinned);
   if (row.fired?.length) tag(row.fired.length > 1 ? `${row.fired.length} handoffs` : "hands off", "new", "The model called session_handoff in this exchange");
-  for (const facts of row.facts ?? []) tag(...(FACTS[facts] ?? [line(facts)]));
+  if (row.lacked) tag(`${row.lacked} carried`, "", "What the carry-over prompt lacked of the person's rules, open to-dos and evidence");
   if (row.pinned && number) tag(cut ? `cut at ${cut}` : "cut", "", "Sent from its active handoff on");
   if (row.unpinned) tag("marker gone", "warn", "The conversation has a handoff, but this transcript no longer holds its sentinel: sent whole");
   const why = new Set((row.changes ?? []).map((change) => change.why));

@@ -10,7 +10,7 @@ mod undo;
 use http::Response;
 
 use self::hand_over::{HandoffTrigger, NONE_WAITS, restored_draft};
-use self::pins::{pin, pins_listed, unpin};
+use self::pins::{CarriedTexts, pin, pins_listed, unpin};
 use self::reply::{CommandReply, unanswered};
 use self::resume::{resume, shown};
 use self::topic::topic;
@@ -71,9 +71,9 @@ async fn step(
         ChatCommand::Help => CommandReply::new(help(prefix, None)),
         ChatCommand::Unknown(word) => CommandReply::new(help(prefix, Some(word))),
         ChatCommand::Status => status(exchange, live()?).await?,
-        ChatCommand::Pins => CommandReply::new(pins_listed(&live()?.pins(), prefix)),
+        ChatCommand::Pins => CommandReply::new(pins_listed(&CarriedTexts::of(exchange, live()?), prefix)),
         ChatCommand::Pin(text) => pin(&live()?.pins(), text, prefix),
-        ChatCommand::Unpin(number) => unpin(&live()?.pins(), number, prefix),
+        ChatCommand::Unpin(number) => unpin(&CarriedTexts::of(exchange, live()?), number, prefix),
         ChatCommand::Topic(name) => topic(ctx, live()?, name, prefix),
         ChatCommand::Undo(id) => {
             let subject = UndoSubject {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::answer_text::draft_of;
-use crate::serve::exchange::facts::draft_index;
+use crate::serve::exchange::carry::draft_index;
 use crate::serve::exchange::shown::TextExtractor;
 use crate::serve::exchange::{Exchange, record_writer, send};
 use crate::serve::proxy::download::UpstreamBody;

@@ -2,7 +2,7 @@
 
 use super::{PROMPT, Stage, claude, model, user};
 use crate::serve::exchange::record_writer::{self, NewHandoff};
-use crate::state::config::{FactsPolicy, HandoffMode};
+use crate::state::config::HandoffMode;
 use baton_core::record::{HandoffOrigin, ResponseOrigin};
 
 #[tokio::test]
@@ -88,33 +88,44 @@ async fn a_draft_for_review_is_stored_and_cuts_nothing() {
 }
 
 #[tokio::test]
-async fn facts_become_part_of_the_prompt_that_is_stored() {
-    let stage = Stage::with(|config| config.handoff.facts = FactsPolicy::All);
-    let edits = serde_json::json!({"role": "assistant", "content": [
-        {"type": "tool_use", "id": "t1", "name": "Edit", "input": {"file_path": "/src/parse.rs", "old_string": "a", "new_string": "b"}},
-    ]});
-    let done = serde_json::json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "ok"}]});
-    let exchange = stage
-        .request(claude(&[user("Mend it."), edits, done]))
-        .exchange()
-        .await;
-    let new = |origin| NewHandoff {
+async fn what_a_prompt_lacks_becomes_part_of_it_and_goes_on_through_the_next_handoff() {
+    const RULE: &str = "Never touch the API.";
+    let stage = Stage::new();
+    let new = |parent| NewHandoff {
         to: None,
         prompt: "Go on.".to_owned(),
         reason: None,
-        parent: None,
-        origin,
+        parent,
+        origin: HandoffOrigin::Model,
     };
-    let handoff = record_writer::write_new(&exchange, new(HandoffOrigin::Model), 0)
+    let exchange = stage
+        .request(claude(&[user(&format!("Mend it. {RULE}")), model("On it.")]))
+        .exchange()
+        .await;
+    let handoff = record_writer::write_new(&exchange, new(None), 0).await.unwrap();
+    assert!(
+        handoff.prompt.starts_with("Go on.\n\n<carried-over>\n"),
+        "{}",
+        handoff.prompt
+    );
+    assert!(handoff.head.contains(RULE), "{}", handoff.head);
+    // The agent's history is gone, as after a compaction.
+    let later = stage
+        .request(claude(&[user("Go on."), model("Done.")]))
+        .exchange()
+        .await;
+    let next = record_writer::write_new(&later, new(Some(handoff.id)), 0)
         .await
         .unwrap();
-    assert!(handoff.prompt.starts_with("Go on.\n\n"), "{}", handoff.prompt);
-    assert!(handoff.prompt.contains("parse.rs"), "{}", handoff.prompt);
-    // A later leg that hands over at once has done nothing.
-    let chained = record_writer::write_new(&exchange, new(HandoffOrigin::Model), 0)
-        .await
-        .unwrap();
-    assert_eq!(chained.prompt, "Go on.");
+    assert_eq!(next.prompt, handoff.prompt);
+    // A subagent's texts are its parent model's.
+    let subagent = stage
+        .request(claude(&[user(RULE), model("Done.")]))
+        .header("x-claude-code-agent-id", "a1")
+        .exchange()
+        .await;
+    let own = record_writer::write_new(&subagent, new(None), 0).await.unwrap();
+    assert_eq!(own.prompt, "Go on.");
 }
 
 #[tokio::test]

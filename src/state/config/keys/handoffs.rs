@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::key::{KeySection, key, optional, put};
 use crate::state::config::{
-    FactsPolicy, FreeCutPolicy, HandoffMode, InjectPolicy, PreambleMode, ReviewPolicy, TranscriptDetail,
+    FreeCutPolicy, HandoffMode, InjectPolicy, PreambleMode, ReviewPolicy, TranscriptDetail,
 };
+use baton_core::handoffs::carry::CarryScope;
 use baton_core::handoffs::draft::DraftMethod;
 use baton_core::nudge::{NudgeWording, Windows};
 
@@ -108,8 +109,11 @@ pub(super) const HANDOFF: KeySection = KeySection {
                 v.windows(TOKENS).map(Windows::with),
             )
         }),
-        key("facts", |d, v, _| {
-            put(&mut d.config.handoff.facts, v.choice(FACTS))
+        key("carry", |d, v, _| {
+            put(&mut d.config.handoff.carry, v.choice(CARRY))
+        }),
+        key("carry_tokens", |d, v, _| {
+            put(&mut d.config.handoff.carry_tokens, v.count(0, 10_000))
         }),
         key("review", |d, v, _| {
             put(&mut d.config.handoff.review, v.choice(REVIEWS))
@@ -244,9 +248,9 @@ const TRANSCRIPTS: &[(&str, TranscriptDetail)] = &[
 ];
 const WORDINGS: &[(&str, NudgeWording)] =
     &[("numbers", NudgeWording::Numbers), ("plain", NudgeWording::Plain)];
-const FACTS: &[(&str, FactsPolicy)] = &[
-    ("drafts", FactsPolicy::Drafts),
-    ("all", FactsPolicy::All),
-    ("off", FactsPolicy::Off),
+const CARRY: &[(&str, CarryScope)] = &[
+    ("all", CarryScope::All),
+    ("rules", CarryScope::Rules),
+    ("off", CarryScope::Off),
 ];
 const PREAMBLES: &[(&str, PreambleMode)] = &[("keep", PreambleMode::Keep), ("drop", PreambleMode::Drop)];

@@ -13,16 +13,16 @@ use baton_core::record::{Conversation, Handoff, HandoffId, HandoffOrigin, Update
 
 /// Columns of a handoff except its head and what is after that, in the order `read_handoff` expects.
 const HANDOFF: &str = "id, principal, conversation, wire, created_ms, archived, parent, model, \
-                       history_bytes, reason, prompt, origin, spelled_out, routed";
+                       history_bytes, reason, prompt, origin, spelled_out, routed, carried";
 
 /// Writes a handoff. A second write leaves `archived` unchanged: a person sets it, not the proxy.
 const PUT_HANDOFF: &str = "INSERT INTO handoffs
           (id, principal, conversation, wire, created_ms, archived, parent, model, history_bytes, origin, reason,
-            prompt, head, spelled_out, recall, routed)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
+            prompt, head, spelled_out, recall, routed, carried)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
         ON CONFLICT (id) DO UPDATE SET conversation = ?3, wire = ?4, created_ms = ?5, parent = ?7, model = ?8,
           history_bytes = ?9, origin = ?10, reason = ?11, prompt = ?12, head = ?13, spelled_out = ?14, recall = ?15,
-          routed = ?16
+          routed = ?16, carried = ?17
         WHERE principal = ?2";
 
 /// Writes a conversation.
@@ -122,6 +122,7 @@ fn put_handoff(conn: &Connection, h: &Handoff) -> rusqlite::Result<()> {
         h.spelled_out,
         h.recall,
         h.routed,
+        to_json(&h.carried)?,
     ])?;
     owned(changed, "write a handoff")
 }
@@ -139,8 +140,8 @@ pub(super) fn handoff(
     let read = |row: &Row<'_>| {
         let handoff = read_handoff(row)?;
         Ok(Handoff {
-            head: row.get(14)?,
-            recall: row.get(15)?,
+            head: row.get(15)?,
+            recall: row.get(16)?,
             ..handoff
         })
     };
@@ -382,6 +383,7 @@ fn read_handoff(row: &Row<'_>) -> rusqlite::Result<Handoff> {
         origin: HandoffOrigin::named(&origin).ok_or_else(unknown_origin)?,
         spelled_out: row.get(12)?,
         routed: row.get(13)?,
+        carried: from_json(row, 14)?,
         head: String::new(),
         recall: false,
     })

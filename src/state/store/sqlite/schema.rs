@@ -40,6 +40,7 @@ const SCHEMA: &str = "
         id BLOB PRIMARY KEY, principal TEXT NOT NULL, conversation TEXT NOT NULL, wire TEXT NOT NULL,
         created_ms INTEGER NOT NULL, archived INTEGER NOT NULL, parent BLOB, model TEXT,
         history_bytes INTEGER NOT NULL, origin TEXT NOT NULL, spelled_out INTEGER, recall INTEGER NOT NULL, routed TEXT,
+        carried TEXT NOT NULL,
         reason TEXT, prompt TEXT NOT NULL, head TEXT NOT NULL
     ) STRICT;
     CREATE INDEX handoffs_newest ON handoffs (created_ms, id);

@@ -35,6 +35,7 @@ pub(crate) fn handoff(principal: &str, conversation: &str, created_ms: u64) -> H
         archived: false,
         spelled_out: Some(true),
         routed: None,
+        carried: Vec::new(),
     }
 }
 

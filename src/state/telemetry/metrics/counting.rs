@@ -4,17 +4,17 @@ use std::sync::{Arc, OnceLock};
 
 use super::costs::KINDS;
 use super::labels::{
-    ByDraft, ByDraftTokens, ByModel, ByOrigin, ByOutcome, ByReason, ByTokenType, ByWire, DROP_REASONS,
-    OPERATION, label,
+    ByDraft, ByDraftTokens, ByKind, ByModel, ByOrigin, ByOutcome, ByReason, ByTokenType, ByWire,
+    DROP_REASONS, OPERATION, label,
 };
 use super::wire_counts::WIRE_COUNTS;
 use super::{Metrics, OutcomeCounter};
 use crate::state::jobs::recalls::AnswerOutcome;
 use crate::state::telemetry::series::{ModelSeries, ModelsSeries, OutcomeSeries, TokenSeries, WireSeries};
-use crate::state::telemetry::{ExchangeEvent, FactsOutcome, HandoffEvent, ThinkingRetry};
+use crate::state::telemetry::{ExchangeEvent, HandoffEvent, ThinkingRetry};
 use baton_core::commands::UndoOutcome;
 use baton_core::nudge::NudgeOutcome;
-use baton_core::record::{HandoffOrigin, WireId};
+use baton_core::record::{CarriedKind, HandoffOrigin, WireId};
 
 impl Metrics {
     /// Counts one exchange.
@@ -51,9 +51,6 @@ impl Metrics {
         }
         for handoff in &event.handoffs {
             self.record_handoff(handoff);
-        }
-        for facts in &event.facts {
-            count(&self.handoff_facts, facts.name());
         }
         if !event.drafts.is_empty() {
             self.record_drafts(event);
@@ -112,6 +109,10 @@ impl Metrics {
         ] {
             sizes.get_or_create(&label).observe(bytes as f64);
         }
+        for (kind, count) in &handoff.lacked {
+            let label = ByKind { wire, kind };
+            self.handoff_lacked.get_or_create(&label).inc_by((*count).into());
+        }
     }
 
     fn wire_series(&self, wire: Option<WireId>) -> WireSeries {
@@ -122,13 +123,15 @@ impl Metrics {
         for origin in HandoffOrigin::ALL.map(HandoffOrigin::name) {
             drop(self.handoffs.get_or_create(&ByOrigin { wire, origin }));
         }
+        for kind in CarriedKind::ALL.map(CarriedKind::name) {
+            drop(self.handoff_lacked.get_or_create(&ByKind { wire, kind }));
+        }
         for reason in DROP_REASONS {
             drop(self.dropped_thinking.get_or_create(&ByReason { wire, reason }));
         }
-        let families: [(&OutcomeCounter, &[&'static str]); 5] = [
+        let families: [(&OutcomeCounter, &[&'static str]); 4] = [
             (&self.nudges, &NudgeOutcome::ALL.map(NudgeOutcome::name)),
             (&self.recalls, &AnswerOutcome::ALL.map(AnswerOutcome::name)),
-            (&self.handoff_facts, &FactsOutcome::ALL.map(FactsOutcome::name)),
             (&self.undos, &UndoOutcome::ALL.map(UndoOutcome::name)),
             (
                 &self.thinking_retries,

@@ -64,6 +64,12 @@ pub(super) struct ByReason {
     pub(super) reason: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ByKind {
+    pub(super) wire: &'static str,
+    pub(super) kind: &'static str,
+}
+
 /// The result of writing a document.
 pub(super) const DOCUMENT_RESULTS: [&str; 3] = ["written", "failed", "dropped"];
 

@@ -21,8 +21,8 @@ use prometheus_client::registry::Registry;
 use self::costs::CostMetrics;
 pub use self::costs::ModelPricing;
 use self::labels::{
-    ADDED_BUCKETS, BYTE_BUCKETS, ByDraft, ByDraftTokens, ByModel, ByOrigin, ByOutcome, ByReason, ByResult,
-    ByTokenType, ByWire, DOCUMENT_RESULTS, DURATION_BUCKETS, FIRST_TOKEN_BUCKETS, TOKEN_BUCKETS,
+    ADDED_BUCKETS, BYTE_BUCKETS, ByDraft, ByDraftTokens, ByKind, ByModel, ByOrigin, ByOutcome, ByReason,
+    ByResult, ByTokenType, ByWire, DOCUMENT_RESULTS, DURATION_BUCKETS, FIRST_TOKEN_BUCKETS, TOKEN_BUCKETS,
 };
 use self::wire_counts::WIRE_COUNTS;
 use super::models::LabelledModels;
@@ -54,7 +54,7 @@ pub struct Metrics {
     count_documents: OnceLock<CountDocuments>,
     recalls: OutcomeCounter,
     handoffs: Family<ByOrigin, Counter>,
-    handoff_facts: OutcomeCounter,
+    handoff_lacked: Family<ByKind, Counter>,
     handoff_prompt: Histograms<ByOrigin>,
     handoff_before: Histograms<ByOrigin>,
     handoff_after: Histograms<ByOrigin>,
@@ -103,7 +103,7 @@ impl Metrics {
             count_documents: OnceLock::new(),
             recalls: Family::default(),
             handoffs: Family::default(),
-            handoff_facts: Family::default(),
+            handoff_lacked: Family::default(),
             handoff_prompt: Family::new_with_constructor(|| Histogram::new(BYTE_BUCKETS)),
             handoff_before: Family::new_with_constructor(|| Histogram::new(BYTE_BUCKETS)),
             handoff_after: Family::new_with_constructor(|| Histogram::new(BYTE_BUCKETS)),

@@ -33,7 +33,7 @@ impl Metrics {
             "baton_documents" "Documents of handoffs, by result" self.documents;
             "baton_handoffs" "Handoffs that fired, by who began them" self.handoffs;
             "baton_recalls" "Searches of what was cut, by outcome" self.recalls;
-            "baton_handoff_facts" "Handoffs whose prompt was to be followed by the observed facts, by outcome" self.handoff_facts;
+            "baton_handoff_lacked" "Rules of the person, open to-dos and contradicted claims that carry-over prompts lacked, by kind" self.handoff_lacked;
             "baton_handoff_prompt_bytes" "Sizes of carry-over prompts" self.handoff_prompt;
             "baton_handoff_before_bytes" "Sizes of upstream requests in which a handoff fired" self.handoff_before;
             "baton_handoff_after_bytes" "Sizes of the first upstream requests after a handoff" self.handoff_after;

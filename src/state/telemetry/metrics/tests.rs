@@ -7,7 +7,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 use crate::state::jobs::recalls::AnswerOutcome;
 use crate::state::telemetry::UsageTokens;
-use crate::state::telemetry::{ExchangeEvent, FactsOutcome, HandoffEvent};
+use crate::state::telemetry::{ExchangeEvent, HandoffEvent};
 use baton_core::record::WireId;
 
 fn event(model: &str) -> ExchangeEvent {
@@ -26,13 +26,13 @@ fn event(model: &str) -> ExchangeEvent {
             prompt_bytes: 300,
             before_bytes: 400_000,
             after_bytes: 9_000,
+            lacked: [("rule", 2)].into(),
         }],
         nudges: vec![baton_core::nudge::NudgeOutcome::Notified],
         undo: Some(baton_core::commands::UndoOutcome::Undone),
         dropped_thinking: baton_core::wire::DroppedThinking { prefix: 3, other: 0 },
         thinking_retry: Some(crate::state::telemetry::ThinkingRetry::Accepted),
         recalls: vec![AnswerOutcome::Found],
-        facts: vec![FactsOutcome::Written],
         sent_bytes: vec![7, 3],
         status: 200,
         first_byte: Some(Duration::from_millis(300)),
@@ -74,7 +74,7 @@ fn the_names_are_api() {
         "baton_traces_dropped counter",
         "baton_handoffs counter",
         "baton_recalls counter",
-        "baton_handoff_facts counter",
+        "baton_handoff_lacked counter",
         "baton_handoff_prompt_bytes histogram",
         "baton_handoff_before_bytes histogram",
         "baton_handoff_after_bytes histogram",
@@ -103,8 +103,8 @@ fn the_names_are_api() {
         "baton_nudges_total{wire=\"anthropic\",outcome=\"told\"} 1",
         "baton_nudges_total{wire=\"anthropic\",outcome=\"followed\"} 0",
         "baton_recalls_total{wire=\"anthropic\",outcome=\"found\"} 1",
-        "baton_handoff_facts_total{wire=\"anthropic\",outcome=\"written\"} 1",
-        "baton_handoff_facts_total{wire=\"anthropic\",outcome=\"nothing\"} 0",
+        "baton_handoff_lacked_total{wire=\"anthropic\",kind=\"rule\"} 2",
+        "baton_handoff_lacked_total{wire=\"anthropic\",kind=\"claim\"} 0",
         "baton_undos_total{wire=\"anthropic\",outcome=\"undone\"} 1",
         "baton_undos_total{wire=\"anthropic\",outcome=\"taken_back\"} 0",
         "baton_recalls_total{wire=\"anthropic\",outcome=\"too_often\"} 0",

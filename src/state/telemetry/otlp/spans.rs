@@ -230,11 +230,8 @@ fn of_exchange(event: &ExchangeEvent) -> Attributes {
     if !event.fired.is_empty() {
         a.put("baton.fired", event.fired.join(","));
     }
-    if !event.facts.is_empty() {
-        a.put(
-            "baton.facts",
-            super::super::names(&event.facts, |facts| facts.name()),
-        );
+    if let Some(lacked) = event.lacked() {
+        a.count("baton.lacked", lacked.into());
     }
     a.count("baton.legs", event.sent_bytes.len() as u64);
     a.count("baton.retries", event.retries.into());

@@ -25,6 +25,7 @@ fn handoff(prompt: &str) -> Handoff {
         archived: false,
         spelled_out: None,
         routed: None,
+        carried: Vec::new(),
     }
 }
 

@@ -4,7 +4,6 @@
 //! prove it. An exit code that no result states is unknown, and so is whether a run is stale once a command ran after
 //! it that may have changed files.
 
-mod block;
 mod changed_files;
 mod claims;
 mod failures;

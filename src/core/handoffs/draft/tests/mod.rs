@@ -88,6 +88,7 @@ fn document(index: &DraftIndex) -> HandoffDocument {
             archived: false,
             spelled_out: None,
             routed: None,
+            carried: Vec::new(),
         },
         seen: &index.seen(&Whereabouts::default()),
         folder: None,

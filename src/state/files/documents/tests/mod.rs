@@ -51,6 +51,7 @@ pub(super) fn handoff(n: u128, created_ms: u64) -> Handoff {
         archived: false,
         spelled_out: None,
         routed: None,
+        carried: Vec::new(),
     }
 }
 

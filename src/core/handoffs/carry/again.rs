@@ -1,0 +1,85 @@
+//! What a model looks up again after a cut: what a carry-over prompt could have said.
+
+use std::collections::HashSet;
+
+use crate::agents::files;
+use crate::agents::tools::{self, ToolKind};
+use crate::handoffs::draft::one_line;
+use crate::record::HandoffId;
+use crate::transcript::{MarkMeaning, Transcript, TranscriptPartKind, TranscriptTurn};
+use crate::wire::Role;
+
+/// Requests after a handoff within which something is looked up again because of it.
+pub const REQUESTS: usize = 20;
+
+/// Bytes of a command that is reported.
+const LINE: usize = 120;
+
+/// What a call looks up.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum LookUp {
+    File(String),
+    Command(String),
+}
+
+/// Files read again and commands run again within the next requests after a handoff, each once. `None`: its sentinel is not in
+/// this transcript.
+pub fn looked_up_again(transcript: &Transcript<'_>, handoff: HandoffId) -> Option<Vec<String>> {
+    let is_cut = |kind: MarkMeaning| kind == MarkMeaning::Handoff(handoff);
+    let cut = transcript
+        .marks()
+        .into_iter()
+        .find(|mark| is_cut(mark.kind))?
+        .turn;
+    let mut before = HashSet::new();
+    for turn in transcript.turns().take(cut + 1) {
+        look_ups(&turn, &mut |look_up| {
+            before.insert(look_up);
+        });
+    }
+    let mut again: Vec<String> = Vec::new();
+    let (mut requests, mut is_answer) = (0, false);
+    for turn in transcript.turns().skip(cut + 1) {
+        let was_answer = std::mem::replace(&mut is_answer, turn.role == Role::Assistant);
+        requests += usize::from(is_answer && !was_answer);
+        if requests > REQUESTS {
+            break;
+        }
+        look_ups(&turn, &mut |look_up| {
+            if before.remove(&look_up) {
+                again.push(match look_up {
+                    LookUp::File(path) => path,
+                    LookUp::Command(command) => format!("`{}`", one_line(&command, LINE)),
+                });
+            }
+        });
+    }
+    Some(again)
+}
+
+/// The files that a turn's calls read, and the commands that they run.
+fn look_ups(turn: &TranscriptTurn<'_>, found: &mut impl FnMut(LookUp)) {
+    if turn.role != Role::Assistant {
+        return;
+    }
+    for part in turn.parts() {
+        let TranscriptPartKind::Call(call) = part.kind else {
+            continue;
+        };
+        let (name, arguments) = (call.named(), tools::arguments(&call.given()));
+        let (name, arguments) = tools::through(&name, &arguments).unwrap_or((name, arguments));
+        match ToolKind::of(&name, &arguments) {
+            ToolKind::Shell => {
+                let command = tools::command(&arguments);
+                command
+                    .into_iter()
+                    .for_each(|command| found(LookUp::Command(command)));
+            }
+            kind @ ToolKind::Read => {
+                let read = files::named(kind, &arguments, None).into_iter();
+                read.for_each(|(path, _)| found(LookUp::File(path)));
+            }
+            _ => {}
+        }
+    }
+}

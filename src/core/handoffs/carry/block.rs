@@ -1,0 +1,125 @@
+//! The block behind a carry-over prompt: written and read. It is part of a prefix, so that its texts never change.
+
+use std::borrow::Cow;
+
+use crate::handoffs::draft::TokenCounter;
+use crate::record::{CarriedItem, CarriedKind, CarriedState};
+
+const OPENS: &str = "<carried-over>\n";
+const CLOSES: &str = "</carried-over>";
+const NAME: &str = "carried-over>";
+
+/// Above the lines of each kind.
+const RULES: &str = "The user said this earlier. It holds unless the text above says otherwise:";
+const TODOS: &str = "Open in the to-do list as it was last written, unless the text above says otherwise:";
+const CLAIMS: &str = "Said above, and contradicted by what was seen:";
+
+const ITEM: &str = "- ";
+
+/// Chooses the lines of a block within its tokens.
+pub(super) struct BlockWriter {
+    count: TokenCounter,
+    left: usize,
+    kinds: Vec<CarriedKind>,
+}
+
+impl BlockWriter {
+    pub(super) fn within(tokens: usize, count: TokenCounter) -> Self {
+        let around = count.tokens(OPENS) + count.tokens(CLOSES) + 2;
+        Self {
+            count,
+            left: tokens.saturating_sub(around),
+            kinds: Vec::new(),
+        }
+    }
+
+    /// Puts a line into the block, unless the prompt has it or it does not fit.
+    pub(super) fn put(&mut self, kind: CarriedKind, text: String, is_there: bool) -> CarriedItem {
+        let state = match is_there {
+            true => CarriedState::InPrompt,
+            false if self.takes(kind, &text) => CarriedState::Added,
+            false => CarriedState::LeftOut,
+        };
+        CarriedItem { kind, state, text }
+    }
+
+    fn takes(&mut self, kind: CarriedKind, text: &str) -> bool {
+        let is_first = !self.kinds.contains(&kind);
+        // A line break is part of a token.
+        let line = self.count.tokens(text) + self.count.tokens(ITEM) + 1;
+        let heading = match is_first {
+            true => self.count.tokens(heading(kind)) + 1,
+            false => 0,
+        };
+        let Some(left) = self.left.checked_sub(line + heading) else {
+            return false;
+        };
+        self.left = left;
+        self.kinds.extend(is_first.then_some(kind));
+        true
+    }
+}
+
+/// The block of what was added; `None` where nothing was.
+pub(super) fn text(items: &[CarriedItem]) -> Option<String> {
+    let mut out = OPENS.to_owned();
+    for kind in CarriedKind::ALL {
+        let added = |item: &&CarriedItem| item.kind == kind && item.state == CarriedState::Added;
+        for (at, item) in items.iter().filter(added).enumerate() {
+            if at == 0 {
+                out.extend([heading(kind), "\n"]);
+            }
+            out.extend([ITEM, &item.text, "\n"]);
+        }
+    }
+    (out.len() > OPENS.len()).then(|| out + CLOSES)
+}
+
+fn heading(kind: CarriedKind) -> &'static str {
+    match kind {
+        CarriedKind::Rule => RULES,
+        CarriedKind::Todo => TODOS,
+        CarriedKind::Claim => CLAIMS,
+    }
+}
+
+/// Whether a text could be taken for the edge of a block.
+pub(super) fn has_edge(text: &str) -> bool {
+    text.contains(NAME)
+}
+
+/// A stored prompt without the block behind it, and the rules of that block, newest first.
+pub(super) fn split(prompt: &str) -> (&str, Vec<&str>) {
+    let inside = prompt.trim_end().strip_suffix(CLOSES);
+    let Some((before, block)) = inside.and_then(|inside| inside.rsplit_once(OPENS)) else {
+        return (prompt, Vec::new());
+    };
+    let rules = block.strip_prefix(RULES).map(|lines| {
+        let listed = lines
+            .trim_start()
+            .lines()
+            .take_while(|line| line.starts_with(ITEM));
+        listed.map(|line| &line[ITEM.len()..]).collect()
+    });
+    (before.trim_end(), rules.unwrap_or_default())
+}
+
+/// A prompt without blocks that its writer copied from the context: what still holds is put behind it anew.
+pub fn without_blocks(prompt: &str) -> Cow<'_, str> {
+    if !has_edge(prompt) {
+        return prompt.into();
+    }
+    let mut out = String::with_capacity(prompt.len());
+    let mut rest = prompt;
+    while let Some((before, after)) = rest.split_once(OPENS) {
+        out.push_str(before.trim_end());
+        rest = match after.split_once(CLOSES) {
+            Some((_, rest)) => rest,
+            // It breaks off.
+            None => "",
+        };
+    }
+    out.push_str(rest);
+    // An edge that is left must not be read as one.
+    out.replace(CLOSES, "").into()
+}

@@ -1,0 +1,243 @@
+//! The person's own words of a transcript: user text without what the harness, a shell or a paste put into it.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use crate::agents::person_shell;
+use crate::agents::wordings::{self, UserText};
+use crate::text::table;
+use crate::transcript::{AgentKind, Transcript, TranscriptPartKind, TranscriptTurn};
+use crate::wire::Role;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
+struct PasteWords {
+    own_tags: Vec<&'static str>,
+    introduces: Vec<&'static str>,
+    file_headings: Vec<&'static str>,
+}
+
+static WORDS: LazyLock<PasteWords> = LazyLock::new(|| table::read(include_str!("pastes.toml")));
+
+/// How a pasted sentinel begins and ends.
+const SENTINEL: &str = "[[handoff-resume:";
+const SENTINEL_ENDS: &str = "[[/handoff-resume:";
+
+/// The texts of the person in a transcript, oldest first.
+#[derive(Debug, Default)]
+pub struct PersonTexts(pub(super) Vec<String>);
+
+impl PersonTexts {
+    /// Reads a transcript. `tags`: how texts of a harness begin. `carry_over`: the prompt that the transcript may begin
+    /// with in a user's place.
+    pub fn of(transcript: &Transcript<'_>, tags: &[String], carry_over: Option<&str>) -> Self {
+        let backslashes = transcript.agent() == Some(AgentKind::GeminiCli);
+        let mut texts = Vec::new();
+        let mut newest = 0;
+        for turn in transcript.turns() {
+            match turn.role {
+                Role::User => {
+                    newest = texts.len();
+                    texts.extend(of_turn(&turn, tags, carry_over, backslashes));
+                }
+                // The text before it was a summary of the agent's.
+                Role::Assistant if is_after_summary(&turn) => texts.truncate(newest),
+                _ => {}
+            }
+        }
+        Self(texts)
+    }
+
+    /// Their lines: a paste is left out of each text.
+    pub(super) fn lines(&self) -> impl Iterator<Item = Vec<&str>> {
+        self.0.iter().map(|text| typed(text))
+    }
+}
+
+fn is_after_summary(turn: &TranscriptTurn<'_>) -> bool {
+    let first = turn.parts().into_iter().next();
+    matches!(first.map(|part| part.kind), Some(TranscriptPartKind::Text(text)) if wordings::follows_summary(&text.get()))
+}
+
+fn of_turn(
+    turn: &TranscriptTurn<'_>,
+    tags: &[String],
+    carry_over: Option<&str>,
+    backslashes: bool,
+) -> Vec<String> {
+    let mut texts = Vec::new();
+    for part in turn.parts() {
+        let TranscriptPartKind::Text(text) = part.kind else {
+            continue;
+        };
+        let text = text.get();
+        let mut own = text.as_ref();
+        if let Some(prompt) = carry_over.map(str::trim).filter(|prompt| !prompt.is_empty())
+            && let Some(at) = own.find(prompt)
+        {
+            own = &own[at + prompt.len()..];
+        }
+        own = wordings::before_notices(wordings::after_harness(own, tags));
+        while let Some((_, rest)) = person_shell::read(own, backslashes) {
+            own = wordings::after_harness(rest, tags);
+        }
+        if !own.trim().is_empty() && wordings::user_text(own, tags) == UserText::Person {
+            texts.push(without_sentinel(own).to_owned());
+        }
+    }
+    texts
+}
+
+/// A text without the sentinel that a person pasted at its start.
+fn without_sentinel(text: &str) -> &str {
+    let Some((before, after)) = text.split_once(SENTINEL) else {
+        return text;
+    };
+    if before.contains(char::is_alphanumeric) {
+        return text;
+    }
+    if let Some((_, rest)) = after.split_once(SENTINEL_ENDS) {
+        return rest.split_once("]]").map_or("", |(_, rest)| rest);
+    }
+    let rest = after.split_once('\n').map_or("", |(_, rest)| rest);
+    match rest.trim_start().starts_with("*Handed over") {
+        // A block that was cut off: where it ends is not known.
+        true => "",
+        false => rest,
+    }
+}
+
+/// The lines that a person typed: no code, quotation, tagged block, numbered listing, or what follows the heading of a
+/// file or an announcement of one.
+fn typed(text: &str) -> Vec<&str> {
+    let mut lines = Vec::new();
+    let mut fence = false;
+    let mut block: Option<&str> = None;
+    for line in text.lines() {
+        let trimmed = line.trim();
+        if let Some(name) = block {
+            if trimmed.contains(&*format!("</{name}>")) {
+                block = None;
+            }
+            continue;
+        }
+        if trimmed.starts_with("```") || trimmed.starts_with("~~~") {
+            fence = !fence;
+            continue;
+        }
+        if fence || trimmed.is_empty() || trimmed.starts_with('>') || is_listing(trimmed) {
+            continue;
+        }
+        if let Some(name) = tag(trimmed) {
+            let is_own = WORDS.own_tags.contains(&name);
+            if !is_own && !trimmed.contains(&*format!("</{name}>")) && text.contains(&*format!("</{name}>")) {
+                block = Some(name);
+            }
+            let inside = trimmed.trim_start_matches(|c| c != '>');
+            let inside = inside
+                .trim_start_matches('>')
+                .split("</")
+                .next()
+                .unwrap_or_default()
+                .trim();
+            if is_own && !inside.is_empty() {
+                lines.push(inside);
+            }
+            continue;
+        }
+        if is_file_heading(trimmed) {
+            break;
+        }
+        let is_code = line.starts_with("    ") || line.starts_with('\t');
+        if !is_code || trimmed.starts_with(['-', '*', '•']) {
+            lines.push(trimmed);
+        }
+        if introduces_paste(trimmed) {
+            break;
+        }
+    }
+    lines
+}
+
+/// The name of a tag that opens or closes at the start of a line.
+fn tag(line: &str) -> Option<&str> {
+    let name = line.strip_prefix("</").or_else(|| line.strip_prefix('<'))?;
+    let end = name.find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | ':')))?;
+    let is_name = end > 0 && name[end..].starts_with(['>', ' ', '/']);
+    is_name.then(|| &name[..end])
+}
+
+/// Whether a line is one of a file with its number: `12→text`, `12 | text`.
+fn is_listing(line: &str) -> bool {
+    let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    rest.len() < line.len() && (rest.starts_with(['→', '\t', '|']) || rest.starts_with(" |"))
+}
+
+/// Whether a line names a file and nothing else, or is one of the usual headings over a file's text.
+fn is_file_heading(line: &str) -> bool {
+    let bare = line.trim_matches(['#', '*', '`', '=', '-', '+', ' ', ':']);
+    let is_path = !bare.is_empty()
+        && !bare.contains(char::is_whitespace)
+        && bare.rsplit_once('.').is_some_and(|(stem, ending)| {
+            !stem.is_empty()
+                && (1..=5).contains(&ending.len())
+                && ending.bytes().all(|b| b.is_ascii_alphanumeric())
+                && !ending.bytes().all(|b| b.is_ascii_digit())
+        });
+    let small = line.to_lowercase();
+    is_path || WORDS.file_headings.iter().any(|begins| small.starts_with(begins))
+}
+
+/// Whether a line says that what follows it is pasted.
+fn introduces_paste(line: &str) -> bool {
+    let small = line.to_lowercase();
+    line.ends_with(':') && WORDS.introduces.iter().any(|words| small.contains(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_typed_is_the_persons() {
+        let text = "Port it. Never touch the API.\n\n```\nnever in code\n```\n> never quoted\n<file path=\"a\">\nnever in a \
+                    file\n</file>\n  12→never listed\n    never indented\n    - in a list\nThen stop.";
+        assert_eq!(
+            typed(text),
+            ["Port it. Never touch the API.", "- in a list", "Then stop."]
+        );
+        for (pasted, kept) in [
+            ("Mend it.\n\nREADME.md\nNever do that.", 1),
+            ("Mend it.\n### src/a.rs\nNever do that.", 1),
+            ("Here is the log:\nNever do that.", 1),
+            ("--- a/b.rs\nNever do that.", 0),
+            ("Rules:\nNever do that.", 2),
+            (
+                "<task>\nNever do that.\n</task>\n<environment_details>\nNever.\n</environment_details>",
+                1,
+            ),
+            ("<task>Never do that.</task>", 1),
+            ("<b\nNever do that.", 2),
+        ] {
+            assert_eq!(typed(pasted).len(), kept, "{pasted}: {:?}", typed(pasted));
+        }
+    }
+
+    #[test]
+    fn a_pasted_sentinel_is_none_of_the_persons_words() {
+        let id = "[[handoff-resume:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]";
+        for (text, own) in [
+            (
+                format!("{id}\n*Handed over.*\n\nNever x.\n[[/handoff-resume:abc]]\nGo on."),
+                "Go on.",
+            ),
+            (format!("> {id}\nGo on."), "Go on."),
+            (format!("{id}\n*Handed over.*\n\nNever x."), ""),
+            (format!("What is {id}?"), "What is"),
+        ] {
+            assert!(without_sentinel(&text).trim().starts_with(own), "{text}");
+            assert!(!without_sentinel(&text).contains("Never"), "{text}");
+        }
+    }
+}

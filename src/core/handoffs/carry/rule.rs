@@ -1,0 +1,287 @@
+//! Sentences of the person that hold beyond their request: what they forbid, constrain, prefer, correct or lift.
+
+use super::block::has_edge;
+use super::matter::{Matter, lifts, replaces};
+use super::person::PersonTexts;
+use super::words::{self, WORDS};
+use crate::handoffs::draft::{has_word, one_line, sentences};
+use crate::redact::Redactor;
+
+/// Bytes of a rule that are kept.
+const BYTES: usize = 400;
+
+/// Rules that are compared with each other, the newest ones.
+const MOST: usize = 200;
+
+/// A rule of the person, word for word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    pub text: String,
+    /// It forbids something.
+    pub forbids: bool,
+}
+
+/// What a sentence of the person says about later work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Saying {
+    Forbids,
+    Holds,
+    Lifts,
+}
+
+/// Where rules come from, and which do not count.
+#[derive(Debug, Clone, Copy)]
+pub struct RuleSources<'s> {
+    /// Rules that an earlier handoff carried, newest first: the history that they were said in may be gone.
+    pub earlier: &'s [String],
+    pub said: &'s PersonTexts,
+    /// Rules that the person dropped, and texts that are carried otherwise.
+    pub without: &'s [String],
+    /// Further words that make a rule.
+    pub markers: &'s [String],
+    pub redactor: &'s Redactor,
+}
+
+/// The rules that hold, newest first: each once, without what a later word replaced or lifted.
+pub fn rules(sources: &RuleSources<'_>) -> Vec<Rule> {
+    let markers: Vec<String> = sources.markers.iter().map(|word| word.to_lowercase()).collect();
+    let mut said: Vec<(Saying, String)> = Vec::new();
+    for lines in sources.said.lines() {
+        for line in lines {
+            for (saying, text) in in_line(line, &markers) {
+                said.push((saying, sources.redactor.cleaned(&one_line(&text, BYTES))));
+            }
+        }
+    }
+    let known: Vec<String> = said.iter().map(|(_, text)| same(text)).collect();
+    let earlier = sources.earlier.iter().filter(|text| !known.contains(&same(text)));
+    let saying = |text: &str| {
+        in_line(text, &markers)
+            .first()
+            .map_or(Saying::Holds, |(saying, _)| *saying)
+    };
+    let earlier = earlier.map(|text| (saying(text), text.clone()));
+    let all = said.into_iter().rev().chain(earlier);
+    newest(
+        all.filter(|(_, text)| !has_edge(text)).take(MOST),
+        sources.without,
+    )
+}
+
+/// Of sayings, newest first, the rules that no later one replaces.
+fn newest(all: impl Iterator<Item = (Saying, String)>, without: &[String]) -> Vec<Rule> {
+    let without: Vec<String> = without.iter().map(|text| same(text)).collect();
+    let mut rules: Vec<(Rule, Matter)> = Vec::new();
+    let mut lifting: Vec<Matter> = Vec::new();
+    for (saying, text) in all {
+        let matter = Matter::of(&text);
+        if saying == Saying::Lifts {
+            lifting.push(matter);
+            continue;
+        }
+        let is_over = without.contains(&same(&text))
+            || rules
+                .iter()
+                .any(|(rule, later)| same(&rule.text) == same(&text) || replaces(later, &matter))
+            || lifting.iter().any(|later| lifts(later, &matter));
+        if !is_over {
+            let forbids = saying == Saying::Forbids;
+            rules.push((Rule { text, forbids }, matter));
+        }
+    }
+    rules.into_iter().map(|(rule, _)| rule).collect()
+}
+
+/// A text by which two of one wording are the same.
+fn same(text: &str) -> String {
+    let words = text
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join(" ").to_lowercase()
+}
+
+/// What a line says about later work: sentence by sentence, or as a whole where it has the label of a rule.
+fn in_line(line: &str, markers: &[String]) -> Vec<(Saying, String)> {
+    let line = line.trim_start_matches(['-', '*', '•', '#', ' ']);
+    if words::has_label(line) {
+        let saying = sentences(line).filter_map(|sentence| saying(sentence, markers));
+        let forbids = saying.collect::<Vec<_>>().contains(&Saying::Forbids);
+        return vec![(
+            if forbids { Saying::Forbids } else { Saying::Holds },
+            line.to_owned(),
+        )];
+    }
+    let mut found: Vec<(Saying, String)> = Vec::new();
+    let mut before: Option<&str> = None;
+    for sentence in sentences(line) {
+        let announced = before.take().filter(|before| announces(before));
+        match (saying(sentence, markers), announced) {
+            (Some(_), _) if announces(sentence) => before = Some(sentence),
+            (Some(saying), None) => found.push((saying, sentence.trim().to_owned())),
+            (saying, Some(before)) => {
+                let saying = saying.unwrap_or(Saying::Holds);
+                found.push((saying, format!("{} {}", before.trim(), sentence.trim())));
+            }
+            (None, None) => {}
+        }
+    }
+    found
+}
+
+/// Whether a sentence says only for how long the next one holds.
+fn announces(sentence: &str) -> bool {
+    const SHORT: usize = 80;
+    let small = sentence.to_lowercase();
+    let scope = [
+        "for the rest of",
+        "from now on",
+        "important constraint",
+        "in this session",
+    ];
+    let is_scope = small.trim_end_matches(['.', ':', ' ']).ends_with("session")
+        || small.trim_end_matches(['.', ':', ' ']).ends_with("from now on");
+    sentence.len() <= SHORT
+        && is_scope
+        && scope.iter().any(|words| small.contains(words))
+        && small.split_whitespace().count() < 12
+}
+
+/// What a sentence says about later work; `None` for a question, and for what is bound to its request.
+fn saying(sentence: &str, markers: &[String]) -> Option<Saying> {
+    let small = sentence.trim().to_lowercase();
+    if small.ends_with('?') || WORDS.scoped.iter().any(|words| has_word(&small, words)) {
+        return None;
+    }
+    let has = |all: &[&str]| all.iter().any(|words| has_word(&small, words));
+    if !has_word(&small, "may not") && WORDS.lifts.iter().any(|words| is_lifting(&small, words)) {
+        return Some(Saying::Lifts);
+    }
+    let clauses = clauses(&small);
+    let begins = |all: &[&str]| clauses.iter().any(|clause| begins_with(clause, all));
+    if has(&WORDS.forbids) || begins(&WORDS.forbids_first) {
+        return Some(Saying::Forbids);
+    }
+    let by_verb = clauses.iter().enumerate().any(|(at, clause)| {
+        let scope = at > 0
+            && ["for ", "in ", "when "]
+                .iter()
+                .any(|word| clauses[0].starts_with(word));
+        begins_with(clause, &WORDS.verbs) && (scope || has(&WORDS.with_verb))
+    });
+    let configured = markers.iter().any(|word| has_word(&small, word));
+    let holds = has(&WORDS.holds) || has_never(&small) || begins(&WORDS.holds_first) || by_verb || configured;
+    holds.then_some(Saying::Holds)
+}
+
+/// Whether these words lift something: `don't forget` does not.
+fn is_lifting(small: &str, words: &str) -> bool {
+    has_word(small, words)
+        && small.match_indices(words).any(|(at, _)| {
+            let before = small[..at].trim_end();
+            !["not", "n't", "never"].iter().any(|no| before.ends_with(no))
+        })
+}
+
+/// `always` and `never` of a convention (`tests never touch …`); in front of a pronoun's verb they describe.
+fn has_never(small: &str) -> bool {
+    const DESCRIBES: [&str; 12] = [
+        "it", "this", "that", "they", "he", "she", "i", "which", "has", "have", "had", "was",
+    ];
+    ["never", "always"].iter().any(|word| {
+        small.match_indices(word).any(|(at, _)| {
+            let before = small[..at].split_whitespace().next_back();
+            before.is_some_and(|before| !DESCRIBES.contains(&before)) && has_word(&small[at..], word)
+        })
+    })
+}
+
+/// The clauses of a sentence in lower case, each without the words that may stand in front of it.
+fn clauses(small: &str) -> Vec<&str> {
+    let mut all = Vec::new();
+    for part in small.split([',', ';', ':', '—', '(']) {
+        all.extend(part.split(" and ").flat_map(|part| part.split(" but ")));
+    }
+    all.iter().map(|clause| clause_start(clause)).collect()
+}
+
+fn clause_start(clause: &str) -> &str {
+    let mut rest = clause.trim_start_matches(|c: char| !c.is_alphanumeric());
+    while let Some((first, after)) = rest.split_once(' ')
+        && WORDS.before_clause.contains(&first)
+    {
+        rest = after.trim_start();
+    }
+    rest
+}
+
+fn begins_with(clause: &str, all: &[&str]) -> bool {
+    all.iter().any(|words| {
+        clause.strip_prefix(words).is_some_and(|rest| {
+            let goes_on = rest.trim_start();
+            let ends = !rest.starts_with(|c: char| c.is_alphanumeric() || c == '\'');
+            ends && !goes_on.is_empty() && !WORDS.not_first.iter().any(|word| goes_on.starts_with(word))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Vec<String> {
+        let said = PersonTexts(vec![text.to_owned()]);
+        let sources = RuleSources {
+            earlier: &[],
+            said: &said,
+            without: &[],
+            markers: &["wichtig".to_owned()],
+            redactor: &Redactor::default(),
+        };
+        rules(&sources).into_iter().map(|rule| rule.text).collect()
+    }
+
+    #[test]
+    fn what_forbids_constrains_or_prefers_is_a_rule() {
+        for rule in [
+            "Never touch `migrations/`, and keep the commit messages in English.",
+            "Don't ask me to confirm before running commands.",
+            "Before you answer, restate my question.",
+            "When you give measurements, use metric, not imperial.",
+            "Write every number in your replies as an English word, not as digits.",
+            "Reply in bullet points only, no paragraphs.",
+            "Use pnpm, not npm.",
+            "For status reports, show clocks in Pacific time.",
+            "Please make responses light, and stick to metric units.",
+            "We never push on Fridays.",
+            "The port must be 8080.",
+            "Wichtig: Port 8080.",
+        ] {
+            assert_eq!(found(rule), [rule]);
+        }
+        assert_eq!(
+            found("HARD CONSTRAINT: The cap is $500. Never exceed it."),
+            ["HARD CONSTRAINT: The cap is $500. Never exceed it."]
+        );
+        assert_eq!(
+            found("For the rest of this session. reply briefly to me. Mend the parser."),
+            ["For the rest of this session. reply briefly to me."]
+        );
+    }
+
+    #[test]
+    fn requests_questions_and_descriptions_are_none() {
+        for text in [
+            "Port the exporter.",
+            "Should we never push?",
+            "I don't think that it is the parser.",
+            "It never returns, and it always fails on CI.",
+            "Use tabs in this file, not blanks.",
+            "The load balancer probes run every ten seconds.",
+            "Keep going.",
+            "Now look at the checks.",
+            "Commit it, and go on.",
+        ] {
+            assert_eq!(found(text), [""; 0], "{text}");
+        }
+    }
+}

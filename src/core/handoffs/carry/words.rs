@@ -1,0 +1,40 @@
+//! Words by which a sentence of the person is a rule: `rules.toml`, which says what each list is.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use crate::text::table;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
+pub(super) struct RuleWords {
+    pub(super) labels: Vec<&'static str>,
+    pub(super) forbids: Vec<&'static str>,
+    pub(super) forbids_first: Vec<&'static str>,
+    pub(super) holds: Vec<&'static str>,
+    pub(super) holds_first: Vec<&'static str>,
+    pub(super) verbs: Vec<&'static str>,
+    pub(super) with_verb: Vec<&'static str>,
+    pub(super) before_clause: Vec<&'static str>,
+    pub(super) scoped: Vec<&'static str>,
+    pub(super) lifts: Vec<&'static str>,
+    pub(super) corrects: Vec<&'static str>,
+    pub(super) not_first: Vec<&'static str>,
+}
+
+pub(super) static WORDS: LazyLock<RuleWords> = LazyLock::new(|| table::read(include_str!("rules.toml")));
+
+/// Whether a line begins with `RULE:`, `Hard constraint:`, `User preference:`.
+pub(super) fn has_label(line: &str) -> bool {
+    /// Words of a label.
+    const LABEL: usize = 3;
+    let Some((label, rest)) = line.split_once(':') else {
+        return false;
+    };
+    let small = label.to_lowercase();
+    let words: Vec<&str> = small.split_whitespace().collect();
+    words.len() <= LABEL
+        && !rest.trim().is_empty()
+        && words.last().is_some_and(|last| WORDS.labels.contains(last))
+}
