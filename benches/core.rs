@@ -358,7 +358,7 @@ mod stream {
 mod drafts {
     use super::sessions::Session;
     use super::*;
-    use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, DraftSpec, Preset, TokenCounter};
+    use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, DraftSpec, Preset};
     use baton_core::redact::Redactor;
     use baton_core::transcript::Transcript;
     use baton_core::wire::View;
@@ -368,7 +368,6 @@ mod drafts {
         focus: "",
         preset: Preset::Implement,
         tokens: 4000,
-        count: TokenCounter::Estimated,
         repository: "",
         git: true,
         commands: true,
@@ -399,21 +398,6 @@ mod drafts {
         bencher
             .counter(BytesCount::new(view.body.len()))
             .bench_local(|| index(&view).local(&REQUEST).unwrap().len());
-    }
-
-    /// The same, its budget counted with a model's own vocabulary.
-    #[divan::bench(args = WIRES)]
-    fn local_of_2000_turns_counted(bencher: Bencher, name: &str) {
-        let (_, view) = session(name, 2000);
-        let request = DraftSpec {
-            count: TokenCounter::O200k,
-            ..REQUEST
-        };
-        // It is built at its first use.
-        black_box(TokenCounter::O200k.tokens("x"));
-        bencher
-            .counter(BytesCount::new(view.body.len()))
-            .bench_local(|| index(&view).local(&request).unwrap().len());
     }
 
     /// The same for a bundle.

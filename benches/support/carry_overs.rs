@@ -1,6 +1,6 @@
 //! How much of what must be kept is in a carry-over prompt, compared with what else would have been kept.
 
-use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, DraftSpec, Preset, TokenCounter};
+use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, DraftSpec, Preset};
 use baton_core::redact::Redactor;
 use baton_core::transcript::Transcript;
 use baton_core::wire::View;
@@ -36,7 +36,6 @@ pub(crate) fn shares(view: &View, prompt: &str) -> Option<Shares> {
         focus: "",
         preset: Preset::Implement,
         tokens: 3000,
-        count: TokenCounter::Estimated,
         repository: "",
         git: true,
         commands: true,

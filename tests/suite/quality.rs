@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use baton_core::handoffs::draft::TokenCounter;
+use baton_core::handoffs::draft;
 use baton_llm::state::config::Config;
 use baton_strict::Reply;
 use serde::Deserialize;
@@ -131,7 +131,7 @@ async fn judged() {
                 let seen = after_five_handoffs(*variant, tokens, &session.turns).await;
                 let small = seen.to_lowercase();
                 score.sessions += 1;
-                score.tokens += TokenCounter::Estimated.tokens(&seen);
+                score.tokens += draft::tokens(&seen);
                 for canary in &session.canaries {
                     if canary.is_rule() {
                         score.rules.1 += 1;

@@ -126,7 +126,6 @@ async fn write(
     let repository = repository.map_or(String::new(), |dir| repository::state(&dir));
     let spec = DraftSpec {
         tokens: config.draft.facts_tokens,
-        count: drafting::count(&newest),
         repository: &repository,
         ..DraftSpec::default()
     };

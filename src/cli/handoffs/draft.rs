@@ -24,7 +24,7 @@ use crate::state::store::{self, SharedStore};
 use baton_core::handoffs::carry::{self, Carried, CarryPolicy, PersonTexts, RuleSources};
 use baton_core::handoffs::document::fields::HandoffSize;
 use baton_core::handoffs::draft::{
-    self, BudgetTooSmall, DraftIndex, DraftSpec, Preset, Prompts, TokenCounter, Whereabouts,
+    self, BudgetTooSmall, DraftIndex, DraftSpec, Preset, Prompts, Whereabouts,
 };
 use baton_core::mark::sentinel;
 use baton_core::record::{Handoff, HandoffOrigin, LOCAL};
@@ -42,10 +42,8 @@ struct Made<'a> {
     resume: String,
     origin: &'static str,
     document: &'a str,
-    /// The document's size.
+    /// The document's estimated size.
     tokens: usize,
-    /// Whether `tokens` is an estimate: the vocabulary of the model is not public.
-    tokens_estimated: bool,
     folder: Option<String>,
 }
 
@@ -65,7 +63,7 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), CommandFa
         return Err(Exit::NO_INPUT.failure("nothing to hand off yet"));
     }
     let repository = repository_of(&config, args);
-    let request = request(&config, args, &repository, count(&newest));
+    let request = request(&config, args, &repository);
     let prompts = Prompts::default();
     if args.bundle {
         let text = index.with_bundle(&request, &prompts).map_err(too_small)?;
@@ -88,9 +86,8 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), CommandFa
         earlier.as_ref(),
     );
     store.put_draft(&handoff).await.map_err(unanswered)?;
-    let count = count(&newest);
     let folder = write_document(&config, &store, &handoff, newest, earlier).await?;
-    print_draft(&handoff, (&document, count), folder, args.json, out)
+    print_draft(&handoff, &document, folder, args.json, out)
 }
 
 /// The work of a conversation since its last handoff.
@@ -156,7 +153,6 @@ pub(super) fn carried(
     let policy = CarryPolicy {
         scope: config.handoff.carry,
         tokens: config.handoff.carry_tokens,
-        count: count(newest),
     };
     let seen = index.seen(&Whereabouts::of(&transcript));
     // It may quote a transcript that contains our marks.
@@ -202,13 +198,13 @@ pub(super) async fn write_document(
 
 fn print_draft(
     handoff: &Handoff,
-    (document, count): (&str, TokenCounter),
+    document: &str,
     folder: Option<PathBuf>,
     json: bool,
     out: &mut Out,
 ) -> Result<(), CommandFailure> {
     let folder = folder.map(|folder| folder.display().to_string());
-    let tokens = count.tokens(document);
+    let tokens = draft::tokens(document);
     if json {
         out.json(&Made {
             handoff: handoff.id.to_string(),
@@ -216,17 +212,15 @@ fn print_draft(
             origin: handoff.origin.name(),
             document,
             tokens,
-            tokens_estimated: !count.is_exact(),
             folder,
         })?;
         return Ok(());
     }
     out.line(format_args!(
-        "drafted {} from {} of history: {}, {} tokens",
+        "drafted {} from {} of history: {}, ≈ {tokens} tokens",
         handoff.id,
         size(handoff.history_bytes),
-        size(handoff.prompt.len() as u64),
-        count.shown(tokens)
+        size(handoff.prompt.len() as u64)
     ))?;
     if let Some(folder) = folder {
         out.line(format_args!("document: {}", visible(&folder)))?;
@@ -272,21 +266,7 @@ pub(super) fn indexed(config: &Config, newest: &JournalRequest, earlier: Option<
     index
 }
 
-/// The tokenizer of the conversation's model.
-pub(super) fn count(newest: &JournalRequest) -> TokenCounter {
-    newest
-        .row
-        .model
-        .as_deref()
-        .map_or(TokenCounter::default(), TokenCounter::of_model)
-}
-
-fn request<'r>(
-    config: &Config,
-    args: &'r DraftArgs,
-    repository: &'r str,
-    count: TokenCounter,
-) -> DraftSpec<'r> {
+fn request<'r>(config: &Config, args: &'r DraftArgs, repository: &'r str) -> DraftSpec<'r> {
     let tokens = match args.bundle {
         true => config.draft.bundle_tokens,
         false => config.draft.facts_tokens,
@@ -295,7 +275,6 @@ fn request<'r>(
         focus: &args.focus,
         preset: Preset::named(&args.preset).unwrap_or_default(),
         tokens: args.tokens.map_or(tokens, |tokens| tokens as usize),
-        count,
         repository,
         git: !args.no_git,
         commands: !args.no_commands,

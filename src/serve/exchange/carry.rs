@@ -41,7 +41,6 @@ impl HandedOverWork {
         let policy = CarryPolicy {
             scope: self.app.config.handoff.carry,
             tokens: self.app.config.handoff.carry_tokens,
-            count: self.offered.count(),
         };
         let weight = self.offered.agent.weight.saturating_mul(READING);
         heavy::work(weight, || {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::handoffs::draft::TokenCounter;
+use crate::handoffs::draft::tokens;
 use crate::record::{CarriedItem, CarriedKind, CarriedState};
 
 const OPENS: &str = "<carried-over>\n";
@@ -18,17 +18,15 @@ const ITEM: &str = "- ";
 
 /// Chooses the lines of a block within its tokens.
 pub(super) struct BlockWriter {
-    count: TokenCounter,
     left: usize,
     kinds: Vec<CarriedKind>,
 }
 
 impl BlockWriter {
-    pub(super) fn within(tokens: usize, count: TokenCounter) -> Self {
-        let around = count.tokens(OPENS) + count.tokens(CLOSES) + 2;
+    pub(super) fn within(budget: usize) -> Self {
+        let around = tokens(OPENS) + tokens(CLOSES) + 2;
         Self {
-            count,
-            left: tokens.saturating_sub(around),
+            left: budget.saturating_sub(around),
             kinds: Vec::new(),
         }
     }
@@ -46,9 +44,9 @@ impl BlockWriter {
     fn takes(&mut self, kind: CarriedKind, text: &str) -> bool {
         let is_first = !self.kinds.contains(&kind);
         // A line break is part of a token.
-        let line = self.count.tokens(text) + self.count.tokens(ITEM) + 1;
+        let line = tokens(text) + tokens(ITEM) + 1;
         let heading = match is_first {
-            true => self.count.tokens(heading(kind)) + 1,
+            true => tokens(heading(kind)) + 1,
             false => 0,
         };
         let Some(left) = self.left.checked_sub(line + heading) else {

@@ -25,7 +25,7 @@ pub use rule::{Rule, RuleSources, rules};
 use self::block::BlockWriter;
 use self::matter::PromptIndex;
 use crate::agents::todo::{TodoItem, TodoState};
-use crate::handoffs::draft::{ClaimStatus, SeenFacts, TokenCounter, one_line};
+use crate::handoffs::draft::{ClaimStatus, SeenFacts, one_line};
 use crate::mark::sentinel;
 use crate::record::{CarriedItem, CarriedKind, Handoff};
 
@@ -49,8 +49,6 @@ pub struct CarryPolicy {
     pub scope: CarryScope,
     /// Tokens of the block, with what is around it.
     pub tokens: usize,
-    /// Counter of the conversation's tokens.
-    pub count: TokenCounter,
 }
 
 /// Bytes of a to-do item, and of a contradicted claim.
@@ -94,7 +92,7 @@ pub fn carry(prompt: &str, rules: &[Rule], seen: Option<&SeenFacts>, policy: Car
         };
     }
     let index = PromptIndex::of(prompt);
-    let mut block = BlockWriter::within(policy.tokens, policy.count);
+    let mut block = BlockWriter::within(policy.tokens);
     let mut items = Vec::new();
     let seen = seen.filter(|_| policy.scope == CarryScope::All);
     for claim in seen.into_iter().flat_map(|seen| contradicted(seen, prompt)) {

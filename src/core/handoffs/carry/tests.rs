@@ -8,18 +8,14 @@ use super::{
 };
 use crate::agents::commands::CommandPurpose;
 use crate::agents::todo::{TodoItem, TodoState};
-use crate::handoffs::draft::{SeenFacts, SeenVerification, TokenCounter};
+use crate::handoffs::draft::{SeenFacts, SeenVerification};
 use crate::record::{CarriedKind, CarriedState, WireId};
 use crate::redact::Redactor;
 use crate::transcript::Transcript;
 use crate::wire::{self, Operation};
 
 fn policy(scope: CarryScope, tokens: usize) -> CarryPolicy {
-    CarryPolicy {
-        scope,
-        tokens,
-        count: TokenCounter::Estimated,
-    }
+    CarryPolicy { scope, tokens }
 }
 
 fn all(tokens: usize) -> CarryPolicy {
@@ -173,7 +169,7 @@ fn over_the_bound_what_is_forbidden_comes_first() {
         [(CarriedState::LeftOut, ENGLISH), (CarriedState::Added, NEVER)]
     );
     let added = &carried.prompt["Go on.\n\n".len()..];
-    assert!(TokenCounter::Estimated.tokens(added) <= 44, "{added}");
+    assert!(crate::handoffs::draft::tokens(added) <= 44, "{added}");
     assert_eq!(carry("Go on.", &two(), None, all(0)).prompt, "Go on.");
 }
 

@@ -10,6 +10,7 @@ use super::keeps::{self, RetentionReason};
 use super::markers::SentenceClass;
 use super::message::{IndexedCall, IndexedResult};
 use super::request::DraftSpec;
+use super::tokens::tokens;
 use super::turns::{IndexedTurn, answers, calls};
 use crate::agents::tools::ToolKind;
 use crate::text::words::plural;
@@ -48,8 +49,8 @@ pub(super) fn text(
     }
     let head = head(facts, request);
     let header = |turn: usize, _: usize| header(facts, turn);
-    let fixed = request.count.tokens(&head);
-    let chosen = fill(made.pieces, fixed, (request.tokens, request.count), &header)?;
+    let fixed = tokens(&head);
+    let chosen = fill(made.pieces, fixed, request.tokens, &header)?;
     Ok(rendered(&head, &chosen, &header))
 }
 
@@ -115,7 +116,7 @@ impl BundleBuilder<'_, '_> {
         let is_first = self.facts.earlier().next().is_some_and(|first| first.n == turn.n);
         if turn.is_from_person() && !self.facts.is_current(turn.n) && !is_first {
             let question = turn.person_text();
-            let full = format!("person: {}", within(&question, 60, self.request.count));
+            let full = format!("person: {}", within(&question, 60));
             let short = format!("person: {}", cut(first_line(&question, LINE), 80));
             self.add(turn.n, STATEMENTS, PieceRank::Turn, 1.0, full, Some(short));
         }
@@ -166,7 +167,7 @@ impl BundleBuilder<'_, '_> {
             return;
         }
         let detail = outcome.detail.as_ref().map(|detail| {
-            let detail = within(detail, DETAIL, self.request.count);
+            let detail = within(detail, DETAIL);
             format!("  {}", detail.replace('\n', "\n  "))
         });
         if let Some(full) = detail.clone().filter(|_| outcome.is_error()) {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::count::TokenCounter;
+use super::tokens::beginning;
 use crate::text::cut::{ceil, floor};
 
 /// A line longer than this is cut.
@@ -62,9 +62,9 @@ pub fn one_line(text: &str, bytes: usize) -> String {
 }
 
 /// At most this many tokens of a text, with a mark where it was cut.
-pub(super) fn within(text: &str, tokens: usize, count: TokenCounter) -> Cow<'_, str> {
+pub(super) fn within(text: &str, tokens: usize) -> Cow<'_, str> {
     let text = text.trim();
-    match count.beginning(text, tokens) {
+    match beginning(text, tokens) {
         all if all.len() == text.len() => Cow::Borrowed(text),
         begins => Cow::Owned(format!("{begins} […]")),
     }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use super::count::TokenCounter;
+use super::tokens::tokens;
 
 /// The required pieces do not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,17 +12,14 @@ pub struct BudgetTooSmall {
     pub needed: usize,
     /// Tokens that there were.
     pub given: usize,
-    /// The counter of these tokens.
-    pub count: TokenCounter,
 }
 
 impl fmt::Display for BudgetTooSmall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { needed, given, count } = self;
-        let needed = count.shown(*needed);
+        let Self { needed, given } = self;
         write!(
             f,
-            "what must be kept takes {needed} tokens, and there are {given}"
+            "what must be kept takes ≈ {needed} tokens, and there are {given}"
         )
     }
 }
@@ -67,7 +64,6 @@ pub(super) struct ChosenPiece {
 struct BudgetFill<'h> {
     used: usize,
     given: usize,
-    count: TokenCounter,
     begun: HashSet<(usize, usize)>,
     header: &'h dyn Fn(usize, usize) -> String,
 }
@@ -90,7 +86,7 @@ impl BudgetFill<'_> {
 
     /// What a text costs with the end of its line.
     fn line(&self, text: &str) -> usize {
-        self.count.tokens(text) + 1
+        tokens(text) + 1
     }
 
     fn left(&self) -> usize {
@@ -104,7 +100,7 @@ impl BudgetFill<'_> {
 pub(super) fn fill(
     mut pieces: Vec<DraftPiece>,
     fixed: usize,
-    (given, count): (usize, TokenCounter),
+    given: usize,
     header: &dyn Fn(usize, usize) -> String,
 ) -> Result<Vec<ChosenPiece>, BudgetTooSmall> {
     pieces.sort_by(|a, b| {
@@ -116,7 +112,6 @@ pub(super) fn fill(
     let mut filling = BudgetFill {
         used: fixed,
         given,
-        count,
         begun: HashSet::new(),
         header,
     };
@@ -140,7 +135,6 @@ pub(super) fn fill(
         return Err(BudgetTooSmall {
             needed: filling.used,
             given,
-            count,
         });
     }
     lengthen(&pieces[..whole], &mut filling, &mut chosen);
@@ -169,11 +163,6 @@ fn add(pieces: &[DraftPiece], filling: &mut BudgetFill<'_>, chosen: &mut Vec<Cho
     for piece in pieces {
         for text in std::iter::once(&piece.full).chain(&piece.short) {
             let left = filling.left();
-            // Most pieces of a long session: there is no room for them, and counting each would cost more than all
-            // else.
-            if filling.count.surely_exceeds(left, text) {
-                continue;
-            }
             let cost = filling.cost(piece.at, text);
             if cost <= left {
                 filling.take(piece.at, cost);
@@ -217,7 +206,7 @@ mod tests {
             piece(PieceRank::Anchor, 1, 1.0, "an anchor of some words", None),
             piece(PieceRank::Must, 0, 1.0, &long, Some("must")),
         ];
-        let chosen = fill(pieces, 0, (given, TokenCounter::Estimated), &|_, _| String::new())?;
+        let chosen = fill(pieces, 0, given, &|_, _| String::new())?;
         Ok(chosen
             .into_iter()
             .map(|chosen| chosen.text.split(' ').take(2).collect::<Vec<_>>().join(" "))
@@ -234,13 +223,6 @@ mod tests {
         assert_eq!(texts(30).unwrap(), ["must must", "an anchor"]);
         assert_eq!(texts(11).unwrap(), ["must", "an anchor"]);
         assert_eq!(texts(3).unwrap(), ["must"]);
-        assert_eq!(
-            texts(2).unwrap_err(),
-            BudgetTooSmall {
-                needed: 3,
-                given: 2,
-                count: TokenCounter::Estimated
-            }
-        );
+        assert_eq!(texts(2).unwrap_err(), BudgetTooSmall { needed: 3, given: 2 });
     }
 }

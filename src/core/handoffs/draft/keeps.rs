@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use super::count::TokenCounter;
 use super::excerpt::{one_line, up_to, within};
 use super::facts::{CallFailure, DraftFacts, is_kept};
 use super::fill::PieceRank;
 use super::markers::SentenceClass;
 use super::request::DraftSpec;
+use super::tokens::tokens;
 use super::turns::IndexedTurn;
 use crate::agents::wordings::UserText;
 
@@ -50,11 +50,11 @@ const SUMMARY: usize = 150;
 const FIRST: usize = 2000;
 
 /// What must be kept, in order of its kinds. A summary may take `summary` tokens.
-pub(super) fn all(facts: &DraftFacts<'_>, summary: usize, count: TokenCounter) -> Vec<RetainedText> {
+pub(super) fn all(facts: &DraftFacts<'_>, summary: usize) -> Vec<RetainedText> {
     let mut keeps = Vec::new();
-    keeps.extend(facts.of_task().map(|turn| task(facts, turn, count)));
-    keeps.extend(facts.earlier().next().map(|turn| first(turn, count)));
-    keeps.extend(summaries(facts, summary, count));
+    keeps.extend(facts.of_task().map(|turn| task(facts, turn)));
+    keeps.extend(facts.earlier().next().map(|turn| first(turn)));
+    keeps.extend(summaries(facts, summary));
     let sentences = facts.anchors.iter().filter(|(turn, anchor)| {
         // What the person says in the current task is there as it was written.
         is_kept(anchor) && !(anchor.by_person && facts.is_current(*turn))
@@ -69,15 +69,15 @@ pub(super) fn all(facts: &DraftFacts<'_>, summary: usize, count: TokenCounter) -
     let commands = facts.failures.iter().filter(|failure| failure.is_run);
     keeps.extend(commands.map(failure));
     let from = facts.turns.len().saturating_sub(2);
-    keeps.extend(facts.turns[from..].iter().filter_map(|turn| last(turn, count)));
+    keeps.extend(facts.turns[from..].iter().filter_map(|turn| last(turn)));
     keeps
 }
 
 /// All that is kept of a draft, each with how firmly.
 pub(super) fn ranked(facts: &DraftFacts<'_>, request: &DraftSpec<'_>) -> Vec<(RetainedText, PieceRank)> {
-    let mut keeps = all(facts, request.tokens / 2, request.count);
+    let mut keeps = all(facts, request.tokens / 2);
     keeps.retain(|keep| is_wanted(keep, request));
-    let beyond = beyond(&keeps, request.tokens / 3, request.count);
+    let beyond = beyond(&keeps, request.tokens / 3);
     let ranked = keeps.into_iter().enumerate().map(|(at, keep)| {
         let rank = match keep.whole {
             _ if beyond.contains(&at) => PieceRank::Anchor,
@@ -96,7 +96,7 @@ fn is_wanted(keep: &RetainedText, request: &DraftSpec<'_>) -> bool {
 
 /// The oldest failures and open sentences beyond a budget of tokens. They may be dropped, so that a session with many
 /// of them still gets a document.
-fn beyond(keeps: &[RetainedText], most: usize, count: TokenCounter) -> HashSet<usize> {
+fn beyond(keeps: &[RetainedText], most: usize) -> HashSet<usize> {
     /// Tokens of what is around one.
     const AROUND: usize = 12;
     let gives_way = |keep: &RetainedText| {
@@ -109,7 +109,7 @@ fn beyond(keeps: &[RetainedText], most: usize, count: TokenCounter) -> HashSet<u
     newest.sort_by_key(|at| std::cmp::Reverse((keeps[*at].turn, *at)));
     let mut used = 0;
     let fits = |at: &usize| {
-        used += count.tokens(&keeps[*at].short) + AROUND;
+        used += tokens(&keeps[*at].short) + AROUND;
         used <= most
     };
     let kept = newest.iter().copied().take_while(fits).count();
@@ -117,33 +117,33 @@ fn beyond(keeps: &[RetainedText], most: usize, count: TokenCounter) -> HashSet<u
 }
 
 /// The first request.
-fn first(turn: &IndexedTurn<'_>, count: TokenCounter) -> RetainedText {
+fn first(turn: &IndexedTurn<'_>) -> RetainedText {
     let full = up_to(&turn.person_text(), FIRST);
     RetainedText {
         kept: RetentionReason::First,
         turn: turn.n,
-        short: within(&one_line(&full, FIRST), SHORT, count).into_owned(),
+        short: within(&one_line(&full, FIRST), SHORT).into_owned(),
         full,
         whole: true,
     }
 }
 
 /// A request of the current task; the first of the conversation is kept whole here, too.
-fn task(facts: &DraftFacts<'_>, turn: &IndexedTurn<'_>, count: TokenCounter) -> RetainedText {
+fn task(facts: &DraftFacts<'_>, turn: &IndexedTurn<'_>) -> RetainedText {
     let text = turn.person_text();
-    let full = within(&text, EXCERPT, count).into_owned();
+    let full = within(&text, EXCERPT).into_owned();
     let is_first = facts.earlier().next().is_none() && facts.of_task().next().is_some_and(|t| t.n == turn.n);
     let whole = is_first.then(|| up_to(&text, FIRST));
     RetainedText {
         kept: RetentionReason::Task,
         turn: turn.n,
         full: whole.filter(|whole| whole.len() > full.len()).unwrap_or(full),
-        short: within(&text, SHORT, count).into_owned(),
+        short: within(&text, SHORT).into_owned(),
         whole: is_first,
     }
 }
 
-fn summaries(facts: &DraftFacts<'_>, most: usize, count: TokenCounter) -> Vec<RetainedText> {
+fn summaries(facts: &DraftFacts<'_>, most: usize) -> Vec<RetainedText> {
     let is_summary = |kind: UserText| matches!(kind, UserText::Summary | UserText::Branch);
     let spoken = facts.turns.iter().flat_map(|turn| {
         let texts = turn.opening.iter().chain(&turn.replies);
@@ -162,8 +162,8 @@ fn summaries(facts: &DraftFacts<'_>, most: usize, count: TokenCounter) -> Vec<Re
     let keep = |(at, (turn, text)): (usize, &(usize, &str))| RetainedText {
         kept: RetentionReason::Summary,
         turn: *turn,
-        full: within(text, share(at), count).into_owned(),
-        short: within(text, SUMMARY.min(most / 4), count).into_owned(),
+        full: within(text, share(at)).into_owned(),
+        short: within(text, SUMMARY.min(most / 4)).into_owned(),
         whole: false,
     };
     all.iter().enumerate().map(keep).collect()
@@ -195,7 +195,7 @@ fn failure(failure: &CallFailure<'_>) -> RetainedText {
     }
 }
 
-fn last(turn: &IndexedTurn<'_>, count: TokenCounter) -> Option<RetainedText> {
+fn last(turn: &IndexedTurn<'_>) -> Option<RetainedText> {
     let opening = turn
         .replies
         .iter()
@@ -203,8 +203,8 @@ fn last(turn: &IndexedTurn<'_>, count: TokenCounter) -> Option<RetainedText> {
     Some(RetainedText {
         kept: RetentionReason::Last,
         turn: turn.n,
-        full: within(&opening.text, STATEMENT, count).into_owned(),
-        short: within(&one_line(&opening.text, STATEMENT), STATEMENT_SHORT, count).into_owned(),
+        full: within(&opening.text, STATEMENT).into_owned(),
+        short: within(&one_line(&opening.text, STATEMENT), STATEMENT_SHORT).into_owned(),
         whole: false,
     })
 }
@@ -248,7 +248,7 @@ pub(super) fn lacking(
         lines.push((false, format!("- Nothing is said under: {}.", missing.join("; "))));
     }
     let quoted = on_one_line(document);
-    let keeps = all(facts, SUMMARY, request.count);
+    let keeps = all(facts, SUMMARY);
     let wanted = keeps.iter().filter(|keep| {
         !matches!(keep.kept, RetentionReason::Last | RetentionReason::Summary) && is_wanted(keep, request)
     });
@@ -266,7 +266,7 @@ pub(super) fn lacking(
     for (whole, line) in lines {
         let cost = match whole {
             true => 0,
-            false => request.count.tokens(&line) + 1,
+            false => tokens(&line) + 1,
         };
         let Some(after) = left.checked_sub(cost) else {
             // What is kept whole may follow.
@@ -288,7 +288,7 @@ fn on_one_line(text: &str) -> String {
 /// The number of required texts that a text covers, and their total.
 pub(super) fn share(facts: &DraftFacts<'_>, text: &str) -> (usize, usize) {
     let small = text.to_lowercase();
-    let keeps = all(facts, SUMMARY, TokenCounter::Estimated);
+    let keeps = all(facts, SUMMARY);
     let wanted = keeps
         .iter()
         .filter(|keep| !matches!(keep.kept, RetentionReason::Last | RetentionReason::Summary));

@@ -7,6 +7,7 @@ use super::keeps::{self, RetentionReason};
 use super::markers::SentenceClass;
 use super::message::IndexedResult;
 use super::request::{DraftSection, DraftSpec};
+use super::tokens::tokens;
 use crate::agents::commands::CommandPurpose;
 use crate::agents::files::FileChange;
 use crate::agents::todo::TodoState;
@@ -101,8 +102,8 @@ pub(super) fn document(
     made.files();
     made.notes();
     let header = |_: usize, group: usize| GROUPS[group].1.to_owned();
-    let fixed = request.count.tokens(&rendered(&[]));
-    let chosen = fill(made.pieces, fixed, (request.tokens, request.count), &header)?;
+    let fixed = tokens(&rendered(&[]));
+    let chosen = fill(made.pieces, fixed, request.tokens, &header)?;
     Ok(rendered(&chosen))
 }
 

@@ -10,7 +10,6 @@
 
 mod ask;
 mod bundle;
-mod count;
 mod effects;
 mod ends;
 mod errors;
@@ -40,7 +39,6 @@ mod words;
 pub(crate) mod tests;
 
 pub use ask::{BadFlag, DraftMethod, DraftRequest, FLAGS, FlagError, OWN_MODEL};
-pub use count::TokenCounter;
 pub use ends::{DraftEnd, DraftFailure};
 pub use excerpt::one_line;
 pub(super) use excerpt::sentences;
@@ -158,7 +156,7 @@ impl DraftIndex {
         let (focus, repository) = (self.clean(spec.focus), self.clean(spec.repository));
         pass(&DraftSpec {
             focus: &focus,
-            repository: &excerpt::within(&repository, REPOSITORY, spec.count),
+            repository: &excerpt::within(&repository, REPOSITORY),
             ..*spec
         })
     }

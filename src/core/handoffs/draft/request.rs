@@ -1,7 +1,5 @@
 //! Specification of a draft: size, goal and preset; the sections of a local draft with their weights.
 
-use super::count::TokenCounter;
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DraftSection {
     Task,
@@ -80,8 +78,6 @@ pub struct DraftSpec<'r> {
     pub preset: Preset,
     /// Tokens that it may have, besides the goal.
     pub tokens: usize,
-    /// The counter: the vocabulary of the reading model, where it is public.
-    pub count: TokenCounter,
     /// The state of the repository, as text; may be empty.
     pub repository: &'r str,
     /// Whether it describes the state of the repository.
@@ -105,7 +101,6 @@ impl Default for DraftSpec<'_> {
             focus: "",
             preset: Preset::default(),
             tokens: 0,
-            count: TokenCounter::default(),
             repository: "",
             git: true,
             commands: true,

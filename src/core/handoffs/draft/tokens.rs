@@ -1,6 +1,5 @@
-//! How many tokens a text has, estimated, for models whose vocabulary is not public. Within a few per cent of OpenAI's
-//! `o200k_base` on English, code, logs and JSON (docs/decisions.md has the figures); whatever shows such a number says
-//! that it is estimated.
+//! How many tokens a text has, estimated. Within a few per cent of OpenAI's `o200k_base` on English, code, logs and JSON
+//! (docs/decisions.md has the figures); whatever shows such a number says that it is estimated.
 
 use crate::text::cut::floor;
 
@@ -44,7 +43,7 @@ pub(super) fn beginning(text: &str, most: usize) -> &str {
 }
 
 /// The text up to `end`, or to the end of a line or a word that is near before it.
-pub(super) fn trimmed_end(text: &str, end: usize) -> &str {
+fn trimmed_end(text: &str, end: usize) -> &str {
     let near = text[..end].rfind('\n').filter(|at| at * 2 > end);
     let near = near.or_else(|| text[..end].rfind(' ').filter(|at| at * 10 > end * 8));
     text[..near.unwrap_or(end)].trim_end()
@@ -157,12 +156,44 @@ mod tests {
     /// Counted with `o200k_base`.
     #[test]
     fn estimates_are_near_what_a_tokenizer_counts() {
-        for (text, counted) in SAMPLES {
-            let all = tokens(text);
-            let off = all.abs_diff(counted) * 100 / counted;
-            assert!(off <= 20, "{all} for {counted}: {text}");
-        }
+        let near = |samples: &[(&str, usize)], most| {
+            for (text, counted) in samples {
+                let all = tokens(text);
+                let off = all.abs_diff(*counted) * 100 / counted;
+                assert!(off <= most, "{all} for {counted}: {text}");
+            }
+        };
+        near(&SAMPLES, 20);
+        near(&HARD, 30);
     }
+
+    /// Here an estimate by bytes is far off.
+    const HARD: [(&str, usize); 6] = [
+        (
+            "这个导入器只读取每个文件一次，并保存偏移量的索引，所以第二次运行只查看第一次完成之后改变的内容。",
+            31,
+        ),
+        (
+            "TWFuIGlzIGRpc3Rpbmd1aXNoZWQsIG5vdCBvbmx5IGJ5IGhpcyByZWFzb24sIGJ1dCBieSB0aGlzIHNpbmd1bGFyIHBhc3Npb24gZnJvbSBvdGhlciBhbmltYWxz\n",
+            78,
+        ),
+        (
+            "AbstractTransactionAwareConnectionFactoryConfigurationProvider::resolveEffectiveIsolationLevelForReadOnlyReplica(ctx);\n",
+            18,
+        ),
+        (
+            "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 01a20571-5666-7313-a73f-791168f114da\n",
+            67,
+        ),
+        (
+            "    if let Some(frame) = self.frames.get_mut(&stream_id).filter(|f| !f.is_done()) { frame.push(bytes)?; }\n",
+            31,
+        ),
+        (
+            "インポーターは各ファイルを一度だけ読み取り、オフセットの索引を保持します。\n",
+            25,
+        ),
+    ];
 
     const SAMPLES: [(&str, usize); 5] = [
         (

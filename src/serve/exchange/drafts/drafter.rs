@@ -146,7 +146,6 @@ async fn document(
         request,
         index: &index,
         repository: &repository,
-        count: exchange.offered.count(),
     };
     loop {
         let mut attempt = CountedAttempt {
@@ -200,7 +199,6 @@ pub(in crate::serve::exchange) async fn ahead(exchange: &Exchange) -> Result<Str
         request: &request,
         index: &index,
         repository: "",
-        count: exchange.offered.count(),
     };
     let method = DraftMethod::Oneshot;
     let end = by(exchange, method, &input).await;

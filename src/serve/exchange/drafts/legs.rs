@@ -9,9 +9,7 @@ use crate::serve::exchange::{Exchange, record_writer, send};
 use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::route;
 use crate::state::files::repository;
-use baton_core::handoffs::draft::{
-    DraftEnd, DraftFailure, DraftIndex, DraftMethod, DraftRequest, DraftSpec, TokenCounter,
-};
+use baton_core::handoffs::draft::{DraftEnd, DraftFailure, DraftIndex, DraftMethod, DraftRequest, DraftSpec};
 use baton_core::limits;
 use baton_core::rewrite::{ChangeReason, RewriteOutcome, SizeChange};
 use baton_core::text::splice;
@@ -30,8 +28,6 @@ pub(super) struct DraftInput<'a> {
     pub(super) request: &'a DraftRequest,
     pub(super) index: &'a DraftIndex,
     pub(super) repository: &'a str,
-    /// Counter of the conversation's tokens.
-    pub(super) count: TokenCounter,
 }
 
 impl<'a> DraftInput<'a> {
@@ -41,7 +37,6 @@ impl<'a> DraftInput<'a> {
             focus: &self.request.focus,
             preset: self.request.preset,
             tokens: 0,
-            count: self.count,
             repository: self.repository,
             git: self.request.git,
             commands: self.request.commands,
@@ -85,7 +80,6 @@ pub(super) async fn bundle(exchange: &Exchange, input: &DraftInput<'_>) -> Draft
     let model = input.request.model.as_deref().or(config.model.as_deref());
     let spec = DraftSpec {
         tokens: config.bundle_tokens,
-        count: model.map_or(input.count, TokenCounter::of_model),
         ..input.spec()
     };
     let text = match input.index.with_bundle(&spec, &exchange.app.prompts) {

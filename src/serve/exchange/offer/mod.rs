@@ -10,7 +10,6 @@ use crate::serve::proxy::RequestContext;
 use baton_core::agents::{goals, loaded_tools, wordings};
 use baton_core::commands::pinned_text;
 use baton_core::course::NextLeg;
-use baton_core::handoffs::draft::TokenCounter;
 use baton_core::mark::sentinel;
 use baton_core::record::{Handoff, HandoffId, OpenResponse};
 use baton_core::rewrite::untooled::ToolOmission;
@@ -85,12 +84,6 @@ pub(super) async fn offer(app: &App, ctx: &RequestContext, placed: Placed) -> Of
 }
 
 impl Offered {
-    /// The counter of the requested model's tokens.
-    pub(super) fn count(&self) -> TokenCounter {
-        let model = self.agent.request.view().facts.model.as_deref();
-        model.map_or(TokenCounter::default(), TokenCounter::of_model)
-    }
-
     /// The request as it goes upstream for the first leg.
     pub(super) fn first(&self, app: &App, tooled: bool) -> RewriteOutcome {
         self.rewritten(&self.as_received(app, tooled))

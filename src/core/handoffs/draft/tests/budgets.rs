@@ -1,6 +1,7 @@
-//! Budgets hold as the model's own vocabulary counts, on text of which bytes say little.
+//! Budgets hold on text of which bytes say little.
 
 use super::*;
+use crate::handoffs::draft::tokens;
 
 /// Turns in texts that are dense, a few sentences of which must be kept.
 fn dense() -> Vec<Value> {
@@ -36,52 +37,31 @@ fn dense() -> Vec<Value> {
 }
 
 #[test]
-fn budgets_hold_as_the_models_own_vocabulary_counts() {
+fn budgets_hold_on_dense_texts() {
     let index = indexed(&dense());
-    for count in [TokenCounter::O200k, TokenCounter::Estimated] {
-        for tokens in [3_000, 4_000, 8_000] {
-            let spec = DraftSpec {
-                count,
-                ..request(tokens)
-            };
-            for made in [index.local(&spec).unwrap(), index.bundle(&spec).unwrap()] {
-                let counted = count.tokens(&made);
-                assert!(counted <= tokens, "{count:?}: {counted} of {tokens} in\n{made}");
-                assert!(counted * 10 > tokens * 8, "{count:?}: {counted} of {tokens}");
-                // The common estimate of four bytes a token is too far off.
-                let by_bytes = made.len() / 4;
-                assert!(
-                    TokenCounter::O200k.tokens(&made) * 100 > by_bytes * 115,
-                    "{by_bytes}"
-                );
-            }
+    for given in [3_000, 4_000, 8_000] {
+        let spec = request(given);
+        for made in [index.local(&spec).unwrap(), index.bundle(&spec).unwrap()] {
+            let counted = tokens(&made);
+            assert!(counted <= given, "{counted} of {given} in\n{made}");
+            assert!(counted * 10 > given * 8, "{counted} of {given}");
+            // The common estimate of four bytes a token is too far off.
+            let by_bytes = made.len() / 4;
+            assert!(counted * 100 > by_bytes * 115, "{counted}, {by_bytes}");
         }
-        let spec = DraftSpec { count, ..request(0) };
-        let whole = index.completed("## Goal\nx", &spec, &super::super::Prompts::default());
-        let (_, also) = whole.split_once("## Also known").unwrap();
-        // The first request is kept whole, besides.
-        let (first, also): (Vec<&str>, Vec<&str>) =
-            also.lines().partition(|line| line.starts_with("- First request"));
-        let also = also.join("\n");
-        assert_eq!(first.len(), 1);
-        assert!(count.tokens(&also) <= 800, "{count:?}: {}", count.tokens(&also));
     }
+    let whole = index.completed("## Goal\nx", &request(0), &super::super::Prompts::default());
+    let (_, also) = whole.split_once("## Also known").unwrap();
+    // The first request is kept whole, besides.
+    let (first, also): (Vec<&str>, Vec<&str>) =
+        also.lines().partition(|line| line.starts_with("- First request"));
+    assert_eq!(first.len(), 1);
+    assert!(tokens(&also.join("\n")) <= 800);
 }
 
 #[test]
-fn an_exceeded_budget_is_reported_in_tokens_and_an_estimate_is_marked() {
-    let index = indexed(&dense());
-    let error = |count| {
-        let spec = DraftSpec {
-            count,
-            ..request(500)
-        };
-        index.local(&spec).unwrap_err().to_string()
-    };
-    let (counted, estimated) = (error(TokenCounter::O200k), error(TokenCounter::Estimated));
-    assert!(
-        !counted.contains('≈') && counted.ends_with("and there are 500"),
-        "{counted}"
-    );
-    assert!(estimated.starts_with("what must be kept takes ≈ "), "{estimated}");
+fn an_exceeded_budget_is_reported_in_tokens_which_are_estimated() {
+    let error = indexed(&dense()).local(&request(500)).unwrap_err().to_string();
+    assert!(error.starts_with("what must be kept takes ≈ "), "{error}");
+    assert!(error.ends_with("and there are 500"), "{error}");
 }

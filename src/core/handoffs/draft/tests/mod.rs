@@ -10,7 +10,7 @@ mod secrets;
 
 use serde_json::{Value, json};
 
-use super::{DraftIndex, DraftIndexSettings, DraftSpec, Preset, TokenCounter, Whereabouts};
+use super::{DraftIndex, DraftIndexSettings, DraftSpec, Preset, Whereabouts};
 use crate::handoffs::document::fields::{HandoffDocument, HandoffSize, HandoffSource};
 use crate::record::{Handoff, HandoffOrigin, WireId};
 use crate::redact::Redactor;
@@ -29,7 +29,6 @@ fn request(tokens: usize) -> DraftSpec<'static> {
         focus: "",
         preset: Preset::Implement,
         tokens,
-        count: TokenCounter::Estimated,
         repository: "",
         git: true,
         commands: true,
