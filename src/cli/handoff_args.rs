@@ -1,11 +1,14 @@
 //! Raw arguments of `baton handoffs`, as clap reads them.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args as ClapArgs, Subcommand};
 
 use super::resume_args::{ResumeArgs, UndoArgs};
-use super::state_args::{ListFormat, StateArgs, number};
+use super::state_args::{ListFormat, StateArgs, duration, named, number};
+use baton_core::handoffs::draft::Preset;
+use baton_core::record::HandoffStatus;
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
@@ -67,17 +70,6 @@ pub(super) enum DocumentFormat {
     Yaml,
 }
 
-/// The status of a handoff.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum StatusArg {
-    /// The newest of its work
-    Active,
-    /// Superseded by a later one
-    Superseded,
-    /// Archived
-    Archived,
-}
-
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
@@ -107,8 +99,8 @@ pub(super) struct ListArgs {
     #[arg(long, value_name = "KEY")]
     pub(super) conversation: Option<String>,
     /// Only those with this status
-    #[arg(long, value_enum)]
-    pub(super) status: Option<StatusArg>,
+    #[arg(long, value_name = "STATUS", value_parser = named(HandoffStatus::ALL, HandoffStatus::name))]
+    pub(super) status: Option<HandoffStatus>,
     /// Only those about this topic
     #[arg(long, value_name = "TOPIC")]
     pub(super) topic: Option<String>,
@@ -202,8 +194,8 @@ pub(super) struct DraftArgs {
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(super) focus: String,
     /// Purpose of the next session
-    #[arg(long, value_name = "PRESET", default_value = "implement", value_parser = ["implement", "docs", "debug"])]
-    pub(super) preset: String,
+    #[arg(long, value_name = "PRESET", default_value = "implement", value_parser = named(Preset::ALL, Preset::name))]
+    pub(super) preset: Preset,
     /// Maximum number of tokens, estimated [draft.facts_tokens, with --bundle draft.bundle_tokens]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     pub(super) tokens: Option<u32>,
@@ -401,44 +393,12 @@ pub(super) struct DeleteArgs {
     #[command(flatten)]
     pub(super) folder: FolderArgs,
     /// All files of this age by the time in their names, but the newest of each session: 90s, 15m, 12h, 30d, 8w
-    #[arg(long, value_name = "AGE", value_parser = age)]
-    pub(super) older_than: Option<u64>,
+    #[arg(long, value_name = "AGE", value_parser = duration)]
+    pub(super) older_than: Option<Duration>,
     /// Of these, archived files alone
     #[arg(long, requires = "older_than", conflicts_with = "file")]
     pub(super) archived: bool,
     /// Delete nothing, and list what would be deleted
     #[arg(long, requires = "older_than", conflicts_with = "file")]
     pub(super) dry_run: bool,
-}
-
-/// Seconds of `90s`, `15m`, `12h`, `30d`, `8w`.
-fn age(text: &str) -> Result<u64, String> {
-    const UNITS: [(char, u64); 5] = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400), ('w', 604_800)];
-    let unit = UNITS
-        .iter()
-        .find_map(|(unit, seconds)| Some((text.strip_suffix(*unit)?, seconds)));
-    unit.and_then(|(number, seconds)| number.parse::<u64>().ok()?.checked_mul(*seconds))
-        .ok_or_else(|| "write a number with a unit: 90s, 15m, 12h, 30d, 8w".to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ages_have_units() {
-        assert_eq!(age("30d"), Ok(2_592_000));
-        assert_eq!(age("8w"), Ok(4_838_400));
-        for bad in [
-            "30",
-            "d",
-            "-1d",
-            "1y",
-            "",
-            "99999999999999999999w",
-            "18446744073709551615w",
-        ] {
-            assert!(age(bad).is_err(), "{bad}");
-        }
-    }
 }

@@ -6,7 +6,7 @@ use super::exit::CommandFailure;
 use super::load_state;
 use super::log::{FIRST_RUN, full_key, open, unread};
 use super::output::{Out, first_line, plural, short};
-use super::savings_args::{GroupArg, SavingsArgs};
+use super::savings_args::SavingsArgs;
 use crate::state::clock::now_ms;
 use crate::state::journal::{BillEntry, BillFilter, BillGroup, BillSum, SavingsReport};
 use baton_core::bill::{PriceTable, TokenCounts};
@@ -22,7 +22,7 @@ pub(super) fn run(args: &SavingsArgs, out: &mut Out) -> Result<(), CommandFailur
     let file = args.prices.as_deref().or(config.bill.prices.as_deref());
     let prices = super::prices(file)?;
     let entries = entries(args, &config.state_dir, &prices)?;
-    let report = SavingsReport::of(&entries, args.by.group(), &prices);
+    let report = SavingsReport::of(&entries, args.by, &prices);
     if args.json {
         out.json(&report)?;
     } else if args.csv {
@@ -73,28 +73,6 @@ fn entries(
     query.bill(&filter, prices).map_err(unread)
 }
 
-impl GroupArg {
-    fn group(self) -> BillGroup {
-        match self {
-            Self::Day => BillGroup::Day,
-            Self::Model => BillGroup::Model,
-            Self::Conversation => BillGroup::Conversation,
-            Self::Handoff => BillGroup::Handoff,
-            Self::Client => BillGroup::Client,
-        }
-    }
-
-    fn title(self) -> &'static str {
-        match self {
-            Self::Day => "day",
-            Self::Model => "model",
-            Self::Conversation => "conversation",
-            Self::Handoff => "handoff",
-            Self::Client => "client",
-        }
-    }
-}
-
 fn csv(groups: &[BillSum]) -> String {
     let mut text = "key,exchanges,input,cache_read,cache_write,cache_write_long,output,cost,without_cost,saved,saved_error,\
                     unpriced,subscription,compacted\n"
@@ -123,7 +101,7 @@ fn csv(groups: &[BillSum]) -> String {
     text
 }
 
-fn lines(report: &SavingsReport, by: GroupArg) -> Vec<String> {
+fn lines(report: &SavingsReport, by: BillGroup) -> Vec<String> {
     let total = &report.total;
     let mut lines = vec![
         format!(
@@ -153,7 +131,7 @@ fn lines(report: &SavingsReport, by: GroupArg) -> Vec<String> {
     lines.push(String::new());
     lines.push(format!(
         "  {:<NAME$} {:>9} {:>10} {:>10} {:>10}",
-        by.title(),
+        by.name(),
         "exchanges",
         "cost",
         "without",
@@ -307,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_loss_is_printed_as_a_loss() {
-        let text = lines(&report(BillGroup::Day), GroupArg::Day).join("\n");
+        let text = lines(&report(BillGroup::Day), BillGroup::Day).join("\n");
         for part in [
             "saved              +$1.50",
             "+$2.00",

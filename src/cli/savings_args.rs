@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args as ClapArgs, ValueEnum};
+use clap::Args as ClapArgs;
 
-use super::state_args::StateArgs;
+use super::state_args::{StateArgs, duration, named};
+use crate::state::journal::BillGroup;
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
@@ -23,14 +24,14 @@ pub(super) struct SavingsArgs {
     #[command(flatten)]
     pub(super) state: StateArgs,
     /// Only exchanges of this last period: 90m, 12h, 7d
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(super) since: Option<Duration>,
     /// Only this conversation's exchanges: its key (`--by conversation` lists them), or a unique prefix of it
     #[arg(long, value_name = "KEY")]
     pub(super) conversation: Option<String>,
     /// Group by
-    #[arg(long, value_name = "GROUP", default_value = "day")]
-    pub(super) by: GroupArg,
+    #[arg(long, value_name = "GROUP", default_value = "day", value_parser = named(BillGroup::ALL, BillGroup::name))]
+    pub(super) by: BillGroup,
     /// Another price table (TOML), with [[provider]] and [[provider.model]] entries [bill.prices]
     #[arg(long, value_name = "FILE")]
     pub(super) prices: Option<PathBuf>,
@@ -40,45 +41,4 @@ pub(super) struct SavingsArgs {
     /// Print CSV: a line for each group
     #[arg(long, conflicts_with = "json")]
     pub(super) csv: bool,
-}
-
-/// The key by which exchanges are grouped.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(super) enum GroupArg {
-    Day,
-    Model,
-    Conversation,
-    Handoff,
-    Client,
-}
-
-/// `90m`, `12h`, `7d`, `30s`.
-fn parse_time(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is not a duration: write a number and s, m, h or d, such as 7d");
-    let unit = match text.chars().last() {
-        Some('s') => 1,
-        Some('m') => 60,
-        Some('h') => 3600,
-        Some('d') => 86_400,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
-    number
-        .checked_mul(unit)
-        .map(Duration::from_secs)
-        .ok_or_else(wrong)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_have_a_unit() {
-        assert_eq!(parse_time("7d"), Ok(Duration::from_secs(7 * 86_400)));
-        assert_eq!(parse_time("90m"), Ok(Duration::from_secs(5400)));
-        for wrong in ["", "7", "d", "-1h", "1w", "99999999999999999999d", "é"] {
-            assert!(parse_time(wrong).is_err(), "{wrong}");
-        }
-    }
 }

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::Args as ClapArgs;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 /// The help of `--config`, with the place of [`super::config_file`].
 pub(super) const CONFIG_HELP: &str = if cfg!(target_os = "macos") {
@@ -49,6 +51,25 @@ pub(super) fn number<T: FromStr>(text: &str) -> Result<T, &'static str> {
     text.parse().map_err(|_| "not a number from 0")
 }
 
+/// One of these values, by its name.
+pub(super) fn named<T: Copy + Send + Sync + 'static, const N: usize>(
+    all: [T; N],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    let of = move |given: String| all.into_iter().find(|one| name(*one) == given);
+    PossibleValuesParser::new(all.map(name)).try_map(move |given| of(given).ok_or("unknown"))
+}
+
+/// `90s`, `15m`, `12h`, `30d`, `8w`.
+pub(super) fn duration(text: &str) -> Result<Duration, &'static str> {
+    const UNITS: [(char, u64); 5] = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400), ('w', 604_800)];
+    let mut units = UNITS.iter();
+    let unit = units.find_map(|(unit, seconds)| Some((text.strip_suffix(*unit)?, seconds)));
+    unit.and_then(|(number, seconds)| number.parse::<u64>().ok()?.checked_mul(*seconds))
+        .map(Duration::from_secs)
+        .ok_or("write a number with a unit: 90s, 15m, 12h, 30d, 8w")
+}
+
 /// The number of a leg.
 pub(super) fn leg(text: &str) -> Result<u32, &'static str> {
     match number(text)? {
@@ -68,5 +89,24 @@ mod tests {
         assert_eq!(leg("2"), Ok(2));
         assert_eq!(leg("0"), Err("legs count from 1"));
         assert_eq!(leg("x"), Err("not a number from 0"));
+    }
+
+    #[test]
+    fn durations_have_a_unit() {
+        for (text, seconds) in [("90m", 5400), ("30d", 2_592_000), ("8w", 4_838_400)] {
+            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)));
+        }
+        for wrong in [
+            "",
+            "7",
+            "d",
+            "-1h",
+            "1y",
+            "99999999999999999999w",
+            "18446744073709551615w",
+            "é",
+        ] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Enums whose variants have names outside of the code.
 
 /// An enum with its variants' names as one table: `ALL` in order, `name()`, and `named()` for the way back.
+#[macro_export]
 macro_rules! named {
     ($(#[$about:meta])* $vis:vis enum $id:ident { $($(#[$of:meta])* $variant:ident = $name:literal,)* }) => {
         $(#[$about])*

@@ -62,7 +62,7 @@ pub(super) fn delete(args: &DeleteArgs, out: &mut Out) -> Result<(), CommandFail
         (Some(file), _) => file,
         (None, Some(older_than)) => {
             let old = OldFiles {
-                older_than,
+                older_than: older_than.as_secs(),
                 archived: args.archived,
             };
             return files::clean(old, args.dry_run, &lookup, out);

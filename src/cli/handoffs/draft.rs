@@ -23,9 +23,7 @@ use crate::state::journal::{ExchangeFilter, JournalReader};
 use crate::state::store::{self, SharedStore};
 use baton_core::handoffs::carry::{self, Carried, CarryPolicy, PersonTexts, RuleSources};
 use baton_core::handoffs::document::fields::HandoffSize;
-use baton_core::handoffs::draft::{
-    self, BudgetTooSmall, DraftIndex, DraftSpec, Preset, Prompts, Whereabouts,
-};
+use baton_core::handoffs::draft::{self, BudgetTooSmall, DraftIndex, DraftSpec, Prompts, Whereabouts};
 use baton_core::mark::sentinel;
 use baton_core::record::{Handoff, HandoffOrigin, LOCAL};
 use baton_core::rewrite::preamble::{self, Preamble};
@@ -273,7 +271,7 @@ fn request<'r>(config: &Config, args: &'r DraftArgs, repository: &'r str) -> Dra
     };
     DraftSpec {
         focus: &args.focus,
-        preset: Preset::named(&args.preset).unwrap_or_default(),
+        preset: args.preset,
         tokens: args.tokens.map_or(tokens, |tokens| tokens as usize),
         repository,
         git: !args.no_git,

@@ -8,7 +8,7 @@ use super::lookup::{HandoffLookup, blocking};
 use super::record::{HandoffOutput, named};
 use super::{documents, files, follow};
 use crate::cli::exit::CommandFailure;
-use crate::cli::handoff_args::{ListArgs, StatusArg};
+use crate::cli::handoff_args::ListArgs;
 use crate::cli::output::{Out, age, first_line, size, table};
 use crate::cli::stored::unanswered;
 use crate::state::clock::now_ms;
@@ -49,7 +49,7 @@ async fn list_stored(
     let limit = args.limit.unwrap_or(LISTED);
     let filter = HandoffFilter {
         conversation: args.conversation.clone(),
-        archived: args.all || args.status == Some(StatusArg::Archived),
+        archived: args.all || args.status == Some(HandoffStatus::Archived),
         limit: 0,
         ..HandoffFilter::default()
     };
@@ -110,9 +110,7 @@ fn matches(args: &ListArgs, handoff: &Handoff, record: Option<&DocumentRecord>) 
     let of_topic = |topic: &String| record.is_some_and(|record| record.topic == *topic);
     let status = status_of(handoff, record);
     let is_wanted = match args.status {
-        Some(StatusArg::Active) => status == Some(HandoffStatus::Active),
-        Some(StatusArg::Superseded) => status == Some(HandoffStatus::Superseded),
-        Some(StatusArg::Archived) => status == Some(HandoffStatus::Archived),
+        Some(_) => status == args.status,
         None => args.all || status != Some(HandoffStatus::Archived),
     };
     is_wanted && args.topic.as_ref().is_none_or(of_topic)

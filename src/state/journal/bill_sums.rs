@@ -8,19 +8,21 @@ use super::bill::BillEntry;
 use baton_core::bill::TokenCounts;
 use baton_core::text::date;
 
-/// The key by which exchanges are grouped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BillGroup {
-    /// Days in UTC.
-    Day,
-    /// Models that answered.
-    Model,
-    /// Conversations.
-    Conversation,
-    /// Handoffs, and what is before the first one.
-    Handoff,
-    /// Clients of the proxy.
-    Client,
+baton_core::named! {
+    /// The key by which exchanges are grouped.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum BillGroup {
+        /// Days in UTC.
+        Day = "day",
+        /// Models that answered.
+        Model = "model",
+        /// Conversations.
+        Conversation = "conversation",
+        /// Handoffs, and what is before the first one.
+        Handoff = "handoff",
+        /// Clients of the proxy.
+        Client = "client",
+    }
 }
 
 /// A sum of exchanges. Costs are in dollars, of the exchanges that have a price. The names are API.
@@ -95,20 +97,6 @@ impl BillSum {
 }
 
 impl BillGroup {
-    /// The group of this name, as `--by` and the API have it.
-    pub fn named(name: &str) -> Option<Self> {
-        let all = [
-            ("day", Self::Day),
-            ("model", Self::Model),
-            ("conversation", Self::Conversation),
-            ("handoff", Self::Handoff),
-            ("client", Self::Client),
-        ];
-        all.into_iter()
-            .find(|(known, _)| *known == name)
-            .map(|(_, group)| group)
-    }
-
     fn key(self, entry: &BillEntry) -> String {
         let named = |name: &Option<String>| name.clone().unwrap_or_else(|| "-".to_owned());
         match self {
