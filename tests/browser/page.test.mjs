@@ -167,16 +167,13 @@ test("exchanges are filtered, and a wrong term is shown where it stands", async 
   await page.waitForFunction(() => location.hash.includes("toll%3ABash%20!error"));
 });
 
-test("several replicas: whose an exchange is, and who is away", async () => {
+test("over a store that several replicas share, the page says which of them it shows", async () => {
   mock.stories = examples();
-  mock.several = { replicas: [{ name: "one", here: true }, { name: "two", here: false }], away: [{ replica: "three", why: "it cannot be reached" }] };
   await go(talk());
-  assert.match(await text("#foot"), /3 replicas[\s\S]*three is away/);
-  assert.equal(await page.locator("#foot .warn-text").getAttribute("title"), "it cannot be reached");
-  assert.match(await text("#list .talk"), /Anthropic · claude-sonnet-4-5 · one, two/);
-  const tags = await page.locator(".exchange .tags").allTextContents();
-  assert.ok(tags.some((it) => it.includes("one")) && tags.some((it) => it.includes("two")), tags.join("; "));
-  await shot(page, "replicas");
+  assert.doesNotMatch(await text("#foot"), /baton-1/);
+  mock.status = { store: "redis", instance: "baton-1:8787" };
+  await go(talk());
+  assert.match(await text("#foot"), /baton-1:8787/);
 });
 
 test("a conversation has a chart with a mark for each handoff, and its numbers as a table", async () => {

@@ -78,7 +78,7 @@ async fn found(
         return boxed(show(state, *page, &accept).await);
     }
     match (path.strip_prefix("/api/"), &state.inspector) {
-        (Some("events"), Some(inspector)) => api_events::answer(inspector, request.uri().query(), closing),
+        (Some("events"), Some(inspector)) => api_events::answer(inspector, closing),
         (Some(path), Some(inspector)) => boxed(api::answer(inspector, path, request.uri().query()).await),
         (Some(_), None) => boxed(error(
             StatusCode::SERVICE_UNAVAILABLE,

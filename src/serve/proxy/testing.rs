@@ -40,9 +40,6 @@ pub(crate) fn config(base_url: &str) -> Config {
         admin: Admin {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             token: None,
-            name: None,
-            peers: Vec::new(),
-            url: None,
         },
         state_dir: PathBuf::new(),
         store: StoreKind::Memory.into(),

@@ -1,7 +1,7 @@
 //! The config: parses raw text into checked values and reports all problems at once.
 //!
 //! This file and the sections next to it define the checked config. `raw` reads text and environment. `value` checks
-//! single values; `addresses`, `secrets`, `names` and `peers` check those of their kinds. `keys` is the table of keys,
+//! single values; `addresses`, `secrets` and `names` check those of their kinds. `keys` is the table of keys,
 //! `load` merges the layers, and `rules` checks what involves several keys.
 
 mod addresses;
@@ -9,7 +9,6 @@ mod handoff_sections;
 mod keys;
 mod load;
 mod names;
-mod peers;
 mod problem;
 mod raw;
 mod rules;
@@ -103,24 +102,6 @@ pub struct Admin {
     /// Bind address; port 0 picks a free port.
     pub listen: SocketAddr,
     /// Bearer token; required unless the address is loopback.
-    pub token: Option<Secret>,
-    /// The name of this process among its peers; `None`: its address.
-    pub name: Option<String>,
-    /// The other processes whose exchanges the inspector shows, too.
-    pub peers: Vec<PeerConfig>,
-    /// The URL at which the others reach this listener; no trailing slash. With it this process registers itself in a
-    /// store that it shares, and finds those that did.
-    pub url: Option<String>,
-}
-
-/// Another process of the same balancer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PeerConfig {
-    /// The peer's name; by default its host and port.
-    pub name: String,
-    /// URL of its admin listener; no trailing slash.
-    pub url: String,
-    /// Its `admin.token`.
     pub token: Option<Secret>,
 }
 

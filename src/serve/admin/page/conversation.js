@@ -265,6 +265,5 @@ export function tags(row, number = new Map()) {
   if (row.broken_up) tag("marker escaped", "", "The model wrote something that looks like a marker");
   if (row.partial) tag("partly kept", "warn", "The journal could not store all of it");
   if (!out.length && !row.tooled && !row.answer) tag(row.wire ? "passed on" : "relayed", "quiet", row.untooled ? `Without the tool: ${line(row.untooled).replaceAll("_", " ")}` : "Without the tool");
-  if (row.replica) tag(line(row.replica), "quiet", "The replica that has this exchange");
   return out;
 }
