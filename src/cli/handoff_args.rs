@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand};
 
-use super::resume_args::{ResumeArgs, UndoArgs};
+use super::resume_args::ResumeArgs;
 use super::state_args::{ListFormat, StateArgs, number};
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 A handoff is a record in the store, made by the model, a command or `draft`. A handoff file is YAML that \
-`create` writes into the folder of a session. Only handoffs in the store can be resumed and undone.
+`create` writes into the folder of a session. Only handoffs in the store can be resumed.
 
 Examples:
   baton handoffs list
@@ -39,8 +39,6 @@ pub(super) enum HandoffsCommand {
     Archive(ArchiveArgs),
     /// Delete handoff files: one, or all that are older than some time
     Delete(DeleteArgs),
-    /// Undo a handoff with the next request of its conversation, or revert the undo
-    Undo(UndoArgs),
     /// Continue a handoff in a new session of any agent: print the command, or run it
     Resume(ResumeArgs),
 }

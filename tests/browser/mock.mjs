@@ -65,8 +65,6 @@ export class Mock {
     this.asked.push(url.pathname + url.search);
     if (this.token && request.headers.authorization !== `Bearer ${this.token}`) return json(response, 401, { error: { code: "token", message: "present admin.token" } });
     if (url.pathname === "/api/events") return this.events(response);
-    const undo = request.method === "POST" && url.pathname.match(/^\/api\/handoffs\/([^/]+)\/undo$/);
-    if (undo) return this.undo(undo[1], response);
     if (request.method !== "GET") return this.change(request, url, response);
     const found = this.find(url.pathname.slice(5).split("/").map(decodeURIComponent), url.searchParams);
     if (typeof found === "string") return response.writeHead(200, { "content-type": "text/plain; charset=utf-8" }).end(found);
@@ -93,14 +91,6 @@ export class Mock {
     response.on("close", () => this.listeners.delete(response));
   }
 
-  /** The last handoff of a story counts; asked for twice, its undo is withdrawn. */
-  undo(id, response) {
-    const story = this.stories.find((it) => it.handoffs.some((handoff) => handoff.id === id));
-    if (this.refuses) return json(response, 409, { error: { code: "over_window", message: this.refuses } });
-    story.waits = story.waits ? null : { handoff: id, undone: true, at_ms: 0 };
-    json(response, 202, { conversation: story.conversation.key, undo: story.waits });
-  }
-
   /** Accepts or rejects a draft. */
   async change(request, url, response) {
     let body = "";
@@ -125,7 +115,7 @@ export class Mock {
     if (what === "conversations") {
       const story = this.stories.find((it) => it.conversation.key === id);
       const draft = [...this.drafts.values()].map((it) => it.draft).find((it) => it.conversation === id);
-      return story && { conversation: story.conversation, limits: this.limits, exchanges: story.rows, handoffs: story.handoffs.map(short), draft: draft ?? null, undo: { active: story.handoffs.at(-1)?.id ?? null, undone: story.handoffs[0]?.id ?? null, waits: story.waits ?? null, command: this.prefix ? `${this.prefix}handoff undo` : null } };
+      return story && { conversation: story.conversation, limits: this.limits, exchanges: story.rows, handoffs: story.handoffs.map(short), draft: draft ?? null, active: story.handoffs.at(-1)?.id ?? null };
     }
     if (what === "handoffs" && !id) return { handoffs: handoffs.slice(0, Number(query.get("limit") ?? 100)).map(short) };
     if (what === "handoffs") {

@@ -63,7 +63,7 @@ pub(super) fn take_out_in(
     let noted = reading.marks.iter().any(|m| is_ours(&m.kind));
     let view = &reading.view;
     let unanswered = unanswered(wire, view, look);
-    if !noted && unanswered.is_empty() && look.next_note.is_none() {
+    if !noted && unanswered.is_empty() {
         return None;
     }
     let marks = ChatMark::in_reading(wire, reading);
@@ -72,7 +72,7 @@ pub(super) fn take_out_in(
     for turn in unanswered {
         gone.command(wire, view, turn, look);
     }
-    let undone = UndoneHandoffs::of(view, &marks, look.next_note);
+    let undone = UndoneHandoffs::of(view, &marks);
     let is_gone = |id: Uuid| match state {
         SentinelState::Now => undone.is_undone(id),
         SentinelState::EverUndone => undone.ever.contains(&id),

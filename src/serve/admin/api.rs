@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::query::{ApiResult, QueryParams, Unanswered, read, shown};
 use super::responses::{FullResponse, TEXT, respond};
-use super::{Inspector, api_drafts, api_handoffs, api_savings, api_undo};
+use super::{Inspector, api_drafts, api_handoffs, api_savings};
 use crate::state::clock::now_ms;
 use crate::state::journal::{BodySide, ExchangeFilter, ExchangeRow, JournalReader, RowFilter, RowQuery};
 use baton_core::nudge::WindowQuery;
@@ -96,7 +96,7 @@ async fn conversation(inspector: &Inspector, key: &str) -> ApiResult {
         "exchanges": exchanges,
         "handoffs": handoffs,
         "draft": draft.as_ref().map(api_drafts::value),
-        "undo": inspector.data_listener.map(|_| api_undo::state(record.as_ref(), &inspector.command_prefix)),
+        "active": record.and_then(|record| record.active),
     }))
 }
 

@@ -1,14 +1,13 @@
 //! The admin listener: health checks, metrics, the inspector page and its JSON API.
 //!
-//! It gets the metrics, a readiness check, the journal and the store, and only reads them. It requests and cancels drafts
-//! and undos. Everything it shows was written by models and agents: it is treated as text, never as markup.
+//! It gets the metrics, a readiness check, the journal and the store, and only reads them. It requests and cancels drafts.
+//! Everything it shows was written by models and agents: it is treated as text, never as markup.
 
 mod api;
 mod api_drafts;
 mod api_events;
 mod api_handoffs;
 mod api_savings;
-mod api_undo;
 mod guard;
 mod page;
 mod query;

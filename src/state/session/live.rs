@@ -15,8 +15,8 @@ use super::unconfirmed::{UnconfirmedEnd, UnconfirmedEnds};
 use crate::state::sync::locked;
 use baton_core::nudge::ContextUse;
 use baton_core::record::{
-    Conversation, CutPoint, HandoffId, HiddenPair, Insertion, InsertionPlace, PendingUndo, Position,
-    ReadyDraft, RecordChange, Update, UpdateOutcome,
+    Conversation, CutPoint, HandoffId, HiddenPair, Insertion, InsertionPlace, Position, ReadyDraft,
+    RecordChange, Update, UpdateOutcome,
 };
 
 /// A conversation in use. The record here is never older than the store's; where several processes share the store,
@@ -75,10 +75,10 @@ impl LiveState {
         change.apply(&mut self.record);
         // Only where the newest transcript is matters, and the writer that it takes over from.
         let change = match (self.unwritten.last(), change) {
-            (Some(RecordChange::Followed { from, .. }), RecordChange::Followed { to, undone, .. }) => {
+            (Some(RecordChange::Followed { from, .. }), RecordChange::Followed { to, .. }) => {
                 let from = *from;
                 self.unwritten.pop();
-                RecordChange::Followed { from, to, undone }
+                RecordChange::Followed { from, to }
             }
             (_, change) => change,
         };
@@ -231,11 +231,6 @@ impl LiveConversation {
     /// What a thread has cost; `None` where that is forgotten.
     pub fn costs<T>(&self, thread: ThreadId, with: impl FnOnce(&mut ThreadCosts) -> T) -> Option<T> {
         locked(&self.contexts).costs_of(thread).map(with)
-    }
-
-    /// The undo that was requested from outside of the chat, and waits for a request.
-    pub fn pending_undo(&self) -> Option<PendingUndo> {
-        self.state().record.pending_undo.as_deref().copied()
     }
 
     /// The draft that was written ahead of a handoff.

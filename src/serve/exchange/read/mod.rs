@@ -137,18 +137,6 @@ pub(super) struct Received {
     pub(super) ahead: Ahead,
 }
 
-impl Received {
-    /// A copy to be pinned again, after the transcript was changed.
-    pub(super) fn copy(&self) -> Self {
-        Self {
-            agent: self.agent.clone(),
-            key: self.key.clone(),
-            candidates: self.candidates.clone(),
-            ahead: self.ahead.without_offsets(),
-        }
-    }
-}
-
 /// Reads a request of this weight and opens its conversation. `None`: the request is relayed unchanged.
 pub(super) async fn receive(
     app: &App,
