@@ -88,7 +88,6 @@ pub(crate) fn config(base_url: &str) -> Config {
             timeout: Duration::from_secs(180),
             prompts_dir: None,
             expires: Duration::from_secs(86_400),
-            show: false,
             secret_files: Vec::new(),
         },
         recall: crate::state::config::RecallPolicy {
