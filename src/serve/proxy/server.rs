@@ -28,7 +28,6 @@ use tokio_rustls::TlsAcceptor;
 
 use super::agent_stream::AgentStream;
 use super::certificate::Certificate;
-use super::confirming_stream::{ConfirmingStream, ConnectionEnds, Sends, Socket};
 use super::fault::{Code, Fault};
 use super::head_timeout::{H2_PREFACE, HeadStart, HeadTimer, TimedHeads};
 use super::response_body::ResponseBody;
@@ -288,10 +287,9 @@ where
 
 async fn serve_one<S>(stream: S, http: &Http, gateway: GatewaySlot, watcher: Watcher)
 where
-    S: AsyncRead + AsyncWrite + Socket + Unpin + Send + 'static,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (begun, ends) = (HeadStart::default(), ConnectionEnds::default());
-    let stream = ConfirmingStream::new(stream, ends.clone(), Sends::OneByOne, http.waits.quiet);
+    let begun = HeadStart::default();
     let stream = AgentStream::new(stream, begun.clone(), http.waits.stalled);
     let timer = HeadTimer {
         begun,
@@ -301,20 +299,18 @@ where
         .one
         .clone()
         .timer(timer)
-        .serve_connection(TokioIo::new(stream), service(gateway, ends));
+        .serve_connection(TokioIo::new(stream), service(gateway));
     Box::pin(watched(connection, watcher)).await;
 }
 
 async fn serve_any<S>(stream: S, http: &Http, gateway: GatewaySlot, watcher: Watcher)
 where
-    S: AsyncRead + AsyncWrite + Socket + Unpin + Send + 'static,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let ends = ConnectionEnds::default();
-    let stream = ConfirmingStream::new(stream, ends.clone(), Sends::Multiplexed, http.waits.quiet);
     let stream = TimedHeads::new(stream, http.head);
     let connection = http
         .any
-        .serve_connection(TokioIo::new(stream), service(gateway, ends));
+        .serve_connection(TokioIo::new(stream), service(gateway));
     Box::pin(watched(connection.into_owned(), watcher)).await;
 }
 
@@ -323,11 +319,9 @@ type ServiceFuture = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, 
 /// Answers requests, each in a box: a connection would keep room for it while its answer streams.
 fn service(
     gateway: GatewaySlot,
-    ends: ConnectionEnds,
 ) -> impl Service<Request<Incoming>, Response = Response<ResponseBody>, Error = Infallible, Future = ServiceFuture>
 {
-    service_fn(move |mut request: Request<Incoming>| -> ServiceFuture {
-        request.extensions_mut().insert(ends.clone());
+    service_fn(move |request: Request<Incoming>| -> ServiceFuture {
         let gateway = gateway.load_full();
         let (again, uri) = (gateway.clone(), request.uri().clone());
         let shape = move || find_route(&again, &uri, &HeaderMap::new()).shape();

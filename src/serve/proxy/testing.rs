@@ -124,7 +124,7 @@ pub(crate) fn config(base_url: &str) -> Config {
             waits: AgentWaits {
                 room: Duration::from_secs(1),
                 rate_window: Duration::from_millis(400),
-                quiet: Duration::from_millis(200),
+                unread: Duration::ZERO,
                 stalled: Duration::from_secs(2),
             },
         },

@@ -265,9 +265,9 @@ pub struct AgentWaits {
     pub room: Duration,
     /// Time over which the rate of a body is measured, so that a short gap does not count.
     pub rate_window: Duration,
-    /// An open connection without an error for so long after an answer's end: the end counts as delivered. An agent that
-    /// reads slowly may leave until then; and until then other replicas take the same request for a repeated one.
-    pub quiet: Duration,
+    /// How long after an answer's end was handed to its connection the agent counts as having read it. Until then the same
+    /// request is a repeated one: agents retry within seconds. Zero: at once.
+    pub unread: Duration,
     /// An agent that reads nothing of its response for this long is given up; without a bound it would hold its permit for
     /// ever. A person may have suspended it for a while.
     pub stalled: Duration,
@@ -278,7 +278,7 @@ impl Default for AgentWaits {
         Self {
             room: Duration::from_secs(10),
             rate_window: Duration::from_secs(30),
-            quiet: Duration::from_secs(2),
+            unread: Duration::from_secs(10),
             stalled: Duration::from_secs(600),
         }
     }

@@ -11,7 +11,6 @@ use super::insertions::Insertions;
 use super::left_out::UnplacedCuts;
 use super::repeats::{AnswerId, Repeats, in_time};
 use super::spoken::ViewLength;
-use super::unconfirmed::{UnconfirmedEnd, UnconfirmedEnds};
 use crate::state::sync::locked;
 use baton_core::nudge::ContextUse;
 use baton_core::record::{
@@ -36,8 +35,6 @@ pub struct LiveConversation {
     used: AtomicU64,
     /// How many messages it has since the last handoff, as far as this process knows.
     pub(crate) spoken: ViewLength,
-    /// Ends of its answers of which it is unknown whether the agent has them.
-    pub(super) unconfirmed: UnconfirmedEnds,
 }
 
 pub(super) struct LiveState {
@@ -128,7 +125,6 @@ impl LiveConversation {
             turn: tokio::sync::Mutex::new(()),
             used: AtomicU64::new(0),
             spoken: ViewLength::default(),
-            unconfirmed: UnconfirmedEnds::default(),
         }
     }
 
@@ -182,11 +178,6 @@ impl LiveConversation {
         let handoff = noted.handoff;
         state.repeats.remember(body_hash, handoff, answer, now_ms);
         Some(handoff)
-    }
-
-    /// The end of an answer is on its way to the agent: later requests wait until that is settled.
-    pub fn waits_for(&self, end: &UnconfirmedEnd) {
-        self.unconfirmed.add(end);
     }
 
     /// The end of `answer` was delivered.

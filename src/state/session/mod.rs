@@ -12,7 +12,6 @@ mod live;
 mod repeats;
 mod spoken;
 mod stored_insertions;
-mod unconfirmed;
 
 #[cfg(test)]
 mod shared_tests;
@@ -33,7 +32,6 @@ pub use self::key::conversation_key;
 pub use self::live::LiveConversation;
 use self::live::{CacheUpdate, LiveState};
 pub use self::repeats::{AnswerId, REPEAT_WITHIN_MS};
-pub use self::unconfirmed::UnconfirmedEnd;
 use crate::state::store::{SharedStore, StoreError};
 use baton_core::record::{
     Conversation, CutPoint, Handoff, HandoffId, RecordChange, RepeatedAnswer, Update, UpdateOutcome,
@@ -114,16 +112,6 @@ impl Sessions {
                 (live, Some(version))
             }
             None => (Arc::new(LiveConversation::new(Conversation::default())), None),
-        }
-    }
-
-    /// Settles whether the agent has the ends of this conversation's earlier answers. Call it before the conversation is opened
-    /// for a request: a request that repeats an answered one is a new one.
-    pub async fn settle_ends(&self, key: &str) {
-        let hit = self.live.get(key).map(|entry| Arc::clone(&entry));
-        // In a box: the future of every request would be as large as that of the few that wait.
-        if let Some(live) = hit.filter(|live| live.unconfirmed.are_any()) {
-            Box::pin(live.unconfirmed.settle()).await;
         }
     }
 

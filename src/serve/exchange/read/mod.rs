@@ -152,7 +152,6 @@ pub(super) async fn receive(
     let ConversationKey { key, named } = key(ctx, wire, &reading);
     ctx.recorder.note(|e| e.conversation = Some(key.clone()));
     let candidates = reading.candidates(wire);
-    app.sessions.settle_ends(&key).await;
     let newest = candidates.first();
     let OpenedConversation { live, ahead } = match app.sessions.is_shared() {
         true => Box::pin(read_ahead::read(app, ctx, wire, &reading, &key, newest)).await,

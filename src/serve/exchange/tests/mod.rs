@@ -88,7 +88,6 @@ impl Stage {
                 target: "/v1/messages".to_owned(),
                 headers: HeaderMap::new(),
                 recorder,
-                ends: Default::default(),
             },
         }
     }
