@@ -183,7 +183,11 @@ async fn an_agent_that_leaves_one_replica_repeats_at_another(variant: Variant) {
     join_all(cases.map(async |(stream, read)| {
         let prefix = format!("unread-{stream}-{read}");
         let store = || -> SharedStore { shared(&server.url(), &prefix) };
-        let change = |config: &mut Config| if !read { unread(config) };
+        let change = |config: &mut Config| {
+            if !read {
+                unread(config)
+            }
+        };
         let mut fixture = Fixture::with(variant, [handoff(), fresh()], store(), change).await;
         let mut agent = Agent::asks(&fixture, stream, false).await;
         agent.reads_the_beginning().await;

@@ -113,7 +113,6 @@ pub(crate) fn config(base_url: &str) -> Config {
             body_bytes: 1 << 20,
             bodies_bytes: 64 << 20,
             body_rate: 1 << 10,
-            head_time: Duration::from_millis(400),
             header_bytes: 64 << 10,
             frame_bytes: 1 << 20,
             held_bytes: 1 << 20,

@@ -238,8 +238,6 @@ pub struct LimitConfig {
     pub bodies_bytes: usize,
     /// Minimum bytes per second of a request body; 0: any progress at all.
     pub body_rate: usize,
-    /// Maximum time for a request's head, from its first byte.
-    pub head_time: Duration,
     /// Maximum bytes of a header block.
     pub header_bytes: usize,
     /// Maximum bytes of one stream event.

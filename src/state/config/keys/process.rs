@@ -132,9 +132,6 @@ pub(super) const LIMITS: KeySection = KeySection {
         key("body_rate", |d, v, _| {
             put(&mut d.config.limits.body_rate, v.count(0, 1 << 20))
         }),
-        key("head_secs", |d, v, _| {
-            put(&mut d.config.limits.head_time, v.secs(1.0, 300.0))
-        }),
         key("header_bytes", |d, v, _| {
             put(&mut d.config.limits.header_bytes, v.count(8 << 10, 1 << 20))
         }),
