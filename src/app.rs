@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 
 use self::reload::Reloader;
 use crate::serve::admin::readiness::{self, JournalPlace};
-use crate::serve::admin::{self, AdminState, Inspector, Peers};
+use crate::serve::admin::{self, AdminState, Inspector};
 
 use crate::serve::exchange::App;
 use crate::serve::proxy::Gateway;
@@ -23,6 +23,7 @@ use crate::serve::proxy::exchange_recorder::EventHook;
 use crate::serve::proxy::server::{self, Bound, GatewaySlot};
 use crate::state::config::{Config, StoreRetention};
 use crate::state::files::documents::{DocumentSettings, DocumentWriter};
+use crate::state::instance;
 use crate::state::journal::{self, Recorder};
 use crate::state::store::SharedStore;
 use crate::state::store::records::Retention;
@@ -174,7 +175,6 @@ pub(crate) struct Service {
     keep: StoreRetention,
     journal: Recorder,
     traces: Traces,
-    peers: Arc<Peers>,
     draining: Arc<AtomicBool>,
 }
 
@@ -187,7 +187,7 @@ impl Service {
     /// Starts what the listeners share. Call it within the runtime.
     ///
     /// # Errors
-    /// TLS to the upstreams or to other replicas cannot be set up.
+    /// TLS to the upstreams cannot be set up.
     pub(crate) fn new(parts: ServiceParts) -> io::Result<Self> {
         let ServiceParts {
             config,
@@ -201,11 +201,11 @@ impl Service {
         let journal = open_journal(&config);
         let dropped = journal.clone();
         metrics.count_dropped_by(move || dropped.dropped());
-        let traces = open_traces(&config, &metrics);
+        let instance = instance::name(data.addr());
+        let traces = open_traces(&config, &instance, &metrics);
         let mut app = App::new(config.clone(), Arc::clone(&store), seals)?;
         app.journal = journal.clone();
         let data = DataListener::new(data, app, &metrics, traces.clone())?;
-        let peers = Arc::new(Peers::new(&config.admin).map_err(|error| io::Error::other(error.to_string()))?);
         let draining = Arc::new(AtomicBool::new(false));
         let journal_place = JournalPlace {
             enabled: config.journal.enabled,
@@ -216,7 +216,6 @@ impl Service {
             journal: journal.clone(),
             dir: config.state_dir.clone(),
             store: Arc::clone(&store),
-            peers: Arc::clone(&peers),
             drafting: Arc::clone(&data.app.drafting),
             sessions: Arc::clone(&data.app.sessions),
             windows: config.handoff.windows.clone(),
@@ -224,6 +223,7 @@ impl Service {
             command_prefix: config.commands.prefix.clone(),
             prices,
             data_listener: Some(data.bound.addr()),
+            instance,
             started: Instant::now(),
         };
         let state = Arc::new(AdminState {
@@ -242,7 +242,6 @@ impl Service {
             keep: config.store.keep,
             journal,
             traces,
-            peers,
             draining,
         })
     }
@@ -268,20 +267,17 @@ impl Service {
         // The admin listener stays open while streams drain, so that `/readyz` reports it.
         let (end, until_drained) = watch::channel(false);
         let AdminListener { listener, state } = self.admin;
-        let admin = tokio::spawn(admin::serve(listener, state, is_true(until_drained.clone())));
+        let admin = tokio::spawn(admin::serve(listener, state, is_true(until_drained)));
         let draining = self.draining;
         let stop = async move {
             stop.await;
             draining.store(true, Ordering::Relaxed);
         };
-        let sweeper = tokio::spawn(sweep(Arc::clone(&self.store), self.keep));
-        let (peers, store) = (self.peers, self.store);
-        let registered = tokio::spawn(async move { peers.register(&store, is_true(until_drained)).await });
+        let sweeper = tokio::spawn(sweep(self.store, self.keep));
         self.data.run(stop).await;
         sweeper.abort();
         drained();
         let _ = end.send(true);
-        let _ = registered.await;
         // Its responses are short, and all exchanges have ended.
         let _ = admin.await;
         self.traces.flush(TRACES_TIME).await;
@@ -306,11 +302,11 @@ fn open_journal(config: &Config) -> Recorder {
 }
 
 /// Starts the trace exporter, or none if it fails: the proxy does not depend on it.
-fn open_traces(config: &Config, metrics: &Metrics) -> Traces {
+fn open_traces(config: &Config, instance: &str, metrics: &Metrics) -> Traces {
     let Some(endpoint) = &config.telemetry.otlp_endpoint else {
         return Traces::off();
     };
-    Traces::start(endpoint, metrics).unwrap_or_else(|error| {
+    Traces::start(endpoint, instance.to_owned(), metrics).unwrap_or_else(|error| {
         tracing::error!(%error, "no traces are sent");
         Traces::off()
     })

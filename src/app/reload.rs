@@ -68,7 +68,6 @@ const FIXED: &[FixedSetting] = fixed! {
     "journal.response_bytes" => journal.response_bytes;
     "limits.bodies_bytes" => limits.bodies_bytes;
     "limits.shelf_bytes" => limits.shelf_bytes;
-    "limits.head_secs" => limits.head_time;
     "limits.exchanges" => limits.exchanges;
     "limits.connections" => limits.connections;
 };

@@ -46,7 +46,7 @@ pub(super) enum CliCommand {
     Show(ShowExchangeArgs),
     /// What the exchanges cost, and would have cost without baton, by day, model, conversation, handoff or client
     Savings(SavingsArgs),
-    /// Handoffs: list, show, write, check, archive, undo and resume them
+    /// Handoffs: list, show, write, check, archive and resume them
     Handoffs(HandoffsArgs),
     /// Print a whole conversation as a document, to continue it without baton
     Export(ExportArgs),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, Subcommand};
 
-use super::resume_args::{ResumeArgs, UndoArgs};
+use super::resume_args::ResumeArgs;
 use super::state_args::{ListFormat, StateArgs, duration, named, number};
 use baton_core::handoffs::draft::Preset;
 use baton_core::record::HandoffStatus;
@@ -13,7 +13,7 @@ use baton_core::record::HandoffStatus;
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 A handoff is a record in the store, made by the model, a command or `draft`. A handoff file is YAML that \
-`create` writes into the folder of a session. Only handoffs in the store can be resumed and undone.
+`create` writes into the folder of a session. Only handoffs in the store can be resumed.
 
 Examples:
   baton handoffs list
@@ -42,8 +42,6 @@ pub(super) enum HandoffsCommand {
     Archive(ArchiveArgs),
     /// Delete handoff files: one, or all that are older than some time
     Delete(DeleteArgs),
-    /// Undo a handoff with the next request of its conversation, or revert the undo
-    Undo(UndoArgs),
     /// Continue a handoff in a new session of any agent: print the command, or run it
     Resume(ResumeArgs),
 }

@@ -1,31 +1,10 @@
-//! Raw arguments of `baton handoffs undo` and `baton handoffs resume`, as clap reads them.
+//! Raw arguments of `baton handoffs resume`, as clap reads them.
 
 use std::ffi::OsString;
 
 use clap::Args as ClapArgs;
 
 use super::state_args::StateArgs;
-
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "\
-The next request of the conversation is sent as if the handoff had not happened, and its answer begins with \
-a line that reports it. Repeated before that request, nothing changes; repeated after it, the undo is \
-reverted.
-
-Examples:
-  baton handoffs undo 0199a3c2-7d1e")]
-pub(super) struct UndoArgs {
-    /// The handoff's id, or a unique prefix of it
-    pub(super) id: String,
-    #[command(flatten)]
-    pub(super) state: StateArgs,
-    /// The conversation in which it was resumed, if that is not its own
-    #[arg(long, value_name = "KEY")]
-    pub(super) conversation: Option<String>,
-    /// Print JSON
-    #[arg(long)]
-    pub(super) json: bool,
-}
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\

@@ -15,7 +15,7 @@ use super::load_state;
 use super::output::{Out, visible};
 use super::running::{self, RunState, reachable};
 use crate::serve::admin::readiness::Report;
-use crate::serve::admin::{self, AdminState, Inspector, Peers};
+use crate::serve::admin::{self, AdminState, Inspector};
 use crate::state::config::Config;
 use crate::state::jobs::drafts::DraftQueue;
 use crate::state::journal::Recorder;
@@ -82,7 +82,6 @@ fn read_only(config: &Config) -> Result<AdminState, CommandFailure> {
         inspector: Some(Inspector {
             journal: Recorder::off(),
             dir: config.state_dir.clone(),
-            peers: Peers::none().into(),
             drafting: Arc::new(DraftQueue::expiring_after(Duration::ZERO)),
             sessions: Arc::new(Sessions::new(Arc::clone(&store), 1)),
             store,
@@ -91,6 +90,7 @@ fn read_only(config: &Config) -> Result<AdminState, CommandFailure> {
             command_prefix: config.commands.prefix.clone(),
             prices: prices.map_err(|error| Exit::CONFIG.failure(error))?,
             data_listener: None,
+            instance: String::new(),
             started: Instant::now(),
         }),
     })

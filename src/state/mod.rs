@@ -8,6 +8,7 @@ pub(crate) mod clock;
 pub mod config;
 pub(crate) mod disk;
 pub mod files;
+pub(crate) mod instance;
 pub mod jobs;
 pub mod journal;
 pub(crate) mod keyed_hash;

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { standing, steps } from "../../src/serve/admin/page/chain.js";
+import { steps } from "../../src/serve/admin/page/chain.js";
 
 const cut = (handoff, removed, added) => ({ leg: 0, why: "cut", removed, added, handoff });
 
@@ -20,11 +20,4 @@ test("sizes are those of the first request behind a handoff, counts those of all
     ["b", { n: 2, kept: null, dropped: null, exchanges: 0, recalled: 0 }],
   ]);
   assert.deepEqual(steps([], rows), []);
-});
-
-test("a handoff counts, is undone, or waits for the next request", () => {
-  const undo = { active: "b", undone: "a", waits: null };
-  assert.deepEqual(["a", "b", "c"].map((id) => standing({ id }, undo)), ["undone", "active", null]);
-  assert.equal(standing({ id: "b" }, { ...undo, waits: { handoff: "b", undone: true } }), "waits");
-  assert.equal(standing({ id: "b" }, null), null);
 });

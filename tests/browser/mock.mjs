@@ -26,8 +26,6 @@ export class Mock {
   limits = { window_tokens: 200_000, nudge_tokens: 120_000 };
   /** Exchanges of no conversation. */
   strays = [];
-  /** Where there are several: their part of the status, as `{ replicas, away }`. */
-  several = null;
   /** Members of the status that are not computed from the stories. */
   status = {};
 
@@ -67,8 +65,6 @@ export class Mock {
     this.asked.push(url.pathname + url.search);
     if (this.token && request.headers.authorization !== `Bearer ${this.token}`) return json(response, 401, { error: { code: "token", message: "present admin.token" } });
     if (url.pathname === "/api/events") return this.events(response);
-    const undo = request.method === "POST" && url.pathname.match(/^\/api\/handoffs\/([^/]+)\/undo$/);
-    if (undo) return this.undo(undo[1], response);
     if (request.method !== "GET") return this.change(request, url, response);
     const found = this.find(url.pathname.slice(5).split("/").map(decodeURIComponent), url.searchParams);
     if (typeof found === "string") return response.writeHead(200, { "content-type": "text/plain; charset=utf-8" }).end(found);
@@ -95,14 +91,6 @@ export class Mock {
     response.on("close", () => this.listeners.delete(response));
   }
 
-  /** The last handoff of a story counts; asked for twice, its undo is withdrawn. */
-  undo(id, response) {
-    const story = this.stories.find((it) => it.handoffs.some((handoff) => handoff.id === id));
-    if (this.refuses) return json(response, 409, { error: { code: "over_window", message: this.refuses } });
-    story.waits = story.waits ? null : { handoff: id, undone: true, at_ms: 0 };
-    json(response, 202, { conversation: story.conversation.key, undo: story.waits });
-  }
-
   /** Accepts or rejects a draft. */
   async change(request, url, response) {
     let body = "";
@@ -120,15 +108,14 @@ export class Mock {
     const short = ({ prompt, lineage, ...rest }) => rest;
     if (what === "status") {
       const rows = this.stories.reduce((sum, story) => sum + story.rows.length, 0);
-      return { version: "0.1.0", uptime_s: 3600, store: "sqlite", journal: { enabled: true, exchanges: rows, bytes: rows * 31_000, dropped: 0 }, data_listener: "127.0.0.1:8787", conversations: this.stories.length, handoffs: handoffs.length, failures: this.rows().filter(failed).length, command_prefix: this.prefix, ...this.totals(), ...this.status, ...this.several };
+      return { version: "0.1.0", uptime_s: 3600, store: "sqlite", journal: { enabled: true, exchanges: rows, bytes: rows * 31_000, dropped: 0 }, data_listener: "127.0.0.1:8787", conversations: this.stories.length, handoffs: handoffs.length, failures: this.rows().filter(failed).length, command_prefix: this.prefix, ...this.totals(), ...this.status };
     }
-    if (what === "conversations" && !id) return { conversations: this.stories.map((story) => ({ ...story.conversation, replicas: this.several?.replicas.map((it) => it.name) })).sort((a, b) => b.last_ms - a.last_ms).slice(0, Number(query.get("limit")) || 100), away: this.several?.away };
+    if (what === "conversations" && !id) return { conversations: this.stories.map((story) => story.conversation).sort((a, b) => b.last_ms - a.last_ms).slice(0, Number(query.get("limit")) || 100) };
     if (what === "conversations" && more === "carried") return this.carried;
     if (what === "conversations") {
       const story = this.stories.find((it) => it.conversation.key === id);
-      const rows = story?.rows.map((row, i) => ({ ...row, replica: this.several?.replicas[i % this.several.replicas.length].name }));
       const draft = [...this.drafts.values()].map((it) => it.draft).find((it) => it.conversation === id);
-      return story && { conversation: story.conversation, limits: this.limits, exchanges: rows, handoffs: story.handoffs.map(short), draft: draft ?? null, undo: { active: story.handoffs.at(-1)?.id ?? null, undone: story.handoffs[0]?.id ?? null, waits: story.waits ?? null, command: this.prefix ? `${this.prefix}handoff undo` : null } };
+      return story && { conversation: story.conversation, limits: this.limits, exchanges: story.rows, handoffs: story.handoffs.map(short), draft: draft ?? null, active: story.handoffs.at(-1)?.id ?? null };
     }
     if (what === "handoffs" && !id) return { handoffs: handoffs.slice(0, Number(query.get("limit") ?? 100)).map(short) };
     if (what === "handoffs") {

@@ -16,7 +16,7 @@ pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
         for text in &turn.texts {
             let found = match turn.role {
                 Role::User => is_command(text).then_some("a command"),
-                Role::Assistant => shown(text),
+                Role::Assistant => has_note(text).then_some("a note"),
                 Role::System => None,
             };
             if let Some(what) = found {
@@ -35,19 +35,13 @@ fn is_command(text: &str) -> bool {
     text.trim_start().starts_with("::") && COMMANDS.contains(&word)
 }
 
-/// What of a proxy's answers is on lines of its own in a text.
-fn shown(text: &str) -> Option<&'static str> {
-    let is_mark = |line: &str, word: &str| {
-        let inside = line.trim().strip_prefix("[[handoff-");
-        inside
-            .and_then(|rest| rest.strip_prefix(word)?.strip_prefix(':')?.strip_suffix("]]"))
-            .is_some_and(|id| id.len() == ID)
+/// Whether a note of the proxy's is on a line of its own.
+fn has_note(text: &str) -> bool {
+    let id = |line: &str| {
+        let rest = line.trim().strip_prefix("[[handoff-note:")?;
+        rest.strip_suffix("]]").map(str::len)
     };
-    let words = [("note", "a note"), ("draft", "a draft as it was written")];
-    let mut found = words
-        .into_iter()
-        .filter(|(word, _)| text.lines().any(|line| is_mark(line, word)));
-    found.next().map(|(_, what)| what)
+    text.lines().any(|line| id(line) == Some(ID))
 }
 
 #[cfg(test)]
@@ -66,15 +60,11 @@ mod tests {
         }
         let id = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11";
         for (text, found) in [
-            (format!("baton: so.\n\n[[handoff-note:{id}]]"), Some("a note")),
-            (
-                format!("baton: so.\n[[handoff-draft:{id}]]\n## Goal"),
-                Some("a draft as it was written"),
-            ),
-            (format!("see [[handoff-note:{id}]]"), None),
-            (format!("[[handoff-resume:{id}]]"), None),
+            (format!("baton: so.\n\n[[handoff-note:{id}]]"), true),
+            (format!("see [[handoff-note:{id}]]"), false),
+            (format!("[[handoff-resume:{id}]]"), false),
         ] {
-            assert_eq!(shown(&text), found, "{text}");
+            assert_eq!(has_note(&text), found, "{text}");
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Two replicas over one store behind nginx and behind HAProxy, with the configs of `examples/compose`. Streams flow, a
-//! conversation continues on whichever replica gets a request, nothing is sent twice, and replicas can be replaced one
-//! by one.
+//! session stays on one replica and continues on the other when that one stops, nothing is sent twice, and replicas can be
+//! replaced one by one.
 //!
 //! `.ci/full balancers` runs them: they need the balancers' programs, and a server for the store.
 
+use std::collections::HashSet;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -20,6 +21,18 @@ use crate::harness::redis::{RedisServer, free_port};
 use crate::harness::{AgentWire, Message, client, open, post, read, temp};
 
 const TOKEN: &str = "0123456789abcdef-of-the-team";
+
+/// What agents name their sessions with: the first header of each row in `session::key`.
+const SESSION_HEADERS: [&str; 5] = [
+    "x-claude-code-session-id",
+    "session-id",
+    "x-session-id",
+    "agent-session-id",
+    "session_id",
+];
+
+/// Sessions of each: with so many, both replicas have some.
+const SESSIONS: usize = 16;
 
 /// A balancer's program: its name, the file in `examples/compose`, and the arguments in front of the file's path.
 struct Kind {
@@ -142,8 +155,14 @@ impl Team {
     }
 
     async fn ask(&self, history: &[Value]) -> Message {
+        self.ask_in(SESSION_HEADERS[0], "s", history).await
+    }
+
+    /// Asks as an agent that names its session so.
+    async fn ask_in(&self, header: &str, session: &str, history: &[Value]) -> Message {
         let body = Anthropic.body(history, true).to_string().into();
-        let response = post(&self.path(), Anthropic.headers(), body).await;
+        let headers = [Anthropic.headers(), &[(header, session)]].concat();
+        let response = post(&self.path(), &headers, body).await;
         assert_eq!(
             (response.status, response.broken),
             (200, false),
@@ -159,10 +178,7 @@ impl Team {
 
     /// A replica's own exchanges.
     async fn exchanges(&self, which: usize) -> Vec<Value> {
-        let url = format!(
-            "http://127.0.0.1:{}/api/exchanges?replica=here",
-            self.ports[which][1]
-        );
+        let url = format!("http://127.0.0.1:{}/api/exchanges?limit=0", self.ports[which][1]);
         let request = http::Request::get(url).header("authorization", format!("Bearer {TOKEN}"));
         let request = request.body(http_body_util::Full::default()).unwrap();
         let said = read(client().request(request).await.unwrap()).await.json();
@@ -199,28 +215,39 @@ fn own_config(kind: &Kind, dir: &Path, port: u16, ports: [[u16; 2]; 2]) -> PathB
     own
 }
 
-async fn a_conversation_over_both_replicas(team: &Team) {
-    let mut talk = history();
-    for turn in 0..8 {
-        if turn == 2 {
-            team.script.push(handoff());
+/// Whichever header names it, all of a session is in one replica's journal, and both replicas have sessions.
+async fn a_session_stays_on_one_replica(team: &Team) {
+    for header in SESSION_HEADERS {
+        let before = [team.exchanges(0).await.len(), team.exchanges(1).await.len()];
+        for session in 0..SESSIONS {
+            for turn in 0..2 {
+                team.script.push(Reply::text("Well."));
+                let text = format!("{header} {session} {turn}");
+                team.ask_in(header, &session.to_string(), &[user(&text)]).await;
+            }
         }
-        team.script.push(Reply::text(format!("Answer {turn}.")));
-        let message = team.ask(&talk).await;
-        talk = then(&talk, &message, &format!("Question {turn}."));
-    }
-    let sent = texts(team.provider.requests().last().unwrap().messages());
-    assert_eq!(sent[0], format!("u: {PROMPT}"), "{sent:?}");
-    assert_eq!(sent.len(), 1 + 2 * 5, "{sent:?}");
-    for which in [0, 1] {
         let began = Instant::now();
-        while team.exchanges(which).await.is_empty() {
-            assert!(
-                began.elapsed() < Duration::from_secs(10),
-                "replica {which} had none of them"
-            );
+        let after = loop {
+            let after = [team.exchanges(0).await, team.exchanges(1).await];
+            let rows = after.iter().flatten();
+            if rows.filter(|row| row["open"] != json!(true)).count() == before[0] + before[1] + 2 * SESSIONS {
+                break after;
+            }
+            assert!(began.elapsed() < Duration::from_secs(10), "{header}: {after:?}");
             tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        };
+        let sessions = [0, 1].map(|which| {
+            let new = &after[which][..after[which].len() - before[which]];
+            new.iter()
+                .map(|row| row["conversation"].as_str().unwrap())
+                .collect::<HashSet<_>>()
+        });
+        assert_eq!(
+            sessions[0].len() + sessions[1].len(),
+            SESSIONS,
+            "{header}: {sessions:?}"
+        );
+        assert!(sessions.iter().all(|on| !on.is_empty()), "{header}: {sessions:?}");
     }
     // A session of some megabytes is no reason to refuse it.
     team.script.push(Reply::text("Read."));
@@ -254,17 +281,26 @@ async fn a_stream_flows(team: &Team) {
 
 /// A replica that stops finishes what it has, and no request fails that comes meanwhile.
 async fn a_replica_is_replaced(team: &mut Team) {
+    team.script.push(handoff());
+    team.script.push(Reply::text("Fresh."));
+    let mut talk = history();
+    let message = team.ask(&talk).await;
+    talk = then(&talk, &message, "Are you there?");
     for which in [0, 1] {
-        // One stream on each replica: one of them is on that which stops.
-        let streams: Vec<_> = (0..4)
-            .map(|_| {
+        // Streams on both replicas: some are on that which stops.
+        let streams: Vec<_> = (0..8)
+            .map(|session| {
                 team.script.push(
                     Reply::text("word ".repeat(20))
                         .deltas(5)
                         .delay(Duration::from_millis(60)),
                 );
                 let (path, body) = (team.path(), Anthropic.body(&history(), true).to_string());
-                tokio::spawn(async move { post(&path, Anthropic.headers(), body.into()).await })
+                let session = session.to_string();
+                tokio::spawn(async move {
+                    let headers = [Anthropic.headers(), &[(SESSION_HEADERS[0], &*session)]].concat();
+                    post(&path, &headers, body.into()).await
+                })
             })
             .collect();
         tokio::time::sleep(Duration::from_millis(400)).await;
@@ -278,9 +314,13 @@ async fn a_replica_is_replaced(team: &mut Team) {
                 .success()
         );
         tokio::time::sleep(Duration::from_millis(100)).await;
-        for turn in 0..4 {
+        // The session goes on where it is, or on the other one: that knows of its handoff by the store.
+        for _ in 0..4 {
             team.script.push(Reply::text("Still here."));
-            team.ask(&[user(&format!("Are you there? {turn}"))]).await;
+            let message = team.ask(&talk).await;
+            talk = then(&talk, &message, "And now?");
+            let sent = texts(team.provider.requests().last().unwrap().messages());
+            assert_eq!(sent[0], format!("u: {PROMPT}"), "{sent:?}");
         }
         for stream in streams {
             let response = stream.await.unwrap();
@@ -306,7 +346,10 @@ async fn nothing_is_sent_twice(team: &mut Team) {
     team.script
         .push(Reply::text("Late.").head_delay(Duration::from_secs(8)));
     let (path, body) = (team.path(), Anthropic.body(&[user("Once.")], true).to_string());
-    let asked = tokio::spawn(async move { post(&path, Anthropic.headers(), body.into()).await });
+    let asked = tokio::spawn(async move {
+        let headers = [Anthropic.headers(), &[(SESSION_HEADERS[0], "s")]].concat();
+        post(&path, &headers, body.into()).await
+    });
     let began = Instant::now();
     let which = loop {
         let open = |rows: Vec<Value>| rows.iter().any(|row| row["open"] == json!(true));
@@ -333,7 +376,7 @@ async fn nothing_is_sent_twice(team: &mut Team) {
 
 async fn behind(kind: &Kind) {
     let mut team = Team::start(kind).await;
-    a_conversation_over_both_replicas(&team).await;
+    a_session_stays_on_one_replica(&team).await;
     a_stream_flows(&team).await;
     a_replica_is_replaced(&mut team).await;
     nothing_is_sent_twice(&mut team).await;

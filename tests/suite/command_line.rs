@@ -140,7 +140,10 @@ async fn a_reader_that_has_enough_is_no_failure() {
 #[test]
 fn a_usage_error_names_what_is_missing_and_nothing_that_the_environment_gives() {
     let dir = temp();
-    for (words, missing) in [(&["show"][..], "<EXCHANGE>"), (&["handoffs", "undo"], "<ID>")] {
+    for (words, missing) in [
+        (&["show"][..], "<EXCHANGE>"),
+        (&["handoffs", "resume", "--with", "codex"], "<ID>"),
+    ] {
         let mut command = baton(dir.path(), words);
         let out = command
             .env("BATON_CONFIG", dir.path().join("baton.toml"))

@@ -175,9 +175,8 @@ async fn a_command_whose_answer_a_kill_cut_off_is_in_no_later_request() {
         if moment > LAST_MOMENT && (shown > 1 || moment > 10 * LAST_MOMENT) {
             break;
         }
-        let more = if at % 2 == 0 { "" } else { "draft.show = true\n" };
         let (config, state) = (
-            config_for(&provider, dir.path(), more),
+            config_for(&provider, dir.path(), ""),
             dir.path().join(at.to_string()),
         );
         let mut program = Program::start(&config, &state);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use baton_core::nudge::{Thresholds, Windows};
 use baton_core::record::{DocumentRecord, HandoffStatus};
 use baton_llm::serve::admin::readiness::Report;
-use baton_llm::serve::admin::{self, AdminState, Inspector, Peers};
+use baton_llm::serve::admin::{self, AdminState, Inspector};
 use baton_llm::state::journal::Recorder;
 use baton_llm::state::prices;
 use baton_llm::state::store::SharedStore;
@@ -96,7 +96,6 @@ async fn listen(fixture: &Fixture, store: SharedStore) -> (SocketAddr, tokio::sy
             journal: Recorder::off(),
             dir: config("").state_dir,
             store,
-            peers: Peers::none().into(),
             drafting: Arc::clone(&fixture.baton.drafting),
             sessions: Arc::clone(&fixture.baton.sessions),
             windows: Windows::default(),
@@ -104,6 +103,7 @@ async fn listen(fixture: &Fixture, store: SharedStore) -> (SocketAddr, tokio::sy
             command_prefix: "::".to_owned(),
             prices: prices::table(None).unwrap(),
             data_listener: Some(fixture.baton.addr),
+            instance: "here:1".to_owned(),
             started: Instant::now(),
         }),
     };

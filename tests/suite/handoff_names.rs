@@ -82,10 +82,10 @@ fn a_name_of_nothing_is_told_from_a_name_of_another_kind() {
     }
     let message = "api is a session of handoff files; only handoffs in the store can be";
     let help = "`baton handoffs show api --for fresh`";
-    refused(&baton(dir, &["undo", "api"]), 64, &[message, "undone", help]);
     let resume = baton(dir, &["resume", "api", "--with", "codex"]);
     refused(&resume, 64, &[message, "resumed", help]);
-    refused(&baton(dir, &["undo", "zebra"]), 64, &["\"zebra\" is not an id"]);
+    let resume = baton(dir, &["resume", "zebra", "--with", "codex"]);
+    refused(&resume, 64, &["\"zebra\" is not an id"]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use baton_core::nudge::{Thresholds, Windows};
 use baton_llm::serve::admin::readiness::Report;
-use baton_llm::serve::admin::{self, AdminState, Inspector, Peers};
+use baton_llm::serve::admin::{self, AdminState, Inspector};
 use baton_llm::state::config::{Config, Secret};
 use baton_llm::state::journal::{
     self, BodySide, ExchangeFilter, ExchangeRow, JournalReader, MessageState, Recorder,
@@ -250,7 +250,6 @@ impl Listener {
             ready: Arc::new(|| Box::pin(async { Report::default() })),
             token: token.map(Secret::new),
             inspector: Some(Inspector {
-                peers: Peers::none().into(),
                 journal: run.recorder.clone(),
                 dir: run.dir.path().to_owned(),
                 store: Arc::clone(&run.store),
@@ -261,6 +260,7 @@ impl Listener {
                 command_prefix: "::".to_owned(),
                 prices: prices::table(None).unwrap(),
                 data_listener: Some(run.baton.addr),
+                instance: "here:1".to_owned(),
                 started: Instant::now(),
             }),
         };

@@ -49,7 +49,6 @@ mod matrix;
 mod network;
 mod nudges;
 mod oneshot;
-mod peers;
 mod prefix_mismatch;
 mod quality;
 mod recall;

@@ -11,7 +11,7 @@ use baton_strict::{Options, Queue, Reply, Strict};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::harness::fixture::{PROMPT, handoff, history, said, texts, then};
+use crate::harness::fixture::{PROMPT, handoff, history, said, texts, then, user};
 use crate::harness::program::{Program, ask, config_for};
 use crate::harness::redis::RedisServer;
 use crate::harness::temp;
@@ -84,9 +84,12 @@ impl Team {
     async fn handed_over(&self, program: &Program) -> Vec<Value> {
         self.script.push(handoff());
         self.script.push(Reply::text("Fresh."));
-        let message = ask(program, &history()).await;
+        // Sent twice within seconds, a request would be a repeated one.
+        let mut history = history();
+        history.push(user(&format!("Now {}.", self.provider.requests().len())));
+        let message = ask(program, &history).await;
         assert!(said(&message)[1].contains("[[handoff-resume:"), "{message:?}");
-        then(&history(), &message, "More.")
+        then(&history, &message, "More.")
     }
 
     /// Whether a process cuts this conversation.

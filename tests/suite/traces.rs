@@ -67,9 +67,17 @@ fn spans(got: &Got) -> Vec<Span> {
     let resources = requests.flat_map(|request| request.resource_spans);
     let scopes = resources.flat_map(|resource| {
         let names = resource.resource.unwrap().attributes;
-        assert!(names.iter().any(
-                |a| a.key == "service.name" && text(a.value.as_ref().unwrap().value.as_ref()) == "baton"
-            ));
+        let of = |key| {
+            names
+                .iter()
+                .find(|a| a.key == key)
+                .map(|a| text(a.value.as_ref().unwrap().value.as_ref()))
+        };
+        assert_eq!(of("service.name").as_deref(), Some("baton"));
+        // The machine and the port of the data listener.
+        let instance = of("service.instance.id").unwrap();
+        let (machine, port) = instance.rsplit_once(':').unwrap();
+        assert!(!machine.is_empty() && port.parse::<u16>().is_ok(), "{instance}");
         resource.scope_spans
     });
     let spans = scopes.flat_map(|scope| {
@@ -250,7 +258,7 @@ async fn spans_that_no_collector_accepts_are_counted() {
         .unwrap()
         .local_addr()
         .unwrap();
-    let traces = Traces::start(&format!("http://{closed}"), &metrics).unwrap();
+    let traces = Traces::start(&format!("http://{closed}"), "here:1".to_owned(), &metrics).unwrap();
     for _ in 0..2 {
         traces.record(&event());
     }
@@ -264,7 +272,7 @@ async fn a_collector_that_hangs_is_not_waited_for() {
     // It accepts connections and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
-    let traces = Traces::start(&url, &metrics).unwrap();
+    let traces = Traces::start(&url, "here:1".to_owned(), &metrics).unwrap();
     for _ in 0..10_000 {
         traces.record(&event());
     }

@@ -1,8 +1,9 @@
 //! The end of an answer that shows a handoff, handed to the socket of an agent that never reads it. The same request
-//! again is a repeated one, and continues after the handoff. An agent that read the end asks anew.
+//! again is a repeated one, and continues after the handoff. When the agent counts as having read the end, it asks anew.
 
 use std::time::Duration;
 
+use baton_llm::state::config::Config;
 use baton_llm::state::store::SharedStore;
 use baton_strict::Reply;
 use futures_util::future::join_all;
@@ -10,8 +11,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::conversations::shared;
-use crate::harness::Baton;
 use crate::harness::redis::RedisServer;
+use crate::harness::{Baton, memory};
 use crate::matrix::fixture::{Fixture, carry, fresh, handoff};
 use crate::matrix::variants::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES, Variant};
 
@@ -52,20 +53,19 @@ impl Agent {
         tokio::time::sleep(MOMENT).await;
     }
 
-    /// Reads all that comes until nothing does for a moment.
-    async fn reads_all(&mut self) -> String {
-        let mut all = Vec::new();
-        let mut piece = [0; 1 << 12];
-        while let Ok(Ok(read @ 1..)) = tokio::time::timeout(MOMENT, self.0.read(&mut piece)).await {
-            all.extend_from_slice(&piece[..read]);
-        }
-        String::from_utf8(all).unwrap()
-    }
-
     /// Closes with a reset, whatever is unread.
     fn resets(self) {
         self.0.set_zero_linger().unwrap();
     }
+}
+
+/// No agent counts as having read an end while a test runs.
+fn unread(config: &mut Config) {
+    config.limits.waits.unread = Duration::from_secs(600);
+}
+
+async fn unread_fixture(variant: Variant) -> Fixture {
+    Fixture::with(variant, [handoff(), fresh()], memory(), unread).await
 }
 
 /// Panics unless a request continues after the handoff of the answer that was not read.
@@ -115,8 +115,7 @@ on_all_wires! {
     an_agent_that_closes_with_the_end_unread_repeats
     an_agent_that_resets_its_connection_repeats
     an_agent_that_wanted_no_other_request_repeats
-    an_agent_that_read_all_asks_anew
-    an_agent_that_read_all_on_one_connection_asks_anew
+    an_agent_that_counts_as_having_read_the_end_asks_anew
 }
 
 mod redis {
@@ -131,13 +130,11 @@ mod redis {
 /// The kernel answers what is unread with a reset.
 async fn an_agent_that_closes_with_the_end_unread_repeats(variant: Variant) {
     join_all([true, false].map(async |stream| {
-        let fixture = Fixture::new(variant, [handoff(), fresh()]).await;
+        let fixture = unread_fixture(variant).await;
         let mut agent = Agent::asks(&fixture, stream, false).await;
         agent.reads_the_beginning().await;
         drop(agent);
         goes_on(&fixture, stream).await;
-        // That one was read.
-        begins_anew(&fixture, stream).await;
         fixture.assert_clean();
     }))
     .await;
@@ -145,7 +142,7 @@ async fn an_agent_that_closes_with_the_end_unread_repeats(variant: Variant) {
 
 async fn an_agent_that_resets_its_connection_repeats(variant: Variant) {
     join_all([true, false].map(async |stream| {
-        let fixture = Fixture::new(variant, [handoff(), fresh()]).await;
+        let fixture = unread_fixture(variant).await;
         let mut agent = Agent::asks(&fixture, stream, false).await;
         agent.reads_the_beginning().await;
         agent.resets();
@@ -158,7 +155,7 @@ async fn an_agent_that_resets_its_connection_repeats(variant: Variant) {
 /// The proxy closes its own side after the answer's end.
 async fn an_agent_that_wanted_no_other_request_repeats(variant: Variant) {
     join_all([true, false].map(async |stream| {
-        let fixture = Fixture::new(variant, [handoff(), fresh()]).await;
+        let fixture = unread_fixture(variant).await;
         let mut agent = Agent::asks(&fixture, stream, true).await;
         agent.reads_the_beginning().await;
         drop(agent);
@@ -168,23 +165,7 @@ async fn an_agent_that_wanted_no_other_request_repeats(variant: Variant) {
     .await;
 }
 
-/// Over another connection, while the first one is still open, or was closed by either side.
-async fn an_agent_that_read_all_asks_anew(variant: Variant) {
-    let cases = (0..8).map(|bits| [1, 2, 4].map(|bit| bits & bit != 0));
-    let asked = cases.map(async |[stream, closes, stays]| {
-        let fixture = Fixture::new(variant, [handoff(), fresh()]).await;
-        let mut agent = Agent::asks(&fixture, stream, closes).await;
-        assert!(agent.reads_all().await.contains("Fresh."));
-        let open = stays.then_some(agent);
-        begins_anew(&fixture, stream).await;
-        drop(open);
-        begins_anew(&fixture, stream).await;
-        fixture.assert_clean();
-    });
-    join_all(asked).await;
-}
-
-async fn an_agent_that_read_all_on_one_connection_asks_anew(variant: Variant) {
+async fn an_agent_that_counts_as_having_read_the_end_asks_anew(variant: Variant) {
     join_all([true, false].map(async |stream| {
         let fixture = Fixture::new(variant, [handoff(), fresh()]).await;
         let answer = fixture.ask(&fixture.history(), stream).await;
@@ -195,32 +176,33 @@ async fn an_agent_that_read_all_on_one_connection_asks_anew(variant: Variant) {
     .await;
 }
 
-/// Of what is settled at one replica another one knows by the store.
+/// What one replica knows of an answer's end another one knows by the store.
 async fn an_agent_that_leaves_one_replica_repeats_at_another(variant: Variant) {
     let server = RedisServer::start(&[]);
-    join_all(
-        [(true, false), (false, false), (true, true), (false, true)].map(async |(stream, reads)| {
-            let prefix = format!("unread-{stream}-{reads}");
-            let store = || -> SharedStore { shared(&server.url(), &prefix) };
-            let mut fixture = Fixture::with(variant, [handoff(), fresh()], store(), |_| {}).await;
-            let mut agent = Agent::asks(&fixture, stream, false).await;
-            match reads {
-                true => assert!(agent.reads_all().await.contains("Fresh.")),
-                false => agent.reads_the_beginning().await,
+    let cases = [(true, false), (false, false), (true, true), (false, true)];
+    join_all(cases.map(async |(stream, read)| {
+        let prefix = format!("unread-{stream}-{read}");
+        let store = || -> SharedStore { shared(&server.url(), &prefix) };
+        let change = |config: &mut Config| {
+            if !read {
+                unread(config)
             }
-            drop(agent);
-            // The first one goes on serving: another one takes its place in front of the agent.
-            let first = another(&mut fixture, store());
-            // Settled ends are written in the background.
-            tokio::time::sleep(MOMENT).await;
-            match reads {
-                true => begins_anew(&fixture, stream).await,
-                false => goes_on(&fixture, stream).await,
-            }
-            drop(first);
-            fixture.assert_clean();
-        }),
-    )
+        };
+        let mut fixture = Fixture::with(variant, [handoff(), fresh()], store(), change).await;
+        let mut agent = Agent::asks(&fixture, stream, false).await;
+        agent.reads_the_beginning().await;
+        drop(agent);
+        // The first one goes on serving: another one takes its place in front of the agent.
+        let first = another(&mut fixture, store());
+        // Ends are written in the background.
+        tokio::time::sleep(MOMENT).await;
+        match read {
+            true => begins_anew(&fixture, stream).await,
+            false => goes_on(&fixture, stream).await,
+        }
+        drop(first);
+        fixture.assert_clean();
+    }))
     .await;
 }
 

@@ -42,8 +42,7 @@ def accepted(baton, by_kind):
     [container] = deployment["spec"]["template"]["spec"]["containers"]
     environment = {name: f"a-secret-of-at-least-32-bytes-for-{name}" for name in SECRETS}
     environment["STORE_URL"] = "redis://127.0.0.1:1"
-    environment |= {entry["name"]: entry.get("value", "10.0.0.7") for entry in container["env"]}
-    environment["BATON_ADMIN__URL"] = environment["BATON_ADMIN__URL"].replace("$(POD_IP)", environment["POD_IP"])
+    environment |= {entry["name"]: entry["value"] for entry in container["env"]}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "baton.toml"
         file.write_text(config["data"]["baton.toml"])

@@ -170,13 +170,8 @@ impl HandoffLookup {
     }
 }
 
-/// The failure for an argument that names a handoff file or a session where only a handoff in the store can be `done`.
-pub(super) fn only_stored(
-    config: &Config,
-    given: &str,
-    done: &str,
-    failure: CommandFailure,
-) -> CommandFailure {
+/// The failure for an argument that names a handoff file or a session where only a handoff in the store can be resumed.
+pub(super) fn only_stored(config: &Config, given: &str, failure: CommandFailure) -> CommandFailure {
     let is_file = Path::new(given)
         .extension()
         .is_some_and(|end| end == "yaml" || end == "yml");
@@ -191,7 +186,7 @@ pub(super) fn only_stored(
     } else {
         "a handoff file"
     };
-    let message = format!("{given} is {kind}; only handoffs in the store can be {done}");
+    let message = format!("{given} is {kind}; only handoffs in the store can be resumed");
     Exit::USAGE.failure(message).help(format!(
         "`baton handoffs show {given} --for fresh` prints a summary to begin a session with"
     ))

@@ -17,7 +17,6 @@ mod resume;
 mod session;
 mod show;
 mod sources;
-mod undo;
 mod validate;
 
 pub(super) use self::at_exit::at_exit;
@@ -37,7 +36,6 @@ pub(super) fn run(command: &HandoffsCommand, out: &mut Out) -> Result<(), Comman
         HandoffsCommand::Check(args) => check::run(args, out),
         HandoffsCommand::Archive(args) => archive::run(args, out),
         HandoffsCommand::Delete(args) => archive::delete(args, out),
-        HandoffsCommand::Undo(args) => runtime()?.block_on(undo::run(args, out)),
         HandoffsCommand::Resume(args) => resume::run(args, out),
     }
 }

@@ -100,7 +100,7 @@ fn wanted(args: &ResumeArgs) -> Result<(Handoff, Option<DriftReport>), CommandFa
     let store = stored::open(&config)?;
     runtime()?.block_on(async {
         let handoff = stored::wanted(&store, &args.id).await;
-        let handoff = handoff.map_err(|failure| only_stored(&config, &args.id, "resumed", failure))?;
+        let handoff = handoff.map_err(|failure| only_stored(&config, &args.id, failure))?;
         if args.run {
             documents::activate(&store, &handoff).await?;
         }

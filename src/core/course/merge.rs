@@ -296,16 +296,15 @@ impl StreamMerge {
         self.dialect.open_with(text);
     }
 
-    /// Begins a response before any leg does, with a text of our own that arrives in pieces. A leg follows after
+    /// Begins a response before any leg does: a text of our own follows, and a leg after
     /// [`next_leg`](Self::next_leg).
-    pub fn begin_text(&mut self, begun: StreamOpening, out: &mut Vec<Bytes>) {
+    pub fn begin(&mut self, begun: &StreamOpening, out: &mut Vec<Bytes>) {
         let mut first = Vec::new();
-        self.feed(begun.frames, &mut first);
+        self.feed(begun.frames.clone(), &mut first);
         match begun.is_shown {
             true => out.append(&mut first),
             false => self.array = ArrayWriter::default(),
         }
-        self.make(out, |dialect, made| dialect.begin_text(made));
     }
 
     /// Shows what the dialect makes of its own.
@@ -313,16 +312,6 @@ impl StreamMerge {
         let mut made = Vec::new();
         of(&mut *self.dialect, &mut made);
         self.show(made, out);
-    }
-
-    /// The next piece of that text.
-    pub fn text_piece(&mut self, piece: &str, out: &mut Vec<Bytes>) {
-        self.make(out, |dialect, made| dialect.text_piece(piece, made));
-    }
-
-    /// The end of that text; `text`: all of it.
-    pub fn end_text(&mut self, text: &str, out: &mut Vec<Bytes>) {
-        self.make(out, |dialect, made| dialect.end_text(text, made));
     }
 
     /// Assistant text of our own.

@@ -52,18 +52,6 @@ impl Dialect for ReadingDialect {
         self.0.say(text, out);
     }
 
-    fn begin_text(&mut self, out: &mut Vec<Bytes>) {
-        self.0.begin_text(out);
-    }
-
-    fn text_piece(&mut self, piece: &str, out: &mut Vec<Bytes>) {
-        self.0.text_piece(piece, out);
-    }
-
-    fn end_text(&mut self, text: &str, out: &mut Vec<Bytes>) {
-        self.0.end_text(text, out);
-    }
-
     fn keepalive(&mut self, out: &mut Vec<Bytes>) {
         self.0.keepalive(out);
     }

@@ -11,7 +11,7 @@ use crate::text::cost;
 /// Characters of an id.
 pub(super) const ID_CHARS: usize = 36;
 
-/// A sentinel's line, an aside, a note, a draft's line, or escaped text that looks like one, in raw JSON.
+/// A sentinel's line, an aside, a note, or escaped text that looks like one, in raw JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawMark {
     /// From the first bracket to the last.
@@ -29,8 +29,6 @@ pub enum MarkKind {
     Aside(Uuid),
     /// A note's line.
     Note(Uuid),
-    /// The line in front of a draft that is shown while it is written.
-    Draft(Uuid),
     /// Escaped text of a model; the span is the backslash to remove.
     Broken(Span),
 }
@@ -38,10 +36,9 @@ pub enum MarkKind {
 const RESUME: &[u8] = b"resume";
 const ASIDE: &[u8] = b"aside";
 const NOTE: &[u8] = b"note";
-const DRAFT: &[u8] = b"draft";
 
 /// The words after the part that all marks have.
-pub(super) const WORDS: [&[u8]; 4] = [RESUME, ASIDE, NOTE, DRAFT];
+pub(super) const WORDS: [&[u8]; 3] = [RESUME, ASIDE, NOTE];
 
 /// Part of every mark.
 pub const STEM: &[u8] = b"handoff-";
@@ -95,7 +92,6 @@ fn mark_at(text: &[u8], stem: usize) -> Option<RawMark> {
         (RESUME, false) => (MarkKind::Open(id()?), colon + 1 + ID_CHARS),
         (ASIDE, false) => (MarkKind::Aside(id()?), colon + 1 + ID_CHARS),
         (NOTE, false) => (MarkKind::Note(id()?), colon + 1 + ID_CHARS),
-        (DRAFT, false) => (MarkKind::Draft(id()?), colon + 1 + ID_CHARS),
         _ => return None,
     };
     let span = Span::new(start, end + 2);

@@ -5,7 +5,7 @@
 
 use uuid::Uuid;
 
-use super::conversation::{Conversation, NamedTopic, PendingUndo, RepeatedAnswer};
+use super::conversation::{Conversation, NamedTopic, RepeatedAnswer};
 use super::ids::HandoffId;
 use super::omission::ThinkingOmission;
 use super::ready_draft::ReadyDraft;
@@ -43,8 +43,6 @@ pub enum RecordChange {
         from: Option<HandoffId>,
         /// The active one.
         to: Option<HandoffId>,
-        /// The one whose undo is the last change of what the model sees there.
-        undone: Option<HandoffId>,
     },
     /// A handoff fired.
     Fired {
@@ -81,10 +79,6 @@ pub enum RecordChange {
     RuleDropped(String),
     /// A person named the topic of the handoffs.
     Topic(NamedTopic),
-    /// An undo was requested from outside of the chat. It replaces a pending one.
-    UndoRequested(PendingUndo),
-    /// The pending undo is over: a transcript contains it, it was withdrawn, or it cannot be done.
-    UndoOver(PendingUndo),
     /// A draft was written ahead of a handoff. It replaces an older one.
     DraftReady(Box<ReadyDraft>),
 }
@@ -94,10 +88,7 @@ impl RecordChange {
     pub fn apply(&self, record: &mut Conversation) {
         match self {
             Self::Tooled { from, to } if record.tooled == *from => record.tooled = Some(*to),
-            Self::Followed { from, to, undone } if record.active == *from => {
-                record.active = *to;
-                record.undone = *undone;
-            }
+            Self::Followed { from, to } if record.active == *from => record.active = *to,
             Self::Tooled { .. } | Self::Followed { .. } => {}
             Self::Fired {
                 handoff,
@@ -106,9 +97,6 @@ impl RecordChange {
                 repeat,
             } => {
                 record.active = Some(*handoff);
-                // A finished or pending undo belongs to the earlier task.
-                record.undone = None;
-                record.pending_undo = None;
                 record.ready_draft = None;
                 record.pairs.retain(|id| !pairs.contains(id));
                 if *placed {
@@ -158,10 +146,6 @@ impl RecordChange {
                 );
             }
             Self::Topic(topic) => record.topic = Some(topic.clone()),
-            Self::UndoRequested(undo) => record.pending_undo = Some(Box::new(*undo)),
-            Self::UndoOver(undo) => {
-                record.pending_undo = record.pending_undo.take().filter(|waiting| **waiting != *undo);
-            }
             Self::DraftReady(draft) => {
                 let newer = record.ready_draft.take().filter(|known| known.id > draft.id);
                 record.ready_draft = newer.or_else(|| Some(draft.clone()));
@@ -246,7 +230,7 @@ impl Update {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{CachedHistory, Position, UndoAnswer};
+    use crate::record::{CachedHistory, Position};
 
     fn id(n: u128) -> Uuid {
         Uuid::from_u128(n)
@@ -359,7 +343,6 @@ mod tests {
         let followed = RecordChange::Followed {
             from: None,
             to: Some(id(1)),
-            undone: None,
         };
         let fired = changed(&known, &[fired(2, Vec::new())]);
         assert_eq!(
@@ -389,48 +372,6 @@ mod tests {
         let newest = changed(&Conversation::default(), &[ready(2), ready(1)]);
         assert_eq!(known(&newest), Some(id(2)), "an older one that is written later");
         assert_eq!(known(&changed(&newest, &[fired(9, Vec::new())])), None);
-    }
-
-    #[test]
-    fn an_undo_waits_until_it_is_reported_withdrawn_or_overtaken_by_a_handoff() {
-        let pinned = Conversation {
-            active: Some(id(1)),
-            ..Conversation::default()
-        };
-        let UndoAnswer::Requested(undo) = pinned.request_undo(id(1), 5) else {
-            panic!("the active one can be undone");
-        };
-        assert!(undo.undone);
-        assert_eq!(
-            pinned.request_undo(id(2), 5),
-            UndoAnswer::NotActive { active: Some(id(1)) }
-        );
-        let waiting = changed(&pinned, &[RecordChange::UndoRequested(undo)]);
-        assert_eq!(waiting.pending_undo.as_deref(), Some(&undo));
-        assert_eq!(waiting.request_undo(id(1), 6), UndoAnswer::Withdrawn(undo));
-        let over = RecordChange::UndoOver(undo);
-        assert_eq!(changed(&waiting, std::slice::from_ref(&over)).pending_undo, None);
-        // An undo that was requested later is another one.
-        let later = PendingUndo { at_ms: 7, ..undo };
-        let again = changed(&waiting, &[RecordChange::UndoRequested(later), over]);
-        assert_eq!(again.pending_undo.as_deref(), Some(&later));
-        // The transcript states it: then the undo can be undone.
-        let follow = RecordChange::Followed {
-            from: Some(id(1)),
-            to: None,
-            undone: Some(id(1)),
-        };
-        let follow = changed(&pinned, &[follow]);
-        assert_eq!((follow.active, follow.undone), (None, Some(id(1))));
-        let UndoAnswer::Requested(back) = follow.request_undo(id(1), 8) else {
-            panic!("its undo can be taken back");
-        };
-        assert!(!back.undone);
-        let fired = changed(
-            &follow,
-            &[RecordChange::UndoRequested(back), fired(3, Vec::new())],
-        );
-        assert_eq!((fired.undone, fired.pending_undo), (None, None));
     }
 
     #[test]

@@ -44,12 +44,6 @@ pub struct Conversation {
     /// The topic of its handoffs, where a person named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<NamedTopic>,
-    /// The handoff whose undo is the last change of what the model sees in the newest transcript.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub undone: Option<HandoffId>,
-    /// An undo that was requested from outside of the chat and is not in a transcript yet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pending_undo: Option<Box<PendingUndo>>,
     /// The draft that was written ahead of a handoff. It belongs to the task before the next one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_draft: Option<Box<ReadyDraft>>,
@@ -79,31 +73,6 @@ pub fn is_topic(name: &str) -> bool {
     (1..=TOPIC_BYTES).contains(&name.len()) && name.bytes().all(is_plain)
 }
 
-/// An undo that waits for the conversation's next request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PendingUndo {
-    pub handoff: HandoffId,
-    /// Whether to undo the handoff; else its undo is reverted.
-    pub undone: bool,
-    /// When it was requested, in milliseconds since the Unix epoch.
-    pub at_ms: u64,
-}
-
-/// The answer to an undo request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UndoAnswer {
-    /// The next request performs it.
-    Requested(PendingUndo),
-    /// The pending undo is withdrawn, and nothing changes.
-    Withdrawn(PendingUndo),
-    /// The handoff neither counts in the newest transcript, nor was it undone there last. `active`: the one that
-    /// counts.
-    NotActive {
-        /// The handoff that counts.
-        active: Option<HandoffId>,
-    },
-}
-
 impl Conversation {
     /// The topic of its handoffs, for a request that declares this one: the one that was named last. `None`: the
     /// configured one.
@@ -112,26 +81,6 @@ impl Conversation {
         // Another declaration than then is a later word.
         let named = named.filter(|named| declared.is_none() || named.declared.as_deref() == declared);
         named.map(|named| named.name.as_str()).or(declared)
-    }
-
-    /// Requests the undo of this handoff or, where it is undone, its restoration.
-    pub fn request_undo(&self, handoff: HandoffId, at_ms: u64) -> UndoAnswer {
-        if let Some(pending) = self
-            .pending_undo
-            .as_deref()
-            .filter(|pending| pending.handoff == handoff)
-        {
-            return UndoAnswer::Withdrawn(*pending);
-        }
-        let undone = self.active == Some(handoff);
-        if !undone && self.undone != Some(handoff) {
-            return UndoAnswer::NotActive { active: self.active };
-        }
-        UndoAnswer::Requested(PendingUndo {
-            handoff,
-            undone,
-            at_ms,
-        })
     }
 }
 

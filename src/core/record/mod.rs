@@ -20,7 +20,7 @@ mod response_origin;
 pub use carried::{CarriedItem, CarriedKind, CarriedState};
 pub use change::{INSERTIONS_KEPT, LEFT_OUT_KEPT};
 pub use change::{RecordChange, Update, UpdateOutcome};
-pub use conversation::{Conversation, NamedTopic, PendingUndo, RepeatedAnswer, UndoAnswer, is_topic};
+pub use conversation::{Conversation, NamedTopic, RepeatedAnswer, is_topic};
 pub use cut_point::CutPoint;
 pub use document::{DocumentRecord, HandoffStatus};
 pub use handoff::{Handoff, HandoffOrigin, distinctive_line};

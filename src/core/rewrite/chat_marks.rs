@@ -1,4 +1,4 @@
-//! Finds baton's own answers in a transcript: notes, drafts that were shown, and sentinels, each with the answer around
+//! Finds baton's own answers in a transcript: notes and sentinels, each with the answer around
 //! it.
 
 use std::collections::HashSet;
@@ -27,8 +27,6 @@ pub(super) struct MarkPlace {
 #[derive(Default)]
 pub(super) struct ChatMark {
     pub(super) notes: Vec<MarkPlace>,
-    /// The lines in front of drafts that were shown while they were written.
-    pub(super) drafts: Vec<MarkPlace>,
     pub(super) opens: Vec<MarkPlace>,
 }
 
@@ -37,7 +35,7 @@ impl ChatMark {
         let mut texts = TextFinder::new(wire, &reading.view);
         let mut found = Self::default();
         for (i, mark) in reading.marks.iter().enumerate() {
-            let (MarkKind::Note(id) | MarkKind::Draft(id) | MarkKind::Open(id)) = mark.kind else {
+            let (MarkKind::Note(id) | MarkKind::Open(id)) = mark.kind else {
                 continue;
             };
             let Some((turn, part)) = texts.at(mark.span.start, &[Role::Assistant]) else {
@@ -55,7 +53,6 @@ impl ChatMark {
             };
             match mark.kind {
                 MarkKind::Note(_) => found.notes.push(at(mark.span)),
-                MarkKind::Draft(_) => found.drafts.push(at(mark.span)),
                 _ => {
                     let read = sentinel::read(&reading.view.body, inside, &reading.marks, i);
                     found.opens.extend(read.map(|read| {
@@ -93,24 +90,11 @@ impl ChatMark {
         });
         spans.collect()
     }
-
-    /// The note that ends a draft which was shown; `None` where the answer broke off before: all that follows in it is
-    /// the draft, too.
-    pub(super) fn note_of(&self, draft: &MarkPlace) -> Option<&MarkPlace> {
-        let from = self
-            .notes
-            .partition_point(|at| (at.turn, at.part) < (draft.turn, draft.part));
-        let here = self.notes[from..].iter().take_while(|at| at.turn == draft.turn);
-        here.take(NOTES_AFTER).find(|at| at.id == draft.id)
-    }
 }
-
-/// Notes of one turn among which a draft's own is looked for: it is the first one after it.
-pub(super) const NOTES_AFTER: usize = 8;
 
 /// The start of the answer around this mark, not before `done`: at the last line in front of it that begins one, else
 /// where its text does.
-pub(super) fn begins(view: &View, at: &MarkPlace, done: usize) -> usize {
+fn begins(view: &View, at: &MarkPlace, done: usize) -> usize {
     let text: &[u8] = &view.body;
     let mark = at.span.unwrap_or_default();
     let start = at.inside.start.max(done).min(mark.start);

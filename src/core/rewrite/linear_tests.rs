@@ -330,7 +330,6 @@ fn notes_cost_steps_in_proportion_to_the_transcript(sizes: &[usize]) {
     let look = notes::NoteSearch {
         prefix: "::",
         tags: &[],
-        next_note: None,
     };
     for wire in WIRES {
         for (name, case) in cases {

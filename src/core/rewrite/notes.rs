@@ -8,7 +8,7 @@
 use uuid::Uuid;
 
 use super::RequestReading;
-use super::chat_marks::{ChatMark, begins};
+use super::chat_marks::ChatMark;
 use super::removed_texts::RemovedTexts;
 use super::texts::TextFinder;
 pub use super::undone::UndoneHandoffs;
@@ -59,11 +59,10 @@ pub(super) fn take_out_in(
     reading: &RequestReading,
     look: NoteSearch<'_>,
 ) -> Option<CleanedTranscript> {
-    let is_ours = |kind: &MarkKind| matches!(kind, MarkKind::Note(_) | MarkKind::Draft(_));
-    let noted = reading.marks.iter().any(|m| is_ours(&m.kind));
+    let noted = reading.marks.iter().any(|m| matches!(m.kind, MarkKind::Note(_)));
     let view = &reading.view;
     let unanswered = unanswered(wire, view, look);
-    if !noted && unanswered.is_empty() && look.next_note.is_none() {
+    if !noted && unanswered.is_empty() {
         return None;
     }
     let marks = ChatMark::in_reading(wire, reading);
@@ -72,7 +71,7 @@ pub(super) fn take_out_in(
     for turn in unanswered {
         gone.command(wire, view, turn, look);
     }
-    let undone = UndoneHandoffs::of(view, &marks, look.next_note);
+    let undone = UndoneHandoffs::of(view, &marks);
     let is_gone = |id: Uuid| match state {
         SentinelState::Now => undone.is_undone(id),
         SentinelState::EverUndone => undone.ever.contains(&id),
@@ -102,7 +101,7 @@ pub(super) fn take_out_in(
     })
 }
 
-/// Commands with their answers, and drafts that an answer shows.
+/// Commands with their answers.
 fn answered_commands(
     wire: &dyn Wire,
     view: &View,
@@ -114,19 +113,6 @@ fn answered_commands(
     for (answer, span) in marks.notes.iter().zip(marks.answers(view)) {
         gone.text(answer.turn, answer.part, span);
         if let Some(user) = last_user[answer.turn] {
-            gone.command(wire, view, user, look);
-        }
-    }
-    for draft in &marks.drafts {
-        let note = marks.note_of(draft);
-        let from = begins(view, draft, draft.inside.start);
-        let end = match note {
-            Some(note) if note.part == draft.part => continue,
-            _ => draft.inside.end,
-        };
-        gone.text(draft.turn, draft.part, Span::new(from, end));
-        gone.texts_between(wire, view, draft.turn, draft.part + 1, note.map(|note| note.part));
-        if let Some(user) = last_user[draft.turn] {
             gone.command(wire, view, user, look);
         }
     }

@@ -29,24 +29,6 @@ impl RemovedTexts {
         self.texts.entry((turn, part)).or_default().push(span);
     }
 
-    /// The texts of a turn from this part on, up to another part, or all of them.
-    pub(super) fn texts_between(
-        &mut self,
-        wire: &dyn Wire,
-        view: &View,
-        turn: usize,
-        from: usize,
-        to: Option<usize>,
-    ) {
-        let parts = wire.content(view, turn).parts;
-        let to = to.unwrap_or(parts.len()).min(parts.len());
-        for (n, part) in parts.iter().enumerate().take(to).skip(from) {
-            if let (TurnPartKind::Text, Some(inside)) = (part.kind, part.text) {
-                self.text(turn, n, inside);
-            }
-        }
-    }
-
     pub(super) fn whole(&mut self, turn: usize) {
         self.turns.insert(turn);
     }

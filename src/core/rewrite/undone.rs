@@ -4,7 +4,6 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use uuid::Uuid;
 
-use crate::text::Span;
 use crate::wire::view::{Role, View};
 
 use super::chat_marks::{ChatMark, MarkPlace};
@@ -48,11 +47,6 @@ impl UndoneHandoffs {
         self.now.contains(&handoff)
     }
 
-    /// The handoff whose undo is the last change of what the model sees; `None` where it was reverted.
-    pub fn now(&self) -> Option<Uuid> {
-        self.last.filter(|last| self.is_undone(*last))
-    }
-
     /// Whether a call that was queued at this offset is void: what the model saw was changed by a person since.
     pub(super) fn is_void(&self, offset: usize) -> bool {
         self.toggled.is_some_and(|toggled| offset < toggled)
@@ -66,21 +60,13 @@ impl UndoneHandoffs {
 
 impl UndoneHandoffs {
     /// What the notes say of the handoffs.
-    pub(super) fn of(view: &View, found: &ChatMark, next_note: Option<Uuid>) -> Self {
+    pub(super) fn of(view: &View, found: &ChatMark) -> Self {
         let turns_of_users = last_asking(view);
         let start = |at: &MarkPlace| at.span.map_or(view.turns[at.turn].span.start, |span| span.start);
         let mut all: Vec<(usize, bool, &MarkPlace)> =
             found.opens.iter().map(|at| (start(at), true, at)).collect();
         all.extend(found.notes.iter().map(|at| (start(at), false, at)));
         all.sort_by_key(|(at, ..)| *at);
-        let next_note = next_note.map(|id| MarkPlace {
-            id,
-            turn: view.turns.len(),
-            part: 0,
-            span: None,
-            inside: Span::default(),
-        });
-        all.extend(next_note.iter().map(|at| (view.list.end, false, at)));
         let mut undone = Self::default();
         let mut opened: HashMap<Uuid, usize> = HashMap::new();
         let mut counting: BTreeSet<(usize, Uuid)> = BTreeSet::new();

@@ -149,7 +149,6 @@ mod tests {
     const LOOK: NoteSearch<'static> = NoteSearch {
         prefix: "::",
         tags: &[],
-        next_note: None,
     };
 
     fn beside(call: &str, created_ms: u64) -> HiddenPair {

@@ -1,7 +1,6 @@
 //! The person's text in a user's turn, without the text of the agent's harness before it.
 
 use memchr::memmem;
-use uuid::Uuid;
 
 use super::preamble::tagged_len;
 use crate::agents::wordings::{self, UserText};
@@ -17,8 +16,6 @@ pub struct NoteSearch<'a> {
     pub prefix: &'a str,
     /// Tags by which text of the agent's harness is known.
     pub tags: &'a [String],
-    /// The note at the start of this request's answer: its undo applies to this request already.
-    pub next_note: Option<Uuid>,
 }
 
 /// Occurrences of the prefix in a turn up to which each is examined: a turn with more of them, mostly code, is cheaper

@@ -200,7 +200,7 @@ impl<'a> Transcript<'a> {
                 MarkKind::Open(id) => MarkMeaning::Handoff(id),
                 MarkKind::Close(..) => MarkMeaning::HandoffEnd,
                 MarkKind::Aside(id) => MarkMeaning::Aside(id),
-                MarkKind::Note(_) | MarkKind::Draft(_) | MarkKind::Broken(_) => return None,
+                MarkKind::Note(_) | MarkKind::Broken(_) => return None,
             };
             let span = Span::new(mark.span.start + at, mark.span.end + at);
             let turn = self.view.turn_at(span.start)?;

@@ -69,20 +69,7 @@ pub trait Dialect: Send {
     }
 
     /// Assistant text of our own, in a block of its own where the wire has such a thing.
-    fn say(&mut self, text: &str, out: &mut Vec<Bytes>) {
-        self.begin_text(out);
-        self.text_piece(text, out);
-        self.end_text(text, out);
-    }
-
-    /// Begins such a text, which arrives in pieces. Nothing else is emitted before it ends.
-    fn begin_text(&mut self, out: &mut Vec<Bytes>);
-
-    /// Its next piece.
-    fn text_piece(&mut self, piece: &str, out: &mut Vec<Bytes>);
-
-    /// Ends it; `text`: all of its pieces.
-    fn end_text(&mut self, _text: &str, _out: &mut Vec<Bytes>) {}
+    fn say(&mut self, text: &str, out: &mut Vec<Bytes>);
 
     /// A keep-alive in the wire's own form.
     fn keepalive(&mut self, out: &mut Vec<Bytes>);

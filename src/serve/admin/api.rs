@@ -6,35 +6,16 @@ use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, HeaderValue};
 use serde_json::{Value, json};
 
-use super::peers::Scope;
 use super::query::{ApiResult, QueryParams, Unanswered, read, shown};
-use super::responses::{FullResponse, TEXT, error, respond};
-use super::{Inspector, all_replicas, api_drafts, api_handoffs, api_savings, api_undo};
+use super::responses::{FullResponse, TEXT, respond};
+use super::{Inspector, api_drafts, api_handoffs, api_savings};
 use crate::state::clock::now_ms;
 use crate::state::journal::{BodySide, ExchangeFilter, ExchangeRow, JournalReader, RowFilter, RowQuery};
 use baton_core::nudge::WindowQuery;
 
-/// Answers `/api/{path}?{query}`: for all replicas, where there are peers and none is named.
+/// Answers `/api/{path}?{query}`.
 pub(super) async fn answer(inspector: &Inspector, path: &str, query: Option<&str>) -> FullResponse {
-    let params = QueryParams::of(query.unwrap_or_default());
-    let peers = &inspector.peers;
-    match peers.scope(params.text("replica").as_deref()) {
-        Scope::Here => here(inspector, path, &params).await,
-        Scope::All => {
-            let own = here(inspector, path, &params).await;
-            all_replicas::answer(peers, path, &params, own).await
-        }
-        Scope::Peer(peer) => all_replicas::of_one(&peer, path, &params).await,
-        Scope::Unknown => error(
-            StatusCode::NOT_FOUND,
-            "not_found",
-            "there is no replica of this name (admin.peers, admin.url)",
-        ),
-    }
-}
-
-/// This replica's own answer.
-async fn here(inspector: &Inspector, path: &str, params: &QueryParams) -> FullResponse {
+    let params = &QueryParams::of(query.unwrap_or_default());
     let reply = match path.split('/').collect::<Vec<_>>().as_slice() {
         ["status"] => status(inspector).await,
         ["conversations"] => conversations(inspector, params).await,
@@ -64,6 +45,7 @@ async fn status(inspector: &Inspector) -> ApiResult {
         "version": env!("CARGO_PKG_VERSION"),
         "uptime_s": inspector.started.elapsed().as_secs(),
         "store": inspector.store.kind(),
+        "instance": inspector.instance,
         "journal": {
             "enabled": inspector.journal.is_on() || inspector.data_listener.is_none(),
             "exchanges": totals.exchanges,
@@ -114,7 +96,7 @@ async fn conversation(inspector: &Inspector, key: &str) -> ApiResult {
         "exchanges": exchanges,
         "handoffs": handoffs,
         "draft": draft.as_ref().map(api_drafts::value),
-        "undo": inspector.data_listener.map(|_| api_undo::state(record.as_ref(), &inspector.command_prefix)),
+        "active": record.and_then(|record| record.active),
     }))
 }
 

@@ -1,8 +1,7 @@
-//! Live updates of the journal as server-sent events, with those of the other replicas.
+//! Live updates of the journal as server-sent events.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,9 +13,8 @@ use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{mpsc, watch};
 
-use super::query::QueryParams;
+use super::Inspector;
 use super::responses::{AnyResponse, boxed, error, no_proxy};
-use super::{Inspector, peer_events};
 use crate::state::journal::{JournalReader, LiveEvent};
 
 /// Interval of keep-alive comments, so that no intermediary closes the connection.
@@ -26,11 +24,7 @@ const QUIET: Duration = Duration::from_secs(15);
 const WAITING: usize = 64;
 
 /// Streams events until the reader leaves or the listener closes.
-pub(super) fn answer(
-    inspector: &Inspector,
-    query: Option<&str>,
-    closing: watch::Receiver<bool>,
-) -> AnyResponse {
+pub(super) fn answer(inspector: &Inspector, closing: watch::Receiver<bool>) -> AnyResponse {
     if inspector.data_listener.is_none() {
         return boxed(no_proxy());
     }
@@ -42,13 +36,7 @@ pub(super) fn answer(
         ));
     };
     let (out, mut events) = mpsc::channel(WAITING);
-    let params = QueryParams::of(query.unwrap_or_default());
-    if params.text("replica").is_none() {
-        let peers = Arc::clone(&inspector.peers);
-        tokio::spawn(peer_events::follow_all(peers, out.clone(), closing.clone()));
-    }
-    let own_name = (inspector.peers.are_possible()).then(|| inspector.peers.own_name().to_owned());
-    tokio::spawn(tell(live, inspector.dir.clone(), own_name, out, closing));
+    tokio::spawn(tell(live, inspector.dir.clone(), out, closing));
     let events = stream::poll_fn(move |cx| events.poll_recv(cx));
     let frames = events.map(|event| Ok::<_, Infallible>(Frame::data(event)));
     let mut answer = Response::new(StreamBody::new(frames).boxed_unsync());
@@ -60,7 +48,6 @@ pub(super) fn answer(
 async fn tell(
     mut live: tokio::sync::broadcast::Receiver<LiveEvent>,
     dir: PathBuf,
-    own_name: Option<String>,
     out: mpsc::Sender<Bytes>,
     mut closing: watch::Receiver<bool>,
 ) {
@@ -76,7 +63,7 @@ async fn tell(
             () = out.closed() => return,
             () = closed(&mut closing) => return,
             news = live.recv() => match news {
-                Ok(news) => next = event(news, dir.clone(), own_name.as_deref()).await,
+                Ok(news) => next = event(news, dir.clone()).await,
                 // Events were missed: the page reloads its list.
                 Err(RecvError::Lagged(missed)) => next = Some(format!("event: missed\ndata: {missed}\n\n").into()),
                 Err(RecvError::Closed) => return,
@@ -90,7 +77,7 @@ async fn closed(closing: &mut watch::Receiver<bool>) {
     let _ = closing.wait_for(|closed| *closed).await;
 }
 
-async fn event(news: LiveEvent, dir: PathBuf, own_name: Option<&str>) -> Option<Bytes> {
+async fn event(news: LiveEvent, dir: PathBuf) -> Option<Bytes> {
     let (name, data) = match news {
         LiveEvent::Begun {
             id,
@@ -106,9 +93,5 @@ async fn event(news: LiveEvent, dir: PathBuf, own_name: Option<&str>) -> Option<
             ("exchange", serde_json::to_string(&row.await.ok()??).ok()?)
         }
     };
-    let block = format!("event: {name}\ndata: {data}\n\n");
-    match own_name {
-        Some(own_name) => peer_events::of_replica(block.as_bytes(), own_name),
-        None => Some(block.into()),
-    }
+    Some(format!("event: {name}\ndata: {data}\n\n").into())
 }

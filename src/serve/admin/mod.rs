@@ -1,21 +1,15 @@
 //! The admin listener: health checks, metrics, the inspector page and its JSON API.
 //!
-//! It gets the metrics, a readiness check, the journal, the store and the admin listeners of other replicas, and only
-//! reads them. It requests and cancels drafts and undos. Everything it shows was written by models and agents: it is
-//! treated as text, never as markup.
+//! It gets the metrics, a readiness check, the journal and the store, and only reads them. It requests and cancels drafts.
+//! Everything it shows was written by models and agents: it is treated as text, never as markup.
 
-mod all_replicas;
 mod api;
 mod api_drafts;
 mod api_events;
 mod api_handoffs;
 mod api_savings;
-mod api_undo;
 mod guard;
-mod merge;
 mod page;
-mod peer_events;
-mod peers;
 mod query;
 pub mod readiness;
 mod responses;
@@ -39,7 +33,6 @@ use crate::state::telemetry::Metrics;
 use baton_core::bill::PriceTable;
 use baton_core::nudge::{Thresholds, Windows};
 
-pub use peers::Peers;
 pub use server::serve;
 
 /// State of the admin listener.
@@ -62,8 +55,6 @@ pub struct Inspector {
     pub dir: PathBuf,
     /// The handoffs.
     pub store: SharedStore,
-    /// The other processes of the same balancer.
-    pub peers: Arc<Peers>,
     /// The drafts.
     pub drafting: Arc<DraftQueue>,
     /// The conversations in use.
@@ -78,6 +69,8 @@ pub struct Inspector {
     pub prices: Arc<PriceTable>,
     /// Address of the data listener; none where no proxy runs. The page is read only then.
     pub data_listener: Option<SocketAddr>,
+    /// What this process is called, among those with the same store.
+    pub instance: String,
     /// When the process started to serve.
     pub started: Instant,
 }

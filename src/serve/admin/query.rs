@@ -84,7 +84,6 @@ pub(super) fn body_in_json<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]
 /// Query parameters.
 pub(super) struct QueryParams {
     pairs: Vec<(String, String)>,
-    raw: String,
 }
 
 impl QueryParams {
@@ -92,14 +91,7 @@ impl QueryParams {
         let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
         Self {
             pairs: pairs.map(|(name, value)| (plain(name), plain(value))).collect(),
-            raw: query.to_owned(),
         }
-    }
-
-    /// The query as it came, except for whom it asks.
-    pub(super) fn without_replica(&self) -> String {
-        let others = self.raw.split('&').filter(|pair| !pair.starts_with("replica="));
-        others.collect::<Vec<_>>().join("&")
     }
 
     pub(super) fn text(&self, name: &str) -> Option<String> {
@@ -179,11 +171,5 @@ mod tests {
         assert_eq!(params.limit().unwrap(), 7);
         assert_eq!(params.text("x"), None);
         assert!(QueryParams::of("limit=-1").limit().is_err());
-        let params = QueryParams::of("q=a+b&replica=two&limit=7");
-        assert_eq!(
-            (params.text("replica").as_deref(), params.without_replica()),
-            (Some("two"), "q=a+b&limit=7".to_owned())
-        );
-        assert_eq!(QueryParams::of("replica=two").without_replica(), "");
     }
 }

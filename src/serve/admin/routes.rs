@@ -12,7 +12,7 @@ use super::guard::{Denied, admit, one_host};
 use super::query::Unanswered;
 use super::readiness::Report;
 use super::responses::{AnyResponse, FullResponse, JSON, TEXT, boxed, error, no_proxy, respond};
-use super::{AdminState, api, api_drafts, api_events, api_undo, page};
+use super::{AdminState, api, api_drafts, api_events, page};
 
 /// A page that is not part of the inspector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +78,7 @@ async fn found(
         return boxed(show(state, *page, &accept).await);
     }
     match (path.strip_prefix("/api/"), &state.inspector) {
-        (Some("events"), Some(inspector)) => api_events::answer(inspector, request.uri().query(), closing),
+        (Some("events"), Some(inspector)) => api_events::answer(inspector, closing),
         (Some(path), Some(inspector)) => boxed(api::answer(inspector, path, request.uri().query()).await),
         (Some(_), None) => boxed(error(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -99,8 +99,6 @@ enum ApiChange<'p> {
     CancelDraft(&'p str),
     AcceptDraft(&'p str),
     RejectDraft(&'p str),
-    /// Requests the undo of this handoff, or reverts it.
-    Undo(&'p str),
 }
 
 impl<'p> ApiChange<'p> {
@@ -111,7 +109,6 @@ impl<'p> ApiChange<'p> {
             (&Method::DELETE, ["drafts", id]) => Some(Self::CancelDraft(id)),
             (&Method::POST, ["drafts", id, "accept"]) => Some(Self::AcceptDraft(id)),
             (&Method::POST, ["drafts", id, "reject"]) => Some(Self::RejectDraft(id)),
-            (&Method::POST, ["handoffs", id, "undo"]) => Some(Self::Undo(id)),
             _ => None,
         }
     }
@@ -140,7 +137,6 @@ async fn change(state: &AdminState, request: &Request<()>, body: Incoming) -> Fu
         ApiChange::CancelDraft(id) => api_drafts::cancel(inspector, id).await,
         ApiChange::AcceptDraft(id) => api_drafts::accept(inspector, id, headers, &body).await,
         ApiChange::RejectDraft(id) => api_drafts::reject(inspector, id).await,
-        ApiChange::Undo(id) => api_undo::ask(inspector, id, headers, &body).await,
     };
     reply.unwrap_or_else(Unanswered::answer)
 }
@@ -273,16 +269,13 @@ mod tests {
             of(Method::DELETE, "drafts/d"),
             Some(ApiChange::CancelDraft("d"))
         ));
-        assert!(matches!(
-            of(Method::POST, "handoffs/h/undo"),
-            Some(ApiChange::Undo("h"))
-        ));
         for (method, path) in [
             (Method::POST, "drafts/d"),
             (Method::DELETE, "drafts/d/accept"),
             (Method::PUT, "drafts/d/reject"),
             (Method::POST, "drafts/d/accept/x"),
             (Method::POST, "conversations"),
+            (Method::POST, "handoffs/h"),
         ] {
             assert!(of(method.clone(), path).is_none(), "{method} {path}");
         }

@@ -141,7 +141,6 @@ impl App {
         NoteSearch {
             prefix: &self.config.commands.prefix,
             tags: &self.config.handoff.preamble_tags,
-            next_note: None,
         }
     }
 

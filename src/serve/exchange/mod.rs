@@ -41,7 +41,6 @@ mod slow_answer;
 mod thinking;
 mod tool_offer;
 mod topic;
-mod undo;
 
 #[cfg(test)]
 mod tests;
@@ -154,7 +153,7 @@ enum FollowUp {
 }
 
 impl Exchange {
-    fn new(app: Arc<App>, ctx: RequestContext, offered: Offered, opening: AnswerOpening) -> Self {
+    fn new(app: Arc<App>, ctx: RequestContext, offered: Offered) -> Self {
         Self {
             app,
             ctx,
@@ -165,7 +164,7 @@ impl Exchange {
             offered: Arc::new(offered),
             spilled_headers: None,
             record: AnswerRecord::default(),
-            opening,
+            opening: AnswerOpening::None,
             shown: None,
             thread: None,
         }
@@ -216,22 +215,13 @@ impl Exchange {
     /// The handoff after which a repeated request continues at once.
     fn repeated(&self) -> Option<HandoffId> {
         // Where responses stop at a handoff, only the agent's next request follows it.
-        if self.opening.undo().is_some() || self.stops() {
+        if self.stops() {
             return None;
         }
         let agent = &self.offered.agent;
         let live = agent.live.as_ref();
         let live = live.filter(|l| is_model_call(self.ctx.operation) && l.may_repeat())?;
-        let handoff = live.take_repeat(agent.hash(), &self.record.id, self.app.clock.now_ms())?;
-        let undo = live.pending_undo();
-        let Some(undo) = undo.filter(|undo| undo.undone && undo.handoff == handoff) else {
-            return Some(handoff);
-        };
-        // The agent never got it whole, and the person wants it undone: the request is answered as if it had not fired.
-        live.forget_repeat(&self.record.id);
-        self.app.sessions.shown(live, &[handoff]);
-        self.app.sessions.undo_over(live, undo);
-        None
+        live.take_repeat(agent.hash(), &self.record.id, self.app.clock.now_ms())
     }
 
     /// Enters the request's thread. Puts a notice after the request, or returns what answers it otherwise, where that is
@@ -240,7 +230,7 @@ impl Exchange {
         let EnteredThread { thread, is_new } = context::enter(self)?;
         let thread = self.thread.insert(thread).clone();
         // What is sent again is sent as before.
-        if !is_new || context::waits_for_turn_end(&self.offered) || self.opening.undo().is_some() {
+        if !is_new || context::waits_for_turn_end(&self.offered) {
             return None;
         }
         let Some(due) = thread.due(&self.offered, self.app.clock.now_ms()) else {
@@ -308,26 +298,16 @@ async fn run(
     };
     // The exchange owns the body from here on, and drops it while the response streams.
     drop((body, scan));
-    let pending = received.agent.live.as_ref().and_then(|live| live.pending_undo());
-    let after = match pending {
-        // In a box, like all that is rare: what is awaited here is as large as its largest branch.
-        Some(pending) => Box::pin(undo::pin_with_undo(&app, &ctx, received, pending)).await,
-        None => {
-            let pinned = pin::pin(&app, &ctx, received, None).await;
-            pinned.map(|pinned| undo::AfterUndo { pinned, report: None })
-        }
-    };
-    let (pinned, report) = match after {
-        Ok(after) => (after.pinned, after.report),
+    let placed = match pin::pin(&app, &ctx, received).await {
+        Ok(pinned) => place::place(&app, &ctx, pinned).await,
         Err(fault) => return ctx.refuse(fault),
     };
-    let mut offered = match place::place(&app, &ctx, pinned).await {
+    let mut offered = match placed {
         Ok(placed) => offer::offer(&app, &ctx, placed).await,
         Err(fault) => return ctx.refuse(fault),
     };
     let original = offered.pin.taken_out.original.take();
-    let opening = report.map_or(AnswerOpening::None, AnswerOpening::Undo);
-    let mut exchange = Exchange::new(app, ctx, offered, opening);
+    let mut exchange = Exchange::new(app, ctx, offered);
     recording::begin(&exchange, original);
     if let Some(why) = exchange.offered.pin.unresolved {
         return local_answer::unresolved_handoff(&exchange, why);
@@ -351,8 +331,7 @@ async fn answer_model(mut exchange: Exchange) -> Response<ResponseBody> {
     if let Some(handoff) = exchange.repeated() {
         return Box::pin(exchange.go_on(handoff)).await;
     }
-    // With an undo in this request, a draft that waits for a request waits for the next one.
-    if exchange.app.drafting.is_idle() || exchange.opening.undo().is_some() {
+    if exchange.app.drafting.is_idle() {
         return exchange.begin().await;
     }
     if let Some(job) = drafts::waiting_job(&exchange) {

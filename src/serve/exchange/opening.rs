@@ -2,17 +2,6 @@
 
 use std::sync::Arc;
 
-use baton_core::record::PendingUndo;
-
-/// The report of an undo that was requested outside of the chat.
-#[derive(Clone)]
-pub(super) struct UndoReport {
-    /// Removed from every later request, by its note.
-    pub(super) text: Arc<str>,
-    /// The undo that the text reports: no longer pending when the answer is delivered.
-    pub(super) pending: PendingUndo,
-}
-
 /// The text of baton's own that an answer begins with. One answer begins with one at most.
 #[derive(Clone, Default)]
 pub(super) enum AnswerOpening {
@@ -21,8 +10,6 @@ pub(super) enum AnswerOpening {
     None,
     /// The report of a handoff, in front of its sentinel.
     Report(Arc<str>),
-    /// The report of an undo that was requested from outside of the chat.
-    Undo(UndoReport),
     /// A notice for the person, in front of the model's own words.
     Notice(Arc<str>),
 }
@@ -31,7 +18,6 @@ impl AnswerOpening {
     /// The text in front of the model's own words, where no sentinel begins the answer.
     pub(super) fn before_model(&self) -> Option<&str> {
         match self {
-            Self::Undo(words) => Some(&words.text),
             Self::Notice(text) => Some(text),
             Self::None | Self::Report(_) => None,
         }
@@ -42,15 +28,7 @@ impl AnswerOpening {
         match self {
             Self::Report(report) if sentinel.starts_with('\n') => format!("{report}{sentinel}"),
             Self::Report(report) => format!("{report}\n\n{sentinel}"),
-            Self::None | Self::Undo(_) | Self::Notice(_) => sentinel.to_owned(),
-        }
-    }
-
-    /// The undo that the answer reports.
-    pub(super) fn undo(&self) -> Option<&UndoReport> {
-        match self {
-            Self::Undo(words) => Some(words),
-            Self::None | Self::Report(_) | Self::Notice(_) => None,
+            Self::None | Self::Notice(_) => sentinel.to_owned(),
         }
     }
 }
@@ -77,6 +55,5 @@ mod tests {
             (&*none.with_sentinel("[[s]]"), none.before_model()),
             ("[[s]]", None)
         );
-        assert!(report.undo().is_none() && notice.undo().is_none() && none.undo().is_none());
     }
 }

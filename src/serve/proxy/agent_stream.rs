@@ -11,8 +11,6 @@ use memchr::memmem;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
 use tokio::time::Sleep;
 
-use super::head_timeout::HeadStart;
-
 /// One byte less than the server's buffer may grow to. That buffer doubles when a read fills it. It keeps its
 /// size as long as the connection lives, also while an answer streams for minutes. Pieces of this size stay in
 /// a core's nearest cache between the kernel and whoever copies them together.
@@ -33,8 +31,6 @@ pub(super) struct AgentStream<S> {
     read: u64,
     /// Whether what comes next is of the body: the head has ended, or cannot be that long.
     is_body: bool,
-    /// Notified when a request begins and when it is answered.
-    begun: HeadStart,
     /// How long the agent may take nothing.
     patience: Duration,
     /// Runs while the agent takes nothing.
@@ -42,13 +38,12 @@ pub(super) struct AgentStream<S> {
 }
 
 impl<S: AsyncRead> AgentStream<S> {
-    pub(super) fn new(stream: S, begun: HeadStart, patience: Duration) -> Self {
+    pub(super) fn new(stream: S, patience: Duration) -> Self {
         let stream = stream.take(MOST);
         Self {
             stream,
             read: 0,
             is_body: false,
-            begun,
             patience,
             stalled: None,
         }
@@ -56,10 +51,7 @@ impl<S: AsyncRead> AgentStream<S> {
 
     /// The stream for what is written: an answer, with which the next request starts again.
     fn written(&mut self) -> &mut S {
-        if self.read > 0 {
-            (self.read, self.is_body) = (0, false);
-            self.begun.over();
-        }
+        (self.read, self.is_body) = (0, false);
         self.stream.get_mut()
     }
 
@@ -94,9 +86,6 @@ impl<S: AsyncRead + Unpin> AsyncRead for AgentStream<S> {
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
         let came = (buf.filled().len() - before) as u64;
-        if self.read == 0 && came > 0 {
-            self.begun.now();
-        }
         self.read += came;
         // Only what fills a read is followed by more of the same request.
         if !self.is_body && came == MOST {
@@ -147,7 +136,7 @@ mod tests {
         let (mut agent, server) = tokio::io::duplex(1 << 20);
         agent.write_all(sent).await.unwrap();
         drop(agent);
-        let mut stream = AgentStream::new(server, HeadStart::default(), Duration::MAX);
+        let mut stream = AgentStream::new(server, Duration::MAX);
         let mut came = Vec::new();
         let mut sizes = Vec::new();
         loop {

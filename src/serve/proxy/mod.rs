@@ -13,18 +13,15 @@ mod budget;
 mod buffers;
 pub mod certificate;
 pub mod coding;
-pub(crate) mod confirming_stream;
-mod connect;
+pub(crate) mod connect;
 mod declared;
 mod decode;
 pub mod descriptors;
 pub mod download;
 pub mod exchange_recorder;
 pub mod fault;
-mod forward;
 mod gathering;
 mod guard;
-mod head_timeout;
 pub mod headers;
 mod known_scans;
 mod min_rate;
@@ -63,7 +60,6 @@ use self::admit::{Admission, Admitted};
 use self::body::Collected;
 use self::budget::Budget;
 use self::coding::Coding;
-use self::confirming_stream::ConnectionEnds;
 use self::exchange_recorder::{DormantRecorder, EventHook, ExchangeRecorder};
 use self::fault::{Code, Fault};
 use self::headers::Sending;
@@ -191,8 +187,6 @@ pub struct RequestContext {
     pub recorder: ExchangeRecorder,
     /// Takes copies for the journal.
     pub recording: Recording,
-    /// Gets the answer's end where it matters whether the agent has it.
-    pub(crate) ends: ConnectionEnds,
 }
 
 impl RequestContext {
@@ -201,7 +195,6 @@ impl RequestContext {
         Self {
             recorder: ExchangeRecorder::silent(),
             recording: Recorder::off().exchange(&self.id),
-            ends: ConnectionEnds::default(),
             ..self.clone()
         }
     }
@@ -266,7 +259,6 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Respon
             gateway.parts.config.admin.listen,
         );
     }
-    let ends = parts.extensions.remove().unwrap_or_default();
     let body = MinRateBody::new(body, &gateway.parts.config.limits);
     let id = uuid::Uuid::now_v7().to_string();
     let route = find_route(&gateway, &parts.uri, &parts.headers);
@@ -296,7 +288,6 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Respon
                 headers: client.headers_without(parts.headers),
                 recorder: recorder.clone(),
                 recording: recording.clone(),
-                ends,
             };
             // Its state is large, and of an allocation of both together less would be used again while answers
             // stream: 4 MiB at a thousand.

@@ -16,9 +16,6 @@ use super::stalled_streams;
 use crate::state::journal::BodyCapture;
 use crate::state::telemetry::ExchangeOutcome;
 
-/// Bytes of one piece of a whole body whose end matters.
-const PIECE: usize = 64 << 10;
-
 /// A merged or otherwise computed stream.
 pub type BoxedStream = Pin<Box<dyn Body<Data = Bytes, Error = StreamFault> + Send>>;
 
@@ -74,8 +71,7 @@ impl ResponseBody {
         }
     }
 
-    /// Calls `then` when the server has taken the last byte. Where the agent leaves before, it is only dropped. A server
-    /// takes one piece more than the connection has room for, so the last byte of a whole body is a piece by itself.
+    /// Calls `then` when the server has taken the last byte. Where the agent leaves before, it is only dropped.
     pub(crate) fn when_handed_over(self, then: impl FnOnce() + Send + 'static) -> Self {
         Self {
             handed_over: Some(Box::new(then)),
@@ -123,15 +119,7 @@ impl ResponseBody {
             return Poll::Ready(ahead.map(Ok));
         }
         match &mut self.source {
-            ResponseSource::Whole(bytes) => {
-                let mut piece = bytes.take();
-                if self.handed_over.is_some()
-                    && let Some(all) = piece.as_mut().filter(|all| all.len() > 1)
-                {
-                    *bytes = Some(all.split_off(all.len().min(PIECE + 1) - 1));
-                }
-                Poll::Ready(piece.map(|b| Ok(Frame::data(b))))
-            }
+            ResponseSource::Whole(bytes) => Poll::Ready(bytes.take().map(|b| Ok(Frame::data(b)))),
             ResponseSource::Upstream(body) => Pin::new(body).poll_frame(cx),
             ResponseSource::Stream(body) => body.as_mut().poll_frame(cx),
         }

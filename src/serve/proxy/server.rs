@@ -15,22 +15,19 @@ use arc_swap::ArcSwap;
 use futures_util::FutureExt;
 use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
+use hyper::server::conn::{http1, http2};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown, Watcher};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
 use super::agent_stream::AgentStream;
 use super::certificate::Certificate;
-use super::confirming_stream::{ConfirmingStream, ConnectionEnds, Sends, Socket};
 use super::fault::{Code, Fault};
-use super::head_timeout::{H2_PREFACE, HeadStart, HeadTimer, TimedHeads};
 use super::response_body::ResponseBody;
 use super::stalled_streams::OpenStreams;
 use super::upstream::SMALLEST_BUFFER;
@@ -41,14 +38,21 @@ use baton_core::record::WireId;
 /// Timeout for a TLS handshake.
 const TLS_HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// A kept connection that is silent for longer is closed. It is longer than the pools of agents keep idle ones
-/// (reqwest: 90 s), lest they send into a closing one.
+/// A kept connection on which no whole head comes for longer is closed. It is longer than the pools of agents keep idle
+/// ones (reqwest: 90 s), lest they send into a closing one.
 const IDLE_TIME: Duration = Duration::from_secs(300);
 
-/// Pause between checks of a connection whose first byte or two do not show the version yet.
+/// Time for the first bytes of a connection, and for the head of one that is closed after its answer. Heads are sent at
+/// once; this is for the worst networks.
+const HEAD_TIME: Duration = Duration::from_secs(30);
+
+/// Pause between checks of a connection whose first bytes do not show the version yet.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Pings on HTTP/2, by which an agent that has vanished is noticed.
+/// What HTTP/2 begins with (RFC 9113, section 3.4).
+const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Pings on HTTP/2, by which an agent is noticed that has vanished, or that stays in the middle of a frame or of a head.
 const H2_PING: Duration = Duration::from_secs(30);
 
 /// Above this share of all connections a new one is closed after its answer: idle ones of some agents must not keep
@@ -83,13 +87,10 @@ pub struct Bound {
     drain: Duration,
 }
 
-/// The protocol. A stream that is known to be HTTP/1.1 is served as such: it takes a third of the memory of a
-/// connection whose version must be detected.
+/// The protocols.
 struct Http {
     one: http1::Builder,
-    any: auto::Builder<OpenStreams>,
-    /// Time for a head.
-    head: Duration,
+    two: http2::Builder<OpenStreams>,
     waits: AgentWaits,
 }
 
@@ -120,25 +121,19 @@ impl Http {
     fn new(limits: &LimitConfig, keep_alive: bool) -> Self {
         let header_bytes = limits.header_bytes;
         let mut one = http1::Builder::new();
-        // Each connection gets a timer of its own.
-        one.keep_alive(keep_alive)
-            .header_read_timeout(IDLE_TIME)
-            .max_buf_size(header_bytes.max(SMALLEST_BUFFER));
-        let mut any = auto::Builder::new(OpenStreams(limits.waits.stalled));
-        any.http1()
+        // hyper's time for a head begins with the wait for it.
+        one.timer(TokioTimer::new())
             .keep_alive(keep_alive)
-            .timer(TokioTimer::new())
-            .header_read_timeout(IDLE_TIME)
+            .header_read_timeout(if keep_alive { IDLE_TIME } else { HEAD_TIME })
             .max_buf_size(header_bytes.max(SMALLEST_BUFFER));
-        any.http2()
-            .timer(TokioTimer::new())
+        let mut two = http2::Builder::new(OpenStreams(limits.waits.stalled));
+        two.timer(TokioTimer::new())
             .keep_alive_interval(H2_PING)
             .adaptive_window(true)
             .max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX));
         Self {
             one,
-            any,
-            head: limits.head_time,
+            two,
             waits: limits.waits,
         }
     }
@@ -213,9 +208,9 @@ impl Bound {
             // Events of a stream are small and must not wait for each other.
             let _ = stream.set_nodelay(true);
             match tls {
-                None => match first_words(&stream, http.head, closing).await {
+                None => match first_words(&stream, closing).await {
                     Some(HttpVersion::One) => serve_one(stream, &http, gateway, watcher).await,
-                    Some(HttpVersion::Perhaps2) => serve_any(stream, &http, gateway, watcher).await,
+                    Some(HttpVersion::Two) => serve_two(stream, &http, gateway, watcher).await,
                     None => {}
                 },
                 // The task would keep room for a handshake, as long as it lives.
@@ -234,7 +229,7 @@ async fn encrypted(
 ) {
     match tokio::time::timeout(TLS_HANDSHAKE, tls.accept(stream)).await {
         Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
-            serve_any(stream, &http, gateway, watcher).await;
+            serve_two(stream, &http, gateway, watcher).await;
         }
         // Over TLS, HTTP/2 is always negotiated (RFC 9113, section 3.2).
         Ok(Ok(stream)) => serve_one(stream, &http, gateway, watcher).await,
@@ -243,20 +238,16 @@ async fn encrypted(
     }
 }
 
-/// The HTTP version that a connection seems to use.
+/// The HTTP version of a connection.
 enum HttpVersion {
     One,
-    Perhaps2,
+    Two,
 }
 
 /// Peeks at the first bytes. `None`: too few of them came in time.
-async fn first_words(
-    stream: &TcpStream,
-    time: Duration,
-    mut closing: watch::Receiver<()>,
-) -> Option<HttpVersion> {
+async fn first_words(stream: &TcpStream, mut closing: watch::Receiver<()>) -> Option<HttpVersion> {
     tokio::select! {
-        spoken = tokio::time::timeout(time, spoken(stream)) => spoken.ok()?,
+        spoken = tokio::time::timeout(HEAD_TIME, spoken(stream)) => spoken.ok()?,
         _ = closing.changed() => None,
     }
 }
@@ -268,7 +259,7 @@ async fn spoken(stream: &TcpStream) -> Option<HttpVersion> {
         match &first[..seen] {
             [] => return None,
             first if !H2_PREFACE.starts_with(first) => return Some(HttpVersion::One),
-            [_, _, _, ..] => return Some(HttpVersion::Perhaps2),
+            H2_PREFACE => return Some(HttpVersion::Two),
             // A `P` may be a POST's.
             _ => tokio::time::sleep(LOOK_AGAIN).await,
         }
@@ -288,34 +279,34 @@ where
 
 async fn serve_one<S>(stream: S, http: &Http, gateway: GatewaySlot, watcher: Watcher)
 where
-    S: AsyncRead + AsyncWrite + Socket + Unpin + Send + 'static,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (begun, ends) = (HeadStart::default(), ConnectionEnds::default());
-    let stream = ConfirmingStream::new(stream, ends.clone(), Sends::OneByOne, http.waits.quiet);
-    let stream = AgentStream::new(stream, begun.clone(), http.waits.stalled);
-    let timer = HeadTimer {
-        begun,
-        head: http.head,
-    };
-    let connection = http
-        .one
-        .clone()
-        .timer(timer)
-        .serve_connection(TokioIo::new(stream), service(gateway, ends));
+    let stream = AgentStream::new(stream, http.waits.stalled);
+    let connection = http.one.serve_connection(TokioIo::new(stream), service(gateway));
     Box::pin(watched(connection, watcher)).await;
 }
 
-async fn serve_any<S>(stream: S, http: &Http, gateway: GatewaySlot, watcher: Watcher)
+async fn serve_two<S>(stream: S, http: &Http, gateway: GatewaySlot, watcher: Watcher)
 where
-    S: AsyncRead + AsyncWrite + Socket + Unpin + Send + 'static,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let ends = ConnectionEnds::default();
-    let stream = ConfirmingStream::new(stream, ends.clone(), Sends::Multiplexed, http.waits.quiet);
-    let stream = TimedHeads::new(stream, http.head);
-    let connection = http
-        .any
-        .serve_connection(TokioIo::new(stream), service(gateway, ends));
-    Box::pin(watched(connection.into_owned(), watcher)).await;
+    let asked = Arc::new(Notify::new());
+    let (begun, answers) = (Arc::clone(&asked), service(gateway));
+    let answers = service_fn(move |request| {
+        begun.notify_one();
+        answers.call(request)
+    });
+    let connection = http.two.serve_connection(TokioIo::new(stream), answers);
+    // hyper pings from the preface on.
+    let silent = async {
+        if tokio::time::timeout(IDLE_TIME, asked.notified()).await.is_ok() {
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        () = Box::pin(watched(connection, watcher)) => {}
+        () = silent => {}
+    }
 }
 
 type ServiceFuture = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Infallible>> + Send>>;
@@ -323,11 +314,9 @@ type ServiceFuture = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, 
 /// Answers requests, each in a box: a connection would keep room for it while its answer streams.
 fn service(
     gateway: GatewaySlot,
-    ends: ConnectionEnds,
 ) -> impl Service<Request<Incoming>, Response = Response<ResponseBody>, Error = Infallible, Future = ServiceFuture>
 {
-    service_fn(move |mut request: Request<Incoming>| -> ServiceFuture {
-        request.extensions_mut().insert(ends.clone());
+    service_fn(move |request: Request<Incoming>| -> ServiceFuture {
         let gateway = gateway.load_full();
         let (again, uri) = (gateway.clone(), request.uri().clone());
         let shape = move || find_route(&again, &uri, &HeaderMap::new()).shape();

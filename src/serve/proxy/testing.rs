@@ -40,9 +40,6 @@ pub(crate) fn config(base_url: &str) -> Config {
         admin: Admin {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             token: None,
-            name: None,
-            peers: Vec::new(),
-            url: None,
         },
         state_dir: PathBuf::new(),
         store: StoreKind::Memory.into(),
@@ -91,7 +88,6 @@ pub(crate) fn config(base_url: &str) -> Config {
             timeout: Duration::from_secs(180),
             prompts_dir: None,
             expires: Duration::from_secs(86_400),
-            show: false,
             secret_files: Vec::new(),
         },
         recall: crate::state::config::RecallPolicy {
@@ -117,7 +113,6 @@ pub(crate) fn config(base_url: &str) -> Config {
             body_bytes: 1 << 20,
             bodies_bytes: 64 << 20,
             body_rate: 1 << 10,
-            head_time: Duration::from_millis(400),
             header_bytes: 64 << 10,
             frame_bytes: 1 << 20,
             held_bytes: 1 << 20,
@@ -128,7 +123,7 @@ pub(crate) fn config(base_url: &str) -> Config {
             waits: AgentWaits {
                 room: Duration::from_secs(1),
                 rate_window: Duration::from_millis(400),
-                quiet: Duration::from_millis(200),
+                unread: Duration::ZERO,
                 stalled: Duration::from_secs(2),
             },
         },

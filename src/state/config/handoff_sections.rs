@@ -235,8 +235,6 @@ pub struct DraftPolicy {
     pub prompts_dir: Option<PathBuf>,
     /// How long one waits for a person's approval.
     pub expires: Duration,
-    /// Whether the agent sees a draft's text as it is written.
-    pub show: bool,
     /// Patterns of files of which nothing is quoted, in addition to those that are identified by name.
     pub secret_files: Vec<String>,
 }

@@ -117,8 +117,7 @@ fn own_secrets(config: &Config) -> Vec<Secret> {
         headers.chain(&upstream.api_key)
     });
     let clients = config.clients.iter().map(|client| &client.key);
-    let peers = config.admin.peers.iter().filter_map(|peer| peer.token.as_ref());
-    let all = upstreams.chain(clients).chain(&config.admin.token).chain(peers);
+    let all = upstreams.chain(clients).chain(&config.admin.token);
     all.chain(&config.handoff.seal_keys).cloned().collect()
 }
 

@@ -1,7 +1,7 @@
 //! The config: parses raw text into checked values and reports all problems at once.
 //!
 //! This file and the sections next to it define the checked config. `raw` reads text and environment. `value` checks
-//! single values; `addresses`, `secrets`, `names` and `peers` check those of their kinds. `keys` is the table of keys,
+//! single values; `addresses`, `secrets` and `names` check those of their kinds. `keys` is the table of keys,
 //! `load` merges the layers, and `rules` checks what involves several keys.
 
 mod addresses;
@@ -9,7 +9,6 @@ mod handoff_sections;
 mod keys;
 mod load;
 mod names;
-mod peers;
 mod problem;
 mod raw;
 mod rules;
@@ -103,24 +102,6 @@ pub struct Admin {
     /// Bind address; port 0 picks a free port.
     pub listen: SocketAddr,
     /// Bearer token; required unless the address is loopback.
-    pub token: Option<Secret>,
-    /// The name of this process among its peers; `None`: its address.
-    pub name: Option<String>,
-    /// The other processes whose exchanges the inspector shows, too.
-    pub peers: Vec<PeerConfig>,
-    /// The URL at which the others reach this listener; no trailing slash. With it this process registers itself in a
-    /// store that it shares, and finds those that did.
-    pub url: Option<String>,
-}
-
-/// Another process of the same balancer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PeerConfig {
-    /// The peer's name; by default its host and port.
-    pub name: String,
-    /// URL of its admin listener; no trailing slash.
-    pub url: String,
-    /// Its `admin.token`.
     pub token: Option<Secret>,
 }
 
@@ -257,8 +238,6 @@ pub struct LimitConfig {
     pub bodies_bytes: usize,
     /// Minimum bytes per second of a request body; 0: any progress at all.
     pub body_rate: usize,
-    /// Maximum time for a request's head, from its first byte.
-    pub head_time: Duration,
     /// Maximum bytes of a header block.
     pub header_bytes: usize,
     /// Maximum bytes of one stream event.
@@ -284,9 +263,9 @@ pub struct AgentWaits {
     pub room: Duration,
     /// Time over which the rate of a body is measured, so that a short gap does not count.
     pub rate_window: Duration,
-    /// An open connection without an error for so long after an answer's end: the end counts as delivered. An agent that
-    /// reads slowly may leave until then; and until then other replicas take the same request for a repeated one.
-    pub quiet: Duration,
+    /// How long after an answer's end was handed to its connection the agent counts as having read it. Until then the same
+    /// request is a repeated one: agents retry within seconds. Zero: at once.
+    pub unread: Duration,
     /// An agent that reads nothing of its response for this long is given up; without a bound it would hold its permit for
     /// ever. A person may have suspended it for a while.
     pub stalled: Duration,
@@ -297,7 +276,7 @@ impl Default for AgentWaits {
         Self {
             room: Duration::from_secs(10),
             rate_window: Duration::from_secs(30),
-            quiet: Duration::from_secs(2),
+            unread: Duration::from_secs(10),
             stalled: Duration::from_secs(600),
         }
     }

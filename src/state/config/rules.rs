@@ -29,7 +29,6 @@ pub(super) fn check(
     rules.tls(draft);
     rules.state(draft);
     rules.seal_keys(draft);
-    rules.register(draft);
     rules.store(draft);
     rules.upstreams(draft);
     rules.clients(draft);
@@ -72,17 +71,6 @@ impl RuleChecker<'_> {
             (Some(_), None) => lacks("server.tls_cert", "server.tls_key"),
             (None, Some(_)) => lacks("server.tls_key", "server.tls_cert"),
             (None, None) => {}
-        }
-    }
-
-    fn register(&mut self, draft: &ConfigDraft) {
-        if draft.config.admin.url.is_some() && draft.config.store.kind != StoreKind::Redis {
-            self.report(
-                ProblemKind::Conflict,
-                "admin.url",
-                "no other process has this store, and so no register of replicas",
-                "set store.kind = \"redis\", or leave it out; `admin.peers` needs no store",
-            );
         }
     }
 

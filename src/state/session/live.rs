@@ -11,12 +11,11 @@ use super::insertions::Insertions;
 use super::left_out::UnplacedCuts;
 use super::repeats::{AnswerId, Repeats, in_time};
 use super::spoken::ViewLength;
-use super::unconfirmed::{UnconfirmedEnd, UnconfirmedEnds};
 use crate::state::sync::locked;
 use baton_core::nudge::ContextUse;
 use baton_core::record::{
-    Conversation, CutPoint, HandoffId, HiddenPair, Insertion, InsertionPlace, PendingUndo, Position,
-    ReadyDraft, RecordChange, Update, UpdateOutcome,
+    Conversation, CutPoint, HandoffId, HiddenPair, Insertion, InsertionPlace, Position, ReadyDraft,
+    RecordChange, Update, UpdateOutcome,
 };
 
 /// A conversation in use. The record here is never older than the store's; where several processes share the store,
@@ -36,8 +35,6 @@ pub struct LiveConversation {
     used: AtomicU64,
     /// How many messages it has since the last handoff, as far as this process knows.
     pub(crate) spoken: ViewLength,
-    /// Ends of its answers of which it is unknown whether the agent has them.
-    pub(super) unconfirmed: UnconfirmedEnds,
 }
 
 pub(super) struct LiveState {
@@ -75,10 +72,10 @@ impl LiveState {
         change.apply(&mut self.record);
         // Only where the newest transcript is matters, and the writer that it takes over from.
         let change = match (self.unwritten.last(), change) {
-            (Some(RecordChange::Followed { from, .. }), RecordChange::Followed { to, undone, .. }) => {
+            (Some(RecordChange::Followed { from, .. }), RecordChange::Followed { to, .. }) => {
                 let from = *from;
                 self.unwritten.pop();
-                RecordChange::Followed { from, to, undone }
+                RecordChange::Followed { from, to }
             }
             (_, change) => change,
         };
@@ -128,7 +125,6 @@ impl LiveConversation {
             turn: tokio::sync::Mutex::new(()),
             used: AtomicU64::new(0),
             spoken: ViewLength::default(),
-            unconfirmed: UnconfirmedEnds::default(),
         }
     }
 
@@ -184,11 +180,6 @@ impl LiveConversation {
         Some(handoff)
     }
 
-    /// The end of an answer is on its way to the agent: later requests wait until that is settled.
-    pub fn waits_for(&self, end: &UnconfirmedEnd) {
-        self.unconfirmed.add(end);
-    }
-
     /// The end of `answer` was delivered.
     pub fn forget_repeat(&self, answer: &AnswerId) {
         self.state().repeats.forget(answer);
@@ -231,11 +222,6 @@ impl LiveConversation {
     /// What a thread has cost; `None` where that is forgotten.
     pub fn costs<T>(&self, thread: ThreadId, with: impl FnOnce(&mut ThreadCosts) -> T) -> Option<T> {
         locked(&self.contexts).costs_of(thread).map(with)
-    }
-
-    /// The undo that was requested from outside of the chat, and waits for a request.
-    pub fn pending_undo(&self) -> Option<PendingUndo> {
-        self.state().record.pending_undo.as_deref().copied()
     }
 
     /// The draft that was written ahead of a handoff.

@@ -12,8 +12,6 @@ mod live;
 mod repeats;
 mod spoken;
 mod stored_insertions;
-mod unconfirmed;
-mod undo;
 
 #[cfg(test)]
 mod shared_tests;
@@ -34,8 +32,6 @@ pub use self::key::conversation_key;
 pub use self::live::LiveConversation;
 use self::live::{CacheUpdate, LiveState};
 pub use self::repeats::{AnswerId, REPEAT_WITHIN_MS};
-pub use self::unconfirmed::UnconfirmedEnd;
-pub use self::undo::UndoRefused;
 use crate::state::store::{SharedStore, StoreError};
 use baton_core::record::{
     Conversation, CutPoint, Handoff, HandoffId, RecordChange, RepeatedAnswer, Update, UpdateOutcome,
@@ -116,16 +112,6 @@ impl Sessions {
                 (live, Some(version))
             }
             None => (Arc::new(LiveConversation::new(Conversation::default())), None),
-        }
-    }
-
-    /// Settles whether the agent has the ends of this conversation's earlier answers. Call it before the conversation is opened
-    /// for a request: a request that repeats an answered one is a new one.
-    pub async fn settle_ends(&self, key: &str) {
-        let hit = self.live.get(key).map(|entry| Arc::clone(&entry));
-        // In a box: the future of every request would be as large as that of the few that wait.
-        if let Some(live) = hit.filter(|live| live.unconfirmed.are_any()) {
-            Box::pin(live.unconfirmed.settle()).await;
         }
     }
 
@@ -222,23 +208,17 @@ impl Sessions {
         Ok(written.tooled.unwrap_or(tooled))
     }
 
-    /// Notes which handoff the newest transcript is pinned to, and which one was `undone` there last. Written in the
-    /// background, since the transcript says it again with each request. Call it within the runtime.
-    pub fn follow(
-        &self,
-        live: &Arc<LiveConversation>,
-        active: Option<HandoffId>,
-        undone: Option<HandoffId>,
-        now_ms: u64,
-    ) {
+    /// Notes which handoff the newest transcript is pinned to. Written in the background, since the transcript says it
+    /// again with each request. Call it within the runtime.
+    pub fn follow(&self, live: &Arc<LiveConversation>, active: Option<HandoffId>, now_ms: u64) {
         let mut state = live.state();
         let record = &state.record;
         let from = record.active;
         let decided = record.tooled.is_some() || active.is_some();
         let dated = now_ms.saturating_sub(record.updated_ms) > TOUCH_AFTER_MS;
-        if from != active || record.undone != undone || (decided && dated) {
+        if from != active || (decided && dated) {
             let to = active;
-            state.change_in_background(RecordChange::Followed { from, to, undone });
+            state.change_in_background(RecordChange::Followed { from, to });
             state.record.updated_ms = now_ms;
         }
         self.save_in_background(live, &mut state);

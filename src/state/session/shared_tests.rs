@@ -105,7 +105,7 @@ async fn writes_at_the_same_moment_lose_no_pair_and_no_handoff(server: Option<Re
     one.fire(&at_one, fired.clone(), Some(point.clone()), None, 3)
         .await
         .unwrap();
-    two.follow(&at_two, Some(Uuid::now_v7()), None, 3);
+    two.follow(&at_two, Some(Uuid::now_v7()), 3);
     two.add_pairs(&at_two, vec![late.clone()], 4).await.unwrap();
     for (sessions, live) in [
         (two, at_two),

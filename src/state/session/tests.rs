@@ -69,7 +69,7 @@ async fn a_restart_loses_nothing() {
 async fn undecided_is_not_written() {
     let sessions = Sessions::new(memory(), 10);
     let live = sessions.open("k", "local", 1).await.unwrap();
-    sessions.follow(&live, None, None, 2);
+    sessions.follow(&live, None, 2);
     tokio::time::sleep(Duration::from_millis(20)).await;
     assert_eq!(sessions.store().conversation("k").await.unwrap(), None);
     assert!(sessions.pairs_of(&live).await.unwrap().is_empty());
@@ -88,15 +88,15 @@ async fn the_active_handoff_follows_the_transcript() {
     let (one, two) = (handoff("local", "k", 1), handoff("local", "k", 2));
     sessions.fire(&live, one.clone(), None, None, 1).await.unwrap();
     sessions.fire(&live, two, None, None, 2).await.unwrap();
-    sessions.follow(&live, Some(one.id), None, 3);
+    sessions.follow(&live, Some(one.id), 3);
     assert_eq!(live.active(), Some(one.id), "a rewind");
     until_stored(&**sessions.store(), "k", Some(one.id)).await;
-    sessions.follow(&live, None, None, 4);
+    sessions.follow(&live, None, 4);
     until_stored(&**sessions.store(), "k", None).await;
     // A use now and then keeps the record from being swept.
     sessions.decide_tooled(&live, true, 5).await.unwrap();
     let later = 5 + TOUCH_AFTER_MS + 1;
-    sessions.follow(&live, None, None, later);
+    sessions.follow(&live, None, later);
     for _ in 0..500 {
         let stored = sessions.store().conversation("k").await.unwrap().unwrap();
         if stored.updated_ms == later {
@@ -114,7 +114,7 @@ async fn later_writes_never_overtake() {
     let sessions = Sessions::new(store, 10);
     let live = sessions.open("k", "local", 1).await.unwrap();
     for at in 0..50 {
-        sessions.follow(&live, Some(Uuid::now_v7()), None, at);
+        sessions.follow(&live, Some(Uuid::now_v7()), at);
         let new = handoff("local", "k", at);
         sessions.fire(&live, new.clone(), None, None, at).await.unwrap();
         let _turn = live.turn.lock().await;

@@ -359,7 +359,6 @@ async fn handoffs_expire_where_nothing_goes_on_from_them(server: Option<RedisSer
                 RecordChange::Followed {
                     from: None,
                     to: Some(resumed),
-                    undone: None,
                 },
                 RecordChange::LeftOut(left_out),
             ],

@@ -7,7 +7,6 @@ pub mod copy_and_check;
 mod error;
 pub mod records;
 pub mod redis;
-pub mod replicas;
 pub mod seal_key;
 pub mod seals;
 pub mod sqlite;
@@ -31,7 +30,6 @@ use self::error::foreign_record;
 use self::records::{
     Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, ResponseId, Retention, StoredRecord,
 };
-use self::replicas::Replica;
 use crate::state::clock::now_ms;
 use crate::state::config::{self, StoreKind};
 use crate::state::disk::{self, FileAccess};
@@ -183,19 +181,6 @@ pub trait Store: Send + Sync + 'static {
 
     /// How many of these records, all of one kind, are there, whatever they say.
     fn has<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64>;
-
-    /// Registers a process, or reports that it is alive. Returns all that are registered, itself among them: none in a
-    /// store that is not [shared](Self::shared).
-    fn announce<'a>(&'a self, replica: &'a Replica) -> StoreFuture<'a, Vec<Replica>> {
-        let _ = replica;
-        Box::pin(std::future::ready(Ok(Vec::new())))
-    }
-
-    /// Takes a process that ends out of the register.
-    fn leave<'a>(&'a self, name: &'a str) -> StoreFuture<'a, ()> {
-        let _ = name;
-        Box::pin(std::future::ready(Ok(())))
-    }
 
     /// Checks that the store can be read.
     fn ping(&self) -> StoreFuture<'_, ()>;

@@ -17,7 +17,6 @@ mod state {
     pub mod store {
         mod error;
         pub mod records;
-        pub mod replicas;
 
         use error::foreign_record;
         pub use error::StoreError;
@@ -39,18 +38,17 @@ mod state {
             pub fn read(call: u8, answers: Vec<Value>) {
                 let what = "try";
                 let first = answers.first().cloned().unwrap_or_default();
-                match call % 12 {
+                match call % 11 {
                     0 => drop(answers::written(what, answers)),
                     1 => read_records(answers),
                     2 => drop(answers::page(what, answers)),
                     3 => drop(answers::swept(answers)),
-                    4 => drop(answers::replicas(answers)),
-                    5 => drop(answers::conversation(answers)),
-                    6 => drop(answers::document_written(what, answers)),
-                    7 => drop(answers::documents_archived(what, answers)),
-                    8 => drop(answers::document(first)),
-                    9 => drop(answers::primary_address("mymaster", first)),
-                    10 => drop(answers::durable(WriteWait::File, Some(first))),
+                    4 => drop(answers::conversation(answers)),
+                    5 => drop(answers::document_written(what, answers)),
+                    6 => drop(answers::documents_archived(what, answers)),
+                    7 => drop(answers::document(first)),
+                    8 => drop(answers::primary_address("mymaster", first)),
+                    9 => drop(answers::durable(WriteWait::File, Some(first))),
                     _ => greeting(answers),
                 }
             }

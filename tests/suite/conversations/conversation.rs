@@ -42,8 +42,6 @@ pub struct AgentConversation {
     asked: bool,
     /// The last response, where the agent continues by its id.
     previous: Option<Held>,
-    /// Whether an undo was requested that the next request does.
-    pub undoes: bool,
 }
 
 fn text(text: impl Into<String>) -> Value {
@@ -133,7 +131,6 @@ impl AgentConversation {
             opening,
             asked: false,
             previous: None,
-            undoes: false,
         }
     }
 

@@ -170,24 +170,21 @@ type Checked = Result<(), String>;
 struct Happened {
     /// Handoffs that a threshold began.
     automatic: usize,
-    /// Undos, by whether they undid a handoff or reverted an undo: in the chat, and from outside.
-    in_the_chat: [usize; 2],
-    outside: [usize; 2],
+    /// Undos, by whether they undid a handoff or reverted an undo.
+    undos: [usize; 2],
 }
 
 impl Happened {
     fn add(&mut self, other: Self) {
         self.automatic += other.automatic;
         for at in 0..2 {
-            self.in_the_chat[at] += other.in_the_chat[at];
-            self.outside[at] += other.outside[at];
+            self.undos[at] += other.undos[at];
         }
     }
 
     /// Whether all of it occurred.
     fn is_all(&self) -> bool {
-        let undos = self.in_the_chat.iter().chain(&self.outside);
-        self.automatic > 0 && undos.copied().all(|count| count > 0)
+        self.automatic > 0 && self.undos.iter().all(|count| *count > 0)
     }
 }
 
@@ -292,18 +289,6 @@ impl Run {
                     .await
             }
             Step::Undo { who, stream } => self.undo_in_the_chat(*who, *stream).await,
-            Step::UndoOutside {
-                who,
-                legs,
-                stream,
-                twice,
-            } => {
-                self.undo_outside(*who, legs, *stream).await?;
-                match twice {
-                    true => self.undo_outside(*who, legs, *stream).await,
-                    false => Ok(()),
-                }
-            }
             Step::Count { who } => self.count(*who).await,
             Step::Fork { who, back } => {
                 self.conversations[*who].fork(*back);
@@ -379,10 +364,6 @@ impl Run {
             false => Vec::new(),
         };
         messages.extend(exchange.answer.keep);
-        self.conversations[who].undoes = false;
-        if let Some(shown) = undo::last_shown(&exchange.answer.text) {
-            self.conversations[who].view.id = Some(shown);
-        }
         self.conversations[who].keep(messages, exchange.answer.calls);
         self.conversations[who].held_as(exchange.id);
     }
@@ -452,12 +433,7 @@ impl Run {
         self.model.script().log.clear();
         self.model.script().asked = 0;
         let before = self.provider.requests().len();
-        let undoes = self.conversations[who].undoes;
-        let mut as_it_goes = self.conversations[who].clone();
-        if undoes {
-            as_it_goes.view.undo();
-        }
-        let pinned = as_it_goes.is_pinned();
+        let pinned = self.conversations[who].is_pinned();
         let recalls_there = pinned && self.recall && !self.conversations[who].quirks.stored();
         let response = self.send(who, (self.profile.variant.path)(stream), body).await;
         self.no_complaints()?;
@@ -477,7 +453,6 @@ impl Run {
         };
         let begins = Begins {
             repeat,
-            undoes,
             drafted: drafted.as_ref(),
         };
         let agent = self.conversations[who].agent();
@@ -505,7 +480,7 @@ impl Run {
         // The answer to a repeated request begins with the sentinel, and that waits for the leg after it.
         let opening = match drafted {
             Some(_) => 2,
-            None => usize::from(repeat.is_some() || undoes),
+            None => usize::from(repeat.is_some()),
         };
         let (answer, came) = self.check_shown(&response, stream, &outcome, opening)?;
         let own = self.stops && drafted.is_some();

@@ -63,8 +63,6 @@ pub enum Shown {
     Aside,
     /// What a person is shown of a handoff that a threshold began.
     Told,
-    /// What a person is shown of an undo that was requested from outside of the chat.
-    Undone,
 }
 
 /// How an exchange must end.
@@ -187,8 +185,6 @@ pub struct Bounds {
 pub struct Begins<'a> {
     /// It repeats a request whose answer broke off after the sentinel of this prompt.
     pub repeat: Option<&'a str>,
-    /// An undo was requested, which it does first.
-    pub undoes: bool,
     /// A threshold began a handoff in front of the answer.
     pub drafted: Option<&'a Drafted>,
 }
@@ -227,11 +223,6 @@ pub fn replay(
         told: None,
         held: None,
     };
-    if begins.undoes {
-        x.view.undo();
-        x.content = x.view.content(&agent);
-        x.shown.push(Shown::Undone);
-    }
     let log = match begins.drafted {
         Some(drafted) => {
             drafted.check(&agent, &x.view)?;
@@ -250,7 +241,7 @@ pub fn replay(
             _ => Err("a leg behind a handoff at which the answer ends".to_owned()),
         };
     }
-    let is_first = begins.repeat.is_none() && begins.drafted.is_none() && !begins.undoes;
+    let is_first = begins.repeat.is_none() && begins.drafted.is_none();
     let mut tries = 0;
     for (i, (seen, reply)) in log.iter().enumerate() {
         let (mut wanted, seen) = (agent.wanted(&x.view), agent.seen(&x.view, seen.clone()));

@@ -107,13 +107,6 @@ pub enum Step {
         who: usize,
         stream: bool,
     },
-    /// The same is requested from outside, and done by this turn; maybe reverted by the next one.
-    UndoOutside {
-        who: usize,
-        legs: Vec<LegPlan>,
-        stream: bool,
-        twice: bool,
-    },
     Count {
         who: usize,
     },
@@ -228,18 +221,9 @@ fn step() -> impl Strategy<Value = Step> {
             },
         );
     let undo = (who(), prop::bool::weighted(0.8)).prop_map(|(who, stream)| Step::Undo { who, stream });
-    // Those that name their session: of two that open alike another one's request might come first.
-    let outside = (2usize..4, legs(), prop::bool::weighted(0.8), any::<bool>());
-    let outside = outside.prop_map(|(who, legs, stream, twice)| Step::UndoOutside {
-        who,
-        legs,
-        stream,
-        twice,
-    });
     prop_oneof![
         16 => turn,
-        5 => undo,
-        5 => outside,
+        8 => undo,
         1 => who().prop_map(|who| Step::Count { who }),
         2 => (who(), 0usize..8).prop_map(|(who, back)| Step::Fork { who, back }),
         1 => who().prop_map(|who| Step::Compact { who }),
@@ -275,7 +259,7 @@ impl Plan {
     /// The same with searches in place of calls that ask for nothing.
     fn search(&mut self) {
         for step in &mut self.steps {
-            let (Step::Turn { legs, .. } | Step::UndoOutside { legs, .. }) = step else {
+            let Step::Turn { legs, .. } = step else {
                 continue;
             };
             let pieces = legs.iter_mut().flat_map(|leg| &mut leg.pieces);
@@ -288,7 +272,7 @@ impl Plan {
     /// The same with calls that are all different.
     pub fn all_different(&mut self) {
         for step in &mut self.steps {
-            let (Step::Turn { legs, .. } | Step::UndoOutside { legs, .. }) = step else {
+            let Step::Turn { legs, .. } = step else {
                 continue;
             };
             let pieces = legs.iter_mut().flat_map(|leg| &mut leg.pieces);

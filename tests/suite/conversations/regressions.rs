@@ -264,23 +264,6 @@ fn a_pair_beside_an_unsigned_call_stays_out_of_a_conversation_whose_equal_call_i
     }
 }
 
-/// A signed handoff call before the agent's own in the current step, whose prefix an undo has changed. The step's first
-/// call must have a signature all the same (Gemini).
-#[test]
-fn a_hidden_call_that_an_undo_unbinds_leaves_its_step_signed() {
-    let good = || leg(&[Piece::Good(0)], End::Natural);
-    let mixed = leg(&[Piece::Good(0), Piece::Call], End::Natural);
-    for stream in [true, false] {
-        let undo = Step::UndoOutside {
-            who: 2,
-            legs: vec![mixed.clone()],
-            stream,
-            twice: true,
-        };
-        holds(vec![plain(2), turn(2, stream, vec![good()]), undo, plain(2)]);
-    }
-}
-
 /// After a handoff, each part in a content of its own: the text between the sentinel and the call is the new leg's.
 #[test]
 fn a_hidden_call_before_text_keeps_its_place_where_each_part_is_a_content() {
@@ -350,23 +333,6 @@ fn a_queued_call_behind_a_handoff_is_void_when_that_is_undone() {
     }
 }
 
-/// An undo or its reversal in the chat is known outside of it before the conversation's next request.
-#[test]
-fn an_undo_in_the_chat_is_known_outside_of_it_at_once() {
-    for stream in [true, false] {
-        let undo = || Step::Undo { who: 0, stream };
-        let outside = |twice| Step::UndoOutside {
-            who: 0,
-            legs: vec![leg(&[Piece::Think], End::Natural)],
-            stream,
-            twice,
-        };
-        let fires = turn(0, stream, vec![leg(&[Piece::Good(0)], End::Natural)]);
-        holds(vec![plain(0), fires.clone(), undo(), outside(false), plain(0)]);
-        holds(vec![plain(0), fires, undo(), undo(), outside(true), plain(0)]);
-    }
-}
-
 /// An answer of our own that shows a sentinel is sent by its id alone: the handoff is known by that. What the person said
 /// before the model's newest answer is no open message, though that is sent by its id, too.
 #[test]
@@ -419,24 +385,6 @@ fn a_notice_in_front_of_an_undone_handoff_keeps_its_place() {
     });
 }
 
-/// A call after an undone handoff has lost its signature, and is repaired in place (Gemini): it is content like any
-/// other.
-#[test]
-fn a_mended_call_behind_an_undone_handoff_is_content() {
-    let good = || leg(&[Piece::Good(0)], End::Natural);
-    let calls = leg(&[Piece::Call], End::Natural);
-    for stream in [true, false] {
-        let undo = Step::UndoOutside {
-            who: 2,
-            legs: vec![good()],
-            stream,
-            twice: false,
-        };
-        let fires = turn(2, stream, vec![good(), good(), calls.clone()]);
-        holds(vec![plain(2), plain(2), fires, undo, plain(2)]);
-    }
-}
-
 /// A sentinel may be a message of its own, and a call without an id is known by the messages before it. A call that was
 /// made while the handoff was undone is found when the handoff counts again.
 #[test]
@@ -447,12 +395,7 @@ fn a_hidden_call_without_an_id_keeps_its_place_when_an_undo_is_taken_back() {
     };
     let mixed = leg(&[Piece::Good(0), Piece::Call], End::Natural);
     for (stream, stops) in [(true, true), (false, true), (true, false), (false, false)] {
-        let undo = Step::UndoOutside {
-            who: 2,
-            legs: vec![mixed.clone()],
-            stream,
-            twice: true,
-        };
+        let undo = || Step::Undo { who: 2, stream };
         let fires = turn(2, stream, vec![leg(&[Piece::Good(0)], End::Natural)]);
         for opening in 0..4 {
             goes_well(&Plan {
@@ -465,7 +408,10 @@ fn a_hidden_call_without_an_id_keeps_its_place_when_an_undo_is_taken_back() {
                     plain(2),
                     plain(0),
                     fires.clone(),
-                    undo.clone(),
+                    undo(),
+                    turn(2, stream, vec![mixed.clone()]),
+                    plain(2),
+                    undo(),
                     plain(2),
                 ],
                 nudge_from: 0,
@@ -479,13 +425,11 @@ fn a_hidden_call_without_an_id_keeps_its_place_when_an_undo_is_taken_back() {
 #[test]
 fn a_hidden_call_without_an_id_keeps_its_place_when_a_later_handoff_is_undone() {
     let mixed = leg(&[Piece::Call, Piece::Good(0)], End::Natural);
-    let undo = |legs: Vec<LegPlan>, twice| Step::UndoOutside {
+    let undo = || Step::Undo {
         who: 3,
-        legs,
         stream: false,
-        twice,
     };
-    let thinks = || leg(&[Piece::Think], End::Natural);
+    let says = |piece| turn(3, false, vec![leg(&[piece], End::Natural)]);
     goes_well(&Plan {
         opening: 0,
         quirks: AgentQuirks::default(),
@@ -493,10 +437,14 @@ fn a_hidden_call_without_an_id_keeps_its_place_when_a_later_handoff_is_undone() 
         stops: true,
         steps: vec![
             plain(3),
-            turn(3, false, vec![leg(&[Piece::Good(0)], End::Natural)]),
-            undo(vec![mixed], true),
-            turn(3, false, vec![thinks()]),
-            undo(vec![thinks()], false),
+            says(Piece::Good(0)),
+            undo(),
+            turn(3, false, vec![mixed]),
+            says(Piece::Think),
+            undo(),
+            says(Piece::Think),
+            undo(),
+            says(Piece::Think),
         ],
         nudge_from: 1,
         auto_from: 2169,

@@ -54,13 +54,6 @@ fn behind_told(text: &str) -> Option<&str> {
     (!line.contains('\n')).then_some(rest)
 }
 
-fn behind_undone<'a>(text: &'a str, gap: &str) -> Option<&'a str> {
-    let (line, rest) = text.strip_prefix("baton: ")?.split_once("\n\n[[handoff-note:")?;
-    let (_, rest) = rest.split_at_checked(36)?;
-    let is_told = line.contains("was undone.") || line.contains("the undo was reverted.");
-    rest.strip_prefix("]]")?.strip_prefix(gap).filter(|_| is_told)
-}
-
 /// The rest after one thing that should be shown; `None` where it is not there.
 fn behind<'a>(text: &'a str, shown: &Shown, gap: &str) -> Option<&'a str> {
     match shown {
@@ -68,7 +61,6 @@ fn behind<'a>(text: &'a str, shown: &Shown, gap: &str) -> Option<&'a str> {
         Shown::Sentinel(prompt) => behind_sentinel(text, prompt, gap),
         Shown::Aside => behind_aside(text, gap),
         Shown::Told => behind_told(text),
-        Shown::Undone => behind_undone(text, gap),
     }
 }
 

@@ -1,14 +1,6 @@
-//! Undos at any place: in the chat, or requested from outside of it.
+//! Undos at any place.
 
-use std::time::Duration;
-
-use baton_core::nudge::Windows;
-use baton_core::record::UndoAnswer;
-use baton_llm::state::session::UndoRefused;
-use uuid::Uuid;
-
-use super::plan::{Broken, LegPlan};
-use super::{Checked, Proxies, Run};
+use super::{Checked, Run};
 
 impl Run {
     /// A person requests it in the chat: baton answers, nothing goes upstream, and none of it is ever in the model's
@@ -41,68 +33,8 @@ impl Run {
         conversation.keep(answer.keep, Vec::new());
         if let Some(undoes) = undoes {
             conversation.view.undo();
-            self.happened.in_the_chat[usize::from(undoes)] += 1;
+            self.happened.undos[usize::from(undoes)] += 1;
         }
         Ok(())
     }
-
-    /// It is requested from outside, and the conversation's next request does it. Only without faults: its own tests
-    /// check what a broken answer leaves of the line that reports it.
-    pub async fn undo_outside(&mut self, who: usize, legs: &[LegPlan], stream: bool) -> Checked {
-        let conversation = &self.conversations[who];
-        if !conversation.begun() || conversation.quirks.stored() || !conversation.may_ask() {
-            return Ok(());
-        }
-        let Some(id) = conversation.view.undo_of() else {
-            return Ok(());
-        };
-        let undoes = conversation.view.may_undo();
-        self.conversations[who].undoes = match self.ask_undo(id).await? {
-            Ok(UndoAnswer::Requested(asked)) if Some(asked.undone) == undoes => {
-                self.happened.outside[usize::from(asked.undone)] += 1;
-                true
-            }
-            // The last request was of another branch of the conversation, or there is none of it in this store.
-            Err(UndoRefused::NotActive { .. } | UndoRefused::UnknownConversation) => false,
-            other => return Err(format!("an undo of {id} was asked for, {undoes:?}: {other:?}")),
-        };
-        let legs = legs.iter().cloned().map(|leg| LegPlan { trouble: None, ..leg });
-        self.model.script().legs = legs.collect();
-        self.turn(who, stream, 0, Broken::Again, false).await
-    }
-
-    async fn ask_undo(&mut self, id: Uuid) -> Result<Result<UndoAnswer, UndoRefused>, String> {
-        let store = self.store();
-        let handoff = store.handoff("local", id).await.map_err(|e| e.to_string())?;
-        let Some(handoff) = handoff else {
-            return Ok(Err(UndoRefused::UnknownConversation));
-        };
-        let sessions = match &mut self.proxies {
-            Proxies::One(one) => one.as_ref().unwrap().0.sessions.clone(),
-            Proxies::Many(replicas) => replicas.next().sessions.clone(),
-        };
-        let mut answer = Err(UndoRefused::UnknownConversation);
-        // What the last request reported is written after its answer.
-        for _ in 0..10 {
-            let asked = sessions
-                .request_undo(&handoff, None, &Windows::default(), 1)
-                .await;
-            answer = asked.map_err(|e| e.to_string())?;
-            match answer {
-                Err(UndoRefused::NotActive { .. }) => tokio::time::sleep(Duration::from_millis(5)).await,
-                _ => break,
-            }
-        }
-        Ok(answer)
-    }
-}
-
-/// The handoff whose sentinel a text shows last.
-pub fn last_shown(text: &str) -> Option<Uuid> {
-    let shown = text.match_indices("[[handoff-resume:").filter_map(|(at, mark)| {
-        let (id, rest) = text[at + mark.len()..].split_at_checked(36)?;
-        let is_whole = rest.starts_with("]]\n*Handed over: ");
-        Uuid::try_parse(id).ok().filter(|_| is_whole)
-    });
-    shown.last()
 }

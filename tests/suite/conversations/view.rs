@@ -1,7 +1,6 @@
 //! The model's view of a conversation, and its changes where a handoff takes effect or is undone.
 
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 use super::blocks::is_thinking;
 use super::oracle::Agent;
@@ -37,8 +36,6 @@ pub struct View {
     pub paired: bool,
     /// How much there was when the model first had thoughts alone, which the agent has and the model's view has not.
     pub thought: Option<usize>,
-    /// The handoff that it is cut at, where that is known.
-    pub id: Option<Uuid>,
     /// Whether a handoff in it was ever undone: the texts around its sentinel are then separated by line breaks of
     /// ours.
     pub mended: bool,
@@ -187,14 +184,6 @@ impl View {
             (Some(_), _) => Some(false),
             (None, Some(_)) => Some(true),
             (None, None) => None,
-        }
-    }
-
-    /// The handoff that such an undo is of, where that is known.
-    pub fn undo_of(&self) -> Option<Uuid> {
-        match &self.undone {
-            Some(undone) => undone.cut.id,
-            None => self.id.filter(|_| self.under.is_some()),
         }
     }
 

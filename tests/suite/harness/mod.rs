@@ -74,6 +74,8 @@ pub fn config(url: &str) -> Config {
     config.server.drain = Duration::ZERO;
     // Every request is spilled to a file while its response streams.
     config.limits.shelf_bytes = 0;
+    // Tests send the same request twice, and have read the first answer.
+    config.limits.waits.unread = Duration::ZERO;
     config.state_dir = memory_dir();
     config
 }

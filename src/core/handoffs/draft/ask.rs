@@ -53,8 +53,6 @@ pub struct DraftRequest {
     pub why: bool,
     /// Whether a person must accept it before it takes effect.
     pub review: bool,
-    /// Whether the agent sees its text as it streams; `None`: as the config says.
-    pub show: Option<bool>,
     /// A short reason for the person, shown in the sentinel.
     pub reason: Option<String>,
 }
@@ -72,7 +70,6 @@ impl Default for DraftRequest {
             commands: true,
             why: true,
             review: false,
-            show: None,
             reason: None,
         }
     }
@@ -205,7 +202,6 @@ impl DraftRequest {
             origin: self.origin,
             reason: self.reason.clone(),
             review: self.review,
-            show: self.show,
             to: self.to.clone(),
             ..Self::default()
         };

@@ -131,27 +131,19 @@ impl Dialect for AnthropicStream {
         (self.delta, self.stop) = (None, None);
     }
 
-    fn begin_text(&mut self, out: &mut Vec<Bytes>) {
-        let start = format!(
-            r#"{{"type":"content_block_start","index":{},"content_block":{{"type":"text","text":""}}}}"#,
-            self.next
-        );
-        out.push(sse::named("content_block_start", &start));
-    }
-
-    fn text_piece(&mut self, piece: &str, out: &mut Vec<Bytes>) {
-        let delta = format!(
-            r#"{{"type":"content_block_delta","index":{},"delta":{{"type":"text_delta","text":{}}}}}"#,
-            self.next,
-            json::quote(piece)
-        );
-        out.push(sse::named("content_block_delta", &delta));
-    }
-
-    fn end_text(&mut self, _text: &str, out: &mut Vec<Bytes>) {
-        let stop = format!(r#"{{"type":"content_block_stop","index":{}}}"#, self.next);
+    fn say(&mut self, text: &str, out: &mut Vec<Bytes>) {
+        let (at, text) = (self.next, json::quote(text));
+        let block = r#""content_block":{"type":"text","text":""}"#;
+        let delta = format!(r#""delta":{{"type":"text_delta","text":{text}}}"#);
+        for (event, rest) in [
+            ("content_block_start", format!(",{block}")),
+            ("content_block_delta", format!(",{delta}")),
+            ("content_block_stop", String::new()),
+        ] {
+            let data = format!(r#"{{"type":"{event}","index":{at}{rest}}}"#);
+            out.push(sse::named(event, &data));
+        }
         self.next += 1;
-        out.push(sse::named("content_block_stop", &stop));
     }
 
     fn keepalive(&mut self, out: &mut Vec<Bytes>) {

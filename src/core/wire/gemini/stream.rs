@@ -142,12 +142,9 @@ impl Dialect for GeminiStream {
         self.end = None;
     }
 
-    fn begin_text(&mut self, out: &mut Vec<Bytes>) {
+    fn say(&mut self, text: &str, out: &mut Vec<Bytes>) {
         self.show_end(out);
-    }
-
-    fn text_piece(&mut self, piece: &str, out: &mut Vec<Bytes>) {
-        let parts = format!("[{}]", text_part(piece));
+        let parts = format!("[{}]", text_part(text));
         out.push(self.own(&parts, "", ""));
     }
 

@@ -202,15 +202,10 @@ impl Dialect for OllamaStream {
         self.end = None;
     }
 
-    fn begin_text(&mut self, out: &mut Vec<Bytes>) {
+    fn say(&mut self, text: &str, out: &mut Vec<Bytes>) {
         self.show_end(out);
-    }
-
-    fn text_piece(&mut self, piece: &str, out: &mut Vec<Bytes>) {
-        out.push(self.own(
-            &format!(r#"{{"role":"assistant","content":{}}}"#, json::quote(piece)),
-            "false",
-        ));
+        let message = format!(r#"{{"role":"assistant","content":{}}}"#, json::quote(text));
+        out.push(self.own(&message, "false"));
     }
 
     /// Blank lines break clients that parse each one; an empty piece of text does not.

@@ -131,10 +131,8 @@ impl Dialect for ChatStream {
         self.ends = TerminalFrames::default();
     }
 
-    fn begin_text(&mut self, _out: &mut Vec<Bytes>) {}
-
-    fn text_piece(&mut self, piece: &str, out: &mut Vec<Bytes>) {
-        let delta = format!(r#"{{"content":{}}}"#, json::quote(piece));
+    fn say(&mut self, text: &str, out: &mut Vec<Bytes>) {
+        let delta = format!(r#"{{"content":{}}}"#, json::quote(text));
         out.push(self.own(&delta, "null"));
     }
 

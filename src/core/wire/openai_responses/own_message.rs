@@ -32,15 +32,6 @@ impl OwnMessage {
         }
     }
 
-    /// A text that was written in pieces: its id came with the first one, and the later ones do not change it.
-    pub(super) fn in_pieces(text: &str, response: &str, phase: bool) -> Self {
-        Self {
-            id: note_id(response),
-            phase,
-            literal: json::quote(text),
-        }
-    }
-
     /// An item that is neither: all of an answer of our own.
     pub(super) fn named(id: String, text: &str) -> Self {
         Self {
@@ -52,51 +43,22 @@ impl OwnMessage {
 
     /// The events that stream it under this output index: event and members each.
     pub(super) fn events(&self, index: usize) -> [(&'static str, String); 6] {
-        let [added, part] = self.begun(index);
-        let [text, part_done, done] = self.ended(index);
+        let (at, text) = (self.at(index), &self.literal);
+        let (empty, part) = (Self::part("\"\""), Self::part(text));
+        let item = |item: String| format!(r#""output_index":{index},"item":{item}"#);
         [
-            added,
-            part,
-            self.piece(index, &self.literal),
-            text,
-            part_done,
-            done,
-        ]
-    }
-
-    /// Those in front of its text.
-    pub(super) fn begun(&self, index: usize) -> [(&'static str, String); 2] {
-        let (at, empty) = (self.at(index), Self::part("\"\""));
-        let added = format!(
-            r#""output_index":{index},"item":{}"#,
-            self.item("in_progress", "")
-        );
-        [
-            ("response.output_item.added", added),
+            ("response.output_item.added", item(self.item("in_progress", ""))),
             ("response.content_part.added", format!(r#"{at},"part":{empty}"#)),
-        ]
-    }
-
-    /// That of a piece of its text, given as a literal.
-    pub(super) fn piece(&self, index: usize, literal: &str) -> (&'static str, String) {
-        let at = self.at(index);
-        (
-            "response.output_text.delta",
-            format!(r#"{at},"delta":{literal},"logprobs":[]"#),
-        )
-    }
-
-    /// Those after it.
-    pub(super) fn ended(&self, index: usize) -> [(&'static str, String); 3] {
-        let (at, part, text) = (self.at(index), Self::part(&self.literal), &self.literal);
-        let done = format!(r#""output_index":{index},"item":{}"#, self.done());
-        [
+            (
+                "response.output_text.delta",
+                format!(r#"{at},"delta":{text},"logprobs":[]"#),
+            ),
             (
                 "response.output_text.done",
                 format!(r#"{at},"text":{text},"logprobs":[]"#),
             ),
             ("response.content_part.done", format!(r#"{at},"part":{part}"#)),
-            ("response.output_item.done", done),
+            ("response.output_item.done", item(self.done())),
         ]
     }
 

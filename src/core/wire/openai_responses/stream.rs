@@ -163,28 +163,6 @@ impl Dialect for ResponsesStream {
         self.has_own_item = true;
     }
 
-    fn begin_text(&mut self, out: &mut Vec<Bytes>) {
-        let message = OwnMessage::new("", &self.state.report.id, self.phase);
-        for (event, members) in message.begun(self.items.len()) {
-            self.own_event(event, &members, out);
-        }
-    }
-
-    fn text_piece(&mut self, piece: &str, out: &mut Vec<Bytes>) {
-        let message = OwnMessage::new("", &self.state.report.id, self.phase);
-        let (event, members) = message.piece(self.items.len(), &json::quote(piece));
-        self.own_event(event, &members, out);
-    }
-
-    fn end_text(&mut self, text: &str, out: &mut Vec<Bytes>) {
-        let message = OwnMessage::in_pieces(text, &self.state.report.id, self.phase);
-        for (event, members) in message.ended(self.items.len()) {
-            self.own_event(event, &members, out);
-        }
-        self.items.push(message.done());
-        self.has_own_item = true;
-    }
-
     /// An event, since idle timers do not see comments; before the response's own first event a comment all
     /// the same, since readers take no other event first.
     fn keepalive(&mut self, out: &mut Vec<Bytes>) {

@@ -64,7 +64,7 @@ class Conversation {
     this.about = said.conversation ?? {};
     this.rows = said.exchanges ?? [];
     this.handoffs = [...(said.handoffs ?? [])].sort((a, b) => a.at_ms - b.at_ms);
-    this.undo = said.undo ?? null;
+    this.active = said.active ?? null;
     this.limits = said.limits ?? {};
     set(this.draft, said.draft ? notice(said.draft) : null);
     this.draw();
@@ -95,7 +95,8 @@ class Conversation {
     ]);
     this.chart.show(rows, this.handoffs, this.limits);
     this.handed.hidden = !this.handoffs.length;
-    const steps = chain(this.handoffs, rows, this.undo, (id) => this.askUndo(id));
+    const prefix = this.ctx.prefix();
+    const steps = chain(this.handoffs, rows, this.active, prefix && `${prefix}handoff undo`);
     const folded = Math.max(0, steps.length - LAST_HANDOFFS);
     this.earlierFold.hidden = !folded;
     say(this.earlierFold.querySelector("summary"), plural(folded, "earlier handoff"));
@@ -146,15 +147,9 @@ class Conversation {
     this.unread = false;
     const fired = this.rows.flatMap((row) => row.fired ?? []);
     const known = new Set(this.handoffs.map((handoff) => handoff.id));
-    const waits = this.undo?.waits || this.rows.at(-1)?.undo;
-    if (waits || fired.some((id) => !known.has(id))) return this.reload();
+    // What counts is the proxy's word, too.
+    if (this.rows.at(-1)?.undo || fired.some((id) => !known.has(id))) return this.reload();
     this.draw();
-  }
-
-  /** Done with the agent's next request; asked again before that, it is withdrawn. */
-  async askUndo(id) {
-    await api.post(api.path(["handoffs", id, "undo"]), { conversation: this.key });
-    await this.reload();
   }
 
   async reload() {
@@ -265,6 +260,5 @@ export function tags(row, number = new Map()) {
   if (row.broken_up) tag("marker escaped", "", "The model wrote something that looks like a marker");
   if (row.partial) tag("partly kept", "warn", "The journal could not store all of it");
   if (!out.length && !row.tooled && !row.answer) tag(row.wire ? "passed on" : "relayed", "quiet", row.untooled ? `Without the tool: ${line(row.untooled).replaceAll("_", " ")}` : "Without the tool");
-  if (row.replica) tag(line(row.replica), "quiet", "The replica that has this exchange");
   return out;
 }

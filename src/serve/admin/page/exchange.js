@@ -138,7 +138,7 @@ function head(row, up, near, parts) {
   return h("header", { class: "head-of-view" },
     h("p", { class: "crumbs" }, crumbs),
     h("div", { class: "title-line" }, title, h("span", { class: "tags" }, tags(row)), h("span", { class: "steps" }, step(-1, "The exchange before", "‹"), step(1, "The next exchange", "›"))),
-    h("p", { class: "dim" }, [clock(row.at_ms), line(row.route ?? ""), wireName(row.wire), line(row.model ?? ""), row.streamed ? "streamed" : null, row.replica ? `on ${line(row.replica)}` : null].filter(Boolean).join(" · ")),
+    h("p", { class: "dim" }, [clock(row.at_ms), line(row.route ?? ""), wireName(row.wire), line(row.model ?? ""), row.streamed ? "streamed" : null].filter(Boolean).join(" · ")),
     h("p", { class: "links" }, h("span", { class: "dim mono" }, line(row.id)), copyButton(() => row.id, "Copy id"), download("HAR", api.path(["exchanges", row.id, "har"]), `${row.id}.har`), download("Received, raw", api.path(["exchanges", row.id, "received"]), `${row.id}-received.txt`)));
 }
 

@@ -149,7 +149,7 @@ export class Side {
     if (this.jumpTo(typed)) says("jump", `Enter: exchange ${typed} of this conversation`);
     else if (FILTER.test(typed)) items.push({ key: "filter", is: typed, make: () => h("a", { class: "hit", href: `#/x?filter=${encodeURIComponent(typed)}`, "data-item": true, "data-id": "filter" }, "Exchanges for which ", h("code", null, line(typed)), " holds") });
     for (const it of shown) {
-      const is = [this.names.get(it.key), it.model, it.wire, it.handoffs, it.failures, it.unsent_tokens, it.replicas, it.key === this.key, busy.has(it.key) || ago(it.last_ms)].join("\n");
+      const is = [this.names.get(it.key), it.model, it.wire, it.handoffs, it.failures, it.unsent_tokens, it.key === this.key, busy.has(it.key) || ago(it.last_ms)].join("\n");
       items.push({ key: `c${it.key}`, is, make: () => this.row(it, busy.has(it.key)) });
     }
     if (wanted) {
@@ -165,7 +165,7 @@ export class Side {
   }
 
   row(it, busy) {
-    const small = [wireName(it.wire), line(it.model ?? ""), line((it.replicas ?? []).join(", "))].filter(Boolean).join(" · ");
+    const small = [wireName(it.wire), line(it.model ?? "")].filter(Boolean).join(" · ");
     return h("a", { class: "talk", href: `#/c/${encodeURIComponent(it.key)}`, "data-item": true, "data-key": it.key, "data-id": `c${it.key}`, "aria-current": it.key === this.key ? "page" : null, title: clock(it.last_ms) },
       h("span", { class: "talk-title", dir: "auto", title: line(it.title) }, this.names.get(it.key)),
       h("span", { class: "age num" }, busy ? h("span", { class: "pulse", title: "A request is under way" }) : ago(it.last_ms)),
@@ -205,8 +205,7 @@ export class Side {
     this.foot.replaceChildren(
       h("span", null, `baton ${it.version ?? ""}`),
       journal.enabled === false ? h("span", { class: "warn-text" }, "journal off") : h("span", { class: "num", title: "Exchanges kept, and what they take on the disk" }, `${plural(journal.exchanges ?? 0, "exchange")} · ${bytes(journal.bytes)}`),
-      it.replicas ? h("span", { class: "num" }, plural(it.replicas.length + (it.away ?? []).length, "replica")) : "",
-      ...(it.away ?? []).map((away) => h("span", { class: "warn-text", title: line(away.why ?? "") }, `${line(away.replica ?? "")} is away`)),
+      it.store === "redis" ? h("span", { title: "The replica that this page shows: each has a journal of its own" }, line(it.instance ?? "")) : "",
       journal.dropped ? h("span", { class: "warn-text num", title: "Copies dropped because the journal's queue was full" }, `${count(journal.dropped)} dropped`) : "");
   }
 }

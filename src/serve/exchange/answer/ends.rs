@@ -1,39 +1,34 @@
-//! What follows when an answer's end is delivered: a repetition of the request is then a new request, and the agent has
-//! the answer's sentinels.
+//! What follows when an agent has read an answer's end: a repetition of the request is then a new request, and the agent
+//! has the answer's sentinels.
+
+use std::time::Duration;
 
 use crate::serve::exchange::Exchange;
-use crate::state::session::UnconfirmedEnd;
 
 impl Exchange {
-    /// What is to be done when the answer's end was delivered to the connection; `None`: nothing.
+    /// What is to be done when the server has taken the answer's end; `None`: nothing. It takes effect when the agent counts
+    /// as having read that end. Call it within the runtime.
     pub(in crate::serve::exchange) fn when_ended(&self) -> Option<impl FnOnce() + Send + use<>> {
         let fired = self.record.fired.take();
-        let undo = self.opening.undo().map(|words| words.pending);
         let live = self.offered.agent.live.as_ref();
-        let live = live.filter(|l| l.may_repeat() || !fired.is_empty() || undo.is_some())?;
-        let live = live.clone();
-        let (app, answer, ends) = (self.app.clone(), self.record.id.clone(), self.ctx.ends.clone());
-        Some(move || {
-            // At once, since a person may request the next one, at any replica.
-            if let Some(undo) = undo {
-                app.sessions.undo_over(&live, undo);
+        let live = live.filter(|l| l.may_repeat() || !fired.is_empty())?.clone();
+        let (app, answer) = (self.app.clone(), self.record.id.clone());
+        let wait = app.config.limits.waits.unread;
+        let read = move || {
+            live.forget_repeat(&answer);
+            if !fired.is_empty() {
+                app.sessions.shown(&live, &fired);
             }
-            let conversation = live.clone();
-            let end = UnconfirmedEnd::new(move || {
-                live.forget_repeat(&answer);
-                if !fired.is_empty() {
-                    app.sessions.shown(&live, &fired);
-                }
-            });
-            conversation.waits_for(&end);
-            ends.add(end);
+        };
+        Some(move || match wait {
+            Duration::ZERO => read(),
+            wait => {
+                let due = tokio::time::sleep(wait);
+                tokio::spawn(async move {
+                    due.await;
+                    read();
+                });
+            }
         })
-    }
-
-    /// Whether it matters that the answer's end was delivered. It does where an answer of the conversation broke off
-    /// after its sentinel or may do so, and while an undo is not reported.
-    pub(super) fn waits_for_delivery(&self) -> bool {
-        let live = self.offered.agent.live.as_ref();
-        self.opening.undo().is_some() || live.is_some_and(|live| live.may_repeat())
     }
 }

@@ -340,8 +340,6 @@ impl Body for Driver {
     }
 
     fn is_end_stream(&self) -> bool {
-        // A server takes one piece more than the connection has room for. Where it matters whether the last one was
-        // delivered, it has to poll again.
-        matches!(self.phase, DriverPhase::Done) && self.out.is_empty() && !self.exchange.waits_for_delivery()
+        matches!(self.phase, DriverPhase::Done) && self.out.is_empty()
     }
 }

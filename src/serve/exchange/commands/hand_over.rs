@@ -37,7 +37,7 @@ pub(super) async fn restored_draft(exchange: &Exchange) -> Result<Option<DraftRe
 /// Has a handoff written. Keep-alives go to the agent until that has ended, which is the answer.
 pub(super) async fn answer(exchange: Exchange, trigger: HandoffTrigger) -> Response<ResponseBody> {
     let exchange = match &trigger {
-        HandoffTrigger::Draft(request) => exchange.showing(request, true),
+        HandoffTrigger::Draft(_) => exchange.showing(),
         HandoffTrigger::Approval(_) => exchange,
     };
     slow_answer::answered(exchange.clone(), async move {
@@ -85,10 +85,7 @@ async fn run(exchange: &Exchange, trigger: HandoffTrigger) -> Result<CommandRepl
             let draft = app.drafting.open_in(live.key());
             let document = draft.and_then(|draft| draft.document).unwrap_or_default();
             let waits = drafts::waits_for_approval(&app.config.commands.prefix);
-            CommandReply::new(match exchange.begun_draft() {
-                Some(shown) if shown.has_text() => waits,
-                _ => format!("{waits}\n\n{}", note::quoted(&document)),
-            })
+            CommandReply::new(format!("{waits}\n\n{}", note::quoted(&document)))
         }
         Err(end) => CommandReply::new(format!("no handoff was made: {end}.")),
     })

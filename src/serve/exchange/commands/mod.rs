@@ -14,7 +14,7 @@ use self::pins::{CarriedTexts, pin, pins_listed, unpin};
 use self::reply::{CommandReply, unanswered};
 use self::resume::{resume, shown};
 use self::topic::topic;
-pub(super) use self::undo::UndoSubject;
+use self::undo::UndoSubject;
 use super::Exchange;
 use super::topic::note_topic;
 use crate::serve::proxy::response_body::ResponseBody;

@@ -15,29 +15,20 @@ use baton_core::rewrite::Candidate;
 
 /// A request in which a handoff is undone.
 #[derive(Clone, Copy)]
-pub(in crate::serve::exchange) struct UndoSubject<'a> {
-    pub(in crate::serve::exchange) app: &'a App,
-    pub(in crate::serve::exchange) ctx: &'a RequestContext,
-    pub(in crate::serve::exchange) agent: &'a AgentRequest,
-    pub(in crate::serve::exchange) pin: &'a Pin,
+pub(super) struct UndoSubject<'a> {
+    pub(super) app: &'a App,
+    pub(super) ctx: &'a RequestContext,
+    pub(super) agent: &'a AgentRequest,
+    pub(super) pin: &'a Pin,
 }
 
 impl UndoSubject<'_> {
     /// Undoes a handoff, or its undo.
-    pub(in crate::serve::exchange) async fn undo(
-        &self,
-        id: Option<&str>,
-    ) -> Result<CommandReply, StoreError> {
+    pub(super) async fn undo(&self, id: Option<&str>) -> Result<CommandReply, StoreError> {
         let reply = self.undone_or_not(id).await?;
         let outcome = reply.undo.unwrap_or(UndoOutcome::Refused);
         self.ctx.recorder.note(|e| e.undo = Some(outcome));
         Ok(reply)
-    }
-
-    /// The reply where another handoff is active by now than the one that was to be undone.
-    pub(in crate::serve::exchange) fn overtaken(&self) -> CommandReply {
-        self.ctx.recorder.note(|e| e.undo = Some(UndoOutcome::Refused));
-        CommandReply::new("nothing was undone: another handoff is active by now.")
     }
 
     async fn undone_or_not(&self, id: Option<&str>) -> Result<CommandReply, StoreError> {
@@ -65,25 +56,14 @@ impl UndoSubject<'_> {
             }));
         };
         match self.pin.undone.is_undone(target) {
-            true => {
-                self.note_undone(Some(target), None);
-                Ok(CommandReply {
-                    note: target,
-                    undo: Some(UndoOutcome::TakenBack),
-                    ..CommandReply::new(format!(
-                        "the undo was reverted. The model sees the handoff {target} again, and what came after it."
-                    ))
-                })
-            }
+            true => Ok(CommandReply {
+                note: target,
+                undo: Some(UndoOutcome::TakenBack),
+                ..CommandReply::new(format!(
+                    "the undo was reverted. The model sees the handoff {target} again, and what came after it."
+                ))
+            }),
             false => self.undone(target, candidates).await,
-        }
-    }
-
-    /// Notes in the record what the conversation's next request will find: a reader outside of the chat may be faster.
-    fn note_undone(&self, active: Option<HandoffId>, undone: Option<HandoffId>) {
-        if let Some(live) = &self.agent.live {
-            let now = self.app.clock.now_ms();
-            self.app.sessions.follow(live, active, undone, now);
         }
     }
 
@@ -117,7 +97,6 @@ impl UndoSubject<'_> {
                 "nothing was undone: the model would see about {tokens} tokens, {over} more than its window holds."
             )));
         }
-        self.note_undone(before.as_ref().map(|before| before.id), Some(target));
         Ok(CommandReply {
             note: target,
             undo: Some(UndoOutcome::Undone),

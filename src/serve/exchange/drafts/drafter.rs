@@ -172,9 +172,6 @@ async fn document(
         };
         let (from, to) = (method.name(), next.name());
         tracing::warn!(exchange = exchange.ctx.id, why = %end, from, to, "a draft failed: retried with another method");
-        if let Some(shown) = &exchange.shown {
-            shown.begin_again(&end.to_string());
-        }
         method = next;
     }
 }
@@ -317,7 +314,7 @@ fn note_draft(ctx: &RequestContext, request: &DraftRequest, method: &'static str
 }
 
 /// Whether a person reviews the draft first.
-pub(super) fn is_reviewed(policy: ReviewPolicy, request: &DraftRequest) -> bool {
+fn is_reviewed(policy: ReviewPolicy, request: &DraftRequest) -> bool {
     request.review
         || match policy {
             ReviewPolicy::Never => false,

@@ -4,7 +4,6 @@ use bytes::Bytes;
 
 use super::answer_text::draft_of;
 use crate::serve::exchange::carry::draft_index;
-use crate::serve::exchange::shown::TextExtractor;
 use crate::serve::exchange::{Exchange, record_writer, send};
 use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::route;
@@ -138,10 +137,6 @@ async fn draft_leg(exchange: &Exchange, leg: &RewriteOutcome, target: &str, meth
 async fn read_streamed_draft(exchange: &Exchange, mut body: UpstreamBody) -> DraftEnd {
     let (agent, form) = (&exchange.offered.agent, exchange.form());
     let limit = exchange.app.config.limits.frame_bytes;
-    let mut shown = exchange
-        .shown
-        .as_deref()
-        .map(|shown| (shown, TextExtractor::new(form.framing(), limit)));
     // No call is hidden, since none is examined.
     let watch = exchange.watch(ToolNames::NONE);
     let mut merge = agent.merge(form, watch, limit, false);
@@ -158,9 +153,6 @@ async fn read_streamed_draft(exchange: &Exchange, mut body: UpstreamBody) -> Dra
             }
             Some(Ok(piece)) => {
                 raw.extend_from_slice(&piece);
-                if let Some((shown, pieces)) = &mut shown {
-                    shown.piece(&pieces.feed(piece.clone()));
-                }
                 merge.feed(piece, &mut out);
                 out.clear();
             }

@@ -16,7 +16,6 @@ mod report;
 use http::Response;
 use uuid::Uuid;
 
-use self::drafter::is_reviewed;
 use super::Exchange;
 use super::answer::after_handoff;
 use super::opening::AnswerOpening;
@@ -32,10 +31,7 @@ pub(super) use self::report::{approval_commands, waits_for_approval};
 
 /// Answers a request with which a draft is made: by the leg after the handoff, or as if no draft had been requested.
 pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseBody> {
-    let request = &job.wanted().ask;
-    // A reviewer reads the draft elsewhere.
-    let may_show_text = !is_reviewed(exchange.app.config.handoff.review, request);
-    let exchange = exchange.showing(request, may_show_text);
+    let exchange = exchange.showing();
     super::slow_answer::answered(exchange.clone(), async move {
         let (id, origin) = (job.id(), job.wanted().ask.origin);
         let made = hand_over(&exchange, job).await;

@@ -62,7 +62,7 @@ pub(super) async fn offer(app: &App, ctx: &RequestContext, placed: Placed) -> Of
     }
     if let Some(live) = agent.live.as_ref().filter(|_| scope.of_the_loop) {
         let now = app.clock.now_ms();
-        app.sessions.follow(live, pin.active_id(), pin.undone.now(), now);
+        app.sessions.follow(live, pin.active_id(), now);
     }
     // A request that names an earlier response alone would not say which tools that one was sent with.
     // A token count does not say whether its request would be stored.

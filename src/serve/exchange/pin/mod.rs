@@ -85,14 +85,9 @@ pub(super) struct Pinned {
 }
 
 /// Takes chat commands out of the request, which is then another transcript, with other offsets and maybe another last text.
-fn take_commands_out(
-    app: &App,
-    ctx: &RequestContext,
-    received: &mut Received,
-    next_undo: Option<HandoffId>,
-) -> taken_out::CommandsTaken {
+fn take_commands_out(app: &App, ctx: &RequestContext, received: &mut Received) -> taken_out::CommandsTaken {
     let agent = &mut received.agent;
-    let taken = taken_out::take_out(app, agent, next_undo);
+    let taken = taken_out::take_out(app, agent);
     if taken.taken_out.removed.is_some() {
         agent.side_call = is_side_call(ctx, agent.request.view());
         received.candidates = agent.request.reading().candidates(agent.wire);
@@ -101,17 +96,12 @@ fn take_commands_out(
     taken
 }
 
-/// Finds what a request is pinned to. `next_undo`: the handoff whose undo the answer's first line will report.
+/// Finds what a request is pinned to.
 ///
 /// # Errors
 /// The store cannot be read, and the request cannot be served without it.
-pub(super) async fn pin(
-    app: &App,
-    ctx: &RequestContext,
-    mut received: Received,
-    next_undo: Option<HandoffId>,
-) -> Result<Pinned, Fault> {
-    let taken = take_commands_out(app, ctx, &mut received, next_undo);
+pub(super) async fn pin(app: &App, ctx: &RequestContext, mut received: Received) -> Result<Pinned, Fault> {
+    let taken = take_commands_out(app, ctx, &mut received);
     let Received {
         mut agent,
         key,

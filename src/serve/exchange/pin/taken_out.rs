@@ -8,9 +8,8 @@ use crate::serve::exchange::app::App;
 use crate::state::journal::BodyLayout;
 use crate::state::session::LiveConversation;
 use baton_core::commands;
-use baton_core::record::HandoffId;
 use baton_core::rewrite::RequestReading;
-use baton_core::rewrite::notes::{self, NoteSearch, UndoneHandoffs};
+use baton_core::rewrite::notes::{self, UndoneHandoffs};
 use baton_core::wire::{View, Wire};
 
 /// A transcript as the agent sent it.
@@ -48,14 +47,9 @@ impl TakenOut {
     }
 }
 
-/// Takes commands and their answers out of the request. `next_undo`: the handoff whose undo the answer's first line will
-/// report.
-pub(super) fn take_out(app: &App, agent: &mut AgentRequest, next_undo: Option<HandoffId>) -> CommandsTaken {
-    let look = NoteSearch {
-        next_note: next_undo,
-        ..app.note_search()
-    };
-    let wire = agent.wire;
+/// Takes commands and their answers out of the request.
+pub(super) fn take_out(app: &App, agent: &mut AgentRequest) -> CommandsTaken {
+    let (wire, look) = (agent.wire, app.note_search());
     let unquoted = without_quoted(app, wire, agent.request.reading(), agent.live.as_deref());
     let reading = unquoted.as_ref().unwrap_or_else(|| agent.request.reading());
     let (left, removed, undone) = match (notes::take_out(wire, reading, look), unquoted) {

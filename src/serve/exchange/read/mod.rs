@@ -137,18 +137,6 @@ pub(super) struct Received {
     pub(super) ahead: Ahead,
 }
 
-impl Received {
-    /// A copy to be pinned again, after the transcript was changed.
-    pub(super) fn copy(&self) -> Self {
-        Self {
-            agent: self.agent.clone(),
-            key: self.key.clone(),
-            candidates: self.candidates.clone(),
-            ahead: self.ahead.without_offsets(),
-        }
-    }
-}
-
 /// Reads a request of this weight and opens its conversation. `None`: the request is relayed unchanged.
 pub(super) async fn receive(
     app: &App,
@@ -164,7 +152,6 @@ pub(super) async fn receive(
     let ConversationKey { key, named } = key(ctx, wire, &reading);
     ctx.recorder.note(|e| e.conversation = Some(key.clone()));
     let candidates = reading.candidates(wire);
-    app.sessions.settle_ends(&key).await;
     let newest = candidates.first();
     let OpenedConversation { live, ahead } = match app.sessions.is_shared() {
         true => Box::pin(read_ahead::read(app, ctx, wire, &reading, &key, newest)).await,

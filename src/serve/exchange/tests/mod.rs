@@ -22,7 +22,6 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::{Value, json};
 
 use super::offer::{self, Offered};
-use super::opening::AnswerOpening;
 use super::pin::{self, Pinned};
 use super::place;
 use super::read::{self, Received};
@@ -89,7 +88,6 @@ impl Stage {
                 target: "/v1/messages".to_owned(),
                 headers: HeaderMap::new(),
                 recorder,
-                ends: Default::default(),
             },
         }
     }
@@ -134,7 +132,7 @@ impl TestRequest<'_> {
 
     async fn pinned(&self) -> Result<Pinned, Fault> {
         let received = self.received().await.expect("a request that is read");
-        pin::pin(&self.stage.app, &self.ctx, received, None).await
+        pin::pin(&self.stage.app, &self.ctx, received).await
     }
 
     async fn offered(&self) -> Offered {
@@ -146,12 +144,7 @@ impl TestRequest<'_> {
 
     async fn exchange(self) -> Exchange {
         let offered = self.offered().await;
-        Exchange::new(
-            Arc::clone(&self.stage.app),
-            self.ctx,
-            offered,
-            AnswerOpening::None,
-        )
+        Exchange::new(Arc::clone(&self.stage.app), self.ctx, offered)
     }
 }
 

@@ -1,9 +1,27 @@
 //! What an exchange writes, and what the next request finds of it.
 
+use std::time::Duration;
+
 use super::{PROMPT, Stage, claude, model, user};
 use crate::serve::exchange::record_writer::{self, NewHandoff};
 use crate::state::config::HandoffMode;
 use baton_core::record::{HandoffOrigin, ResponseOrigin};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// How long an end may be unread.
+const UNREAD: Duration = Duration::from_secs(10);
+
+/// Lets time pass.
+async fn passes(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
+    // What waited for it runs.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
 
 #[tokio::test]
 async fn a_handoff_is_stored_counted_and_active_when_its_sentinel_may_be_shown() {
@@ -41,7 +59,7 @@ async fn a_handoff_is_stored_counted_and_active_when_its_sentinel_may_be_shown()
 
 #[tokio::test]
 async fn the_same_request_goes_on_after_its_handoff_and_another_one_does_not() {
-    let stage = Stage::new();
+    let stage = Stage::with(|config| config.limits.waits.unread = UNREAD);
     let body = || claude(&[user("Mend it.")]);
     let broken = stage.request(body()).exchange().await;
     let handoff = record_writer::write_handoff(&broken, PROMPT.to_owned(), None, None)
@@ -51,8 +69,18 @@ async fn the_same_request_goes_on_after_its_handoff_and_another_one_does_not() {
     assert_eq!(again.repeated(), Some(handoff.id));
     let other = stage.request(claude(&[user("Mend that.")])).exchange().await;
     assert_eq!(other.repeated(), None);
-    // Its delivered end makes the same request a new one.
-    assert!(again.when_ended().is_some());
+    // Its end makes the same request a new one: not at once, since the agent may have left with the end unread.
+    again.record.fired.add(handoff.id);
+    again.when_ended().unwrap()();
+    drop((broken, again));
+    passes(UNREAD - SECOND).await;
+    let third = stage.request(body()).exchange().await;
+    assert_eq!(third.repeated(), Some(handoff.id));
+    third.record.fired.add(handoff.id);
+    third.when_ended().unwrap()();
+    drop(third);
+    passes(UNREAD + SECOND).await;
+    assert_eq!(stage.request(body()).exchange().await.repeated(), None);
     let quiet = stage
         .request(claude(&[user("Mend that.")]))
         .principal("alice")

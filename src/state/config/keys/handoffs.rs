@@ -204,7 +204,6 @@ pub(super) const DRAFT: KeySection = KeySection {
                 hours.map(|hours| Duration::from_secs(hours * 3600)),
             )
         }),
-        key("show", |d, v, _| put(&mut d.config.draft.show, v.flag())),
         key("secret_files", |d, v, _| {
             put(&mut d.config.draft.secret_files, v.texts(PATTERN_CHARS))
         }),

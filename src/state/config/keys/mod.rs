@@ -122,9 +122,6 @@ pub(super) fn blank() -> ConfigDraft {
             admin: Admin {
                 listen: nowhere,
                 token: None,
-                name: None,
-                peers: Vec::new(),
-                url: None,
             },
             state_dir: PathBuf::new(),
             store: StoreKind::Memory.into(),

@@ -3,9 +3,6 @@
 use super::key::{KeySection, TOKEN_CHARS, key, optional, put};
 use crate::state::config::{ServerDurability, StoreKind};
 
-/// Most peers: each list of the inspector asks all of them.
-const MOST_PEERS: usize = 32;
-
 pub(super) const SERVER: KeySection = KeySection {
     name: "server",
     keys: &[
@@ -28,15 +25,6 @@ pub(super) const ADMIN: KeySection = KeySection {
         key("listen", |d, v, _| put(&mut d.config.admin.listen, v.address())),
         optional("token", |d, v, e| {
             put(&mut d.config.admin.token, v.secret(e, TOKEN_CHARS).map(Some))
-        }),
-        optional("name", |d, v, _| {
-            put(&mut d.config.admin.name, v.replica_name().map(Some))
-        }),
-        optional("peers", |d, v, e| {
-            put(&mut d.config.admin.peers, v.peers(e, TOKEN_CHARS, MOST_PEERS))
-        }),
-        optional("url", |d, v, _| {
-            put(&mut d.config.admin.url, v.base_url().map(Some))
         }),
     ],
 };
@@ -143,9 +131,6 @@ pub(super) const LIMITS: KeySection = KeySection {
         }),
         key("body_rate", |d, v, _| {
             put(&mut d.config.limits.body_rate, v.count(0, 1 << 20))
-        }),
-        key("head_secs", |d, v, _| {
-            put(&mut d.config.limits.head_time, v.secs(1.0, 300.0))
         }),
         key("header_bytes", |d, v, _| {
             put(&mut d.config.limits.header_bytes, v.count(8 << 10, 1 << 20))

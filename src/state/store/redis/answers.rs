@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use super::settings::{ServerState, WriteWait};
 use crate::state::store::records::{PlacedKind, PlacedRecord, RecordKind, ResponseId, StoredRecord};
-use crate::state::store::replicas::Replica;
 use crate::state::store::{StoreError, foreign_record};
 use baton_core::record::{Conversation, DocumentRecord, Handoff, HandoffId, HandoffStatus, Principal};
 
@@ -192,14 +191,6 @@ pub(super) fn swept(answers: Vec<Value>) -> Result<(u64, u64), StoreError> {
             .unwrap_or_default()
     };
     Ok((count(0), count(1)))
-}
-
-/// The replicas in the register, without unreadable ones.
-pub(super) fn replicas(answers: Vec<Value>) -> Result<Vec<Replica>, StoreError> {
-    let all = first_texts(answers)?;
-    let mut all: Vec<Replica> = all.iter().filter_map(|record| from_json(record).ok()).collect();
-    all.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(all)
 }
 
 /// The record of a conversation.

@@ -1,18 +1,15 @@
 //! Opens connections to the primary: TCP, TLS, login, Sentinels, a cluster's redirections.
 
-use std::io;
 use std::path::Path;
-use std::sync::Arc;
 
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, Pipeline, RedisConnectionInfo, Value};
+use redis::io::tcp::TcpSettings;
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo, Pipeline, RedisConnectionInfo,
+    RedisResult, TlsCertificates, Value,
+};
+use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, ServerName};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
-use tokio_rustls::TlsConnector;
 
 use super::answers::{greeting, primary_address, redirection, text};
 use super::scripts::RedisScript;
@@ -31,7 +28,7 @@ pub(super) struct Dialer {
     pub(super) durability: ServerDurability,
     /// The key with the schema's version, which determines a cluster's node.
     pub(super) slot: String,
-    tls: Option<TlsConnector>,
+    tls: Option<TlsCertificates>,
 }
 
 /// An open connection to the primary.
@@ -43,8 +40,6 @@ pub(super) struct PrimaryConnection {
     pub(super) server: ServerState,
     /// How a write becomes durable there, or why it cannot.
     pub(super) wait: Result<WriteWait, String>,
-    /// Drives the connection.
-    _driver: AbortOnDrop,
 }
 
 impl Dialer {
@@ -55,7 +50,7 @@ impl Dialer {
         slot: String,
         ca: Option<&Path>,
     ) -> Result<Self, String> {
-        let tls = address.tls.then(|| connector(ca)).transpose()?;
+        let tls = address.tls.then(|| certificates(ca)).transpose()?;
         Ok(Self {
             address,
             durability,
@@ -90,7 +85,7 @@ impl Dialer {
         for _ in 0..REDIRECTIONS {
             let place = format!("{host}:{port}");
             let describe = |error: String| format!("{place}: {error}");
-            let (mut connection, driver) = self.open(&host, port, true).await.map_err(describe)?;
+            let mut connection = self.open(&host, port, true).await.map_err(describe)?;
             let mut command = Cmd::new();
             command.arg("GET").arg(&self.slot);
             match one(&mut connection, &command).await {
@@ -105,17 +100,13 @@ impl Dialer {
                     None => return Err(describe(error)),
                 },
             }
-            return self.greet(connection, driver).await.map_err(describe);
+            return self.greet(connection).await.map_err(describe);
         }
         Err(format!("{}: redirected too often", self.address))
     }
 
     /// Loads the scripts and queries the server's state.
-    async fn greet(
-        &self,
-        mut connection: MultiplexedConnection,
-        driver: AbortOnDrop,
-    ) -> Result<PrimaryConnection, String> {
+    async fn greet(&self, mut connection: MultiplexedConnection) -> Result<PrimaryConnection, String> {
         let mut pipe = Pipeline::new();
         for script in RedisScript::ALL {
             pipe.cmd("SCRIPT").arg("LOAD").arg(script.source());
@@ -133,7 +124,6 @@ impl Dialer {
             digests,
             wait: server.wait(self.durability),
             server,
-            _driver: driver,
         })
     }
 
@@ -151,73 +141,52 @@ impl Dialer {
 
     async fn ask_sentinel(&self, host: &str, port: u16, group: &str) -> Result<(String, u16), String> {
         // Sentinels have logins of their own, and mostly none.
-        let (mut connection, _driver) = self.open(host, port, false).await?;
+        let mut connection = self.open(host, port, false).await?;
         let mut command = Cmd::new();
         command.arg("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(group);
         primary_address(group, one(&mut connection, &command).await?)
     }
 
-    /// A connection, and the task that drives it.
-    async fn open(
-        &self,
-        host: &str,
-        port: u16,
-        login: bool,
-    ) -> Result<(MultiplexedConnection, AbortOnDrop), String> {
-        let stream = TcpStream::connect((host, port))
-            .await
-            .map_err(|error| error.to_string())?;
-        stream.set_nodelay(true).map_err(|error| error.to_string())?;
-        let stream: Box<dyn DuplexStream> = match &self.tls {
-            Some(tls) => {
-                let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
-                Box::new(
-                    tls.connect(name, stream)
-                        .await
-                        .map_err(|error| format!("TLS: {error}"))?,
-                )
-            }
-            None => Box::new(stream),
-        };
-        let mut info = RedisConnectionInfo::default().set_lib_name("baton", env!("CARGO_PKG_VERSION"));
+    /// A connection. The task that drives it ends with its last clone.
+    async fn open(&self, host: &str, port: u16, login: bool) -> Result<MultiplexedConnection, String> {
+        let mut settings = RedisConnectionInfo::default().set_lib_name("baton", env!("CARGO_PKG_VERSION"));
         if login {
-            info = info.set_db(self.address.db);
+            settings = settings.set_db(self.address.db);
             if let Some(user) = &self.address.user {
-                info = info.set_username(user);
+                settings = settings.set_username(user);
             }
             if let Some(password) = &self.address.password {
-                info = info.set_password(password);
+                settings = settings.set_password(password);
             }
         }
         // Calls have an end of their own, which counts the wait for a connection.
-        let config = redis::AsyncConnectionConfig::new()
+        let config = AsyncConnectionConfig::new()
             .set_response_timeout(None)
             .set_pipeline_buffer_size(BACKLOG);
-        let (made, opened) = oneshot::channel();
-        // The driver borrows what it was made with.
-        let driver = AbortOnDrop(tokio::spawn(async move {
-            match MultiplexedConnection::new_with_config(&info, stream, config).await {
-                Ok((connection, driver)) => {
-                    let _ = made.send(Ok(connection));
-                    driver.await;
-                }
-                Err(error) => drop(made.send(Err(error.to_string()))),
-            }
-        }));
-        let connection = opened.await.unwrap_or_else(|_| Err("it broke off".to_owned()))?;
-        Ok((connection, driver))
+        let client = self.client(host.to_owned(), port, settings);
+        let client = client.map_err(|error| error.to_string())?;
+        let opened = client.get_multiplexed_async_connection_with_config(&config).await;
+        opened.map_err(|error| error.to_string())
     }
-}
 
-trait DuplexStream: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> DuplexStream for S {}
-
-/// A task that ends with its owner.
-struct AbortOnDrop(JoinHandle<()>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
+    fn client(&self, host: String, port: u16, settings: RedisConnectionInfo) -> RedisResult<Client> {
+        let address = match self.tls {
+            None => ConnectionAddr::Tcp(host, port),
+            Some(_) => ConnectionAddr::TcpTls {
+                host,
+                port,
+                insecure: false,
+                tls_params: None,
+            },
+        };
+        let info = address
+            .into_connection_info()?
+            .set_tcp_settings(TcpSettings::default().set_nodelay(true))
+            .set_redis_settings(settings);
+        match &self.tls {
+            None => Client::open(info),
+            Some(tls) => Client::build_with_tls(info, tls.clone()),
+        }
     }
 }
 
@@ -245,27 +214,19 @@ async fn one(connection: &mut MultiplexedConnection, command: &Cmd) -> Result<Va
     }
 }
 
-fn connector(ca: Option<&Path>) -> Result<TlsConnector, String> {
-    let mut roots = rustls::RootCertStore::empty();
-    match ca {
-        None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
-        Some(file) => {
-            let describe = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
-            let all = CertificateDer::pem_file_iter(file).map_err(|error| describe(&error))?;
-            for certificate in all {
-                let certificate = certificate.map_err(|error| describe(&error))?;
-                roots.add(certificate).map_err(|error| describe(&error))?;
-            }
-            if roots.is_empty() {
-                return Err(describe(&io::Error::other("it has no certificate")));
-            }
+/// The CA certificates of this file; without one the client has Mozilla's.
+fn certificates(ca: Option<&Path>) -> Result<TlsCertificates, String> {
+    let read = |file: &Path| {
+        let describe = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+        let pem = std::fs::read(file).map_err(|error| describe(&error))?;
+        match CertificateDer::pem_slice_iter(&pem).next() {
+            Some(Ok(_)) => Ok(pem),
+            Some(Err(error)) => Err(describe(&error)),
+            None => Err(describe(&"it has no certificate")),
         }
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(TlsConnector::from(Arc::new(config)))
+    };
+    Ok(TlsCertificates {
+        client_tls: None,
+        root_cert: ca.map(read).transpose()?,
+    })
 }

@@ -32,7 +32,6 @@ use self::link::{Durable, Link};
 use self::scripts::RedisScript;
 use self::shared::{RedisCluster, redis_records};
 use super::records::{Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, Retention, StoredRecord};
-use super::replicas::Replica;
 use super::{DocumentFilter, HandoffFilter, Store, StoreError, StoreFuture};
 use crate::state::config::{self, ServerDurability, StoreAddress};
 use baton_core::record::{
@@ -252,18 +251,6 @@ impl Store for RedisStore {
             let stored = self.shared.stored(records).await?;
             Ok(stored.iter().flatten().count() as u64)
         })
-    }
-
-    fn announce<'a>(&'a self, replica: &'a Replica) -> StoreFuture<'a, Vec<Replica>> {
-        Box::pin(async move {
-            let record = serde_json::to_string(replica)
-                .map_err(|error| StoreError::new(format!("register a replica: {error}")))?;
-            self.shared.register(&replica.name, record).await
-        })
-    }
-
-    fn leave<'a>(&'a self, name: &'a str) -> StoreFuture<'a, ()> {
-        Box::pin(async move { self.shared.register(name, String::new()).await.map(drop) })
     }
 
     fn ping(&self) -> StoreFuture<'_, ()> {

@@ -11,20 +11,18 @@ pub(super) enum RedisScript {
     Set,
     Sweep,
     Document,
-    Replicas,
     Archive,
 }
 
 impl RedisScript {
     /// Every script, in the order of their numbers.
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 7] = [
         Self::Write,
         Self::Read,
         Self::Find,
         Self::Set,
         Self::Sweep,
         Self::Document,
-        Self::Replicas,
         Self::Archive,
     ];
 
@@ -37,7 +35,6 @@ impl RedisScript {
             Self::Set => include_str!("scripts/set.lua"),
             Self::Sweep => include_str!("scripts/sweep.lua"),
             Self::Document => include_str!("scripts/document.lua"),
-            Self::Replicas => include_str!("scripts/replicas.lua"),
             Self::Archive => include_str!("scripts/archive.lua"),
         }
     }

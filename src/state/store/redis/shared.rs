@@ -16,7 +16,6 @@ use super::scripts::{RedisScript, ScriptCall};
 use crate::state::clock::now_ms;
 use crate::state::config::ServerDurability;
 use crate::state::store::records::{Lookup, PlacedKind, PlacedRecord, StoredRecord};
-use crate::state::store::replicas::Replica;
 use crate::state::store::{HandoffFilter, StoreError, foreign_record, random};
 use baton_core::record::{Handoff, Update, UpdateOutcome};
 
@@ -291,14 +290,6 @@ impl RedisCluster {
             found.truncate(filter.limit);
         }
         Ok(found)
-    }
-
-    /// Writes a replica's entry of the register, or takes it out; returns the entries of all.
-    pub(super) async fn register(&self, name: &str, record: String) -> Result<Vec<Replica>, StoreError> {
-        let kept = crate::state::store::replicas::KEPT.as_millis().to_string();
-        let args = [&*self.prefix, name, &record, &kept];
-        let what = "register a replica";
-        answers::replicas(self.run(what, RedisScript::Replicas, args, Durable::No).await?)
     }
 
     /// Deletes what was last used before a time and is not in use.

@@ -73,60 +73,6 @@ pub(super) async fn conversations_are_changed(store: &dyn Store) {
     assert_eq!(store.conversation("s").await.unwrap(), Some(now));
 }
 
-/// A pending undo is a change like others: every process sees it until it is over, and a handoff ends it.
-pub(super) async fn undos_wait(store: &dyn Store) {
-    let known = conversation("a", "undo", 5);
-    let fired = handoff("a", "undo", 6);
-    store.put_handoff(&fired, None, &update(&known)).await.unwrap();
-    let make = async |change: RecordChange| {
-        let known = store.conversation("undo").await.unwrap().unwrap();
-        let changes = vec![change];
-        let change = Update {
-            changes,
-            ..update(&known)
-        };
-        store.change(&change).await.unwrap().record
-    };
-    let pinned = RecordChange::Followed {
-        from: None,
-        to: Some(fired.id),
-        undone: None,
-    };
-    let record = make(pinned).await;
-    let UndoAnswer::Requested(requested) = record.request_undo(fired.id, 7) else {
-        panic!("{record:?}");
-    };
-    make(RecordChange::UndoRequested(requested)).await;
-    let found = store.conversation("undo").await.unwrap().unwrap();
-    assert_eq!(found.pending_undo.as_deref(), Some(&requested));
-    let other = record::PendingUndo {
-        at_ms: 1,
-        ..requested
-    };
-    assert_eq!(
-        make(RecordChange::UndoOver(other)).await.pending_undo.as_deref(),
-        Some(&requested)
-    );
-    assert_eq!(make(RecordChange::UndoOver(requested)).await.pending_undo, None);
-    let followed = RecordChange::Followed {
-        from: Some(fired.id),
-        to: None,
-        undone: Some(fired.id),
-    };
-    make(followed).await;
-    let found = store.conversation("undo").await.unwrap().unwrap();
-    assert_eq!((found.active, found.undone), (None, Some(fired.id)));
-    make(RecordChange::UndoRequested(requested)).await;
-    let again = RecordChange::Fired {
-        handoff: fired.id,
-        placed: false,
-        pairs: Vec::new(),
-        repeat: None,
-    };
-    let found = make(again).await;
-    assert_eq!((found.pending_undo, found.undone), (None, None));
-}
-
 pub(super) async fn many_writers_lose_nothing(store: &dyn Store) {
     let known = conversation("many", "m", 1);
     let pairs: Vec<HiddenPair> = (0..24)

@@ -11,6 +11,7 @@ use std::time::Duration;
 use opentelemetry::KeyValue;
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::resource::{EnvResourceDetector, TelemetryResourceDetector};
 use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{mpsc, oneshot};
@@ -54,7 +55,7 @@ impl Traces {
     ///
     /// # Errors
     /// The URL, or a setting in the environment (`OTEL_EXPORTER_OTLP_…`), is invalid.
-    pub fn start(endpoint: &str, metrics: &Metrics) -> Result<Self, String> {
+    pub fn start(endpoint: &str, instance: String, metrics: &Metrics) -> Result<Self, String> {
         let mut exporter = SpanExporter::builder()
             .with_http()
             .with_http_client(client::Hyper::new(SEND_TIME).map_err(|error| error.to_string())?)
@@ -63,7 +64,7 @@ impl Traces {
             .with_timeout(SEND_TIME)
             .build()
             .map_err(|error| error.to_string())?;
-        exporter.set_resource(&resource());
+        exporter.set_resource(&resource(instance));
         let (work, queue) = mpsc::channel(QUEUE);
         let dropped = metrics.traces_dropped();
         let sender = Sender {
@@ -102,9 +103,12 @@ impl Traces {
     }
 }
 
-fn resource() -> Resource {
-    // The service's attributes, and those of OTEL_RESOURCE_ATTRIBUTES.
-    Resource::builder()
+fn resource(instance: String) -> Resource {
+    // An instance in OTEL_RESOURCE_ATTRIBUTES counts.
+    Resource::builder_empty()
+        .with_attribute(KeyValue::new("service.instance.id", instance))
+        .with_detector(Box::new(TelemetryResourceDetector))
+        .with_detector(Box::new(EnvResourceDetector::new()))
         .with_service_name("baton")
         .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
         .build()
