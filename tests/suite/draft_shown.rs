@@ -61,6 +61,7 @@ async fn says(stage: &Fixture, history: &[Value], reply: Reply) -> Answer {
 fn ask_by_api(stage: &Fixture, key: &str) -> uuid::Uuid {
     let ask = DraftRequest {
         origin: HandoffOrigin::Api,
+        force: true,
         ..DraftRequest::default()
     };
     stage
@@ -101,7 +102,7 @@ async fn written_for_a_command(variant: Variant) {
     let dir = temp();
     let mut stage = Fixture::with(variant, [], sqlite(dir.path()), shows).await;
     let now = session(&stage).await;
-    let asked = and(&stage, &now, "::handoff");
+    let asked = and(&stage, &now, "::handoff --force");
     let answer = says(&stage, &asked, document()).await;
     assert_shown(&answer.text, "handed over (written by the model)");
     assert!(
@@ -173,7 +174,7 @@ async fn written_for_the_api(variant: Variant) {
 async fn as_it_comes(variant: Variant) {
     let stage = Fixture::with(variant, [], memory(), shows).await;
     let now = session(&stage).await;
-    let asked = and(&stage, &now, "::handoff");
+    let asked = and(&stage, &now, "::handoff --force");
     stage.push(document().deltas(20).delay(Duration::from_millis(150)));
     let body = (variant.body)(&asked, true).to_string();
     let open = stage
@@ -197,7 +198,7 @@ async fn as_it_comes(variant: Variant) {
 async fn failed_for_a_command(variant: Variant) {
     let stage = Fixture::with(variant, [], memory(), shows).await;
     let now = session(&stage).await;
-    let asked = and(&stage, &now, "::handoff");
+    let asked = and(&stage, &now, "::handoff --force");
     let answer = says(&stage, &asked, document().stop(Stop::MaxTokens)).await;
     assert_shown(
         &answer.text,
@@ -248,7 +249,7 @@ async fn failed_for_the_api(variant: Variant) {
 async fn reviewed(variant: Variant) {
     let stage = Fixture::with(variant, [], memory(), shows).await;
     let now = session(&stage).await;
-    let asked = and(&stage, &now, "::handoff --review");
+    let asked = and(&stage, &now, "::handoff --force --review");
     let answer = says(&stage, &asked, document()).await;
     assert_shown(&answer.text, "the draft waits for your approval");
     assert_eq!(answer.text.matches("reader.rs").count(), 1, "{}", answer.text);
@@ -282,7 +283,11 @@ async fn broken_off(variant: Variant) {
     ] {
         let own = kept.split_once("\n\nbaton: ").map_or("", |(own, _)| own);
         let said = (variant.message)("assistant", &kept);
-        let next = [&and(&stage, &now, "::handoff")[..], &[said, stage.user("Well.")]].concat();
+        let next = [
+            &and(&stage, &now, "::handoff --force")[..],
+            &[said, stage.user("Well.")],
+        ]
+        .concat();
         says(&stage, &next, Reply::text("So.")).await;
         let sent = stage.sent();
         assert_eq!(sent[..3], WHOLE[..3], "{kept}");
@@ -318,7 +323,7 @@ async fn another_way(variant: Variant) {
 async fn told_at_once(variant: Variant) {
     let stage = Fixture::with(variant, [], memory(), |_| {}).await;
     let now = session(&stage).await;
-    let asked = and(&stage, &now, "::handoff");
+    let asked = and(&stage, &now, "::handoff --force");
     stage.push(document().head_delay(Duration::from_secs(60)));
     let body = (variant.body)(&asked, true).to_string();
     let open = stage
@@ -332,7 +337,7 @@ async fn told_at_once(variant: Variant) {
     let next = [&asked[..], &[said, stage.user("Well.")]].concat();
     let broken = says(&stage, &next, thought("So.")).await;
     assert_eq!(stage.sent(), [&WHOLE[..], &["u: Well."]].concat());
-    let next = stage.then(&next, &broken, "::handoff");
+    let next = stage.then(&next, &broken, "::handoff --force");
     let answer = says(&stage, &next, document()).await;
     let told = behind_line(&answer.text).unwrap();
     assert!(

@@ -341,7 +341,7 @@ async fn overtaken_by_a_handoff(variant: Variant) {
     stage.undo().await.unwrap();
     let history = stage
         .fixture
-        .then(&history, &answer, "::handoff --method local --no-git");
+        .then(&history, &answer, "::handoff --force --method local --no-git");
     let answer = stage.fixture.ask(&history, true).await;
     assert!(answer.text.contains("handed over"), "{}", answer.text);
     assert!(!stage.waits().await);

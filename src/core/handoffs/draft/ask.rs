@@ -53,6 +53,8 @@ pub struct DraftRequest {
     pub why: bool,
     /// Whether a person must accept it before it takes effect.
     pub review: bool,
+    /// Whether the history is cut even where that makes the request larger.
+    pub force: bool,
     /// Whether the agent sees its text as it streams; `None`: as the config says.
     pub show: Option<bool>,
     /// A short reason for the person, shown in the sentinel.
@@ -72,6 +74,7 @@ impl Default for DraftRequest {
             commands: true,
             why: true,
             review: false,
+            force: false,
             show: None,
             reason: None,
         }
@@ -82,7 +85,7 @@ impl Default for DraftRequest {
 pub const OWN_MODEL: &str = "own";
 
 /// The flags of `::handoff`, for help.
-pub const FLAGS: &str = "[--review] [--method oneshot|bundle|local] [--preset implement|docs|debug] [--model NAME] \
+pub const FLAGS: &str = "[--review] [--force] [--method oneshot|bundle|local] [--preset implement|docs|debug] [--model NAME] \
 [--to MODEL] [--no-git] [--no-commands] [--no-why] [goal…]";
 
 /// An invalid flag.
@@ -154,6 +157,7 @@ impl DraftRequest {
         };
         let switch = match flag {
             "--review" => Some((&mut self.review, true)),
+            "--force" => Some((&mut self.force, true)),
             "--no-git" => Some((&mut self.git, false)),
             "--no-commands" => Some((&mut self.commands, false)),
             "--no-why" => Some((&mut self.why, false)),
@@ -205,6 +209,7 @@ impl DraftRequest {
             origin: self.origin,
             reason: self.reason.clone(),
             review: self.review,
+            force: self.force,
             show: self.show,
             to: self.to.clone(),
             ..Self::default()
@@ -231,7 +236,7 @@ mod tests {
     #[test]
     fn flags_come_first_and_the_rest_is_the_goal() {
         let ask = DraftRequest::parse(
-            " --review --method bundle --preset=docs --model m/1 --no-git --no-commands --no-why  the --api\n and its tests ",
+            " --review --force --method bundle --preset=docs --model m/1 --no-git --no-commands --no-why  the --api\n and its tests ",
         );
         let expected = DraftRequest {
             method: Some(DraftMethod::Bundle),
@@ -242,6 +247,7 @@ mod tests {
             commands: false,
             why: false,
             review: true,
+            force: true,
             ..DraftRequest::default()
         };
         assert_eq!(ask, Ok(expected));
