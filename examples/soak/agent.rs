@@ -131,8 +131,8 @@ impl Agent {
         let number = self.judge.ledger.next_number();
         let pin = format!("::pin Never touch the public API of part {number}.");
         let text = match self.random.below(10) {
-            0..3 => "::handoff --no-git",
-            3 => "::handoff --method local --no-git",
+            0..3 => "::handoff --force --no-git",
+            3 => "::handoff --force --method local --no-git",
             4..7 => "::handoff undo",
             7 => "::handoff status",
             8 => "::unpin 1",

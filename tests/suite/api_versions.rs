@@ -65,7 +65,7 @@ async fn all_kinds_of_legs(variant: Variant) -> Fixture {
     let refused = says("Handing over.").call("session_handoff", json!({"prompt": ""}));
     let answer = ask(&stage, &history, [refused, says("Then not.")]).await;
 
-    let history = stage.then(&history, &answer, "::handoff");
+    let history = stage.then(&history, &answer, "::handoff --force");
     let answer = ask(&stage, &history, [says("## Goal\nMend the exporter.")]).await;
 
     let mut history = [&history[..], &answer.keep].concat();

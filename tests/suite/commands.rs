@@ -22,7 +22,8 @@ const SECOND: &str = "Goal: the second one.";
 on_every_wire!(answered_and_taken_out unknown_words first_of_all whole_answers pinned too_many_pins glued_and_trimmed left_out
     undone undone_twice undone_to_the_one_before undone_in_a_fork undone_after_a_restart undone_mixed resumed not_resumed
     look_alikes other_prefix switched_off tool_results handed_over_now composed_now reviewed not_handed_over told_that_it_waits
-    accepted_after_a_restart store_fails_meanwhile two_at_once forked_with_pins sent_again never_answered review_by_the_config enough_to_hand_off;);
+    accepted_after_a_restart store_fails_meanwhile two_at_once forked_with_pins sent_again never_answered review_by_the_config enough_to_hand_off
+    only_a_smaller_one;);
 
 async fn says(stage: &Fixture, history: &[Value], reply: Reply) -> Answer {
     stage.push(reply);
@@ -548,7 +549,7 @@ async fn handed_over_now(variant: Variant) {
         let history = stage.history();
         let answer = says(&stage, &history, thought("First.")).await;
         let sent = elements(&stage);
-        let now = stage.then(&history, &answer, "::handoff --no-git the reader");
+        let now = stage.then(&history, &answer, "::handoff --force --no-git the reader");
         stage.push(Reply::new().thinking("What matters?").say(DOCUMENT));
         let answer = stage.ask(&now, stream).await;
         let asked = stage.provider.generations();
@@ -609,7 +610,7 @@ async fn composed_now(variant: Variant) {
     let history = stage.history();
     let answer = says(&stage, &history, thought("First.")).await;
     let now = [&history[..], &answer.keep].concat();
-    let (text, then) = command(&stage, &now, "::handoff --method local --no-git").await;
+    let (text, then) = command(&stage, &now, "::handoff --force --method local --no-git").await;
     assert!(text.contains("composed without a model"), "{text}");
     says(&stage, &and(&stage, &then, "Go on."), thought("Next.")).await;
     let sent = stage.sent();
@@ -631,17 +632,27 @@ async fn reviewed(variant: Variant) {
     let now = [&history[..], &answer.keep].concat();
     let (text, then) = command(&stage, &now, "::handoff accept").await;
     assert!(text.contains("no draft waits"), "{text}");
-    let (text, then) = command(&stage, &then, "::handoff --review --method local --no-git").await;
+    let (text, then) = command(
+        &stage,
+        &then,
+        "::handoff --force --review --method local --no-git",
+    )
+    .await;
     assert!(
         text.contains("waits for your approval") && text.contains("## Task"),
         "{text}"
     );
     assert!(!text.contains("[[handoff-resume"), "{text}");
-    let (text, then) = command(&stage, &then, "::handoff another").await;
+    let (text, then) = command(&stage, &then, "::handoff --force another").await;
     assert!(text.contains("already waits for your approval"), "{text}");
     let (text, then) = command(&stage, &then, "::handoff reject").await;
     assert!(text.contains("rejected"), "{text}");
-    let (_, then) = command(&stage, &then, "::handoff --review --method local --no-git").await;
+    let (_, then) = command(
+        &stage,
+        &then,
+        "::handoff --force --review --method local --no-git",
+    )
+    .await;
     // Another message leaves it waiting.
     let then = and(&stage, &then, "Go on.");
     let answer = says(&stage, &then, thought("Next.")).await;
@@ -672,7 +683,7 @@ async fn review_by_the_config(variant: Variant) {
         let history = stage.history();
         let answer = says(&stage, &history, thought("First.")).await;
         let now = [&history[..], &answer.keep].concat();
-        let (text, then) = command(&stage, &now, "::handoff --method local --no-git").await;
+        let (text, then) = command(&stage, &now, "::handoff --force --method local --no-git").await;
         assert_eq!(
             text.contains("the draft waits for your approval"),
             waits,
@@ -692,7 +703,7 @@ async fn enough_to_hand_off(variant: Variant) {
     for (messages, enough) in [(0, false), (1, false), (2, true)] {
         let stage = Fixture::new(variant, []).await;
         let history = &stage.history()[..messages];
-        let (text, _) = command(&stage, history, "::handoff --method local --no-git").await;
+        let (text, _) = command(&stage, history, "::handoff --force --method local --no-git").await;
         assert_eq!(text.contains("[[handoff-resume:"), enough, "{messages}: {text}");
         assert_eq!(
             text.contains("nothing to hand off yet"),
@@ -703,6 +714,66 @@ async fn enough_to_hand_off(variant: Variant) {
     }
 }
 
+/// A draft that is larger than what it replaces cuts nothing, whoever writes it, and the answer says the sizes and what to do.
+async fn only_a_smaller_one(variant: Variant) {
+    let stage = Fixture::new(variant, []).await;
+    let history = stage.history();
+    let answer = says(&stage, &history, thought("First.")).await;
+    let mut now = [&history[..], &answer.keep].concat();
+    let long = "The importer skips the mark.\n".repeat(100);
+    for flags in [
+        "--method local",
+        "--review --method local",
+        "--method oneshot",
+        "--method bundle",
+    ] {
+        if !flags.ends_with("local") {
+            stage.push(Reply::text(&long));
+        }
+        let asked = and(&stage, &now, &format!("::handoff {flags} --no-git"));
+        let answer = stage.ask(&asked, true).await;
+        let text = &answer.text;
+        assert!(
+            text.contains("no handoff was made: the draft is larger than what it replaces ("),
+            "{flags}: {text}"
+        );
+        assert!(text.contains("(`::handoff --force`)"), "{flags}: {text}");
+        let sizes = text.split("replaces (").nth(1).unwrap().split(" bytes before, ");
+        let sizes: Vec<u64> = sizes
+            .map(|size| {
+                size.split(" after")
+                    .next()
+                    .unwrap()
+                    .replace(',', "")
+                    .parse()
+                    .unwrap()
+            })
+            .collect();
+        assert!(sizes[0] < sizes[1], "{flags}: {sizes:?}");
+        assert!(!text.contains("[[handoff-resume:"), "{flags}: {text}");
+        assert!(stage.baton.drafting.is_idle());
+        now = [&asked[..], &answer.keep].concat();
+    }
+    let next = and(&stage, &now, "Go on.");
+    let answer = says(&stage, &next, thought("Next.")).await;
+    assert_eq!(stage.sent()[..2], ["u: Mend the importer.", "a: Looking."]);
+    let now = [&next[..], &answer.keep].concat();
+    let (text, _) = command(&stage, &now, "::handoff --force --method local --no-git").await;
+    assert!(text.contains("handed over (composed without a model)"), "{text}");
+    // The model's own call is never refused for this.
+    stage.push(Reply::new().call("session_handoff", value!({"prompt": long})));
+    stage.push(fresh());
+    let answer = stage.ask(&and(&stage, &now, "Hand over."), true).await;
+    assert!(answer.text.contains("[[handoff-resume:"), "{}", answer.text);
+    // With more to replace there is no flag.
+    let read = and(&stage, &now, &"A page of the log.\n".repeat(1000));
+    let answer = says(&stage, &read, thought("Read.")).await;
+    let read = [&read[..], &answer.keep].concat();
+    let (text, _) = command(&stage, &read, "::handoff --method local --no-git the log").await;
+    assert!(text.contains("handed over (composed without a model)"), "{text}");
+    stage.assert_clean();
+}
+
 /// A person who continues while a draft waits is notified once, in front of the model's answer, and the model never
 /// sees it.
 async fn told_that_it_waits(variant: Variant) {
@@ -711,7 +782,7 @@ async fn told_that_it_waits(variant: Variant) {
         let history = stage.history();
         let answer = says(&stage, &history, thought("First.")).await;
         let now = [&history[..], &answer.keep].concat();
-        let (_, now) = command(&stage, &now, "::handoff --review --method local --no-git").await;
+        let (_, now) = command(&stage, &now, "::handoff --force --review --method local --no-git").await;
         let now = and(&stage, &now, "Go on.");
         stage.push(thought("Next."));
         let answer = stage.ask(&now, stream).await;
@@ -743,7 +814,7 @@ async fn accepted_after_a_restart(variant: Variant) {
     let history = stage.history();
     let answer = says(&stage, &history, thought("First.")).await;
     let now = [&history[..], &answer.keep].concat();
-    let (_, now) = command(&stage, &now, "::handoff --review --method local --no-git").await;
+    let (_, now) = command(&stage, &now, "::handoff --force --review --method local --no-git").await;
     stage.restart(sqlite(dir.path()));
     let (text, now) = command(&stage, &now, "::handoff status").await;
     assert!(text.contains("A draft waits for your approval"), "{text}");
@@ -753,7 +824,7 @@ async fn accepted_after_a_restart(variant: Variant) {
     stage.restart(sqlite(dir.path()));
     let (text, now) = command(&stage, &now, "::handoff accept").await;
     assert!(text.contains("no draft waits"), "{text}");
-    let (_, now) = command(&stage, &now, "::handoff --review --method local --no-git").await;
+    let (_, now) = command(&stage, &now, "::handoff --force --review --method local --no-git").await;
     stage.restart(sqlite(dir.path()));
     let (text, now) = command(&stage, &now, "::handoff accept").await;
     assert!(text.contains("handed over (composed without a model)"), "{text}");
@@ -809,7 +880,7 @@ async fn never_answered(variant: Variant) {
     let stage = Fixture::new(variant, []).await;
     let history = stage.history();
     let answer = says(&stage, &history, thought("First.")).await;
-    let now = stage.then(&history, &answer, "::handoff the reader");
+    let now = stage.then(&history, &answer, "::handoff --force the reader");
     let next = and(&stage, &now, "More.");
     let answer = says(&stage, &next, thought("Second.")).await;
     let all = [
@@ -843,7 +914,7 @@ async fn sent_again(variant: Variant) {
     let stage = Fixture::new(variant, []).await;
     let history = stage.history();
     let answer = says(&stage, &history, thought("First.")).await;
-    let now = stage.then(&history, &answer, "::handoff the reader");
+    let now = stage.then(&history, &answer, "::handoff --force the reader");
     // More than an unread connection takes, and within the limits of a prompt and a leg. Each is six bytes of JSON,
     // which are in a stream of Responses five times.
     let characters = if (variant.path)(true) == (variants::RESPONSES.path)(true) {
@@ -880,7 +951,7 @@ async fn sent_again(variant: Variant) {
     // The same words later are another handoff.
     stage.push(Reply::text(DOCUMENT));
     let later = stage
-        .ask(&stage.then(&next, &answer, "::handoff the reader"), true)
+        .ask(&stage.then(&next, &answer, "::handoff --force the reader"), true)
         .await;
     let id = |text: &str| text.split("[[handoff-resume:").nth(1).unwrap()[..36].to_owned();
     assert_ne!(id(&later.text), id(&again.text));
@@ -901,7 +972,7 @@ async fn store_fails_meanwhile(variant: Variant) {
     let stage = Fixture::with(variant, [], store.clone(), |_| {}).await;
     let history = stage.history();
     let answer = says(&stage, &history, thought("First.")).await;
-    let now = stage.then(&history, &answer, "::handoff");
+    let now = stage.then(&history, &answer, "::handoff --force");
     let slow = std::time::Duration::from_millis(150);
     stage.push(Reply::text(DOCUMENT).head_delay(slow));
     let fails = async {
@@ -930,10 +1001,10 @@ async fn two_at_once(variant: Variant) {
     let now = [&history[..], &answer.keep].concat();
     let slow = std::time::Duration::from_secs(20);
     stage.push(Reply::text(DOCUMENT).head_delay(slow));
-    let first = and(&stage, &now, "::handoff");
+    let first = and(&stage, &now, "::handoff --force");
     let others = async {
         until_asked(&stage, 2).await;
-        let (busy, _) = command(&stage, &now, "::handoff the tests").await;
+        let (busy, _) = command(&stage, &now, "::handoff --force the tests").await;
         let (status, _) = command(&stage, &now, "::handoff status").await;
         let (cancelled, _) = command(&stage, &now, "::handoff cancel").await;
         (busy, status, cancelled)
@@ -985,7 +1056,7 @@ async fn forked_with_pins(variant: Variant) {
         let (text, then) = command(
             &stage,
             &[&next[..], &again.keep].concat(),
-            "::handoff --method local",
+            "::handoff --force --method local",
         )
         .await;
         assert!(text.contains("handed over"), "{text}");
@@ -999,7 +1070,7 @@ async fn forked_with_pins(variant: Variant) {
     assert!(sent(&stage)[0].contains(pin));
     let (text, then) = command(&stage, &[&next[..], &copied.keep].concat(), "::pins").await;
     assert!(text.contains("nothing is pinned"), "{text}");
-    let (_, then) = command(&stage, &then, "::handoff --method local").await;
+    let (_, then) = command(&stage, &then, "::handoff --force --method local").await;
     says(&stage, &and(&stage, &then, "On."), Reply::text("On.")).await;
     assert!(!sent(&stage)[0].contains("<pinned>"), "{:?}", sent(&stage));
     assert_eq!(stage.script.left(), 0);
@@ -1025,7 +1096,7 @@ async fn not_handed_over(variant: Variant) {
     let answer = says(&stage, &history, thought("First.")).await;
     let now = [&history[..], &answer.keep].concat();
     stage.push(Reply::new());
-    let answer = stage.ask(&and(&stage, &now, "::handoff"), true).await;
+    let answer = stage.ask(&and(&stage, &now, "::handoff --force"), true).await;
     assert!(
         answer
             .text
@@ -1035,7 +1106,7 @@ async fn not_handed_over(variant: Variant) {
     );
     let then = [
         &now[..],
-        &[stage.user("::handoff")],
+        &[stage.user("::handoff --force")],
         &answer.keep,
         &[stage.user("More.")],
     ]
@@ -1189,7 +1260,11 @@ async fn a_goal_is_carried_whatever_it_is() {
             let stage = Fixture::new(variants::CHAT, []).await;
             let history = stage.history();
             let answer = says(&stage, &history, thought("First.")).await;
-            let now = stage.then(&history, &answer, &format!("::handoff --method {method} {goal}"));
+            let now = stage.then(
+                &history,
+                &answer,
+                &format!("::handoff --force --method {method} {goal}"),
+            );
             if method != "local" {
                 stage.push(Reply::text(DOCUMENT));
             }

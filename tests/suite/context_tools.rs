@@ -138,7 +138,7 @@ async fn a_person_hands_over_beside_a_tool_that_resets() {
     let mut history = fixture.history();
     history.extend([
         (RESPONSES.message)("assistant", "So."),
-        fixture.user("::handoff --no-git"),
+        fixture.user("::handoff --force --no-git"),
     ]);
     let answer = fixture.ask(&history, true).await;
     let told = behind_line(&answer.text).unwrap();

@@ -181,7 +181,7 @@ async fn a_command_whose_answer_a_kill_cut_off_is_in_no_later_request() {
         );
         let mut program = Program::start(&config, &state);
         let before = [&history()[..], &[assistant(&[text_block("Yes.")])]].concat();
-        let asked = [&before[..], &[user("::handoff")]].concat();
+        let asked = [&before[..], &[user("::handoff --force")]].concat();
         let requests = provider.requests().len();
         let body = Bytes::from(Anthropic.body(&asked, true).to_string());
         let (agent, url) = (client(), program.url());
@@ -294,7 +294,7 @@ async fn a_command_that_a_kill_left_unwritten_is_done_when_it_is_sent_again_and_
     for (n, (text, said)) in [
         ("::pin Never touch the schema.", "pinned as number 1"),
         (
-            "::handoff --method local --no-git",
+            "::handoff --force --method local --no-git",
             "handed over (composed without a model)",
         ),
     ]

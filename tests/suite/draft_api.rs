@@ -72,7 +72,12 @@ impl Api {
         (head[9..12].parse().unwrap(), body)
     }
 
+    /// Requests a handoff. The sessions are short: a draft is larger than they are.
     async fn ask(&self, key: &str, headers: &str, body: &Value) -> (u16, Value) {
+        let mut body = body.clone();
+        if let Some(fields) = body.as_object_mut().filter(|body| !body.contains_key("prompt")) {
+            fields.entry("force").or_insert(json!(true));
+        }
         let headers = format!("content-type: application/json\r\n{headers}");
         let start = format!("POST /api/conversations/{key}/handoff");
         self.call(&start, &headers, &body.to_string()).await
@@ -590,5 +595,33 @@ async fn a_rejected_draft_changes_nothing_and_others_can_be_asked_for() {
     let next = api.fixture.then(&api.history, &answer, "More.");
     assert_eq!(api.fixture.ask(&next, true).await.text, "And on.");
     assert_eq!(api.ask(&api.key, "", &json!({})).await.0, 202);
+    api.fixture.assert_clean();
+}
+
+#[tokio::test]
+async fn a_draft_that_is_larger_than_what_it_replaces_cuts_nothing() {
+    let api = Api::start().await;
+    let body = json!({"method": "local", "git": false, "force": false});
+    let (_, asked) = api.ask(&api.key, "", &body).await;
+    let path = format!("/api/drafts/{}", asked["draft"]["id"].as_str().unwrap());
+    api.fixture.push(Reply::text("Went on."));
+    let answer = api.fixture.ask(&api.history, true).await;
+    assert_eq!(answer.text, "Went on.", "the request is sent as it came");
+    let draft = api.get(&path).await["draft"].clone();
+    assert_eq!(
+        (&draft["state"], &draft["failure"]),
+        (&json!("failed"), &json!("not_smaller"))
+    );
+    let why = draft["why"].as_str().unwrap();
+    assert!(
+        why.contains(" bytes before, ") && why.ends_with("or force it"),
+        "{why}"
+    );
+    // A given text is used as it is.
+    let long = "Only the exporter. ".repeat(200);
+    api.ask(&api.key, "", &json!({"prompt": long})).await;
+    api.fixture.push(fresh());
+    let answer = api.fixture.ask(&api.history, true).await;
+    assert!(answer.text.contains("[[handoff-resume:"), "{}", answer.text);
     api.fixture.assert_clean();
 }

@@ -49,7 +49,7 @@ const WHOLE: [&str; 4] = ["u: Mend the importer.", "a: Looking.", "u: Go on.", "
 async fn told_at_once(variant: Variant) {
     let stage = Fixture::with(variant, [], memory(), |_| {}).await;
     let now = session(&stage).await;
-    let asked = and(&stage, &now, "::handoff");
+    let asked = and(&stage, &now, "::handoff --force");
     stage.push(document().head_delay(Duration::from_secs(60)));
     let body = (variant.body)(&asked, true).to_string();
     let open = stage
@@ -63,7 +63,7 @@ async fn told_at_once(variant: Variant) {
     let next = [&asked[..], &[said, stage.user("Well.")]].concat();
     let broken = says(&stage, &next, thought("So.")).await;
     assert_eq!(stage.sent(), [&WHOLE[..], &["u: Well."]].concat());
-    let next = stage.then(&next, &broken, "::handoff");
+    let next = stage.then(&next, &broken, "::handoff --force");
     let answer = says(&stage, &next, document()).await;
     let told = behind_line(&answer.text).unwrap();
     assert!(

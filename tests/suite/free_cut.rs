@@ -354,7 +354,7 @@ async fn a_person_is_asked_first_where_the_config_wants_that() {
             assert_eq!(scene.origins().await, []);
             if yes {
                 scene.fixture.push(Reply::text(DOCUMENT));
-                let answer = scene.says("::handoff").await;
+                let answer = scene.says("::handoff --force").await;
                 assert!(answer.text.contains("[[handoff-resume:"), "{}", answer.text);
                 scene.fixture.push(Reply::text("Went on."));
                 scene.says("Go on.").await;

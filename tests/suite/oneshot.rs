@@ -99,6 +99,7 @@ impl Stage {
 fn person() -> DraftRequest {
     DraftRequest {
         focus: "the exporter".to_owned(),
+        force: true,
         ..DraftRequest::default()
     }
 }
@@ -672,7 +673,7 @@ async fn what_a_model_is_asked_follows_the_flags() {
     ];
     for flags in flags {
         stage.script([Reply::new()]);
-        let text = format!("::handoff --method oneshot {flags} the importer");
+        let text = format!("::handoff --force --method oneshot {flags} the importer");
         let history = [
             &stage.history[..1],
             &[(side.message)("assistant", "Looked."), stage.fixture.user(&text)],
@@ -728,7 +729,7 @@ async fn a_request_that_baton_adds_is_the_agents() {
         &more[..],
         &[
             (side.message)("assistant", "So."),
-            stage.fixture.user("::handoff"),
+            stage.fixture.user("::handoff --force"),
         ],
     ]
     .concat();

@@ -66,7 +66,7 @@ async fn a_command_names_the_model_that_goes_on_and_undo_goes_back() {
         let mut fixture = fixture(variant, store.clone(), |_| ()).await;
         let mut history = begun(&fixture).await;
         let own = asked(&fixture).0;
-        let command = format!("::handoff --method local --to {BUILDER}");
+        let command = format!("::handoff --force --method local --to {BUILDER}");
         say(&fixture, &mut history, &command, &[]).await;
         let answer = say(&fixture, &mut history, "Build it.", &["Built."]).await;
         assert_eq!(
@@ -151,7 +151,7 @@ async fn an_error_that_is_not_the_models_fault_is_relayed_and_the_route_stays() 
     say(
         &fixture,
         &mut history,
-        &format!("::handoff --method local --to {BUILDER}"),
+        &format!("::handoff --force --method local --to {BUILDER}"),
         &[],
     )
     .await;
@@ -174,7 +174,7 @@ async fn the_agents_own_choice_counts_where_it_changes_its_model() {
     say(
         &fixture,
         &mut history,
-        &format!("::handoff --method local --to {BUILDER}"),
+        &format!("::handoff --force --method local --to {BUILDER}"),
         &[],
     )
     .await;

@@ -258,7 +258,7 @@ async fn a_draft_is_asked_for_again_without_what_the_server_refuses() {
     let document = Reply::text("## Goal\nShip it.");
     let fixture = Fixture::with(CHATGPT, [document], store.clone(), |_| {}).await;
     let mut history = fixture.history();
-    *history.last_mut().unwrap() = fixture.user("::handoff");
+    *history.last_mut().unwrap() = fixture.user("::handoff --force");
     let answer = fixture.ask(&history, true).await;
     assert!(
         answer.text.contains("handed over (written by the model)"),

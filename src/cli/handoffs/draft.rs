@@ -220,6 +220,11 @@ fn print_draft(
         size(handoff.history_bytes),
         size(handoff.prompt.len() as u64)
     ))?;
+    if handoff.prompt.len() as u64 > handoff.history_bytes {
+        out.line(format_args!(
+            "it is larger than the history: continuing the same session with it saves nothing"
+        ))?;
+    }
     if let Some(folder) = folder {
         out.line(format_args!("document: {}", visible(&folder)))?;
     }

@@ -1,6 +1,6 @@
 //! JSON text as bytes: where values begin and end, and edits as slices.
 //!
-//! `visible` makes control characters visible in whatever is printed, `cut` cuts texts between characters.
+//! `words` and `stem` are of plain texts, `visible` makes control characters visible in whatever is printed, `cut` cuts texts between characters.
 //!
 //! Knows JSON's structure and nothing of requests or providers; imports nothing from the other modules. No tree is
 //! built, and no byte outside an edit is copied.
@@ -13,6 +13,7 @@ pub mod prescan;
 pub(crate) mod scan;
 mod span;
 pub mod splice;
+pub mod stem;
 pub(crate) mod table;
 pub mod visible;
 pub mod words;

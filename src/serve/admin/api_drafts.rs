@@ -90,7 +90,7 @@ fn wanted(body: Map<String, Value>) -> Result<DraftOrder, Unanswered> {
     let presets = Preset::ALL.map(Preset::name);
     let prompt = fields.document("prompt")?;
     if prompt.is_some()
-        && let Some(field) = ["focus", "method", "preset", "model"]
+        && let Some(field) = ["focus", "method", "preset", "model", "force"]
             .into_iter()
             .find(|field| fields.0.contains_key(*field))
     {
@@ -110,8 +110,11 @@ fn wanted(body: Map<String, Value>) -> Result<DraftOrder, Unanswered> {
         why: fields.flag("why")?.unwrap_or(true),
         reason: fields.text("reason")?,
         review: fields.flag("review")?.unwrap_or(false),
+        force: fields.flag("force")?.unwrap_or(false),
     };
-    fields.no_more("prompt, focus, method, preset, model, to, reason, git, commands, why, review")?;
+    fields.no_more(
+        "prompt, focus, method, preset, model, to, reason, git, commands, why, review, force",
+    )?;
     Ok(DraftOrder { ask, prompt })
 }
 

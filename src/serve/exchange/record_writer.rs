@@ -42,6 +42,12 @@ pub(super) struct NewHandoff {
     pub(super) to: Option<String>,
 }
 
+/// A handoff that can be written, and the bytes of the request before and after its cut.
+pub(super) struct PreparedHandoff {
+    handoff: Handoff,
+    pub(super) bytes: HandoffSize,
+}
+
 /// Writes a handoff of the model's; when this has returned, its sentinel may be shown.
 pub(super) async fn write_handoff(
     exchange: &Exchange,
@@ -57,17 +63,16 @@ pub(super) async fn write_handoff(
         origin: HandoffOrigin::Model,
         to: None,
     };
-    write_new(exchange, new, sent.unwrap_or_default()).await
+    let prepared = prepare(exchange, new, sent.unwrap_or_default())?;
+    write(exchange, prepared).await
 }
 
-/// Writes a handoff of any origin. `before`: the bytes of the request before its cut.
-pub(super) async fn write_new(
+/// Makes a handoff of any origin, without writing it. `before`: the bytes of the request before its cut.
+pub(super) fn prepare(
     exchange: &Exchange,
     new: NewHandoff,
     before: u64,
-) -> Result<Handoff, StoreError> {
-    let live = exchange.offered.agent.live()?;
-    let now = exchange.app.clock.now_ms();
+) -> Result<PreparedHandoff, StoreError> {
     let work = work(exchange, exchange.record.fired.is_empty());
     let Carried { prompt, items } = work.carried(&new.prompt, new.parent);
     let id = exchange.app.clock.new_id();
@@ -75,6 +80,16 @@ pub(super) async fn write_new(
         carried: items,
         ..handoff(exchange, id, NewHandoff { prompt, ..new })?
     };
+    let after = splice::len(&exchange.offered.fresh(&exchange.app, &handoff).rope) as u64;
+    let bytes = HandoffSize { before, after };
+    Ok(PreparedHandoff { handoff, bytes })
+}
+
+/// Writes a handoff; when this has returned, its sentinel may be shown.
+pub(super) async fn write(exchange: &Exchange, prepared: PreparedHandoff) -> Result<Handoff, StoreError> {
+    let PreparedHandoff { handoff, bytes } = prepared;
+    let live = exchange.offered.agent.live()?;
+    let now = exchange.app.clock.now_ms();
     let point = cut_point(exchange, &handoff);
     let hash = exchange.offered.agent.hash();
     let repeat = RepeatedAnswer {
@@ -94,7 +109,7 @@ pub(super) async fn write_new(
         thread.handed_over(&exchange.ctx, handoff.id);
     }
     exchange.app.drafting.handed_over(live.key());
-    report(exchange, &handoff, before);
+    report(exchange, &handoff, bytes);
     Ok(handoff)
 }
 
@@ -153,16 +168,16 @@ fn routed(exchange: &Exchange, named: Option<String>, reason: Option<&str>) -> O
 }
 
 /// Reports a handoff that is written: to the log, the journal, the event, and the writer of documents.
-fn report(exchange: &Exchange, handoff: &Handoff, before: u64) {
-    let after = splice::len(&exchange.offered.fresh(&exchange.app, handoff).rope) as u64;
-    let event = HandoffEvent::of(handoff, &exchange.ctx.id, (before, after), &exchange.app.redactor);
+fn report(exchange: &Exchange, handoff: &Handoff, bytes: HandoffSize) {
+    let sizes = (bytes.before, bytes.after);
+    let event = HandoffEvent::of(handoff, &exchange.ctx.id, sizes, &exchange.app.redactor);
     match exchange.app.config.log.json {
         true => event.log(),
         false => event.log_line(),
     }
     exchange.app.journal.handoff(&event);
     let work = work(exchange, exchange.record.fired.is_first(handoff.id));
-    work.write_document(&exchange.ctx, handoff, HandoffSize { before, after });
+    work.write_document(&exchange.ctx, handoff, bytes);
     exchange.ctx.recorder.note(|e| {
         e.fired.push(event.id.clone());
         e.handoffs.push(event);

@@ -2,10 +2,11 @@
 //! upstream.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::request::Parts;
 use http::{HeaderMap, Method, header};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::fault::{Code, Fault};
 use super::guard::OriginGuard;
@@ -49,7 +50,21 @@ impl Admission {
         }
     }
 
-    /// Checks a request; `room` says whether it has a place.
+    /// A place for an exchange; a request is held until there is one.
+    ///
+    /// # Errors
+    /// There was none in this time.
+    pub(super) async fn place(&self, within: Duration) -> Result<OwnedSemaphorePermit, Fault> {
+        if let Ok(place) = Arc::clone(&self.exchanges).try_acquire_owned() {
+            return Ok(place);
+        }
+        // In a box: nearly no request waits.
+        let place = Box::pin(Arc::clone(&self.exchanges).acquire_owned());
+        let place = tokio::time::timeout(within, place).await;
+        place.ok().and_then(Result::ok).ok_or(Code::OVERLOADED.into())
+    }
+
+    /// Checks a request.
     ///
     /// # Errors
     /// Why it is not admitted.
@@ -58,7 +73,6 @@ impl Admission {
         upstreams: &Upstreams,
         parts: &Parts,
         mut route: Route,
-        room: bool,
     ) -> Result<Admitted, Fault> {
         if parts.method == Method::CONNECT {
             return Err(Code::METHOD.into());
@@ -74,9 +88,6 @@ impl Admission {
             return Err(Fault::because(Code::BAD_TARGET, "the client's key is in it"));
         };
         route.target = target;
-        if !room {
-            return Err(Code::OVERLOADED.into());
-        }
         if wants_websocket(&parts.headers) {
             return Err(Code::UPGRADE.into());
         }

@@ -259,17 +259,22 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Respon
             gateway.parts.config.admin.listen,
         );
     }
-    let body = MinRateBody::new(body, &gateway.parts.config.limits);
+    let limits = &gateway.parts.config.limits;
+    let body = MinRateBody::new(body, limits);
     let id = uuid::Uuid::now_v7().to_string();
     let route = find_route(&gateway, &parts.uri, &parts.headers);
     let recorder = start_recorder(&gateway, &parts, &route, &id);
     let recording = gateway.parts.journal.exchange(&id);
-    let mut permit = Arc::clone(&gateway.admission.exchanges).try_acquire_owned().ok();
     let shape = route.shape();
-    let response = match gateway
-        .admission
-        .admit(&gateway.upstreams, &parts, route, permit.is_some())
-    {
+    let mut permit = None;
+    let admitted = match gateway.admission.admit(&gateway.upstreams, &parts, route) {
+        Ok(admitted) => gateway.admission.place(limits.waits.place).await.map(|place| {
+            permit = Some(place);
+            admitted
+        }),
+        Err(fault) => Err(fault),
+    };
+    let response = match admitted {
         Ok(Admitted {
             client,
             upstream,
@@ -294,8 +299,6 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Respon
             Box::pin(answer(&gateway, ctx, body)).await
         }
         Err(fault) => {
-            // A request that is not admitted holds no permit.
-            permit = None;
             body::discard(&parts.headers, body).await;
             refuse(&recorder, shape, &fault)
         }

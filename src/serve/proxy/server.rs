@@ -20,7 +20,7 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown, Watcher};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Notify, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio_rustls::TlsAcceptor;
@@ -61,6 +61,10 @@ const CROWDED: (usize, usize) = (3, 4);
 
 /// After a failed accept (out of file descriptors, mostly): time for connections to end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Connections that wait in the system's queue while there are too many. The standard library's 128 drop those of a burst, and their
+/// agents try again after seconds. The system may allow fewer.
+const BACKLOG: u32 = 4096;
 
 /// A timer that is always set. A new timer that is due before all others wakes the runtime's driver by a system call. Without
 /// this one, the least rate (30 s) of nearly every request would.
@@ -103,17 +107,28 @@ pub fn bind(config: &Config) -> io::Result<Bound> {
         Some((chain, key)) => Some(Certificate::read(chain, key)?),
         None => None,
     };
-    let listener = std::net::TcpListener::bind(config.server.listen)?;
-    listener.set_nonblocking(true)?;
+    let listener = listener(config.server.listen)?;
     Ok(Bound {
         addr: listener.local_addr()?,
-        listener: TcpListener::from_std(listener)?,
+        listener,
         tls,
         http: Arc::new(Http::new(&config.limits, true)),
         crowded: Arc::new(Http::new(&config.limits, false)),
         most: config.limits.connections,
         drain: config.server.drain,
     })
+}
+
+fn listener(addr: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match addr {
+        SocketAddr::V4(_) => TcpSocket::new_v4(),
+        SocketAddr::V6(_) => TcpSocket::new_v6(),
+    }?;
+    // As the standard library does: elsewhere two processes could then share a port.
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind(addr)?;
+    socket.listen(BACKLOG)
 }
 
 impl Http {

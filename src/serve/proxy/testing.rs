@@ -121,6 +121,7 @@ pub(crate) fn config(base_url: &str) -> Config {
             connections: 256,
             upstream_idle: 16,
             waits: AgentWaits {
+                place: Duration::from_millis(100),
                 room: Duration::from_secs(1),
                 rate_window: Duration::from_millis(400),
                 unread: Duration::ZERO,

@@ -259,6 +259,9 @@ pub struct LimitConfig {
 /// How long the listener waits for agents.
 #[derive(Debug, Clone, Copy)]
 pub struct AgentWaits {
+    /// Time in which a request gets a place among `exchanges`. It is held for as long as agents wait for a slow provider: one that is
+    /// refused comes again at once.
+    pub place: Duration,
     /// Time in which a body gets room under `bodies_bytes`: agents wait for minutes, but one that is refused can say so.
     pub room: Duration,
     /// Time over which the rate of a body is measured, so that a short gap does not count.
@@ -274,6 +277,7 @@ pub struct AgentWaits {
 impl Default for AgentWaits {
     fn default() -> Self {
         Self {
+            place: Duration::from_secs(60),
             room: Duration::from_secs(10),
             rate_window: Duration::from_secs(30),
             unread: Duration::from_secs(10),

@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use super::words::{WORDS, has_label};
 use crate::handoffs::draft::{has_word, sentences};
-use crate::handoffs::recall::{is_empty_word, like, stem};
+use crate::handoffs::recall::{is_empty_word, like};
+use crate::text::stem::stem;
 
 /// What a sentence is about.
 #[derive(Debug, Clone)]

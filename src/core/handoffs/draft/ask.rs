@@ -53,6 +53,8 @@ pub struct DraftRequest {
     pub why: bool,
     /// Whether a person must accept it before it takes effect.
     pub review: bool,
+    /// Whether the history is cut even where that makes the request larger.
+    pub force: bool,
     /// A short reason for the person, shown in the sentinel.
     pub reason: Option<String>,
 }
@@ -70,6 +72,7 @@ impl Default for DraftRequest {
             commands: true,
             why: true,
             review: false,
+            force: false,
             reason: None,
         }
     }
@@ -79,7 +82,7 @@ impl Default for DraftRequest {
 pub const OWN_MODEL: &str = "own";
 
 /// The flags of `::handoff`, for help.
-pub const FLAGS: &str = "[--review] [--method oneshot|bundle|local] [--preset implement|docs|debug] [--model NAME] \
+pub const FLAGS: &str = "[--review] [--force] [--method oneshot|bundle|local] [--preset implement|docs|debug] [--model NAME] \
 [--to MODEL] [--no-git] [--no-commands] [--no-why] [goal…]";
 
 /// An invalid flag.
@@ -151,6 +154,7 @@ impl DraftRequest {
         };
         let switch = match flag {
             "--review" => Some((&mut self.review, true)),
+            "--force" => Some((&mut self.force, true)),
             "--no-git" => Some((&mut self.git, false)),
             "--no-commands" => Some((&mut self.commands, false)),
             "--no-why" => Some((&mut self.why, false)),
@@ -202,6 +206,7 @@ impl DraftRequest {
             origin: self.origin,
             reason: self.reason.clone(),
             review: self.review,
+            force: self.force,
             to: self.to.clone(),
             ..Self::default()
         };
@@ -227,7 +232,7 @@ mod tests {
     #[test]
     fn flags_come_first_and_the_rest_is_the_goal() {
         let ask = DraftRequest::parse(
-            " --review --method bundle --preset=docs --model m/1 --no-git --no-commands --no-why  the --api\n and its tests ",
+            " --review --force --method bundle --preset=docs --model m/1 --no-git --no-commands --no-why  the --api\n and its tests ",
         );
         let expected = DraftRequest {
             method: Some(DraftMethod::Bundle),
@@ -238,6 +243,7 @@ mod tests {
             commands: false,
             why: false,
             review: true,
+            force: true,
             ..DraftRequest::default()
         };
         assert_eq!(ask, Ok(expected));

@@ -89,6 +89,7 @@ impl BundleBuilder<'_, '_> {
                 RetentionReason::Sentence(SentenceClass::Decision) => ("decision", SENTENCE + at),
                 RetentionReason::Sentence(SentenceClass::Blocker) => ("blocker", SENTENCE + at),
                 RetentionReason::Sentence(SentenceClass::LeftOpen) => ("left open", SENTENCE + at),
+                RetentionReason::Sentence(SentenceClass::Fact) => ("fact", SENTENCE + at),
                 RetentionReason::Sentence(_) => ("constraint", SENTENCE + at),
                 RetentionReason::Failure => ("failed, not settled", SENTENCE + at),
                 RetentionReason::Summary => ("summary", STATEMENTS),
@@ -103,6 +104,7 @@ impl BundleBuilder<'_, '_> {
                 SentenceClass::Later => "later",
                 SentenceClass::Assumption => "assumed",
                 SentenceClass::Constraint
+                | SentenceClass::Fact
                 | SentenceClass::Decision
                 | SentenceClass::Blocker
                 | SentenceClass::LeftOpen => continue,
@@ -115,10 +117,12 @@ impl BundleBuilder<'_, '_> {
     fn turn(&mut self, turn: &IndexedTurn<'_>, again: &HashMap<(ToolKind, &str), usize>) {
         let is_first = self.facts.earlier().next().is_some_and(|first| first.n == turn.n);
         if turn.is_from_person() && !self.facts.is_current(turn.n) && !is_first {
-            let question = turn.person_text();
-            let full = format!("person: {}", within(&question, 60));
-            let short = format!("person: {}", cut(first_line(&question, LINE), 80));
-            self.add(turn.n, STATEMENTS, PieceRank::Turn, 1.0, full, Some(short));
+            let said = self.facts.otherwise_said(turn);
+            let full = format!("person: {}", within(&said, 60));
+            let short = format!("person: {}", cut(first_line(&said, LINE), 80));
+            if !said.is_empty() {
+                self.add(turn.n, STATEMENTS, PieceRank::Said, 1.0, full, Some(short));
+            }
         }
         if let Some(reply) = turn.replies.last()
             && turn.n + 2 <= self.facts.turns.len()

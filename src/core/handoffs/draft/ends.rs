@@ -5,6 +5,7 @@ use std::fmt;
 use super::fill::BudgetTooSmall;
 use super::words::WORDS;
 use crate::text::json;
+use crate::text::words::grouped;
 use crate::wire::{StopReason, error_in};
 
 /// Characters of a provider's message that are passed on.
@@ -47,6 +48,13 @@ pub enum DraftFailure {
     TooSmall(BudgetTooSmall),
     /// The document is longer than a carry-over prompt may be.
     TooLong,
+    /// The handoff would make the request larger, in bytes.
+    NotSmaller {
+        /// What the request has now.
+        before: u64,
+        /// What it would have.
+        after: u64,
+    },
     /// The store could not be written.
     Store,
     /// A fault of this program.
@@ -67,6 +75,7 @@ impl DraftFailure {
             Self::Timeout(_) => "timeout",
             Self::TooSmall(_) => "too_small",
             Self::TooLong => "too_long",
+            Self::NotSmaller { .. } => "not_smaller",
             Self::Store => "store_unavailable",
             Self::Internal => "internal",
         }
@@ -110,6 +119,12 @@ impl fmt::Display for DraftFailure {
             Self::Timeout(seconds) => write!(f, "it took longer than {seconds} s (draft.timeout_secs)"),
             Self::TooSmall(why) => write!(f, "{why}"),
             Self::TooLong => write!(f, "the document is longer than a carry-over prompt may be"),
+            Self::NotSmaller { before, after } => write!(
+                f,
+                "the draft is larger than what it replaces ({} bytes before, {} after); hand over when there is more, or force it",
+                grouped(*before),
+                grouped(*after)
+            ),
             Self::Store => write!(f, "the store of handoffs cannot be written"),
             Self::Internal => write!(f, "a fault of baton; its log has the details"),
         }

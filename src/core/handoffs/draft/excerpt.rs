@@ -208,16 +208,33 @@ fn collapsed(text: &str) -> String {
 
 /// The sentences of prose, code blocks left out. A line ends a sentence.
 pub(in crate::handoffs) fn sentences(text: &str) -> impl Iterator<Item = &str> {
+    pieces(text).filter_map(|piece| (!piece.code).then_some(piece.text))
+}
+
+/// A sentence of prose, or a line of a code block.
+pub(super) struct TextPiece<'t> {
+    pub(super) text: &'t str,
+    pub(super) code: bool,
+}
+
+/// The sentences and the lines of code blocks, in order.
+pub(super) fn pieces(text: &str) -> impl Iterator<Item = TextPiece<'_>> {
     let mut code = false;
-    let prose = text.lines().filter(move |line| {
+    let lines = text.lines().filter_map(move |line| {
         let fence = line.trim_start().starts_with("```");
         code ^= fence;
-        !code && !fence
+        (!fence).then_some((line, code))
     });
-    prose
-        .flat_map(split)
-        .map(|sentence| sentence.trim().trim_start_matches(['-', '*', '#', '>', ' ']))
-        .filter(|s| s.len() > 3)
+    let pieces = lines.flat_map(|(line, code)| {
+        let parts = if code { vec![line] } else { split(line) };
+        parts.into_iter().map(move |part| (part.trim(), code))
+    });
+    pieces
+        .map(|(part, code)| TextPiece {
+            text: part.trim_start_matches(['-', '*', '#', '>', ' ']),
+            code,
+        })
+        .filter(|piece| piece.text.len() > 3)
 }
 
 fn split(line: &str) -> Vec<&str> {

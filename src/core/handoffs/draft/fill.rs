@@ -35,7 +35,9 @@ pub(super) enum PieceRank {
     Must,
     /// A sentence, a failure, a file.
     Anchor,
-    /// Text of a turn.
+    /// What the person said in an earlier turn.
+    Said,
+    /// Other text of a turn.
     Turn,
     /// What a tool answered that is no error.
     Result,

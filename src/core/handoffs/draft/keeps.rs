@@ -6,6 +6,7 @@ use super::excerpt::{one_line, up_to, within};
 use super::facts::{CallFailure, DraftFacts, is_kept};
 use super::fill::PieceRank;
 use super::markers::SentenceClass;
+use super::replaced::SpokenText;
 use super::request::DraftSpec;
 use super::tokens::tokens;
 use super::turns::IndexedTurn;
@@ -53,7 +54,7 @@ const FIRST: usize = 2000;
 pub(super) fn all(facts: &DraftFacts<'_>, summary: usize) -> Vec<RetainedText> {
     let mut keeps = Vec::new();
     keeps.extend(facts.of_task().map(|turn| task(facts, turn)));
-    keeps.extend(facts.earlier().next().map(|turn| first(turn)));
+    keeps.extend(facts.earlier().next().map(|turn| first(facts, turn)));
     keeps.extend(summaries(facts, summary));
     let sentences = facts.anchors.iter().filter(|(turn, anchor)| {
         // What the person says in the current task is there as it was written.
@@ -77,7 +78,15 @@ pub(super) fn all(facts: &DraftFacts<'_>, summary: usize) -> Vec<RetainedText> {
 pub(super) fn ranked(facts: &DraftFacts<'_>, request: &DraftSpec<'_>) -> Vec<(RetainedText, PieceRank)> {
     let mut keeps = all(facts, request.tokens / 2);
     keeps.retain(|keep| is_wanted(keep, request));
-    let beyond = beyond(&keeps, request.tokens / 3);
+    let is_open = |keep: &RetainedText| {
+        matches!(
+            keep.kept,
+            RetentionReason::Failure | RetentionReason::Sentence(SentenceClass::LeftOpen)
+        )
+    };
+    let is_fact = |keep: &RetainedText| keep.kept == RetentionReason::Sentence(SentenceClass::Fact);
+    let mut beyond = beyond(&keeps, is_open, request.tokens / 3);
+    beyond.extend(self::beyond(&keeps, is_fact, request.tokens / 4));
     let ranked = keeps.into_iter().enumerate().map(|(at, keep)| {
         let rank = match keep.whole {
             _ if beyond.contains(&at) => PieceRank::Anchor,
@@ -94,17 +103,11 @@ fn is_wanted(keep: &RetainedText, request: &DraftSpec<'_>) -> bool {
     request.commands || keep.kept != RetentionReason::Failure
 }
 
-/// The oldest failures and open sentences beyond a budget of tokens. They may be dropped, so that a session with many
-/// of them still gets a document.
-fn beyond(keeps: &[RetainedText], most: usize) -> HashSet<usize> {
+/// The oldest texts of a kind beyond a budget of tokens. They may be dropped, so that a session with many of them still
+/// gets a document.
+fn beyond(keeps: &[RetainedText], gives_way: impl Fn(&RetainedText) -> bool, most: usize) -> HashSet<usize> {
     /// Tokens of what is around one.
     const AROUND: usize = 12;
-    let gives_way = |keep: &RetainedText| {
-        matches!(
-            keep.kept,
-            RetentionReason::Failure | RetentionReason::Sentence(SentenceClass::LeftOpen)
-        )
-    };
     let mut newest: Vec<usize> = (0..keeps.len()).filter(|at| gives_way(&keeps[*at])).collect();
     newest.sort_by_key(|at| std::cmp::Reverse((keeps[*at].turn, *at)));
     let mut used = 0;
@@ -117,8 +120,8 @@ fn beyond(keeps: &[RetainedText], most: usize) -> HashSet<usize> {
 }
 
 /// The first request.
-fn first(turn: &IndexedTurn<'_>) -> RetainedText {
-    let full = up_to(&turn.person_text(), FIRST);
+fn first(facts: &DraftFacts<'_>, turn: &IndexedTurn<'_>) -> RetainedText {
+    let full = up_to(&facts.said(turn), FIRST);
     RetainedText {
         kept: RetentionReason::First,
         turn: turn.n,
@@ -130,7 +133,7 @@ fn first(turn: &IndexedTurn<'_>) -> RetainedText {
 
 /// A request of the current task; the first of the conversation is kept whole here, too.
 fn task(facts: &DraftFacts<'_>, turn: &IndexedTurn<'_>) -> RetainedText {
-    let text = turn.person_text();
+    let text = facts.said(turn);
     let full = within(&text, EXCERPT).into_owned();
     let is_first = facts.earlier().next().is_none() && facts.of_task().next().is_some_and(|t| t.n == turn.n);
     let whole = is_first.then(|| up_to(&text, FIRST));
@@ -149,7 +152,11 @@ fn summaries(facts: &DraftFacts<'_>, most: usize) -> Vec<RetainedText> {
         let texts = turn.opening.iter().chain(&turn.replies);
         texts
             .filter(|spoken| is_summary(spoken.kind))
-            .map(|spoken| (turn.n, spoken.text.as_str()))
+            .map(|spoken| SpokenText {
+                turn: turn.n,
+                by_person: false,
+                text: &spoken.text,
+            })
     });
     let all: Vec<_> = spoken.collect();
     // Each summary covers those before it, so the last one may have half of the room by itself.
@@ -159,12 +166,15 @@ fn summaries(facts: &DraftFacts<'_>, most: usize) -> Vec<RetainedText> {
         true => most.saturating_sub(each * last / 2),
         false => each / 2,
     };
-    let keep = |(at, (turn, text)): (usize, &(usize, &str))| RetainedText {
-        kept: RetentionReason::Summary,
-        turn: *turn,
-        full: within(text, share(at)).into_owned(),
-        short: within(text, SUMMARY.min(most / 4)).into_owned(),
-        whole: false,
+    let keep = |(at, spoken): (usize, &SpokenText<'_>)| {
+        let text = facts.statements.marked(*spoken);
+        RetainedText {
+            kept: RetentionReason::Summary,
+            turn: spoken.turn,
+            full: within(&text, share(at)).into_owned(),
+            short: within(&text, SUMMARY.min(most / 4)).into_owned(),
+            whole: false,
+        }
     };
     all.iter().enumerate().map(keep).collect()
 }
@@ -249,9 +259,9 @@ pub(super) fn lacking(
     }
     let quoted = on_one_line(document);
     let keeps = all(facts, SUMMARY);
-    let wanted = keeps.iter().filter(|keep| {
-        !matches!(keep.kept, RetentionReason::Last | RetentionReason::Summary) && is_wanted(keep, request)
-    });
+    let wanted = keeps
+        .iter()
+        .filter(|keep| is_asked_for(keep) && is_wanted(keep, request));
     for keep in wanted {
         let text = match keep.whole {
             true if quoted.contains(&on_one_line(&keep.full)) => continue,
@@ -280,6 +290,12 @@ pub(super) fn lacking(
     out
 }
 
+/// Whether a model's document is expected to have it.
+fn is_asked_for(keep: &RetainedText) -> bool {
+    use RetentionReason::{Last, Sentence, Summary};
+    !matches!(keep.kept, Last | Summary | Sentence(SentenceClass::Fact))
+}
+
 /// A text with one blank between words.
 fn on_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -289,9 +305,7 @@ fn on_one_line(text: &str) -> String {
 pub(super) fn share(facts: &DraftFacts<'_>, text: &str) -> (usize, usize) {
     let small = text.to_lowercase();
     let keeps = all(facts, SUMMARY);
-    let wanted = keeps
-        .iter()
-        .filter(|keep| !matches!(keep.kept, RetentionReason::Last | RetentionReason::Summary));
+    let wanted = keeps.iter().filter(|keep| is_asked_for(keep));
     let there = wanted.clone().filter(|keep| holds(&small, &keep.short)).count();
     (there, wanted.count())
 }
@@ -306,6 +320,7 @@ fn label(keep: &RetainedText, facts: &DraftFacts<'_>, request: &DraftSpec<'_>) -
         RetentionReason::Sentence(SentenceClass::Decision) => "Decision",
         RetentionReason::Sentence(SentenceClass::Blocker) => "Blocker",
         RetentionReason::Sentence(SentenceClass::LeftOpen) => "Left open",
+        RetentionReason::Sentence(SentenceClass::Fact) => "Fact",
         RetentionReason::Sentence(_) => "Constraint",
         RetentionReason::Failure => "Failed, not settled",
         RetentionReason::Summary => "Summary",

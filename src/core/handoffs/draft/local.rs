@@ -14,7 +14,7 @@ use crate::agents::todo::TodoState;
 use crate::text::words::plural;
 
 /// The groups of lines, in order: their section, and what is above them.
-const GROUPS: [(DraftSection, &str); 27] = [
+const GROUPS: [(DraftSection, &str); 28] = [
     (DraftSection::Task, ""),
     (DraftSection::Task, "Steps:"),
     (DraftSection::Task, "In the person's words:"),
@@ -48,6 +48,7 @@ const GROUPS: [(DraftSection, &str); 27] = [
     (DraftSection::Read, ""),
     (DraftSection::Modified, ""),
     (DraftSection::Operational, "Commands that the person ran:"),
+    (DraftSection::Context, "Facts that the person gave:"),
 ];
 
 const GOAL: usize = 0;
@@ -77,6 +78,7 @@ const EARLIER: usize = 23;
 const READ: usize = 24;
 const MODIFIED: usize = 25;
 const BY_PERSON: usize = 26;
+const FACTS: usize = 27;
 
 /// Bytes of an earlier request.
 const LINE: usize = 160;
@@ -158,6 +160,7 @@ impl DraftBuilder<'_, '_> {
                 RetentionReason::Sentence(SentenceClass::Decision) => DECISIONS,
                 RetentionReason::Sentence(SentenceClass::Blocker) => BLOCKERS,
                 RetentionReason::Sentence(SentenceClass::LeftOpen) => LATER,
+                RetentionReason::Sentence(SentenceClass::Fact) => FACTS,
                 RetentionReason::Sentence(_) => CONSTRAINTS,
                 RetentionReason::Failure => FAILURES,
                 RetentionReason::Summary => SUMMARIES,
@@ -171,7 +174,7 @@ impl DraftBuilder<'_, '_> {
         let count = self.facts.turns.len();
         let turns = plural(count as u64, "turn");
         let task = self.facts.of_task().next();
-        let questions = task.map_or(String::new(), |turn| one_line(&turn.person_text(), LINE));
+        let questions = task.map_or(String::new(), |turn| one_line(&self.facts.said(turn), LINE));
         let state = match self.facts.all_done {
             _ if self.request.has_goal() => format!("Before this goal: {turns}."),
             true if questions.is_empty() => format!("Nothing is open after {turns}."),
@@ -209,7 +212,7 @@ impl DraftBuilder<'_, '_> {
     /// The goal, where the person gives none: the last request.
     fn stated_goal(&mut self) {
         let goal = self.facts.of_task().next();
-        let words = goal.map(|turn| turn.person_text()).unwrap_or_default();
+        let words = goal.map(|turn| self.facts.said(turn)).unwrap_or_default();
         let sentence = sentences(&words)
             .next()
             .map_or(String::new(), |sentence| one_line(sentence, 300));
@@ -342,6 +345,7 @@ impl DraftBuilder<'_, '_> {
                 SentenceClass::Later => LATER,
                 SentenceClass::Assumption => ASSUMED,
                 SentenceClass::Constraint
+                | SentenceClass::Fact
                 | SentenceClass::Decision
                 | SentenceClass::Blocker
                 | SentenceClass::LeftOpen => continue,
@@ -350,8 +354,11 @@ impl DraftBuilder<'_, '_> {
             self.add(group, PieceRank::Anchor, *turn, text, None);
         }
         for turn in facts.earlier() {
-            let text = format!("- {} (turn {})", one_line(&turn.person_text(), LINE), turn.n);
-            self.add(EARLIER, PieceRank::Turn, turn.n, text, None);
+            let said = one_line(&facts.otherwise_said(turn), LINE);
+            if !said.is_empty() {
+                let text = format!("- {said} (turn {})", turn.n);
+                self.add(EARLIER, PieceRank::Said, turn.n, text, None);
+            }
         }
     }
 }

@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::excerpt::{one_line, sentences};
-use super::words::WORDS;
+use super::statement;
+use super::words::{WORDS, has_word};
 use crate::text::table;
 
 /// The class of a kept sentence.
@@ -15,6 +16,8 @@ use crate::text::table;
 pub(super) enum SentenceClass {
     /// A constraint.
     Constraint,
+    /// A value that the person gave: a deadline, a region, a code name.
+    Fact,
     /// What was decided.
     Decision,
     /// A blocker.
@@ -85,7 +88,7 @@ pub(super) struct ConfiguredMarkers<'w> {
 }
 
 /// Bytes of a sentence that are kept.
-const SENTENCE: usize = 280;
+pub(super) const SENTENCE: usize = 280;
 
 /// A sentence that is kept for a word in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,13 +101,18 @@ pub(super) struct AnchoredSentence {
     pub(super) text: String,
 }
 
-/// The sentences of a text that have such a word.
+/// Bytes of a text of the person's whose values are kept: a longer one is a file or a log.
+const TOLD: usize = 1200;
+
+/// The sentences of a text that have such a word or, of the person's, give a value.
 pub(super) fn anchors(text: &str, by_person: bool, more: ConfiguredMarkers<'_>) -> Vec<AnchoredSentence> {
     let mut seen = HashSet::new();
     let mut before: Option<&str> = None;
     let found = sentences(text).filter_map(|sentence| {
         let before = before.replace(sentence);
-        let class = class(sentence, by_person, more)?;
+        let told = by_person && text.len() <= TOLD;
+        let fact = || (told && statement::gives_value(sentence)).then_some(SentenceClass::Fact);
+        let class = class(sentence, by_person, more).or_else(fact)?;
         let text = match before.filter(|_| class == SentenceClass::LeftOpen && points(sentence)) {
             Some(before) => format!("{} {}", one_line(before, BEFORE), one_line(sentence, SENTENCE)),
             None => one_line(sentence, SENTENCE),
@@ -190,13 +198,6 @@ pub fn assumptions(text: &str, words: &[String]) -> Vec<String> {
     assumed.map(|anchor| anchor.text).collect()
 }
 
-/// Whether a text has these words, not as a part of longer ones.
-pub(in crate::handoffs) fn has_word(text: &str, word: &str) -> bool {
-    let is_letter = |c: char| c.is_alphanumeric() || c == '_';
-    text.match_indices(word)
-        .any(|(at, _)| !text[..at].ends_with(is_letter) && !text[at + word.len()..].starts_with(is_letter))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -274,6 +275,13 @@ mod tests {
         let decided = anchors("Decided to use SQLite because it is one file.", false, NONE);
         assert_eq!(decided[0].class, SentenceClass::Decision);
         assert!(anchors("The mustard is undecided.", true, NONE).is_empty());
+        let told = anchors(
+            "The deadline is 2027-05-19. Is the port 8080? Fix issue 12.",
+            true,
+            NONE,
+        );
+        assert_eq!((told.len(), told[0].class), (1, SentenceClass::Fact), "{told:?}");
+        assert!(anchors("The deadline is 2027-05-19.", false, NONE).is_empty());
         let own = ["wichtig".to_owned()];
         let configured = ConfiguredMarkers {
             constraints: &own,

@@ -27,9 +27,11 @@ mod pairs;
 mod person;
 mod prompts;
 mod reader;
+mod replaced;
 mod request;
 pub mod seen;
 mod since;
+mod statement;
 mod terms;
 mod tokens;
 mod turns;
@@ -45,7 +47,6 @@ pub(super) use excerpt::sentences;
 pub use fill::BudgetTooSmall;
 pub use index::DraftIndex;
 pub use markers::assumptions;
-pub(super) use markers::has_word;
 pub use prompts::Prompts;
 pub use reader::DraftIndexSettings;
 pub use request::{DraftSpec, Preset};
@@ -53,6 +54,7 @@ pub use seen::{ClaimStatus, SeenChange, SeenFacts, SeenFailure, SeenVerification
 pub use since::completed_since;
 pub use tokens::tokens;
 pub use turns::IndexRow;
+pub(super) use words::has_word;
 
 use self::facts::DraftFacts;
 use self::terms::TermCounts;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::stem::stem;
+use crate::text::stem::stem;
 
 /// Each row: words that one person says where another says one of the others. General ones, and those of programming;
 /// none of any one project.

@@ -19,7 +19,6 @@ mod question;
 mod quote;
 mod rank;
 mod sections;
-mod stem;
 mod vocabulary;
 
 #[cfg(test)]
@@ -31,4 +30,3 @@ pub use index::RecallIndex;
 pub(in crate::handoffs) use meanings::like;
 pub(in crate::handoffs) use question::is_empty_word;
 pub use question::{QueryExpansion, Question, QuestionError};
-pub(in crate::handoffs) use stem::stem;

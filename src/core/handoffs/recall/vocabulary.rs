@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::stem::stem;
+use crate::text::stem::stem;
 use crate::text::words;
 
 /// Where a word occurs, and how often.

@@ -11,7 +11,7 @@ use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::jobs::drafts::{AcceptedDraft, DraftJob, DraftOrder, DraftQueue, DraftRecord, DraftState};
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
-use baton_core::handoffs::draft::{DraftEnd, DraftRequest};
+use baton_core::handoffs::draft::{DraftEnd, DraftFailure, DraftRequest};
 use baton_core::mark::note;
 use baton_core::record::Handoff;
 use baton_core::rewrite::notes;
@@ -87,7 +87,15 @@ async fn run(exchange: &Exchange, trigger: HandoffTrigger) -> Result<CommandRepl
             let waits = drafts::waits_for_approval(&app.config.commands.prefix);
             CommandReply::new(format!("{waits}\n\n{}", note::quoted(&document)))
         }
-        Err(end) => CommandReply::new(format!("no handoff was made: {end}.")),
+        Err(end) => {
+            let again = match end {
+                DraftEnd::Failed(DraftFailure::NotSmaller { .. }) => {
+                    format!(" (`{}handoff --force`)", app.config.commands.prefix)
+                }
+                _ => String::new(),
+            };
+            CommandReply::new(format!("no handoff was made: {end}{again}."))
+        }
     })
 }
 

@@ -7,11 +7,13 @@ use super::method::{after_failure, first_method};
 use super::open_message::open_message;
 use super::report::HandoffReport;
 use crate::serve::exchange::Exchange;
-use crate::serve::exchange::record_writer::{self, NewHandoff};
+use crate::serve::exchange::record_writer::{self, NewHandoff, PreparedHandoff};
 use crate::serve::proxy::RequestContext;
 use crate::state::config::ReviewPolicy;
 use crate::state::jobs::drafts::{AcceptedDraft, DraftJob, DraftOrder};
+use crate::state::store::StoreError;
 use crate::state::telemetry::DraftEvent;
+use baton_core::handoffs::document::fields::HandoffSize;
 use baton_core::handoffs::draft::{self, DraftEnd, DraftFailure, DraftMethod, DraftRequest, DraftSpec};
 use baton_core::limits;
 use baton_core::mark::sentinel;
@@ -72,9 +74,15 @@ pub(in crate::serve::exchange) async fn hand_over(
         }
         _ => {}
     }
-    let end = match made {
-        Ok(document) if reviewed => return Err(store_for_review(exchange, &request, document, job).await),
-        Ok(document) => match write(exchange, &request, &document, &first).await {
+    let prepared = made.and_then(|document| {
+        let prepared = prepared(exchange, &request, &document, &first)?;
+        Ok((document, prepared))
+    });
+    let end = match prepared {
+        Ok((document, _)) if reviewed => {
+            return Err(store_for_review(exchange, &request, document, job).await);
+        }
+        Ok((document, prepared)) => match write(exchange, prepared).await {
             Ok(handoff) => {
                 archive_reviewed(exchange, &job).await;
                 job.done(document.method, document.document, handoff.id);
@@ -247,13 +255,16 @@ fn completed<'t>(
     }
 }
 
-/// Writes the handoff of a document.
-async fn write(
+/// Makes the handoff of a document.
+///
+/// # Errors
+/// It is too long, or a draft that would make the request larger.
+fn prepared(
     exchange: &Exchange,
     request: &DraftRequest,
     document: &AcceptedDraft,
     first: &RewriteOutcome,
-) -> Result<Handoff, DraftEnd> {
+) -> Result<PreparedHandoff, DraftEnd> {
     let carried = carried(request, document);
     let tags = &exchange.app.config.handoff.preamble_tags;
     let open = open_message(exchange.offered.agent.request.view(), tags);
@@ -272,13 +283,28 @@ async fn write(
         to: request.to.clone(),
     };
     let before = splice::len(&first.rope) as u64;
-    match record_writer::write_new(exchange, new, before).await {
-        Ok(handoff) => Ok(handoff),
-        Err(error) => {
-            tracing::error!(exchange = exchange.ctx.id, %error, "handoff not written");
-            Err(DraftEnd::Failed(DraftFailure::Store))
-        }
+    let prepared = record_writer::prepare(exchange, new, before);
+    let prepared = prepared.map_err(|error| unwritten(exchange, &error))?;
+    let HandoffSize { before, after } = prepared.bytes;
+    // A given text is somebody's decision. A threshold is reached by a large context, and one that a draft did not make smaller is
+    // not handed over again. The size of a transcript that the provider holds is unknown.
+    let decided = request.force || document.method.is_none() || request.origin == HandoffOrigin::Auto;
+    let may_grow = decided || exchange.offered.agent.request.view().facts.previous.is_some();
+    match after > before && !may_grow {
+        true => Err(DraftEnd::Failed(DraftFailure::NotSmaller { before, after })),
+        false => Ok(prepared),
     }
+}
+
+/// Writes the handoff of a document.
+async fn write(exchange: &Exchange, prepared: PreparedHandoff) -> Result<Handoff, DraftEnd> {
+    let written = record_writer::write(exchange, prepared).await;
+    written.map_err(|error| unwritten(exchange, &error))
+}
+
+fn unwritten(exchange: &Exchange, error: &StoreError) -> DraftEnd {
+    tracing::error!(exchange = exchange.ctx.id, %error, "handoff not written");
+    DraftEnd::Failed(DraftFailure::Store)
 }
 
 /// The report of a handoff to the person, in front of its sentinel, so never in the model's view.

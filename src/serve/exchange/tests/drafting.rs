@@ -24,6 +24,7 @@ fn local() -> DraftRequest {
     DraftRequest {
         method: Some(DraftMethod::Local),
         origin: HandoffOrigin::Api,
+        force: true,
         ..DraftRequest::default()
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{PROMPT, Stage, claude, model, user};
+use crate::serve::exchange::Exchange;
 use crate::serve::exchange::record_writer::{self, NewHandoff};
 use crate::state::config::HandoffMode;
 use baton_core::record::{HandoffOrigin, ResponseOrigin};
@@ -130,7 +131,11 @@ async fn what_a_prompt_lacks_becomes_part_of_it_and_goes_on_through_the_next_han
         .request(claude(&[user(&format!("Mend it. {RULE}")), model("On it.")]))
         .exchange()
         .await;
-    let handoff = record_writer::write_new(&exchange, new(None), 0).await.unwrap();
+    let write = async |exchange: &Exchange, parent| {
+        let prepared = record_writer::prepare(exchange, new(parent), 0).unwrap();
+        record_writer::write(exchange, prepared).await.unwrap()
+    };
+    let handoff = write(&exchange, None).await;
     assert!(
         handoff.prompt.starts_with("Go on.\n\n<carried-over>\n"),
         "{}",
@@ -142,9 +147,7 @@ async fn what_a_prompt_lacks_becomes_part_of_it_and_goes_on_through_the_next_han
         .request(claude(&[user("Go on."), model("Done.")]))
         .exchange()
         .await;
-    let next = record_writer::write_new(&later, new(Some(handoff.id)), 0)
-        .await
-        .unwrap();
+    let next = write(&later, Some(handoff.id)).await;
     assert_eq!(next.prompt, handoff.prompt);
     // A subagent's texts are its parent model's.
     let subagent = stage
@@ -152,7 +155,7 @@ async fn what_a_prompt_lacks_becomes_part_of_it_and_goes_on_through_the_next_han
         .header("x-claude-code-agent-id", "a1")
         .exchange()
         .await;
-    let own = record_writer::write_new(&subagent, new(None), 0).await.unwrap();
+    let own = write(&subagent, None).await;
     assert_eq!(own.prompt, "Go on.");
 }
 

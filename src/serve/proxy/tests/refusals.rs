@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::serve::proxy::testing::{Act, Proxy, Script, config};
+use crate::serve::proxy::testing::{Act, Proxy, Script, config, ok};
 use crate::state::config::{ClientKey, Secret};
 use crate::state::telemetry::ExchangeOutcome;
 
@@ -187,4 +187,30 @@ async fn too_many_at_once_is_a_503_with_a_time() {
     drop(first);
     proxy.events(2).await;
     assert_eq!(proxy.gateway.free_exchanges(), 1);
+}
+
+#[tokio::test]
+async fn a_request_beyond_the_limit_is_held_until_there_is_a_place() {
+    let upstream = Script::start(vec![Act::Hang("".into()), Act::Answer(ok("{}"))]).await;
+    let mut config = config(&upstream.url);
+    config.limits.exchanges = 1;
+    config.limits.waits.place = Duration::from_secs(60);
+    let proxy = Proxy::start(config);
+    let mut first = TcpStream::connect(proxy.addr).await.unwrap();
+    first
+        .write_all(b"GET /v1/files HTTP/1.1\r\nhost: x\r\n\r\n")
+        .await
+        .unwrap();
+    while upstream.received().is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let mut held = Box::pin(proxy.post("/v1/messages", "connection: close\r\n", b"{}"));
+    let early = tokio::time::timeout(Duration::from_millis(150), &mut held).await;
+    assert!(early.is_err(), "{early:?}");
+    // Who may not come in is told at once.
+    let refused = proxy.post("/../x", "connection: close\r\n", b"{}").await;
+    assert!(refused.contains("x-baton-error: bad_target"), "{refused}");
+    drop(first);
+    let got = held.await;
+    assert!(got.starts_with("HTTP/1.1 200"), "{got}");
 }

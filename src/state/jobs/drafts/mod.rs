@@ -245,6 +245,8 @@ impl DraftQueue {
     pub fn accept(&self, id: Uuid, edited: Option<String>) -> Result<DraftRecord, CancelRefusal> {
         self.decide(id, |draft| {
             draft.state = DraftState::Accepted;
+            // The person has seen what it says.
+            draft.wanted.ask.force = true;
             if let Some(edited) = edited {
                 draft.document = Some(edited);
             }

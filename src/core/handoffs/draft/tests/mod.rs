@@ -5,6 +5,7 @@ mod documents;
 mod goals;
 pub(crate) mod linear;
 mod person;
+mod replaced;
 mod rerun;
 mod secrets;
 

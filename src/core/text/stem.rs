@@ -15,7 +15,7 @@ const ENDINGS: [&str; 35] = [
 ];
 
 /// The stem of a word in lower case; the word itself where it is no English one.
-pub(in crate::handoffs) fn stem(word: &str) -> String {
+pub fn stem(word: &str) -> String {
     if word.len() <= LEAST || !word.bytes().all(|b| b.is_ascii_lowercase()) {
         return word.to_owned();
     }
