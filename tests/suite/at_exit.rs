@@ -2,8 +2,10 @@
 #![cfg(unix)]
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use baton_core::handoffs::document::fields::{HandoffDocument, validate};
 use baton_llm::state::files::documents::{JSON, MARKDOWN};
@@ -173,6 +175,38 @@ async fn an_agent_that_is_killed_leaves_a_handoff_and_its_signal() {
     let out = run.wait_with_output().unwrap();
     assert_eq!(out.status.code(), Some(143), "{}", text(&out.stderr));
     assert_eq!(left(&out).len(), 1, "{}", text(&out.stderr));
+}
+
+/// An agent in print mode shows nothing before its answer ends. Another run is not told.
+#[tokio::test]
+async fn a_run_without_a_screen_tells_at_once_that_a_draft_is_written() {
+    fn slow(seen: &Received) -> Reply {
+        match texts(seen.messages()).last() {
+            Some(last) if last == "u: Go on." => Reply::text("Done: the importer."),
+            _ => Reply::text("## Goal\nMend it.").head_delay(Duration::from_secs(60)),
+        }
+    }
+    let scene = Scene::with(slow, "").await;
+    let other = started(&scene, "codex", &[]);
+    let mut run = started(&scene, "claude", &[]);
+    let url = scene.wrote("claude.url");
+    scene.wrote("codex.url");
+    let mut messages = work(&scene.path("gone"), "Go on.");
+    ask(&url, "one", &messages).await;
+    messages.push(json!({"role": "assistant", "content": "Done: the importer."}));
+    messages.push(user("::handoff the parser next"));
+    let began = Instant::now();
+    let waits = tokio::spawn(async move { ask(&url, "one", &messages).await });
+    let mut lines = BufReader::new(run.stderr.take().unwrap()).lines();
+    let told = tokio::task::spawn_blocking(move || lines.next().unwrap().unwrap());
+    assert_eq!(told.await.unwrap(), "baton: a handoff is being written.");
+    assert!(
+        began.elapsed() < Duration::from_secs(20),
+        "before the draft is there"
+    );
+    waits.abort();
+    ended(&scene, "claude", run);
+    assert_eq!(text(&ended(&scene, "codex", other).stderr), "");
 }
 
 #[tokio::test]
