@@ -1,38 +1,45 @@
-// OpenCode calls `event` with what happens in a session. A hook's input for baton is the folder and the last words.
+// OpenCode calls `event` with what happens in a session. A hook's input for baton is the folder and the messages.
 import { spawnSync } from "node:child_process";
 
 export const BatonHandoffs = async ({ directory }) => {
-  // The parts of the newest message of each session: at its end that is the model's answer. And what the person asked.
-  const newest = new Map();
-  const asked = new Map();
-  // What the newest answer of each session took of its model's context.
-  const usage = new Map();
-  const count = (message) => {
-    const { input, output, cache } = message.tokens ?? {};
-    const tokens_used = (input ?? 0) + (output ?? 0) + (cache?.read ?? 0) + (cache?.write ?? 0);
-    if (tokens_used > 0) usage.set(message.sessionID, { tokens_used, model: message.modelID });
+  // The messages of each session, in order: what is known of each, and its parts.
+  const sessions = new Map();
+  const message = (sessionID, id) => {
+    if (!sessions.has(sessionID)) sessions.set(sessionID, new Map());
+    const messages = sessions.get(sessionID);
+    if (!messages.has(id)) messages.set(id, { parts: new Map() });
+    return messages.get(id);
   };
-  const words = (message) => [...(message?.parts.values() ?? [])].join("\n");
-  const note = (part) => {
-    if (part.type !== "text") return;
-    const known = newest.get(part.sessionID);
-    const message = known?.id === part.messageID ? known : { id: part.messageID, parts: new Map() };
-    if (!asked.has(part.sessionID)) asked.set(part.sessionID, message);
-    message.parts.set(part.id, part.text);
-    newest.set(part.sessionID, message);
+  const block = ({ type, text, callID, tool, state }) =>
+    type === "text" ? { type, text } : { type: "tool_use", id: callID, name: tool, input: state.input ?? {} };
+  const result = ({ callID, state }) => ({
+    type: "tool_result",
+    tool_use_id: callID,
+    is_error: state.status === "error",
+    content: state.output ?? state.error,
+  });
+  const said = ({ info, parts }) => {
+    const all = [...parts.values()].filter(({ type }) => type === "text" || type === "tool");
+    const results = all.filter(({ state }) => state?.output ?? state?.error).map(result);
+    const own = { role: info?.role ?? "assistant", content: all.map(block) };
+    return results.length ? [own, { role: "user", content: results }] : [own];
   };
   // Nothing is awaited: `opencode run` ends as soon as its session is idle.
   const write = (sessionID) => {
-    const [first, last] = [asked.get(sessionID), newest.get(sessionID)];
-    const said = last === first ? "" : words(last);
-    const input = JSON.stringify({ cwd: directory, last_assistant_message: said, input_messages: [words(first)], ...usage.get(sessionID) });
+    const all = [...(sessions.get(sessionID)?.values() ?? [])];
+    const { tokens, modelID } = all.findLast(({ info }) => info?.tokens?.output)?.info ?? {};
+    const cache = tokens?.cache ?? {};
+    const tokens_used = tokens && tokens.input + tokens.output + (cache.read ?? 0) + (cache.write ?? 0);
+    const messages = all.flatMap(said);
+    const input = JSON.stringify({ session_id: sessionID, cwd: directory, messages, tokens_used, model: modelID });
     spawnSync("baton", ["handoffs", "create", "--auto", "--hook"], { input, timeout: 40_000 });
   };
   return {
-    event: async ({ event }) => {
-      if (event.type === "message.part.updated") note(event.properties.part);
-      if (event.type === "message.updated") count(event.properties.info);
-      if (event.type === "session.idle") write(event.properties.sessionID);
+    event: async ({ event: { type, properties } }) => {
+      const { part, info, sessionID } = properties;
+      if (type === "message.part.updated") message(part.sessionID, part.messageID).parts.set(part.id, part);
+      if (type === "message.updated") message(info.sessionID, info.id).info = info;
+      if (type === "session.idle") write(sessionID);
     },
     "experimental.session.compacting": async ({ sessionID }) => write(sessionID),
   };

@@ -2,7 +2,7 @@
 //!
 //! Used by `run`, `env`, `resume` and `doctor`. No IO.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -166,6 +166,19 @@ impl AgentSetup {
             variables: std::iter::once((URL, url.to_owned())).chain(own).collect(),
             arguments: self.arguments.iter().map(filled).collect(),
         }
+    }
+
+    /// Whether these arguments are of one answer, without a screen.
+    pub(super) fn is_headless(&self, arguments: &[OsString]) -> bool {
+        let word = self.headless.first().map_or("", String::as_str);
+        let long: &[&str] = if word == "-p" {
+            &["--print", "--prompt"]
+        } else {
+            &[]
+        };
+        arguments
+            .iter()
+            .any(|argument| argument == word || long.iter().any(|long| argument == long))
     }
 
     /// The arguments for a session that starts with `text`, or for one answer to it.

@@ -40,6 +40,7 @@ mod state_args;
 mod store;
 mod stored;
 mod system_args;
+mod told_drafts;
 mod ui;
 mod uninstall;
 

@@ -2,7 +2,9 @@
 
 use super::exit::CommandFailure;
 use super::log::unread;
-use crate::state::journal::{BodySide, ExchangeRow, JournalReader};
+use crate::state::journal::{BodySide, EventColumns, ExchangeRow, JournalReader};
+use crate::state::telemetry::UsageTokens;
+use baton_core::handoffs::yaml::SessionReader;
 use baton_core::record::WireId;
 use baton_core::wire::{self, Operation, Role, View};
 
@@ -15,7 +17,7 @@ pub(super) enum RequestForm {
     Received,
 }
 
-/// A request in the journal.
+/// A request in the journal, or of a session that another program keeps.
 pub(super) struct JournalRequest {
     pub(super) row: ExchangeRow,
     pub(super) wire: WireId,
@@ -26,6 +28,35 @@ pub(super) struct JournalRequest {
     pub(super) leg: Option<u32>,
     /// The answer to it, as far as the journal has it.
     pub(super) answer: Option<Vec<u8>>,
+}
+
+impl JournalRequest {
+    /// The last request of a session that the journal does not have; `None` where it has nothing.
+    pub(super) fn of_session(session: &SessionReader) -> Option<Self> {
+        let (wire, body) = session.request();
+        let tokens = UsageTokens {
+            input: session.usage.tokens,
+            ..UsageTokens::default()
+        };
+        let event = EventColumns {
+            received_bytes: body.len() as u64,
+            tokens: vec![Some(tokens)],
+            ..EventColumns::default()
+        };
+        let view = wire::wire(wire).read(&body, Operation::Generate).ok()?;
+        Some(Self {
+            row: ExchangeRow {
+                model: session.usage.model.clone(),
+                event,
+                ..ExchangeRow::default()
+            },
+            wire,
+            view,
+            of_loop: true,
+            leg: None,
+            answer: None,
+        })
+    }
 }
 
 /// The first of these exchanges, newest first, that an agent's loop sent; else the first that can be read.

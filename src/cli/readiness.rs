@@ -40,15 +40,21 @@ pub(super) fn check(admin: &str) -> Result<(), String> {
 }
 
 fn answer(address: &str) -> io::Result<String> {
-    let resolved: Option<SocketAddr> = address.to_socket_addrs()?.next();
-    let resolved = resolved.ok_or(io::ErrorKind::AddrNotAvailable)?;
-    let mut stream = TcpStream::connect_timeout(&resolved, TIMEOUT)?;
+    let stream = requested(address, "/readyz", "")?;
     stream.set_read_timeout(Some(TIMEOUT))?;
-    write!(
-        stream,
-        "GET /readyz HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n"
-    )?;
     let mut answer = String::new();
     stream.take(64 * 1024).read_to_string(&mut answer)?;
     Ok(answer)
+}
+
+/// A connection to an admin listener on which a path was requested. `more`: header lines, each with its line break.
+pub(super) fn requested(address: &str, path: &str, more: &str) -> io::Result<TcpStream> {
+    let resolved: Option<SocketAddr> = address.to_socket_addrs()?.next();
+    let resolved = resolved.ok_or(io::ErrorKind::AddrNotAvailable)?;
+    let mut stream = TcpStream::connect_timeout(&resolved, TIMEOUT)?;
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nhost: {address}\r\n{more}connection: close\r\n\r\n"
+    )?;
+    Ok(stream)
 }

@@ -15,6 +15,7 @@ use super::output::{Out, visible};
 use super::running::Process;
 use super::sharing::{self, JournalState, Start, Stay};
 use super::state_args::StateArgs;
+use super::told_drafts;
 use super::{config_file, load_state};
 use crate::state::config::{Config, FreeCutPolicy};
 use crate::state::disk::private_file;
@@ -186,6 +187,9 @@ impl AgentRun<'_> {
             command.args(&setup.arguments);
         }
         command.args(self.start.first).args(self.start.own);
+        if self.has_id() && self.is_headless() {
+            told_drafts::tell(self.proxy, self.config.admin.token.as_ref(), &self.id);
+        }
         let ended = foreground::run(&mut command).map_err(|error| unstarted(program, &error));
         drop(folder);
         ended
@@ -193,13 +197,26 @@ impl AgentRun<'_> {
 
     /// The proxy's URL, with what the requests of this run declare.
     fn url(&self) -> String {
-        let policy = &self.config.documents;
-        let run = (policy.enabled && policy.at_exit).then(|| format!("/r/{}", self.id));
+        let run = self.has_id().then(|| format!("/r/{}", self.id));
         let topic = self.start.topic.map(|name| format!("/t/{name}"));
         [Some(self.proxy.data.clone()), run, topic]
             .into_iter()
             .flatten()
             .collect()
+    }
+
+    /// Whether its requests name it.
+    fn has_id(&self) -> bool {
+        let policy = &self.config.documents;
+        policy.enabled && policy.at_exit
+    }
+
+    /// Whether the agent has no screen: a line on standard error is not in its way.
+    fn is_headless(&self) -> bool {
+        let has_terminal =
+            io::IsTerminal::is_terminal(&io::stdin()) && io::IsTerminal::is_terminal(&io::stdout());
+        let first: Vec<_> = self.start.first.iter().map(OsString::from).collect();
+        !has_terminal || self.agent.is_headless(&first) || self.agent.is_headless(self.start.own)
     }
 
     /// Whether the agent gets baton's URL in place of the person's own, or that is kept. A URL of another server is an error: the

@@ -2,11 +2,15 @@
 #![cfg(unix)]
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use baton_core::handoffs::document::fields::{HandoffDocument, validate};
+use baton_core::record::{Conversation, LOCAL};
 use baton_llm::state::files::documents::{JSON, MARKDOWN};
+use baton_llm::state::store::records::StoredRecord;
 use baton_strict::{Received, Reply};
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
@@ -14,7 +18,7 @@ use serde_json::{Value, json};
 use crate::agents::{Scene, pid, text};
 use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::{PROMPT, handoff, texts};
-use crate::harness::{AgentWire, post};
+use crate::harness::{self, AgentWire, post};
 
 /// Hands over where it is told to, and answers everything else.
 fn model(seen: &Received) -> Reply {
@@ -64,7 +68,12 @@ fn work(folder: &Path, last: &str) -> Vec<Value> {
 async fn ask(url: &str, session: &str, messages: &[Value]) {
     let mut headers = Anthropic.headers().to_vec();
     headers.push(("x-claude-code-session-id", session));
-    let body = Anthropic.body(messages, true).to_string();
+    let mut body = Anthropic.body(messages, true);
+    for name in ["Edit", "Bash"] {
+        let tool = json!({"name": name, "description": "A tool.", "input_schema": {"type": "object"}});
+        body["tools"].as_array_mut().unwrap().push(tool);
+    }
+    let body = body.to_string();
     let heard = post(&format!("{url}{}", Anthropic.path()), &headers, body.into()).await;
     assert_eq!(heard.status, 200, "{}", heard.text());
 }
@@ -173,6 +182,149 @@ async fn an_agent_that_is_killed_leaves_a_handoff_and_its_signal() {
     let out = run.wait_with_output().unwrap();
     assert_eq!(out.status.code(), Some(143), "{}", text(&out.stderr));
     assert_eq!(left(&out).len(), 1, "{}", text(&out.stderr));
+}
+
+/// An agent in print mode shows nothing before its answer ends. Another run is not told.
+#[tokio::test]
+async fn a_run_without_a_screen_tells_at_once_that_a_draft_is_written() {
+    fn slow(seen: &Received) -> Reply {
+        match texts(seen.messages()).last() {
+            Some(last) if last == "u: Go on." => Reply::text("Done: the importer."),
+            _ => Reply::text("## Goal\nMend it.").head_delay(Duration::from_secs(60)),
+        }
+    }
+    let scene = Scene::with(slow, "").await;
+    let other = started(&scene, "codex", &[]);
+    let mut run = started(&scene, "claude", &[]);
+    let url = scene.wrote("claude.url");
+    scene.wrote("codex.url");
+    let mut messages = work(&scene.path("gone"), "Go on.");
+    ask(&url, "one", &messages).await;
+    messages.push(json!({"role": "assistant", "content": "Done: the importer."}));
+    messages.push(user("::handoff the parser next"));
+    let began = Instant::now();
+    let waits = tokio::spawn(async move { ask(&url, "one", &messages).await });
+    let mut lines = BufReader::new(run.stderr.take().unwrap()).lines();
+    let told = tokio::task::spawn_blocking(move || lines.next().unwrap().unwrap());
+    assert_eq!(told.await.unwrap(), "baton: a handoff is being written.");
+    assert!(
+        began.elapsed() < Duration::from_secs(20),
+        "before the draft is there"
+    );
+    waits.abort();
+    ended(&scene, "claude", run);
+    assert_eq!(text(&ended(&scene, "codex", other).stderr), "");
+}
+
+/// The fields that a document is for.
+const FIELDS: [&str; 7] = [
+    "summary",
+    "changed_files",
+    "commands_run",
+    "failed_attempts",
+    "open_risks",
+    "next_action",
+    "verdict_pointer",
+];
+
+/// A session whose last test failed, and the lines of Claude Code's own record of it.
+fn unfinished(folder: &Path) -> (Vec<Value>, String) {
+    let mut messages = work(folder, "Go on.");
+    let path = folder.join("src/importer.rs");
+    let edit = json!({"file_path": path, "old_string": "a", "new_string": "b"});
+    let test = json!({"command": "cargo test importer"});
+    let fails = "Exit code 101\ntest bom ... FAILED\nerror: test failed";
+    for (id, name, input, result, failed) in [
+        ("e", "Edit", edit, "The file has been updated.", false),
+        ("t", "Bash", test, fails, true),
+    ] {
+        let call = json!({"type": "tool_use", "id": id, "name": name, "input": input});
+        let result = json!({"type": "tool_result", "tool_use_id": id, "content": result, "is_error": failed});
+        messages.push(json!({"role": "assistant", "content": [{"type": "text", "text": "Step."}, call]}));
+        messages.push(json!({"role": "user", "content": [result]}));
+    }
+    let said = json!({"role": "assistant", "content": "Done: the importer."});
+    let lines = messages.iter().chain([&said]).map(|message| {
+        json!({"type": message["role"], "sessionId": "one", "cwd": folder, "message": message}).to_string()
+    });
+    let lines = lines.collect::<Vec<_>>().join("\n");
+    (messages, lines)
+}
+
+/// Runs the hook of a session's end, as Claude Code does, and returns the document that is newest then.
+fn hooked(scene: &Scene, folder: &Path) -> Value {
+    let input = json!({"session_id": "one", "transcript_path": scene.path("one.jsonl"), "cwd": folder,
+        "hook_event_name": "SessionEnd"});
+    let mut hook = scene.baton("handoffs create", &["--auto", "--hook", "--alone"]);
+    let mut hook = hook
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    write!(hook.stdin.take().unwrap(), "{input}").unwrap();
+    let out = hook.wait_with_output().unwrap();
+    assert!(
+        out.status.success() && out.stderr.is_empty(),
+        "{}",
+        text(&out.stderr)
+    );
+    let shown = scene.output("handoffs show", &["--format", "json"]);
+    let document: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    let folder = scene
+        .state
+        .join("handoffs")
+        .join(document["id"].as_str().unwrap());
+    let markdown = fs::read_to_string(folder.join(MARKDOWN)).unwrap();
+    assert_eq!(validate(&text(&shown.stdout), Some(&markdown)), []);
+    let file = fs::read_to_string(text(&out.stdout).trim()).unwrap();
+    assert!(file.contains(document["id"].as_str().unwrap()), "{file}");
+    document
+}
+
+/// A hook without `baton run`, and `baton run` itself. A later hook of a session writes its one document anew, unless somebody
+/// has resumed it.
+#[tokio::test]
+async fn a_hook_leaves_what_a_run_leaves() {
+    let scene = Scene::with(model, "").await;
+    let folder = scene.path("work");
+    repository(&folder);
+    let (messages, lines) = unfinished(&folder);
+    let run = started(&scene, "claude", &[]);
+    ask(&scene.wrote("claude.url"), "one", &messages).await;
+    let out = ended(&scene, "claude", run);
+    let all = left(&out);
+    let of_run: Value = serde_json::from_str(&all[0].1.json()).unwrap();
+    fs::write(scene.path("one.jsonl"), &lines).unwrap();
+    let first = hooked(&scene, &folder);
+    for field in FIELDS {
+        assert_eq!(first[field], of_run[field], "{field}");
+    }
+    assert_eq!(first["changed_files"][0]["path"], "src/importer.rs");
+    assert_eq!(first["commands_run"][0]["exit"], 101);
+    assert_eq!(first["open_risks"][0]["severity"], "block");
+    assert_ne!(first["id"], of_run["id"]);
+    assert_eq!(
+        (&first["conversation"], &first["topic"]),
+        (&of_run["conversation"], &of_run["topic"])
+    );
+    let more = json!({"type": "user", "sessionId": "one", "message": {"role": "user", "content": "Now the exporter."}});
+    fs::write(scene.path("one.jsonl"), format!("{lines}\n{more}")).unwrap();
+    let second = hooked(&scene, &folder);
+    assert_eq!(second["id"], first["id"]);
+    assert!(second["prompt"].as_str().unwrap().contains("Now the exporter."));
+    let files = fs::read_dir(scene.state.join("handoffs/work")).unwrap().count();
+    assert!(files >= 2, "{files}");
+    let store = harness::sqlite(&scene.state);
+    let resumed = Conversation {
+        key: "resumed".to_owned(),
+        principal: LOCAL.to_owned(),
+        active: Some(first["id"].as_str().unwrap().parse().unwrap()),
+        ..Conversation::default()
+    };
+    let resumed = vec![StoredRecord::Conversation(Box::new(resumed))];
+    store.put("write a conversation", resumed).await.unwrap();
+    assert_ne!(hooked(&scene, &folder)["id"], first["id"]);
 }
 
 #[tokio::test]

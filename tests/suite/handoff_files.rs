@@ -6,10 +6,8 @@ use std::process::{Command, Output, Stdio};
 
 use baton_core::handoffs::draft::tokens;
 use baton_core::handoffs::yaml::time::Time;
-use baton_core::handoffs::yaml::{HandoffFile, SessionReader, read, score};
-use baton_core::redact::Redactor;
-use baton_core::transcript::Transcript;
-use baton_core::wire::{Operation, WIRES};
+use baton_core::handoffs::yaml::{HandoffFile, read};
+use baton_core::record::WireId;
 use serde_json::{Value, json};
 
 use crate::drafts::sessions;
@@ -599,39 +597,45 @@ fn drift_exits_with_one_and_the_quality_is_told() {
     assert!(said(dir, &["show", "--for", "fresh", "api"]).contains("\nDrift: "));
 }
 
-/// A handoff of a session, as `create --conversation` makes it.
-fn of_session(seed: u64, turns: usize, wire: &dyn baton_core::wire::Wire) -> HandoffFile {
+/// The file of a session, from what an agent of this wire would have kept of it.
+fn of_session(dir: &Path, seed: u64, turns: usize, wire: WireId) -> HandoffFile {
     let session = sessions::Session::new(seed, turns);
-    let view = wire
-        .read(&session.body(wire.id()).into(), Operation::Generate)
-        .unwrap();
-    let redactor = Redactor::new(&[]);
-    let mut reader = SessionReader::new(&redactor);
-    reader.conversation(&Transcript::of(&view), None);
-    let at = Time::parse("2026-11-22T18:05:48Z").unwrap();
-    let mut file = HandoffFile {
-        session: "bench".to_owned(),
-        ..HandoffFile::default()
-    };
-    reader.finish(&mut file);
-    file.prepare(at);
-    file.quality = Some(score(&file, at).brief());
+    let mut body: Value = serde_json::from_slice(&session.body(wire)).unwrap();
+    let messages = ["messages", "input", "contents"].map(|turns| body[turns].take());
+    let messages = messages.iter().filter_map(Value::as_array).flatten();
+    let lines = messages.map(|message| match wire {
+        WireId::Anthropic => json!({"type": message["role"], "sessionId": "s", "message": message}),
+        WireId::OpenaiResponses => json!({"type": "response_item", "payload": message}),
+        WireId::Gemini => json!({"type": "user", "message": message}),
+        _ => message.clone(),
+    });
+    let lines: Vec<_> = lines.map(|line| line.to_string()).collect();
+    std::fs::write(dir.join("s.jsonl"), lines.join("\n")).unwrap();
+    let made = said(
+        dir,
+        &[
+            "create",
+            "bench",
+            "--session-file",
+            "s.jsonl",
+            "--alone",
+            "-o",
+            "-",
+        ],
+    );
     for secret in &session.secrets {
-        assert!(
-            !file.to_yaml().contains(secret.as_str()),
-            "{secret} in {}",
-            file.to_yaml()
-        );
+        assert!(!made.contains(secret.as_str()), "{secret} in {made}");
     }
-    file
+    read(&made).unwrap().file
 }
 
 #[test]
 fn the_median_of_the_benchs_sessions_is_below_five_hundred_tokens() {
+    let dir = tempfile::tempdir().unwrap();
     let mut sizes = Vec::new();
-    for wire in WIRES {
+    for wire in WireId::ALL {
         for (seed, turns) in [(1, 30), (2, 60), (3, 120), (4, 200)] {
-            let file = of_session(seed, turns, *wire);
+            let file = of_session(dir.path(), seed, turns, wire);
             assert_eq!(file.errors(), [], "{}", file.to_yaml());
             sizes.push(tokens(&file.to_yaml()));
         }

@@ -49,7 +49,7 @@ pub(in crate::cli) fn at_exit(config: &Config, run: &str, journal: JournalState)
 }
 
 /// The terminal may be closed.
-fn tell_failure(failure: &CommandFailure) {
+pub(super) fn tell_failure(failure: &CommandFailure) {
     if !failure.message.is_empty() {
         let _ = Out::stderr().line(format_args!("baton: no handoff at exit: {}", failure.message));
     }
@@ -110,13 +110,17 @@ async fn write(
     if !work.newest.of_loop || is_handed_over(query, store, key, &work).await? {
         return Ok(None);
     }
-    let Work {
-        principal,
-        newest,
-        earlier,
-        dropped,
-    } = work;
-    let index = drafting::indexed(config, &newest, earlier.as_ref());
+    let Some(handoff) = handoff_of(config, &work, key)? else {
+        return Ok(None);
+    };
+    let folder = drafting::leave(config, store, &handoff, &work).await?;
+    Ok(folder.map(|folder| (handoff, folder)))
+}
+
+/// The handoff of a session's work, made without a model and not yet stored; `None` where there is too little of it.
+pub(super) fn handoff_of(config: &Config, work: &Work, key: &str) -> Result<Option<Handoff>, CommandFailure> {
+    let newest = &work.newest;
+    let index = drafting::indexed(config, work);
     if !draft::enough(index.spoken()) {
         return Ok(None);
     }
@@ -131,12 +135,14 @@ async fn write(
     };
     let origin = HandoffOrigin::Local;
     let document = index.local(&spec).map_err(drafting::too_small)?;
-    let carried = drafting::carried(config, &index, &newest, &document, (earlier.as_ref(), &dropped));
-    let of = (principal, key.to_owned());
-    let handoff = drafting::handoff(config, &newest, of, carried, origin, earlier.as_ref());
-    store.put_draft(&handoff).await.map_err(unanswered)?;
-    let folder = drafting::write_document(config, store, &handoff, newest, earlier).await?;
-    Ok(folder.map(|folder| (handoff, folder)))
+    let carried = drafting::carried(config, &index, work, &document);
+    Ok(Some(drafting::handoff(
+        config,
+        work,
+        key.to_owned(),
+        carried,
+        origin,
+    )))
 }
 
 /// Whether a handoff with a document was made after the newest request was sent.

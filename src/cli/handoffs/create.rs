@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::common::print;
+use super::hooked::HookedSession;
 use super::lookup::{failure, folder, warn};
-use super::sources;
+use super::sources::{self, Sourced};
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::{CreateArgs, DocumentFormat};
 use crate::cli::output::{Out, visible};
@@ -56,9 +57,16 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> Result<(), CommandFailure
         return Err(Exit::USAGE.failure(message));
     }
     let (folder, config) = folder(&args.folder)?;
-    let at = now();
     let mut file = given(args)?;
-    let worked_in = sources::fill(args, &config, until, &mut file)?;
+    let Sourced {
+        folder: worked_in,
+        handoff,
+    } = sources::fill(args, &config, until, &mut file)?;
+    let session = HookedSession::of(args, &config, handoff, &mut file);
+    // Its document then has a file already.
+    let at = session
+        .as_ref()
+        .map_or_else(now, |session| Time::of_seconds(session.created_seconds()));
     if !has_source && !args.auto && !is_given {
         ask(&mut file)?;
     }
@@ -80,6 +88,9 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> Result<(), CommandFailure
     file.prepare(at);
     file.quality = Some(score(&file, at).brief());
     let path = write(args, &folder, &mut file, at, out)?;
+    if let Some(session) = session {
+        session.leave(&config);
+    }
     print_created(args, path.as_deref(), &file, out)
 }
 

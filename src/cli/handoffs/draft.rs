@@ -22,7 +22,7 @@ use crate::state::files::repository;
 use crate::state::journal::{ExchangeFilter, JournalReader};
 use crate::state::store::{self, SharedStore};
 use baton_core::handoffs::carry::{self, Carried, CarryPolicy, PersonTexts, RuleSources};
-use baton_core::handoffs::document::fields::HandoffSize;
+use baton_core::handoffs::document::fields::{HandoffDocument, HandoffSize};
 use baton_core::handoffs::draft::{self, BudgetTooSmall, DraftIndex, DraftSpec, Prompts, Whereabouts};
 use baton_core::mark::sentinel;
 use baton_core::record::{Handoff, HandoffOrigin, LOCAL};
@@ -50,13 +50,8 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), CommandFa
     let query = open_existing(&config.state_dir)?;
     let key = full_key(&query, &args.key)?;
     let store = for_writing(&config)?;
-    let Work {
-        principal,
-        newest,
-        earlier,
-        dropped,
-    } = Work::of(&query, &store, &key).await?;
-    let index = indexed(&config, &newest, earlier.as_ref());
+    let work = Work::of(&query, &store, &key).await?;
+    let index = indexed(&config, &work);
     if !draft::enough(index.spoken()) {
         return Err(Exit::NO_INPUT.failure("nothing to hand off yet"));
     }
@@ -74,17 +69,9 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), CommandFa
         ),
         None => (index.local(&request).map_err(too_small)?, HandoffOrigin::Local),
     };
-    let carried = carried(&config, &index, &newest, &document, (earlier.as_ref(), &dropped));
-    let handoff = handoff(
-        &config,
-        &newest,
-        (principal, key),
-        carried,
-        origin,
-        earlier.as_ref(),
-    );
-    store.put_draft(&handoff).await.map_err(unanswered)?;
-    let folder = write_document(&config, &store, &handoff, newest, earlier).await?;
+    let carried = carried(&config, &index, &work, &document);
+    let handoff = handoff(&config, &work, key, carried, origin);
+    let folder = leave(&config, &store, &handoff, &work).await?;
     print_draft(&handoff, &document, folder, args.json, out)
 }
 
@@ -131,20 +118,15 @@ impl Work {
     }
 }
 
-/// The document as a carry-over prompt, with what it lacks behind it. `before`: the handoff before, and dropped rules.
-pub(super) fn carried(
-    config: &Config,
-    index: &DraftIndex,
-    newest: &JournalRequest,
-    document: &str,
-    (earlier, dropped): (Option<&Handoff>, &[String]),
-) -> Carried {
-    let transcript = Transcript::of(&newest.view);
+/// The document as a carry-over prompt, with what it lacks behind it.
+pub(super) fn carried(config: &Config, index: &DraftIndex, work: &Work, document: &str) -> Carried {
+    let transcript = Transcript::of(&work.newest.view);
+    let earlier = work.earlier.as_ref();
     let carry_over = earlier.map(|handoff| handoff.prompt.as_str());
     let rules = carry::rules(&RuleSources {
         earlier: &earlier.map(carry::rules_of).unwrap_or_default(),
         said: &PersonTexts::of(&transcript, &config.handoff.preamble_tags, carry_over),
-        without: dropped,
+        without: &work.dropped,
         markers: &config.draft.markers,
         redactor: &config.redactor(),
     });
@@ -158,31 +140,41 @@ pub(super) fn carried(
     carry::carry(&prompt, &rules, Some(&seen), policy)
 }
 
-/// Writes the handoff's document; a failure is reported and changes nothing.
-pub(super) async fn write_document(
-    config: &Config,
-    store: &SharedStore,
-    handoff: &Handoff,
-    newest: JournalRequest,
-    earlier: Option<Handoff>,
-) -> Result<Option<PathBuf>, CommandFailure> {
-    let Some(settings) = DocumentSettings::of(config) else {
-        return Ok(None);
-    };
-    let body = newest.view.body.clone();
-    let stored = StoredHandoff {
+/// The document of a handoff of this work, as it is written.
+pub(super) fn document_of(settings: &DocumentSettings, handoff: &Handoff, work: &Work) -> HandoffDocument {
+    documents::compose(settings, stored_of(handoff, work))
+}
+
+fn stored_of(handoff: &Handoff, work: &Work) -> StoredHandoff {
+    let body = work.newest.view.body.clone();
+    let row = &work.newest.row;
+    StoredHandoff {
         handoff: handoff.clone(),
-        carry_over: earlier.map(|handoff| handoff.prompt),
-        context_tokens: newest.row.context_tokens(),
-        exchange: Some(newest.row.id),
-        topic: newest.row.event.topic,
+        carry_over: work.earlier.as_ref().map(|handoff| handoff.prompt.clone()),
+        context_tokens: row.context_tokens(),
+        exchange: Some(row.id.clone()).filter(|id| !id.is_empty()),
+        topic: row.event.topic.clone(),
         bytes: HandoffSize {
             before: body.len() as u64,
             after: handoff.head.len() as u64,
         },
         transcript: Box::new(move || Some(body)),
+    }
+}
+
+/// Stores a handoff, which waits until somebody resumes it, and writes its document. Failure to write that is reported and
+/// changes nothing.
+pub(super) async fn leave(
+    config: &Config,
+    store: &SharedStore,
+    handoff: &Handoff,
+    work: &Work,
+) -> Result<Option<PathBuf>, CommandFailure> {
+    store.put_draft(handoff).await.map_err(unanswered)?;
+    let Some(settings) = DocumentSettings::of(config) else {
+        return Ok(None);
     };
-    match documents::write(&Arc::new(settings), store, stored).await {
+    match documents::write(&Arc::new(settings), store, stored_of(handoff, work)).await {
         Ok(folder) => Ok(Some(folder)),
         Err(error) => {
             Out::stderr().line(format_args!(
@@ -259,8 +251,9 @@ pub(super) fn newest(query: &JournalReader, key: &str) -> Result<JournalRequest,
     })
 }
 
-pub(super) fn indexed(config: &Config, newest: &JournalRequest, earlier: Option<&Handoff>) -> DraftIndex {
-    let carry_over = earlier.map(|handoff| handoff.prompt.clone());
+pub(super) fn indexed(config: &Config, work: &Work) -> DraftIndex {
+    let newest = &work.newest;
+    let carry_over = work.earlier.as_ref().map(|handoff| handoff.prompt.clone());
     let settings = config.draft_settings(carry_over, config.redactor());
     let mut index = DraftIndex::of(settings, &Transcript::of(&newest.view));
     if let Some(answer) = &newest.answer {
@@ -322,12 +315,12 @@ pub(super) fn for_writing(config: &Config) -> Result<SharedStore, CommandFailure
 
 pub(super) fn handoff(
     config: &Config,
-    newest: &JournalRequest,
-    (principal, conversation): (String, String),
+    work: &Work,
+    conversation: String,
     Carried { prompt, items }: Carried,
     origin: HandoffOrigin,
-    earlier: Option<&Handoff>,
 ) -> Handoff {
+    let newest = &work.newest;
     let wire = wire::wire(newest.wire);
     let before = match config.handoff.preamble {
         Keep::Keep => preamble::of(wire, &newest.view, None, &config.handoff.preamble_tags),
@@ -335,13 +328,13 @@ pub(super) fn handoff(
     };
     Handoff {
         id: Uuid::now_v7(),
-        principal,
+        principal: work.principal.clone(),
         conversation,
         wire: newest.wire,
         head: preamble::head(wire, &before, &prompt),
         prompt,
         reason: None,
-        parent: earlier.map(|handoff| handoff.id),
+        parent: work.earlier.as_ref().map(|handoff| handoff.id),
         model: newest.row.model.clone(),
         created_ms: now_ms(),
         history_bytes: newest.row.event.received_bytes,

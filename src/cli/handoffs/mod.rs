@@ -10,6 +10,7 @@ mod documents;
 mod draft;
 mod files;
 mod follow;
+mod hooked;
 mod list;
 mod lookup;
 mod record;

@@ -9,7 +9,7 @@ use crate::cli::exit::{CommandFailure, Exit};
 use baton_core::handoffs::yaml::{MAX_LINE_BYTES, SessionReader};
 
 /// Only the end of a longer file is read, since an agent's last words matter.
-const MOST: u64 = 256 << 20;
+const MOST: u64 = 64 << 20;
 
 /// Codex's file of the session with this id: `sessions/YEAR/MONTH/DAY/rollout-TIME-ID.jsonl` in its folder.
 pub(super) fn of_codex(id: &str) -> Option<PathBuf> {
@@ -37,11 +37,7 @@ fn in_codex(sessions: &Path, id: &str) -> Option<PathBuf> {
 }
 
 /// Gives every line of a session file to the reader, until the time is over.
-pub(super) fn read(
-    path: &Path,
-    reader: &mut SessionReader<'_>,
-    until: Instant,
-) -> Result<(), CommandFailure> {
+pub(super) fn read(path: &Path, reader: &mut SessionReader, until: Instant) -> Result<(), CommandFailure> {
     let unread = |error: std::io::Error| Exit::NO_INPUT.failure(format!("{}: {error}", path.display()));
     let mut file = File::open(path).map_err(unread)?;
     let length = file.metadata().map_err(unread)?.len();
@@ -95,8 +91,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use baton_core::handoffs::yaml::HandoffFile;
-    use baton_core::redact::Redactor;
 
     #[test]
     fn codexs_session_file_is_found_by_its_id() {
@@ -127,14 +121,12 @@ mod tests {
             "{{\"role\":\"assistant\",\"content\":\"Done: the parser\"}}\n\nnot JSON\n[1]\n{long}\n{{\"role\":\"user\",\"content\":\"thanks\"}}"
         );
         std::fs::write(&path, text).unwrap();
-        let redactor = Redactor::new(&[]);
-        let mut reader = SessionReader::new(&redactor);
+        let mut reader = SessionReader::default();
         read(&path, &mut reader, Instant::now() + Duration::from_secs(60)).unwrap();
         assert_eq!(reader.skipped, 3);
-        let mut file = HandoffFile::default();
-        reader.finish(&mut file);
-        assert_eq!(file.goal, "the parser");
-        let mut late = SessionReader::new(&redactor);
+        let (_, request) = reader.request();
+        assert!(String::from_utf8_lossy(&request).contains("Done: the parser"));
+        let mut late = SessionReader::default();
         read(&path, &mut late, Instant::now()).unwrap();
         assert_eq!(late.skipped, 0);
     }

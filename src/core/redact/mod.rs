@@ -113,7 +113,7 @@ impl Redactor {
     }
 
     /// A text without its credentials and without words that look like one.
-    pub(crate) fn cleaned(&self, text: &str) -> String {
+    pub fn cleaned(&self, text: &str) -> String {
         unnamed::redacted(&self.text(text)).into_owned()
     }
 

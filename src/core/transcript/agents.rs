@@ -38,6 +38,12 @@ const WORDS: [(AgentKind, &str); 10] = [
 const BEGINNING: usize = 240;
 
 impl AgentKind {
+    /// Words of its own, by which it is known.
+    pub fn words(self) -> &'static str {
+        let known = WORDS.iter().find(|(agent, _)| *agent == self);
+        known.map_or("", |(_, words)| words)
+    }
+
     /// The agent whose words are in one of these texts; the first one counts.
     pub(super) fn of(texts: &[JsonText<'_>]) -> Option<Self> {
         texts.iter().find_map(|text| {

@@ -87,6 +87,7 @@ async fn event(news: LiveEvent, dir: PathBuf) -> Option<Bytes> {
             "begun",
             json!({"id": id, "conversation": conversation, "at_ms": at_ms}).to_string(),
         ),
+        LiveEvent::Draft { run } => ("draft", json!({"run": run}).to_string()),
         LiveEvent::Handoff(event) => ("handoff", serde_json::to_string(&event).ok()?),
         LiveEvent::Ended { id } => {
             let row = tokio::task::spawn_blocking(move || JournalReader::open(&dir).ok()??.row(&id).ok()?);

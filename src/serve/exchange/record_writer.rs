@@ -8,6 +8,7 @@ use super::{Exchange, heavy, recording};
 use crate::serve::proxy::headers;
 use crate::state::config;
 use crate::state::jobs::recalls::{AnswerOutcome, RecallCall};
+use crate::state::journal::LiveEvent;
 use crate::state::store::StoreError;
 use crate::state::telemetry::HandoffEvent;
 use baton_core::course::AnsweredCall;
@@ -175,7 +176,8 @@ fn report(exchange: &Exchange, handoff: &Handoff, bytes: HandoffSize) {
         true => event.log(),
         false => event.log_line(),
     }
-    exchange.app.journal.handoff(&event);
+    let told = || LiveEvent::Handoff(Box::new(event.clone()));
+    exchange.app.journal.tell(told);
     let work = work(exchange, exchange.record.fired.is_first(handoff.id));
     work.write_document(&exchange.ctx, handoff, bytes);
     exchange.ctx.recorder.note(|e| {

@@ -46,6 +46,11 @@ pub enum LiveEvent {
     },
     /// A handoff has fired; its exchange continues.
     Handoff(Box<HandoffEvent>),
+    /// A model writes a draft, and an agent waits for it.
+    Draft {
+        /// The `baton run` that started the agent.
+        run: Option<String>,
+    },
     /// An exchange has ended and can be read as a whole.
     Ended {
         /// Its id.

@@ -14,7 +14,7 @@ use super::note::{JournalNote, ReceivedRequest, SentLeg};
 use super::packed::PackedHeaders;
 use super::queue::{LiveEvent, NoteQueue, QueueLoad, RecordedExchange};
 use crate::state::clock::now_ms;
-use crate::state::telemetry::{ExchangeEvent, HandoffEvent};
+use crate::state::telemetry::ExchangeEvent;
 use baton_core::redact::Redactor;
 use baton_core::wire::{StopReason, Usage};
 
@@ -81,12 +81,12 @@ impl Recorder {
         }
     }
 
-    /// A handoff has fired: live viewers are notified now, and the journal keeps it with its exchange.
-    pub fn handoff(&self, event: &HandoffEvent) {
+    /// Notifies live viewers now of something in an exchange that continues: the journal keeps it with its exchange.
+    pub fn tell(&self, event: impl FnOnce() -> LiveEvent) {
         let live = self.0.as_ref().map(|queue| &queue.live);
         if let Some(live) = live.filter(|live| live.receiver_count() > 0) {
             // The viewer may have disconnected.
-            let _ = live.send(LiveEvent::Handoff(Box::new(event.clone())));
+            let _ = live.send(event());
         }
     }
 

@@ -3,14 +3,14 @@
 //!
 //! [`HandoffFile`] is the document. [`read`] and [`HandoffFile::to_yaml`] convert it; a file whose YAML is sound is
 //! always read, and whatever breaks a rule of the format is reported with it. `text_rules` fills a document from an
-//! agent's text, `session_file` from an agent's own session file. `quality` rates it, `recover` shortens it for the
+//! agent's text, `of_document` from a handoff's document; `session_file` reads an agent's own session file. `quality` rates it, `recover` shortens it for the
 //! next session. `line` reads the two values of a status line, `names` has the names of files and folders.
 
 mod beads;
-mod conversation;
 mod drift;
 mod emit;
 mod fields;
+mod last_words;
 mod ledger;
 mod lenient;
 mod line;
@@ -37,6 +37,7 @@ mod tests;
 
 pub use beads::beads;
 pub use drift::{CurrentRepository, Drift};
+pub use last_words::LastWords;
 pub use ledger::entry as ledger_entry;
 pub use line::{GoalAndNow, goal_and_now, value_of};
 pub use model::{

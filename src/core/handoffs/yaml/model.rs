@@ -267,6 +267,9 @@ impl HandoffFile {
                 *place = list;
             }
         }
+        if !given.done_this_session.is_empty() {
+            self.done_this_session = given.done_this_session;
+        }
         self.decisions.extend(given.decisions);
     }
 

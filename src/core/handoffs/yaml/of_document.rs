@@ -1,14 +1,18 @@
 //! The YAML file of a handoff, from its document. The same document makes the same file.
 
+use super::last_words::LastWords;
 use super::model::{CompletedTask, FileChanges, HandoffFile};
 use super::names;
 use super::text::{one_line, shortened};
+use super::text_rules::analyze;
 use super::time::Time;
 use crate::agents::files::FileChange;
 use crate::handoffs::document::fields::{HandoffDocument, NO_NEXT_ACTION, Severity};
 
-/// Maximum items of a list, and bytes of an item: the document itself has all.
-const ITEMS: usize = 8;
+/// Maximum items of a list, newest ones of a list in the order of time, and files; bytes of an item. The document itself has all.
+const ITEMS: usize = 5;
+const NEWEST: usize = 3;
+const FILES: usize = 8;
 const ITEM_BYTES: usize = 160;
 
 const GOAL_BYTES: usize = 240;
@@ -20,7 +24,7 @@ impl HandoffFile {
         file.say(document);
         for changed in &document.changed_files {
             let list = file.files.of(FileChange::named(&changed.change));
-            if list.len() < ITEMS {
+            if list.len() < FILES {
                 list.push(changed.path.clone());
             }
         }
@@ -32,6 +36,35 @@ impl HandoffFile {
             file.prepare(at);
         }
         file
+    }
+
+    /// Takes what a session says, where the file has nothing: the model's last words by the rules for texts, the facts of
+    /// its document, the person's last request.
+    pub fn fill_from_session(&mut self, words: &LastWords, document: Option<&HandoffDocument>) {
+        self.fill(analyze(&words.model));
+        if let Some(document) = document {
+            let facts = Self {
+                session: String::new(),
+                goal: String::new(),
+                now: String::new(),
+                status: String::new(),
+                outcome: String::new(),
+                ..Self::of_document(document)
+            };
+            let mut failing = facts.blockers.clone();
+            let own = std::mem::replace(self, facts);
+            self.take(own);
+            failing.retain(|check| !self.blockers.contains(check));
+            self.blockers.append(&mut failing);
+        }
+        if self.now.is_empty() {
+            self.now = self.next.first().cloned().unwrap_or_default();
+        }
+        if self.agent_type.is_empty() {
+            words.agent_type().clone_into(&mut self.agent_type);
+        }
+        self.infer_status();
+        self.fall_back_to(&words.person);
     }
 
     /// The same with every file that the document names: for comparison with the repository, not for readers.
@@ -67,23 +100,25 @@ impl HandoffFile {
     /// What was done, decided and found, and what is left.
     fn say(&mut self, document: &HandoffDocument) {
         let state = |state: &'static str| document.todo.iter().filter(move |todo| todo.state == state);
-        let done = items(state("done").map(|todo| &todo.text));
+        let done = newest(state("done").map(|todo| &todo.text));
         self.done_this_session = done.into_iter().map(CompletedTask::new).collect();
         let risks = document.open_risks.iter();
         let blocks = risks.filter(|risk| risk.severity == Severity::Block);
-        self.blockers = items(blocks.map(|risk| &risk.detail));
+        self.blockers = newest(blocks.map(|risk| &risk.detail));
         self.questions = items(document.questions_for_human.iter().map(|question| &question.text));
         let open = state("in progress").chain(state("pending"));
         self.next = items(open.map(|todo| &todo.text));
-        for (at, decision) in document.decisions.iter().take(ITEMS).enumerate() {
-            let shown = shortened(&one_line(&decision.text), ITEM_BYTES);
-            self.decisions.insert(format!("{:02}", at + 1), shown);
+        let decisions = newest(document.decisions.iter().map(|decision| &decision.text));
+        for (at, decision) in decisions.into_iter().enumerate() {
+            self.decisions.insert(format!("{:02}", at + 1), decision);
         }
         let runs = document.verification.iter();
         let passed = runs.filter(|run| run.has_passed() == Some(true) && run.stale != Some(true));
-        self.worked = items(passed.map(|run| format!("`{}` passed", run.command)));
+        self.worked = newest(passed.map(|run| format!("`{}` passed", run.command)));
+        let is_blocker = |tried: &str| self.blockers.iter().any(|blocker| blocker.contains(tried));
         let failed = document.failed_attempts.iter();
-        self.failed = items(failed.map(|attempt| match attempt.why.as_str() {
+        let failed = failed.filter(|attempt| !is_blocker(&attempt.tried));
+        self.failed = newest(failed.map(|attempt| match attempt.why.as_str() {
             "" => attempt.tried.clone(),
             why => format!("{}: {why}", attempt.tried),
         }));
@@ -121,9 +156,20 @@ fn test(document: &HandoffDocument) -> String {
     })
 }
 
+/// The first of a list.
 fn items<T: AsRef<str>>(texts: impl Iterator<Item = T>) -> Vec<String> {
+    lines(texts).take(ITEMS).collect()
+}
+
+/// The last of a list that is in the order of time.
+fn newest<T: AsRef<str>>(texts: impl Iterator<Item = T>) -> Vec<String> {
+    let mut all: Vec<_> = lines(texts).collect();
+    all.split_off(all.len().saturating_sub(NEWEST))
+}
+
+fn lines<T: AsRef<str>>(texts: impl Iterator<Item = T>) -> impl Iterator<Item = String> {
     let texts = texts.map(|text| shortened(&one_line(text.as_ref()), ITEM_BYTES));
-    texts.filter(|text| !text.is_empty()).take(ITEMS).collect()
+    texts.filter(|text| !text.is_empty())
 }
 
 /// The first sentence of a paragraph.

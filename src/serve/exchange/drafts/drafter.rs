@@ -11,6 +11,7 @@ use crate::serve::exchange::record_writer::{self, NewHandoff, PreparedHandoff};
 use crate::serve::proxy::RequestContext;
 use crate::state::config::ReviewPolicy;
 use crate::state::jobs::drafts::{AcceptedDraft, DraftJob, DraftOrder};
+use crate::state::journal::LiveEvent;
 use crate::state::store::StoreError;
 use crate::state::telemetry::DraftEvent;
 use baton_core::handoffs::document::fields::HandoffSize;
@@ -143,8 +144,12 @@ async fn document(
     job: &DraftJob,
 ) -> Result<AcceptedDraft, DraftEnd> {
     let mut method = first_method(request, &exchange.app.config.draft);
-    if let Some(shown) = exchange.shown.as_ref().filter(|_| method != DraftMethod::Local) {
-        shown.begin();
+    if method != DraftMethod::Local {
+        if let Some(shown) = &exchange.shown {
+            shown.begin();
+        }
+        let run = || exchange.ctx.recorder.read(|event| event.run.clone());
+        exchange.app.journal.tell(|| LiveEvent::Draft { run: run() });
     }
     let Some(index) = legs::index(exchange, first.rope.clone()) else {
         return Err(DraftEnd::Failed(DraftFailure::Internal));

@@ -65,7 +65,7 @@ fn context(settings: &DocumentSettings, handoff: &Handoff, counted: Option<u64>)
 }
 
 /// The document of a handoff. Without a transcript that can be read it states what the carry-over prompt says.
-pub(super) fn compose_document(settings: &DocumentSettings, stored: StoredHandoff) -> HandoffDocument {
+pub fn compose(settings: &DocumentSettings, stored: StoredHandoff) -> HandoffDocument {
     let handoff = &stored.handoff;
     let reading = DraftIndexSettings {
         carry_overs: stored.carry_over.into_iter().collect(),

@@ -19,6 +19,7 @@ mod value;
 mod writer;
 
 pub use files::{JSON, MARKDOWN};
+pub use make::compose;
 pub use steps::{
     DriftReport, StatusChange, archive_old, compare_with_repository, document_of, find, set_status, write,
 };

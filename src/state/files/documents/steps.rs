@@ -39,7 +39,7 @@ pub(super) async fn write_in_steps(
 ) -> Result<PathBuf, DocumentError> {
     let (principal, created_ms) = (stored.handoff.principal.clone(), stored.handoff.created_ms);
     let made = Arc::clone(settings);
-    let document = tokio::task::spawn_blocking(move || make::compose_document(&made, stored)).await;
+    let document = tokio::task::spawn_blocking(move || make::compose(&made, stored)).await;
     let document = document.map_err(|error| document_error("the document was not made", error))?;
     let folder = settings.dir.join(document.id.to_string());
     let record = DocumentRecord {

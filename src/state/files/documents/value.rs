@@ -47,8 +47,13 @@ pub(super) enum DocumentStep {
 impl DocumentSettings {
     /// The settings of a config; `None` where documents are off.
     pub fn of(config: &Config) -> Option<Self> {
+        config.documents.enabled.then(|| Self::even_if_off(config))
+    }
+
+    /// The same where documents are off: handoff files say what documents do.
+    pub fn even_if_off(config: &Config) -> Self {
         let secrets = config.journal.secrets.iter().map(Secret::reveal);
-        config.documents.enabled.then(|| Self {
+        Self {
             dir: config.handoffs_dir(),
             state_dir: config.state_dir.clone(),
             windows: config.handoff.windows.clone(),
@@ -57,7 +62,7 @@ impl DocumentSettings {
             archive_after: config.documents.archive_after,
             keep_files: config.documents.keep_files,
             reading: config.draft_settings(None, Redactor::lazy(&config.journal.redact).knowing(secrets)),
-        })
+        }
     }
 }
 

@@ -49,8 +49,13 @@ pub(super) fn of(
 }
 
 fn checks_that_failed(seen: &SeenFacts, risks: &mut Risks) {
-    for run in &seen.verification {
-        if run.passed != Some(false) {
+    for (at, run) in seen.verification.iter().enumerate() {
+        // A wider one that passes later covers it.
+        let covers = |later: &seen::SeenVerification| {
+            let rest = run.command.strip_prefix(&later.command);
+            later.passed == Some(true) && rest.is_some_and(|rest| rest.starts_with(' '))
+        };
+        if run.passed != Some(false) || seen.verification[at..].iter().any(covers) {
             continue;
         }
         let how = match run.exit {

@@ -69,7 +69,7 @@ fn ran(id: &str, command: &str, result: &str, failed: bool) -> [Value; 2] {
 }
 
 /// The document of a handoff after these messages.
-fn document(index: &DraftIndex) -> HandoffDocument {
+pub(crate) fn document(index: &DraftIndex, whereabouts: &Whereabouts) -> HandoffDocument {
     HandoffDocument::of(&HandoffSource {
         handoff: &Handoff {
             id: "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11".parse().unwrap(),
@@ -90,7 +90,7 @@ fn document(index: &DraftIndex) -> HandoffDocument {
             routed: None,
             carried: Vec::new(),
         },
-        seen: &index.seen(&Whereabouts::default()),
+        seen: &index.seen(whereabouts),
         folder: None,
         checkout: None,
         topic: None,

@@ -196,7 +196,7 @@ fn commands_of_the_person_are_in_everything_that_is_made_of_the_index() {
                 "{agent}: {line}\n{bundle}"
             );
         }
-        let runs = document(&index).commands_run;
+        let runs = document(&index, &Whereabouts::default()).commands_run;
         let runs: Vec<_> = runs
             .iter()
             .map(|run| {
