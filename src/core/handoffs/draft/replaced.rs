@@ -316,8 +316,9 @@ fn relation(earlier: &Said<'_>, later: &Said<'_>) -> Option<Relation> {
         let sure = earlier.bare && later.bare || new.corrects;
         return (lost + added == 0).then_some(if sure { Relation::Surely } else { Relation::Perhaps });
     }
+    // Of two that differ, one may say what the sentence is about: "part_3 must stay at 30 days".
     let says_only = gone.contains(&ValueKind::Words) && !new.corrects;
-    if says_only || !gone.iter().all(|kind| come.contains(kind)) {
+    if gone.len() > 1 || says_only || !gone.iter().all(|kind| come.contains(kind)) {
         return None;
     }
     let same = lost + added == 0;
