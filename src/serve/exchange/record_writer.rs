@@ -155,13 +155,16 @@ fn routed(exchange: &Exchange, named: Option<String>, reason: Option<&str>) -> O
 /// Reports a handoff that is written: to the log, the journal, the event, and the writer of documents.
 fn report(exchange: &Exchange, handoff: &Handoff, before: u64) {
     let after = splice::len(&exchange.offered.fresh(&exchange.app, handoff).rope) as u64;
-    let event = HandoffEvent::of(handoff, &exchange.ctx.id, (before, after), &exchange.app.redactor);
+    let work = work(exchange, exchange.record.fired.is_first(handoff.id));
+    let event = HandoffEvent {
+        relookups: work.looked_up_again(handoff.parent).map(|all| all.len() as u64),
+        ..HandoffEvent::of(handoff, &exchange.ctx.id, (before, after), &exchange.app.redactor)
+    };
     match exchange.app.config.log.json {
         true => event.log(),
         false => event.log_line(),
     }
     exchange.app.journal.handoff(&event);
-    let work = work(exchange, exchange.record.fired.is_first(handoff.id));
     work.write_document(&exchange.ctx, handoff, HandoffSize { before, after });
     exchange.ctx.recorder.note(|e| {
         e.fired.push(event.id.clone());
