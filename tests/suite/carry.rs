@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{memory, sqlite, temp};
 use crate::matrix::fixture::{Fixture, PROMPT, carry, fresh, handoff};
-use crate::matrix::variants::{Answer, Variant, on_every_wire};
+use crate::matrix::variants::{ANTHROPIC, Answer, Variant, on_every_wire};
 
 on_every_wire!(rules_outlive_five_handoffs dropped_by_number poison_is_no_rule evidence_and_switch;);
 
@@ -160,4 +160,39 @@ async fn evidence_and_switch(variant: Variant) {
         );
         stage.assert_clean();
     }
+}
+
+/// The receipt of the active handoff is in the status; what is looked up again is counted with the next one.
+#[tokio::test]
+async fn the_status_has_the_receipt() {
+    let read = |path: &str| {
+        Reply::new()
+            .say("Reading.")
+            .call("read_file", json!({"path": path}))
+    };
+    let stage = Fixture::new(ANTHROPIC, [read("src/a.rs")]).await;
+    let history = said(&stage, NEVER);
+    let answer = stage.ask(&history, true).await;
+    let history = stage.ran(&history, &answer);
+    let fired = hands_over(&stage, &history).await;
+    let history = stage.then(&history, &fired, "On.");
+    stage.push(read("src/a.rs"));
+    let answer = stage.ask(&history, true).await;
+    let history = stage.ran(&history, &answer);
+    stage.push(Reply::text("Done."));
+    let answer = stage.ask(&history, true).await;
+    let history = stage.then(&history, &answer, "::handoff status");
+    let status = stage.ask(&history, true).await.text;
+    assert!(status.contains("0 in the prompt, 1 added by baton."), "{status}");
+    assert!(status.contains("Looked up again since: src/a.rs."), "{status}");
+    let history = [&history[..history.len() - 1], &[stage.user("Go on.")]].concat();
+    hands_over(&stage, &history).await;
+    let events = stage.baton.events(6).await;
+    let handoffs: Vec<_> = events.iter().flat_map(|event| &event.handoffs).collect();
+    let counts: Vec<_> = handoffs
+        .iter()
+        .map(|handoff| (handoff.lacked["rule"], handoff.relookups))
+        .collect();
+    assert_eq!(counts, [(1, None), (1, Some(1))]);
+    stage.assert_clean();
 }

@@ -14,6 +14,8 @@ use crate::cli::running::RunState;
 use crate::state::clock::now_ms;
 use crate::state::config::{Config, StoreKind};
 use crate::state::store::sqlite;
+use baton_core::handoffs::carry::{self, Omissions};
+use baton_core::record::Handoff;
 
 /// Silence of a running proxy from which on agents are probably not pointed at it.
 const SILENT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -170,12 +172,41 @@ pub(super) fn journal(installation: &Installation) -> Vec<Finding> {
     findings
 }
 
-/// Models that write handoff calls as text, which their servers do not read as calls.
+/// What models leave out of their prompts, and which write handoff calls as text, which their servers do not read as calls.
 pub(super) fn models(installation: &Installation) -> Vec<Finding> {
-    let Ok(Some(summary)) = &installation.journal else {
-        return Vec::new();
+    let mut findings = installation
+        .handoffs
+        .as_deref()
+        .map(omissions)
+        .unwrap_or_default();
+    if let Ok(Some(summary)) = &installation.journal {
+        findings.extend(written_calls(&summary.written_calls));
+    }
+    findings
+}
+
+/// Handoffs of a model from which on what it leaves out says something, and what is then too much for each.
+const ENOUGH: usize = 5;
+const MUCH: f64 = 2.0;
+
+/// What the carry-over prompts of each model leave out.
+pub(super) fn omissions(handoffs: &[Handoff]) -> Vec<Finding> {
+    let models = carry::omissions(handoffs).into_iter();
+    let enough = models.filter(|(_, omitted)| omitted.handoffs >= ENOUGH);
+    let finding = |(model, omitted): (&str, Omissions)| {
+        let (each, count) = (omitted.each(), omitted.handoffs);
+        let found =
+            format!("leaves out {each:.1} rules and to-dos a handoff, over {count}; baton adds what fits");
+        match each < MUCH {
+            true => Finding::ok(model, found),
+            false => Finding::warning(
+                model,
+                found,
+                "ask for them in `handoff.description`, hand over earlier (`handoff.auto_at`), or let baton draft (`draft.method`)",
+            ),
+        }
     };
-    written_calls(&summary.written_calls)
+    enough.map(finding).collect()
 }
 
 pub(super) fn written_calls(models: &BTreeSet<String>) -> Vec<Finding> {

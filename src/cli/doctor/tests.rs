@@ -3,6 +3,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use http::{StatusCode, Version};
 use pretty_assertions::assert_eq;
+use serde_json::json;
 
 use super::finding::FindingSeverity;
 use super::machine::clock_finding;
@@ -11,6 +12,7 @@ use super::upstreams::{findings, used};
 use super::*;
 use crate::state::config::{Config, Environment};
 use crate::state::journal::ExchangeRow;
+use baton_core::record::Handoff;
 
 fn probe(name: &str, answer: Result<(u16, Version), &str>) -> UpstreamProbe {
     UpstreamProbe {
@@ -149,4 +151,29 @@ fn a_model_that_writes_its_calls_as_text_is_named() {
     assert_eq!(severities(&found), [FindingSeverity::Warning]);
     assert_eq!(found[0].subject, "qwen2.5-coder:1.5b");
     assert!(found[0].help.as_ref().unwrap().contains("--jinja"), "{found:?}");
+}
+
+#[test]
+fn a_model_whose_prompts_leave_much_out_is_named() {
+    let handoff = |model: &str, lacked: usize| -> Handoff {
+        let rule = |state| json!({"kind": "rule", "state": state, "text": "Never push."});
+        let mut carried = vec![rule("in_prompt")];
+        carried.extend((0..lacked).map(|_| rule("added")));
+        serde_json::from_value(json!({
+            "id": "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11", "principal": "local", "conversation": "c", "wire": "anthropic",
+            "prompt": "Go on.", "head": "", "created_ms": 0, "history_bytes": 0, "origin": "model", "recall": false,
+            "archived": false, "model": model, "carried": carried,
+        }))
+        .unwrap()
+    };
+    let mut handoffs: Vec<Handoff> = (0..5).map(|n| handoff("careful", n % 2)).collect();
+    handoffs.extend((0..5).map(|_| handoff("forgets", 3)));
+    handoffs.push(handoff("new", 9));
+    let found = state::omissions(&handoffs);
+    assert_eq!(
+        severities(&found),
+        [FindingSeverity::Ok, FindingSeverity::Warning]
+    );
+    assert!(found[0].message.starts_with("leaves out 0.4 rules"), "{found:?}");
+    assert!(found[1].message.starts_with("leaves out 3.0 rules"), "{found:?}");
 }

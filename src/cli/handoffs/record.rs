@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::cli::stored::resume_line;
-use baton_core::record::{Handoff, distinctive_line};
+use baton_core::record::{CarriedItem, Handoff, distinctive_line};
 
 /// A handoff as JSON, without internal fields. The names are API.
 #[derive(Serialize)]
@@ -21,6 +21,8 @@ pub(super) struct HandoffOutput<'a> {
     prompt_bytes: usize,
     archived: bool,
     reason: Option<&'a str>,
+    /// The rules, to-dos and claims that the prompt was checked for.
+    carried: &'a [CarriedItem],
     prompt: &'a str,
 }
 
@@ -40,6 +42,7 @@ impl<'a> HandoffOutput<'a> {
             prompt_bytes: handoff.prompt.len(),
             archived: handoff.archived,
             reason: handoff.reason.as_deref(),
+            carried: &handoff.carried,
             prompt: &handoff.prompt,
         }
     }

@@ -16,9 +16,10 @@ use crate::cli::stored::{resume_line, unanswered, wanted};
 use crate::state::clock::now_ms;
 use crate::state::files::documents::document_of;
 use crate::state::store::{DocumentFilter, HandoffFilter, SharedStore};
+use baton_core::handoffs::carry::Receipt;
 use baton_core::handoffs::document::fields::{HandoffDocument, NO_NEXT_ACTION};
 use baton_core::handoffs::yaml::HandoffFile;
-use baton_core::record::{Handoff, HandoffId, HandoffStatus};
+use baton_core::record::{CarriedState, Handoff, HandoffId, HandoffStatus};
 
 pub(super) fn run(args: &ShowArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let lookup = HandoffLookup::of(&args.folder)?;
@@ -188,6 +189,22 @@ async fn print_all(
         }
     }
     rows.push(vec!["lineage".to_owned(), lineage.line()]);
+    let receipt = Receipt::of(&handoff.carried).line();
+    rows.extend(receipt.map(|receipt| vec!["carried".to_owned(), receipt]));
+    let lacking = handoff
+        .carried
+        .iter()
+        .filter(|item| item.state != CarriedState::InPrompt);
+    rows.extend(lacking.map(|item| {
+        let what = match item.state {
+            CarriedState::LeftOut => "did not fit",
+            _ => "added",
+        };
+        vec![
+            what.to_owned(),
+            visible(&format!("{}: {}", item.kind.name(), item.text)),
+        ]
+    }));
     out.line(format_args!(
         "{}\n\n{}",
         described(handoff, now_ms(), rows),
@@ -331,7 +348,7 @@ mod tests {
         let value = serde_json::to_value(HandoffOutput::of(&handoff(A))).unwrap();
         let names: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
         let expected = "id resume principal conversation wire model parent created_ms history_bytes origin prompt_bytes \
-            archived reason prompt";
+            archived reason carried prompt";
         assert_eq!(names, expected.split_whitespace().collect::<Vec<_>>());
     }
 }

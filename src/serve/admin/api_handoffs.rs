@@ -161,6 +161,7 @@ pub(super) async fn one(inspector: &Inspector, id: &str) -> ApiResult {
     value["children"] = json!(children);
     value["map"] = json!(map);
     value["document"] = document;
+    value["carried"] = json!(found.carried);
     value["history_bytes"] = json!(found.history_bytes);
     value["exchange"] = json!(exchange);
     shown(&json!({"handoff": value}))

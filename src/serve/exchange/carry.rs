@@ -93,6 +93,21 @@ impl HandedOverWork {
         })
     }
 
+    /// What the model looked up again after a handoff; `None` where the transcript does not have it.
+    pub(super) fn looked_up_again(&self, handoff: Option<HandoffId>) -> Option<Vec<String>> {
+        let weight = self.offered.agent.weight.saturating_mul(READING);
+        heavy::work(weight, || {
+            let transcript = Transcript::of(self.offered.agent.request.view());
+            let found = carry::looked_up_again(&transcript, handoff?)?;
+            Some(
+                found
+                    .iter()
+                    .map(|text| self.app.redactor.text(text).into_owned())
+                    .collect(),
+            )
+        })
+    }
+
     fn seen(&self) -> Option<SeenFacts> {
         let body = self.model_view();
         let view = self.offered.agent.wire.read(&body, Operation::Generate).ok()?;

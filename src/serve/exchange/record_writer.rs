@@ -171,14 +171,17 @@ fn routed(exchange: &Exchange, named: Option<String>, reason: Option<&str>) -> O
 /// Reports a handoff that is written: to the log, the journal, the event, and the writer of documents.
 fn report(exchange: &Exchange, handoff: &Handoff, bytes: HandoffSize) {
     let sizes = (bytes.before, bytes.after);
-    let event = HandoffEvent::of(handoff, &exchange.ctx.id, sizes, &exchange.app.redactor);
+    let work = work(exchange, exchange.record.fired.is_first(handoff.id));
+    let event = HandoffEvent {
+        relookups: work.looked_up_again(handoff.parent).map(|all| all.len() as u64),
+        ..HandoffEvent::of(handoff, &exchange.ctx.id, sizes, &exchange.app.redactor)
+    };
     match exchange.app.config.log.json {
         true => event.log(),
         false => event.log_line(),
     }
     let told = || LiveEvent::Handoff(Box::new(event.clone()));
     exchange.app.journal.tell(told);
-    let work = work(exchange, exchange.record.fired.is_first(handoff.id));
     work.write_document(&exchange.ctx, handoff, bytes);
     exchange.ctx.recorder.note(|e| {
         e.fired.push(event.id.clone());

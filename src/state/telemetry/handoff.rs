@@ -34,6 +34,9 @@ pub struct HandoffEvent {
     /// How many rules, to-dos and contradicted claims the prompt lacked, by kind.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub lacked: BTreeMap<&'static str, u32>,
+    /// Files and commands that were looked up again after the handoff before; `None` where that is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relookups: Option<u64>,
 }
 
 /// What a prompt lacked, by kind.
@@ -72,6 +75,7 @@ impl HandoffEvent {
             before_bytes,
             after_bytes,
             lacked: lacked(handoff),
+            relookups: None,
         }
     }
 

@@ -332,6 +332,7 @@ mod tests {
             before_bytes: u64::MAX,
             after_bytes: u64::MAX,
             lacked: Default::default(),
+            relookups: None,
         };
         let text = logged(|| handoff.log_line());
         assert_eq!(text.lines().count(), 1, "{text}");

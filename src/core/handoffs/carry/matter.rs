@@ -64,16 +64,14 @@ impl Matter {
     }
 
     /// Whether the two are about different things of one kind: another word stands before a word that both have, as in
-    /// `unit tests` and `integration tests`.
+    /// `unit tests` and `integration tests`, or `trip costs` and `project spending`.
     fn is_other_kind(&self, other: &Self) -> bool {
-        let pairs = |words: &[String]| -> HashMap<String, String> {
-            let both = words.windows(2).map(|pair| (pair[1].clone(), pair[0].clone()));
-            both.collect()
-        };
-        let (own, others) = (pairs(&self.words), pairs(&other.words));
-        own.iter().any(|(noun, kind)| {
-            let differs = |theirs: &String| !self.has(theirs) && !other.has(kind);
-            others.get(noun).is_some_and(differs)
+        let is_same = |a: &String, b: &String| a == b || like(a).any(|near| near == b);
+        self.words.windows(2).any(|own| {
+            let differs = |theirs: &[String]| {
+                is_same(&own[1], &theirs[1]) && !self.has(&theirs[0]) && !other.has(&own[0])
+            };
+            other.words.windows(2).any(differs)
         })
     }
 }
@@ -91,17 +89,15 @@ pub(super) fn replaces(later: &Matter, earlier: &Matter) -> bool {
         later.shared(earlier),
         later.distinct.len().min(earlier.distinct.len()),
     );
-    if later.is_other_kind(earlier) {
-        return false;
-    }
-    let is_same = shared * 10 >= least * 6;
+    let is_same = shared * 10 >= least * 8;
     let other_value = later.settings().next().is_some()
         && earlier.settings().next().is_some()
         && later.values != earlier.values;
-    match later.corrects {
+    let is_on_it = match later.corrects {
         true => shared >= 2 && (is_same || shared >= WORDS_SHARED || shared * 2 >= least),
         false => is_same && shared >= WORDS_SHARED && other_value,
-    }
+    };
+    is_on_it && !later.is_other_kind(earlier)
 }
 
 /// Whether a later sentence lifts an earlier rule: most of what it names is in the rule.
@@ -263,6 +259,14 @@ mod tests {
             (
                 "Project spending ceiling is $500.",
                 "Conference spending ceiling is $250.",
+            ),
+            (
+                "Keep functions under 50 lines.",
+                "Keep lines under 100 characters.",
+            ),
+            (
+                "Project spending ceiling is $500.",
+                "New ceiling for trip costs: keep them below five hundred dollars.",
             ),
             (
                 "Run unit tests with pytest before pushing.",

@@ -11,6 +11,7 @@ mod again;
 mod block;
 mod matter;
 mod person;
+mod receipt;
 mod rule;
 mod words;
 
@@ -20,6 +21,7 @@ mod tests;
 pub use again::{REQUESTS, looked_up_again};
 pub use block::without_blocks;
 pub use person::PersonTexts;
+pub use receipt::{Omissions, Receipt, omissions};
 pub use rule::{Rule, RuleSources, rules};
 
 use self::block::BlockWriter;
@@ -65,6 +67,11 @@ pub fn rules_of(handoff: &Handoff) -> Vec<String> {
         .iter()
         .filter(|item| item.kind == CarriedKind::Rule);
     rules.map(|item| item.text.clone()).collect()
+}
+
+/// A stored prompt without what was put behind it.
+pub fn prompt_alone(prompt: &str) -> &str {
+    block::split(prompt).0
 }
 
 /// The rules behind a prompt of which nothing else is known, newest first.

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    Carried, CarryPolicy, CarryScope, PersonTexts, Rule, RuleSources, carry, rules, rules_behind,
-    without_blocks,
+    Carried, CarryPolicy, CarryScope, PersonTexts, REQUESTS, Rule, RuleSources, carry, looked_up_again,
+    rules, rules_behind, without_blocks,
 };
 use crate::agents::commands::CommandPurpose;
 use crate::agents::todo::{TodoItem, TodoState};
@@ -227,4 +227,52 @@ fn open_items_and_contradicted_claims_are_carried_and_finished_ones_are_not() {
         policy(CarryScope::Rules, 600),
     );
     assert_eq!(rules.prompt, "All tests pass.");
+}
+
+#[test]
+fn what_was_read_or_run_before_a_cut_and_after_it_was_looked_up_again() {
+    let id = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11";
+    let used = |n: usize, name: &str, input: Value| {
+        let call = format!("t{n}");
+        [
+            json!({"role": "assistant", "content": [{"type": "tool_use", "id": call, "name": name, "input": input}]}),
+            json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": call, "content": "ok"}]}),
+        ]
+    };
+    let read = |n, path: &str| used(n, "Read", json!({"file_path": path}));
+    let ran = |n, command: &str| used(n, "Bash", json!({"command": command}));
+    let before = [user("Mend it.")]
+        .into_iter()
+        .chain(read(1, "/a.rs"))
+        .chain(ran(2, "cargo test"));
+    let cut = [
+        model(&format!("Done.\n\n[[handoff-resume:{id}]]\n")),
+        user("Go on."),
+    ];
+    let after = read(3, "/a.rs")
+        .into_iter()
+        .chain(read(4, "/b.rs"))
+        .chain(read(5, "/a.rs"));
+    let again = |late: usize| {
+        let answers = (0..late).flat_map(|n| read(10 + n, "/b.rs"));
+        let all = before
+            .clone()
+            .chain(cut.clone())
+            .chain(after.clone())
+            .chain(answers);
+        let body = json!({"model": "m", "messages": all.chain(ran(99, "cargo test")).collect::<Vec<_>>()});
+        let wire = wire::wire(WireId::Anthropic);
+        let view = wire.read(&body.to_string().into(), Operation::Generate).unwrap();
+        looked_up_again(&Transcript::of(&view), id.parse().unwrap())
+    };
+    assert_eq!(again(0).unwrap(), ["/a.rs", "`cargo test`"]);
+    // Later than the next requests it is no consequence of the cut.
+    assert_eq!(again(REQUESTS).unwrap(), ["/a.rs"]);
+    let view = wire::wire(WireId::Anthropic)
+        .read(
+            &json!({"model": "m", "messages": [user("x")]}).to_string().into(),
+            Operation::Generate,
+        )
+        .unwrap();
+    assert_eq!(looked_up_again(&Transcript::of(&view), id.parse().unwrap()), None);
 }

@@ -20,11 +20,22 @@ export async function handoff(ctx, id) {
     h("section", { class: "resume" },
       h("p", null, "Begin a message of a new session with this line to go on from here:"),
       h("div", { class: "copy-line" }, h("code", { id: "resume" }, line(resume)), copyButton(() => resume, "Copy line", { id: "copy-resume" }))),
+    carried(it.carried ?? []),
     seen(it.document),
     prompt(it),
     changed(ctx, it),
     lineage(it));
   return { node, title: "Handoff", up };
+}
+
+/** Where a rule, a to-do or a claim is, in words. */
+const STATES = { in_prompt: "in the prompt", added: "added by baton", left_out: "did not fit" };
+
+/** The receipt: what the prompt was checked for, and where it is. */
+function carried(items) {
+  if (!items.length) return null;
+  const row = (item) => h("tr", null, h("td", null, line(item.kind)), h("td", { class: item.state === "left_out" ? "bad" : "" }, STATES[item.state] ?? line(item.state)), h("td", { dir: "auto" }, line(item.text)));
+  return h("section", { class: "carried" }, h("h2", null, "Carried over"), h("table", null, h("tbody", null, items.map(row))));
 }
 
 /** What stood before it, and what stands in its place. */

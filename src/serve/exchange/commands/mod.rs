@@ -16,14 +16,18 @@ use self::resume::{resume, shown};
 use self::topic::topic;
 use self::undo::UndoSubject;
 use super::Exchange;
-use super::topic::note_topic;
+use super::{record_writer, topic::note_topic};
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::jobs::drafts::{DecisionFailure, DraftState};
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
 use baton_core::commands::{ChatCommand, help, parse};
+use baton_core::handoffs::carry::Receipt;
 use baton_core::handoffs::draft::{DraftRequest, FLAGS};
 use baton_core::limits::BYTES_PER_TOKEN;
+
+/// Things that were looked up again, as many as the status names.
+const SHOWN_LOOKUPS: usize = 5;
 
 /// The outcome of a command.
 enum CommandStep {
@@ -140,11 +144,37 @@ async fn status(exchange: &Exchange, live: &LiveConversation) -> Result<CommandR
         1 => "One text is pinned.".to_owned(),
         many => format!("{many} texts are pinned."),
     };
+    let carried = carried_lines(exchange);
     let draft = match restored_draft(exchange).await? {
         Some(draft) => format!("\n    {} ({}).", draft_state(draft.state), draft.id),
         None => String::new(),
     };
-    Ok(CommandReply::new(format!("{sees}{tool}\n    {pins}{draft}")))
+    Ok(CommandReply::new(format!(
+        "{sees}{tool}\n    {pins}{carried}{draft}"
+    )))
+}
+
+/// What the active handoff carried, and what was looked up again since: a line each.
+fn carried_lines(exchange: &Exchange) -> String {
+    let Exchange { app, offered, .. } = exchange;
+    let active = offered.active_id().and_then(|id| app.sessions.known_handoff(id));
+    let Some(active) = active else {
+        return String::new();
+    };
+    let receipt = Receipt::of(&active.carried).line();
+    let receipt = receipt.map(|receipt| format!("\n    Your rules, and open to-dos: {receipt}."));
+    let again = record_writer::work(exchange, false).looked_up_again(Some(active.id));
+    let again = again.filter(|again| !again.is_empty()).map(|again| {
+        let more = again.len().saturating_sub(SHOWN_LOOKUPS);
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
+        let first = again.iter().take(SHOWN_LOOKUPS).cloned().collect::<Vec<_>>();
+        format!("\n    Looked up again since: {}{more}.", first.join(", "))
+    });
+    receipt.into_iter().chain(again).collect()
 }
 
 /// Whether a decision was carried out; one that is refused changes nothing.

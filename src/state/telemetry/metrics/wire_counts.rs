@@ -10,7 +10,7 @@ pub(super) struct WireCount {
 }
 
 /// The counters by wire, in the order in which they are shown.
-pub(super) const WIRE_COUNTS: [WireCount; 12] = [
+pub(super) const WIRE_COUNTS: [WireCount; 13] = [
     WireCount {
         name: "baton_legs",
         help: "Upstream requests",
@@ -50,6 +50,17 @@ pub(super) const WIRE_COUNTS: [WireCount; 12] = [
         name: "baton_lost_insertions",
         help: "Texts of baton's own that could not be restored, because their place in the transcript is missing",
         amount: |event| event.lost_insertions.into(),
+    },
+    WireCount {
+        name: "baton_handoff_relookups",
+        help: "Files and commands that models looked up again within twenty requests after a handoff, counted at the next one",
+        amount: |event| {
+            event
+                .handoffs
+                .iter()
+                .filter_map(|handoff| handoff.relookups)
+                .sum()
+        },
     },
     WireCount {
         name: "baton_broken_up",

@@ -10,6 +10,7 @@ use super::{
     ChangedFile, CommandRun, FailedAttempt, HandoffClaim, HandoffDocument, HandoffKind, HandoffSize,
     HandoffTodo, Pointer, Prerequisite, PrerequisiteKind, VERSION, VerdictPointer, Verification, next_action,
 };
+use crate::handoffs::carry;
 use crate::handoffs::draft::{self, SeenFacts, one_line, seen};
 use crate::limits::BYTES_PER_TOKEN;
 use crate::record::HandoffStatus;
@@ -34,15 +35,16 @@ impl HandoffDocument {
     /// The document of a handoff. It is active.
     pub fn of(source: &HandoffSource<'_>) -> Self {
         let (handoff, seen) = (source.handoff, source.seen);
-        let prompt = (source.clean)(&handoff.prompt);
-        let sections = sections(&prompt);
-        let goal = draft::goal_of(&prompt);
-        let next = next_action::of(&prompt, &sections)
+        let whole = (source.clean)(&handoff.prompt);
+        let prompt = carry::prompt_alone(&whole);
+        let sections = sections(prompt);
+        let goal = draft::goal_of(prompt);
+        let next = next_action::of(prompt, &sections)
             .or_else(|| goal.map(str::to_owned))
             .or_else(|| seen.next_todo().map(|todo| todo.text.clone()))
             .map(|step| one_line(&step, SENTENCE))
             .filter(|step| !step.is_empty());
-        let claims: Vec<HandoffClaim> = seen.claims(&prompt).into_iter().map(claim).collect();
+        let claims: Vec<HandoffClaim> = seen.claims(prompt).into_iter().map(claim).collect();
         let (commands_run, commands_left_out) = commands(seen);
         let about = |words: &[&str]| listed(&sections, words);
         let mut questions = about(&["question"]);
@@ -63,9 +65,9 @@ impl HandoffDocument {
             verification: seen.verification.iter().map(verification).collect(),
             todo: seen.todos.iter().map(todo).collect(),
             decisions: merged(&seen.decisions, about(&["decision"])),
-            assumptions_to_validate: merged(&seen.assumptions, assumed(source, &sections, &prompt)),
+            assumptions_to_validate: merged(&seen.assumptions, assumed(source, &sections, prompt)),
             questions_for_human: merged(&seen.questions, questions),
-            prerequisites: prerequisites(source, &prompt),
+            prerequisites: prerequisites(source, prompt),
             repository: source.folder.unwrap_or_default().to_owned(),
             branch: branch(source),
             topic: source.topic.unwrap_or(&handoff.conversation).to_owned(),
@@ -85,7 +87,7 @@ impl HandoffDocument {
             bytes: source.bytes,
             claims,
             next_action: next,
-            prompt,
+            prompt: whole,
         }
     }
 }

@@ -1,0 +1,115 @@
+//! What a handoff carried, and what models leave out, in numbers.
+
+use std::collections::BTreeMap;
+
+use crate::record::{CarriedItem, CarriedKind, CarriedState, Handoff};
+
+/// How many things a handoff was checked for, by what came of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Receipt {
+    /// Rules and to-dos that the prompt has.
+    pub in_prompt: usize,
+    /// Rules and to-dos that baton added.
+    pub added: usize,
+    /// Things that did not fit.
+    pub left_out: usize,
+    /// Claims that the evidence contradicts.
+    pub contradicted: usize,
+}
+
+impl Receipt {
+    pub fn of(items: &[CarriedItem]) -> Self {
+        let mut receipt = Self::default();
+        for item in items {
+            *match (item.kind, item.state) {
+                (_, CarriedState::LeftOut) => &mut receipt.left_out,
+                (CarriedKind::Claim, _) => &mut receipt.contradicted,
+                (_, CarriedState::InPrompt) => &mut receipt.in_prompt,
+                (_, CarriedState::Added) => &mut receipt.added,
+            } += 1;
+        }
+        receipt
+    }
+
+    /// The receipt in words; `None` where there was nothing to carry.
+    pub fn line(&self) -> Option<String> {
+        let Self {
+            in_prompt,
+            added,
+            left_out,
+            contradicted,
+        } = self;
+        let more = [
+            (left_out, "did not fit"),
+            (contradicted, "contradicted by what was seen"),
+        ];
+        let more: String = more
+            .iter()
+            .filter(|(count, _)| **count > 0)
+            .map(|(count, what)| format!(", {count} {what}"))
+            .collect();
+        (in_prompt + added + left_out + contradicted > 0)
+            .then(|| format!("{in_prompt} in the prompt, {added} added by baton{more}"))
+    }
+}
+
+/// What the prompts of a model leave out.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Omissions {
+    /// Handoffs that had something to carry.
+    pub handoffs: usize,
+    /// Rules and to-dos that their prompts lacked.
+    pub lacked: usize,
+}
+
+impl Omissions {
+    /// How much a handoff lacks on average.
+    pub fn each(&self) -> f64 {
+        self.lacked as f64 / self.handoffs.max(1) as f64
+    }
+}
+
+/// What models leave out, by model.
+pub fn omissions<'h>(handoffs: impl IntoIterator<Item = &'h Handoff>) -> BTreeMap<&'h str, Omissions> {
+    let mut models: BTreeMap<&str, Omissions> = BTreeMap::new();
+    for handoff in handoffs.into_iter().filter(|handoff| !handoff.carried.is_empty()) {
+        let of_model = models
+            .entry(handoff.model.as_deref().unwrap_or("unknown"))
+            .or_default();
+        let lacks =
+            |item: &&CarriedItem| item.kind != CarriedKind::Claim && item.state != CarriedState::InPrompt;
+        of_model.handoffs += 1;
+        of_model.lacked += handoff.carried.iter().filter(lacks).count();
+    }
+    models
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_thing_is_counted_once_by_what_came_of_it() {
+        let item = |kind, state| CarriedItem {
+            kind,
+            state,
+            text: "x".to_owned(),
+        };
+        let items = [
+            item(CarriedKind::Rule, CarriedState::InPrompt),
+            item(CarriedKind::Todo, CarriedState::Added),
+            item(CarriedKind::Claim, CarriedState::Added),
+            item(CarriedKind::Rule, CarriedState::LeftOut),
+        ];
+        let line = Receipt::of(&items).line();
+        assert_eq!(
+            line.as_deref(),
+            Some("1 in the prompt, 1 added by baton, 1 did not fit, 1 contradicted by what was seen")
+        );
+        assert_eq!(
+            Receipt::of(&items[..1]).line().as_deref(),
+            Some("1 in the prompt, 0 added by baton")
+        );
+        assert_eq!(Receipt::of(&[]).line(), None);
+    }
+}
