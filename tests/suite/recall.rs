@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use baton_core::handoffs::carry::CarryScope;
 use baton_core::record::HiddenResult;
 use baton_llm::state::config::Config;
 use baton_llm::state::jobs::recalls::{AnswerOutcome, CallAnswerer, RecallCall};
@@ -18,8 +19,10 @@ use crate::harness::memory;
 use crate::matrix::fixture::{Fixture, carry, fresh, handoff, handoff_beside, outline};
 use crate::matrix::variants::{self, Answer, Variant, on_every_wire_both_ways};
 
+/// The rules of these sessions are to be recalled, so none is carried.
 fn on(config: &mut Config) {
     config.recall.enabled = true;
+    config.handoff.carry = CarryScope::Off;
 }
 
 fn off(config: &mut Config) {
