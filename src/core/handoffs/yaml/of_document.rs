@@ -104,7 +104,8 @@ impl HandoffFile {
         self.done_this_session = done.into_iter().map(CompletedTask::new).collect();
         let risks = document.open_risks.iter();
         let blocks = risks.filter(|risk| risk.severity == Severity::Block);
-        self.blockers = newest(blocks.map(|risk| &risk.detail));
+        let blocks: Vec<&String> = blocks.map(|risk| &risk.detail).collect();
+        self.blockers = newest(blocks.iter());
         self.questions = items(document.questions_for_human.iter().map(|question| &question.text));
         let open = state("in progress").chain(state("pending"));
         self.next = items(open.map(|todo| &todo.text));
@@ -115,7 +116,7 @@ impl HandoffFile {
         let runs = document.verification.iter();
         let passed = runs.filter(|run| run.has_passed() == Some(true) && run.stale != Some(true));
         self.worked = newest(passed.map(|run| format!("`{}` passed", run.command)));
-        let is_blocker = |tried: &str| self.blockers.iter().any(|blocker| blocker.contains(tried));
+        let is_blocker = |tried: &str| blocks.iter().any(|block| block.contains(tried));
         let failed = document.failed_attempts.iter();
         let failed = failed.filter(|attempt| !is_blocker(&attempt.tried));
         self.failed = newest(failed.map(|attempt| match attempt.why.as_str() {
