@@ -112,9 +112,7 @@ fn wanted(body: Map<String, Value>) -> Result<DraftOrder, Unanswered> {
         review: fields.flag("review")?.unwrap_or(false),
         force: fields.flag("force")?.unwrap_or(false),
     };
-    fields.no_more(
-        "prompt, focus, method, preset, model, to, reason, git, commands, why, review, force",
-    )?;
+    fields.no_more("prompt, focus, method, preset, model, to, reason, git, commands, why, review, force")?;
     Ok(DraftOrder { ask, prompt })
 }
 
