@@ -760,6 +760,14 @@ async fn only_a_smaller_one(variant: Variant) {
     let now = [&next[..], &answer.keep].concat();
     let (text, _) = command(&stage, &now, "::handoff --force --method local --no-git").await;
     assert!(text.contains("handed over (composed without a model)"), "{text}");
+    // Whoever gives a goal wants the new context.
+    let (text, _) = command(
+        &stage,
+        &now,
+        "::handoff --method local --no-git Mend the exporter.",
+    )
+    .await;
+    assert!(text.contains("handed over (composed without a model)"), "{text}");
     // The model's own call is never refused for this.
     stage.push(Reply::new().call("session_handoff", value!({"prompt": long})));
     stage.push(fresh());

@@ -291,10 +291,12 @@ fn prepared(
     let prepared = record_writer::prepare(exchange, new, before);
     let prepared = prepared.map_err(|error| unwritten(exchange, &error))?;
     let HandoffSize { before, after } = prepared.bytes;
-    // A given text is somebody's decision. A threshold is reached by a large context, and one that a draft did not make smaller is
-    // not handed over again. The size of a transcript that the provider holds is unknown.
-    let decided = request.force || document.method.is_none() || request.origin == HandoffOrigin::Auto;
-    let may_grow = decided || exchange.offered.agent.request.view().facts.previous.is_some();
+    // A given text or goal is somebody's decision. A threshold is reached by a large context, and one that a draft did not make
+    // smaller is not handed over again. The size of a transcript that the provider holds is unknown.
+    let decided = request.force || document.method.is_none() || !request.focus.trim().is_empty();
+    let may_grow = decided
+        || request.origin == HandoffOrigin::Auto
+        || exchange.offered.agent.request.view().facts.previous.is_some();
     match after > before && !may_grow {
         true => Err(DraftEnd::Failed(DraftFailure::NotSmaller { before, after })),
         false => Ok(prepared),
