@@ -8,3 +8,8 @@ pub mod app;
 pub mod cli;
 pub mod serve;
 pub mod state;
+
+#[cfg(test)]
+#[allow(unreachable_pub)]
+#[path = "../tests/fuzz/checks/mod.rs"]
+mod fuzz;

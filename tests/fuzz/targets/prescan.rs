@@ -1,26 +1,3 @@
-//! What the scan knows of a body is what the walk finds in it.
 #![no_main]
 
-use baton_core::text::json;
-use baton_core::text::prescan::Prescanner;
-use libfuzzer_sys::fuzz_target;
-
-const WORD: &[u8] = b"handoff-";
-
-fuzz_target!(|input: &[u8]| {
-    let [length, text @ ..] = input else { return };
-    let mut scanner = Prescanner::seeking(WORD);
-    // Stretches are whole blocks of 64 bytes.
-    let step = 64 * (1 + usize::from(*length) % 8);
-    for end in (step..=text.len()).step_by(step) {
-        scanner.stretch(&text[..end]);
-    }
-    let scan = scanner.done(text);
-    // The scan guarantees its result only for JSON.
-    let Ok(whole) = json::whole(text) else { return };
-    assert_eq!(scan.word_count(text, WORD), memchr::memmem::find_iter(text, WORD).count());
-    let starts = json::elements(text, whole).into_iter().chain(json::members(text, whole).into_iter().map(|(_, value)| value));
-    for value in starts.chain([whole]) {
-        assert_eq!(scan.value_end(text, value.start), json::value_end(text, value.start));
-    }
-});
+libfuzzer_sys::fuzz_target!(|input: &[u8]| baton_fuzz::checks::prescan::check(input));

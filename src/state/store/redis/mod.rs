@@ -16,6 +16,10 @@ mod settings;
 mod shared;
 
 #[cfg(test)]
+#[allow(unreachable_pub)]
+#[path = "../../../../tests/fuzz/checks/resp.rs"]
+pub(crate) mod fuzzed;
+#[cfg(test)]
 pub(crate) mod tests;
 
 use std::path::PathBuf;

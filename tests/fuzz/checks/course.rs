@@ -1,0 +1,206 @@
+//! Any events in any order: nothing is done twice, too early, or after the end.
+
+use baton_core::course::{Action, Course, CourseEvent, CourseTerms, Effect, RepeatedHandoff, VerdictInput};
+use baton_core::record::HiddenResult;
+use baton_core::wire::{EMPTY_TURN, HiddenCall, LegReport, StopReason};
+use uuid::Uuid;
+
+const STOPS: [StopReason; 7] = [
+    StopReason::Open,
+    StopReason::Done,
+    StopReason::Calls,
+    StopReason::Truncated,
+    StopReason::Refused,
+    StopReason::Paused,
+    StopReason::Error,
+];
+
+/// Bytes that choose; behind their end, zeros.
+struct Choices<'a>(&'a [u8]);
+
+impl Choices<'_> {
+    fn byte(&mut self) -> u8 {
+        self.0.split_off_first().copied().unwrap_or_default()
+    }
+
+    fn below(&mut self, limit: u8) -> u8 {
+        self.byte() % limit
+    }
+
+    fn flag(&mut self) -> bool {
+        self.below(2) == 1
+    }
+
+    fn text(&mut self) -> String {
+        let (text, rest) = self.0.split_at(usize::from(self.byte()).min(self.0.len()));
+        self.0 = rest;
+        String::from_utf8_lossy(text).into_owned()
+    }
+
+    fn report(&mut self) -> LegReport {
+        let hidden = (0..self.below(4)).map(|_| HiddenCall {
+            id: "h".into(),
+            arguments: self.text(),
+            complete: true,
+            ..HiddenCall::default()
+        });
+        let hidden = hidden.collect();
+        let calls = usize::from(self.below(4));
+        LegReport {
+            hidden,
+            calls: (0..calls).map(|i| (format!("c{i}"), i)).collect(),
+            parts: calls,
+            stop: STOPS[usize::from(self.byte()) % STOPS.len()],
+            ended: true,
+            id: ["", "a", "b"][usize::from(self.below(3))].into(),
+            ..LegReport::default()
+        }
+    }
+
+    fn event(&mut self) -> CourseEvent {
+        match self.below(10) {
+            0 => CourseEvent::LegEnded(self.report()),
+            1 => CourseEvent::LegTruncated {
+                report: self.report(),
+                shown: self.flag(),
+                withheld: self.flag(),
+            },
+            2 => CourseEvent::LegBroken {
+                shown: self.flag(),
+                retry: self.flag(),
+            },
+            3 => {
+                let id = self.byte();
+                CourseEvent::HandoffWritten {
+                    id: Uuid::from_u128(id.into()),
+                    head: id.to_string(),
+                    sentinel: format!("sentinel {id}"),
+                }
+            }
+            4 => {
+                let n = self.byte();
+                CourseEvent::CallAnswered {
+                    mark: format!("mark {n}"),
+                    more: format!("more {n}"),
+                    answer: HiddenResult::EMPTY_PROMPT,
+                }
+            }
+            5 => CourseEvent::Written,
+            6 => CourseEvent::NotWritten,
+            7 => CourseEvent::LegBegun,
+            8 => CourseEvent::LegRefused {
+                retry: self.flag(),
+                pause: None,
+            },
+            _ => CourseEvent::AgentGone,
+        }
+    }
+
+    fn terms(&mut self) -> CourseTerms {
+        let opening = self.flag().then(|| RepeatedHandoff {
+            id: Uuid::from_u128(7),
+            head: "head".into(),
+        });
+        CourseTerms {
+            first: VerdictInput {
+                messages: self.byte().into(),
+                legs: 1 + u32::from(opening.is_some()),
+                max_chain: 1 + u32::from(self.below(8)),
+                pending: self.flag().then(|| ("pending".into(), None)),
+                structured: self.flag(),
+                ..VerdictInput::default()
+            },
+            stops: self.flag(),
+            goes_on_by_id: self.flag(),
+            retries: u32::from(self.below(4)),
+            active: None,
+            opening,
+            opens_with_text: self.flag(),
+        }
+    }
+}
+
+/// Performs what the course wants, and checks it.
+struct Driver {
+    /// The effect under way.
+    pending: Option<Effect>,
+    reading: bool,
+    /// Texts that may be shown, since their records are written.
+    written: Vec<String>,
+    over: bool,
+    gone: bool,
+}
+
+impl Driver {
+    /// Whether the event may follow: what it ends is under way.
+    fn expects(&self, event: &CourseEvent) -> bool {
+        match (&self.pending, event) {
+            (_, CourseEvent::AgentGone) => true,
+            (
+                None,
+                CourseEvent::LegEnded(_) | CourseEvent::LegTruncated { .. } | CourseEvent::LegBroken { .. },
+            ) => self.reading,
+            (
+                Some(Effect::WriteHandoff { .. }),
+                CourseEvent::HandoffWritten { .. } | CourseEvent::NotWritten,
+            ) => true,
+            (Some(Effect::AnswerCall(_)), CourseEvent::CallAnswered { .. } | CourseEvent::NotWritten) => true,
+            (
+                Some(Effect::WritePairs(_) | Effect::WriteId { .. }),
+                CourseEvent::Written | CourseEvent::NotWritten,
+            ) => true,
+            (Some(Effect::Send { .. }), CourseEvent::LegBegun | CourseEvent::LegRefused { .. }) => true,
+            _ => false,
+        }
+    }
+
+    fn step(&mut self, course: &mut Course, event: CourseEvent) {
+        let expected = !self.over && !self.gone && self.expects(&event);
+        if expected {
+            self.reading = matches!(event, CourseEvent::LegBegun);
+            self.pending = None;
+        }
+        match &event {
+            CourseEvent::HandoffWritten { sentinel, .. } if expected => self.written.push(sentinel.clone()),
+            CourseEvent::CallAnswered { mark, .. } if expected => self.written.push(mark.clone()),
+            CourseEvent::AgentGone => self.gone = true,
+            _ => {}
+        }
+        course.handle_event(event);
+        while let Some(action) = course.poll_action() {
+            assert!(expected, "nothing ended, and {action:?} follows");
+            assert!(!self.gone && !self.over, "it is over, and {action:?} follows");
+            assert!(self.pending.is_none(), "a second effect: {action:?}");
+            match action {
+                Action::Say(text) => assert!(
+                    self.written.contains(&text),
+                    "shown before it was written: {text}"
+                ),
+                Action::Perform(effect) => {
+                    assert!(!self.reading, "a leg is being read, and {effect:?} begins");
+                    self.pending = Some(effect);
+                }
+                _ => self.over = true,
+            }
+        }
+        assert!(
+            self.pending.is_some() || self.reading || self.over || self.gone,
+            "nothing is under way, and the response has not ended"
+        );
+    }
+}
+
+pub fn check(input: &[u8]) {
+    let mut choices = Choices(input);
+    let mut course = Course::new(choices.terms());
+    let mut driver = Driver {
+        pending: None,
+        reading: true,
+        written: vec![EMPTY_TURN.to_owned()],
+        over: false,
+        gone: false,
+    };
+    while !choices.0.is_empty() {
+        driver.step(&mut course, choices.event());
+    }
+}
