@@ -101,8 +101,7 @@ fn read_again(record: &StoredRecord) {
     let all = lists[1].iter().chain(&lists[0]);
     let field = |name| {
         all.clone()
-            .filter(|(key, _)| key == name)
-            .last()
+            .rfind(|(key, _)| key == name)
             .map(|(_, value)| value.clone())
     };
     let fields = [kinds::ARCHIVED, kinds::HEAD, ""].map(|name| field(name).unwrap_or_default());
