@@ -14,7 +14,6 @@ pub mod state {
     pub mod store {
         mod error;
         pub mod records;
-        pub mod replicas;
 
         pub use error::StoreError;
         use error::foreign_record;
