@@ -5,6 +5,9 @@ from openai_responses import OpenAIResponses
 
 
 class HeldResponses(OpenAIResponses):
+    # A count does not say whether its response would be stored. One that is has no recall, whose words are two tokens longer.
+    counts_all = False
+
     def __init__(self, headers):
         super().__init__(headers)
         self.previous = None
