@@ -65,8 +65,9 @@ pub(super) async fn offer(app: &App, ctx: &RequestContext, placed: Placed) -> Of
         app.sessions.follow(live, pin.active_id(), now);
     }
     // A request that names an earlier response alone would not say which tools that one was sent with.
-    // A token count does not say whether its request would be stored.
-    let resends = agent.resends() || ctx.operation == Some(Operation::Count);
+    // A token count does not say whether its request would be stored, unless it goes on from a stored one.
+    let goes_on = agent.request.view().facts.previous.is_some();
+    let resends = agent.resends() || (ctx.operation == Some(Operation::Count) && !goes_on);
     let recall_next = scope.may_recall && app.config.recall.enabled && resends;
     let offer = ToolOffer {
         tooled: untooled.is_none(),
