@@ -2,13 +2,13 @@
 //! a call with its result or is a quotation; uncertain facts are omitted.
 
 use std::borrow::Cow;
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
+use super::anchors::{anchors, is_kept, spoken};
 use super::excerpt::{first_line, one_line, pieces};
 use super::index::DraftIndex;
 use super::left_open::LeftOpen;
-use super::markers::{AnchoredSentence, SENTENCE, SentenceClass};
+use super::markers::{AnchoredSentence, SENTENCE};
 use super::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult, IndexedTodo};
 use super::replaced::{SpokenText, Statements};
 use super::turns::{self, IndexedTurn, TurnEnd, answers, calls, claims_done};
@@ -18,7 +18,6 @@ use crate::agents::may_run_commands;
 use crate::agents::secret_files::SecretFile;
 use crate::agents::todo::{TodoItem, TodoState};
 use crate::agents::tools::ToolKind;
-use crate::agents::wordings::UserText;
 
 /// Bytes of a reason.
 const WHY: usize = 140;
@@ -183,13 +182,17 @@ impl<'i> DraftFacts<'i> {
     /// What the person said in a turn, word for word, with marks where a later statement replaced one.
     pub(super) fn said(&self, turn: &IndexedTurn<'_>) -> String {
         let text = turn.person_text();
-        self.statements.marked(by_person(turn.n, &text)).into_owned()
+        self.statements
+            .marked(SpokenText::of_person(turn.n, &text))
+            .into_owned()
     }
 
     /// What the person said in a turn and still holds; may be empty.
     pub(super) fn still_said(&self, turn: &IndexedTurn<'_>) -> String {
         let text = turn.person_text();
-        self.statements.current(by_person(turn.n, &text)).into_owned()
+        self.statements
+            .current(SpokenText::of_person(turn.n, &text))
+            .into_owned()
     }
 
     /// What the person said in a turn and still holds, unless each sentence of it is kept by itself; may be empty.
@@ -465,77 +468,6 @@ pub(super) fn settles(good: &IndexedCall, failed: &IndexedCall) -> bool {
     let path = |call: &IndexedCall| call.paths.first().map(|(path, _)| path.clone());
     is_same(good, failed)
         || good.kind.changes() && failed.kind.changes() && path(good).is_some() && path(good) == path(failed)
-}
-
-/// Sentences to keep: of each wording the last one, of each value the newest one. Of those that leave something open, the ones
-/// that nothing settled.
-fn anchors<'i>(
-    turns: &[IndexedTurn<'i>],
-    left_open: &LeftOpen<'i>,
-    statements: &Statements<'i>,
-) -> Vec<(usize, Cow<'i, AnchoredSentence>)> {
-    let mut seen = HashMap::new();
-    let mut found: Vec<(usize, Cow<'i, AnchoredSentence>)> = Vec::new();
-    for turn in turns.iter().rev() {
-        let spoken = turn.replies.iter().rev().chain(turn.opening.iter().rev());
-        for anchor in spoken.flat_map(|spoken| spoken.anchors.iter().rev()) {
-            if anchor.class == SentenceClass::LeftOpen && !left_open.holds(anchor) {
-                continue;
-            }
-            let instead = statements.instead(turn.n, anchor).filter(|_| is_kept(anchor));
-            let instead = instead.map(|(turn, instead)| (turn, Cow::Owned(instead)));
-            let shown = statements.shown(turn.n, anchor).map(|anchor| (turn.n, anchor));
-            for (turn, anchor) in instead.into_iter().chain(shown) {
-                let class = (!is_kept(&anchor)).then_some(anchor.class);
-                match seen.entry((class, anchor.text.to_lowercase())) {
-                    Entry::Vacant(free) => {
-                        free.insert(found.len());
-                        found.push((turn, anchor));
-                    }
-                    // What replaces a constraint is one.
-                    Entry::Occupied(known) if anchor.class == SentenceClass::Constraint => {
-                        found[*known.get()].1.to_mut().class = anchor.class;
-                    }
-                    Entry::Occupied(_) => {}
-                }
-            }
-        }
-    }
-    found.reverse();
-    found.sort_by_key(|(turn, _)| *turn);
-    found
-}
-
-/// What was said, in order: the person's words, summaries, and the model's sentences to keep.
-fn spoken<'i>(turns: &[IndexedTurn<'i>]) -> Vec<SpokenText<'i>> {
-    let texts = turns.iter().flat_map(|turn| {
-        let opening = turn.opening.iter().map(|spoken| SpokenText {
-            turn: turn.n,
-            by_person: spoken.kind == UserText::Person,
-            text: &spoken.text,
-        });
-        let kept = turn.replies.iter().flat_map(|spoken| &spoken.anchors);
-        opening.chain(kept.map(|anchor| SpokenText {
-            turn: turn.n,
-            by_person: false,
-            text: &anchor.text,
-        }))
-    });
-    texts.collect()
-}
-
-fn by_person(turn: usize, text: &str) -> SpokenText<'_> {
-    SpokenText {
-        turn,
-        by_person: true,
-        text,
-    }
-}
-
-/// Whether a sentence of this class must not be lost.
-pub(super) fn is_kept(anchor: &AnchoredSentence) -> bool {
-    use SentenceClass::{Blocker, Constraint, Decision, Fact, LeftOpen};
-    matches!(anchor.class, Constraint | Fact | Decision | Blocker | LeftOpen)
 }
 
 /// The kinds of credentials that were taken out, each with the first turn that had one.

@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 
+use super::anchors::is_kept;
 use super::excerpt::{one_line, up_to, within};
-use super::facts::{CallFailure, DraftFacts, is_kept};
+use super::facts::{CallFailure, DraftFacts};
 use super::fill::PieceRank;
 use super::markers::SentenceClass;
 use super::replaced::SpokenText;

@@ -8,6 +8,7 @@
 //! Knows transcripts and the tables of `agents`. Must not know: stores, clocks, git, the trigger of the draft. The same
 //! conversation and the same request make the same bytes.
 
+mod anchors;
 mod ask;
 mod bundle;
 mod effects;

@@ -56,7 +56,15 @@ pub(super) struct Statements<'i> {
     repeated: HashSet<SentenceKey>,
 }
 
-impl SpokenText<'_> {
+impl<'i> SpokenText<'i> {
+    pub(super) fn of_person(turn: usize, text: &'i str) -> Self {
+        Self {
+            turn,
+            by_person: true,
+            text,
+        }
+    }
+
     fn key(&self, sentence: &str) -> SentenceKey {
         let mut hasher = DefaultHasher::new();
         one_line(sentence, SENTENCE).hash(&mut hasher);

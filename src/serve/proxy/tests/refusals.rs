@@ -164,20 +164,26 @@ async fn client_keys_are_required_and_not_sent_on() {
     }
 }
 
-#[tokio::test]
-async fn too_many_at_once_is_a_503_with_a_time() {
-    let upstream = Script::start(vec![Act::Hang("".into())]).await;
-    let mut config = config(&upstream.url);
-    config.limits.exchanges = 1;
-    let proxy = Proxy::start(config);
-    let mut first = TcpStream::connect(proxy.addr).await.unwrap();
-    first
+/// A request that upstream has and does not answer.
+async fn hanging(proxy: &Proxy, upstream: &Script) -> TcpStream {
+    let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
+    agent
         .write_all(b"GET /v1/files HTTP/1.1\r\nhost: x\r\n\r\n")
         .await
         .unwrap();
     while upstream.received().is_empty() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+    agent
+}
+
+#[tokio::test]
+async fn too_many_at_once_is_a_503_with_a_time() {
+    let upstream = Script::start(vec![Act::Hang("".into())]).await;
+    let mut config = config(&upstream.url);
+    config.limits.exchanges = 1;
+    let proxy = Proxy::start(config);
+    let first = hanging(&proxy, &upstream).await;
     let got = proxy.post("/v1/messages", "", b"{}").await;
     assert!(
         got.starts_with("HTTP/1.1 503") && got.contains("retry-after: 2\r\n"),
@@ -196,14 +202,7 @@ async fn a_request_beyond_the_limit_is_held_until_there_is_a_place() {
     config.limits.exchanges = 1;
     config.limits.waits.place = Duration::from_secs(60);
     let proxy = Proxy::start(config);
-    let mut first = TcpStream::connect(proxy.addr).await.unwrap();
-    first
-        .write_all(b"GET /v1/files HTTP/1.1\r\nhost: x\r\n\r\n")
-        .await
-        .unwrap();
-    while upstream.received().is_empty() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let first = hanging(&proxy, &upstream).await;
     let mut held = Box::pin(proxy.post("/v1/messages", "connection: close\r\n", b"{}"));
     let early = tokio::time::timeout(Duration::from_millis(150), &mut held).await;
     assert!(early.is_err(), "{early:?}");

@@ -1,0 +1,119 @@
+//! One event as log fields and as a line.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use super::*;
+
+#[test]
+fn the_context_is_that_of_the_last_counted_leg_of_the_agents() {
+    let counted = |input, output| {
+        Some(UsageTokens {
+            input,
+            cache_read: 100,
+            output,
+            ..UsageTokens::default()
+        })
+    };
+    let zeros = Some(UsageTokens::default());
+    let legs = [counted(1, 2), counted(3, 4), None, zeros, counted(5, 6)];
+    for (own, expected) in [
+        (&[][..], Some(111)),
+        (&[4], Some(107)),
+        (&[1, 4], Some(103)),
+        (&[0, 1, 4], None),
+    ] {
+        assert_eq!(UsageTokens::of_context(&legs, own), expected, "{own:?}");
+    }
+}
+
+/// A log in memory.
+#[derive(Clone, Default)]
+pub(super) struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Lines {
+    pub(super) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+fn logged(event: &ExchangeEvent) -> serde_json::Value {
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .json()
+        .flatten_event(true)
+        .with_writer(move || writer.clone())
+        .finish();
+    tracing::subscriber::with_default(subscriber, || event.log());
+    let text = lines.text();
+    assert_eq!(text.lines().count(), 1);
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn an_exchange_is_one_line_with_stable_field_names() {
+    let tokens = UsageTokens {
+        input: 10,
+        cache_read: 90,
+        cache_write: 0,
+        cache_write_long: 0,
+        output: 5,
+    };
+    let event = ExchangeEvent {
+        wire: Some(WireId::Anthropic),
+        model: Some("m\u{1b}[31m\n".repeat(1000)),
+        conversation: Some("c".into()),
+        pinned: Some("p".into()),
+        fired: vec!["f".into(), "g".into()],
+        unpinned: true,
+        written_calls: 1,
+        lost_pairs: 1,
+        lost_insertions: 1,
+        dropped_thinking: DroppedThinking { prefix: 1, other: 1 },
+        thinking_retry: Some(ThinkingRetry::Accepted),
+        nudges: vec![NudgeOutcome::Followed, NudgeOutcome::Notified],
+        undo: Some(UndoOutcome::TakenBack),
+        recalls: vec![AnswerOutcome::Found, AnswerOutcome::Nothing],
+        untooled: Some(ToolOmission::Summary),
+        tokens: vec![Some(tokens), None, Some(tokens)],
+        first_byte: Some(Duration::from_micros(1500)),
+        ..ExchangeEvent::new("x", "anthropic", "POST /v1/messages")
+    };
+    let line = logged(&event);
+    let names: Vec<_> = line.as_object().unwrap().keys().map(String::as_str).collect();
+    let expected = "timestamp level message baton.exchange baton.wire baton.upstream http.request.method url.path \
+        gen_ai.provider.name gen_ai.request.model gen_ai.conversation.id http.response.status_code baton.outcome baton.streamed \
+        baton.tooled baton.untooled baton.pinned baton.unpinned baton.fired baton.legs baton.retries baton.recalls baton.refused_calls baton.written_calls \
+        baton.lost_pairs baton.lost_insertions baton.dropped_thinking baton.thinking_retry baton.broken_up baton.nudges baton.undo gen_ai.usage.input_tokens gen_ai.usage.cache_read.input_tokens \
+        gen_ai.usage.cache_creation.input_tokens gen_ai.usage.output_tokens baton.received_bytes \
+        baton.sent_bytes baton.response_bytes baton.first_byte_ms baton.total_ms baton.added_ms target";
+    let expected: Vec<_> = expected.split_whitespace().collect();
+    assert_eq!(names, expected);
+    assert_eq!(line["gen_ai.usage.input_tokens"], 200);
+    assert_eq!(line["baton.nudges"], "followed,told");
+    assert_eq!(line["baton.undo"], "taken_back");
+    assert_eq!(line["baton.dropped_thinking"], 2);
+    assert_eq!(line["baton.thinking_retry"], "accepted");
+    assert_eq!(line["baton.first_byte_ms"], 1.5);
+    assert_eq!(line["baton.recalls"], "found,nothing");
+    assert!(line["gen_ai.request.model"].as_str().unwrap().len() <= 200);
+}
+
+#[test]
+fn what_is_not_known_is_not_logged() {
+    let line = logged(&ExchangeEvent::new("x", "openai", "GET /v1/models"));
+    assert!(line.get("baton.wire").is_none());
+    assert!(line.get("gen_ai.request.model").is_none());
+    assert!(line.get("gen_ai.usage.output_tokens").is_none());
+    assert_eq!(line["url.path"], "/v1/models");
+}
