@@ -95,10 +95,11 @@ impl HandedOverWork {
 
     /// What the model looked up again after a handoff; `None` where the transcript does not have it.
     pub(super) fn looked_up_again(&self, handoff: Option<HandoffId>) -> Option<Vec<String>> {
+        let handoff = handoff?;
         let weight = self.offered.agent.weight.saturating_mul(READING);
         heavy::work(weight, || {
             let transcript = Transcript::of(self.offered.agent.request.view());
-            let found = carry::looked_up_again(&transcript, handoff?)?;
+            let found = carry::looked_up_again(&transcript, handoff)?;
             Some(
                 found
                     .iter()

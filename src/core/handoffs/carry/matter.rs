@@ -131,6 +131,7 @@ fn is_value(word: &str, is_first: bool) -> bool {
 
 /// The sentences of a prompt by their words.
 pub(super) struct PromptIndex {
+    /// Its [`plain`] text between blanks.
     plain: String,
     by_word: HashMap<String, Vec<u32>>,
     /// Whether each sentence denies something.
@@ -168,7 +169,7 @@ impl PromptIndex {
             denies.push(DENIES.iter().any(|word| has_word(&small, word)));
         }
         Self {
-            plain: plain(prompt),
+            plain: format!(" {} ", plain(prompt)),
             by_word,
             denies,
         }
@@ -178,7 +179,7 @@ impl PromptIndex {
     pub(super) fn has(&self, text: &str, forbids: bool) -> bool {
         let text = text.trim_end_matches('…');
         let own = plain(text);
-        if own.is_empty() || self.plain.contains(&format!(" {} ", own.trim())) {
+        if own.is_empty() || self.plain.contains(&format!(" {own} ")) {
             return true;
         }
         sentences(text).all(|sentence| self.has_sentence(sentence, forbids))
@@ -217,18 +218,12 @@ fn weighty(small: &str) -> impl Iterator<Item = String> {
     words.map(stem)
 }
 
-/// A text's letters and digits in lower case, with one blank around words.
-fn plain(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push(' ');
-    for word in text
+/// A text's letters and digits in lower case, with one blank between words: two texts of one wording have the same.
+pub(super) fn plain(text: &str) -> String {
+    let words = text
         .split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty())
-    {
-        out.push_str(&word.to_lowercase());
-        out.push(' ');
-    }
-    if out.len() == 1 { String::new() } else { out }
+        .filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join(" ").to_lowercase()
 }
 
 #[cfg(test)]

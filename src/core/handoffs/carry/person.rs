@@ -1,5 +1,6 @@
 //! The person's own words of a transcript: user text without what the harness, a shell or a paste put into it.
 
+use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
@@ -111,6 +112,7 @@ fn without_sentinel(text: &str) -> &str {
 /// The lines that a person typed: no code, quotation, tagged block, numbered listing, or what follows the heading of a
 /// file or an announcement of one.
 fn typed(text: &str) -> Vec<&str> {
+    let closed = closed_tags(text);
     let mut lines = Vec::new();
     let mut fence = false;
     let mut block: Option<&str> = None;
@@ -131,7 +133,7 @@ fn typed(text: &str) -> Vec<&str> {
         }
         if let Some(name) = tag(trimmed) {
             let is_own = WORDS.own_tags.contains(&name);
-            if !is_own && !trimmed.contains(&*format!("</{name}>")) && text.contains(&*format!("</{name}>")) {
+            if !is_own && closed.contains(name) && !trimmed.contains(&*format!("</{name}>")) {
                 block = Some(name);
             }
             let inside = trimmed.trim_start_matches(|c| c != '>');
@@ -158,6 +160,14 @@ fn typed(text: &str) -> Vec<&str> {
         }
     }
     lines
+}
+
+/// The names of the tags that are closed anywhere in a text.
+fn closed_tags(text: &str) -> HashSet<&str> {
+    let closing = text.split("</").skip(1);
+    closing
+        .filter_map(|rest| rest.split_once('>').map(|(name, _)| name))
+        .collect()
 }
 
 /// The name of a tag that opens or closes at the start of a line.

@@ -1,7 +1,7 @@
 //! Sentences of the person that hold beyond their request: what they forbid, constrain, prefer, correct or lift.
 
 use super::block::has_edge;
-use super::matter::{Matter, lifts, replaces};
+use super::matter::{Matter, lifts, plain, replaces};
 use super::person::PersonTexts;
 use super::words::{self, WORDS};
 use crate::handoffs::draft::{has_word, one_line, sentences};
@@ -53,8 +53,11 @@ pub fn rules(sources: &RuleSources<'_>) -> Vec<Rule> {
             }
         }
     }
-    let known: Vec<String> = said.iter().map(|(_, text)| same(text)).collect();
-    let earlier = sources.earlier.iter().filter(|text| !known.contains(&same(text)));
+    let known: Vec<String> = said.iter().map(|(_, text)| plain(text)).collect();
+    let earlier = sources
+        .earlier
+        .iter()
+        .filter(|text| !known.contains(&plain(text)));
     let saying = |text: &str| {
         in_line(text, &markers)
             .first()
@@ -70,7 +73,7 @@ pub fn rules(sources: &RuleSources<'_>) -> Vec<Rule> {
 
 /// Of sayings, newest first, the rules that no later one replaces.
 fn newest(all: impl Iterator<Item = (Saying, String)>, without: &[String]) -> Vec<Rule> {
-    let without: Vec<String> = without.iter().map(|text| same(text)).collect();
+    let without: Vec<String> = without.iter().map(|text| plain(text)).collect();
     let mut rules: Vec<(Rule, Matter)> = Vec::new();
     let mut lifting: Vec<Matter> = Vec::new();
     for (saying, text) in all {
@@ -79,10 +82,10 @@ fn newest(all: impl Iterator<Item = (Saying, String)>, without: &[String]) -> Ve
             lifting.push(matter);
             continue;
         }
-        let is_over = without.contains(&same(&text))
+        let is_over = without.contains(&plain(&text))
             || rules
                 .iter()
-                .any(|(rule, later)| same(&rule.text) == same(&text) || replaces(later, &matter))
+                .any(|(rule, later)| plain(&rule.text) == plain(&text) || replaces(later, &matter))
             || lifting.iter().any(|later| lifts(later, &matter));
         if !is_over {
             let forbids = saying == Saying::Forbids;
@@ -90,14 +93,6 @@ fn newest(all: impl Iterator<Item = (Saying, String)>, without: &[String]) -> Ve
         }
     }
     rules.into_iter().map(|(rule, _)| rule).collect()
-}
-
-/// A text by which two of one wording are the same.
-fn same(text: &str) -> String {
-    let words = text
-        .split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty());
-    words.collect::<Vec<_>>().join(" ").to_lowercase()
 }
 
 /// What a line says about later work: sentence by sentence, or as a whole where it has the label of a rule.
@@ -138,8 +133,8 @@ fn announces(sentence: &str) -> bool {
         "important constraint",
         "in this session",
     ];
-    let is_scope = small.trim_end_matches(['.', ':', ' ']).ends_with("session")
-        || small.trim_end_matches(['.', ':', ' ']).ends_with("from now on");
+    let end = small.trim_end_matches(['.', ':', ' ']);
+    let is_scope = end.ends_with("session") || end.ends_with("from now on");
     sentence.len() <= SHORT
         && is_scope
         && scope.iter().any(|words| small.contains(words))
