@@ -68,6 +68,7 @@ const FIXED: &[FixedSetting] = fixed! {
     "journal.response_bytes" => journal.response_bytes;
     "limits.bodies_bytes" => limits.bodies_bytes;
     "limits.shelf_bytes" => limits.shelf_bytes;
+    "limits.cache_bytes" => limits.cache_bytes;
     "limits.exchanges" => limits.exchanges;
     "limits.connections" => limits.connections;
 };

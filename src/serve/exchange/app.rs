@@ -26,9 +26,6 @@ use baton_core::redact::Redactor;
 use baton_core::rewrite::notes::NoteSearch;
 use baton_core::tools::{Tool, ToolTable};
 
-/// Conversations kept in memory in front of the store: each takes about a kilobyte.
-const LIVE_CONVERSATIONS: usize = 16_384;
-
 /// Maximum watched pauses: each keeps its request, mostly in a file.
 const PAUSES: usize = 64;
 
@@ -94,6 +91,7 @@ impl App {
         let prompts = prompts(config.draft.prompts_dir.as_deref())?;
         let spill = Spill::new(config.state_dir.clone(), config.limits.shelf_bytes);
         let bodies = BodyMemory::new(&config.limits);
+        let sessions = Sessions::caching(store, config.limits.cache_bytes);
         Ok(Self {
             pauses: Arc::new(Semaphore::new(PAUSES)),
             refused_models: OnceLog::new(),
@@ -107,7 +105,7 @@ impl App {
             answers,
             drafting: Arc::new(drafting),
             prompts,
-            sessions: Arc::new(Sessions::new(store, LIVE_CONVERSATIONS)),
+            sessions: Arc::new(sessions),
             seals,
             clock: Clock::default(),
             journal: Recorder::off(),

@@ -108,6 +108,7 @@ pub(crate) fn config(base_url: &str) -> Config {
             secrets: Vec::new(),
             queue_bytes: 64 << 20,
             response_bytes: 8 << 20,
+            cache_bytes: 1 << 20,
         },
         limits: LimitConfig {
             body_bytes: 1 << 20,
@@ -117,6 +118,7 @@ pub(crate) fn config(base_url: &str) -> Config {
             frame_bytes: 1 << 20,
             held_bytes: 1 << 20,
             shelf_bytes: 1 << 20,
+            cache_bytes: 1 << 20,
             exchanges: 16,
             connections: 256,
             upstream_idle: 16,

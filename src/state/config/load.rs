@@ -94,6 +94,7 @@ impl Config {
         rules::check(&mut draft, &loader.origins, &mut loader.problems);
         if loader.problems.is_empty() {
             draft.config.journal.secrets = own_secrets(&draft.config);
+            draft.config.journal.cache_bytes = draft.config.limits.cache_bytes / 4;
             return Ok(draft.config);
         }
         loader.problems.sort_by(|a, b| a.origin.cmp(&b.origin));

@@ -227,6 +227,8 @@ pub struct Journal {
     pub queue_bytes: usize,
     /// Maximum bytes kept of one answer.
     pub response_bytes: usize,
+    /// Maximum bytes of its caches. Not a key: its share of `limits.cache_bytes`.
+    pub cache_bytes: usize,
 }
 
 /// Limits; `config/baton.toml` gives the reason of each.
@@ -246,6 +248,8 @@ pub struct LimitConfig {
     pub held_bytes: usize,
     /// Maximum bytes of request bodies kept in memory while responses stream; more are spilled to disk.
     pub shelf_bytes: usize,
+    /// Maximum bytes cached in front of the databases: half of it prompts, a quarter conversations, a quarter the journal's hashes.
+    pub cache_bytes: usize,
     /// Maximum concurrent exchanges.
     pub exchanges: usize,
     /// Maximum concurrent connections of agents.

@@ -53,7 +53,12 @@ pub(super) struct PendingExchange {
 }
 
 impl Archive {
-    pub(super) fn new(conn: Connection, redactor: Redactor, tags: Vec<String>) -> rusqlite::Result<Self> {
+    pub(super) fn new(
+        conn: Connection,
+        redactor: Redactor,
+        tags: Vec<String>,
+        cache_bytes: usize,
+    ) -> rusqlite::Result<Self> {
         // Exchanges that a killed process left open never get an end.
         conn.execute(
             "UPDATE exchanges SET ended = seq, partial = 1 WHERE ended IS NULL",
@@ -61,7 +66,7 @@ impl Archive {
         )?;
         Ok(Self {
             conn,
-            chunk_store: ChunkStore::new(redactor),
+            chunk_store: ChunkStore::new(redactor, cache_bytes),
             models: HeaderModels::default(),
             open: HashMap::default(),
             changed: Vec::new(),

@@ -12,8 +12,8 @@ use super::summary::MessageText;
 use crate::state::keyed_hash::{self, KeyedHash};
 use baton_core::redact::Redactor;
 
-/// Entries of each cache (chunks, nodes), some 50 bytes each: enough for thousands of conversations.
-const REMEMBERED: usize = 64 * 1024;
+/// Bytes of an entry in each of the two caches, at most: an entry, its place in the table, and room that a growing table leaves.
+const CACHED: usize = 128;
 
 /// Bytes that a chunk takes besides its text, about: its row, its index entry, its node.
 const ENTRY: usize = 300;
@@ -63,11 +63,12 @@ pub(super) struct ChunkStore {
 }
 
 impl ChunkStore {
-    pub(super) fn new(redactor: Redactor) -> Self {
+    pub(super) fn new(redactor: Redactor, cache_bytes: usize) -> Self {
+        let entries = cache_bytes / 2 / CACHED;
         Self {
             redactor,
-            chunks: Cache::new(REMEMBERED),
-            nodes: Cache::new(REMEMBERED),
+            chunks: Cache::new(entries),
+            nodes: Cache::new(entries),
             references: References::default(),
             packer: Packer::new(),
             fresh: 0,
@@ -238,7 +239,7 @@ mod tests {
         fn new() -> Self {
             let dir = tempfile::tempdir().unwrap();
             Self {
-                store: ChunkStore::new(Redactor::lazy(&[])),
+                store: ChunkStore::new(Redactor::lazy(&[]), 1 << 20),
                 conn: schema::make(dir.path()).unwrap(),
                 _dir: dir,
             }

@@ -167,7 +167,10 @@ mod tests {
     fn a_list_refers_to_an_earlier_one_and_read_back() {
         let dir = tempfile::tempdir().unwrap();
         let conn = schema::make(dir.path()).unwrap();
-        let (mut chunk_store, mut models) = (ChunkStore::new(Redactor::new(&[])), HeaderModels::default());
+        let (mut chunk_store, mut models) = (
+            ChunkStore::new(Redactor::new(&[]), 1 << 20),
+            HeaderModels::default(),
+        );
         let seen = FirstSeen {
             exchange: 1,
             side: "shown",

@@ -121,12 +121,13 @@ pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Recorde
     };
     let (dir, tags) = (dir.to_owned(), tags.to_owned());
     let (redact, secrets) = (settings.redact.clone(), settings.secrets.clone());
+    let cache_bytes = settings.cache_bytes;
     let open = move || {
         let conn = found.map_or_else(|| schema::make(&dir), Ok)?;
         // The redactor is built here, so that the start need not wait for it.
         schema::bound_log(&conn, bounds.max_bytes)?;
         let redactor = Redactor::new(&redact).knowing(secrets.iter().map(Secret::reveal));
-        Ok::<_, JournalError>(Archive::new(conn, redactor, tags)?)
+        Ok::<_, JournalError>(Archive::new(conn, redactor, tags, cache_bytes)?)
     };
     let work = move || match open() {
         Ok(archive) => {

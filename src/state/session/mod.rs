@@ -37,9 +37,11 @@ use baton_core::record::{
     Conversation, CutPoint, Handoff, HandoffId, RecordChange, RepeatedAnswer, Update, UpdateOutcome,
 };
 
-/// Bytes of handoffs kept in memory: some thousand ordinary ones, and room for a few of the longest
-/// (1 MiB of prompt, and as much of head).
-const HANDOFF_BYTES: u64 = 64 << 20;
+/// Bytes of handoffs kept in memory where no limit is given: room for a few of the longest (1 MiB of prompt, and as much of head).
+const HANDOFF_BYTES: u64 = 8 << 20;
+
+/// Bytes of a conversation in memory, about.
+const CONVERSATION_BYTES: usize = 1 << 10;
 
 /// Share of the map that goes when it is full, so that the search for the oldest is paid rarely.
 const EVICT_SHARE: usize = 8;
@@ -79,6 +81,14 @@ impl Sessions {
             capacity: capacity.max(1),
             ticks: AtomicU64::new(0),
             handoffs: Cache::with_weighter(1024, HANDOFF_BYTES, ByWeight),
+        }
+    }
+
+    /// With `limits.cache_bytes`: half of it for handoffs, a quarter for conversations.
+    pub fn caching(store: SharedStore, bytes: usize) -> Self {
+        Self {
+            handoffs: Cache::with_weighter(1024, bytes as u64 / 2, ByWeight),
+            ..Self::new(store, bytes / 4 / CONVERSATION_BYTES)
         }
     }
 

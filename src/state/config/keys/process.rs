@@ -144,6 +144,9 @@ pub(super) const LIMITS: KeySection = KeySection {
         key("shelf_bytes", |d, v, _| {
             put(&mut d.config.limits.shelf_bytes, v.count(0, 1 << 40))
         }),
+        key("cache_bytes", |d, v, _| {
+            put(&mut d.config.limits.cache_bytes, v.count(1 << 20, 1 << 40))
+        }),
         key("exchanges", |d, v, _| {
             put(&mut d.config.limits.exchanges, v.count(1, 1_000_000))
         }),

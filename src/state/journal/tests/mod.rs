@@ -31,6 +31,7 @@ fn settings() -> Settings {
         secrets: vec![crate::state::config::Secret::new("our own key")],
         queue_bytes: 64 << 20,
         response_bytes: 1 << 20,
+        cache_bytes: 1 << 20,
     }
 }
 

@@ -83,7 +83,7 @@ fn shared_texts_outlive_the_exchange_that_brought_them() {
     assert!(recorder.flush(LONG));
     drop(recorder);
     let conn = schema::open(dir.path()).unwrap();
-    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new()).unwrap();
+    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), 1 << 20).unwrap();
     let one_byte = JournalBounds {
         max_bytes: 1,
         max_age_ms: u64::MAX,
@@ -179,7 +179,7 @@ fn a_lost_end_does_not_keep_the_oldest_for_ever() {
     }
     let conn = schema::make(dir.path()).unwrap();
     let writer = JournalWriter {
-        archive: Archive::new(conn, Redactor::new(&[]), Vec::new()).unwrap(),
+        archive: Archive::new(conn, Redactor::new(&[]), Vec::new(), 1 << 20).unwrap(),
         notes,
         load,
         live: None,
@@ -199,7 +199,7 @@ fn a_lost_end_does_not_keep_the_oldest_for_ever() {
     thread.join().unwrap();
     // A later search for room among exchanges under way finds those after them.
     let conn = schema::open(dir.path()).unwrap();
-    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new()).unwrap();
+    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), 1 << 20).unwrap();
     archive.begin_writing().unwrap();
     for n in 2_000..2_020 {
         archive
@@ -302,7 +302,7 @@ fn an_exchange_whose_body_found_no_room_does_not_claim_to_be_whole() {
 fn what_a_rolled_back_transaction_took_along_is_marked() {
     let dir = tempfile::tempdir().unwrap();
     let conn = schema::make(dir.path()).unwrap();
-    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new()).unwrap();
+    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), 1 << 20).unwrap();
     let one = body(&[chat_message("user", "y")]);
     let begin = |n| note::JournalNote::Begin(Box::new(begun(&id(n), "c", &one)));
     let end = |n| note::JournalNote::End {
@@ -331,7 +331,7 @@ fn what_a_rolled_back_transaction_took_along_is_marked() {
 fn ends_that_cannot_be_written_are_bounded() {
     let dir = tempfile::tempdir().unwrap();
     let conn = schema::make(dir.path()).unwrap();
-    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new()).unwrap();
+    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), 1 << 20).unwrap();
     let end = note::JournalNote::End {
         event: Box::new(over(&id(1), "c", 1, &[])),
         partial: false,
