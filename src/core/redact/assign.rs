@@ -370,3 +370,21 @@ fn whole(bytes: &[u8], value: &AssignedValue) -> usize {
     super::worked(more);
     value.end + more
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{SecretName, operator};
+
+    #[test]
+    fn a_value_begins_behind_the_whole_operator() {
+        for (line, at) in [
+            ("secret = x", Some(8)),
+            ("secret => x", Some(9)),
+            ("secret := x", Some(9)),
+            ("secret == x", None),
+            ("secret::x", None),
+        ] {
+            assert_eq!(operator(line.as_bytes(), 0, 6, SecretName::Secret), at, "{line}");
+        }
+    }
+}

@@ -292,3 +292,18 @@ pub(super) fn is_credential_segment(value: &str) -> bool {
         && has(bytes, u8::is_ascii_digit)
         && (cased || hex || entropy(bytes) >= 3.7)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::is_identifier;
+
+    #[test]
+    fn identifiers_are_words_with_short_numbers() {
+        for name in ["access-token", "config.auth.token", "tokenV2", "step_12", "2026"] {
+            assert!(is_identifier(name.as_bytes()), "{name}");
+        }
+        for value in ["qwrtzpsdf", "token123", "12345", "to2ken"] {
+            assert!(!is_identifier(value.as_bytes()), "{value}");
+        }
+    }
+}

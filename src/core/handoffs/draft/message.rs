@@ -87,7 +87,7 @@ pub(super) struct IndexedTodo {
     pub(super) state: Option<TodoState>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct IndexedResult {
     /// Position of its call.
     pub(super) call: Option<ItemPosition>,
@@ -148,5 +148,26 @@ impl IndexedResult {
     /// Whether it is an error: known or by its looks.
     pub(super) fn is_error(&self) -> bool {
         self.failed == Some(true) || self.failed.is_none() && self.looks_failed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::IndexedResult;
+
+    #[test]
+    fn what_reads_as_failed_is_said_where_nothing_is_known() {
+        let ended = |failed, looks_failed| {
+            IndexedResult {
+                failed,
+                looks_failed,
+                ..IndexedResult::default()
+            }
+            .ended()
+        };
+        assert_eq!(ended(None, true), "reads as failed");
+        assert_eq!(ended(None, false), "ended in a way that is not known");
+        assert_eq!(ended(Some(false), true), "went well");
+        assert_eq!(ended(Some(true), false), "FAILED");
     }
 }

@@ -151,3 +151,24 @@ fn net(file: &FileHistory) -> Option<FileChange> {
         (FileChange::Written, _) => FileChange::Written,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{ChangeOccasion, ChangedFiles, FileChange};
+
+    #[test]
+    fn a_command_that_removes_a_file_makes_that_one_uncertain() {
+        let mut files = ChangedFiles::default();
+        for path in ["src/a.rs", "src/b.rs"] {
+            let at = ChangeOccasion {
+                turn: 1,
+                group: 1,
+                why: None,
+            };
+            files.add(path.to_owned(), FileChange::Written, at);
+        }
+        files.undone("rm -f src/a.rs");
+        let certain: Vec<_> = files.all().into_iter().map(|change| change.path).collect();
+        assert_eq!(certain, ["src/b.rs"]);
+    }
+}
