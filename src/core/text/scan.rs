@@ -53,28 +53,6 @@ fn long_string_end<S: Simd>(simd: S, text: &[u8], mut from: usize) -> Option<usi
     None
 }
 
-/// Offset of the first byte from `at` on that is more than text inside a string: a quote, a backslash, an opening
-/// bracket, a control character. The text's end where there is none.
-#[inline]
-pub(crate) fn special(text: &[u8], mut at: usize) -> usize {
-    while let Some(bytes) = text.get(at..).and_then(|rest| rest.first_chunk::<SHORT>()) {
-        let hits = dispatch!(Level::baseline(), simd => {
-            let lanes = u8x16::simd_from(simd, *bytes);
-            let is = |wanted: u8| lanes.simd_eq(wanted);
-            (is(b'"') | is(b'\\') | is(b'[') | lanes.simd_le(0x1F)).to_bitmask()
-        });
-        if hits != 0 {
-            return at + hits.trailing_zeros() as usize;
-        }
-        at += SHORT;
-    }
-    let rest = text.get(at..).unwrap_or_default();
-    let plain = rest
-        .iter()
-        .take_while(|b| !matches!(b, b'"' | b'\\' | b'[' | 0..=0x1F));
-    at + plain.count()
-}
-
 /// End of the object or array that begins at `at`; `None` where it has none.
 pub(crate) fn container_end(text: &[u8], at: usize) -> Option<usize> {
     dispatch!(Level::new(), simd => container_end_by(simd, text, at))
