@@ -10,9 +10,10 @@ use crate::mark::sentinel::{self, Sentinel};
 use crate::mark::{self, MarkKind, RawMark};
 use crate::mark::{paste_tag, pasted};
 use crate::text::Span;
+use crate::text::prescan::Prescan;
 use crate::text::splice::{self, Edit};
 use crate::wire::view::{OwnItem, OwnKind, Role, TurnPartKind, View};
-use crate::wire::{BodyFacts, CallMemo, Operation, SharedTurns, UnreadReason, Wire};
+use crate::wire::{CallMemo, Operation, UnreadReason, Wire};
 
 /// A request, and everything in it that looks like ours.
 #[derive(Debug, Clone)]
@@ -45,7 +46,7 @@ impl RequestReading {
     /// # Errors
     /// The wire cannot read it: it is relayed as it is.
     pub fn new(wire: &dyn Wire, body: &Bytes, operation: Operation) -> Result<Self, UnreadReason> {
-        Self::scanned(wire, body, operation, &BodyFacts::default())
+        Self::scanned(wire, body, operation, &Prescan::default())
     }
 
     /// Reads a request body that was scanned while it arrived.
@@ -56,11 +57,11 @@ impl RequestReading {
         wire: &dyn Wire,
         body: &Bytes,
         operation: Operation,
-        scanned: &BodyFacts,
+        scanned: &Prescan,
     ) -> Result<Self, UnreadReason> {
         let view = wire.read_scanned(body, operation, scanned)?;
         let list = view.list.of(body);
-        let (marks, others) = match scanned.prescan.words(view.list) {
+        let (marks, others) = match scanned.words(view.list) {
             Some(stems) => mark::marks_and_others(list, stems),
             None => mark::marks_and_others(list, memmem::find_iter(list, mark::STEM)),
         };
@@ -79,7 +80,6 @@ impl RequestReading {
     pub fn let_go(&mut self) {
         self.view.body = Bytes::new();
         self.view.turns = Vec::new();
-        self.view.shared = SharedTurns::default();
         self.marks = Vec::new();
         self.others = Vec::new();
         self.items = Vec::new();

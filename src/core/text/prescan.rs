@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::Span;
 use super::json::{self, WalkResult};
-pub use super::scan::ScannedStretch;
 use super::scan::StreamScan;
 
 /// Scans a growing body.
@@ -26,15 +25,9 @@ impl Prescanner {
         }
     }
 
-    /// Scans `text`, all of the body up to a number of whole blocks of 64 bytes, and returns what is new in it: for
-    /// [`Prescanner::pass`].
-    pub fn stretch(&mut self, text: &[u8]) -> ScannedStretch {
-        self.follow.stretch(text)
-    }
-
-    /// Passes by a stretch without scanning it. An equal body had it at this place.
-    pub fn pass(&mut self, stretch: &ScannedStretch) {
-        self.follow.pass(stretch);
+    /// Scans up to the last whole block of `text`, all of the body that has arrived.
+    pub fn read(&mut self, text: &[u8]) {
+        self.follow.advance(text);
     }
 
     /// Finishes the scan; `text` is the whole body.
@@ -133,7 +126,7 @@ mod tests {
         let mut at = 0;
         for piece in pieces {
             at = (at + piece).min(text.len());
-            prescanner.stretch(&text[..at]);
+            prescanner.read(&text[..at]);
         }
         prescanner.done(text)
     }
@@ -152,35 +145,6 @@ mod tests {
             plain
         );
         prescan.spans.len()
-    }
-
-    /// `text` scanned in stretches of this many bytes; and by a scan that passes by the first `known` of these.
-    fn passed_by(text: &[u8], stretch: usize, known: usize) -> [Prescan; 2] {
-        let mut scanner = Prescanner::seeking(WORD);
-        let ends = (stretch..=text.len()).step_by(stretch);
-        let stretches: Vec<_> = ends.map(|end| scanner.stretch(&text[..end])).collect();
-        let mut passing = Prescanner::seeking(WORD);
-        for stretch in stretches.iter().take(known) {
-            passing.pass(stretch);
-        }
-        [scanner.done(text), passing.done(text)]
-    }
-
-    fn content(prescan: &Prescan) -> (&[Span], &[usize], Option<usize>) {
-        let words = prescan.words.as_ref().map_or(&[][..], |(_, at)| at);
-        (&prescan.spans, words, prescan.containers)
-    }
-
-    /// A scan with skipped stretches gives the same result.
-    fn is_passed_by(text: &[u8]) {
-        let plain = prescanned(text, &[]);
-        for stretch in [64, 192] {
-            for known in 0..=text.len() / stretch {
-                for scan in &passed_by(text, stretch, known) {
-                    assert_eq!(content(scan), content(&plain), "{known} of {stretch} bytes");
-                }
-            }
-        }
     }
 
     #[test]
@@ -210,7 +174,7 @@ mod tests {
     fn text_that_is_no_json_is_read_to_its_end() {
         for text in ["", "}}}]]", "\"", "[[[[[", "{\"a", "\\\"\\\"", "]{\"a\":\"b\"}["] {
             prescanned(text.as_bytes(), &[1, 1]);
-            is_passed_by(text.repeat(70).as_bytes());
+            prescanned(text.repeat(70).as_bytes(), &[]);
         }
         assert_eq!(Prescan::default().value_end(b"[1]", 0), Ok(3));
         assert!(Prescan::default().words(Span::new(0, 3)).is_none());
@@ -229,7 +193,6 @@ mod tests {
             });
             let text = serde_json::json!({ "messages": [{"content": texts}, nested], "s": texts.concat() }).to_string();
             agrees(text.as_bytes(), &pieces);
-            is_passed_by(text.as_bytes());
         }
     }
 }

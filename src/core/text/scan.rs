@@ -14,7 +14,6 @@ use fearless_simd::prelude::*;
 use fearless_simd::{Level, dispatch, u8x16};
 
 use self::block::{BLOCK, LaneBlock, StringBits, Strings, literal};
-pub use self::follow::ScannedStretch;
 pub(crate) use self::follow::StreamScan;
 
 /// Bytes per step for short values, with the vectors that every processor has.

@@ -10,7 +10,6 @@ use super::dialect::Dialect;
 use super::error::Errors;
 use super::fingerprints::{self, CallMemo, FingerprintSource};
 use super::framing::Framing;
-use super::known_turns::BodyFacts;
 use super::leg::{Ending, HiddenCall, Leg, LegOutput, LegReport, ResponseWatch};
 use super::local_answer::{AnswerShape, LocalAnswer};
 use super::members::{TextRules, TranscriptMembers, other_choice};
@@ -21,6 +20,7 @@ use super::view::{
 };
 use crate::mark::gap;
 use crate::record::{HiddenPair, HiddenResult, WireId};
+use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
 use crate::tools::{ToolNames, ToolTable};
 
@@ -56,7 +56,7 @@ pub trait Requests: Turns {
         &self,
         body: &Bytes,
         operation: Operation,
-        scanned: &BodyFacts,
+        scanned: &Prescan,
     ) -> Result<View, UnreadReason>;
 
     /// Indexes a request body.
@@ -64,7 +64,7 @@ pub trait Requests: Turns {
     /// # Errors
     /// As [`Self::read_scanned`].
     fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
-        self.read_scanned(body, operation, &BodyFacts::default())
+        self.read_scanned(body, operation, &Prescan::default())
     }
 
     /// The edit that adds our tools; `None` where there is no list to add them to.

@@ -3,7 +3,6 @@
 use bytes::Bytes;
 
 use super::UnreadReason;
-use super::known_turns::BodyFacts;
 use super::view::{RequestFacts, Role, ToolList, Turn, View};
 use crate::text::Span;
 use crate::text::json::{self, InvalidJson, WalkResult};
@@ -13,7 +12,7 @@ use crate::tools::TOOL_NAME;
 /// A body whose transcript is its `messages`; `member` reads each other top-level member (text, key, value) into the
 /// `facts` that hold without any.
 pub(super) fn view(
-    (bytes, scanned): (&Bytes, &BodyFacts),
+    (bytes, scanned): (&Bytes, &Prescan),
     facts: RequestFacts,
     keys: &[&str],
     role: impl Fn(&[u8]) -> Role,
@@ -30,8 +29,8 @@ pub(super) fn view(
             view.list = Span::new(at, messages((text, scanned), at, &role, &mut view.turns)?);
             return Ok(view.list.end);
         }
-        let end = scanned.prescan.value_end(text, at)?;
-        member((text, &scanned.prescan), key, Span::new(at, end), &mut view);
+        let end = scanned.value_end(text, at)?;
+        member((text, scanned), key, Span::new(at, end), &mut view);
         Ok(end)
     })?;
     if view.turns.is_empty() {
@@ -82,24 +81,17 @@ pub(super) fn body<'t>(
     }
 }
 
-/// Walks an array of messages; `role` reads the literal of a message's role. What is no array holds none. Messages that
-/// are known are not walked again.
+/// Walks an array of messages; `role` reads the literal of a message's role. What is no array holds none.
 fn messages(
-    (text, scanned): (&[u8], &BodyFacts),
+    (text, prescan): (&[u8], &Prescan),
     at: usize,
     role: impl Fn(&[u8]) -> Role,
     turns: &mut Vec<Turn>,
 ) -> WalkResult {
-    let BodyFacts {
-        prescan,
-        turns: known,
-    } = scanned;
     if text.get(at) != Some(&b'[') {
         return prescan.value_end(text, at);
     }
-    let known = known.as_ref().map_or(&[][..], |known| known.of_list(at));
-    turns.extend_from_slice(known);
-    let message = |at| {
+    json::array(text, at, |at| {
         if text.get(at) != Some(&b'{') {
             return prescan.value_end(text, at);
         }
@@ -116,11 +108,7 @@ fn messages(
         })?;
         turns.push(turn);
         Ok(turn.span.end)
-    };
-    match known.last() {
-        Some(last) => json::array_from(text, last.span.end, message),
-        None => json::array(text, at, message),
-    }
+    })
 }
 
 /// A list of tools; `each` takes the values of these keys of one.

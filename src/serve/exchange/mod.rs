@@ -281,7 +281,7 @@ impl Exchange {
 impl TranscriptHandler for App {
     fn answer(self: Arc<Self>, ctx: RequestContext, body: Collected) -> Answering {
         let text = body.body.text().map_or(&[][..], |text| text);
-        let weight = heavy::weight(text, &body.scan.known.prescan);
+        let weight = heavy::weight(text, &body.scan);
         heavy::offloaded(weight, Box::pin(run(self, ctx, body, weight)))
     }
 }

@@ -11,9 +11,10 @@ use super::coding::Coding;
 use super::decode::decode;
 use super::fault::{Code, Fault, too_large};
 use super::gathering::Gathering;
-use super::known_scans::{BodyReader, BodyScan};
 use super::min_rate::{MinRateBody, Stopped};
 use super::spill::{Spill, Spilled};
+use baton_core::mark::STEM;
+use baton_core::text::prescan::{Prescan, Prescanner};
 
 /// Maximum bytes that are drained of a refused body: an agent that is still writing would see a reset connection instead
 /// of the response.
@@ -93,7 +94,7 @@ impl RequestBody {
 pub struct Collected {
     pub body: RequestBody,
     /// What is known of the text by then.
-    pub scan: BodyScan,
+    pub scan: Prescan,
 }
 
 /// Collects `body`. `limit` applies to what arrives and to what the decoder produces. What is buffered counts against
@@ -107,7 +108,6 @@ pub(super) async fn collect(
     mut body: MinRateBody,
     limit: usize,
     budget: &Budget,
-    reader: BodyReader<'_>,
 ) -> Result<Collected, Fault> {
     let declared = body.size_hint().lower();
     if declared > limit as u64 {
@@ -115,7 +115,7 @@ pub(super) async fn collect(
         return Err(too_large(limit));
     }
     let coding = Coding::of(headers);
-    let mut reader = (coding == Coding::Identity).then_some(reader);
+    let mut reader = (coding == Coding::Identity).then(|| Prescanner::seeking(STEM));
     let mut all = Gathering::new(declared as usize, budget.hold());
     if let Err(fault) = gather(&mut body, limit, &mut all, &mut reader).await {
         drop(all);
@@ -126,7 +126,7 @@ pub(super) async fn collect(
     }
     // A body of one frame is not prescanned: it is read as soon as it is there.
     let reader = reader.filter(|_| !all.copied().is_empty());
-    let scan = reader.map_or_else(BodyScan::default, |reader| reader.done(all.bytes()));
+    let scan = reader.map_or_else(Prescan::default, |reader| reader.done(all.bytes()));
     let coding = coding.looked_at(all.bytes());
     let for_text = all.hold.another();
     let raw = all.done(coding == Coding::Identity);
@@ -146,7 +146,7 @@ async fn gather(
     body: &mut MinRateBody,
     limit: usize,
     all: &mut Gathering,
-    reader: &mut Option<BodyReader<'_>>,
+    reader: &mut Option<Prescanner>,
 ) -> Result<(), Fault> {
     while let Some(piece) = next(body).await? {
         all.push(piece, limit, too_large).await?;

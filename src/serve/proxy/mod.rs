@@ -23,7 +23,6 @@ pub mod fault;
 mod gathering;
 mod guard;
 pub mod headers;
-mod known_scans;
 mod min_rate;
 mod multi_member;
 pub mod relay;
@@ -63,8 +62,6 @@ use self::coding::Coding;
 use self::exchange_recorder::{DormantRecorder, EventHook, ExchangeRecorder};
 use self::fault::{Code, Fault};
 use self::headers::Sending;
-pub use self::known_scans::BodyScan;
-use self::known_scans::KnownScans;
 use self::min_rate::MinRateBody;
 use self::response_body::ResponseBody;
 use self::route::Route;
@@ -93,8 +90,6 @@ pub trait TranscriptHandler: Send + Sync {
 pub struct BodyMemory {
     /// Memory of the requests that are in progress.
     pub(crate) budget: Budget,
-    /// What scans of earlier bodies found.
-    pub(crate) scans: Arc<KnownScans>,
 }
 
 impl BodyMemory {
@@ -102,7 +97,6 @@ impl BodyMemory {
     pub fn new(limits: &LimitConfig) -> Self {
         Self {
             budget: Budget::new(limits),
-            scans: Arc::new(KnownScans::new()),
         }
     }
 }
@@ -332,9 +326,8 @@ async fn answer(gateway: &Gateway, ctx: RequestContext, body: MinRateBody) -> Re
         ctx.recorder.note(|e| e.untooled = unread.filter(|_| asks));
         return Box::pin(stored_responses::run(gateway, ctx, body)).await;
     }
-    let reader = gateway.parts.bodies.scans.reader(ctx.wire);
     let limit = gateway.parts.config.limits.body_bytes;
-    match body::collect(&ctx.headers, body, limit, &gateway.parts.bodies.budget, reader).await {
+    match body::collect(&ctx.headers, body, limit, &gateway.parts.bodies.budget).await {
         Ok(collected) => {
             ctx.recorder.request_read(collected.body.len() as u64);
             Arc::clone(&gateway.parts.handler).answer(ctx, collected).await

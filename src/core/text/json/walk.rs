@@ -94,32 +94,14 @@ pub fn object(text: &[u8], at: usize, mut member: impl FnMut(Span, usize) -> Wal
 ///
 /// # Errors
 /// No array begins at `at`, it is not well-formed, or `element` fails.
-pub fn array(text: &[u8], at: usize, element: impl FnMut(usize) -> WalkResult) -> WalkResult {
+pub fn array(text: &[u8], at: usize, mut element: impl FnMut(usize) -> WalkResult) -> WalkResult {
     if text.get(at) != Some(&b'[') {
         return Err(InvalidJson(at));
     }
-    let first = blank(text, at + 1);
-    if text.get(first) == Some(&b']') {
-        return Ok(first + 1);
+    let mut from = blank(text, at + 1);
+    if text.get(from) == Some(&b']') {
+        return Ok(from + 1);
     }
-    elements_from(text, first, element)
-}
-
-/// Walks the rest of an array, one element of which ends at `end`.
-///
-/// # Errors
-/// The array is not well-formed, or `element` fails.
-pub fn array_from(text: &[u8], end: usize, element: impl FnMut(usize) -> WalkResult) -> WalkResult {
-    let after = blank(text, end);
-    match text.get(after) {
-        Some(b',') => elements_from(text, blank(text, after + 1), element),
-        Some(b']') => Ok(after + 1),
-        _ => Err(InvalidJson(after)),
-    }
-}
-
-/// Walks the elements of an array from the one that begins at `from`; the array's end.
-fn elements_from(text: &[u8], mut from: usize, mut element: impl FnMut(usize) -> WalkResult) -> WalkResult {
     loop {
         cost::add(1);
         let after = blank(text, element(from)?);

@@ -17,35 +17,6 @@ pub(crate) struct StreamScan {
     seek: WordSeek,
 }
 
-/// What a scan found in one stretch of a text, and its state after it. With both, the same stretch after the same
-/// prefix is skipped without a scan.
-#[derive(Debug)]
-pub struct ScannedStretch {
-    cursor: ScanCursor,
-    /// As in [`Seek`].
-    carried: u64,
-    /// As in [`Notes`].
-    open: Box<[usize]>,
-    string: Option<usize>,
-    /// What begins in it; an end of zero was not found in it.
-    begun: Box<[Span]>,
-    /// Ends of what began before it, by index.
-    ended: Box<[(usize, usize)]>,
-    /// Positions of the word.
-    found: Box<[usize]>,
-}
-
-impl ScannedStretch {
-    /// Bytes that it takes.
-    pub fn size(&self) -> usize {
-        size_of::<Self>()
-            + size_of_val(&*self.open)
-            + size_of_val(&*self.begun)
-            + size_of_val(&*self.ended)
-            + size_of_val(&*self.found)
-    }
-}
-
 /// How far the scan is. Small enough to stay in registers from block to block.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct ScanCursor {
@@ -90,39 +61,6 @@ impl StreamScan {
         let Self { cursor, notes, seek } = self;
         cost::add(text.len().saturating_sub(cursor.at));
         *cursor = dispatch!(Level::new(), simd => cursor.blocks(simd, text, notes, seek));
-    }
-
-    /// Scans to the end of `text`, which is whole blocks long, and returns the scanned stretch.
-    pub(crate) fn stretch(&mut self, text: &[u8]) -> ScannedStretch {
-        let waiting: Vec<usize> = self.notes.open.iter().copied().chain(self.notes.string).collect();
-        let (begun, found) = (self.notes.all.len(), self.seek.found.len());
-        self.advance(text);
-        let ScanNotes { all, open, string } = &self.notes;
-        let ended = waiting.into_iter().map(|i| (i, all[i].end));
-        ScannedStretch {
-            cursor: self.cursor,
-            carried: self.seek.carried,
-            open: open.as_slice().into(),
-            string: *string,
-            begun: all[begun..].into(),
-            ended: ended.filter(|(_, end)| *end > 0).collect(),
-            found: self.seek.found[found..].into(),
-        }
-    }
-
-    /// Continues after a stretch that an equal scan returned at this place.
-    pub(crate) fn pass(&mut self, stretch: &ScannedStretch) {
-        self.cursor = stretch.cursor;
-        self.seek.carried = stretch.carried;
-        self.seek.found.extend_from_slice(&stretch.found);
-        let ScanNotes { all, open, string } = &mut self.notes;
-        for (i, end) in &stretch.ended {
-            all[*i].end = *end;
-        }
-        all.extend_from_slice(&stretch.begun);
-        open.clear();
-        open.extend_from_slice(&stretch.open);
-        *string = stretch.string;
     }
 
     /// The rest. Spans by their start, of which an end of zero was not found; where the word is; and how many

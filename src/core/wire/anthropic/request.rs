@@ -10,7 +10,7 @@ use crate::text::splice::Edit;
 use crate::wire::own_text;
 use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, ToolShape, TurnContent, View};
 use crate::wire::walk::{self, is_cramped};
-use crate::wire::{BodyFacts, Operation, Requests, UnreadReason};
+use crate::wire::{Operation, Requests, UnreadReason};
 
 /// Versioned tools that the agent runs itself; other typed tools run at the provider.
 const CLIENT_TOOLS: [&str; 6] = [
@@ -41,7 +41,7 @@ impl Requests for Anthropic {
         &self,
         body: &Bytes,
         operation: Operation,
-        scanned: &BodyFacts,
+        scanned: &Prescan,
     ) -> Result<View, UnreadReason> {
         walk::view(
             (body, scanned),

@@ -5,13 +5,14 @@ use bytes::Bytes;
 use memchr::memmem;
 
 use super::part;
+use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
 use crate::wire::own_text;
 use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, ToolShape, Turn, TurnContent, View};
 use crate::wire::walk::{self, is_cramped};
-use crate::wire::{BodyFacts, Operation, Requests, UnreadReason};
+use crate::wire::{Operation, Requests, UnreadReason};
 
 /// Members that a rewrite reads or edits: repeated, in whatever spelling, the body is left alone.
 const KEYS: [&str; 7] = [
@@ -32,12 +33,12 @@ impl Requests for Gemini {
         &self,
         body: &Bytes,
         operation: Operation,
-        scanned: &BodyFacts,
+        scanned: &Prescan,
     ) -> Result<View, UnreadReason> {
         let text: &[u8] = body;
         let mut whole = Vec::new();
         walk::body(text, &[], |key, at| {
-            let end = scanned.prescan.value_end(text, at)?;
+            let end = scanned.value_end(text, at)?;
             whole.push((key, Span::new(at, end)));
             Ok(end)
         })?;

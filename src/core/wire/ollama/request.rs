@@ -9,7 +9,7 @@ use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
 use crate::wire::view::{RequestFacts, Role, ToolList, ToolShape, TurnContent, View};
 use crate::wire::walk::{self, is_cramped};
-use crate::wire::{BodyFacts, Operation, Requests, UnreadReason};
+use crate::wire::{Operation, Requests, UnreadReason};
 use crate::wire::{openai, own_text};
 
 /// Top-level keys that a rewrite reads or edits: repeated, the body is left alone.
@@ -20,7 +20,7 @@ impl Requests for Ollama {
         &self,
         body: &Bytes,
         operation: Operation,
-        scanned: &BodyFacts,
+        scanned: &Prescan,
     ) -> Result<View, UnreadReason> {
         let facts = RequestFacts {
             stream: true,

@@ -55,7 +55,6 @@ impl ChatChunk {
         chunk.choice = first.map(|c| ChunkChoice::read(data, c));
         Some(chunk)
     }
-
 }
 
 impl ChunkChoice {

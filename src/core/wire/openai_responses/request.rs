@@ -12,7 +12,7 @@ use crate::wire::view::{
     take_out_members,
 };
 use crate::wire::walk::{self, is_cramped};
-use crate::wire::{BodyFacts, Operation, Requests, UnreadReason};
+use crate::wire::{Operation, Requests, UnreadReason};
 
 /// Tools that the agent runs itself; the others run at the provider.
 const CLIENT_TOOLS: [&str; 8] = [
@@ -64,7 +64,7 @@ impl Requests for OpenaiResponses {
         &self,
         body: &Bytes,
         operation: Operation,
-        scanned: &BodyFacts,
+        scanned: &Prescan,
     ) -> Result<View, UnreadReason> {
         let text: &[u8] = body;
         let mut found = BodyWalk {
@@ -78,12 +78,12 @@ impl Requests for OpenaiResponses {
         let mut has_list = false;
         walk::body(text, &KEYS, |key, at| {
             if key == b"input" {
-                found.view.list = Span::new(at, read_input((text, &scanned.prescan), at, &mut found)?);
+                found.view.list = Span::new(at, read_input((text, scanned), at, &mut found)?);
                 has_list = matches!(text[at], b'"' | b'[');
                 return Ok(found.view.list.end);
             }
-            let end = scanned.prescan.value_end(text, at)?;
-            read_member((text, &scanned.prescan), key, Span::new(at, end), &mut found);
+            let end = scanned.value_end(text, at)?;
+            read_member((text, scanned), key, Span::new(at, end), &mut found);
             Ok(end)
         })?;
         if !has_list {

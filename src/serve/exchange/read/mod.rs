@@ -13,7 +13,7 @@ use super::topic::note_topic;
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::route;
-use crate::serve::proxy::{BodyScan, RequestContext, headers};
+use crate::serve::proxy::{RequestContext, headers};
 use crate::state::config::InjectPolicy;
 use crate::state::session::{LiveConversation, conversation_key};
 use crate::state::store::StoreError;
@@ -21,6 +21,7 @@ use baton_core::course::StreamMerge;
 use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::rewrite::{Candidate, RequestReading};
 use baton_core::text::json;
+use baton_core::text::prescan::Prescan;
 use baton_core::tools::TOOL_NAME;
 use baton_core::transcript::Transcript;
 use baton_core::wire::{Operation, ResponseWatch, Role, Turn, TurnPartKind, UnreadReason, View, Wire, wire};
@@ -142,7 +143,7 @@ pub(super) async fn receive(
     app: &App,
     ctx: &RequestContext,
     body: &RequestBody,
-    scan: &BodyScan,
+    scan: &Prescan,
     weight: usize,
 ) -> Option<Received> {
     let wire = wire(ctx.wire?);
@@ -197,15 +198,10 @@ fn read(
     ctx: &RequestContext,
     wire: &'static dyn Wire,
     body: &RequestBody,
-    scan: &BodyScan,
+    scan: &Prescan,
 ) -> Result<RequestReading, ToolOmission> {
     let text = body.text().ok_or(ToolOmission::UnreadCoding)?;
-    let scanned = RequestReading::scanned(
-        wire,
-        text,
-        ctx.operation.unwrap_or(Operation::Generate),
-        &scan.known,
-    );
+    let scanned = RequestReading::scanned(wire, text, ctx.operation.unwrap_or(Operation::Generate), scan);
     let mut reading = scanned.map_err(|why| {
         let (omission, why) = match why {
             UnreadReason::NotJson(at) => (ToolOmission::UnreadJson, format!("not JSON at byte {at}")),
@@ -220,7 +216,6 @@ fn read(
     if is_taken(app, &reading) {
         return Err(ToolOmission::NameTaken);
     }
-    reading.view.shared = app.bodies.scans.share(scan, &reading.view);
     // Some wires have in the path what others have in the body.
     let facts = &mut reading.view.facts;
     facts.stream |= route::streams(&ctx.target);

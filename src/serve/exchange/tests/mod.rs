@@ -31,13 +31,14 @@ use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::exchange_recorder::ExchangeRecorder;
 use crate::serve::proxy::fault::Fault;
 use crate::serve::proxy::upstream::Upstreams;
-use crate::serve::proxy::{BodyScan, RequestContext, testing};
+use crate::serve::proxy::{RequestContext, testing};
 use crate::state::config::{Config, InjectPolicy};
 use crate::state::journal::Recorder;
 use crate::state::store::SharedStore;
 use crate::state::store::sqlite::SqliteStore;
 use baton_core::mark::seal::SealKey;
 use baton_core::record::{Handoff, HandoffId, WireId};
+use baton_core::text::prescan::Prescan;
 use baton_core::wire::Operation;
 
 const PROMPT: &str = "Go on with the importer. Its tests fail in parse.rs.";
@@ -127,7 +128,7 @@ impl TestRequest<'_> {
     async fn received(&self) -> Option<Received> {
         let body = RequestBody::Plain(self.body.clone().into());
         let weight = self.body.len();
-        read::receive(&self.stage.app, &self.ctx, &body, &BodyScan::default(), weight).await
+        read::receive(&self.stage.app, &self.ctx, &body, &Prescan::default(), weight).await
     }
 
     async fn pinned(&self) -> Result<Pinned, Fault> {
