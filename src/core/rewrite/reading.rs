@@ -3,14 +3,12 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
-use memchr::memmem;
 
 use super::texts::TextFinder;
 use crate::mark::sentinel::{self, Sentinel};
 use crate::mark::{self, MarkKind, RawMark};
 use crate::mark::{paste_tag, pasted};
 use crate::text::Span;
-use crate::text::prescan::Prescan;
 use crate::text::splice::{self, Edit};
 use crate::wire::view::{OwnItem, OwnKind, Role, TurnPartKind, View};
 use crate::wire::{CallMemo, Operation, UnreadReason, Wire};
@@ -46,25 +44,9 @@ impl RequestReading {
     /// # Errors
     /// The wire cannot read it: it is relayed as it is.
     pub fn new(wire: &dyn Wire, body: &Bytes, operation: Operation) -> Result<Self, UnreadReason> {
-        Self::scanned(wire, body, operation, &Prescan::default())
-    }
-
-    /// Reads a request body that was scanned while it arrived.
-    ///
-    /// # Errors
-    /// As [`Self::new`].
-    pub fn scanned(
-        wire: &dyn Wire,
-        body: &Bytes,
-        operation: Operation,
-        scanned: &Prescan,
-    ) -> Result<Self, UnreadReason> {
-        let view = wire.read_scanned(body, operation, scanned)?;
+        let view = wire.read(body, operation)?;
         let list = view.list.of(body);
-        let (marks, others) = match scanned.words(view.list) {
-            Some(stems) => mark::marks_and_others(list, stems),
-            None => mark::marks_and_others(list, memmem::find_iter(list, mark::STEM)),
-        };
+        let (marks, others) = mark::marks_and_others(list);
         let marks = marks.into_iter().map(|m| shifted(m, view.list.start)).collect();
         let others = others.into_iter().map(|at| at + view.list.start).collect();
         let items = wire.own_items(&view);

@@ -8,13 +8,11 @@
 //! (`dispatch!`). Vector code in a function of its own would be compiled for the oldest processor.
 
 mod block;
-mod follow;
 
 use fearless_simd::prelude::*;
 use fearless_simd::{Level, dispatch, u8x16};
 
 use self::block::{BLOCK, LaneBlock, StringBits, Strings, literal};
-pub(crate) use self::follow::StreamScan;
 
 /// Bytes per step for short values, with the vectors that every processor has.
 const SHORT: usize = 16;

@@ -20,7 +20,6 @@ use super::view::{
 };
 use crate::mark::gap;
 use crate::record::{HiddenPair, HiddenResult, WireId};
-use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
 use crate::tools::{ToolNames, ToolTable};
 
@@ -48,24 +47,11 @@ pub trait Wire:
 
 /// A request as a whole: read, and the edits of a rewrite that are not about one turn.
 pub trait Requests: Turns {
-    /// Indexes a request body of which `scanned` is known.
-    ///
-    /// # Errors
-    /// It is not JSON, not of this wire's shape, or repeats a key that a rewrite would touch.
-    fn read_scanned(
-        &self,
-        body: &Bytes,
-        operation: Operation,
-        scanned: &Prescan,
-    ) -> Result<View, UnreadReason>;
-
     /// Indexes a request body.
     ///
     /// # Errors
-    /// As [`Self::read_scanned`].
-    fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
-        self.read_scanned(body, operation, &Prescan::default())
-    }
+    /// It is not JSON, not of this wire's shape, or repeats a key that a rewrite would touch.
+    fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason>;
 
     /// The edit that adds our tools; `None` where there is no list to add them to.
     fn tools(&self, view: &View, ours: &ToolTable) -> Option<Edit> {

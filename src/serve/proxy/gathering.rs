@@ -64,11 +64,6 @@ impl Gathering {
         Ok(())
     }
 
-    /// What was copied together; empty while there is one piece at most.
-    pub(super) fn copied(&self) -> &[u8] {
-        &self.all
-    }
-
     /// All of it.
     pub(super) fn bytes(&self) -> &[u8] {
         self.first.as_deref().unwrap_or(&self.all)

@@ -56,7 +56,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri};
 use hyper::body::Incoming;
 
 use self::admit::{Admission, Admitted};
-use self::body::Collected;
+use self::body::RequestBody;
 use self::budget::Budget;
 use self::coding::Coding;
 use self::exchange_recorder::{DormantRecorder, EventHook, ExchangeRecorder};
@@ -82,7 +82,7 @@ pub type Answering = Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>
 /// Answers requests whose transcript is read.
 pub trait TranscriptHandler: Send + Sync {
     /// The response to a request with this body.
-    fn answer(self: Arc<Self>, ctx: RequestContext, body: Collected) -> Answering;
+    fn answer(self: Arc<Self>, ctx: RequestContext, body: RequestBody) -> Answering;
 }
 
 /// The memory of requests' bodies. Clones share it.
@@ -328,9 +328,9 @@ async fn answer(gateway: &Gateway, ctx: RequestContext, body: MinRateBody) -> Re
     }
     let limit = gateway.parts.config.limits.body_bytes;
     match body::collect(&ctx.headers, body, limit, &gateway.parts.bodies.budget).await {
-        Ok(collected) => {
-            ctx.recorder.request_read(collected.body.len() as u64);
-            Arc::clone(&gateway.parts.handler).answer(ctx, collected).await
+        Ok(body) => {
+            ctx.recorder.request_read(body.len() as u64);
+            Arc::clone(&gateway.parts.handler).answer(ctx, body).await
         }
         Err(fault) => ctx.refuse(fault),
     }

@@ -148,28 +148,17 @@ pub fn get(text: &[u8], object_at: Span, key: &str) -> Option<Span> {
 /// The values of several keys of the object at `object_at` in one walk, in the order of `keys`; the last one where a
 /// key is repeated. None at all where it is no object.
 pub fn pick<const N: usize>(text: &[u8], object_at: Span, keys: [&str; N]) -> [Option<Span>; N] {
-    let end = |at| value_end(text, at);
-    pick_at(text, object_at.start, keys, end).map_or([None; N], |(found, _)| found)
+    pick_at(text, object_at.start, keys).map_or([None; N], |(found, _)| found)
 }
 
 /// The same for each element of the array at `list`, in one walk. An element that is no object has none of them, and
 /// what is no array has no elements.
 pub fn pick_each<const N: usize>(text: &[u8], list: Span, keys: [&str; N]) -> Vec<[Option<Span>; N]> {
-    pick_each_by(text, list, keys, |at| value_end(text, at))
-}
-
-/// The same, where `end` knows the ends of values: that of the one that begins at an offset.
-pub fn pick_each_by<const N: usize>(
-    text: &[u8],
-    list: Span,
-    keys: [&str; N],
-    end: impl Fn(usize) -> WalkResult,
-) -> Vec<[Option<Span>; N]> {
     let mut all = Vec::new();
     let walked = array(text, list.start, |at| {
         let (found, end) = match text.get(at) {
-            Some(b'{') => pick_at(text, at, keys, &end)?,
-            _ => ([None; N], end(at)?),
+            Some(b'{') => pick_at(text, at, keys)?,
+            _ => ([None; N], value_end(text, at)?),
         };
         all.push(found);
         Ok(end)
@@ -185,11 +174,10 @@ fn pick_at<const N: usize>(
     text: &[u8],
     at: usize,
     keys: [&str; N],
-    end_of: impl Fn(usize) -> WalkResult,
 ) -> Result<([Option<Span>; N], usize), InvalidJson> {
     let mut found = [None; N];
     let end = object(text, at, |k, at| {
-        let end = end_of(at)?;
+        let end = value_end(text, at)?;
         if let Some(i) = keys.iter().position(|key| key.as_bytes() == k.of(text)) {
             found[i] = Some(Span::new(at, end));
         }

@@ -1,6 +1,5 @@
 //! The same as byte by byte, on every processor's vectors.
 
-use super::follow::{ScanCursor, ScanNotes, WordSeek};
 use super::*;
 use proptest::prelude::*;
 
@@ -70,13 +69,6 @@ fn agree(text: &[u8]) {
             _ => {}
         }
     }
-    let noted = levels().into_iter().map(|level| {
-        let (mut notes, mut seek) = (ScanNotes::default(), WordSeek::new(b"k\""));
-        dispatch!(level, simd => ScanCursor::default().blocks(simd, text, &mut notes, &mut seek));
-        (notes.all, seek.found)
-    });
-    let noted: Vec<_> = noted.collect();
-    assert!(noted.iter().all(|all| *all == noted[0]), "{noted:?}");
 }
 
 #[test]

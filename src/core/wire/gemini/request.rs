@@ -5,7 +5,6 @@ use bytes::Bytes;
 use memchr::memmem;
 
 use super::part;
-use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
@@ -29,16 +28,11 @@ const KEYS: [&str; 7] = [
 const ENVELOPES: [&str; 2] = ["generateContentRequest", "request"];
 
 impl Requests for Gemini {
-    fn read_scanned(
-        &self,
-        body: &Bytes,
-        operation: Operation,
-        scanned: &Prescan,
-    ) -> Result<View, UnreadReason> {
+    fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
         let text: &[u8] = body;
         let mut whole = Vec::new();
         walk::body(text, &[], |key, at| {
-            let end = scanned.value_end(text, at)?;
+            let end = json::value_end(text, at)?;
             whole.push((key, Span::new(at, end)));
             Ok(end)
         })?;

@@ -21,7 +21,6 @@ use baton_core::course::StreamMerge;
 use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::rewrite::{Candidate, RequestReading};
 use baton_core::text::json;
-use baton_core::text::prescan::Prescan;
 use baton_core::tools::TOOL_NAME;
 use baton_core::transcript::Transcript;
 use baton_core::wire::{Operation, ResponseWatch, Role, Turn, TurnPartKind, UnreadReason, View, Wire, wire};
@@ -143,11 +142,10 @@ pub(super) async fn receive(
     app: &App,
     ctx: &RequestContext,
     body: &RequestBody,
-    scan: &Prescan,
     weight: usize,
 ) -> Option<Received> {
     let wire = wire(ctx.wire?);
-    let reading = read(app, ctx, wire, body, scan);
+    let reading = read(app, ctx, wire, body);
     let unread = |why| ctx.recorder.note(|e| e.untooled = Some(why));
     let reading = reading.map_err(unread).ok()?;
     let ConversationKey { key, named } = key(ctx, wire, &reading);
@@ -198,11 +196,10 @@ fn read(
     ctx: &RequestContext,
     wire: &'static dyn Wire,
     body: &RequestBody,
-    scan: &Prescan,
 ) -> Result<RequestReading, ToolOmission> {
     let text = body.text().ok_or(ToolOmission::UnreadCoding)?;
-    let scanned = RequestReading::scanned(wire, text, ctx.operation.unwrap_or(Operation::Generate), scan);
-    let mut reading = scanned.map_err(|why| {
+    let reading = RequestReading::new(wire, text, ctx.operation.unwrap_or(Operation::Generate));
+    let mut reading = reading.map_err(|why| {
         let (omission, why) = match why {
             UnreadReason::NotJson(at) => (ToolOmission::UnreadJson, format!("not JSON at byte {at}")),
             UnreadReason::OtherShape => (ToolOmission::UnreadShape, "JSON of another shape".to_owned()),

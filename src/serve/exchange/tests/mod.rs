@@ -38,7 +38,6 @@ use crate::state::store::SharedStore;
 use crate::state::store::sqlite::SqliteStore;
 use baton_core::mark::seal::SealKey;
 use baton_core::record::{Handoff, HandoffId, WireId};
-use baton_core::text::prescan::Prescan;
 use baton_core::wire::Operation;
 
 const PROMPT: &str = "Go on with the importer. Its tests fail in parse.rs.";
@@ -128,7 +127,7 @@ impl TestRequest<'_> {
     async fn received(&self) -> Option<Received> {
         let body = RequestBody::Plain(self.body.clone().into());
         let weight = self.body.len();
-        read::receive(&self.stage.app, &self.ctx, &body, &Prescan::default(), weight).await
+        read::receive(&self.stage.app, &self.ctx, &body, weight).await
     }
 
     async fn pinned(&self) -> Result<Pinned, Fault> {
