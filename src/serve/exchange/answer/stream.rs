@@ -38,6 +38,8 @@ pub(super) struct Driver {
     phase: DriverPhase,
     /// What waits to be sent.
     out: Vec<Bytes>,
+    /// How many chunks of upstream's came.
+    chunks: u8,
     /// How the present leg failed.
     fault: Option<StreamFault>,
     /// How the response ended, once it did not break off.
@@ -85,7 +87,7 @@ pub(super) fn answer(answered: Answered) -> Response<ResponseBody> {
 
 impl Driver {
     fn new(
-        mut exchange: Exchange,
+        exchange: Exchange,
         body: UpstreamBody,
         verdict: VerdictInput,
         sentinel_of: Option<&Handoff>,
@@ -100,13 +102,13 @@ impl Driver {
         if verdict.pending.is_some() {
             merge.hold_ends();
         }
-        exchange.spill();
         Self {
             course: exchange.course(verdict, sentinel_of),
             exchange,
             merge,
             phase: DriverPhase::Leg(body),
             out: Vec::new(),
+            chunks: 0,
             fault: None,
             outcome: None,
             quiet: None,
@@ -253,6 +255,11 @@ impl Driver {
             },
             DriverPhase::Leg(body) => match Pin::new(body).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => {
+                    self.chunks = self.chunks.saturating_add(1);
+                    // The first event does not wait until the request is put aside.
+                    if self.chunks == 2 && !self.course.is_later_leg() {
+                        self.exchange.spill();
+                    }
                     if let Ok(chunk) = frame.into_data() {
                         self.merge.feed(chunk, &mut self.out);
                     }
