@@ -10,7 +10,7 @@ use crate::limits::LEG_LOG;
 use crate::tools::ToolNames;
 use crate::wire::framer::{FrameBatch, Framer, OversizeFrame};
 use crate::wire::framing::{ArrayWriter, Framing};
-use crate::wire::{Dialect, Ending, FramePass, LegOutput, LegReport, StreamOpening};
+use crate::wire::{Dialect, Ending, LegOutput, LegReport, StreamOpening};
 
 /// Takes upstream's frames and emits what the agent may see.
 pub struct StreamMerge {
@@ -79,11 +79,7 @@ impl StreamMerge {
             return;
         }
         let sent = out.len();
-        let rest = self.unread(chunk, out);
-        if rest.is_empty() {
-            return;
-        }
-        match self.framer.push(rest) {
+        match self.framer.push(chunk) {
             Ok(batch) if batch.frames.is_empty() => {}
             Ok(batch) => {
                 self.batch(&batch, out);
@@ -98,37 +94,6 @@ impl StreamMerge {
         }
     }
 
-    /// Passes on the leading frames of `chunk` that need no parsing, and returns the rest. Most reads are one event or
-    /// many of a kind, whose frames are not even separated.
-    fn unread(&mut self, chunk: Bytes, out: &mut Vec<Bytes>) -> Bytes {
-        if !self.framer.is_between_frames() {
-            return chunk;
-        }
-        let mut run = OutputRun::of(&chunk);
-        let mut at = 0;
-        loop {
-            match self.dialect.pass(&chunk[at..], &mut run.made) {
-                FramePass::Same(len) => {
-                    run.same(at..at + len, out);
-                    at += len;
-                }
-                FramePass::Changed(len) => {
-                    run.flush_same(out);
-                    at += len;
-                }
-                FramePass::Unread => break,
-            }
-        }
-        if at == 0 {
-            return chunk;
-        }
-        run.flush(out);
-        self.dialect.settle();
-        self.remember(chunk.slice(..at));
-        self.withholding = false;
-        chunk.slice(at..)
-    }
-
     fn batch(&mut self, batch: &FrameBatch, out: &mut Vec<Bytes>) {
         self.remember(batch.buf.clone());
         let mut read = Vec::new();
@@ -140,17 +105,10 @@ impl StreamMerge {
         } else {
             let mut run = OutputRun::of(&batch.buf);
             for range in &batch.frames {
-                match self.dialect.pass(&batch.buf[range.clone()], &mut run.made) {
-                    FramePass::Same(_) => run.same(range.clone(), out),
-                    FramePass::Changed(_) => run.flush_same(out),
-                    FramePass::Unread => {
-                        self.frame(batch.buf.slice(range.clone()), &mut read);
-                        run.read(range, &mut read, out);
-                    }
-                }
+                self.frame(batch.buf.slice(range.clone()), &mut read);
+                run.read(range, &mut read, out);
             }
             run.flush(out);
-            self.dialect.settle();
         }
     }
 
@@ -335,30 +293,15 @@ impl StreamMerge {
     }
 }
 
-/// Neighbouring frames of one read that are forwarded in one piece: a slice of the read if none changes, else their new
-/// bytes.
+/// Neighbouring frames of one read that are forwarded unchanged, in one piece: a slice of the read.
 struct OutputRun<'a> {
     buf: &'a Bytes,
     same: Range<usize>,
-    made: Vec<u8>,
 }
 
 impl<'a> OutputRun<'a> {
     fn of(buf: &'a Bytes) -> Self {
-        Self {
-            buf,
-            same: 0..0,
-            made: Vec::new(),
-        }
-    }
-
-    /// A frame is passed on unchanged.
-    fn same(&mut self, frame: Range<usize>, out: &mut Vec<Bytes>) {
-        if self.same.end != frame.start || !self.made.is_empty() {
-            self.flush(out);
-            self.same.start = frame.start;
-        }
-        self.same.end = frame.end;
+        Self { buf, same: 0..0 }
     }
 
     /// A frame was read, and became these pieces.
@@ -367,7 +310,11 @@ impl<'a> OutputRun<'a> {
         match &pieces[..] {
             [piece] if piece.as_ptr() == raw.as_ptr() && piece.len() == raw.len() => {
                 pieces.clear();
-                self.same(frame.clone(), out);
+                if self.same.end != frame.start {
+                    self.flush(out);
+                    self.same.start = frame.start;
+                }
+                self.same.end = frame.end;
             }
             _ => {
                 self.flush(out);
@@ -377,13 +324,6 @@ impl<'a> OutputRun<'a> {
     }
 
     fn flush(&mut self, out: &mut Vec<Bytes>) {
-        self.flush_same(out);
-        if !self.made.is_empty() {
-            out.push(std::mem::take(&mut self.made).into());
-        }
-    }
-
-    fn flush_same(&mut self, out: &mut Vec<Bytes>) {
         if !self.same.is_empty() {
             out.push(self.buf.slice(self.same.clone()));
         }

@@ -51,13 +51,10 @@ pub fn marks(text: &[u8]) -> Vec<RawMark> {
         .collect()
 }
 
-/// The same where the offsets of [`STEM`] are known already; also returns its other offsets.
-pub(crate) fn marks_and_others(
-    text: &[u8],
-    stems: impl Iterator<Item = usize>,
-) -> (Vec<RawMark>, Vec<usize>) {
+/// The same, and the offsets of [`STEM`] that are no marks.
+pub(crate) fn marks_and_others(text: &[u8]) -> (Vec<RawMark>, Vec<usize>) {
     let (mut marks, mut others) = (Vec::new(), Vec::new());
-    for stem in stems {
+    for stem in memmem::find_iter(text, STEM) {
         cost::add(1);
         match mark_at(text, stem) {
             Some(mark) => marks.push(mark),

@@ -22,8 +22,6 @@ pub mod positions;
 pub mod preamble;
 mod reading;
 mod removed_texts;
-#[cfg(test)]
-mod shared_turns_tests;
 pub mod text_fingerprints;
 mod texts;
 pub mod thinking;

@@ -5,30 +5,15 @@ use std::collections::HashSet;
 use crate::text::Span;
 use crate::text::splice::Edit;
 use crate::wire::view::{Role, TurnContent, TurnPart, TurnPartKind, View};
-use crate::wire::{OpenCalls, Wire, view};
+use crate::wire::{Wire, view};
 
 /// Edits that remove them after turn `cut`. `left` is the rest of that turn.
 pub(super) fn dropped(wire: &dyn Wire, view: &View, cut: usize, left: &[TurnPart]) -> Vec<Edit> {
-    let place = (cut, left.iter().map(|part| part.span).collect());
-    let (mut calls, known) = match view.shared.open_calls(&place) {
-        Some((open, known)) => (CallIds::new(&view.body, open), known),
-        None => {
-            let mut calls = CallIds::new(&view.body, OpenCalls::default());
-            calls.made(left);
-            (calls, 0)
-        }
-    };
-    let from = known.max(cut + 1);
-    let kept = view.shared.kept();
+    let mut calls = CallIds::new(&view.body);
+    calls.made(left);
     let mut edits = Vec::new();
-    for turn in from..=view.turns.len() {
-        // After the turns that later requests share. Where results were lost, later requests search again.
-        if turn == kept && turn > from && edits.is_empty() {
-            view.shared.keep_open_calls(&place, &calls.open);
-        }
-        let Some(role) = view.turns.get(turn).map(|turn| turn.role) else {
-            break;
-        };
+    for turn in cut + 1..view.turns.len() {
+        let role = view.turns[turn].role;
         if !matches!(role, Role::Assistant | Role::User | Role::Tool) {
             continue;
         }
@@ -64,49 +49,47 @@ const FEW: usize = 16;
 /// Calls after the cut.
 struct CallIds<'a> {
     text: &'a [u8],
-    open: OpenCalls,
-    /// Number of ids before the last message that are in the set; they are inserted on demand.
-    in_set: usize,
-    set: HashSet<&'a [u8]>,
+    /// Ids of the last message's calls: nearly all results answer those.
+    last: Vec<&'a [u8]>,
+    /// Ids of the calls before it.
+    before: HashSet<&'a [u8]>,
+    /// Calls of the last message that were not answered yet.
+    unanswered: usize,
+    /// Unanswered calls without an id: their results are identified by their number alone.
+    nameless: usize,
 }
 
 impl<'a> CallIds<'a> {
-    fn new(text: &'a [u8], open: OpenCalls) -> Self {
+    fn new(text: &'a [u8]) -> Self {
         Self {
             text,
-            open,
-            in_set: 0,
-            set: HashSet::new(),
+            last: Vec::new(),
+            before: HashSet::new(),
+            unanswered: 0,
+            nameless: 0,
         }
     }
 
     fn next_message(&mut self) {
-        let open = &mut self.open;
-        (open.unanswered, open.nameless) = (0, 0);
-        open.before.append(&mut open.last);
+        (self.unanswered, self.nameless) = (0, 0);
+        self.before.extend(self.last.drain(..));
     }
 
     fn made(&mut self, parts: &[TurnPart]) {
         for call in parts.iter().filter(|p| p.kind == TurnPartKind::Call) {
-            self.open.unanswered += 1;
+            self.unanswered += 1;
             match call.id {
-                Some(id) => self.open.last.push(id),
-                None => self.open.nameless += 1,
+                Some(id) => self.last.push(id.of(self.text)),
+                None => self.nameless += 1,
             }
         }
     }
 
     fn knows(&mut self, id: &[u8]) -> bool {
-        let (text, open) = (self.text, &mut self.open);
-        if open.last.len() > FEW {
-            open.before.append(&mut open.last);
-        } else if open.last.iter().any(|call| call.of(text) == id) {
-            return true;
+        if self.last.len() > FEW {
+            self.before.extend(self.last.drain(..));
         }
-        let more = open.before[self.in_set..].iter().map(|call| call.of(text));
-        self.set.extend(more);
-        self.in_set = open.before.len();
-        self.set.contains(id)
+        self.last.contains(&id) || self.before.contains(id)
     }
 
     /// Whether a part answers one of them, or is no result.
@@ -116,11 +99,11 @@ impl<'a> CallIds<'a> {
         }
         match part.id {
             Some(id) if self.knows(id.of(self.text)) => {
-                self.open.unanswered = self.open.unanswered.saturating_sub(1);
+                self.unanswered = self.unanswered.saturating_sub(1);
                 true
             }
-            Some(_) => take(&mut self.open.nameless),
-            None => take(&mut self.open.unanswered),
+            Some(_) => take(&mut self.nameless),
+            None => take(&mut self.unanswered),
         }
     }
 }

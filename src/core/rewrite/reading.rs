@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
-use memchr::memmem;
 
 use super::texts::TextFinder;
 use crate::mark::sentinel::{self, Sentinel};
@@ -12,7 +11,7 @@ use crate::mark::{paste_tag, pasted};
 use crate::text::Span;
 use crate::text::splice::{self, Edit};
 use crate::wire::view::{OwnItem, OwnKind, Role, TurnPartKind, View};
-use crate::wire::{BodyFacts, CallMemo, Operation, SharedTurns, UnreadReason, Wire};
+use crate::wire::{CallMemo, Operation, UnreadReason, Wire};
 
 /// A request, and everything in it that looks like ours.
 #[derive(Debug, Clone)]
@@ -45,25 +44,9 @@ impl RequestReading {
     /// # Errors
     /// The wire cannot read it: it is relayed as it is.
     pub fn new(wire: &dyn Wire, body: &Bytes, operation: Operation) -> Result<Self, UnreadReason> {
-        Self::scanned(wire, body, operation, &BodyFacts::default())
-    }
-
-    /// Reads a request body that was scanned while it arrived.
-    ///
-    /// # Errors
-    /// As [`Self::new`].
-    pub fn scanned(
-        wire: &dyn Wire,
-        body: &Bytes,
-        operation: Operation,
-        scanned: &BodyFacts,
-    ) -> Result<Self, UnreadReason> {
-        let view = wire.read_scanned(body, operation, scanned)?;
+        let view = wire.read(body, operation)?;
         let list = view.list.of(body);
-        let (marks, others) = match scanned.prescan.words(view.list) {
-            Some(stems) => mark::marks_and_others(list, stems),
-            None => mark::marks_and_others(list, memmem::find_iter(list, mark::STEM)),
-        };
+        let (marks, others) = mark::marks_and_others(list);
         let marks = marks.into_iter().map(|m| shifted(m, view.list.start)).collect();
         let others = others.into_iter().map(|at| at + view.list.start).collect();
         let items = wire.own_items(&view);
@@ -79,7 +62,6 @@ impl RequestReading {
     pub fn let_go(&mut self) {
         self.view.body = Bytes::new();
         self.view.turns = Vec::new();
-        self.view.shared = SharedTurns::default();
         self.marks = Vec::new();
         self.others = Vec::new();
         self.items = Vec::new();

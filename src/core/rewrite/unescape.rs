@@ -37,16 +37,13 @@ fn in_one_text(wire: &dyn Wire, reading: &RequestReading, from: usize) -> Vec<Sp
 fn across_texts(wire: &dyn Wire, view: &View, from: usize) -> Vec<Span> {
     let broken = memmem::Finder::new(br"\\:");
     let mut found = Vec::new();
-    let first = view.turns.partition_point(|t| t.span.end <= from);
-    let mut next = view.shared.first_maybe_broken(first);
-    let mut unbroken = view.turns.len();
+    let mut next = view.turns.partition_point(|t| t.span.end <= from);
     while let Some(turn) = view.turns.get(next) {
         cost::add(turn.span.len());
         if turn.role != Role::Assistant || broken.find(turn.span.of(&view.body)).is_none() {
             next += 1;
             continue;
         }
-        unbroken = unbroken.min(next);
         let message = wire.message(view, next);
         next = message.end.max(next + 1);
         let mut escaper = Escaper::default();
@@ -57,9 +54,6 @@ fn across_texts(wire: &dyn Wire, view: &View, from: usize) -> Vec<Span> {
             let slashes = escaper.given_back(text.of(&view.body)).into_iter();
             found.extend(slashes.map(|s| Span::new(text.start + s.start, text.start + s.end)));
         }
-    }
-    if unbroken >= view.shared.kept() {
-        view.shared.keep_unbroken(first);
     }
     found.retain(|s| s.start >= from);
     found

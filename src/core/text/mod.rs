@@ -9,8 +9,6 @@ pub mod cost;
 pub mod cut;
 pub mod date;
 pub mod json;
-pub mod prescan;
-pub(crate) mod scan;
 mod span;
 pub mod splice;
 pub mod stem;

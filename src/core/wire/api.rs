@@ -10,7 +10,6 @@ use super::dialect::Dialect;
 use super::error::Errors;
 use super::fingerprints::{self, CallMemo, FingerprintSource};
 use super::framing::Framing;
-use super::known_turns::BodyFacts;
 use super::leg::{Ending, HiddenCall, Leg, LegOutput, LegReport, ResponseWatch};
 use super::local_answer::{AnswerShape, LocalAnswer};
 use super::members::{TextRules, TranscriptMembers, other_choice};
@@ -48,24 +47,11 @@ pub trait Wire:
 
 /// A request as a whole: read, and the edits of a rewrite that are not about one turn.
 pub trait Requests: Turns {
-    /// Indexes a request body of which `scanned` is known.
-    ///
-    /// # Errors
-    /// It is not JSON, not of this wire's shape, or repeats a key that a rewrite would touch.
-    fn read_scanned(
-        &self,
-        body: &Bytes,
-        operation: Operation,
-        scanned: &BodyFacts,
-    ) -> Result<View, UnreadReason>;
-
     /// Indexes a request body.
     ///
     /// # Errors
-    /// As [`Self::read_scanned`].
-    fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
-        self.read_scanned(body, operation, &BodyFacts::default())
-    }
+    /// It is not JSON, not of this wire's shape, or repeats a key that a rewrite would touch.
+    fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason>;
 
     /// The edit that adds our tools; `None` where there is no list to add them to.
     fn tools(&self, view: &View, ours: &ToolTable) -> Option<Edit> {

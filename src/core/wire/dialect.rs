@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 
-use super::frame_template::FramePass;
 use super::framing::Framing;
 use super::leg::{Ending, LegReport};
 use super::stream_state::StreamState;
@@ -23,15 +22,6 @@ pub trait Dialect: Send {
 
     /// One frame: `raw` as it came, `data` its payload.
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>);
-
-    /// Takes the frame at the start of `raw` without parsing it, if it fits the template of a parsed one: it is passed
-    /// on unchanged, or rewritten into `changed`. `Unread` is always right, and slower.
-    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
-        self.state_mut().pass(raw, changed)
-    }
-
-    /// Takes the values of frames that passed unread: called before the report is read.
-    fn settle(&mut self) {}
 
     /// The state of the stream: its legs so far.
     fn state(&self) -> &StreamState;

@@ -46,11 +46,6 @@ impl Framer {
         }
     }
 
-    /// Whether the next byte is a frame's first one.
-    pub(crate) fn is_between_frames(&self) -> bool {
-        self.buffered_len == 0 && self.scan.is_between_frames()
-    }
-
     /// Takes the next bytes and returns the frames that are complete now.
     ///
     /// # Errors

@@ -94,15 +94,6 @@ impl Scanner {
         }
     }
 
-    /// Whether no state is left from earlier bytes.
-    pub(super) fn is_between_frames(&self) -> bool {
-        match self {
-            Self::Sse(scan) => *scan == sse::FrameEndScan::LineStart,
-            Self::Lines => true,
-            Self::Elements(_) => false,
-        }
-    }
-
     /// Offsets in `chunk` after each frame's end.
     pub(super) fn ends_in(&mut self, chunk: &[u8]) -> Vec<usize> {
         match self {

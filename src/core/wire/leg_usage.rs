@@ -1,7 +1,7 @@
 //! Token counters of the legs of a response.
 
 use super::leg::{Ending, LegReport, Usage};
-use crate::text::{Span, json};
+use crate::text::Span;
 
 /// What a provider counts of one leg.
 pub(super) trait ProviderUsage: Clone + Default {
@@ -49,13 +49,6 @@ impl<U: ProviderUsage> LegUsage<U> {
     pub(super) fn take(&mut self, data: &[u8], usage: Span, report: &mut LegReport) {
         self.now.take(data, usage);
         report.usage = self.now.usage();
-    }
-
-    /// Takes the usage object of the last frame that passed unread.
-    pub(super) fn settle(&mut self, usage: Option<Vec<u8>>, report: &mut LegReport) {
-        if let Some(usage) = usage {
-            self.take(&usage, json::root(&usage), report);
-        }
     }
 
     /// Begins the next leg.

@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 
-use super::frame_template::{FramePass, FrameTemplate};
 use super::leg::{LegReport, ResponseWatch, StopReason};
 use crate::mark::escape::Escaper;
 use crate::text::Span;
@@ -22,8 +21,6 @@ pub struct StreamState {
     pub(super) hold: bool,
     /// Text of ours before upstream's first output, until it is emitted.
     pub(super) opening: Option<String>,
-    /// Template of the frames of the text or call that continues.
-    pub(super) template: FrameTemplate,
 }
 
 impl StreamState {
@@ -37,14 +34,6 @@ impl StreamState {
     /// Whether the end of this leg is buffered: a call was hidden, or its numbers need rewriting.
     pub(super) fn holds(&self) -> bool {
         self.hold || self.leg > 0 || !self.report.hidden.is_empty()
-    }
-
-    /// Passes a frame on that fits the template, while its text cannot continue as a mark.
-    pub(super) fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
-        match self.escaper.is_clear() {
-            true => self.template.pass(raw, |number| number, changed),
-            false => FramePass::Unread,
-        }
     }
 
     /// Breaks up what looks like a mark of ours in a piece of the model's text.
@@ -75,6 +64,5 @@ impl StreamState {
         self.leg += 1;
         self.report = LegReport::default();
         self.escaper = Escaper::default();
-        self.template.forget();
     }
 }

@@ -5,7 +5,6 @@ use crate::tools::{ToolNames, ToolTable};
 use bytes::Bytes;
 use memchr::memmem;
 
-use super::known_turns::SharedTurns;
 pub use super::turn::{Role, Turn};
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
@@ -44,8 +43,6 @@ pub struct View {
     pub tools: Option<ToolList>,
     /// What decides whether the tool is offered.
     pub facts: RequestFacts,
-    /// What of its turns other requests have, too.
-    pub shared: SharedTurns,
 }
 
 impl View {

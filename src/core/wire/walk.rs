@@ -3,21 +3,19 @@
 use bytes::Bytes;
 
 use super::UnreadReason;
-use super::known_turns::BodyFacts;
 use super::view::{RequestFacts, Role, ToolList, Turn, View};
 use crate::text::Span;
 use crate::text::json::{self, InvalidJson, WalkResult};
-use crate::text::prescan::Prescan;
 use crate::tools::TOOL_NAME;
 
 /// A body whose transcript is its `messages`; `member` reads each other top-level member (text, key, value) into the
 /// `facts` that hold without any.
 pub(super) fn view(
-    (bytes, scanned): (&Bytes, &BodyFacts),
+    bytes: &Bytes,
     facts: RequestFacts,
     keys: &[&str],
     role: impl Fn(&[u8]) -> Role,
-    member: impl Fn((&[u8], &Prescan), &[u8], Span, &mut View),
+    member: impl Fn(&[u8], &[u8], Span, &mut View),
 ) -> Result<View, UnreadReason> {
     let text: &[u8] = bytes;
     let mut view = View {
@@ -27,11 +25,11 @@ pub(super) fn view(
     };
     body(text, keys, |key, at| {
         if key == b"messages" {
-            view.list = Span::new(at, messages((text, scanned), at, &role, &mut view.turns)?);
+            view.list = Span::new(at, messages(text, at, &role, &mut view.turns)?);
             return Ok(view.list.end);
         }
-        let end = scanned.prescan.value_end(text, at)?;
-        member((text, &scanned.prescan), key, Span::new(at, end), &mut view);
+        let end = json::value_end(text, at)?;
+        member(text, key, Span::new(at, end), &mut view);
         Ok(end)
     })?;
     if view.turns.is_empty() {
@@ -82,33 +80,21 @@ pub(super) fn body<'t>(
     }
 }
 
-/// Walks an array of messages; `role` reads the literal of a message's role. What is no array holds none. Messages that
-/// are known are not walked again.
-fn messages(
-    (text, scanned): (&[u8], &BodyFacts),
-    at: usize,
-    role: impl Fn(&[u8]) -> Role,
-    turns: &mut Vec<Turn>,
-) -> WalkResult {
-    let BodyFacts {
-        prescan,
-        turns: known,
-    } = scanned;
+/// Walks an array of messages; `role` reads the literal of a message's role. What is no array holds none.
+fn messages(text: &[u8], at: usize, role: impl Fn(&[u8]) -> Role, turns: &mut Vec<Turn>) -> WalkResult {
     if text.get(at) != Some(&b'[') {
-        return prescan.value_end(text, at);
+        return json::value_end(text, at);
     }
-    let known = known.as_ref().map_or(&[][..], |known| known.of_list(at));
-    turns.extend_from_slice(known);
-    let message = |at| {
+    json::array(text, at, |at| {
         if text.get(at) != Some(&b'{') {
-            return prescan.value_end(text, at);
+            return json::value_end(text, at);
         }
         let mut turn = Turn {
             span: Span::new(at, at),
             role: Role::Other,
         };
         turn.span.end = json::object(text, at, |key, at| {
-            let end = prescan.value_end(text, at)?;
+            let end = json::value_end(text, at)?;
             if key.of(text) == b"role" {
                 turn.role = role(&text[at..end]);
             }
@@ -116,16 +102,12 @@ fn messages(
         })?;
         turns.push(turn);
         Ok(turn.span.end)
-    };
-    match known.last() {
-        Some(last) => json::array_from(text, last.span.end, message),
-        None => json::array(text, at, message),
-    }
+    })
 }
 
 /// A list of tools; `each` takes the values of these keys of one.
 pub(super) fn tools<const N: usize>(
-    (text, prescan): (&[u8], &Prescan),
+    text: &[u8],
     value: Span,
     keys: [&str; N],
     mut each: impl FnMut([Option<Span>; N], &mut ToolList),
@@ -133,7 +115,7 @@ pub(super) fn tools<const N: usize>(
     if text.get(value.start) != Some(&b'[') {
         return None;
     }
-    let all = json::pick_each_by(text, value, keys, |at| prescan.value_end(text, at));
+    let all = json::pick_each(text, value, keys);
     let mut tools = ToolList {
         end: value.end - 1,
         count: all.len(),
@@ -147,12 +129,8 @@ pub(super) fn tools<const N: usize>(
 
 /// A list of tools that have a `type` and a `name` each; `client` knows the types that the agent runs itself. One
 /// without a type it does.
-pub(super) fn typed_tools(
-    text: (&[u8], &Prescan),
-    value: Span,
-    client: impl Fn(&str) -> bool,
-) -> Option<ToolList> {
-    let string = |span: Option<Span>| span.and_then(|s| json::string(text.0, s));
+pub(super) fn typed_tools(text: &[u8], value: Span, client: impl Fn(&str) -> bool) -> Option<ToolList> {
+    let string = |span: Option<Span>| span.and_then(|s| json::string(text, s));
     tools(text, value, ["type", "name"], |[kind, name], tools| {
         tools.client |= string(kind).is_none_or(|k| client(&k));
         tools.taken |= string(name).is_some_and(|n| n == TOOL_NAME);

@@ -4,10 +4,10 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 
+use memchr::{memchr_iter, memmem};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use baton_core::mark::STEM;
-use baton_core::text::prescan::Prescan;
 
 /// Weight from which work leaves the runtime's threads: 4 MB of an ordinary request are read and rewritten in about a
 /// millisecond.
@@ -16,7 +16,7 @@ const HEAVY: usize = 4 << 20;
 /// What something that looks like a mark of ours weighs: it is found and placed in the time of this many ordinary bytes.
 const MARK: usize = 1 << 10;
 
-/// What an object or a list weighs: a message or a part costs about 120 ns in each pass over all of them, whatever its
+/// What an opening brace weighs: a message or a part costs about 120 ns in each pass over all of them, whatever its
 /// size.
 const CONTAINER: usize = 512;
 
@@ -32,9 +32,9 @@ pub(super) fn offloaded<T: 'static>(weight: usize, mut future: OffloadedFuture<T
 }
 
 /// How much work a request is, in ordinary bytes.
-pub(super) fn weight(text: &[u8], prescan: &Prescan) -> usize {
-    let marks = prescan.word_count(text, STEM).saturating_mul(MARK);
-    let containers = prescan.container_count(text).saturating_mul(CONTAINER);
+pub(super) fn weight(text: &[u8]) -> usize {
+    let marks = memmem::find_iter(text, STEM).count().saturating_mul(MARK);
+    let containers = memchr_iter(b'{', text).count().saturating_mul(CONTAINER);
     text.len().saturating_add(marks).saturating_add(containers)
 }
 
@@ -61,7 +61,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use baton_core::text::prescan::Prescanner;
 
     /// The runtime has one thread, and the work ends only when another task has run.
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -100,16 +99,9 @@ mod tests {
 
     #[test]
     fn marks_weigh_more_than_text() {
-        assert_eq!(weight(b"[1]", &Prescan::default()), 3);
-        // As much whether it came compressed, and so was not examined, or not.
+        assert_eq!(weight(b"[1]"), 3);
         let text = [b" ", STEM, b" "].concat().repeat(9);
-        let seen = weight(&text, &Prescanner::seeking(STEM).done(&text));
-        assert_eq!(seen, text.len() + 9 * MARK);
-        assert_eq!(weight(&text, &Prescan::default()), seen);
-    }
-
-    fn read_ahead(text: &str) -> Prescan {
-        Prescanner::seeking(STEM).done(text.as_bytes())
+        assert_eq!(weight(&text), text.len() + 9 * MARK);
     }
 
     #[test]
@@ -122,15 +114,9 @@ mod tests {
         let parts = format!(r#"{{"messages":[{{"role":"user","content":[{parts}]}}]}}"#);
         for text in [&messages, &parts] {
             assert!(text.len() < HEAVY);
-            assert!(weight(text.as_bytes(), &read_ahead(text)) >= HEAVY);
-            // Compressed bodies are not read ahead.
-            assert!(weight(text.as_bytes(), &Prescan::default()) >= HEAVY);
+            assert!(weight(text.as_bytes()) >= HEAVY);
         }
-        // Brackets inside a string are text.
-        let prose = format!(r#"{{"messages":["{}"]}}"#, "{} ".repeat(1_300_000));
-        assert_eq!(
-            weight(prose.as_bytes(), &read_ahead(&prose)),
-            prose.len() + 2 * CONTAINER
-        );
+        let prose = "and so on ".repeat(390_000);
+        assert_eq!(weight(prose.as_bytes()), prose.len());
     }
 }

@@ -58,7 +58,7 @@ use self::offer::Offered;
 use self::opening::AnswerOpening;
 use self::send::FirstLeg;
 use self::shown::ShownDraft;
-use crate::serve::proxy::body::{Collected, RequestBody};
+use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::headers::Sending;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::serve::proxy::upload::RopeBody;
@@ -279,25 +279,19 @@ impl Exchange {
 }
 
 impl TranscriptHandler for App {
-    fn answer(self: Arc<Self>, ctx: RequestContext, body: Collected) -> Answering {
-        let text = body.body.text().map_or(&[][..], |text| text);
-        let weight = heavy::weight(text, &body.scan.known.prescan);
+    fn answer(self: Arc<Self>, ctx: RequestContext, body: RequestBody) -> Answering {
+        let text = body.text().map_or(&[][..], |text| text);
+        let weight = heavy::weight(text);
         heavy::offloaded(weight, Box::pin(run(self, ctx, body, weight)))
     }
 }
 
-async fn run(
-    app: Arc<App>,
-    ctx: RequestContext,
-    collected: Collected,
-    weight: usize,
-) -> Response<ResponseBody> {
-    let Collected { body, scan } = collected;
-    let Some(received) = read::receive(&app, &ctx, &body, &scan, weight).await else {
+async fn run(app: Arc<App>, ctx: RequestContext, body: RequestBody, weight: usize) -> Response<ResponseBody> {
+    let Some(received) = read::receive(&app, &ctx, &body, weight).await else {
         return untouched(&ctx, body).await;
     };
     // The exchange owns the body from here on, and drops it while the response streams.
-    drop((body, scan));
+    drop(body);
     let placed = match pin::pin(&app, &ctx, received).await {
         Ok(pinned) => place::place(&app, &ctx, pinned).await,
         Err(fault) => return ctx.refuse(fault),

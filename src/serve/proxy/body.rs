@@ -11,7 +11,6 @@ use super::coding::Coding;
 use super::decode::decode;
 use super::fault::{Code, Fault, too_large};
 use super::gathering::Gathering;
-use super::known_scans::{BodyReader, BodyScan};
 use super::min_rate::{MinRateBody, Stopped};
 use super::spill::{Spill, Spilled};
 
@@ -88,14 +87,6 @@ impl RequestBody {
     }
 }
 
-/// A complete body.
-#[derive(Debug)]
-pub struct Collected {
-    pub body: RequestBody,
-    /// What is known of the text by then.
-    pub scan: BodyScan,
-}
-
 /// Collects `body`. `limit` applies to what arrives and to what the decoder produces. What is buffered counts against
 /// `budget` until the last slice of it is dropped.
 ///
@@ -107,52 +98,37 @@ pub(super) async fn collect(
     mut body: MinRateBody,
     limit: usize,
     budget: &Budget,
-    reader: BodyReader<'_>,
-) -> Result<Collected, Fault> {
+) -> Result<RequestBody, Fault> {
     let declared = body.size_hint().lower();
     if declared > limit as u64 {
         discard(headers, body).await;
         return Err(too_large(limit));
     }
     let coding = Coding::of(headers);
-    let mut reader = (coding == Coding::Identity).then_some(reader);
     let mut all = Gathering::new(declared as usize, budget.hold());
-    if let Err(fault) = gather(&mut body, limit, &mut all, &mut reader).await {
+    if let Err(fault) = gather(&mut body, limit, &mut all).await {
         drop(all);
         if matches!(fault.code, Code::BODY_TOO_LARGE | Code::BODIES_FULL) {
             discard(headers, body).await;
         }
         return Err(fault);
     }
-    // A body of one frame is not prescanned: it is read as soon as it is there.
-    let reader = reader.filter(|_| !all.copied().is_empty());
-    let scan = reader.map_or_else(BodyScan::default, |reader| reader.done(all.bytes()));
     let coding = coding.looked_at(all.bytes());
     let for_text = all.hold.another();
     let raw = all.done(coding == Coding::Identity);
-    let body = match coding {
+    Ok(match coding {
         Coding::Identity => RequestBody::Plain(raw),
         Coding::Opaque => RequestBody::Opaque(raw),
         _ => match Box::pin(decode(raw.clone(), coding, limit, for_text)).await? {
             Some(text) => RequestBody::Coded { raw, text },
             None => RequestBody::Opaque(raw),
         },
-    };
-    Ok(Collected { body, scan })
+    })
 }
 
-/// Reads all pieces, each prescanned while it is still in the cache.
-async fn gather(
-    body: &mut MinRateBody,
-    limit: usize,
-    all: &mut Gathering,
-    reader: &mut Option<BodyReader<'_>>,
-) -> Result<(), Fault> {
+async fn gather(body: &mut MinRateBody, limit: usize, all: &mut Gathering) -> Result<(), Fault> {
     while let Some(piece) = next(body).await? {
         all.push(piece, limit, too_large).await?;
-        if let Some(reader) = reader.as_mut().filter(|_| !all.copied().is_empty()) {
-            reader.read(all.copied());
-        }
     }
     Ok(())
 }

@@ -10,7 +10,6 @@ mod admit;
 mod agent_stream;
 pub mod body;
 mod budget;
-mod buffers;
 pub mod certificate;
 pub mod coding;
 pub(crate) mod connect;
@@ -23,7 +22,6 @@ pub mod fault;
 mod gathering;
 mod guard;
 pub mod headers;
-mod known_scans;
 mod min_rate;
 mod multi_member;
 pub mod relay;
@@ -57,14 +55,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri};
 use hyper::body::Incoming;
 
 use self::admit::{Admission, Admitted};
-use self::body::Collected;
+use self::body::RequestBody;
 use self::budget::Budget;
 use self::coding::Coding;
 use self::exchange_recorder::{DormantRecorder, EventHook, ExchangeRecorder};
 use self::fault::{Code, Fault};
 use self::headers::Sending;
-pub use self::known_scans::BodyScan;
-use self::known_scans::KnownScans;
 use self::min_rate::MinRateBody;
 use self::response_body::ResponseBody;
 use self::route::Route;
@@ -85,7 +81,7 @@ pub type Answering = Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>
 /// Answers requests whose transcript is read.
 pub trait TranscriptHandler: Send + Sync {
     /// The response to a request with this body.
-    fn answer(self: Arc<Self>, ctx: RequestContext, body: Collected) -> Answering;
+    fn answer(self: Arc<Self>, ctx: RequestContext, body: RequestBody) -> Answering;
 }
 
 /// The memory of requests' bodies. Clones share it.
@@ -93,8 +89,6 @@ pub trait TranscriptHandler: Send + Sync {
 pub struct BodyMemory {
     /// Memory of the requests that are in progress.
     pub(crate) budget: Budget,
-    /// What scans of earlier bodies found.
-    pub(crate) scans: Arc<KnownScans>,
 }
 
 impl BodyMemory {
@@ -102,7 +96,6 @@ impl BodyMemory {
     pub fn new(limits: &LimitConfig) -> Self {
         Self {
             budget: Budget::new(limits),
-            scans: Arc::new(KnownScans::new()),
         }
     }
 }
@@ -332,12 +325,11 @@ async fn answer(gateway: &Gateway, ctx: RequestContext, body: MinRateBody) -> Re
         ctx.recorder.note(|e| e.untooled = unread.filter(|_| asks));
         return Box::pin(stored_responses::run(gateway, ctx, body)).await;
     }
-    let reader = gateway.parts.bodies.scans.reader(ctx.wire);
     let limit = gateway.parts.config.limits.body_bytes;
-    match body::collect(&ctx.headers, body, limit, &gateway.parts.bodies.budget, reader).await {
-        Ok(collected) => {
-            ctx.recorder.request_read(collected.body.len() as u64);
-            Arc::clone(&gateway.parts.handler).answer(ctx, collected).await
+    match body::collect(&ctx.headers, body, limit, &gateway.parts.bodies.budget).await {
+        Ok(body) => {
+            ctx.recorder.request_read(body.len() as u64);
+            Arc::clone(&gateway.parts.handler).answer(ctx, body).await
         }
         Err(fault) => ctx.refuse(fault),
     }

@@ -8,7 +8,6 @@ pub mod document;
 pub mod draft;
 pub mod framer;
 pub mod marks;
-pub mod prescan;
 pub mod redaction;
 pub mod reply;
 pub mod request;

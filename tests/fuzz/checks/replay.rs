@@ -50,7 +50,6 @@ replayed! {
     draft: super::draft::check,
     framer: super::framer::check,
     marks: super::marks::check,
-    prescan: super::prescan::check,
     redaction: super::redaction::check,
     reply: super::reply::check,
     request: super::request::check,

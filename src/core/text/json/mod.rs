@@ -9,7 +9,6 @@ mod walk;
 
 pub use string::{escape_at, escape_into, quote, spelled, unescape};
 pub use walk::{
-    InvalidJson, WalkResult, array, array_from, at_path, blank, elements, get, get_inner, get_owned,
-    get_string, get_u64, is_true, members, number, object, pick, pick_each, pick_each_by, root, string,
-    string_end, value_end, whole, without,
+    InvalidJson, WalkResult, array, at_path, blank, elements, get, get_inner, get_owned, get_string, get_u64,
+    is_true, members, number, object, pick, pick_each, root, string, string_end, value_end, whole, without,
 };

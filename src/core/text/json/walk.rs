@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
+use memchr::memchr2;
+
 use super::string::unescape;
-use crate::text::{Span, cost, scan};
+use crate::text::{Span, cost};
 
 /// The text is not JSON at this offset, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,15 +40,45 @@ pub fn value_end(text: &[u8], at: usize) -> WalkResult {
 /// # Errors
 /// It has no closing quote.
 pub fn string_end(text: &[u8], at: usize) -> WalkResult {
-    let end = scan::string_end(text, at).ok_or(InvalidJson(at))?;
+    let end = past_string(text, at).ok_or(InvalidJson(at))?;
     cost::add(end - at);
     Ok(end)
 }
 
+fn past_string(text: &[u8], at: usize) -> Option<usize> {
+    let mut from = at + 1;
+    loop {
+        from += memchr2(b'"', b'\\', text.get(from..)?)?;
+        if text[from] == b'"' {
+            return Some(from + 1);
+        }
+        from += 2;
+    }
+}
+
 fn container_end(text: &[u8], at: usize) -> WalkResult {
-    let end = scan::container_end(text, at).ok_or(InvalidJson(at))?;
+    let end = past_container(text, at).ok_or(InvalidJson(at))?;
     cost::add(end - at);
     Ok(end)
+}
+
+fn past_container(text: &[u8], at: usize) -> Option<usize> {
+    let (mut depth, mut from) = (0, at);
+    loop {
+        match text.get(from)? {
+            b'"' => {
+                from = past_string(text, from)?;
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth -= 1,
+            _ => {}
+        }
+        from += 1;
+        if depth == 0 {
+            return Some(from);
+        }
+    }
 }
 
 fn scalar_end(text: &[u8], at: usize) -> usize {
@@ -94,32 +126,14 @@ pub fn object(text: &[u8], at: usize, mut member: impl FnMut(Span, usize) -> Wal
 ///
 /// # Errors
 /// No array begins at `at`, it is not well-formed, or `element` fails.
-pub fn array(text: &[u8], at: usize, element: impl FnMut(usize) -> WalkResult) -> WalkResult {
+pub fn array(text: &[u8], at: usize, mut element: impl FnMut(usize) -> WalkResult) -> WalkResult {
     if text.get(at) != Some(&b'[') {
         return Err(InvalidJson(at));
     }
-    let first = blank(text, at + 1);
-    if text.get(first) == Some(&b']') {
-        return Ok(first + 1);
+    let mut from = blank(text, at + 1);
+    if text.get(from) == Some(&b']') {
+        return Ok(from + 1);
     }
-    elements_from(text, first, element)
-}
-
-/// Walks the rest of an array, one element of which ends at `end`.
-///
-/// # Errors
-/// The array is not well-formed, or `element` fails.
-pub fn array_from(text: &[u8], end: usize, element: impl FnMut(usize) -> WalkResult) -> WalkResult {
-    let after = blank(text, end);
-    match text.get(after) {
-        Some(b',') => elements_from(text, blank(text, after + 1), element),
-        Some(b']') => Ok(after + 1),
-        _ => Err(InvalidJson(after)),
-    }
-}
-
-/// Walks the elements of an array from the one that begins at `from`; the array's end.
-fn elements_from(text: &[u8], mut from: usize, mut element: impl FnMut(usize) -> WalkResult) -> WalkResult {
     loop {
         cost::add(1);
         let after = blank(text, element(from)?);
@@ -166,28 +180,17 @@ pub fn get(text: &[u8], object_at: Span, key: &str) -> Option<Span> {
 /// The values of several keys of the object at `object_at` in one walk, in the order of `keys`; the last one where a
 /// key is repeated. None at all where it is no object.
 pub fn pick<const N: usize>(text: &[u8], object_at: Span, keys: [&str; N]) -> [Option<Span>; N] {
-    let end = |at| value_end(text, at);
-    pick_at(text, object_at.start, keys, end).map_or([None; N], |(found, _)| found)
+    pick_at(text, object_at.start, keys).map_or([None; N], |(found, _)| found)
 }
 
 /// The same for each element of the array at `list`, in one walk. An element that is no object has none of them, and
 /// what is no array has no elements.
 pub fn pick_each<const N: usize>(text: &[u8], list: Span, keys: [&str; N]) -> Vec<[Option<Span>; N]> {
-    pick_each_by(text, list, keys, |at| value_end(text, at))
-}
-
-/// The same, where `end` knows the ends of values: that of the one that begins at an offset.
-pub fn pick_each_by<const N: usize>(
-    text: &[u8],
-    list: Span,
-    keys: [&str; N],
-    end: impl Fn(usize) -> WalkResult,
-) -> Vec<[Option<Span>; N]> {
     let mut all = Vec::new();
     let walked = array(text, list.start, |at| {
         let (found, end) = match text.get(at) {
-            Some(b'{') => pick_at(text, at, keys, &end)?,
-            _ => ([None; N], end(at)?),
+            Some(b'{') => pick_at(text, at, keys)?,
+            _ => ([None; N], value_end(text, at)?),
         };
         all.push(found);
         Ok(end)
@@ -203,11 +206,10 @@ fn pick_at<const N: usize>(
     text: &[u8],
     at: usize,
     keys: [&str; N],
-    end_of: impl Fn(usize) -> WalkResult,
 ) -> Result<([Option<Span>; N], usize), InvalidJson> {
     let mut found = [None; N];
     let end = object(text, at, |k, at| {
-        let end = end_of(at)?;
+        let end = value_end(text, at)?;
         if let Some(i) = keys.iter().position(|key| key.as_bytes() == k.of(text)) {
             found[i] = Some(Span::new(at, end));
         }
@@ -379,7 +381,26 @@ mod tests {
         assert_eq!(without(&many, "a"), r#"{"b":2}"#);
     }
 
+    #[test]
+    fn backslashes_before_a_quote_are_counted() {
+        for slashes in 0..6 {
+            let text = format!(r#"["{}" , "]"]"#, r"\".repeat(slashes));
+            let ends = [Ok(slashes + 3), string_end(text.as_bytes(), 1)];
+            assert_eq!(ends[0] == ends[1], slashes % 2 == 0, "{text}");
+        }
+        assert_eq!(string_end(br#""\"#, 0), Err(InvalidJson(0)));
+    }
+
     proptest! {
+        #[test]
+        fn values_end_where_serde_json_ends_them(texts in proptest::collection::vec(any::<String>(), 0..12)) {
+            let value = serde_json::json!({ "all": texts, "deep": [[{"a": texts.first()}]] });
+            let text = format!("{value} tail\"}}]");
+            let mut stream = serde_json::Deserializer::from_str(&text).into_iter::<serde::de::IgnoredAny>();
+            prop_assert!(stream.next().is_some_and(|v| v.is_ok()));
+            prop_assert_eq!(value_end(text.as_bytes(), 0), Ok(stream.byte_offset()));
+        }
+
         #[test]
         fn any_bytes_never_panic(text in proptest::collection::vec(any::<u8>(), 0..64)) {
             let _ = whole(&text);

@@ -5,12 +5,11 @@ use bytes::Bytes;
 
 use crate::text::Span;
 use crate::text::json;
-use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
 use crate::wire::own_text;
 use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, ToolShape, TurnContent, View};
 use crate::wire::walk::{self, is_cramped};
-use crate::wire::{BodyFacts, Operation, Requests, UnreadReason};
+use crate::wire::{Operation, Requests, UnreadReason};
 
 /// Versioned tools that the agent runs itself; other typed tools run at the provider.
 const CLIENT_TOOLS: [&str; 6] = [
@@ -37,19 +36,8 @@ const KEYS: [&str; 10] = [
 ];
 
 impl Requests for Anthropic {
-    fn read_scanned(
-        &self,
-        body: &Bytes,
-        operation: Operation,
-        scanned: &BodyFacts,
-    ) -> Result<View, UnreadReason> {
-        walk::view(
-            (body, scanned),
-            RequestFacts::of(operation),
-            &KEYS,
-            role,
-            read_member,
-        )
+    fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
+        walk::view(body, RequestFacts::of(operation), &KEYS, role, read_member)
     }
 
     fn tool_shape(&self, _view: &View, _tools: &ToolList) -> ToolShape {
@@ -88,7 +76,7 @@ fn role(literal: &[u8]) -> Role {
     }
 }
 
-fn read_member((text, prescan): (&[u8], &Prescan), key: &[u8], value: Span, view: &mut View) {
+fn read_member(text: &[u8], key: &[u8], value: Span, view: &mut View) {
     let facts = &mut view.facts;
     match key {
         b"model" => facts.model = json::string(text, value).map(|m| m.into_owned()),
@@ -112,7 +100,7 @@ fn read_member((text, prescan): (&[u8], &Prescan), key: &[u8], value: Span, view
         },
         b"compaction" => facts.summary |= value.of(text) != b"null",
         b"metadata" => facts.session = session(text, value),
-        b"tools" => view.tools = read_tools((text, prescan), value),
+        b"tools" => view.tools = read_tools(text, value),
         _ => {}
     }
 }
@@ -125,8 +113,8 @@ fn session(text: &[u8], metadata: Span) -> Option<String> {
     json::get_string(inner, span, "session_id").map(|s| s.into_owned())
 }
 
-fn read_tools((text, prescan): (&[u8], &Prescan), value: Span) -> Option<ToolList> {
-    walk::typed_tools((text, prescan), value, |kind| {
+fn read_tools(text: &[u8], value: Span) -> Option<ToolList> {
+    walk::typed_tools(text, value, |kind| {
         CLIENT_TOOLS.iter().any(|c| kind.starts_with(c))
     })
 }

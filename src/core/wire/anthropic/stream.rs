@@ -9,7 +9,6 @@ use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::dialect::Dialect;
 use crate::wire::error::error_in;
-use crate::wire::frame_template::Hole;
 use crate::wire::leg::{HiddenCall, LegReport, StopReason};
 use crate::wire::leg_usage::{LegUsage, ProviderUsage};
 use crate::wire::stream_state::StreamState;
@@ -79,7 +78,6 @@ fn event(data: &[u8]) -> (AnthropicEvent, &[u8]) {
 impl Dialect for AnthropicStream {
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
         let (event, mut kind) = event(data);
-        self.state.template.forget();
         // Gateways have error shapes of their own.
         if kind.is_empty() && error_in(data, json::root(data)).is_some() {
             kind = b"error";
@@ -264,9 +262,6 @@ impl AnthropicStream {
         let is_text = json::get(data, delta, "type").is_some_and(|t| t.of(data) == b"\"text_delta\"");
         let text = json::get(data, delta, "text").filter(|_| is_text);
         let edits = self.moved(data, event, text);
-        if let Some(hole) = hole(data, delta, text) {
-            self.state.template.learn(raw, data, &[hole], &edits);
-        }
         out.push(sse::edited(raw, data, edits));
     }
 
@@ -371,16 +366,6 @@ impl AnthropicStream {
         );
         sse::named("message_delta", &data)
     }
-}
-
-/// What differs from one delta of a block to the next.
-fn hole(data: &[u8], delta: Span, text: Option<Span>) -> Option<(Span, Hole)> {
-    let kind = text.map_or(Hole::String, |_| Hole::Text);
-    let piece = text
-        .or_else(|| json::get(data, delta, "partial_json"))
-        .or_else(|| json::get(data, delta, "thinking"))
-        .filter(|p| p.len() >= 2 && data.get(p.start) == Some(&b'"'))?;
-    Some((piece.inner(), kind))
 }
 
 /// A stop reason's meaning.

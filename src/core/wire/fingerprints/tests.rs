@@ -1,7 +1,6 @@
 use std::cell::Cell;
 
 use super::*;
-use crate::wire::SharedTurns;
 use crate::wire::view::{RequestFacts, Turn};
 
 thread_local! {
@@ -40,7 +39,6 @@ fn view(roles: impl Iterator<Item = Role>) -> View {
         turns,
         tools: None,
         facts: RequestFacts::default(),
-        shared: SharedTurns::default(),
     }
 }
 

@@ -4,9 +4,8 @@ use super::part::{self, PartMembers};
 use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::frame_template::Hole;
 use crate::wire::leg::StopReason;
-use crate::wire::view::{self, TurnPartKind};
+use crate::wire::view;
 
 /// A list with one empty part: clients drop a turn that has a chunk without parts.
 pub(super) const NO_PARTS: &str = r#"[{"text":""}]"#;
@@ -86,26 +85,6 @@ impl GeminiChunk {
 
     pub(super) fn pieces(&self, data: &[u8]) -> Vec<PartMembers> {
         self.parts.map_or(Vec::new(), |p| part::pieces(data, p))
-    }
-
-    /// What differs from one chunk of a text to the next: its one part's text, and the tokens so far. Empty where
-    /// there are other parts.
-    pub(super) fn holes(&self, data: &[u8]) -> Vec<(Span, Hole)> {
-        let pieces = self.pieces(data);
-        let kind = match pieces[..] {
-            [piece] if piece.part.kind == TurnPartKind::Text => Hole::Text,
-            [piece] if piece.part.kind == TurnPartKind::Thinking => Hole::String,
-            _ => return Vec::new(),
-        };
-        let text = json::get(data, pieces[0].part.span, "text");
-        // An empty text is none to agents, and counts differently.
-        let Some(text) = text.filter(|t| t.len() > 2 && data[t.start] == b'"') else {
-            return Vec::new();
-        };
-        let usage = self.get(data, "usageMetadata").filter(|u| data[u.start] == b'{');
-        let mut holes = vec![(text.inner(), kind)];
-        holes.extend(usage.map(|u| (u, Hole::Object)));
-        holes
     }
 
     /// What the reason to finish means, the prompt's refusal included.

@@ -11,7 +11,7 @@ use crate::tools::TOOL_NAME;
 use crate::wire::own_text;
 use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, ToolShape, Turn, TurnContent, View};
 use crate::wire::walk::{self, is_cramped};
-use crate::wire::{BodyFacts, Operation, Requests, UnreadReason};
+use crate::wire::{Operation, Requests, UnreadReason};
 
 /// Members that a rewrite reads or edits: repeated, in whatever spelling, the body is left alone.
 const KEYS: [&str; 7] = [
@@ -28,16 +28,11 @@ const KEYS: [&str; 7] = [
 const ENVELOPES: [&str; 2] = ["generateContentRequest", "request"];
 
 impl Requests for Gemini {
-    fn read_scanned(
-        &self,
-        body: &Bytes,
-        operation: Operation,
-        scanned: &BodyFacts,
-    ) -> Result<View, UnreadReason> {
+    fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
         let text: &[u8] = body;
         let mut whole = Vec::new();
         walk::body(text, &[], |key, at| {
-            let end = scanned.prescan.value_end(text, at)?;
+            let end = json::value_end(text, at)?;
             whole.push((key, Span::new(at, end)));
             Ok(end)
         })?;

@@ -68,8 +68,6 @@ impl Dialect for GeminiStream {
     }
 
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
-        self.settle();
-        self.state.template.forget();
         let Some(chunk) = GeminiChunk::read(data) else {
             return out.push(raw.clone());
         };
@@ -106,11 +104,6 @@ impl Dialect for GeminiStream {
         } else {
             out.push(sse::edited(raw, data, seen.breaks));
         }
-    }
-
-    fn settle(&mut self) {
-        let usage = self.state.template.take_object();
-        self.usage.settle(usage, &mut self.state.report);
     }
 
     fn state(&self) -> &StreamState {
@@ -303,7 +296,6 @@ impl GeminiStream {
     ) {
         if self.state.leg == 0 && !self.state.watch.hide.any() {
             // Nothing can be hidden in it: the stream stays as upstream shapes it.
-            self.learn_template(raw, data, chunk, &seen.breaks);
             return out.push(sse::edited(raw, data, seen.breaks.clone()));
         }
         let mut edits = match seen.edits() {
@@ -314,19 +306,7 @@ impl GeminiStream {
         edits.extend(chunk.without(data, "usageMetadata"));
         edits.extend(self.same_identity(data, chunk));
         self.spoke = true;
-        self.learn_template(raw, data, chunk, &edits);
         out.push(sse::edited(raw, data, edits));
-    }
-
-    /// Learns from a chunk that continues with a text; the elements of an array continue one by one.
-    fn learn_template(&mut self, raw: &Bytes, data: &[u8], chunk: &GeminiChunk, edits: &[Edit]) {
-        let holes = match self.framing {
-            Framing::Sse => chunk.holes(data),
-            _ => Vec::new(),
-        };
-        if !holes.is_empty() {
-            self.state.template.learn(raw, data, &holes, edits);
-        }
     }
 
     /// Edits that give a later leg's chunk the first one's identity.

@@ -3,30 +3,24 @@
 use super::Ollama;
 use bytes::Bytes;
 
-use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
 use crate::wire::view::{RequestFacts, Role, ToolList, ToolShape, TurnContent, View};
 use crate::wire::walk::{self, is_cramped};
-use crate::wire::{BodyFacts, Operation, Requests, UnreadReason};
+use crate::wire::{Operation, Requests, UnreadReason};
 use crate::wire::{openai, own_text};
 
 /// Top-level keys that a rewrite reads or edits: repeated, the body is left alone.
 const KEYS: [&str; 6] = ["messages", "tools", "model", "stream", "format", "options"];
 
 impl Requests for Ollama {
-    fn read_scanned(
-        &self,
-        body: &Bytes,
-        operation: Operation,
-        scanned: &BodyFacts,
-    ) -> Result<View, UnreadReason> {
+    fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
         let facts = RequestFacts {
             stream: true,
             ..RequestFacts::of(operation)
         };
-        walk::view((body, scanned), facts, &KEYS, role, read_member)
+        walk::view(body, facts, &KEYS, role, read_member)
     }
 
     fn tool_shape(&self, _view: &View, _tools: &ToolList) -> ToolShape {
@@ -57,11 +51,11 @@ fn role(literal: &[u8]) -> Role {
     }
 }
 
-fn read_member((text, prescan): (&[u8], &Prescan), key: &[u8], value: Span, view: &mut View) {
+fn read_member(text: &[u8], key: &[u8], value: Span, view: &mut View) {
     let facts = &mut view.facts;
     let raw = value.of(text);
     match key {
-        b"tools" => view.tools = read_tools((text, prescan), value),
+        b"tools" => view.tools = read_tools(text, value),
         b"model" => facts.model = json::string(text, value).map(|m| m.into_owned()),
         b"stream" => facts.stream = raw != b"false",
         b"format" => facts.structured = !matches!(raw, b"null" | b"\"\""),
@@ -72,9 +66,9 @@ fn read_member((text, prescan): (&[u8], &Prescan), key: &[u8], value: Span, view
     }
 }
 
-fn read_tools(text: (&[u8], &Prescan), value: Span) -> Option<ToolList> {
+fn read_tools(text: &[u8], value: Span) -> Option<ToolList> {
     walk::tools(text, value, ["function"], |[function], tools| {
-        let name = function.and_then(|f| json::get_string(text.0, f, "name"));
+        let name = function.and_then(|f| json::get_string(text, f, "name"));
         tools.client = true;
         tools.taken |= name.is_some_and(|n| n == TOOL_NAME);
     })

@@ -13,7 +13,6 @@ use crate::text::{Span, json};
 use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
 use crate::wire::dialect::Dialect;
 use crate::wire::error::error_in;
-use crate::wire::frame_template::Hole;
 use crate::wire::leg::{HiddenCall, LegReport, StopReason};
 use crate::wire::stream_state::StreamState;
 use crate::wire::view;
@@ -82,20 +81,6 @@ impl LineMembers {
         })
     }
 
-    /// What differs from one line to the next: its text and its time.
-    fn holes(&self, data: &[u8]) -> Vec<(Span, Hole)> {
-        let time = json::get(data, self.root, "created_at").filter(|t| data[t.start] == b'"');
-        let all = [
-            (self.content, Hole::Text),
-            (self.thinking, Hole::String),
-            (time, Hole::String),
-        ];
-        let holes = all
-            .into_iter()
-            .filter_map(|(span, hole)| Some((span?.inner(), hole)));
-        holes.collect()
-    }
-
     /// What its reason to be done means.
     pub(super) fn stop(&self, data: &[u8], calls: bool) -> StopReason {
         if !json::get(data, self.root, "done").is_some_and(|d| json::is_true(d.of(data))) {
@@ -128,7 +113,6 @@ impl Dialect for OllamaStream {
     }
 
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
-        self.state.template.forget();
         let Some(line) = LineMembers::read(data) else {
             return out.push(raw.clone());
         };
@@ -149,9 +133,6 @@ impl Dialect for OllamaStream {
         if stop == StopReason::Open {
             if !hid || self.says(data, &line) {
                 self.spoke = true;
-                if line.calls.is_none() {
-                    self.state.template.learn(raw, data, &line.holes(data), &edits);
-                }
                 out.push(sse::edited(raw, data, edits));
             }
             return;

@@ -2,7 +2,6 @@
 
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::frame_template::Hole;
 use crate::wire::leg::StopReason;
 use crate::wire::view::members_without;
 
@@ -56,40 +55,6 @@ impl ChatChunk {
         chunk.choice = first.map(|c| ChunkChoice::read(data, c));
         Some(chunk)
     }
-
-    /// What differs from one chunk to the next while the model continues with the same thing; empty where it may be
-    /// something else.
-    pub(super) fn holes(&self, data: &[u8]) -> Vec<(Span, Hole)> {
-        let is_text = |value: Span| value.len() > 2 && data[value.start] == b'"';
-        let mut holes = Vec::new();
-        let delta = self.choice.as_ref().and_then(|c| c.delta);
-        for (key, value) in delta.map_or(Vec::new(), |d| json::members(data, d)) {
-            match key.of(data) {
-                b"role" => {}
-                b"content" if is_text(value) => holes.push((value.inner(), Hole::Text)),
-                b"tool_calls" if says_something(value.of(data)) => match more_arguments(data, value) {
-                    Some(piece) => holes.push((piece.inner(), Hole::String)),
-                    None => return Vec::new(),
-                },
-                _ if is_text(value) => holes.push((value.inner(), Hole::String)),
-                _ => {}
-            }
-        }
-        if holes.is_empty() {
-            return holes;
-        }
-        let padding = self
-            .members
-            .iter()
-            .filter(|(key, _)| key.of(data) == b"obfuscation");
-        holes.extend(
-            padding
-                .filter(|(_, v)| is_text(*v))
-                .map(|(_, v)| (v.inner(), Hole::String)),
-        );
-        holes.extend(self.usage.map(|usage| (usage, Hole::Object)));
-        holes
-    }
 }
 
 impl ChunkChoice {
@@ -111,16 +76,6 @@ impl ChunkChoice {
 /// Whether a member of a delta says anything.
 pub(super) fn says_something(literal: &[u8]) -> bool {
     !matches!(literal, b"null" | b"\"\"" | b"[]" | b"{}")
-}
-
-/// A piece of the arguments of one call that was named before.
-fn more_arguments(data: &[u8], list: Span) -> Option<Span> {
-    let elements = json::elements(data, list);
-    let [element] = elements[..] else { return None };
-    let function = json::get(data, element, "function")?;
-    let name = json::get(data, function, "name");
-    let unnamed = name.is_none_or(|n| !says_something(n.of(data)));
-    json::get(data, function, "arguments").filter(|a| unnamed && data[a.start] == b'"')
 }
 
 /// The insides of a content's text literals: the one string, or the texts of a list (Mistral).

@@ -3,13 +3,12 @@
 use super::OpenaiChat;
 use bytes::Bytes;
 
-use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
 use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, ToolShape, TurnContent, View};
 use crate::wire::walk::{self, is_cramped};
-use crate::wire::{BodyFacts, Operation, Requests, UnreadReason};
+use crate::wire::{Operation, Requests, UnreadReason};
 use crate::wire::{openai, own_text};
 
 /// Top-level keys that a rewrite reads or edits: repeated, the body is left alone.
@@ -47,19 +46,8 @@ const SESSIONS: [&[&str]; 3] = [
 ];
 
 impl Requests for OpenaiChat {
-    fn read_scanned(
-        &self,
-        body: &Bytes,
-        operation: Operation,
-        scanned: &BodyFacts,
-    ) -> Result<View, UnreadReason> {
-        walk::view(
-            (body, scanned),
-            RequestFacts::of(operation),
-            &KEYS,
-            role,
-            read_member,
-        )
+    fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
+        walk::view(body, RequestFacts::of(operation), &KEYS, role, read_member)
     }
 
     fn tool_shape(&self, _view: &View, _tools: &ToolList) -> ToolShape {
@@ -126,7 +114,7 @@ fn role(literal: &[u8]) -> Role {
     }
 }
 
-fn read_member((text, prescan): (&[u8], &Prescan), key: &[u8], value: Span, view: &mut View) {
+fn read_member(text: &[u8], key: &[u8], value: Span, view: &mut View) {
     let facts = &mut view.facts;
     match key {
         b"model" => facts.model = json::string(text, value).map(|m| m.into_owned()),
@@ -146,7 +134,7 @@ fn read_member((text, prescan): (&[u8], &Prescan), key: &[u8], value: Span, view
                 .iter()
                 .any(|m| m.of(text) == b"\"audio\"")
         }
-        b"tools" => view.tools = read_tools((text, prescan), value),
+        b"tools" => view.tools = read_tools(text, value),
         _ => read_other(text, key, value, facts),
     }
 }
@@ -177,11 +165,11 @@ fn choice(text: &[u8], value: Span) -> ToolChoice {
     }
 }
 
-fn read_tools(text: (&[u8], &Prescan), value: Span) -> Option<ToolList> {
+fn read_tools(text: &[u8], value: Span) -> Option<ToolList> {
     walk::tools(text, value, ["function", "custom"], |found, tools| {
         for inner in found.into_iter().flatten() {
             tools.client = true;
-            tools.taken |= json::get_string(text.0, inner, "name").is_some_and(|n| n == TOOL_NAME);
+            tools.taken |= json::get_string(text, inner, "name").is_some_and(|n| n == TOOL_NAME);
         }
     })
 }

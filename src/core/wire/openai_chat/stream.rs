@@ -70,8 +70,6 @@ struct ChunkShape {
 
 impl Dialect for ChatStream {
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
-        self.settle();
-        self.state.template.forget();
         if data.trim_ascii() == DONE {
             return self.done(raw, out);
         }
@@ -92,11 +90,6 @@ impl Dialect for ChatStream {
                 out.push(sse::edited(raw, data, edits));
             }
         }
-    }
-
-    fn settle(&mut self) {
-        let usage = self.state.template.take_object();
-        self.usage.settle(usage, &mut self.state.report);
     }
 
     fn state(&self) -> &StreamState {
@@ -212,21 +205,7 @@ impl ChatStream {
         if choice.finish.is_some() {
             self.finish(raw, data, chunk, choice, shape, out);
         } else if shape.left || !shape.taken {
-            self.learn(raw, data, chunk, &shape);
             out.push(sse::edited(raw, data, shape.edits));
-        }
-    }
-
-    /// Learns the template of a chunk that is treated like others of its form.
-    fn learn(&mut self, raw: &Bytes, data: &[u8], chunk: &ChatChunk, shape: &ChunkShape) {
-        // A role is taken out except for the first one, and totals grow.
-        let later = self.state.leg > 0 || self.opened;
-        if shape.taken || later && (shape.role || chunk.usage.is_some()) {
-            return;
-        }
-        let holes = chunk.holes(data);
-        if !holes.is_empty() {
-            self.state.template.learn(raw, data, &holes, &shape.edits);
         }
     }
 

@@ -3,7 +3,6 @@
 use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::frame_template::Hole;
 
 use super::response_object;
 
@@ -18,20 +17,6 @@ pub(super) struct ResponsesEvent {
     pub(super) delta: Option<Span>,
     pub(super) text: Option<Span>,
     pub(super) response: Option<Span>,
-    /// Random text that hides the length of a delta.
-    padding: Option<Span>,
-}
-
-impl ResponsesEvent {
-    /// What differs from one delta to the next: its text, its number, its padding.
-    pub(super) fn holes(&self, data: &[u8], piece: Span, kind: Hole) -> Vec<(Span, Hole)> {
-        let mut holes = vec![(piece.inner(), kind)];
-        let count = self.sequence.filter(|s| json::number(s.of(data)).is_some());
-        holes.extend(count.map(|s| (s, Hole::Count)));
-        let padding = self.padding.filter(|p| p.len() >= 2 && data[p.start] == b'"');
-        holes.extend(padding.map(|p| (p.inner(), Hole::String)));
-        holes
-    }
 }
 
 /// An event's members, and its type.
@@ -51,7 +36,6 @@ pub(super) fn event(data: &[u8]) -> (ResponsesEvent, &[u8]) {
             b"delta" => found.delta = value,
             b"text" => found.text = value,
             b"response" => found.response = value,
-            b"obfuscation" => found.padding = value,
             _ => {}
         }
         Ok(end)

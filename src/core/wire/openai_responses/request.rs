@@ -4,7 +4,6 @@ use super::OpenaiResponses;
 use super::repair;
 use bytes::Bytes;
 
-use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::view::{
@@ -12,7 +11,7 @@ use crate::wire::view::{
     take_out_members,
 };
 use crate::wire::walk::{self, is_cramped};
-use crate::wire::{BodyFacts, Operation, Requests, UnreadReason};
+use crate::wire::{Operation, Requests, UnreadReason};
 
 /// Tools that the agent runs itself; the others run at the provider.
 const CLIENT_TOOLS: [&str; 8] = [
@@ -60,12 +59,7 @@ struct BodyWalk {
 }
 
 impl Requests for OpenaiResponses {
-    fn read_scanned(
-        &self,
-        body: &Bytes,
-        operation: Operation,
-        scanned: &BodyFacts,
-    ) -> Result<View, UnreadReason> {
+    fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
         let text: &[u8] = body;
         let mut found = BodyWalk {
             view: View {
@@ -78,12 +72,12 @@ impl Requests for OpenaiResponses {
         let mut has_list = false;
         walk::body(text, &KEYS, |key, at| {
             if key == b"input" {
-                found.view.list = Span::new(at, read_input((text, &scanned.prescan), at, &mut found)?);
+                found.view.list = Span::new(at, read_input(text, at, &mut found)?);
                 has_list = matches!(text[at], b'"' | b'[');
                 return Ok(found.view.list.end);
             }
-            let end = scanned.prescan.value_end(text, at)?;
-            read_member((text, &scanned.prescan), key, Span::new(at, end), &mut found);
+            let end = json::value_end(text, at)?;
+            read_member(text, key, Span::new(at, end), &mut found);
             Ok(end)
         })?;
         if !has_list {
@@ -167,10 +161,10 @@ fn tools_of(top: Option<ToolList>, additional: Option<ToolList>, taken: bool) ->
     Some(tools)
 }
 
-fn read_input((text, prescan): (&[u8], &Prescan), at: usize, found: &mut BodyWalk) -> json::WalkResult {
+fn read_input(text: &[u8], at: usize, found: &mut BodyWalk) -> json::WalkResult {
     match text.get(at) {
         Some(b'"') => {
-            let end = prescan.value_end(text, at)?;
+            let end = json::value_end(text, at)?;
             let span = Span::new(at, end);
             found.view.turns.push(Turn {
                 span,
@@ -178,18 +172,18 @@ fn read_input((text, prescan): (&[u8], &Prescan), at: usize, found: &mut BodyWal
             });
             Ok(end)
         }
-        Some(b'[') => json::array(text, at, |at| read_item((text, prescan), at, found)),
-        _ => prescan.value_end(text, at),
+        Some(b'[') => json::array(text, at, |at| read_item(text, at, found)),
+        _ => json::value_end(text, at),
     }
 }
 
-fn read_item((text, prescan): (&[u8], &Prescan), at: usize, found: &mut BodyWalk) -> json::WalkResult {
+fn read_item(text: &[u8], at: usize, found: &mut BodyWalk) -> json::WalkResult {
     if text.get(at) != Some(&b'{') {
-        return prescan.value_end(text, at);
+        return json::value_end(text, at);
     }
     let (mut kind, mut role, mut tools) = (&b"message"[..], &b""[..], None);
     let end = json::object(text, at, |key, at| {
-        let end = prescan.value_end(text, at)?;
+        let end = json::value_end(text, at)?;
         let value = Span::new(at, end);
         match key.of(text) {
             b"type" => kind = value.inner().of(text),
@@ -201,7 +195,7 @@ fn read_item((text, prescan): (&[u8], &Prescan), at: usize, found: &mut BodyWalk
     })?;
     let role = role_of(kind, role);
     found.view.facts.summary |= kind == b"compaction_trigger";
-    if let Some(tools) = tools.and_then(|t| read_tools((text, prescan), t)) {
+    if let Some(tools) = tools.and_then(|t| read_tools(text, t)) {
         found.taken |= tools.taken;
         if kind == b"additional_tools" && !found.led && found.additional.is_none() {
             found.additional = Some(tools);
@@ -232,7 +226,7 @@ fn role_of(kind: &[u8], role: &[u8]) -> Role {
     }
 }
 
-fn read_member((text, prescan): (&[u8], &Prescan), key: &[u8], value: Span, found: &mut BodyWalk) {
+fn read_member(text: &[u8], key: &[u8], value: Span, found: &mut BodyWalk) {
     let facts = &mut found.view.facts;
     let given = value.of(text) != b"null";
     match key {
@@ -260,7 +254,7 @@ fn read_member((text, prescan): (&[u8], &Prescan), key: &[u8], value: Span, foun
             let named = SESSION_KEYS.iter().find_map(|k| json::get_string(text, value, k));
             found.metadata_session = named.map(|s| s.into_owned());
         }
-        b"tools" => found.view.tools = read_tools((text, prescan), value),
+        b"tools" => found.view.tools = read_tools(text, value),
         _ => {}
     }
 }
@@ -275,6 +269,6 @@ fn choice(text: &[u8], value: Span) -> ToolChoice {
     }
 }
 
-fn read_tools(text: (&[u8], &Prescan), value: Span) -> Option<ToolList> {
+fn read_tools(text: &[u8], value: Span) -> Option<ToolList> {
     walk::typed_tools(text, value, |kind| CLIENT_TOOLS.contains(&kind))
 }

@@ -17,7 +17,6 @@ use super::response_object::{self, ObjectOverrides, ResponseIdentity};
 use crate::text::json;
 use crate::wire::dialect::Dialect;
 use crate::wire::error::error_in;
-use crate::wire::frame_template::{FramePass, Hole};
 use crate::wire::leg::{HiddenCall, LegReport};
 use crate::wire::leg_usage::LegUsage;
 use crate::wire::openai::OpenaiUsage;
@@ -59,8 +58,6 @@ struct ResponsesStream {
     /// The leg's last event as it came, and its data.
     end: Option<(Bytes, Vec<u8>)>,
     done: Option<Bytes>,
-    /// The text of the template.
-    template_key: (u64, u64),
 }
 
 /// An output item of upstream's.
@@ -75,7 +72,6 @@ enum OutputSlot {
 
 impl Dialect for ResponsesStream {
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
-        self.state.template.forget();
         if data == DONE {
             match self.state.holds() {
                 true => self.done = Some(raw.clone()),
@@ -110,17 +106,6 @@ impl Dialect for ResponsesStream {
             }
             _ => self.item_event(raw, data, &event, kind, out),
         }
-    }
-
-    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
-        let text = self.texts.get(self.template_key);
-        if text.is_some_and(|text| !text.now.is_clear()) {
-            return FramePass::Unread;
-        }
-        let sequence = &mut self.sequence;
-        self.state
-            .template
-            .pass(raw, |given| sequence.of_given(given), changed)
     }
 
     fn state(&self) -> &StreamState {
@@ -344,21 +329,6 @@ impl ResponsesStream {
             b"response.output_text.done" => broken(data, event.text, self.texts.text(key).before),
             _ => Vec::new(),
         };
-        let piece = event
-            .delta
-            .filter(|d| kind.ends_with(b".delta") && d.len() >= 2 && data[d.start] == b'"');
-        if let Some(piece) = piece {
-            let hole = match kind {
-                b"response.output_text.delta" => Hole::Text,
-                _ => Hole::String,
-            };
-            let mut same = edits.clone();
-            same.extend(self.index_edit(data, event));
-            self.template_key = key;
-            self.state
-                .template
-                .learn(raw, data, &event.holes(data, piece, hole), &same);
-        }
         self.send(raw, data, event, edits, out);
     }
 }

@@ -1,7 +1,6 @@
 //! Sixth stage: shows the agent an answer, streamed or in one piece. Both drive the same course.
 
 mod answered;
-mod coalesce;
 mod effects;
 mod ends;
 mod stream;

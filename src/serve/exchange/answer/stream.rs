@@ -10,7 +10,6 @@ use hyper::body::{Body, Frame};
 use tokio::time::{Instant, Sleep};
 
 use super::answered::Answered;
-use super::coalesce::WriteCoalescer;
 use super::effects::{self, EffectResult};
 use crate::serve::exchange::{Exchange, heavy, record_writer};
 use crate::serve::proxy::download::{PolledFrame, StreamFault, UpstreamBody};
@@ -37,7 +36,10 @@ pub(super) struct Driver {
     course: Course,
     merge: StreamMerge,
     phase: DriverPhase,
-    out: WriteCoalescer,
+    /// What waits to be sent.
+    out: Vec<Bytes>,
+    /// How many chunks of upstream's came.
+    chunks: u8,
     /// How the present leg failed.
     fault: Option<StreamFault>,
     /// How the response ended, once it did not break off.
@@ -85,7 +87,7 @@ pub(super) fn answer(answered: Answered) -> Response<ResponseBody> {
 
 impl Driver {
     fn new(
-        mut exchange: Exchange,
+        exchange: Exchange,
         body: UpstreamBody,
         verdict: VerdictInput,
         sentinel_of: Option<&Handoff>,
@@ -100,13 +102,13 @@ impl Driver {
         if verdict.pending.is_some() {
             merge.hold_ends();
         }
-        exchange.spill();
         Self {
             course: exchange.course(verdict, sentinel_of),
             exchange,
             merge,
             phase: DriverPhase::Leg(body),
-            out: WriteCoalescer::default(),
+            out: Vec::new(),
+            chunks: 0,
             fault: None,
             outcome: None,
             quiet: None,
@@ -117,7 +119,7 @@ impl Driver {
         self.course.handle_event(event);
         while let Some(action) = self.course.poll_action() {
             match action {
-                Action::Say(text) => self.merge.say(&text, self.out.pieces()),
+                Action::Say(text) => self.merge.say(&text, &mut self.out),
                 Action::Perform(effect) => self.perform(effect),
                 Action::End(close) => self.end(&close),
                 Action::EndAsItIs => self.end_as_it_is(),
@@ -148,7 +150,7 @@ impl Driver {
 
     /// Upstream's body is at its end without the leg's last event having been seen.
     fn upstream_done(&mut self) {
-        self.merge.finish_leg(self.out.pieces());
+        self.merge.finish_leg(&mut self.out);
         let report = self.merge.report().clone();
         if report.ended || report.stop.natural() {
             return self.leg_ended();
@@ -212,7 +214,7 @@ impl Driver {
         let size = |leg: &_| splice::len(&offered.later_leg(app, leg).rope);
         let ending = heavy::work(offered.agent.weight, || effects::ending(close, size));
         self.outcome = Some(effects::outcome(close, self.merge.report().stop));
-        self.merge.close(ending, self.out.pieces());
+        self.merge.close(ending, &mut self.out);
         self.phase = DriverPhase::Done;
     }
 
@@ -232,6 +234,14 @@ impl Driver {
         }));
     }
 
+    /// What waits, in one piece.
+    fn take(&mut self) -> Option<Bytes> {
+        match self.out.len() {
+            0 | 1 => self.out.pop(),
+            _ => Some(std::mem::take(&mut self.out).concat().into()),
+        }
+    }
+
     /// Polls what there is to poll; `Ready` when there may be something to send.
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.phase {
@@ -245,9 +255,13 @@ impl Driver {
             },
             DriverPhase::Leg(body) => match Pin::new(body).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => {
+                    self.chunks = self.chunks.saturating_add(1);
+                    // The first event does not wait until the request is put aside.
+                    if self.chunks == 2 && !self.course.is_later_leg() {
+                        self.exchange.spill();
+                    }
                     if let Ok(chunk) = frame.into_data() {
-                        let out = self.out.chunk(chunk.len());
-                        self.merge.feed(chunk, out);
+                        self.merge.feed(chunk, &mut self.out);
                     }
                     if self.merge.failed() {
                         let why = "an event exceeds limits.frame_bytes".to_owned();
@@ -267,8 +281,6 @@ impl Driver {
                     self.upstream_done();
                     Poll::Ready(())
                 }
-                Poll::Pending if self.out.polls_for_more(cx) => Poll::Pending,
-                Poll::Pending if !self.out.is_empty() => Poll::Ready(()),
                 Poll::Pending if self.merge.withholding() => self.keep_alive(cx),
                 Poll::Pending => Poll::Pending,
             },
@@ -286,7 +298,7 @@ impl Driver {
         }
         // A wire that has nothing to emit yet is polled again later, and not at once.
         sleep.as_mut().reset(Instant::now() + every);
-        self.merge.keepalive(self.out.pieces());
+        self.merge.keepalive(&mut self.out);
         Poll::Ready(())
     }
 
@@ -311,8 +323,7 @@ impl Body for Driver {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledFrame {
         loop {
-            let due = self.out.are_due() || !matches!(self.phase, DriverPhase::Leg(_));
-            if let Some(piece) = due.then(|| self.out.take()).flatten() {
+            if let Some(piece) = self.take() {
                 // The next silence starts again.
                 self.quiet = None;
                 if self.is_end_stream() {

@@ -13,7 +13,7 @@ use super::topic::note_topic;
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::route;
-use crate::serve::proxy::{BodyScan, RequestContext, headers};
+use crate::serve::proxy::{RequestContext, headers};
 use crate::state::config::InjectPolicy;
 use crate::state::session::{LiveConversation, conversation_key};
 use crate::state::store::StoreError;
@@ -142,11 +142,10 @@ pub(super) async fn receive(
     app: &App,
     ctx: &RequestContext,
     body: &RequestBody,
-    scan: &BodyScan,
     weight: usize,
 ) -> Option<Received> {
     let wire = wire(ctx.wire?);
-    let reading = read(app, ctx, wire, body, scan);
+    let reading = read(app, ctx, wire, body);
     let unread = |why| ctx.recorder.note(|e| e.untooled = Some(why));
     let reading = reading.map_err(unread).ok()?;
     let ConversationKey { key, named } = key(ctx, wire, &reading);
@@ -197,16 +196,10 @@ fn read(
     ctx: &RequestContext,
     wire: &'static dyn Wire,
     body: &RequestBody,
-    scan: &BodyScan,
 ) -> Result<RequestReading, ToolOmission> {
     let text = body.text().ok_or(ToolOmission::UnreadCoding)?;
-    let scanned = RequestReading::scanned(
-        wire,
-        text,
-        ctx.operation.unwrap_or(Operation::Generate),
-        &scan.known,
-    );
-    let mut reading = scanned.map_err(|why| {
+    let reading = RequestReading::new(wire, text, ctx.operation.unwrap_or(Operation::Generate));
+    let mut reading = reading.map_err(|why| {
         let (omission, why) = match why {
             UnreadReason::NotJson(at) => (ToolOmission::UnreadJson, format!("not JSON at byte {at}")),
             UnreadReason::OtherShape => (ToolOmission::UnreadShape, "JSON of another shape".to_owned()),
@@ -220,7 +213,6 @@ fn read(
     if is_taken(app, &reading) {
         return Err(ToolOmission::NameTaken);
     }
-    reading.view.shared = app.bodies.scans.share(scan, &reading.view);
     // Some wires have in the path what others have in the body.
     let facts = &mut reading.view.facts;
     facts.stream |= route::streams(&ctx.target);

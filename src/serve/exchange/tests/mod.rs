@@ -31,7 +31,7 @@ use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::exchange_recorder::ExchangeRecorder;
 use crate::serve::proxy::fault::Fault;
 use crate::serve::proxy::upstream::Upstreams;
-use crate::serve::proxy::{BodyScan, RequestContext, testing};
+use crate::serve::proxy::{RequestContext, testing};
 use crate::state::config::{Config, InjectPolicy};
 use crate::state::journal::Recorder;
 use crate::state::store::SharedStore;
@@ -127,7 +127,7 @@ impl TestRequest<'_> {
     async fn received(&self) -> Option<Received> {
         let body = RequestBody::Plain(self.body.clone().into());
         let weight = self.body.len();
-        read::receive(&self.stage.app, &self.ctx, &body, &BodyScan::default(), weight).await
+        read::receive(&self.stage.app, &self.ctx, &body, weight).await
     }
 
     async fn pinned(&self) -> Result<Pinned, Fault> {

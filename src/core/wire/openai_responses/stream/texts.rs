@@ -29,11 +29,6 @@ impl PartTexts {
         self.0.retain(|text| text.key != key);
     }
 
-    /// The text of a part that has begun.
-    pub(super) fn get(&self, key: (u64, u64)) -> Option<&PartText> {
-        self.0.iter().find(|text| text.key == key)
-    }
-
     /// Where the next piece of a text is escaped.
     pub(super) fn follow(&mut self, key: (u64, u64), data: &[u8], literal: Option<Span>) -> Vec<Edit> {
         let Some(literal) = literal.filter(|l| l.len() >= 2) else {
