@@ -1,7 +1,7 @@
 //! Applies a changed config to a running service.
 //!
 //! A request keeps the gateway, and with it the app and the config, that it began with; [`Reloader::apply`] swaps in new ones
-//! for the requests after it. What outlives requests is opened once: [`FIXED`] lists the settings that need a restart.
+//! for the requests after it. What outlives requests is opened once: [`Config::keep_fixed`] keeps its settings.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -28,51 +28,6 @@ pub(super) fn gateway_parts(app: &Arc<App>, events: EventHook) -> GatewayParts {
     }
 }
 
-/// Settings that hold until a restart.
-struct FixedSetting {
-    key: &'static str,
-    /// Whether two configs differ in it.
-    differs: fn(&Config, &Config) -> bool,
-    /// Copies it from the running config.
-    keep: fn(&Config, &mut Config),
-}
-
-macro_rules! fixed {
-    ($($key:literal => $($field:ident).+;)*) => {
-        &[$(FixedSetting {
-            key: $key,
-            differs: |running, new| running.$($field).+ != new.$($field).+,
-            keep: |running, new| new.$($field).+ = running.$($field).+.clone(),
-        }),*]
-    };
-}
-
-/// The settings of what is opened, bound or started once: listeners, store, seal keys, journal, log, traces, writers, and the
-/// memory that is shared by requests before and after.
-const FIXED: &[FixedSetting] = fixed! {
-    "server.listen" => server.listen;
-    "server.drain_secs" => server.drain;
-    "admin" => admin;
-    "state.dir" => state_dir;
-    "store" => store;
-    "handoff.seal_key" => handoff.seal_keys;
-    "handoff.seal_key_dir" => handoff.seal_key_dir;
-    "handoff.documents, handoff.dir and the other keys of documents" => documents;
-    "draft.expire_hours" => draft.expires;
-    "log" => log;
-    "telemetry.otlp_endpoint" => telemetry.otlp_endpoint;
-    "journal.enabled" => journal.enabled;
-    "journal.max_bytes" => journal.max_bytes;
-    "journal.max_age_days" => journal.max_age;
-    "journal.queue_bytes" => journal.queue_bytes;
-    "journal.response_bytes" => journal.response_bytes;
-    "limits.bodies_bytes" => limits.bodies_bytes;
-    "limits.shelf_bytes" => limits.shelf_bytes;
-    "limits.cache_bytes" => limits.cache_bytes;
-    "limits.exchanges" => limits.exchanges;
-    "limits.connections" => limits.connections;
-};
-
 /// Listeners are bound with TLS or without. The files of the certificate may change.
 const TLS: &str = "server.tls_cert and server.tls_key (on or off)";
 
@@ -94,7 +49,7 @@ struct ReloadState {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ReloadReport {
     /// Changed settings that hold only after a restart.
-    pub(crate) fixed: Vec<&'static str>,
+    pub(crate) fixed: Vec<String>,
 }
 
 impl Reloader {
@@ -122,22 +77,17 @@ impl Reloader {
         let mut state = locked(&self.state);
         let running = Arc::clone(&state.app.config);
         let mut config = loaded.clone();
-        let mut fixed: Vec<_> = FIXED
-            .iter()
-            .filter(|setting| (setting.differs)(&state.loaded, &loaded))
-            .map(|setting| setting.key)
-            .collect();
-        for setting in FIXED {
-            (setting.keep)(&running, &mut config);
-        }
-        if config.server.tls.is_some() != running.server.tls.is_some() {
-            if state.loaded.server.tls.is_some() != loaded.server.tls.is_some() {
-                fixed.push(TLS);
+        let mut fixed = loaded.clone().keep_fixed(&state.loaded);
+        config.keep_fixed(&running);
+        if config.server.tls().is_some() != running.server.tls().is_some() {
+            if state.loaded.server.tls().is_some() != loaded.server.tls().is_some() {
+                fixed.push(TLS.to_owned());
             }
-            config.server.tls.clone_from(&running.server.tls);
+            config.server.tls_cert.clone_from(&running.server.tls_cert);
+            config.server.tls_key.clone_from(&running.server.tls_key);
         }
         descriptors::fit(&mut config, descriptors::raise());
-        let certificate = match (&self.certificate, &config.server.tls) {
+        let certificate = match (&self.certificate, config.server.tls()) {
             (Some(_), Some((chain, key))) => Some(Certificate::read(chain, key)?),
             _ => None,
         };
@@ -154,31 +104,5 @@ impl Reloader {
         self.slot.store(Arc::new(gateway));
         *state = ReloadState { app, loaded };
         Ok(ReloadReport { fixed })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_fixed_setting_is_kept_and_named() {
-        let running = Config::default_for_tests();
-        let differing = |new: &Config| -> Vec<_> {
-            let rows = FIXED.iter().filter(|setting| (setting.differs)(&running, new));
-            rows.map(|setting| setting.key).collect()
-        };
-        assert_eq!(differing(&running.clone()), [""; 0]);
-        let mut new = running.clone();
-        new.log.level = "trace".to_owned();
-        new.admin.token = Some(Secret::new("another"));
-        new.store.kind = crate::state::config::StoreKind::Sqlite;
-        new.handoff.max_chain += 1;
-        assert_eq!(differing(&new), ["admin", "store", "log"]);
-        for setting in FIXED {
-            (setting.keep)(&running, &mut new);
-        }
-        assert_eq!(differing(&new), [""; 0]);
-        assert_eq!(new.handoff.max_chain, running.handoff.max_chain + 1, "reloaded");
     }
 }

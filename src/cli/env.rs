@@ -149,7 +149,7 @@ fn address(config: &Config) -> Result<(String, bool), CommandFailure> {
             .failure(message)
             .help("start `baton serve` first, or use `baton run`"));
     }
-    let scheme = if config.server.tls.is_some() {
+    let scheme = if config.server.tls().is_some() {
         "https"
     } else {
         "http"

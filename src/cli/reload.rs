@@ -35,7 +35,7 @@ impl ConfigSource {
 
 /// The versions of all files whose change reloads the config: its own, and those of the files that it names.
 pub(super) fn versions(own: Option<FileVersion>, config: &Config) -> Vec<FileVersion> {
-    let tls = config.server.tls.iter().flat_map(|(chain, key)| [chain, key]);
+    let tls = config.server.tls_cert.iter().chain(&config.server.tls_key);
     let named = config.bill.prices.iter().chain(tls).cloned();
     own.into_iter().chain(named.map(FileVersion::of)).collect()
 }
@@ -83,7 +83,7 @@ pub(super) async fn watch(
         }
         applied = present;
         if let Some(loaded) = reload(&source, &reloader) {
-            if loaded.server.tls != config.server.tls || loaded.bill.prices != config.bill.prices {
+            if loaded.server.tls() != config.server.tls() || loaded.bill.prices != config.bill.prices {
                 applied = versions(own, &loaded);
             }
             config = loaded;

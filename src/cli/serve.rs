@@ -146,7 +146,7 @@ fn announce(
     for_agents: bool,
     out: &mut Out,
 ) -> Result<Option<StateDirLock>, CommandFailure> {
-    let scheme = if config.server.tls.is_some() {
+    let scheme = if config.server.tls().is_some() {
         "https"
     } else {
         "http"

@@ -135,7 +135,7 @@ fn proxy_url(installation: &Installation) -> String {
         return process.data.clone();
     }
     let server = &installation.config.server;
-    let scheme = if server.tls.is_some() { "https" } else { "http" };
+    let scheme = if server.tls().is_some() { "https" } else { "http" };
     format!("{scheme}://{}", running::reachable(server.listen))
 }
 

@@ -44,7 +44,7 @@ fn install(args: &ServiceInstallArgs, out: &mut Out) -> Result<(), CommandFailur
     })?;
     out.line(format_args!("wrote {}", path.display()))?;
     perform(manager, ServiceStep::Start)?;
-    let scheme = if config.server.tls.is_some() {
+    let scheme = if config.server.tls().is_some() {
         "https"
     } else {
         "http"

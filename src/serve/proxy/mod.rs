@@ -248,7 +248,7 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Respon
     if welcome::is_for(&parts) && gateway.admission.guard.host(&parts).is_ok() {
         return welcome::page(
             &parts,
-            gateway.parts.config.server.tls.is_some(),
+            gateway.parts.config.server.tls().is_some(),
             gateway.parts.config.admin.listen,
         );
     }

@@ -34,7 +34,8 @@ pub(crate) fn config(base_url: &str) -> Config {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             hosts: ["baton", "x"].map(str::to_owned).to_vec(),
             origins: Vec::new(),
-            tls: None,
+            tls_cert: None,
+            tls_key: None,
             drain: Duration::from_secs(2),
         },
         admin: Admin {

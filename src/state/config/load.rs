@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use super::keys::{self, CLIENT, CLIENTS, ConfigDraft, ConfigKey, SECTIONS, UPSTREAM, UPSTREAMS};
+use super::keys::{self, CLIENT, CLIENTS, ConfigKey, SECTIONS, UPSTREAM, UPSTREAMS};
 use super::problem::{KeyOrigin, Problem, ProblemKind, closest_name};
 use super::raw::{Environment, LocatedValue, Raw, RawEntry, read_toml};
 use super::value::ValueError;
@@ -74,28 +74,28 @@ impl Config {
             origins: BTreeMap::new(),
             named: Vec::new(),
         };
-        let mut draft = keys::blank();
-        loader.file(&mut draft, default);
+        let mut config = keys::blank();
+        loader.file(&mut config, default);
         if let Some((name, text)) = file {
             let entries = read_toml(name, text, &mut loader.problems);
             // A duplicate key, which alone has help, leaves the rest as it is.
             let broken = loader.problems.iter().filter(|problem| problem.help.is_none());
             let broken_at = broken.map(|problem| problem.origin.clone()).min();
-            loader.file(&mut draft, &entries);
+            loader.file(&mut config, &entries);
             // After a broken line the parser takes a section's keys for those of another section.
             loader.problems.retain(|problem| {
                 problem.kind != ProblemKind::Unknown
                     || broken_at.as_ref().is_none_or(|at| problem.origin < *at)
             });
         }
-        let entries = loader.environment(&draft);
-        loader.layer(&mut draft, &entries);
-        loader.layer(&mut draft, &flag_entries(flags));
-        rules::check(&mut draft, &loader.origins, &mut loader.problems);
+        let entries = loader.environment(&config);
+        loader.layer(&mut config, &entries);
+        loader.layer(&mut config, &flag_entries(flags));
+        rules::check(&mut config, &loader.origins, &mut loader.problems);
         if loader.problems.is_empty() {
-            draft.config.journal.secrets = own_secrets(&draft.config);
-            draft.config.journal.cache_bytes = draft.config.limits.cache_bytes / 4;
-            return Ok(draft.config);
+            config.journal.secrets = own_secrets(&config);
+            config.journal.cache_bytes = config.limits.cache_bytes / 4;
+            return Ok(config);
         }
         loader.problems.sort_by(|a, b| a.origin.cmp(&b.origin));
         Err(loader.problems)
@@ -164,7 +164,7 @@ fn nested(path: &[String], word: &str, origin: &KeyOrigin) -> RawEntry {
     }
 }
 
-/// Reads the layers into a draft and collects their problems.
+/// Reads the layers into a config and collects their problems.
 struct Loader<'a> {
     env: &'a Environment,
     problems: Vec<Problem>,
@@ -176,35 +176,35 @@ struct Loader<'a> {
 
 impl Loader<'_> {
     /// Reads a file's entries, and which variables they name.
-    fn file(&mut self, draft: &mut ConfigDraft, entries: &[RawEntry]) {
+    fn file(&mut self, config: &mut Config, entries: &[RawEntry]) {
         raw::named_variables(entries, &mut self.named);
-        self.layer(draft, entries);
+        self.layer(config, entries);
     }
 
-    fn layer(&mut self, draft: &mut ConfigDraft, entries: &[RawEntry]) {
+    fn layer(&mut self, config: &mut Config, entries: &[RawEntry]) {
         for entry in entries {
             let section = SECTIONS.iter().find(|section| section.name == entry.key);
             match (section, entry.key.as_str()) {
-                (Some(section), _) => self.fields(draft, section.keys, section.name, &entry.value),
-                (None, UPSTREAMS) => self.upstreams(draft, &entry.value),
-                (None, CLIENTS) => self.clients(draft, &entry.value),
+                (Some(section), _) => self.fields(config, section.keys, section.name, &entry.value),
+                (None, UPSTREAMS) => self.upstreams(config, &entry.value),
+                (None, CLIENTS) => self.clients(config, &entry.value),
                 (None, _) => self.unknown("", entry, keys::sections()),
             }
         }
     }
 
     /// Reads one table with the keys of its section.
-    fn fields<T>(&mut self, target: &mut T, keys: &[ConfigKey<T>], path: &str, given: &LocatedValue) {
+    fn fields<T>(&mut self, target: &mut T, keys: &[&dyn ConfigKey<T>], path: &str, given: &LocatedValue) {
         let Some(entries) = self.table(path, given) else {
             return;
         };
         for entry in &entries {
-            let Some(key) = keys.iter().find(|key| key.name == entry.key) else {
-                self.unknown(path, entry, keys.iter().map(|key| key.name));
+            let Some(key) = keys.iter().find(|key| key.name() == entry.key) else {
+                self.unknown(path, entry, keys.iter().map(|key| key.name()));
                 continue;
             };
-            let path = format!("{path}.{}", key.name);
-            match (key.read)(target, &entry.value, self.env) {
+            let path = format!("{path}.{}", key.name());
+            match key.read(target, &entry.value, self.env) {
                 Ok(()) => {
                     self.origins.insert(path, entry.value.origin.clone());
                 }
@@ -213,7 +213,7 @@ impl Loader<'_> {
         }
     }
 
-    fn upstreams(&mut self, draft: &mut ConfigDraft, given: &LocatedValue) {
+    fn upstreams(&mut self, config: &mut Config, given: &LocatedValue) {
         for entry in self.table(UPSTREAMS, given).unwrap_or_default() {
             let path = format!("{UPSTREAMS}.{}", entry.key);
             let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
@@ -232,17 +232,13 @@ impl Loader<'_> {
             self.origins
                 .entry(path.clone())
                 .or_insert_with(|| entry.key_origin.clone());
-            let upstream = draft
-                .config
-                .upstreams
-                .entry(entry.key.clone())
-                .or_insert_with(keys::blank_upstream);
+            let upstream = config.upstreams.entry(entry.key.clone()).or_default();
             self.fields(upstream, UPSTREAM, &path, &entry.value);
         }
     }
 
     /// Reads the list of clients, which replaces that of the previous layer.
-    fn clients(&mut self, draft: &mut ConfigDraft, given: &LocatedValue) {
+    fn clients(&mut self, config: &mut Config, given: &LocatedValue) {
         let list = match given.structured() {
             Ok(given) => given,
             Err(complaints) => return self.complain(CLIENTS, &given.origin, complaints),
@@ -250,7 +246,7 @@ impl Loader<'_> {
         let Raw::List(items) = &list.raw else {
             return self.wrong_type(CLIENTS, given, "a list of tables", "write [[clients]] above each");
         };
-        draft.config.clients.clear();
+        config.clients.clear();
         for (index, item) in items.iter().enumerate() {
             let mut client = ClientKey {
                 name: String::new(),
@@ -259,7 +255,7 @@ impl Loader<'_> {
             let path = format!("{CLIENTS}.{index}");
             self.origins.insert(path.clone(), item.origin.clone());
             self.fields(&mut client, CLIENT, &path, item);
-            draft.config.clients.push(client);
+            config.clients.push(client);
         }
     }
 
@@ -329,7 +325,7 @@ impl Loader<'_> {
     }
 
     /// The environment as a layer.
-    fn environment(&mut self, draft: &ConfigDraft) -> Vec<RawEntry> {
+    fn environment(&mut self, config: &Config) -> Vec<RawEntry> {
         let mut layer = Vec::new();
         for (name, value) in self.env.iter() {
             let Some(rest) = name.strip_prefix(PREFIX) else {
@@ -348,7 +344,7 @@ impl Loader<'_> {
                 && section == UPSTREAMS
             {
                 // A dash cannot be in a variable's name.
-                let mut known = draft.config.upstreams.keys();
+                let mut known = config.upstreams.keys();
                 if let Some(known) = known.find(|known| known.replace('-', "_") == *upstream) {
                     upstream.clone_from(known);
                 }

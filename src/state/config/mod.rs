@@ -1,11 +1,10 @@
 //! The config: parses raw text into checked values and reports all problems at once.
 //!
-//! This file and the sections next to it define the checked config. `raw` reads text and environment. `value` checks
-//! single values; `addresses`, `secrets` and `names` check those of their kinds. `keys` is the table of keys,
-//! `load` merges the layers, and `rules` checks what involves several keys.
+//! This file is the checked config. `keys` has its sections: their fields, and a row for each key. `raw` reads text and
+//! environment. `value` checks single values; `addresses`, `secrets` and `names` check those of their kinds. `load` merges
+//! the layers, and `rules` checks what involves several keys.
 
 mod addresses;
-mod handoff_sections;
 mod keys;
 mod load;
 mod names;
@@ -15,29 +14,26 @@ mod rules;
 mod secret;
 mod secrets;
 mod store_address;
-mod store_section;
 #[cfg(test)]
 mod tests;
 mod value;
 
-pub use handoff_sections::{
-    ChatCommandPolicy, DocumentPolicy, DraftPolicy, FreeCutPolicy, HandoffMode, HandoffPolicy, HandoffRoute,
-    InjectPolicy, PreambleMode, RecallPolicy, ReviewPolicy, SubagentThresholds, TranscriptDetail,
+pub use keys::{
+    Admin, AgentWaits, Bill, ChatCommandPolicy, ClientKey, DocumentPolicy, DraftPolicy, FreeCutPolicy,
+    HandoffMode, HandoffPolicy, HandoffRoute, InjectPolicy, Journal, LimitConfig, ListenerConfig, Log,
+    PreambleMode, RecallPolicy, ReviewPolicy, ServerDurability, StoreConfig, StoreKind, StoreRetention,
+    SubagentThresholds, Telemetry, TranscriptDetail, UpstreamConfig,
 };
 pub use load::{DEFAULT_TEXT, Flags};
 pub use problem::{KeyOrigin, Problem, ProblemKind};
 pub use raw::Environment;
 pub use secret::Secret;
 pub use store_address::{StoreAddress, Topology};
-pub use store_section::{ServerDurability, StoreConfig, StoreKind, StoreRetention};
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use baton_core::handoffs::draft;
-use baton_core::record::WireId;
 use baton_core::redact::Redactor;
 
 /// A config that has passed every check.
@@ -81,67 +77,6 @@ impl Config {
     }
 }
 
-/// The data listener.
-#[derive(Debug, Clone)]
-pub struct ListenerConfig {
-    /// Bind address; port 0 picks a free port.
-    pub listen: SocketAddr,
-    /// Additional host names accepted in `Host`; lower case, without port.
-    pub hosts: Vec<String>,
-    /// Origins of web pages that may use the proxy: `scheme://host[:port]`, lower case.
-    pub origins: Vec<String>,
-    /// Files of the certificate chain and the key (PEM); `None` for plain HTTP.
-    pub tls: Option<(PathBuf, PathBuf)>,
-    /// How long open streams may continue after a stop signal.
-    pub drain: Duration,
-}
-
-/// The admin listener.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Admin {
-    /// Bind address; port 0 picks a free port.
-    pub listen: SocketAddr,
-    /// Bearer token; required unless the address is loopback.
-    pub token: Option<Secret>,
-}
-
-/// A provider.
-#[derive(Debug, Clone)]
-pub struct UpstreamConfig {
-    /// Scheme, host and an optional path prefix; no trailing slash.
-    pub base_url: String,
-    /// Its wire, where a request's path does not determine it.
-    pub wire: Option<WireId>,
-    /// Headers set on every request to it.
-    pub headers: Vec<(String, Secret)>,
-    /// The proxy's own API key, sent in the header that its wire uses.
-    pub api_key: Option<Secret>,
-    /// Connect timeout.
-    pub connect: Duration,
-    /// Idle timeout: maximum time between two reads of a response.
-    pub idle: Duration,
-}
-
-impl UpstreamConfig {
-    /// The host of its URL, by which prices are found; empty where it has none.
-    pub fn host(&self) -> String {
-        let url: Option<http::Uri> = self.base_url.parse().ok();
-        url.as_ref()
-            .and_then(http::Uri::host)
-            .unwrap_or_default()
-            .to_owned()
-    }
-}
-
-/// A client of the proxy.
-#[derive(Debug, Clone)]
-pub struct ClientKey {
-    /// Its name: the principal.
-    pub name: String,
-    /// The key it presents.
-    pub key: Secret,
-}
-
 impl Config {
     /// The folder with the documents of handoffs.
     pub fn handoffs_dir(&self) -> PathBuf {
@@ -183,109 +118,4 @@ impl Config {
 
 fn small(words: &[String]) -> Vec<String> {
     words.iter().map(|word| word.to_lowercase()).collect()
-}
-
-/// Logging.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Log {
-    /// A `tracing` filter: `info`, `baton=debug`, ….
-    pub level: String,
-    /// Whether lines are JSON.
-    pub json: bool,
-    /// Whether rewritten requests are logged.
-    pub requests: bool,
-}
-
-/// Traces.
-#[derive(Debug, Clone, Default)]
-pub struct Telemetry {
-    /// Base URL of an OTLP/HTTP collector; `None`: no traces.
-    pub otlp_endpoint: Option<String>,
-}
-
-/// Settings of the bill.
-#[derive(Debug, Clone, Default)]
-pub struct Bill {
-    /// A price table in place of the embedded one.
-    pub prices: Option<PathBuf>,
-}
-
-/// Journal settings; `config/baton.toml` describes each key.
-#[derive(Debug, Clone, Default)]
-pub struct Journal {
-    /// Whether the journal is kept.
-    pub enabled: bool,
-    /// Maximum bytes of the file and its write-ahead log.
-    pub max_bytes: u64,
-    /// How long an exchange is kept.
-    pub max_age: Duration,
-    /// Regular expressions of texts to be redacted.
-    pub redact: Vec<String>,
-    /// The proxy's own keys, tokens and header values from the rest of the config, also redacted.
-    pub secrets: Vec<Secret>,
-    /// Maximum bytes waiting to be written.
-    pub queue_bytes: usize,
-    /// Maximum bytes kept of one answer.
-    pub response_bytes: usize,
-    /// Maximum bytes of its caches. Not a key: its share of `limits.cache_bytes`.
-    pub cache_bytes: usize,
-}
-
-/// Limits; `config/baton.toml` gives the reason of each.
-#[derive(Debug, Clone, Default)]
-pub struct LimitConfig {
-    /// Maximum bytes of a decompressed request body.
-    pub body_bytes: usize,
-    /// Maximum bytes of all request bodies in memory (compressed and decompressed) and of answers that are buffered.
-    pub bodies_bytes: usize,
-    /// Minimum bytes per second of a request body; 0: any progress at all.
-    pub body_rate: usize,
-    /// Maximum bytes of a header block.
-    pub header_bytes: usize,
-    /// Maximum bytes of one stream event.
-    pub frame_bytes: usize,
-    /// Maximum bytes of a hidden call's arguments.
-    pub held_bytes: usize,
-    /// Maximum bytes of request bodies kept in memory while responses stream; more are spilled to disk.
-    pub shelf_bytes: usize,
-    /// Maximum bytes cached in front of the databases: half of it prompts, a quarter conversations, a quarter the journal's hashes.
-    pub cache_bytes: usize,
-    /// Maximum concurrent exchanges.
-    pub exchanges: usize,
-    /// Maximum concurrent connections of agents.
-    pub connections: usize,
-    /// Maximum idle connections kept for each upstream. Not a key: a constant, lowered where file descriptors are few.
-    pub upstream_idle: usize,
-    /// Waits for agents that no key sets.
-    pub waits: AgentWaits,
-}
-
-/// How long the listener waits for agents.
-#[derive(Debug, Clone, Copy)]
-pub struct AgentWaits {
-    /// Time in which a request gets a place among `exchanges`. It is held for as long as agents wait for a slow provider: one that is
-    /// refused comes again at once.
-    pub place: Duration,
-    /// Time in which a body gets room under `bodies_bytes`: agents wait for minutes, but one that is refused can say so.
-    pub room: Duration,
-    /// Time over which the rate of a body is measured, so that a short gap does not count.
-    pub rate_window: Duration,
-    /// How long after an answer's end was handed to its connection the agent counts as having read it. Until then the same
-    /// request is a repeated one: agents retry within seconds. Zero: at once.
-    pub unread: Duration,
-    /// An agent that reads nothing of its response for this long is given up; without a bound it would hold its permit for
-    /// ever. A person may have suspended it for a while.
-    pub stalled: Duration,
-}
-
-impl Default for AgentWaits {
-    fn default() -> Self {
-        Self {
-            place: Duration::from_secs(60),
-            room: Duration::from_secs(10),
-            rate_window: Duration::from_secs(30),
-            unread: Duration::from_secs(10),
-            stalled: Duration::from_secs(600),
-        }
-    }
 }

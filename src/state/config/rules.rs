@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::keys::ConfigDraft;
 use super::problem::{KeyOrigin, Problem, ProblemKind};
-use super::{StoreKind, UpstreamConfig};
+use super::{Config, StoreKind, UpstreamConfig};
 
 /// Headers that may contain a credential of the proxy.
 const CREDENTIAL_HEADERS: [&str; 4] = ["authorization", "x-api-key", "x-goog-api-key", "api-key"];
@@ -19,22 +18,18 @@ const DOUBLED: &[(&str, &str)] = &[
     ("codeassist", "/v1internal"),
 ];
 
-/// Completes the config from the draft and reports conflicts.
-pub(super) fn check(
-    draft: &mut ConfigDraft,
-    origins: &BTreeMap<String, KeyOrigin>,
-    problems: &mut Vec<Problem>,
-) {
+/// Completes the config and reports conflicts.
+pub(super) fn check(config: &mut Config, origins: &BTreeMap<String, KeyOrigin>, problems: &mut Vec<Problem>) {
     let mut rules = RuleChecker { origins, problems };
-    rules.tls(draft);
-    rules.state(draft);
-    rules.seal_keys(draft);
-    rules.store(draft);
-    rules.upstreams(draft);
-    rules.clients(draft);
-    rules.exposure(draft);
-    rules.addresses(draft);
-    rules.limits(draft);
+    rules.tls(config);
+    rules.state(config);
+    rules.seal_keys(config);
+    rules.store(config);
+    rules.upstreams(config);
+    rules.clients(config);
+    rules.exposure(config);
+    rules.addresses(config);
+    rules.limits(config);
 }
 
 struct RuleChecker<'a> {
@@ -54,7 +49,7 @@ impl RuleChecker<'_> {
         });
     }
 
-    fn tls(&mut self, draft: &mut ConfigDraft) {
+    fn tls(&mut self, config: &Config) {
         let mut lacks = |given: &str, other: &str| {
             // A path that was given wrongly is reported already.
             if !self.origins.contains_key(other) {
@@ -66,19 +61,16 @@ impl RuleChecker<'_> {
                 );
             }
         };
-        match (draft.tls_cert.take(), draft.tls_key.take()) {
-            (Some(cert), Some(key)) => draft.config.server.tls = Some((cert, key)),
+        match (&config.server.tls_cert, &config.server.tls_key) {
             (Some(_), None) => lacks("server.tls_cert", "server.tls_key"),
             (None, Some(_)) => lacks("server.tls_key", "server.tls_cert"),
-            (None, None) => {}
+            _ => {}
         }
     }
 
-    fn seal_keys(&mut self, draft: &ConfigDraft) {
+    fn seal_keys(&mut self, config: &Config) {
         let both = ["handoff.seal_key", "handoff.seal_key_dir"];
-        if both.iter().all(|key| self.origins.contains_key(*key))
-            && draft.config.handoff.seal_key_dir.is_some()
-        {
+        if both.iter().all(|key| self.origins.contains_key(*key)) && config.handoff.seal_key_dir.is_some() {
             self.report(
                 ProblemKind::Conflict,
                 "handoff.seal_key_dir",
@@ -88,14 +80,17 @@ impl RuleChecker<'_> {
         }
     }
 
-    fn state(&mut self, draft: &mut ConfigDraft) {
+    fn state(&mut self, config: &mut Config) {
         let platform = || {
             let folders = directories::ProjectDirs::from("", "", "baton")?;
             Some(folders.state_dir().unwrap_or(folders.data_local_dir()).to_owned())
         };
-        match draft.state_dir.take().or_else(platform) {
-            Some(dir) => draft.config.state_dir = dir,
-            None if self.origins.contains_key("state.dir") => {}
+        // A folder that was given wrongly is reported already.
+        if self.origins.contains_key("state.dir") {
+            return;
+        }
+        match platform() {
+            Some(dir) => config.state_dir = dir,
             None => self.report(
                 ProblemKind::Missing,
                 "state.dir",
@@ -105,8 +100,8 @@ impl RuleChecker<'_> {
         }
     }
 
-    fn store(&mut self, draft: &ConfigDraft) {
-        let store = &draft.config.store;
+    fn store(&mut self, config: &Config) {
+        let store = &config.store;
         // A URL that was given wrongly is reported already.
         if store.kind == StoreKind::Redis
             && store.address.is_none()
@@ -121,8 +116,8 @@ impl RuleChecker<'_> {
         }
     }
 
-    fn upstreams(&mut self, draft: &ConfigDraft) {
-        for (name, upstream) in &draft.config.upstreams {
+    fn upstreams(&mut self, config: &Config) {
+        for (name, upstream) in &config.upstreams {
             let path = format!("upstreams.{name}");
             let key = format!("{path}.base_url");
             if upstream.base_url.is_empty() && !self.origins.contains_key(&key) {
@@ -149,8 +144,8 @@ impl RuleChecker<'_> {
         }
     }
 
-    fn clients(&mut self, draft: &ConfigDraft) {
-        let clients = &draft.config.clients;
+    fn clients(&mut self, config: &Config) {
+        let clients = &config.clients;
         for (index, client) in clients.iter().enumerate() {
             let path = format!("clients.{index}");
             for (name, empty) in [
@@ -181,8 +176,7 @@ impl RuleChecker<'_> {
     }
 
     /// A listener that other machines can reach must authenticate its clients.
-    fn exposure(&mut self, draft: &ConfigDraft) {
-        let config = &draft.config;
+    fn exposure(&mut self, config: &Config) {
         let keyed = config
             .upstreams
             .iter()
@@ -218,8 +212,8 @@ impl RuleChecker<'_> {
     }
 
     /// The limit of all bodies must hold one body, compressed and decompressed.
-    fn limits(&mut self, draft: &ConfigDraft) {
-        let (one, all) = (draft.config.limits.body_bytes, draft.config.limits.bodies_bytes);
+    fn limits(&mut self, config: &Config) {
+        let (one, all) = (config.limits.body_bytes, config.limits.bodies_bytes);
         // Invalid values were already reported.
         if one == 0 || all == 0 || all >= one.saturating_mul(2) {
             return;
@@ -235,8 +229,8 @@ impl RuleChecker<'_> {
         );
     }
 
-    fn addresses(&mut self, draft: &ConfigDraft) {
-        let (data, admin) = (draft.config.server.listen, draft.config.admin.listen);
+    fn addresses(&mut self, config: &Config) {
+        let (data, admin) = (config.server.listen, config.admin.listen);
         if data == admin && data.port() != 0 {
             self.report(
                 ProblemKind::Conflict,

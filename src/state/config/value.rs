@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::HandoffRoute;
 use super::problem::{KeyOrigin, closest_name};
 use super::raw::{Environment, LocatedValue, Raw, RawEntry, read_value};
 
@@ -109,6 +108,16 @@ impl LocatedValue {
         }
     }
 
+    /// Days up to `max`; 0 is never.
+    pub(super) fn days_or_never(&self, max: f64) -> ValueResult<Option<Duration>> {
+        Ok(Some(self.days(0.0, max)?).filter(|days| !days.is_zero()))
+    }
+
+    /// Whole hours from `min` to `max`.
+    pub(super) fn hours(&self, min: u64, max: u64) -> ValueResult<Duration> {
+        Ok(Duration::from_secs(self.count(min, max)? * 3600))
+    }
+
     /// A share, from 0 to 1.
     pub(super) fn share(&self) -> ValueResult<f64> {
         let help = "write a number from 0 to 1, without quotes: 0.5 is a half";
@@ -133,41 +142,6 @@ impl LocatedValue {
                 checked.map(|tokens| (entry.key.clone(), tokens)),
             )
         }))
-    }
-
-    /// Routes after handoffs: a list of tables.
-    pub(super) fn routes(&self) -> ValueResult<Vec<HandoffRoute>> {
-        let help = "write [{ from = \"claude-opus*\", to = \"claude-sonnet-5-5\" }]";
-        let tables = self.list("routes", help)?;
-        collect(tables.iter().map(|table| (&table.origin, table.route())))
-    }
-
-    fn route(&self) -> ValueResult<HandoffRoute> {
-        let Raw::Table(entries) = &self.raw else {
-            return value_error(
-                format!("expected a route, found {}", self.raw.kind()),
-                "write { from = \"claude-opus*\", to = \"claude-sonnet-5-5\" }",
-            );
-        };
-        let mut route = HandoffRoute::default();
-        for entry in entries {
-            let text = entry.value.text()?;
-            match entry.key.as_str() {
-                "from" => route.from = text,
-                "to" => route.to = text,
-                "reason" => route.reason = Some(text),
-                other => {
-                    return value_error(
-                        format!("a route has no key {other:?}"),
-                        "its keys are from, to and reason",
-                    );
-                }
-            }
-        }
-        match route.from.is_empty() || route.to.is_empty() {
-            true => value_error("a route needs from and to", "name both models"),
-            false => Ok(route),
-        }
     }
 
     /// Digits without the underscores that TOML allows.

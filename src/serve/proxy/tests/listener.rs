@@ -77,7 +77,7 @@ async fn tls_with_a_certificate_of_ones_own() {
     std::fs::write(&chain, made.cert.pem()).unwrap();
     std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
     let mut config = config(&upstream.url);
-    config.server.tls = Some((chain, key.clone()));
+    (config.server.tls_cert, config.server.tls_key) = (Some(chain), Some(key.clone()));
     let proxy = Proxy::start(config.clone());
 
     let mut roots = rustls::RootCertStore::empty();
@@ -95,7 +95,7 @@ async fn tls_with_a_certificate_of_ones_own() {
     let mut sender = h2(connector.connect(name, stream).await.unwrap()).await;
     assert_eq!(ask(&mut sender, "/v1/messages").await, (200, Bytes::from("[1]")));
 
-    config.server.tls = Some((key.clone(), key));
+    (config.server.tls_cert, config.server.tls_key) = (Some(key.clone()), Some(key));
     assert!(
         crate::serve::proxy::server::bind(&config).is_err(),
         "a key is no certificate"

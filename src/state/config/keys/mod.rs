@@ -1,68 +1,53 @@
-//! The table of config keys: name, reader and target field of each. The file, the environment, the flags and the test of
-//! the documented default all use this table.
+//! The table of config keys: a row for each, next to the struct whose field it sets. The file, the environment, the flags,
+//! a reload and the test of the documented default all use this table.
 
-mod handoffs;
+mod draft;
+mod handoff;
+mod journal;
 mod key;
-mod process;
+mod limits;
+mod log;
+mod server;
+mod store;
+mod upstreams;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
-pub(super) use self::key::{ConfigDraft, ConfigKey, KeySection};
-use self::key::{TOKEN_CHARS, key, optional, put};
-use super::{
-    Admin, Bill, ChatCommandPolicy, ClientKey, Config, DocumentPolicy, DraftPolicy, HandoffPolicy, Journal,
-    LimitConfig, ListenerConfig, Log, RecallPolicy, StoreKind, Telemetry, UpstreamConfig,
+pub use self::draft::{ChatCommandPolicy, DraftPolicy, RecallPolicy};
+pub use self::handoff::{
+    DocumentPolicy, FreeCutPolicy, HandoffMode, HandoffPolicy, HandoffRoute, InjectPolicy, PreambleMode,
+    ReviewPolicy, SubagentThresholds, TranscriptDetail,
 };
-use baton_core::record::WireId;
+pub use self::journal::Journal;
+pub(super) use self::key::{ConfigKey, KeySection};
+pub use self::limits::{AgentWaits, LimitConfig};
+pub use self::log::{Bill, Log, Telemetry};
+pub use self::server::{Admin, ListenerConfig};
+pub use self::store::{ServerDurability, StoreConfig, StoreKind, StoreRetention};
+pub(super) use self::upstreams::{CLIENT, UPSTREAM};
+pub use self::upstreams::{ClientKey, UpstreamConfig};
+use super::Config;
 
 /// Section of the upstreams: one table each, read by [`UPSTREAM`].
 pub(super) const UPSTREAMS: &str = "upstreams";
 /// Section of the clients: a list of tables, read by [`CLIENT`].
 pub(super) const CLIENTS: &str = "clients";
 
-/// Idle connections kept for each upstream: the usual number of agents working at the same time.
-const UPSTREAM_IDLE: usize = 64;
-
 pub(super) const SECTIONS: &[KeySection] = &[
-    process::SERVER,
-    process::ADMIN,
-    process::STATE,
-    process::STORE,
-    handoffs::HANDOFF,
-    handoffs::COMMANDS,
-    handoffs::DRAFT,
-    handoffs::RECALL,
-    process::LOG,
-    process::TELEMETRY,
-    process::BILL,
-    process::JOURNAL,
-    process::LIMITS,
-];
-
-pub(super) const UPSTREAM: &[ConfigKey<UpstreamConfig>] = &[
-    key("base_url", |u, v, _| put(&mut u.base_url, v.base_url())),
-    optional("wire", |u, v, _| put(&mut u.wire, v.choice(WIRES).map(Some))),
-    optional("headers", |u, v, e| put(&mut u.headers, v.headers(e))),
-    optional("api_key", |u, v, e| {
-        put(&mut u.api_key, v.header_secret(e).map(Some))
-    }),
-    optional("connect_secs", |u, v, _| put(&mut u.connect, v.secs(0.1, 300.0))),
-    optional("idle_secs", |u, v, _| put(&mut u.idle, v.secs(1.0, 7200.0))),
-];
-
-pub(super) const CLIENT: &[ConfigKey<ClientKey>] = &[
-    optional("name", |c, v, _| put(&mut c.name, v.text())),
-    optional("key", |c, v, e| put(&mut c.key, v.secret(e, TOKEN_CHARS))),
-];
-
-const WIRES: &[(&str, WireId)] = &[
-    ("anthropic", WireId::Anthropic),
-    ("openai_chat", WireId::OpenaiChat),
-    ("openai_responses", WireId::OpenaiResponses),
-    ("gemini", WireId::Gemini),
-    ("ollama", WireId::Ollama),
+    server::SERVER,
+    server::ADMIN,
+    server::STATE,
+    store::STORE,
+    handoff::HANDOFF,
+    draft::COMMANDS,
+    draft::DRAFT,
+    draft::RECALL,
+    log::LOG,
+    log::TELEMETRY,
+    log::BILL,
+    journal::JOURNAL,
+    limits::LIMITS,
 ];
 
 /// Names of all sections.
@@ -73,76 +58,60 @@ pub(super) fn sections() -> impl Iterator<Item = &'static str> {
         .chain([UPSTREAMS, CLIENTS])
 }
 
+/// The keys of the sections that occur once, each with its path.
+pub(super) fn single() -> impl Iterator<Item = (String, &'static dyn ConfigKey<Config>)> {
+    SECTIONS.iter().flat_map(|section| {
+        let keys = section.keys.iter();
+        keys.map(move |key| (format!("{}.{}", section.name, key.name()), *key))
+    })
+}
+
 /// Every key that exists as `section.key`, with whether it is optional; the variable part of a path is `*`.
 pub(super) fn all() -> impl Iterator<Item = (String, bool)> {
-    let single = SECTIONS.iter().flat_map(|section| {
-        section
-            .keys
-            .iter()
-            .map(move |key| (format!("{}.{}", section.name, key.name), key.optional))
-    });
+    let single = single().map(|(path, key)| (path, key.is_optional()));
     let upstream = UPSTREAM
         .iter()
-        .map(|key| (format!("{UPSTREAMS}.*.{}", key.name), key.optional));
+        .map(|key| (format!("{UPSTREAMS}.*.{}", key.name()), key.is_optional()));
     let client = CLIENT
         .iter()
-        .map(|key| (format!("{CLIENTS}.{}", key.name), key.optional));
+        .map(|key| (format!("{CLIENTS}.{}", key.name()), key.is_optional()));
     single.chain(upstream).chain(client)
 }
 
-/// Default of `upstreams.NAME.connect_secs`, as documented.
-const CONNECT: Duration = Duration::from_secs(10);
-/// Default of `upstreams.NAME.idle_secs`, as documented.
-const IDLE: Duration = Duration::from_secs(600);
-
-pub(super) fn blank_upstream() -> UpstreamConfig {
-    UpstreamConfig {
-        base_url: String::new(),
-        wire: None,
-        headers: Vec::new(),
-        api_key: None,
-        connect: CONNECT,
-        idle: IDLE,
+impl Config {
+    /// Takes over from the running config what holds until a restart. Returns the keys in which the two differed.
+    pub fn keep_fixed(&mut self, running: &Self) -> Vec<String> {
+        let mut running = running.clone();
+        let fixed = single().filter(|(_, key)| key.needs_restart());
+        fixed
+            .filter(|(_, key)| key.keep(&mut running, self))
+            .map(|(path, _)| path)
+            .collect()
     }
 }
 
-/// The draft that the built-in default is read into. The default sets every key that is not optional (a test checks it),
+/// The config that the built-in default is read into. The default sets every key that is not optional (a test checks it),
 /// so none of these values is ever used.
-pub(super) fn blank() -> ConfigDraft {
-    let nowhere = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
-    ConfigDraft {
-        config: Config {
-            server: ListenerConfig {
-                listen: nowhere,
-                hosts: Vec::new(),
-                origins: Vec::new(),
-                tls: None,
-                drain: Duration::ZERO,
-            },
-            admin: Admin {
-                listen: nowhere,
-                token: None,
-            },
-            state_dir: PathBuf::new(),
-            store: StoreKind::Memory.into(),
-            upstreams: BTreeMap::new(),
-            clients: Vec::new(),
-            handoff: HandoffPolicy::default(),
-            commands: ChatCommandPolicy::default(),
-            draft: DraftPolicy::default(),
-            documents: DocumentPolicy::default(),
-            recall: RecallPolicy::default(),
-            log: Log::default(),
-            telemetry: Telemetry::default(),
-            journal: Journal::default(),
-            bill: Bill::default(),
-            limits: LimitConfig {
-                upstream_idle: UPSTREAM_IDLE,
-                ..LimitConfig::default()
-            },
+pub(super) fn blank() -> Config {
+    Config {
+        server: ListenerConfig::default(),
+        admin: Admin::default(),
+        state_dir: PathBuf::new(),
+        store: StoreKind::Memory.into(),
+        upstreams: BTreeMap::new(),
+        clients: Vec::new(),
+        handoff: HandoffPolicy::default(),
+        commands: ChatCommandPolicy::default(),
+        draft: DraftPolicy::default(),
+        documents: DocumentPolicy::default(),
+        recall: RecallPolicy::default(),
+        log: Log::default(),
+        telemetry: Telemetry::default(),
+        journal: Journal::default(),
+        bill: Bill::default(),
+        limits: LimitConfig {
+            upstream_idle: limits::UPSTREAM_IDLE,
+            ..LimitConfig::default()
         },
-        tls_cert: None,
-        tls_key: None,
-        state_dir: None,
     }
 }

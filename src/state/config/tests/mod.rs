@@ -1,5 +1,7 @@
-use std::collections::BTreeSet;
+mod documented;
+
 use std::path::Path;
+use std::time::Duration;
 
 use pretty_assertions::assert_eq;
 
@@ -15,37 +17,24 @@ fn problems(text: &str) -> Vec<String> {
     load(text, &[], &Flags::default()).expect_err("problems")
 }
 
-/// `section.key` of each key line of a documented file, with whether it is commented out.
-fn documented(text: &str) -> BTreeSet<(String, bool)> {
-    let mut section = String::new();
-    let mut found = BTreeSet::new();
-    for line in text.lines() {
-        let bare = line.strip_prefix("# ").unwrap_or(line);
-        if let Some(name) = bare.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            section = name.trim_matches(['[', ']']).to_owned();
-            if let Some(upstream) = section.strip_prefix("upstreams.") {
-                assert!(!upstream.is_empty());
-                section = "upstreams.*".to_owned();
-            }
-            continue;
-        }
-        if is_key_line(bare) {
-            let (key, _) = bare.split_once(" = ").expect("a key line");
-            found.insert((format!("{section}.{key}"), line.starts_with('#')));
-        }
-    }
-    found
-}
-
 fn is_key_line(line: &str) -> bool {
     line.split_once(" = ")
         .is_some_and(|(key, _)| key.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
 }
 
 #[test]
-fn the_default_documents_every_key_and_no_other() {
-    let known: BTreeSet<_> = keys::all().collect();
-    assert_eq!(documented(DEFAULT_TEXT), known);
+fn what_holds_until_a_restart_is_kept_and_named() {
+    let running = Config::default_for_tests();
+    assert_eq!(running.clone().keep_fixed(&running), [""; 0]);
+    let mut new = running.clone();
+    new.log.level = "trace".to_owned();
+    new.admin.token = Some(Secret::new("another"));
+    new.store.kind = StoreKind::Sqlite;
+    new.handoff.max_chain += 1;
+    let named = new.keep_fixed(&running);
+    assert_eq!(named, ["admin.token", "store.kind", "log.level"]);
+    assert_eq!(new.keep_fixed(&running), [""; 0]);
+    assert_eq!(new.handoff.max_chain, running.handoff.max_chain + 1, "reloaded");
 }
 
 #[test]

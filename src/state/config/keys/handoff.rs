@@ -1,13 +1,145 @@
-//! The sections about handoffs: when and how they happen, drafts and documents of them, and the search of what they
-//! cut.
+//! When and how handoffs happen, and documents of them.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::Secret;
+use super::key::{KeySection, MARKER_CHARS, PATTERN_CHARS, key, wide};
+use crate::state::config::Secret;
+use crate::state::config::raw::{LocatedValue, Raw};
+use crate::state::config::value::{ValueResult, collect, value_error};
 use baton_core::handoffs::carry::CarryScope;
-use baton_core::handoffs::draft::DraftMethod;
 use baton_core::nudge::{NudgeWording, Thresholds, Windows};
+
+/// Most seal keys: a prompt under an unknown seal is hashed with each of them.
+const MOST_KEYS: usize = 16;
+
+/// Minimum length of a seal key: the output size of HMAC-SHA256.
+const SEAL_KEY_CHARS: usize = 32;
+
+/// Minimum length of a preamble tag: one or two letters would match a person's own words.
+const TAG_CHARS: usize = 3;
+
+/// More tokens than any model takes.
+const TOKENS: u64 = 1 << 30;
+
+#[rustfmt::skip]
+pub(super) const HANDOFF: KeySection = KeySection {
+    name: "handoff",
+    keys: &[
+        &key("mode", |c| &mut c.handoff.mode, |v, _| v.choice(MODES)),
+        &key("inject", |c| &mut c.handoff.inject, |v, _| v.choice(INJECT)),
+        &key("transcript", |c| &mut c.handoff.transcript, |v, _| v.choice(TRANSCRIPTS)),
+        &key("preamble", |c| &mut c.handoff.preamble, |v, _| v.choice(PREAMBLES)),
+        &key("preamble_tags", |c| &mut c.handoff.preamble_tags, |v, _| v.texts(TAG_CHARS)),
+        &key("description", |c| &mut c.handoff.description, |v, _| v.text().map(Some)).optional(),
+        &key("max_chain", |c| &mut c.handoff.max_chain, |v, _| v.count(1, 64)),
+        &key("seal_key", |c| &mut c.handoff.seal_keys, |v, e| v.secrets(e, SEAL_KEY_CHARS, MOST_KEYS)).optional().restart(),
+        &key("seal_key_dir", |c| &mut c.handoff.seal_key_dir, |v, e| v.path(e).map(Some)).optional().restart(),
+        &key("keepalive_secs", |c| &mut c.handoff.keepalive, |v, _| v.secs(0.1, 120.0)),
+        &key("retries", |c| &mut c.handoff.retries, |v, _| v.count(0, 10)),
+        &wide("nudge_at", |c, v| {
+            let thresholds = &mut c.handoff.thresholds;
+            thresholds.nudge_pays |= v.is_pays();
+            thresholds.nudge_at = if v.is_pays() { 0.0 } else { v.share()? };
+            Ok(())
+        }),
+        &wide("nudge_tokens", |c, v| {
+            let thresholds = &mut c.handoff.thresholds;
+            thresholds.nudge_pays |= v.is_pays();
+            thresholds.nudge_tokens = if v.is_pays() { 0 } else { v.count(0, TOKENS)? };
+            Ok(())
+        }),
+        &key("nudge_limit", |c| &mut c.handoff.nudge_limit, |v, _| v.flag()),
+        &key("nudge_wording", |c| &mut c.handoff.nudge_wording, |v, _| v.choice(WORDINGS)),
+        &key("subagent_nudge_at", |c| &mut c.handoff.subagents.nudge_at, |v, _| v.share().map(Some)).optional(),
+        &key("subagent_nudge_tokens", |c| &mut c.handoff.subagents.nudge_tokens, |v, _| v.count(0, TOKENS).map(Some)).optional(),
+        &key("auto_at", |c| &mut c.handoff.thresholds.auto_at, |v, _| v.share()),
+        &key("subagent_auto_at", |c| &mut c.handoff.subagents.auto_at, |v, _| v.share().map(Some)).optional(),
+        &key("save_dir", |c| &mut c.handoff.save_dir, |v, e| v.path(e).map(Some)).optional(),
+        &key("windows", |c| &mut c.handoff.windows, |v, _| v.windows(TOKENS).map(Windows::with)),
+        &key("carry", |c| &mut c.handoff.carry, |v, _| v.choice(CARRY)),
+        &key("carry_tokens", |c| &mut c.handoff.carry_tokens, |v, _| v.count(0, 10_000)),
+        &key("review", |c| &mut c.handoff.review, |v, _| v.choice(REVIEWS)),
+        &key("free", |c| &mut c.handoff.free, |v, _| v.choice(FREE_CUTS)),
+        &key("routes", |c| &mut c.handoff.routes, |v, _| v.routes()).optional(),
+        &key("cache_lifetime_secs", |c| &mut c.handoff.cache_lifetime, |v, _| v.secs(1.0, 86_400.0).map(Some)).optional(),
+        &key("documents", |c| &mut c.documents.enabled, |v, _| v.flag()).restart(),
+        &key("at_exit", |c| &mut c.documents.at_exit, |v, _| v.flag()).restart(),
+        &key("dir", |c| &mut c.documents.dir, |v, e| v.path(e).map(Some)).optional().restart(),
+        &key("git_dir", |c| &mut c.documents.git_dir, |v, e| v.path(e).map(Some)).optional().restart(),
+        &key("topic", |c| &mut c.documents.topic, |v, _| v.text().map(Some)).optional().restart(),
+        &key("verdict_paths", |c| &mut c.documents.verdict_paths, |v, _| v.texts(PATTERN_CHARS)).restart(),
+        &key("archive_days", |c| &mut c.documents.archive_after, |v, _| v.days_or_never(3650.0)).restart(),
+        &key("keep_files", |c| &mut c.documents.keep_files, |v, _| v.count(1, 100_000)).restart(),
+        &key("assumption_words", |c| &mut c.documents.assumption_words, |v, _| v.texts(MARKER_CHARS)).restart(),
+    ],
+};
+
+const MODES: &[(&str, HandoffMode)] = &[("continue", HandoffMode::Continue), ("stop", HandoffMode::Stop)];
+const INJECT: &[(&str, InjectPolicy)] = &[
+    ("auto", InjectPolicy::Auto),
+    ("always", InjectPolicy::Always),
+    ("never", InjectPolicy::Never),
+];
+const TRANSCRIPTS: &[(&str, TranscriptDetail)] = &[
+    ("full", TranscriptDetail::Full),
+    ("sentinel", TranscriptDetail::Sentinel),
+];
+const PREAMBLES: &[(&str, PreambleMode)] = &[("keep", PreambleMode::Keep), ("drop", PreambleMode::Drop)];
+const WORDINGS: &[(&str, NudgeWording)] =
+    &[("numbers", NudgeWording::Numbers), ("plain", NudgeWording::Plain)];
+const CARRY: &[(&str, CarryScope)] = &[
+    ("all", CarryScope::All),
+    ("rules", CarryScope::Rules),
+    ("off", CarryScope::Off),
+];
+const REVIEWS: &[(&str, ReviewPolicy)] = &[
+    ("never", ReviewPolicy::Never),
+    ("manual", ReviewPolicy::Manual),
+    ("always", ReviewPolicy::Always),
+];
+const FREE_CUTS: &[(&str, FreeCutPolicy)] = &[
+    ("off", FreeCutPolicy::Off),
+    ("ask", FreeCutPolicy::Ask),
+    ("on", FreeCutPolicy::On),
+];
+
+impl LocatedValue {
+    /// Routes after handoffs: a list of tables.
+    fn routes(&self) -> ValueResult<Vec<HandoffRoute>> {
+        let help = "write [{ from = \"claude-opus*\", to = \"claude-sonnet-5-5\" }]";
+        let tables = self.list("routes", help)?;
+        collect(tables.iter().map(|table| (&table.origin, table.route())))
+    }
+
+    fn route(&self) -> ValueResult<HandoffRoute> {
+        let Raw::Table(entries) = &self.raw else {
+            return value_error(
+                format!("expected a route, found {}", self.raw.kind()),
+                "write { from = \"claude-opus*\", to = \"claude-sonnet-5-5\" }",
+            );
+        };
+        let mut route = HandoffRoute::default();
+        for entry in entries {
+            let text = entry.value.text()?;
+            match entry.key.as_str() {
+                "from" => route.from = text,
+                "to" => route.to = text,
+                "reason" => route.reason = Some(text),
+                other => {
+                    return value_error(
+                        format!("a route has no key {other:?}"),
+                        "its keys are from, to and reason",
+                    );
+                }
+            }
+        }
+        match route.from.is_empty() || route.to.is_empty() {
+            true => value_error("a route needs from and to", "name both models"),
+            false => Ok(route),
+        }
+    }
+}
 
 /// Handoff settings; `config/baton.toml` describes each key.
 #[derive(Debug, Clone, Default)]
@@ -203,47 +335,4 @@ pub struct DocumentPolicy {
     pub keep_files: usize,
     /// Words by which a sentence of the model's is an assumption.
     pub assumption_words: Vec<String>,
-}
-
-/// Commands in the chat.
-#[derive(Debug, Clone, Default)]
-pub struct ChatCommandPolicy {
-    /// The prefix of chat commands; empty: there are none.
-    pub prefix: String,
-}
-
-/// How drafts are made: documents of a conversation that baton writes.
-#[derive(Debug, Clone, Default)]
-pub struct DraftPolicy {
-    /// The repository whose state a draft describes.
-    pub git_dir: Option<PathBuf>,
-    /// Further words that make a sentence a constraint.
-    pub markers: Vec<String>,
-    /// Tokens of a draft that is composed without a model, estimated.
-    pub facts_tokens: usize,
-    /// Tokens of what a model is shown that writes one, estimated.
-    pub bundle_tokens: usize,
-    /// How one is made unless a request says otherwise.
-    pub method: DraftMethod,
-    /// The model that writes one, of the same upstream; `None`: the conversation's own.
-    pub model: Option<String>,
-    /// Most tokens of output of the request for one.
-    pub max_tokens: u64,
-    /// Longest time to make one.
-    pub timeout: Duration,
-    /// Folder with texts in place of the built-in prompts.
-    pub prompts_dir: Option<PathBuf>,
-    /// How long one waits for a person's approval.
-    pub expires: Duration,
-    /// Patterns of files of which nothing is quoted, in addition to those that are identified by name.
-    pub secret_files: Vec<String>,
-}
-
-/// The tool that searches what was cut.
-#[derive(Debug, Clone, Default)]
-pub struct RecallPolicy {
-    /// Whether conversations get it at their next handoff.
-    pub enabled: bool,
-    /// How many calls are answered in one agent request.
-    pub per_turn: u32,
 }

@@ -1,0 +1,91 @@
+//! Commands in the chat, drafts, and the search of what was cut.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::key::{KeySection, MARKER_CHARS, PATTERN_CHARS, key};
+use baton_core::handoffs::draft::DraftMethod;
+
+#[rustfmt::skip]
+pub(super) const COMMANDS: KeySection = KeySection {
+    name: "commands",
+    keys: &[
+        &key("prefix", |c| &mut c.commands.prefix, |v, _| v.prefix()),
+    ],
+};
+
+#[rustfmt::skip]
+pub(super) const DRAFT: KeySection = KeySection {
+    name: "draft",
+    keys: &[
+        &key("git_dir", |c| &mut c.draft.git_dir, |v, e| v.path(e).map(Some)).optional(),
+        &key("markers", |c| &mut c.draft.markers, |v, _| v.texts(MARKER_CHARS)),
+        &key("facts_tokens", |c| &mut c.draft.facts_tokens, |v, _| v.count(500, 100_000)),
+        &key("bundle_tokens", |c| &mut c.draft.bundle_tokens, |v, _| v.count(500, 100_000)),
+        &key("method", |c| &mut c.draft.method, |v, _| v.choice(METHODS)),
+        &key("model", |c| &mut c.draft.model, |v, _| v.text().map(Some)).optional(),
+        &key("max_tokens", |c| &mut c.draft.max_tokens, |v, _| v.count(1024, 1_000_000)),
+        &key("timeout_secs", |c| &mut c.draft.timeout, |v, _| v.secs(1.0, 3600.0)),
+        &key("prompts_dir", |c| &mut c.draft.prompts_dir, |v, e| v.path(e).map(Some)).optional(),
+        &key("expire_hours", |c| &mut c.draft.expires, |v, _| v.hours(1, 8760)).restart(),
+        &key("secret_files", |c| &mut c.draft.secret_files, |v, _| v.texts(PATTERN_CHARS)),
+    ],
+};
+
+#[rustfmt::skip]
+pub(super) const RECALL: KeySection = KeySection {
+    name: "recall",
+    keys: &[
+        &key("enabled", |c| &mut c.recall.enabled, |v, _| v.flag()),
+        &key("per_turn", |c| &mut c.recall.per_turn, |v, _| v.count(1, 100)),
+    ],
+};
+
+const METHODS: &[(&str, DraftMethod)] = &[
+    ("oneshot", DraftMethod::Oneshot),
+    ("bundle", DraftMethod::Bundle),
+    ("local", DraftMethod::Local),
+];
+
+/// Commands in the chat.
+#[derive(Debug, Clone, Default)]
+pub struct ChatCommandPolicy {
+    /// The prefix of chat commands; empty: there are none.
+    pub prefix: String,
+}
+
+/// How drafts are made: documents of a conversation that baton writes.
+#[derive(Debug, Clone, Default)]
+pub struct DraftPolicy {
+    /// The repository whose state a draft describes.
+    pub git_dir: Option<PathBuf>,
+    /// Further words that make a sentence a constraint.
+    pub markers: Vec<String>,
+    /// Tokens of a draft that is composed without a model, estimated.
+    pub facts_tokens: usize,
+    /// Tokens of what a model is shown that writes one, estimated.
+    pub bundle_tokens: usize,
+    /// How one is made unless a request says otherwise.
+    pub method: DraftMethod,
+    /// The model that writes one, of the same upstream; `None`: the conversation's own.
+    pub model: Option<String>,
+    /// Most tokens of output of the request for one.
+    pub max_tokens: u64,
+    /// Longest time to make one.
+    pub timeout: Duration,
+    /// Folder with texts in place of the built-in prompts.
+    pub prompts_dir: Option<PathBuf>,
+    /// How long one waits for a person's approval.
+    pub expires: Duration,
+    /// Patterns of files of which nothing is quoted, in addition to those that are identified by name.
+    pub secret_files: Vec<String>,
+}
+
+/// The tool that searches what was cut.
+#[derive(Debug, Clone, Default)]
+pub struct RecallPolicy {
+    /// Whether conversations get it at their next handoff.
+    pub enabled: bool,
+    /// How many calls are answered in one agent request.
+    pub per_turn: u32,
+}

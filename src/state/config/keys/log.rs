@@ -1,0 +1,58 @@
+//! What is logged, traced and priced.
+
+use std::path::PathBuf;
+
+use super::key::{KeySection, key};
+
+#[rustfmt::skip]
+pub(super) const LOG: KeySection = KeySection {
+    name: "log",
+    keys: &[
+        &key("level", |c| &mut c.log.level, |v, _| v.log_filter()).restart(),
+        &key("format", |c| &mut c.log.json, |v, _| v.choice(FORMATS)).restart(),
+        &key("requests", |c| &mut c.log.requests, |v, _| v.flag()).restart(),
+    ],
+};
+
+#[rustfmt::skip]
+pub(super) const TELEMETRY: KeySection = KeySection {
+    name: "telemetry",
+    keys: &[
+        &key("otlp_endpoint", |c| &mut c.telemetry.otlp_endpoint, |v, _| v.collector()).restart(),
+    ],
+};
+
+#[rustfmt::skip]
+pub(super) const BILL: KeySection = KeySection {
+    name: "bill",
+    keys: &[
+        &key("prices", |c| &mut c.bill.prices, |v, e| v.file(e).map(Some)).optional(),
+    ],
+};
+
+const FORMATS: &[(&str, bool)] = &[("text", false), ("json", true)];
+
+/// Logging.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Log {
+    /// A `tracing` filter: `info`, `baton=debug`, ….
+    pub level: String,
+    /// Whether lines are JSON.
+    pub json: bool,
+    /// Whether rewritten requests are logged.
+    pub requests: bool,
+}
+
+/// Traces.
+#[derive(Debug, Clone, Default)]
+pub struct Telemetry {
+    /// Base URL of an OTLP/HTTP collector; `None`: no traces.
+    pub otlp_endpoint: Option<String>,
+}
+
+/// Settings of the bill.
+#[derive(Debug, Clone, Default)]
+pub struct Bill {
+    /// A price table in place of the embedded one.
+    pub prices: Option<PathBuf>,
+}

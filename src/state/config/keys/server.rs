@@ -1,0 +1,95 @@
+//! Where agents, people and the files are: the listeners and the state folder.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::key::{KeySection, TOKEN_CHARS, key};
+use crate::state::config::Secret;
+
+#[rustfmt::skip]
+pub(super) const SERVER: KeySection = KeySection {
+    name: "server",
+    keys: &[
+        &key("listen", |c| &mut c.server.listen, |v, _| v.address()).restart(),
+        &key("hosts", |c| &mut c.server.hosts, |v, _| v.hosts()),
+        &key("origins", |c| &mut c.server.origins, |v, _| v.origins()),
+        &key("tls_cert", |c| &mut c.server.tls_cert, |v, e| v.file(e).map(Some)).optional(),
+        &key("tls_key", |c| &mut c.server.tls_key, |v, e| v.file(e).map(Some)).optional(),
+        &key("drain_secs", |c| &mut c.server.drain, |v, _| v.secs(0.0, 3600.0)).restart(),
+    ],
+};
+
+#[rustfmt::skip]
+pub(super) const ADMIN: KeySection = KeySection {
+    name: "admin",
+    keys: &[
+        &key("listen", |c| &mut c.admin.listen, |v, _| v.address()).restart(),
+        &key("token", |c| &mut c.admin.token, |v, e| v.secret(e, TOKEN_CHARS).map(Some)).optional().restart(),
+    ],
+};
+
+#[rustfmt::skip]
+pub(super) const STATE: KeySection = KeySection {
+    name: "state",
+    keys: &[
+        &key("dir", |c| &mut c.state_dir, |v, e| v.path(e)).optional().restart(),
+    ],
+};
+
+/// A free port of this machine.
+const FREE_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// The data listener.
+#[derive(Debug, Clone)]
+pub struct ListenerConfig {
+    /// Bind address; port 0 picks a free port.
+    pub listen: SocketAddr,
+    /// Additional host names accepted in `Host`; lower case, without port.
+    pub hosts: Vec<String>,
+    /// Origins of web pages that may use the proxy: `scheme://host[:port]`, lower case.
+    pub origins: Vec<String>,
+    /// File of the certificate chain (PEM), and that of its key: both or neither.
+    pub tls_cert: Option<PathBuf>,
+    pub tls_key: Option<PathBuf>,
+    /// How long open streams may continue after a stop signal.
+    pub drain: Duration,
+}
+
+impl ListenerConfig {
+    /// The files of the certificate chain and the key; `None` for plain HTTP.
+    pub fn tls(&self) -> Option<(&Path, &Path)> {
+        self.tls_cert.as_deref().zip(self.tls_key.as_deref())
+    }
+}
+
+impl Default for ListenerConfig {
+    fn default() -> Self {
+        Self {
+            listen: FREE_PORT,
+            hosts: Vec::new(),
+            origins: Vec::new(),
+            tls_cert: None,
+            tls_key: None,
+            drain: Duration::ZERO,
+        }
+    }
+}
+
+/// The admin listener.
+#[derive(Debug, Clone)]
+pub struct Admin {
+    /// Bind address; port 0 picks a free port.
+    pub listen: SocketAddr,
+    /// Bearer token; required unless the address is loopback.
+    pub token: Option<Secret>,
+}
+
+impl Default for Admin {
+    fn default() -> Self {
+        Self {
+            listen: FREE_PORT,
+            token: None,
+        }
+    }
+}

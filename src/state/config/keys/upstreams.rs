@@ -1,0 +1,86 @@
+//! Providers, and the clients that may use the proxy.
+
+use std::time::Duration;
+
+use super::key::{ConfigKey, TOKEN_CHARS, row};
+use crate::state::config::Secret;
+use baton_core::record::WireId;
+
+#[rustfmt::skip]
+pub(in crate::state::config) const UPSTREAM: &[&dyn ConfigKey<UpstreamConfig>] = &[
+    &row("base_url", |u: &mut UpstreamConfig| &mut u.base_url, |v, _| v.base_url()),
+    &row("wire", |u: &mut UpstreamConfig| &mut u.wire, |v, _| v.choice(WIRES).map(Some)).optional(),
+    &row("headers", |u: &mut UpstreamConfig| &mut u.headers, |v, e| v.headers(e)).optional(),
+    &row("api_key", |u: &mut UpstreamConfig| &mut u.api_key, |v, e| v.header_secret(e).map(Some)).optional(),
+    &row("connect_secs", |u: &mut UpstreamConfig| &mut u.connect, |v, _| v.secs(0.1, 300.0)).optional(),
+    &row("idle_secs", |u: &mut UpstreamConfig| &mut u.idle, |v, _| v.secs(1.0, 7200.0)).optional(),
+];
+
+#[rustfmt::skip]
+pub(in crate::state::config) const CLIENT: &[&dyn ConfigKey<ClientKey>] = &[
+    &row("name", |c: &mut ClientKey| &mut c.name, |v, _| v.text()).optional(),
+    &row("key", |c: &mut ClientKey| &mut c.key, |v, e| v.secret(e, TOKEN_CHARS)).optional(),
+];
+
+const WIRES: &[(&str, WireId)] = &[
+    ("anthropic", WireId::Anthropic),
+    ("openai_chat", WireId::OpenaiChat),
+    ("openai_responses", WireId::OpenaiResponses),
+    ("gemini", WireId::Gemini),
+    ("ollama", WireId::Ollama),
+];
+
+/// A provider.
+#[derive(Debug, Clone)]
+pub struct UpstreamConfig {
+    /// Scheme, host and an optional path prefix; no trailing slash.
+    pub base_url: String,
+    /// Its wire, where a request's path does not determine it.
+    pub wire: Option<WireId>,
+    /// Headers set on every request to it.
+    pub headers: Vec<(String, Secret)>,
+    /// The proxy's own API key, sent in the header that its wire uses.
+    pub api_key: Option<Secret>,
+    /// Connect timeout.
+    pub connect: Duration,
+    /// Idle timeout: maximum time between two reads of a response.
+    pub idle: Duration,
+}
+
+impl UpstreamConfig {
+    /// The host of its URL, by which prices are found; empty where it has none.
+    pub fn host(&self) -> String {
+        let url: Option<http::Uri> = self.base_url.parse().ok();
+        url.as_ref()
+            .and_then(http::Uri::host)
+            .unwrap_or_default()
+            .to_owned()
+    }
+}
+
+/// Default of `upstreams.NAME.connect_secs`, as documented.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Default of `upstreams.NAME.idle_secs`, as documented.
+const IDLE: Duration = Duration::from_secs(600);
+
+impl Default for UpstreamConfig {
+    fn default() -> Self {
+        Self {
+            base_url: String::new(),
+            wire: None,
+            headers: Vec::new(),
+            api_key: None,
+            connect: CONNECT,
+            idle: IDLE,
+        }
+    }
+}
+
+/// A client of the proxy.
+#[derive(Debug, Clone)]
+pub struct ClientKey {
+    /// Its name: the principal.
+    pub name: String,
+    /// The key it presents.
+    pub key: Secret,
+}
