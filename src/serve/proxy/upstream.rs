@@ -26,8 +26,8 @@ use crate::state::telemetry::ServerAddress;
 const POOL_IDLE: Duration = Duration::from_secs(50);
 
 /// Header lines of one response. The library's own limit is 100, and some gateways send more. Each line costs 64 bytes
-/// while a head is parsed, so this one costs 64 KiB.
-const HEADER_LINES: usize = 1024;
+/// that are written before a head is parsed, on the way to the first event.
+const HEADER_LINES: usize = 256;
 
 /// hyper refuses smaller buffers.
 pub(super) const SMALLEST_BUFFER: usize = 8192;
