@@ -161,7 +161,7 @@ pub(super) async fn ask(inspector: &Inspector, key: &str, headers: &HeaderMap, b
 
 /// Whether too little was written since the last handoff to hand off; `false` if that is unknown here.
 fn is_too_short(inspector: &Inspector, key: &str, principal: &str) -> bool {
-    let (live, _) = inspector.sessions.peek(key, principal);
+    let live = inspector.sessions.peek(key, principal);
     live.spoken.known().is_some_and(|text| !draft::enough(text))
 }
 

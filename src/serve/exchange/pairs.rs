@@ -8,10 +8,10 @@ use uuid::Timestamp;
 use super::active_handoff::Active;
 
 use super::placed::Placed;
-use super::read_ahead::{Ahead, CallPairs, pairs_beside, unknown_calls};
+use super::read_ahead::{Ahead, pairs_beside, unknown_calls};
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
-use crate::state::session::LiveConversation;
+use crate::state::session::{LiveConversation, NewCalls};
 use crate::state::store::StoreError;
 use baton_core::record::HiddenPair;
 use baton_core::rewrite::notes::NoteSearch;
@@ -22,17 +22,14 @@ pub(super) async fn find_pairs(
     app: &App,
     ctx: &RequestContext,
     placed: &mut Placed,
-    ahead: &mut Ahead,
+    ahead: Ahead,
 ) -> Result<(), StoreError> {
     let Some(live) = &placed.agent.live else {
         return Ok(());
     };
     let store = app.sessions.store();
     let mut all = app.sessions.pairs_of(live).await?;
-    let CallPairs {
-        unknown,
-        found: beside,
-    } = pairs_of_unknown_calls(app, ctx, placed, live, ahead).await?;
+    let (unknown, beside) = pairs_of_unknown_calls(app, ctx, placed, live, ahead).await?;
     let found = match beside.is_empty() {
         true => Vec::new(),
         false => belonging(placed, live, beside)
@@ -71,25 +68,24 @@ pub(super) async fn find_pairs(
     Ok(())
 }
 
-/// What is next to the calls that are not known yet, read ahead or from the store.
+/// The calls that are not known yet, and what is next to them, read ahead or from the store.
 async fn pairs_of_unknown_calls(
     app: &App,
     ctx: &RequestContext,
     placed: &Placed,
     live: &LiveConversation,
-    ahead: &mut Ahead,
-) -> Result<CallPairs, StoreError> {
-    let cut = placed.pin.active_id();
+    ahead: Ahead,
+) -> Result<(NewCalls, Vec<HiddenPair>), StoreError> {
     // What is before the cut is not sent.
     let turn = placed.pin.active.as_ref().and_then(Active::turn);
-    let from = turn.unwrap_or_default();
-    if let Some(read) = ahead.beside(cut, from, live) {
-        return Ok(read);
-    }
     let (reading, now) = (placed.agent.request.reading(), app.clock.now_ms());
+    let (cut, from) = (placed.pin.active_id(), turn.unwrap_or_default());
     let unknown = unknown_calls(placed.agent.wire, reading, live, cut, from, now);
-    let found = pairs_beside(app, ctx, &unknown).await?;
-    Ok(CallPairs { unknown, found })
+    let found = match ahead.beside(unknown.calls()) {
+        Some(found) => found,
+        None => pairs_beside(app, ctx, unknown.calls()).await?,
+    };
+    Ok((unknown, found))
 }
 
 /// Keys that the calls had while other handoffs were active, if any was ever undone.

@@ -4,6 +4,7 @@
 //! They are the conversation's record, the newest sentinel's handoff, the pairs of later calls, and the origin of the
 //! continued response. A wrong guess costs a second round trip.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures_util::future::{join, join3};
@@ -20,24 +21,10 @@ use baton_core::wire::Wire;
 /// What was read; empty where nothing was.
 #[derive(Default)]
 pub(super) struct Ahead {
-    beside: Option<Beside>,
+    /// The calls that were asked for, and the stored pairs next to them.
+    beside: Option<(Vec<String>, Vec<HiddenPair>)>,
     /// The stored origin of the response that the request continues.
     pub(super) previous: Option<Option<String>>,
-}
-
-/// The pairs next to the calls after a cut.
-struct Beside {
-    cut: Option<HandoffId>,
-    from: usize,
-    /// The version of the record by which the calls were found to be unknown; `None`: of no record, so they are all.
-    version: Option<u64>,
-    pairs: CallPairs,
-}
-
-/// Calls that were not known, and the pairs next to them.
-pub(super) struct CallPairs {
-    pub(super) unknown: NewCalls,
-    pub(super) found: Vec<HiddenPair>,
 }
 
 /// A conversation, and what its request will need of a shared store.
@@ -47,25 +34,13 @@ pub(super) struct OpenedConversation {
 }
 
 impl Ahead {
-    /// The reads that hold for any text of the same request.
-    pub(super) fn without_offsets(&self) -> Self {
-        Self {
-            beside: None,
-            previous: self.previous.clone(),
-        }
-    }
-
-    /// The pairs next to the calls after this cut, if that was read.
-    pub(super) fn beside(
-        &mut self,
-        cut: Option<HandoffId>,
-        from: usize,
-        live: &LiveConversation,
-    ) -> Option<CallPairs> {
-        let fits = |b: &Beside| {
-            b.cut == cut && b.from == from && b.version.is_none_or(|version| version == live.version())
-        };
-        self.beside.take().filter(fits).map(|beside| beside.pairs)
+    /// The stored pairs next to these calls, if all of them were asked for.
+    pub(super) fn beside(self, calls: &[String]) -> Option<Vec<HiddenPair>> {
+        let (asked, mut found) = self.beside?;
+        let wanted: HashSet<&str> = calls.iter().map(String::as_str).collect();
+        found.retain(|pair| wanted.contains(pair.place.sibling()));
+        let count = asked.iter().filter(|call| wanted.contains(call.as_str())).count();
+        (count == wanted.len()).then_some(found)
     }
 }
 
@@ -80,14 +55,14 @@ pub(super) async fn read(
 ) -> OpenedConversation {
     let (sessions, store) = (&app.sessions, app.sessions.store());
     let now = app.clock.now_ms();
-    let (known, version) = sessions.peek(key, &ctx.principal);
+    let known = sessions.peek(key, &ctx.principal);
     // A truncated id may mean another handoff.
     let whole = newest.filter(|candidate| candidate.id_range.is_none());
     let cut = whole.map(|candidate| candidate.sentinel.id);
     let from = whole.map_or(0, |candidate| candidate.turn);
     let unknown = unknown_calls(wire, reading, &known, cut, from, now);
     let opened = sessions.open(key, &ctx.principal, now);
-    let beside = pairs_beside(app, ctx, &unknown);
+    let beside = pairs_beside(app, ctx, unknown.calls());
     let cut_by = async {
         if let Some(id) = cut {
             // Kept in memory, where it is looked for next.
@@ -105,30 +80,22 @@ pub(super) async fn read(
         let (cut_points, insertions) = (sessions.left_out(live, now), sessions.insertions_of(live, now));
         let (_, _, _) = join3(sessions.pairs_of(live), cut_points, insertions).await;
     }
-    let ahead = Ahead {
-        beside: found.ok().map(|found| Beside {
-            cut,
-            from,
-            version,
-            pairs: CallPairs { unknown, found },
-        }),
-        previous,
-    };
-    OpenedConversation { live, ahead }
+    let beside = found.ok().map(|found| (unknown.calls().to_vec(), found));
+    OpenedConversation {
+        live,
+        ahead: Ahead { beside, previous },
+    }
 }
 
 /// The stored pairs next to these calls.
 pub(super) async fn pairs_beside(
     app: &App,
     ctx: &RequestContext,
-    unknown: &NewCalls,
+    calls: &[String],
 ) -> Result<Vec<HiddenPair>, StoreError> {
-    match unknown.calls().is_empty() {
+    match calls.is_empty() {
         true => Ok(Vec::new()),
-        false => {
-            let store = app.sessions.store();
-            store.pairs_beside(&ctx.principal, unknown.calls()).await
-        }
+        false => app.sessions.store().pairs_beside(&ctx.principal, calls).await,
     }
 }
 

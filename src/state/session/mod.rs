@@ -102,17 +102,12 @@ impl Sessions {
         self.shared
     }
 
-    /// The cached conversation with its version, which may be older than the store's. Without one, an empty
-    /// conversation that is not added to the cache, and no version.
-    pub fn peek(&self, key: &str, principal: &str) -> (Arc<LiveConversation>, Option<u64>) {
+    /// The cached conversation, which may be older than the store's. Without one, an empty conversation that is not
+    /// added to the cache.
+    pub fn peek(&self, key: &str, principal: &str) -> Arc<LiveConversation> {
         let hit = self.live.get(key).map(|entry| Arc::clone(&entry));
-        match hit.filter(|live| live.principal() == principal) {
-            Some(live) => {
-                let version = live.version();
-                (live, Some(version))
-            }
-            None => (Arc::new(LiveConversation::new(Conversation::default())), None),
-        }
+        let hit = hit.filter(|live| live.principal() == principal);
+        hit.unwrap_or_else(|| Arc::new(LiveConversation::new(Conversation::default())))
     }
 
     /// The conversation of that key: from memory, else from the store, else a new one, of which nothing is

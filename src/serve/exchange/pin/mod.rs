@@ -91,7 +91,6 @@ fn take_commands_out(app: &App, ctx: &RequestContext, received: &mut Received) -
     if taken.taken_out.removed.is_some() {
         agent.side_call = is_side_call(ctx, agent.request.view());
         received.candidates = agent.request.reading().candidates(agent.wire);
-        received.ahead = received.ahead.without_offsets();
     }
     taken
 }

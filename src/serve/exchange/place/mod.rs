@@ -21,7 +21,7 @@ pub(super) async fn place(app: &App, ctx: &RequestContext, pinned: Pinned) -> Re
         agent,
         pin,
         scope,
-        mut ahead,
+        ahead,
     } = pinned;
     let mut placed = Placed {
         agent,
@@ -29,7 +29,7 @@ pub(super) async fn place(app: &App, ctx: &RequestContext, pinned: Pinned) -> Re
         places: Places::default(),
         scope,
     };
-    find_pairs(app, ctx, &mut placed, &mut ahead)
+    find_pairs(app, ctx, &mut placed, ahead)
         .await
         .map_err(store_down)?;
     if !scope.has_recall(&placed.pin) && !placed.places.pairs.is_empty() {
