@@ -26,8 +26,6 @@ struct Case {
     name: &'static str,
     bytes: usize,
     pinned: bool,
-    /// No request begins like an earlier one, so that nothing of it is known.
-    new: bool,
     work: Work,
     base: Kind,
 }
@@ -49,16 +47,8 @@ const fn request(name: &'static str, bytes: usize, pinned: bool, few: usize, man
         name,
         bytes,
         pinned,
-        new: false,
         work: Work::Requests { few, many },
         base: Kind::Collecting,
-    }
-}
-
-const fn new_request(name: &'static str, bytes: usize, few: usize, many: usize) -> Case {
-    Case {
-        new: true,
-        ..request(name, bytes, false, few, many)
     }
 }
 
@@ -67,21 +57,18 @@ const fn stream(name: &'static str, few: usize, many: usize, per_chunk: usize) -
         name,
         bytes: 2_000,
         pinned: false,
-        new: false,
         work: Work::Stream { few, many, per_chunk },
         base: Kind::Streaming,
     }
 }
 
-const CASES: [Case; 10] = [
+const CASES: [Case; 8] = [
     request("request 2 KB whole", 2_000, false, 50, 250),
     request("request 2 KB pinned", 2_000, true, 50, 250),
     request("request 100 KB whole", 100_000, false, 20, 100),
     request("request 100 KB pinned", 100_000, true, 20, 100),
-    new_request("request 100 KB new", 100_000, 20, 100),
     request("request 1 MB whole", 1_000_000, false, 5, 25),
     request("request 1 MB pinned", 1_000_000, true, 5, 25),
-    new_request("request 1 MB new", 1_000_000, 5, 25),
     stream("event, 1 in a chunk", 100, 500, 1),
     stream("event, 64 in a chunk", 50, 250, 64),
 ];
@@ -146,12 +133,8 @@ impl Case {
     async fn work(&self, proxy: &Proxy, client: &mut Client, body: &Bytes, units: usize) {
         match self.work {
             Work::Requests { .. } => {
-                for n in 0..units {
-                    let body = match self.new {
-                        true => with_other_tools(body, n),
-                        false => body.clone(),
-                    };
-                    client.ask("fixed", &body).await;
+                for _ in 0..units {
+                    client.ask("fixed", body).await;
                     // Agents think between two requests: deferred work is done by then.
                     proxy.cpu_at_rest().await;
                 }
@@ -162,15 +145,6 @@ impl Case {
             }
         }
     }
-}
-
-/// The body with another description of its first tool: near its beginning, and no part of the conversation's key.
-fn with_other_tools(body: &Bytes, n: usize) -> Bytes {
-    const KEY: &[u8] = b"\"description\":\"";
-    let at = memchr::memmem::find(body, KEY).unwrap() + KEY.len();
-    let mut changed = body.to_vec();
-    changed.splice(at..at, format!("{n:06} ").into_bytes());
-    changed.into()
 }
 
 /// valgrind, and where it leaves its count.
