@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use twox_hash::XxHash3_128;
 
 use super::answer_form::AnswerForm;
 use super::is_model_call;
@@ -275,12 +276,9 @@ fn opening(wire: &dyn Wire, reading: &RequestReading) -> String {
     }
 }
 
-/// Hash by which the repetition of a request is recognised.
+/// Hash by which the repetition of a request is recognised, by every replica.
 fn body_hash(text: &Bytes) -> u64 {
-    use std::hash::{DefaultHasher, Hasher};
-    let mut hasher = DefaultHasher::new();
-    hasher.write(text);
-    hasher.finish()
+    XxHash3_128::oneshot(text) as u64
 }
 
 /// Why the tool is ruled out, in general or for this request.
