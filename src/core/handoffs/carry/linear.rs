@@ -12,13 +12,13 @@ use crate::text::cost::at_sizes;
 use crate::transcript::Transcript;
 use crate::wire::{self, Operation};
 
-/// The best of three: the person's texts, their rules, and the block.
+/// The person's texts, their rules, and the block.
 fn time(texts: &[String]) -> Duration {
     let said = texts.iter().map(|text| json!({"role": "user", "content": text}));
     let body = json!({"model": "m", "messages": said.collect::<Vec<Value>>()}).to_string();
     let wire = wire::wire(WireId::Anthropic);
     let view = wire.read(&body.into(), Operation::Generate).unwrap();
-    let once = || {
+    worked(|| {
         let rules = rules(&RuleSources {
             earlier: &[],
             said: &PersonTexts::of(&Transcript::of(&view), &[], None),
@@ -32,8 +32,7 @@ fn time(texts: &[String]) -> Duration {
         };
         let prompt = texts.join("\n");
         let _ = carry(&prompt, &rules, None, policy);
-    };
-    (0..3).map(|_| worked(once)).min().unwrap()
+    })
 }
 
 at_sizes! {
