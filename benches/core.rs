@@ -461,6 +461,67 @@ mod drafts {
     }
 }
 
+/// What a handoff's carry costs at 4 MB of history: the person's texts, their rules, what was seen, the block, and what was
+/// looked up again. `cargo bench --bench core -- carry`
+#[divan::bench_group(sample_count = 20, sample_size = 1)]
+mod carry {
+    use super::sessions::Session;
+    use super::*;
+    use baton_core::handoffs::carry::{
+        CarryPolicy, CarryScope, PersonTexts, RuleSources, carry, looked_up_again, rules,
+    };
+    use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, Whereabouts};
+    use baton_core::redact::Redactor;
+    use baton_core::transcript::Transcript;
+    use baton_core::wire::View;
+
+    const BYTES: usize = 4_000_000;
+
+    /// Most that a handoff may take longer by it.
+    const MOST: std::time::Duration = std::time::Duration::from_millis(60);
+
+    fn history(name: &str) -> View {
+        let wire = wires::wire(name);
+        let body = |turns: usize| Session::new(1, turns).body(wire.id());
+        let turns = 2000 * BYTES / body(2000).len();
+        wire.read(&Bytes::from(body(turns)), Operation::Generate).unwrap()
+    }
+
+    fn carried(view: &View, redactor: &Redactor) -> usize {
+        let transcript = Transcript::of(view);
+        let rules = rules(&RuleSources {
+            earlier: &[],
+            said: &PersonTexts::of(&transcript, &[], None),
+            without: &[],
+            markers: &[],
+            redactor,
+        });
+        let settings = DraftIndexSettings {
+            redactor: redactor.clone(),
+            ..DraftIndexSettings::default()
+        };
+        let seen = DraftIndex::of(settings, &transcript).seen(&Whereabouts::of(&transcript));
+        let policy = CarryPolicy {
+            scope: CarryScope::All,
+            tokens: 600,
+        };
+        let again = looked_up_again(&transcript, ID).unwrap_or_default();
+        carry(PROMPT, &rules, Some(&seen), policy).prompt.len() + again.len()
+    }
+
+    #[divan::bench(args = ["anthropic", "openai_chat", "openai_responses", "gemini", "ollama"])]
+    fn at_4_mb(bencher: Bencher, name: &str) {
+        let (view, redactor) = (history(name), Redactor::new(&[]));
+        let began = std::time::Instant::now();
+        black_box(carried(&view, &redactor));
+        let once = began.elapsed();
+        assert!(once <= MOST, "{name}: {once:?} for {} bytes", view.body.len());
+        bencher
+            .counter(BytesCount::new(view.body.len()))
+            .bench_local(|| carried(&view, &redactor));
+    }
+}
+
 /// Recall over sessions with planted facts: what it costs, and before that what it finds (printed).
 #[divan::bench_group(sample_count = 20, sample_size = 1)]
 mod recall {

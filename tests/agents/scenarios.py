@@ -239,6 +239,46 @@ def nudge(agent, programs):
         check(notice not in stage.output, "the notice reached the agent")
 
 
+RULE = "Never touch migrations/."
+
+
+def rules(agent, programs):
+    """A rule of the first message stands behind the cut of five handoffs whose prompts lack it; `::unpin` ends that."""
+    look = {"text": "I look.", "calls": [{"name": agent.tool, "arguments": agent.arguments}]}
+
+    def hands_over(n):
+        prompt = {"prompt": f"Go on with step {n}."}
+        return {"text": "Handing over.", "calls": [{"name": "session_handoff", "arguments": prompt}]}
+
+    script = [reply for n in range(5) for reply in (look, hands_over(n))]
+    script += [look, {"text": "Five are done."}, hands_over(5), {"text": "Six are done."}]
+    with Scene(agent, programs, script=script) as stage:
+        output = stage.run(f"Work on {FIRST}. {RULE}")
+        check("Five are done" in output, "the fifth handoff is not reached")
+        for n in range(5):
+            rows = [row for row in with_tools(stage) if f"Go on with step {n}." in texts(row)]
+            check(rows, f"nothing was sent after handoff {n + 1}")
+            for row in rows:
+                assert_cut(row, f"handoff {n + 1}")
+                check(f"- {RULE}\n" in texts(row), f"the rule is lost after handoff {n + 1}")
+        check(carried(stage) == [("rule", "added", RULE)], f"the receipt says {carried(stage)}")
+        check(RULE in stage.run("::pins", again=True), "the rule is not listed")
+        stage.run("::unpin 1", again=True)
+        seen = len(stage.requests())
+        stage.run("Go on, please.", again=True)
+        last = since(stage, seen)[-1]
+        check("Go on with step 5." in texts(last), "the sixth handoff is not reached")
+        check(RULE not in texts(last), "the rule was unpinned, and is carried")
+        check(carried(stage) == [], f"the receipt says {carried(stage)}")
+
+
+def carried(stage):
+    """What the newest handoff carried, as the inspector shows it."""
+    newest = stage.inspect("handoffs")["handoffs"][0]
+    items = stage.inspect(f"handoffs/{newest['id']}")["handoff"]["carried"]
+    return [(item["kind"], item["state"], item["text"]) for item in items]
+
+
 class Scene(Stage):
     """A stage that at the end checks what must hold in every scenario."""
 
@@ -265,4 +305,5 @@ SCENARIOS = {
     "recall": recall,
     "nudge": nudge,
     "meter": meter,
+    "rules": rules,
 }

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
 from agents import environment
@@ -95,6 +96,11 @@ class Stage:
         command += ["--listen", f"127.0.0.1:{self.port}", "--admin", f"127.0.0.1:{self.admin}"]
         self.baton = self.spawn(command, "baton")
         wait_for_port(self.port, self.baton, "baton")
+
+    def inspect(self, path):
+        """What the inspector's API has at a path."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.admin}/api/{path}", timeout=10) as answer:
+            return json.load(answer)
 
     def kill_baton(self):
         self.baton.kill()

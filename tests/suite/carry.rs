@@ -179,12 +179,15 @@ async fn the_status_has_the_receipt() {
     stage.push(read("src/a.rs"));
     let answer = stage.ask(&history, true).await;
     let history = stage.ran(&history, &answer);
+    stage.push(Reply::new().call("session_recall", json!({"query": "migrations"})));
     stage.push(Reply::text("Done."));
     let answer = stage.ask(&history, true).await;
     let history = stage.then(&history, &answer, "::handoff status");
     let status = stage.ask(&history, true).await.text;
     assert!(status.contains("0 in the prompt, 1 added by baton."), "{status}");
     assert!(status.contains("Looked up again since: src/a.rs."), "{status}");
+    let searched = "Searched in what was cut: \"migrations\" (found).";
+    assert!(status.contains(searched), "{status}");
     let history = [&history[..history.len() - 1], &[stage.user("Go on.")]].concat();
     hands_over(&stage, &history).await;
     let events = stage.baton.events(6).await;

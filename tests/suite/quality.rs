@@ -4,7 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use baton_core::handoffs::draft;
+use baton_core::handoffs::carry::{PersonTexts, RuleSources, rules};
+use baton_core::handoffs::draft::{self, DraftIndex, DraftIndexSettings, DraftSpec};
+use baton_core::redact::Redactor;
+use baton_core::transcript::Transcript;
+use baton_core::wire::{Operation, WIRES as ALL, Wire};
 use baton_llm::state::config::Config;
 use baton_strict::Reply;
 use serde::Deserialize;
@@ -63,14 +67,18 @@ impl Canary {
             .all(|token| text.contains(&token.to_lowercase()))
     }
 
-    /// Whether a text tells an earlier value of it as the current one.
+    /// Whether a text tells any part of an earlier value of it.
     fn is_stale_in(&self, text: &str) -> bool {
-        !self.superseded.is_empty()
-            && self
-                .superseded
-                .iter()
-                .all(|token| text.contains(&token.to_lowercase()))
+        self.superseded
+            .iter()
+            .any(|token| text.contains(&token.to_lowercase()))
     }
+}
+
+/// What a text tells as current: the lines without a mark that they were replaced.
+fn current(text: &str) -> String {
+    let lines = text.lines().filter(|line| !line.contains("[replaced "));
+    lines.collect::<Vec<_>>().join("\n").to_lowercase()
 }
 
 /// What the model sees after the last of five handoffs, of which the model wrote nothing into the prompt. Between what is
@@ -102,12 +110,58 @@ async fn after_five_handoffs(variant: Variant, tokens: usize, turns: &[(String, 
     stage.sent().concat()
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Score {
-    rules: (usize, usize),
+    /// Those that are told, and all.
+    kept: (usize, usize),
+    /// Those that are told without a mark that they were replaced.
+    unmarked: usize,
     stale: (usize, usize),
     tokens: usize,
     sessions: usize,
+    lost: BTreeMap<String, usize>,
+}
+
+impl Score {
+    /// Judges what a model reads of a session.
+    fn add(&mut self, name: &str, text: &str, canaries: &[Canary], counts: impl Fn(&Canary) -> bool) {
+        let (small, current) = (text.to_lowercase(), current(text));
+        self.sessions += 1;
+        self.tokens += draft::tokens(text);
+        for canary in canaries {
+            if counts(canary) {
+                self.kept.1 += 1;
+                self.kept.0 += usize::from(canary.is_in(&small));
+                self.unmarked += usize::from(canary.is_in(&current));
+                if !canary.is_in(&small) {
+                    *self.lost.entry(format!("{name} {}", canary.id)).or_default() += 1;
+                }
+            }
+            self.stale.1 += usize::from(!canary.superseded.is_empty());
+            self.stale.0 += usize::from(canary.is_stale_in(&current));
+        }
+    }
+
+    /// At least so many of a hundred are told, and no earlier value as the current one.
+    fn assert(&self, hundredths: usize) {
+        let (kept, all) = self.kept;
+        assert!(kept * 100 >= all * hundredths, "{kept} of {all}: {:?}", self.lost);
+        assert!(self.unmarked * 100 >= all * 95, "{} of {all}", self.unmarked);
+        assert_eq!(self.stale.0, 0);
+    }
+}
+
+/// A `local` draft of a session.
+fn drafted(wire: &dyn Wire, variant: Variant, turns: &[(String, String)]) -> String {
+    let said = turns.iter().map(|(role, text)| (variant.message)(role, text));
+    let body = (variant.body)(&said.collect::<Vec<_>>(), true).to_string();
+    let view = wire.read(&body.into(), Operation::Generate).unwrap();
+    let index = DraftIndex::of(DraftIndexSettings::default(), &Transcript::of(&view));
+    let spec = DraftSpec {
+        tokens: 4000,
+        ..DraftSpec::default()
+    };
+    index.local(&spec).unwrap()
 }
 
 fn sessions() -> Sessions {
@@ -120,7 +174,6 @@ fn sessions() -> Sessions {
 #[ignore = "needs sessions from PyPI: tests/quality/run"]
 async fn judged() {
     let all = sessions();
-    let mut lost: BTreeMap<String, usize> = BTreeMap::new();
     println!("| tokens | rules held | superseded values told | tokens used |\n|---|---|---|---|");
     for tokens in [0, 100, 300, 600] {
         let mut score = Score::default();
@@ -129,34 +182,32 @@ async fn judged() {
             let wires = if tokens == 600 { &WIRES[..] } else { &WIRES[..1] };
             for (wire, variant) in wires {
                 let seen = after_five_handoffs(*variant, tokens, &session.turns).await;
-                let small = seen.to_lowercase();
-                score.sessions += 1;
-                score.tokens += draft::tokens(&seen);
-                for canary in &session.canaries {
-                    if canary.is_rule() {
-                        score.rules.1 += 1;
-                        score.rules.0 += usize::from(canary.is_in(&small));
-                        if tokens == 600 && !canary.is_in(&small) {
-                            *lost
-                                .entry(format!("{wire} {} {}", session.name, canary.id))
-                                .or_default() += 1;
-                        }
-                    }
-                    score.stale.1 += usize::from(!canary.superseded.is_empty());
-                    score.stale.0 += usize::from(canary.is_stale_in(&small));
-                }
+                let name = format!("{wire} {}", session.name);
+                score.add(&name, &seen, &session.canaries, Canary::is_rule);
             }
         }
-        let ((held, rules), (told, stale)) = (score.rules, score.stale);
-        println!(
-            "| {tokens} | {held} of {rules} | {told} of {stale} | {} |",
-            score.tokens / score.sessions
-        );
+        let ((held, rules), (told, stale)) = (score.kept, score.stale);
+        let used = score.tokens / score.sessions;
+        println!("| {tokens} | {held} of {rules} | {told} of {stale} | {used} |");
         if tokens == 600 {
-            println!("lost: {lost:?}");
-            assert!(held * 100 >= rules * 97, "{held} of {rules}");
+            println!("unmarked: {}; lost: {:?}", score.unmarked, score.lost);
+            score.assert(97);
         }
     }
+    let mut score = Score::default();
+    for session in &all.sessions {
+        for (wire, (name, variant)) in ALL.iter().zip(WIRES) {
+            let document = drafted(*wire, variant, &session.turns);
+            score.add(
+                &format!("{name} {}", session.name),
+                &document,
+                &session.canaries,
+                |_| true,
+            );
+        }
+    }
+    println!("`local` drafts: {score:?}");
+    score.assert(97);
     for (wire, variant) in WIRES {
         for framing in &all.constraints {
             let said = framing.iter().flat_map(|one| {
@@ -213,11 +264,6 @@ fn poisoned(variant: Variant, seed: usize) -> Vec<Value> {
 /// Two hundred sessions, none of which has a rule of the person's.
 #[test]
 fn poison_is_never_taken_for_the_persons_words() {
-    use baton_core::handoffs::carry::{PersonTexts, RuleSources, rules};
-    use baton_core::redact::Redactor;
-    use baton_core::transcript::Transcript;
-    use baton_core::wire::{Operation, WIRES as ALL};
-
     let redactor = Redactor::new(&[]);
     let mut taken = Vec::new();
     for seed in 0..200 {
@@ -271,6 +317,33 @@ async fn only_what_a_prompt_lacks_is_added() {
         let (_, behind) = sent.split_once(prompt.trim()).unwrap();
         assert_eq!(behind.matches("\n- ").count(), added, "{sent}");
         assert_eq!(behind.is_empty(), added == 0, "{sent}");
+        stage.assert_clean();
+    }
+}
+
+/// A model that lists a finished task as open: one line says that it is not, and what is open is told as it is.
+#[tokio::test]
+async fn a_finished_task_that_a_prompt_lists_as_open_is_contradicted() {
+    for (_, variant) in WIRES {
+        let stage = Fixture::new(variant, []).await;
+        let message = variant.message;
+        let history = [
+            message("user", "Port the exporter."),
+            message("assistant", "Done: the exporter is ported."),
+            message("user", "Go on."),
+        ];
+        let prompt = "## Next steps\n1. Port the exporter\n2. Write the docs";
+        stage.push(
+            Reply::new()
+                .say("Handing over.")
+                .call("session_handoff", json!({"prompt": prompt})),
+        );
+        stage.push(fresh());
+        stage.ask(&history, true).await;
+        let sent = stage.sent().concat();
+        let wrong = "- lists \"Port the exporter\" as open; it was finished in turn 1\n";
+        assert_eq!(sent.matches(wrong).count(), 1, "{sent}");
+        assert_eq!(sent.matches("as open").count(), 1, "{sent}");
         stage.assert_clean();
     }
 }

@@ -8,6 +8,7 @@ pub mod document;
 pub mod draft;
 mod field_error;
 pub mod recall;
+mod replaced;
 pub mod yaml;
 
 pub use field_error::FieldError;

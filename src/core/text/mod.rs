@@ -1,6 +1,6 @@
 //! JSON text as bytes: where values begin and end, and edits as slices.
 //!
-//! `words` and `stem` are of plain texts, `visible` makes control characters visible in whatever is printed, `cut` cuts texts between characters.
+//! `words` and `stem` are of plain texts, `visible` makes control characters visible in whatever is printed, `cut` cuts texts between characters, `prose` has the sentences of a text.
 //!
 //! Knows JSON's structure and nothing of requests or providers; imports nothing from the other modules. No tree is
 //! built, and no byte outside an edit is copied.
@@ -9,6 +9,7 @@ pub mod cost;
 pub mod cut;
 pub mod date;
 pub mod json;
+pub mod prose;
 mod span;
 pub mod splice;
 pub mod stem;

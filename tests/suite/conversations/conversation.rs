@@ -14,6 +14,7 @@ use crate::matrix::variants::Call;
 struct Snapshot {
     history: Vec<Value>,
     view: View,
+    rules: Vec<String>,
     previous: Option<Held>,
 }
 
@@ -32,6 +33,8 @@ pub struct AgentConversation {
     pub name: usize,
     pub history: Vec<Value>,
     pub view: View,
+    /// What the person forbade, oldest first.
+    pub rules: Vec<String>,
     pub quirks: AgentQuirks,
     profile: WireProfile,
     snapshots: Vec<Snapshot>,
@@ -124,6 +127,7 @@ impl AgentConversation {
             name,
             history: Vec::new(),
             view: View::new(opening.clone()),
+            rules: Vec::new(),
             quirks,
             profile,
             snapshots: Vec::new(),
@@ -191,16 +195,27 @@ impl AgentConversation {
         let answer = match says {
             2 => format!("See {n}:\n{}", self.quoted()),
             3 => format!("<system-reminder>later</system-reminder> {n}"),
+            5 if self.states_rules() => format!("Go on, {n}. Never touch module {n}."),
             _ => format!("Go on, {n}."),
         };
+        let is_said = calls.is_empty() || matches!(says, 1 | 5);
         if calls.is_empty() {
             self.say(&answer);
         } else {
-            self.answer(&calls, (says == 1).then_some(&answer));
+            self.answer(&calls, is_said.then_some(&answer));
+        }
+        if is_said && says == 5 && self.states_rules() {
+            self.rules.push(format!("Never touch module {n}."));
         }
         if says == 4 {
             self.note(n);
         }
+    }
+
+    /// Whether each request has all that the person said, as it was said.
+    fn states_rules(&self) -> bool {
+        let is_subagent = self.name == 3 && self.profile.traits.blocks;
+        !is_subagent && !self.quirks.stored() && !self.quirks.glue && !self.quirks.trim
     }
 
     /// What a person says.
@@ -208,6 +223,7 @@ impl AgentConversation {
         self.snapshots.push(Snapshot {
             history: self.history.clone(),
             view: self.view.clone(),
+            rules: self.rules.clone(),
             previous: self.previous.clone(),
         });
         self.calls.clear();
@@ -228,6 +244,7 @@ impl AgentConversation {
         self.snapshots.push(Snapshot {
             history: self.history.clone(),
             view: self.view.clone(),
+            rules: self.rules.clone(),
             previous: self.previous.clone(),
         });
         self.history.push((self.profile.user)(&[command.to_owned()]));
@@ -321,6 +338,7 @@ impl AgentConversation {
         let snapshot = self.snapshots[at].clone();
         self.history = snapshot.history;
         self.view = snapshot.view;
+        self.rules = snapshot.rules;
         self.previous = snapshot.previous;
         self.calls.clear();
         self.asked = false;
@@ -340,7 +358,7 @@ impl AgentConversation {
             ..Opening::default()
         };
         self.open(&opening);
-        self.previous = None;
+        (self.previous, self.rules) = (None, Vec::new());
         self.view = View::new(opening);
         self.calls.clear();
     }

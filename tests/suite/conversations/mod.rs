@@ -454,6 +454,7 @@ impl Run {
         let begins = Begins {
             repeat,
             drafted: drafted.as_ref(),
+            rules: &self.conversations[who].rules.clone(),
         };
         let agent = self.conversations[who].agent();
         let outcome = oracle::replay(

@@ -163,6 +163,7 @@ pub struct Exchange {
     told: Option<String>,
     /// The view as upstream holds it where no more legs come: with all calls of the one that ended last, and their results.
     held: Option<View>,
+    rules: Vec<String>,
 }
 
 /// What bounds an exchange.
@@ -187,6 +188,18 @@ pub struct Begins<'a> {
     pub repeat: Option<&'a str>,
     /// A threshold began a handoff in front of the answer.
     pub drafted: Option<&'a Drafted>,
+    /// The person's rules in the agent's transcript, oldest first: they stand behind every cut.
+    pub rules: &'a [String],
+}
+
+/// A prompt that says nothing of these rules, as the model sees it. Only this function of these tests knows the block's form.
+fn with_rules(prompt: &str, rules: &[String]) -> String {
+    const SAID: &str = "The user said this earlier. It holds unless the text above says otherwise:\n";
+    let lines: String = rules.iter().rev().map(|rule| format!("- {rule}\n")).collect();
+    match rules {
+        [] => prompt.to_owned(),
+        _ => format!("{prompt}\n\n<carried-over>\n{SAID}{lines}</carried-over>"),
+    }
 }
 
 /// Replays an exchange. `broke`: the connection broke in the middle of the answer, streamed or not.
@@ -222,6 +235,7 @@ pub fn replay(
         answered: 0,
         told: None,
         held: None,
+        rules: begins.rules.to_vec(),
     };
     let log = match begins.drafted {
         Some(drafted) => {
@@ -388,7 +402,8 @@ impl Exchange {
     }
 
     fn fire(&mut self, prompt: &str) -> Option<Outcome> {
-        self.shown.push(Shown::Sentinel(prompt.to_owned()));
+        let prompt = &with_rules(prompt, &self.rules);
+        self.shown.push(Shown::Sentinel(prompt.clone()));
         self.cut_at(prompt);
         self.legs += 1;
         self.asked = 0;

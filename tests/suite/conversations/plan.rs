@@ -204,7 +204,7 @@ fn step() -> impl Strategy<Value = Step> {
         who(),
         legs(),
         prop::bool::weighted(0.8),
-        0u8..5,
+        0u8..6,
         broken(),
         prop::bool::weighted(0.2),
         drafts(),

@@ -2,10 +2,14 @@
 
 use std::collections::HashSet;
 
+use serde_json::Value;
+
 use crate::agents::files;
 use crate::agents::tools::{self, ToolKind};
 use crate::handoffs::draft::one_line;
-use crate::record::HandoffId;
+use crate::handoffs::recall::found_nothing;
+use crate::record::{HandoffId, HiddenPair};
+use crate::tools::RECALL_NAME;
 use crate::transcript::{MarkMeaning, Transcript, TranscriptPartKind, TranscriptTurn};
 use crate::wire::Role;
 
@@ -55,6 +59,29 @@ pub fn looked_up_again(transcript: &Transcript<'_>, handoff: HandoffId) -> Optio
         });
     }
     Some(again)
+}
+
+/// A search of what was cut, and whether it found anything; `None` for another call.
+pub fn searched_again(pair: &HiddenPair) -> Option<String> {
+    let call = serde_json::from_str(&pair.call).ok()?;
+    let query = (pair.tool == RECALL_NAME).then(|| query(&call))??;
+    let found = match found_nothing(pair.answer.text()) {
+        true => "nothing found",
+        false => "found",
+    };
+    Some(format!("\"{}\" ({found})", one_line(&query, LINE)))
+}
+
+/// The question of a call, whose arguments each wire has elsewhere, as JSON or as its text.
+fn query(call: &Value) -> Option<String> {
+    let members = call.as_object()?;
+    if let Some(Value::String(query)) = members.get("query") {
+        return Some(query.clone());
+    }
+    members.values().find_map(|value| match value {
+        Value::String(text) if text.starts_with('{') => query(&serde_json::from_str(text).ok()?),
+        value => query(value),
+    })
 }
 
 /// The files that a turn's calls read, and the commands that they run.

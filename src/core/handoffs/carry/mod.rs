@@ -9,23 +9,28 @@
 
 mod again;
 mod block;
-mod matter;
+mod newest;
+mod open;
 mod person;
+mod prompt_index;
 mod receipt;
 mod rule;
 mod words;
 
 #[cfg(test)]
+mod linear;
+#[cfg(test)]
 mod tests;
 
-pub use again::{REQUESTS, looked_up_again};
+pub use again::{REQUESTS, looked_up_again, searched_again};
 pub use block::without_blocks;
+pub use newest::rules;
 pub use person::PersonTexts;
 pub use receipt::{Omissions, Receipt, omissions};
-pub use rule::{Rule, RuleSources, rules};
+pub use rule::{Rule, RuleSources};
 
 use self::block::BlockWriter;
-use self::matter::PromptIndex;
+use self::prompt_index::PromptIndex;
 use crate::agents::todo::{TodoItem, TodoState};
 use crate::handoffs::draft::{ClaimStatus, SeenFacts, one_line};
 use crate::mark::sentinel;
@@ -66,7 +71,7 @@ pub fn rules_of(handoff: &Handoff) -> Vec<String> {
         .carried
         .iter()
         .filter(|item| item.kind == CarriedKind::Rule);
-    rules.map(|item| item.text.clone()).collect()
+    rules.map(|item| rule::unmarked(&item.text).to_owned()).collect()
 }
 
 /// A stored prompt without what was put behind it.
@@ -76,7 +81,8 @@ pub fn prompt_alone(prompt: &str) -> &str {
 
 /// The rules behind a prompt of which nothing else is known, newest first.
 pub fn rules_behind(prompt: &str) -> Vec<String> {
-    block::split(prompt).1.into_iter().map(str::to_owned).collect()
+    let rules = block::split(prompt).1.into_iter();
+    rules.map(|rule| rule::unmarked(rule).to_owned()).collect()
 }
 
 /// A carry-over prompt with what it lacked.
@@ -110,13 +116,13 @@ pub fn carry(prompt: &str, rules: &[Rule], seen: Option<&SeenFacts>, policy: Car
     ranked.sort_by_key(|(at, rule)| (!rule.forbids, *at));
     let put = |(at, rule): (usize, &Rule)| {
         let is_there = index.has(&rule.text, rule.forbids);
-        (at, block.put(CarriedKind::Rule, rule.text.clone(), is_there))
+        (at, block.put(CarriedKind::Rule, rule.shown(), is_there))
     };
     let mut of_rules: Vec<(usize, CarriedItem)> = ranked.into_iter().map(put).collect();
     of_rules.sort_by_key(|(at, _)| *at);
     items.extend(of_rules.into_iter().map(|(_, item)| item));
     let todos = seen.map_or(&[][..], |seen| &seen.todos);
-    for todo in open(todos) {
+    for todo in open_todos(todos) {
         let text = one_line(&todo.text, LINE);
         let is_there = index.has(&text, false);
         items.push(block.put(
@@ -134,17 +140,16 @@ pub fn carry(prompt: &str, rules: &[Rule], seen: Option<&SeenFacts>, policy: Car
 }
 
 /// The open items of a to-do list, those under way first.
-fn open(todos: &[TodoItem]) -> impl Iterator<Item = &TodoItem> {
+fn open_todos(todos: &[TodoItem]) -> impl Iterator<Item = &TodoItem> {
     let of = |state: TodoState| todos.iter().filter(move |todo| todo.state == state);
     of(TodoState::Active).chain(of(TodoState::Pending)).take(TODOS)
 }
 
-/// The claims of a prompt that the last runs contradict.
+/// What a prompt says that was seen otherwise: claims that the last runs contradict, ended things that it lists as open.
 fn contradicted(seen: &SeenFacts, prompt: &str) -> Vec<String> {
     let claims = seen.claims(prompt).into_iter();
     let wrong = claims.filter(|claim| claim.status == ClaimStatus::Contradicted);
-    wrong
-        .take(CLAIMS)
-        .map(|claim| format!("\"{}\": {}", one_line(&claim.text, LINE), claim.why))
-        .collect()
+    let wrong = wrong.map(|claim| format!("\"{}\": {}", one_line(&claim.text, LINE), claim.why));
+    let open = open::wrongly_open(seen, prompt).into_iter();
+    wrong.take(CLAIMS).chain(open.take(TODOS)).collect()
 }

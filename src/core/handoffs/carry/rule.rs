@@ -1,17 +1,12 @@
 //! Sentences of the person that hold beyond their request: what they forbid, constrain, prefer, correct or lift.
 
-use super::block::has_edge;
-use super::matter::{Matter, lifts, plain, replaces};
 use super::person::PersonTexts;
 use super::words::{self, WORDS};
-use crate::handoffs::draft::{has_word, one_line, sentences};
 use crate::redact::Redactor;
+use crate::text::prose::{has_word, sentences};
 
-/// Bytes of a rule that are kept.
-const BYTES: usize = 400;
-
-/// Rules that are compared with each other, the newest ones.
-const MOST: usize = 200;
+/// Behind a rule that a later word replaces where it speaks of the same.
+const REPLACED: &str = " [replaced by a later word where the two conflict]";
 
 /// A rule of the person, word for word.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,11 +14,26 @@ pub struct Rule {
     pub text: String,
     /// It forbids something.
     pub forbids: bool,
+    /// A later word has another value for what may be the same.
+    pub replaced: bool,
+}
+
+impl Rule {
+    /// The rule as it stands in a block.
+    pub(super) fn shown(&self) -> String {
+        let mark = if self.replaced { REPLACED } else { "" };
+        format!("{}{mark}", self.text)
+    }
+}
+
+/// A rule as it was said, of its line in a block.
+pub(super) fn unmarked(line: &str) -> &str {
+    line.strip_suffix(REPLACED).unwrap_or(line)
 }
 
 /// What a sentence of the person says about later work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Saying {
+pub(super) enum Saying {
     Forbids,
     Holds,
     Lifts,
@@ -42,61 +52,8 @@ pub struct RuleSources<'s> {
     pub redactor: &'s Redactor,
 }
 
-/// The rules that hold, newest first: each once, without what a later word replaced or lifted.
-pub fn rules(sources: &RuleSources<'_>) -> Vec<Rule> {
-    let markers: Vec<String> = sources.markers.iter().map(|word| word.to_lowercase()).collect();
-    let mut said: Vec<(Saying, String)> = Vec::new();
-    for lines in sources.said.lines() {
-        for line in lines {
-            for (saying, text) in in_line(line, &markers) {
-                said.push((saying, sources.redactor.cleaned(&one_line(&text, BYTES))));
-            }
-        }
-    }
-    let known: Vec<String> = said.iter().map(|(_, text)| plain(text)).collect();
-    let earlier = sources
-        .earlier
-        .iter()
-        .filter(|text| !known.contains(&plain(text)));
-    let saying = |text: &str| {
-        in_line(text, &markers)
-            .first()
-            .map_or(Saying::Holds, |(saying, _)| *saying)
-    };
-    let earlier = earlier.map(|text| (saying(text), text.clone()));
-    let all = said.into_iter().rev().chain(earlier);
-    newest(
-        all.filter(|(_, text)| !has_edge(text)).take(MOST),
-        sources.without,
-    )
-}
-
-/// Of sayings, newest first, the rules that no later one replaces.
-fn newest(all: impl Iterator<Item = (Saying, String)>, without: &[String]) -> Vec<Rule> {
-    let without: Vec<String> = without.iter().map(|text| plain(text)).collect();
-    let mut rules: Vec<(Rule, Matter)> = Vec::new();
-    let mut lifting: Vec<Matter> = Vec::new();
-    for (saying, text) in all {
-        let matter = Matter::of(&text);
-        if saying == Saying::Lifts {
-            lifting.push(matter);
-            continue;
-        }
-        let is_over = without.contains(&plain(&text))
-            || rules
-                .iter()
-                .any(|(rule, later)| plain(&rule.text) == plain(&text) || replaces(later, &matter))
-            || lifting.iter().any(|later| lifts(later, &matter));
-        if !is_over {
-            let forbids = saying == Saying::Forbids;
-            rules.push((Rule { text, forbids }, matter));
-        }
-    }
-    rules.into_iter().map(|(rule, _)| rule).collect()
-}
-
 /// What a line says about later work: sentence by sentence, or as a whole where it has the label of a rule.
-fn in_line(line: &str, markers: &[String]) -> Vec<(Saying, String)> {
+pub(super) fn in_line(line: &str, markers: &[String]) -> Vec<(Saying, String)> {
     let line = line.trim_start_matches(['-', '*', '•', '#', ' ']);
     if words::has_label(line) {
         let saying = sentences(line).filter_map(|sentence| saying(sentence, markers));
@@ -221,6 +178,7 @@ fn begins_with(clause: &str, all: &[&str]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rules;
     use super::*;
 
     fn found(text: &str) -> Vec<String> {

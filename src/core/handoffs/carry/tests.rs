@@ -1,5 +1,6 @@
 //! What is put behind a prompt, and what is not.
 
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{
@@ -8,7 +9,7 @@ use super::{
 };
 use crate::agents::commands::CommandPurpose;
 use crate::agents::todo::{TodoItem, TodoState};
-use crate::handoffs::draft::{SeenFacts, SeenVerification};
+use crate::handoffs::draft::{SeenFacts, SeenStatement, SeenVerification};
 use crate::record::{CarriedKind, CarriedState, WireId};
 use crate::redact::Redactor;
 use crate::transcript::Transcript;
@@ -107,6 +108,81 @@ fn earlier_rules_go_on_until_a_later_word_or_the_person_drops_them() {
         texts(&found(&[user(NEVER), user("Prefer tabs.")], &earlier, &[])),
         ["Prefer tabs.", NEVER, ENGLISH]
     );
+}
+
+/// The rules as they stand in a block.
+fn shown(messages: &[Value], earlier: &[&str]) -> Vec<String> {
+    found(messages, earlier, &[]).iter().map(Rule::shown).collect()
+}
+
+#[test]
+fn a_replaced_rule_is_gone_or_marked_and_what_replaced_it_is_there() {
+    const MARK: &str = " [replaced by a later word where the two conflict]";
+    let port = "The port must be 8080.";
+    let now = "Actually, the port is 9090 now.";
+    // By words that are no rule themselves, now or in an earlier handoff.
+    assert_eq!(shown(&[user(port), user(now)], &[]), [now]);
+    assert_eq!(shown(&[user("Go on.")], &[now, port]), [now]);
+    // What is said besides the value goes on.
+    let cap = "HARD CONSTRAINT: The budget cap is $300. Never exceed it without asking.";
+    let raised = "Update: keep the budget below nine hundred dollars.";
+    assert_eq!(
+        shown(&[user(cap), user(raised)], &[]),
+        [raised.to_owned(), format!("{cap}{MARK}")]
+    );
+    // The mark is no part of the rule: a later handoff judges anew, and a person may drop it.
+    let carried = carry(
+        "Go on.",
+        &found(&[user(cap), user(raised)], &[], &[]),
+        None,
+        all(600),
+    );
+    let behind = rules_behind(&carried.prompt);
+    assert_eq!(behind, [raised, cap]);
+    let marked = format!("{cap}{MARK}");
+    assert_eq!(
+        texts(&found(&[user("Go on.")], &[raised, cap], &[&marked])),
+        [raised]
+    );
+}
+
+/// Rules on matters of their own, some with values of one sort: whichever are said, in whatever order, each stands.
+const APART: [&str; 22] = [
+    NEVER,
+    ENGLISH,
+    "Never edit src/a.rs by hand.",
+    "Never edit src/b.rs by hand.",
+    "The project spending ceiling is $500, never exceed it.",
+    "The conference spending ceiling is $350, never exceed it.",
+    "Run unit tests with pytest before every push.",
+    "Run integration tests with make before every release.",
+    "Always squash commits on feature branches.",
+    "Never push to main without my review.",
+    "Keep functions under 50 lines.",
+    "Keep lines under 100 characters.",
+    "End every reply with a summary.",
+    "Write every number in your replies as a word.",
+    "The staging database must be MySQL 8.",
+    "The production database must be Postgres 16.",
+    "Use pnpm, not npm.",
+    "Code comments must be in German.",
+    "Report all times in UTC.",
+    "Only Priya Natarajan may approve production deploys.",
+    "The design reviewer must be Jonas Weber.",
+    "Never send customer data to external services.",
+];
+
+proptest! {
+    #[test]
+    fn a_rule_that_nothing_replaces_never_vanishes(order in Just((0..APART.len()).collect::<Vec<_>>()).prop_shuffle(), count in 1..APART.len()) {
+        let said: Vec<&str> = order[..count].iter().map(|at| APART[*at]).collect();
+        let (early, late) = said.split_at(count / 2);
+        let messages: Vec<Value> = late.iter().map(|text| user(text)).collect();
+        let earlier: Vec<&str> = early.iter().rev().copied().collect();
+        let mut expected = said.clone();
+        expected.reverse();
+        prop_assert_eq!(shown(&messages, &earlier), expected);
+    }
 }
 
 #[test]
@@ -227,6 +303,34 @@ fn open_items_and_contradicted_claims_are_carried_and_finished_ones_are_not() {
         policy(CarryScope::Rules, 600),
     );
     assert_eq!(rules.prompt, "All tests pass.");
+}
+
+#[test]
+fn what_is_finished_and_listed_as_open_is_contradicted_in_one_line() {
+    let mut seen = seen();
+    seen.finished = vec![SeenStatement {
+        text: "Write the docs of the exporter.".to_owned(),
+        turn: 4,
+    }];
+    let claims = |prompt: &str| -> Vec<String> {
+        let carried = carry(prompt, &[], Some(&seen), all(600));
+        let lines = states(&carried, CarriedKind::Claim).into_iter();
+        lines.map(|(_, text)| text.to_owned()).collect()
+    };
+    assert_eq!(
+        claims("Next steps:\n- write the parser\n- port the exporter\n- [ ] Write the docs of the exporter"),
+        [
+            "lists \"write the parser\" as open; the to-do list has it as done",
+            "lists \"Write the docs of the exporter\" as open; it was finished in turn 4"
+        ]
+    );
+    for right in [
+        "Done: write the parser.",
+        "Next: write the parser's tests for broken files.",
+        "## Done\n- write the parser\n\n## Next\n- port the exporter",
+    ] {
+        assert_eq!(claims(right), [""; 0], "{right}");
+    }
 }
 
 #[test]

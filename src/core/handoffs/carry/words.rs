@@ -19,8 +19,9 @@ pub(super) struct RuleWords {
     pub(super) before_clause: Vec<&'static str>,
     pub(super) scoped: Vec<&'static str>,
     pub(super) lifts: Vec<&'static str>,
-    pub(super) corrects: Vec<&'static str>,
     pub(super) not_first: Vec<&'static str>,
+    pub(super) open: Vec<&'static str>,
+    pub(super) not_open: Vec<&'static str>,
 }
 
 pub(super) static WORDS: LazyLock<RuleWords> = LazyLock::new(|| table::read(include_str!("rules.toml")));

@@ -6,9 +6,9 @@ use std::collections::hash_map::Entry;
 
 use super::left_open::LeftOpen;
 use super::markers::{AnchoredSentence, SentenceClass};
-use super::replaced::{SpokenText, Statements};
 use super::turns::IndexedTurn;
 use crate::agents::wordings::UserText;
+use crate::handoffs::replaced::{SpokenText, Statements};
 
 /// Sentences to keep: of each wording the last one, of each value the newest one. Of those that leave something open, the ones
 /// that nothing settled.

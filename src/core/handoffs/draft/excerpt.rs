@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use super::tokens::beginning;
 use crate::text::cut::{ceil, floor};
+pub use crate::text::prose::one_line;
+pub(super) use crate::text::prose::{cut, pieces, sentences};
 
 /// A line longer than this is cut.
 pub(super) const LINE: usize = 200;
@@ -23,42 +25,12 @@ pub(super) fn first_line(text: &str, bytes: usize) -> &str {
     cut(line.unwrap_or_default(), bytes)
 }
 
-/// At most this many bytes of a line, cut between words where one is near.
-pub(super) fn cut(line: &str, bytes: usize) -> &str {
-    if line.len() <= bytes {
-        return line;
-    }
-    let end = floor(line, bytes);
-    let blank = line[..end].rfind(' ').filter(|at| at * 10 > end * 7);
-    line[..blank.unwrap_or(end)].trim_end()
-}
-
 /// At most this many bytes of a text, with a mark where it was cut.
 pub(super) fn up_to(text: &str, bytes: usize) -> String {
     match text.len() <= bytes {
         true => text.to_owned(),
         false => format!("{} […]", cut(text, bytes)),
     }
-}
-
-/// A text on one line, at most this many bytes of it, with a mark where it was cut.
-pub fn one_line(text: &str, bytes: usize) -> String {
-    let mut line = String::with_capacity(bytes.min(text.len()) + 4);
-    for word in text.split_whitespace() {
-        if line.len() > bytes {
-            break;
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    if line.len() > bytes {
-        let end = cut(&line, bytes).len();
-        line.truncate(end);
-        line.push('…');
-    }
-    line
 }
 
 /// At most this many tokens of a text, with a mark where it was cut.
@@ -206,51 +178,6 @@ fn collapsed(text: &str) -> String {
     out
 }
 
-/// The sentences of prose, code blocks left out. A line ends a sentence.
-pub(in crate::handoffs) fn sentences(text: &str) -> impl Iterator<Item = &str> {
-    pieces(text).filter_map(|piece| (!piece.code).then_some(piece.text))
-}
-
-/// A sentence of prose, or a line of a code block.
-pub(super) struct TextPiece<'t> {
-    pub(super) text: &'t str,
-    pub(super) code: bool,
-}
-
-/// The sentences and the lines of code blocks, in order.
-pub(super) fn pieces(text: &str) -> impl Iterator<Item = TextPiece<'_>> {
-    let mut code = false;
-    let lines = text.lines().filter_map(move |line| {
-        let fence = line.trim_start().starts_with("```");
-        code ^= fence;
-        (!fence).then_some((line, code))
-    });
-    let pieces = lines.flat_map(|(line, code)| {
-        let parts = if code { vec![line] } else { split(line) };
-        parts.into_iter().map(move |part| (part.trim(), code))
-    });
-    pieces
-        .map(|(part, code)| TextPiece {
-            text: part.trim_start_matches(['-', '*', '#', '>', ' ']),
-            code,
-        })
-        .filter(|piece| piece.text.len() > 3)
-}
-
-fn split(line: &str) -> Vec<&str> {
-    let mut out = Vec::new();
-    let mut start = 0;
-    for (at, _) in line.match_indices(['.', '!', '?']) {
-        let end = at + 1;
-        if line[end..].starts_with(' ') && at > start + 2 {
-            out.push(&line[start..end]);
-            start = end;
-        }
-    }
-    out.push(&line[start..]);
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -291,14 +218,5 @@ mod tests {
         );
         let cut = both_ends(&"äöü beginning ".repeat(100), 50);
         assert!(cut.contains("[…]") && cut.len() < 70, "{cut}");
-    }
-
-    #[test]
-    fn sentences_are_prose() {
-        let text = "We use v1.2 here. Never push!\n```\nmust not count.\n```\n- And this";
-        let all: Vec<_> = sentences(text).collect();
-        assert_eq!(all, ["We use v1.2 here.", "Never push!", "And this"]);
-        assert_eq!(one_line("a\n b  c", 40), "a b c");
-        assert_eq!(one_line("alpha beta gamma", 12), "alpha beta…");
     }
 }

@@ -10,7 +10,6 @@ use super::index::DraftIndex;
 use super::left_open::LeftOpen;
 use super::markers::{AnchoredSentence, SENTENCE};
 use super::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult, IndexedTodo};
-use super::replaced::{SpokenText, Statements};
 use super::turns::{self, IndexedTurn, TurnEnd, answers, calls, claims_done};
 use crate::agents::commands::{self, CommandPurpose};
 use crate::agents::files::FileChange;
@@ -18,6 +17,7 @@ use crate::agents::may_run_commands;
 use crate::agents::secret_files::SecretFile;
 use crate::agents::todo::{TodoItem, TodoState};
 use crate::agents::tools::ToolKind;
+use crate::handoffs::replaced::{SpokenText, Statements};
 
 /// Bytes of a reason.
 const WHY: usize = 140;

@@ -7,11 +7,11 @@ use super::excerpt::{one_line, up_to, within};
 use super::facts::{CallFailure, DraftFacts};
 use super::fill::PieceRank;
 use super::markers::SentenceClass;
-use super::replaced::SpokenText;
 use super::request::DraftSpec;
 use super::tokens::tokens;
 use super::turns::IndexedTurn;
 use crate::agents::wordings::UserText;
+use crate::handoffs::replaced::SpokenText;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RetentionReason {

@@ -6,8 +6,9 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::excerpt::{one_line, sentences};
-use super::statement;
 use super::words::{WORDS, has_word};
+pub(super) use crate::handoffs::replaced::SENTENCE;
+use crate::handoffs::replaced::gives_value;
 use crate::text::table;
 
 /// The class of a kept sentence.
@@ -87,9 +88,6 @@ pub(super) struct ConfiguredMarkers<'w> {
     pub(super) assumptions: &'w [String],
 }
 
-/// Bytes of a sentence that are kept.
-pub(super) const SENTENCE: usize = 280;
-
 /// A sentence that is kept for a word in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AnchoredSentence {
@@ -111,7 +109,7 @@ pub(super) fn anchors(text: &str, by_person: bool, more: ConfiguredMarkers<'_>) 
     let found = sentences(text).filter_map(|sentence| {
         let before = before.replace(sentence);
         let told = by_person && text.len() <= TOLD;
-        let fact = || (told && statement::gives_value(sentence)).then_some(SentenceClass::Fact);
+        let fact = || (told && gives_value(sentence)).then_some(SentenceClass::Fact);
         let class = class(sentence, by_person, more).or_else(fact)?;
         let text = match before.filter(|_| class == SentenceClass::LeftOpen && points(sentence)) {
             Some(before) => format!("{} {}", one_line(before, BEFORE), one_line(sentence, SENTENCE)),

@@ -32,7 +32,6 @@ mod replaced;
 mod request;
 pub mod seen;
 mod since;
-mod statement;
 mod terms;
 mod tokens;
 mod turns;
@@ -44,18 +43,18 @@ pub(crate) mod tests;
 pub use ask::{BadFlag, DraftMethod, DraftRequest, FLAGS, FlagError, OWN_MODEL};
 pub use ends::{DraftEnd, DraftFailure};
 pub use excerpt::one_line;
-pub(super) use excerpt::sentences;
 pub use fill::BudgetTooSmall;
 pub use index::DraftIndex;
 pub use markers::assumptions;
 pub use prompts::Prompts;
 pub use reader::DraftIndexSettings;
 pub use request::{DraftSpec, Preset};
-pub use seen::{ClaimStatus, SeenChange, SeenFacts, SeenFailure, SeenVerification, Whereabouts};
+pub use seen::{
+    ClaimStatus, SeenChange, SeenFacts, SeenFailure, SeenStatement, SeenVerification, Whereabouts,
+};
 pub use since::completed_since;
 pub use tokens::tokens;
 pub use turns::IndexRow;
-pub(super) use words::has_word;
 
 use self::facts::DraftFacts;
 use self::terms::TermCounts;

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+pub(super) use crate::text::prose::has_word;
 use crate::text::table;
 
 #[derive(Debug, Deserialize)]
@@ -23,20 +24,6 @@ pub(super) struct DraftWords {
     pub(super) window: Vec<&'static str>,
     pub(super) no_claim: Vec<&'static str>,
     pub(super) effects: Vec<&'static str>,
-    pub(super) corrects: Vec<&'static str>,
-    pub(super) adds: Vec<&'static str>,
-    pub(super) states: Vec<&'static str>,
-    pub(super) forbids: Vec<&'static str>,
-    pub(super) owning: Vec<&'static str>,
-    pub(super) days: Vec<&'static str>,
-    pub(super) stop: Vec<&'static str>,
 }
 
 pub(super) static WORDS: LazyLock<DraftWords> = LazyLock::new(|| table::read(include_str!("words.toml")));
-
-/// Whether a text has these words, not as a part of longer ones.
-pub(in crate::handoffs) fn has_word(text: &str, word: &str) -> bool {
-    let is_letter = |c: char| c.is_alphanumeric() || c == '_';
-    text.match_indices(word)
-        .any(|(at, _)| !text[..at].ends_with(is_letter) && !text[at + word.len()..].starts_with(is_letter))
-}

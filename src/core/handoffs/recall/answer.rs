@@ -22,6 +22,14 @@ const AROUND: usize = 60;
 /// Passages that are examined for each excerpt: some say the same.
 const LOOKED_AT: usize = 3;
 
+/// How an answer begins that has nothing.
+const NOTHING: &str = "Nothing ";
+
+/// Whether an answer to the model says that nothing was found.
+pub(in crate::handoffs) fn found_nothing(answer: &str) -> bool {
+    answer.starts_with(NOTHING)
+}
+
 /// Words that are offered where nothing was found.
 const NEAREST: usize = 6;
 
@@ -144,11 +152,11 @@ impl RecallIndex {
         terms: &str,
     ) -> String {
         if self.passages.is_empty() {
-            return "Nothing to search: this request holds nothing that was cut.".to_owned();
+            return format!("{NOTHING}to search: this request holds nothing that was cut.");
         }
         let (turns, handoffs) = self.extent();
         let mut text = format!(
-            "Nothing found for \"{}\". Searched: texts, {} and their results of turns 1 to {turns}, before {}. What you can \
+            "{NOTHING}found for \"{}\". Searched: texts, {} and their results of turns 1 to {turns}, before {}. What you can \
              still see was not searched.",
             quote::excerpt(terms, &TermWeights::new(), 100),
             plural(self.calls.len() as u64, "tool call"),

@@ -10,7 +10,7 @@ use crate::text::stem::stem;
 const ALIKE: &str = include_str!("meanings.txt");
 
 /// The stems of words that mean much the same as the word of this stem.
-pub(in crate::handoffs) fn like(of: &str) -> impl Iterator<Item = &'static str> {
+pub(super) fn like(of: &str) -> impl Iterator<Item = &'static str> {
     static ROWS: LazyLock<HashMap<String, Vec<String>>> = LazyLock::new(|| {
         let mut rows: HashMap<String, Vec<String>> = HashMap::new();
         for row in ALIKE.lines() {

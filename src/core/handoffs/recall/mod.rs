@@ -25,8 +25,8 @@ mod vocabulary;
 mod tests;
 
 pub use answer::RecallAnswer;
+pub(in crate::handoffs) use answer::found_nothing;
 pub use cut_part::{CutPart, RecallIndexSettings};
 pub use index::RecallIndex;
-pub(in crate::handoffs) use meanings::like;
 pub(in crate::handoffs) use question::is_empty_word;
 pub use question::{QueryExpansion, Question, QuestionError};

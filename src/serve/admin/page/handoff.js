@@ -10,6 +10,7 @@ import { ago, brief, bytes, clock, plural, wireName } from "./words.js";
 export async function handoff(ctx, id) {
   const { handoff: it } = await api.json(api.path(["handoffs", id]), { signal: ctx.signal });
   const up = it.conversation ? `#/c/${encodeURIComponent(it.conversation)}` : "#/h";
+  const written = prompt(it);
   const resume = it.resume_line ?? `[[handoff-resume:${it.id}]]`;
   const node = h("div", { class: "view" },
     h("header", { class: "head-of-view" },
@@ -20,9 +21,9 @@ export async function handoff(ctx, id) {
     h("section", { class: "resume" },
       h("p", null, "Begin a message of a new session with this line to go on from here:"),
       h("div", { class: "copy-line" }, h("code", { id: "resume" }, line(resume)), copyButton(() => resume, "Copy line", { id: "copy-resume" }))),
-    carried(it.carried ?? []),
+    carried(it.carried ?? [], up, written.show),
     seen(it.document),
-    prompt(it),
+    written.node,
     changed(ctx, it),
     lineage(it));
   return { node, title: "Handoff", up };
@@ -31,11 +32,18 @@ export async function handoff(ctx, id) {
 /** Where a rule, a to-do or a claim is, in words. */
 const STATES = { in_prompt: "in the prompt", added: "added by baton", left_out: "did not fit" };
 
-/** The receipt: what the prompt was checked for, and where it is. */
-function carried(items) {
+/** The receipt: what the prompt was checked for, and where it is. A row opens that: its place in the prompt, or the conversation. */
+function carried(items, conversation, show) {
   if (!items.length) return null;
-  const row = (item) => h("tr", null, h("td", null, line(item.kind)), h("td", { class: item.state === "left_out" ? "bad" : "" }, STATES[item.state] ?? line(item.state)), h("td", { dir: "auto" }, line(item.text)));
+  const opens = (item) => item.state === "left_out" ? h("a", { href: conversation }, line(item.text)) : h("button", { type: "button", class: "linked", onclick: () => show(said(item)) }, line(item.text));
+  const row = (item) => h("tr", null, h("td", null, line(item.kind)), h("td", { class: item.state === "left_out" ? "bad" : "" }, STATES[item.state] ?? line(item.state)), h("td", { dir: "auto" }, opens(item)));
   return h("section", { class: "carried" }, h("h2", null, "Carried over"), h("table", null, h("tbody", null, items.map(row))));
+}
+
+/** What of an item is in the prompt: of a contradicted claim its words, of a to-do what is to be done. */
+function said({ kind, text }) {
+  const quoted = kind === "claim" && /"(.*)"/.exec(text);
+  return quoted ? quoted[1].replace(/…$/, "") : text.replace(/^\[[^\]]*\] /, "");
 }
 
 /** What stood before it, and what stands in its place. */
@@ -58,8 +66,14 @@ function prompt(it) {
   };
   if (it.prompt) pick(claims.length || it.prompt.length > LONGEST ? 1 : 0);
   else set(body, h("p", { class: "dim" }, "The prompt is not in the store."));
-  return h("section", { class: "prompt" },
+  const show = (text) => {
+    const found = new RegExp(text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"), "gi");
+    set(body, long(it.prompt ?? "", null, found, (words) => h("mark", null, marked(words))));
+    (body.querySelector("mark") ?? body).scrollIntoView({ block: "center" });
+  };
+  const node = h("section", { class: "prompt" },
     h("div", { class: "part-head" }, h("h2", null, "Carry-over prompt"), h("span", { class: "dim num" }, bytes(it.prompt_bytes)), it.prompt ? h("span", { class: "ways" }, buttons) : null, copyButton(() => it.prompt ?? "", "Copy prompt")), body);
+  return { node, show };
 }
 
 /** The lines that came and went since the handoff before; read when it is opened. */

@@ -22,7 +22,7 @@ use crate::state::jobs::drafts::{DecisionFailure, DraftState};
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
 use baton_core::commands::{ChatCommand, help, parse};
-use baton_core::handoffs::carry::Receipt;
+use baton_core::handoffs::carry::{self, Receipt};
 use baton_core::handoffs::draft::{DraftRequest, FLAGS};
 use baton_core::limits::BYTES_PER_TOKEN;
 
@@ -144,7 +144,7 @@ async fn status(exchange: &Exchange, live: &LiveConversation) -> Result<CommandR
         1 => "One text is pinned.".to_owned(),
         many => format!("{many} texts are pinned."),
     };
-    let carried = carried_lines(exchange);
+    let carried = carried_lines(exchange, live).await?;
     let draft = match restored_draft(exchange).await? {
         Some(draft) => format!("\n    {} ({}).", draft_state(draft.state), draft.id),
         None => String::new(),
@@ -154,27 +154,32 @@ async fn status(exchange: &Exchange, live: &LiveConversation) -> Result<CommandR
     )))
 }
 
-/// What the active handoff carried, and what was looked up again since: a line each.
-fn carried_lines(exchange: &Exchange) -> String {
+/// What the active handoff carried, and what was looked up or searched again since: a line each.
+async fn carried_lines(exchange: &Exchange, live: &LiveConversation) -> Result<String, StoreError> {
     let Exchange { app, offered, .. } = exchange;
     let active = offered.active_id().and_then(|id| app.sessions.known_handoff(id));
     let Some(active) = active else {
-        return String::new();
+        return Ok(String::new());
     };
     let receipt = Receipt::of(&active.carried).line();
     let receipt = receipt.map(|receipt| format!("\n    Your rules, and open to-dos: {receipt}."));
     let again = record_writer::work(exchange, false).looked_up_again(Some(active.id));
-    let again = again.filter(|again| !again.is_empty()).map(|again| {
-        let more = again.len().saturating_sub(SHOWN_LOOKUPS);
-        let more = if more > 0 {
-            format!(" and {more} more")
-        } else {
-            String::new()
-        };
-        let first = again.iter().take(SHOWN_LOOKUPS).cloned().collect::<Vec<_>>();
-        format!("\n    Looked up again since: {}{more}.", first.join(", "))
-    });
-    receipt.into_iter().chain(again).collect()
+    let again = first_of("Looked up again since", &again.unwrap_or_default());
+    let searched = app.sessions.pairs_of(live).await?;
+    let searched = searched.iter().filter_map(|pair| carry::searched_again(pair));
+    let searched = searched.map(|text| app.redactor.text(&text).into_owned());
+    let searched = first_of("Searched in what was cut", &searched.collect::<Vec<_>>());
+    Ok(receipt.into_iter().chain(again).chain(searched).collect())
+}
+
+/// A line with the first things of a list; `None` where it is empty.
+fn first_of(what: &str, all: &[String]) -> Option<String> {
+    let more = match all.len().saturating_sub(SHOWN_LOOKUPS) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let first = all.iter().take(SHOWN_LOOKUPS).cloned().collect::<Vec<_>>();
+    (!all.is_empty()).then(|| format!("\n    {what}: {}{more}.", first.join(", ")))
 }
 
 /// Whether a decision was carried out; one that is refused changes nothing.

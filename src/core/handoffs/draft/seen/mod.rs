@@ -26,7 +26,8 @@ use super::facts::DraftFacts;
 use super::index::DraftIndex;
 use super::markers::SentenceClass;
 use super::message::{IndexedItem, IndexedResult};
-use super::turns::TurnEnd;
+use super::turns::{TurnEnd, claims_done};
+use crate::agents::wordings::UserText;
 
 /// Bytes of a sentence.
 const SENTENCE: usize = 280;
@@ -47,6 +48,7 @@ impl DraftIndex {
             .as_ref()
             .map(|(_, todos)| todos.to_vec())
             .unwrap_or_default();
+        seen.finished = finished(&facts);
         let secrets = facts.secrets.iter().map(|secret| SeenStatement {
             text: secret.text(&whereabouts.relative(&secret.file.path)),
             turn: secret.turn,
@@ -78,6 +80,24 @@ impl DraftIndex {
         }
         seen
     }
+}
+
+/// The requests that ended with words of the model's that all was done.
+fn finished(facts: &DraftFacts<'_>) -> Vec<SeenStatement> {
+    let mut found: Vec<SeenStatement> = Vec::new();
+    for turn in &facts.turns {
+        let asked = turn.opening.iter().filter(|text| text.kind == UserText::Person);
+        for request in asked.filter(|text| text.text.len() <= SENTENCE) {
+            let text = one_line(&request.text, SENTENCE);
+            found.retain(|known| !known.text.eq_ignore_ascii_case(&text));
+            let last = turn.replies.last().filter(|_| turn.ended == TurnEnd::Answered);
+            if last.is_some_and(|reply| claims_done(&reply.text)) {
+                found.push(SeenStatement { text, turn: turn.n });
+            }
+        }
+    }
+    let newest = found.len().saturating_sub(SENTENCES);
+    found.split_off(newest)
 }
 
 /// Whether a later result that went well has most of an assumption's words.

@@ -23,6 +23,8 @@ pub struct SeenFacts {
     pub failed: Vec<SeenFailure>,
     /// The agent's to-do list as it was last written.
     pub todos: Vec<TodoItem>,
+    /// Requests of the person's after which the model said that all was done; none that was made again.
+    pub finished: Vec<SeenStatement>,
     /// Questions to the person without an answer.
     pub questions: Vec<SeenStatement>,
     /// Sentences about what was decided.

@@ -144,7 +144,7 @@ const ROWS: &[(&str, &str, &str, &str, Verdict)] = &[
         "Budget cap is $730 total.",
         "$480",
         "$730",
-        Both,
+        Marked,
     ),
     (
         "The weekly report goes out on Monday.",

@@ -1,0 +1,76 @@
+//! Hostile conversations cost the carry time in proportion to their size.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{CarryPolicy, CarryScope, PersonTexts, RuleSources, carry, rules};
+use crate::handoffs::draft::tests::linear::worked;
+use crate::record::WireId;
+use crate::redact::Redactor;
+use crate::text::cost::at_sizes;
+use crate::transcript::Transcript;
+use crate::wire::{self, Operation};
+
+/// The person's texts, their rules, and the block.
+fn time(texts: &[String]) -> Duration {
+    let said = texts.iter().map(|text| json!({"role": "user", "content": text}));
+    let body = json!({"model": "m", "messages": said.collect::<Vec<Value>>()}).to_string();
+    let wire = wire::wire(WireId::Anthropic);
+    let view = wire.read(&body.into(), Operation::Generate).unwrap();
+    worked(|| {
+        let rules = rules(&RuleSources {
+            earlier: &[],
+            said: &PersonTexts::of(&Transcript::of(&view), &[], None),
+            without: &[],
+            markers: &[],
+            redactor: &Redactor::new(&[]),
+        });
+        let policy = CarryPolicy {
+            scope: CarryScope::All,
+            tokens: 600,
+        };
+        let prompt = texts.join("\n");
+        let _ = carry(&prompt, &rules, None, policy);
+    })
+}
+
+at_sizes! {
+    hostile_words_cost_time_in_proportion_to_their_size
+}
+
+/// Ten times the size takes about ten times as long.
+fn hostile_words_cost_time_in_proportion_to_their_size(sizes: &[usize]) {
+    type TextMaker = fn(usize) -> String;
+    let shapes: [(&str, TextMaker); 7] = [
+        ("rules of their own", |n| format!("Never touch module m{n}.")),
+        ("one value replaced again and again", |n| {
+            format!("The port is now {n}.")
+        }),
+        ("prohibitions alike", |n| {
+            format!("Never put wool{n} in the lab of ours.")
+        }),
+        ("lifted rules", |n| {
+            format!("You may now touch m{n}. Never touch m{n}.")
+        }),
+        ("tags that never close", |n| format!("<a{n}><b>\nAlways c{n}.")),
+        ("lists of what is open", |n| {
+            format!("Next: a{n}, b, c\n- [ ] d{n}")
+        }),
+        ("many words", |n| {
+            format!("must {n} five hundred and twenty of 3 of 5 dollars the the the")
+        }),
+    ];
+    for pair in sizes.windows(2) {
+        for (name, make) in shapes {
+            let texts = |bytes: usize| -> Vec<String> { (0..bytes / make(1000).len()).map(make).collect() };
+            let small = time(&texts(pair[0])).max(Duration::from_millis(4));
+            let large = time(&texts(pair[1]));
+            assert!(
+                large < small * 40,
+                "{name}: {small:?}, then {large:?} at {}",
+                pair[1]
+            );
+        }
+    }
+}

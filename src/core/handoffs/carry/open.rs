@@ -1,0 +1,135 @@
+//! What a carry-over prompt lists as open though it was finished or given up.
+
+use super::prompt_index::PromptIndex;
+use super::words::WORDS;
+use crate::agents::todo::TodoState;
+use crate::handoffs::draft::{SeenFacts, one_line};
+use crate::text::prose::{has_word, sentences};
+
+/// Bytes of a listed item.
+const LINE: usize = 120;
+
+/// A line for each item that a prompt lists as open and that is not.
+pub(super) fn wrongly_open(seen: &SeenFacts, prompt: &str) -> Vec<String> {
+    let is_open = |state: TodoState| matches!(state, TodoState::Active | TodoState::Pending);
+    let open: Vec<PromptIndex> = seen
+        .todos
+        .iter()
+        .filter(|todo| is_open(todo.state))
+        .map(|todo| PromptIndex::of(&todo.text))
+        .collect();
+    let ended = seen.todos.iter().filter(|todo| !is_open(todo.state));
+    let todos = ended.map(|todo| {
+        let how = match todo.state {
+            TodoState::Cancelled => "the to-do list has it as cancelled",
+            _ => "the to-do list has it as done",
+        };
+        (&*todo.text, how.to_owned())
+    });
+    let requests = seen.finished.iter().map(|request| {
+        (
+            &*request.text,
+            format!("it was finished in turn {}", request.turn),
+        )
+    });
+    let ended: Vec<_> = todos
+        .chain(requests)
+        .map(|(text, how)| (text, PromptIndex::of(text), how))
+        .collect();
+    let wrong = listed(prompt).into_iter().filter_map(|item| {
+        let own = PromptIndex::of(item);
+        let is_it = |text: &str, index: &PromptIndex| own.has(text, false) && index.has(item, false);
+        let (_, _, how) = ended.iter().find(|(text, index, _)| is_it(text, index))?;
+        let is_open = open.iter().any(|index| index.has(item, false));
+        (!is_open).then(|| format!("lists \"{}\" as open; {how}", one_line(item, LINE)))
+    });
+    wrong.collect()
+}
+
+/// The items of a prompt that it says are open: with an empty box, below a heading that says so, or behind such a label.
+fn listed(prompt: &str) -> Vec<&str> {
+    let mut items = Vec::new();
+    let mut is_open = false;
+    for line in prompt.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let item = item(line);
+        let (boxed, text) = unboxed(item.unwrap_or(line));
+        match (boxed, item) {
+            (Some(true), _) => items.push(text),
+            (Some(false), _) => {}
+            (None, Some(_)) if is_open => items.push(text),
+            (None, Some(_)) => items.extend(behind_label(text)),
+            (None, None) => {
+                items.extend(sentences(line).flat_map(behind_label));
+                is_open = is_heading(line) && says_open(line);
+            }
+        }
+    }
+    items
+}
+
+/// What follows the bullet or the number of a line.
+fn item(line: &str) -> Option<&str> {
+    let numbered = || {
+        let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
+        (rest.len() < line.len()).then(|| rest.strip_prefix(['.', ')']))?
+    };
+    let rest = line.strip_prefix(['-', '*', '•', '+']).or_else(numbered)?;
+    rest.starts_with(' ').then(|| rest.trim_start())
+}
+
+/// Whether a box in front of an item is empty, and the item.
+fn unboxed(item: &str) -> (Option<bool>, &str) {
+    let Some((mark, rest)) = item.strip_prefix('[').and_then(|rest| rest.split_once(']')) else {
+        return (None, item);
+    };
+    let open = match mark.trim().to_lowercase().as_str() {
+        "" | "pending" | "in progress" | "in_progress" | "todo" | "open" => Some(true),
+        "x" | "done" | "completed" | "cancelled" => Some(false),
+        _ => None,
+    };
+    (open, if open.is_some() { rest.trim() } else { item })
+}
+
+/// The items behind a label like `Next:` or `Still open:`.
+fn behind_label(sentence: &str) -> Vec<&str> {
+    let label = sentence.split_once(": ").filter(|(label, _)| says_open(label));
+    let items = label
+        .into_iter()
+        .flat_map(|(_, rest)| rest.split(['.', ';', ',']));
+    items.map(str::trim).filter(|item| !item.is_empty()).collect()
+}
+
+fn is_heading(line: &str) -> bool {
+    line.starts_with('#') || line.ends_with(':') || line.starts_with("**") && line.ends_with("**")
+}
+
+/// Whether a heading or a label says that what follows is still to be done.
+fn says_open(label: &str) -> bool {
+    /// Words of a label.
+    const LABEL: usize = 5;
+    let small = label.to_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| has_word(&small, word));
+    label.split_whitespace().count() <= LABEL && has(&WORDS.open) && !has(&WORDS.not_open)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_open_has_an_empty_box_a_heading_or_a_label() {
+        let prompt = "# Work\nPort it.\n- [ ] Boxed\n- [x] Ticked\n- plain\n## Next steps\n1. Numbered\n- Bulleted\n\n- [done] Ended\n\
+                      ## Done\n- Listed\nNext: port the exporter. It is hard.\nNothing is open: all went well\n- Remaining: the docs, the page";
+        assert_eq!(
+            listed(prompt),
+            [
+                "Boxed",
+                "Numbered",
+                "Bulleted",
+                "port the exporter",
+                "the docs",
+                "the page"
+            ]
+        );
+    }
+}

@@ -1,0 +1,136 @@
+//! What a carry-over prompt says, by its sentences' words.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::handoffs::recall::is_empty_word;
+use crate::text::prose::{has_word, sentences};
+use crate::text::stem::stem;
+
+/// The sentences of a prompt by their words.
+pub(super) struct PromptIndex {
+    /// Its [`plain`] text between blanks.
+    plain: String,
+    by_word: HashMap<String, Vec<u32>>,
+    /// Whether each sentence denies something.
+    denies: Vec<bool>,
+}
+
+/// Words that deny.
+const DENIES: [&str; 12] = [
+    "not",
+    "never",
+    "no",
+    "don't",
+    "without",
+    "avoid",
+    "forbidden",
+    "must not",
+    "nobody",
+    "none",
+    "only",
+    "off",
+];
+
+impl PromptIndex {
+    pub(super) fn of(prompt: &str) -> Self {
+        let (mut by_word, mut denies): (HashMap<String, Vec<u32>>, _) = (HashMap::new(), Vec::new());
+        for (at, sentence) in sentences(prompt).enumerate() {
+            let small = sentence.to_lowercase();
+            let n = u32::try_from(at).unwrap_or(u32::MAX);
+            for word in weighty(&small) {
+                let list = by_word.entry(word).or_default();
+                if list.last() != Some(&n) {
+                    list.push(n);
+                }
+            }
+            denies.push(DENIES.iter().any(|word| has_word(&small, word)));
+        }
+        Self {
+            plain: format!(" {} ", plain(prompt)),
+            by_word,
+            denies,
+        }
+    }
+
+    /// Whether the prompt has a text: word for word, or each sentence of it in one sentence with nearly all of its words.
+    pub(super) fn has(&self, text: &str, forbids: bool) -> bool {
+        let text = text.trim_end_matches('…');
+        let own = plain(text);
+        if own.is_empty() || self.plain.contains(&format!(" {own} ")) {
+            return true;
+        }
+        sentences(text).all(|sentence| self.has_sentence(sentence, forbids))
+    }
+
+    fn has_sentence(&self, sentence: &str, forbids: bool) -> bool {
+        /// Share of a sentence's words, in tenths.
+        const MOST: usize = 8;
+        let small = sentence.to_lowercase();
+        let words: HashSet<String> = weighty(&small).collect();
+        let mut counts: HashMap<u32, usize> = HashMap::new();
+        for at in words.iter().filter_map(|word| self.by_word.get(word)).flatten() {
+            *counts.entry(*at).or_default() += 1;
+        }
+        let has_values = |at: u32| {
+            let values = words
+                .iter()
+                .filter(|word| word.contains(|c: char| c.is_ascii_digit()));
+            values.into_iter().all(|word| {
+                self.by_word
+                    .get(word)
+                    .is_some_and(|list| list.binary_search(&at).is_ok())
+            })
+        };
+        let denies = |at: u32| self.denies.get(at as usize).copied().unwrap_or_default();
+        !words.is_empty()
+            && counts.into_iter().any(|(at, there)| {
+                there * 10 >= words.len() * MOST && has_values(at) && (!forbids || denies(at))
+            })
+    }
+}
+
+/// The stems of a text's words in lower case that say something.
+fn weighty(small: &str) -> impl Iterator<Item = String> {
+    let words = tokens(small).filter(|word| !is_empty_word(word) && word.len() > 1);
+    words.map(stem)
+}
+
+/// A text's letters and digits in lower case, with one blank between words: two texts of one wording have the same.
+pub(super) fn plain(text: &str) -> String {
+    let words = text
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join(" ").to_lowercase()
+}
+
+/// The words of a text with what joins them, as in paths, versions and times.
+fn tokens(text: &str) -> impl Iterator<Item = &str> {
+    let is_inner =
+        |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ':' | '@' | '$' | '\'');
+    let words = text.split(move |c: char| !is_inner(c));
+    words
+        .map(|word| word.trim_matches(['.', '-', ':', '\'']))
+        .filter(|word| !word.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prompt_has_what_it_says_in_other_words_and_not_what_it_merely_names() {
+        let has = |prompt: &str, rule: &str| PromptIndex::of(prompt).has(rule, true);
+        let rule = "Never push to main without my review.";
+        assert!(has(
+            "Goal: x.\n- **Never** push to `main` without my review",
+            rule
+        ));
+        assert!(has("Do not push to main without a review of mine.", rule));
+        assert!(!has("Pushed to main after the review.", rule));
+        assert!(!has("Never push. The main part is under review.", rule));
+        assert!(!has(
+            "Keep it under 600 MB, never more.",
+            "Keep it under 500 MB, never more."
+        ));
+    }
+}

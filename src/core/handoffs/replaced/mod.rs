@@ -1,0 +1,270 @@
+//! Statements that a later one replaces: "use port 9001", then "actually use 9002". Pure. Drafts and carried rules ask here.
+//!
+//! An earlier statement is left out only where the later one says all that it says, besides the value. Where two things may
+//! be meant, both stay, and the earlier one is marked.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+mod relation;
+mod said;
+mod statement;
+mod value;
+mod words;
+
+use self::relation::{may_replace, relation};
+pub(super) use self::said::{Relation, Said};
+pub(super) use self::statement::{Statement, gives_value};
+use self::value::ValueKind;
+use crate::text::prose::{TextPiece, one_line, pieces};
+
+/// Earlier statements of the same word or value that a statement is compared with, the newest ones.
+const ALIKE: usize = 16;
+
+/// A text of the conversation.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::handoffs) struct SpokenText<'i> {
+    /// Its turn's number.
+    pub(in crate::handoffs) turn: usize,
+    pub(in crate::handoffs) by_person: bool,
+    pub(in crate::handoffs) text: &'i str,
+}
+
+/// Bytes of a sentence by which it is known.
+pub(super) const SENTENCE: usize = 280;
+
+/// A sentence: its turn's number, whether it is the person's, and a hash of its words.
+type SentenceKey = (usize, bool, u64);
+
+/// The statements of a conversation, in order, with those that replace others.
+#[derive(Debug, Default)]
+pub(in crate::handoffs) struct Statements<'i> {
+    said: Vec<Said<'i>>,
+    places: HashMap<SentenceKey, usize>,
+    /// The sentences of turns that replace something.
+    repeated: HashSet<SentenceKey>,
+}
+
+impl<'i> SpokenText<'i> {
+    pub(in crate::handoffs) fn of_person(turn: usize, text: &'i str) -> Self {
+        Self {
+            turn,
+            by_person: true,
+            text,
+        }
+    }
+
+    fn key(&self, sentence: &str) -> SentenceKey {
+        let mut hasher = DefaultHasher::new();
+        one_line(sentence, SENTENCE).hash(&mut hasher);
+        (self.turn, self.by_person, hasher.finish())
+    }
+}
+
+impl<'i> Statements<'i> {
+    /// Reads texts, oldest first.
+    pub(in crate::handoffs) fn of(texts: &[SpokenText<'i>]) -> Self {
+        let mut found = Self::default();
+        let mut earlier = Earlier::default();
+        for text in texts {
+            let all: Vec<TextPiece<'i>> = pieces(text.text).collect();
+            let from = found.said.len();
+            for piece in &all {
+                let statement = Statement::of(piece.text);
+                let statement =
+                    (statement.can_change() && (statement.keyed || !piece.code)).then_some(statement);
+                found.said.extend(statement.map(|statement| Said {
+                    turn: text.turn,
+                    by_person: text.by_person,
+                    text: piece.text,
+                    statement,
+                    bare: false,
+                    replaced: None,
+                }));
+            }
+            let bare = found.said[from..].iter().all(|said| said.statement.keyed)
+                && found.said.len() - from == all.len();
+            for at in from..found.said.len() {
+                found.said[at].bare = bare;
+                earlier.compare(&mut found.said, at);
+            }
+            for at in from..found.said.len() {
+                found.places.insert(text.key(found.said[at].text), at);
+                earlier.add(&found.said[at], at);
+            }
+        }
+        let replacing = found.said.iter().filter_map(|said| Some(said.replaced?.1));
+        let turns: HashSet<usize> = replacing.map(|by| found.said[by].turn).collect();
+        for text in texts.iter().filter(|text| turns.contains(&text.turn)) {
+            found
+                .repeated
+                .extend(pieces(text.text).map(|piece| text.key(piece.text)));
+        }
+        found
+    }
+
+    /// What became of a sentence: how it was replaced, and by which statement; `None` where it holds.
+    pub(in crate::handoffs) fn fate(
+        &self,
+        text: &SpokenText<'_>,
+        sentence: &str,
+    ) -> Option<(Relation, usize)> {
+        let at = self.places.get(&text.key(sentence))?;
+        self.said[*at].replaced
+    }
+
+    /// What became of a text as a whole. Surely replaced is one whose every sentence is, or is said again by what replaced it.
+    pub(in crate::handoffs) fn of_whole(&self, text: &SpokenText<'_>) -> Option<(Relation, usize)> {
+        let mut replaced: Option<(Relation, usize)> = None;
+        let mut rest = Vec::new();
+        for piece in pieces(text.text) {
+            match self.fate(text, piece.text) {
+                Some(fate) => replaced = Some(replaced.map_or(fate, |known| known.min(fate))),
+                None => rest.push(piece.text),
+            }
+        }
+        let (relation, by) = replaced?;
+        let there = SpokenText {
+            turn: self.said[by].turn,
+            ..*text
+        };
+        let is_over = rest.iter().all(|piece| self.repeated.contains(&there.key(piece)));
+        Some((if is_over { relation } else { Relation::Perhaps }, by))
+    }
+
+    /// The newest statement that surely stands in another one's place.
+    pub(in crate::handoffs) fn newest(&self, mut by: usize) -> &Said<'i> {
+        while let Some((Relation::Surely, later)) = self.said[by].replaced {
+            by = later;
+        }
+        &self.said[by]
+    }
+
+    /// A text without what was replaced, and with marks where that is not certain.
+    pub(in crate::handoffs) fn current<'t>(&self, text: SpokenText<'t>) -> Cow<'t, str> {
+        let gone = pieces(text.text).find_map(|piece| match self.fate(&text, piece.text)? {
+            (Relation::Surely, by) => Some(self.said[by].turn),
+            (Relation::Perhaps, _) => None,
+        });
+        let Some(by) = gone else {
+            return self.marked(text);
+        };
+        // What the replacing turn says again is there.
+        let there = SpokenText { turn: by, ..text };
+        let left_out = |sentence: &str, fate| {
+            matches!(fate, Some((Relation::Surely, _))) || self.repeated.contains(&there.key(sentence))
+        };
+        let rest = self.rewritten(text, left_out);
+        let lines = rest.lines().map(str::trim_end);
+        let lines: Vec<&str> = lines
+            .filter(|line| line.chars().any(char::is_alphanumeric))
+            .collect();
+        Cow::Owned(lines.join("\n"))
+    }
+
+    /// A text word for word, with a mark behind each statement that was replaced.
+    pub(in crate::handoffs) fn marked<'t>(&self, text: SpokenText<'t>) -> Cow<'t, str> {
+        self.rewritten(text, |_, _| false)
+    }
+
+    fn rewritten<'t>(
+        &self,
+        text: SpokenText<'t>,
+        left_out: impl Fn(&str, Option<(Relation, usize)>) -> bool,
+    ) -> Cow<'t, str> {
+        let whole = text.text;
+        let mut out = String::new();
+        let mut copied = 0;
+        for sentence in pieces(whole).map(|piece| piece.text) {
+            let start = sentence.as_ptr() as usize - whole.as_ptr() as usize;
+            let fate = self.fate(&text, sentence);
+            if left_out(sentence, fate) {
+                out.push_str(&whole[copied..start]);
+            } else if let Some((relation, by)) = fate {
+                out.push_str(&whole[copied..start + sentence.len()]);
+                out.push_str(&self.mark(relation, by));
+            } else {
+                continue;
+            }
+            copied = start + sentence.len();
+        }
+        if copied == 0 {
+            return Cow::Borrowed(whole);
+        }
+        out.push_str(&whole[copied..]);
+        Cow::Owned(out)
+    }
+
+    pub(in crate::handoffs) fn mark(&self, relation: Relation, by: usize) -> String {
+        let turn = self.said[by].turn;
+        match relation {
+            Relation::Surely => format!(" [replaced in turn {turn}]"),
+            Relation::Perhaps => format!(" [replaced in turn {turn} where the two conflict]"),
+        }
+    }
+}
+
+/// Where statements are found again: by what they are about and by their values.
+#[derive(Default)]
+struct Earlier {
+    about: HashMap<u64, Vec<usize>>,
+    values: HashMap<String, Vec<usize>>,
+    last: HashMap<ValueKind, usize>,
+}
+
+impl Earlier {
+    fn add(&mut self, said: &Said<'_>, at: usize) {
+        let place = |places: &mut Vec<usize>| {
+            if places.len() == ALIKE {
+                places.remove(0);
+            }
+            places.push(at);
+        };
+        for word in &said.statement.about {
+            place(self.about.entry(*word).or_default());
+        }
+        for value in &said.statement.values {
+            place(self.values.entry(value.text.clone()).or_default());
+            self.last.insert(value.kind, at);
+        }
+    }
+
+    /// Notes which earlier statements this one replaces. Statements of its own text are not among them.
+    fn compare(&self, said: &mut [Said<'_>], at: usize) {
+        let (before, rest) = said.split_at_mut(at);
+        let Some(later) = rest.first() else { return };
+        let about = later
+            .statement
+            .about
+            .iter()
+            .filter_map(|word| self.about.get(word));
+        let texts = later.statement.values.iter().map(|value| &value.text);
+        let values = texts.filter_map(|text| self.values.get(text));
+        let alike: HashSet<usize> = about.chain(values).flatten().copied().collect();
+        let mut replaces = false;
+        for place in alike {
+            let Some(relation) = relation(&before[place], later) else {
+                continue;
+            };
+            replaces = true;
+            let known = &mut before[place].replaced;
+            if known.is_none_or(|(known, _)| known <= relation) {
+                *known = Some((relation, at));
+            }
+        }
+        // "Actually 9002": of the last value of that sort.
+        if !replaces && later.statement.corrects && later.statement.about.len() <= 1 {
+            let kinds = later.statement.values.iter().map(|value| value.kind);
+            let last = kinds
+                .filter(|kind| *kind != ValueKind::Words)
+                .find_map(|kind| self.last.get(&kind));
+            if let Some(last) = last
+                .map(|last| &mut before[*last])
+                .filter(|last| may_replace(last, later))
+            {
+                last.replaced = last.replaced.or(Some((Relation::Perhaps, at)));
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What a later statement does to an earlier one.
+
+use super::said::{Relation, Said};
+use super::statement::{StatedValue, Statement};
+use super::value::ValueKind;
+
+use Relation::{Perhaps, Surely};
+
+/// How the words of two statements compare.
+struct Overlap {
+    shared: usize,
+    /// Words that only the earlier one has, and only the later one.
+    lost: usize,
+    added: usize,
+}
+
+impl Overlap {
+    fn of(old: &Statement, new: &Statement) -> Self {
+        let shared = old.shared(new);
+        let (lost, added) = (old.about.len() - shared, new.about.len() - shared);
+        Self { shared, lost, added }
+    }
+
+    fn is_same(&self) -> bool {
+        self.lost + self.added == 0
+    }
+
+    /// Whether the two have more than a word, and so many tenths of the shorter one's. `more`: things besides words that
+    /// both are about.
+    fn is_most(&self, tenths: usize, more: usize) -> bool {
+        let least = self.lost.min(self.added) + self.shared + more;
+        let shared = self.shared + more;
+        shared > 1 && shared * 10 >= least * tenths
+    }
+}
+
+/// Whether one may replace the other at all: a model's words never replace the person's.
+pub(super) fn may_replace(earlier: &Said<'_>, later: &Said<'_>) -> bool {
+    earlier.turn < later.turn && (later.by_person || !earlier.by_person) && !later.statement.adds
+}
+
+pub(super) fn relation(earlier: &Said<'_>, later: &Said<'_>) -> Option<Relation> {
+    let (old, new) = (&earlier.statement, &later.statement);
+    if !may_replace(earlier, later) {
+        return None;
+    }
+    let words = Overlap::of(old, new);
+    if old.values.is_empty() {
+        return without_values(old, new, &words);
+    }
+    let is_other = !old.of.is_empty() && !new.of.is_empty() && old.of != new.of;
+    if is_other || old.is_other_kind(new) {
+        return None;
+    }
+    let gone: Vec<&StatedValue> = old.values.iter().filter(|value| !new.states(value)).collect();
+    let come: Vec<&StatedValue> = new.values.iter().filter(|value| !old.states(value)).collect();
+    let replaced = |value: &&StatedValue| come.iter().any(|other| value.is_alike(other));
+    if gone.is_empty() {
+        // "9002 instead of 9001".
+        let other = old.values.iter().any(|value| replaced(&value));
+        return match new.corrects && !new.keyed {
+            true if other && words.lost == 0 => Some(Surely),
+            true if other || new.forbids => Some(Perhaps),
+            _ => None,
+        };
+    }
+    if old.keyed && new.keyed {
+        let sure = earlier.bare && later.bare || new.corrects;
+        return words.is_same().then_some(if sure { Surely } else { Perhaps });
+    }
+    if !gone.iter().all(replaced) {
+        return None;
+    }
+    of_values(old, new, &words, &gone)
+}
+
+/// Of sentences that name no value: "no wool in the lab", then "no latex in the lab"; "always squash", then "never squash".
+fn without_values(old: &Statement, new: &Statement, words: &Overlap) -> Option<Relation> {
+    let is_turned = old.forbids != new.forbids && new.corrects && words.lost == 0;
+    let is_swapped = old.forbids && new.forbids && words.lost > 0 && words.added > 0 && words.is_most(4, 0);
+    let relation = if is_turned && words.is_same() {
+        Surely
+    } else {
+        Perhaps
+    };
+    (new.values.is_empty() && words.shared > 0 && (is_turned || is_swapped)).then_some(relation)
+}
+
+/// Of statements of which the later one has other values of the same sorts.
+fn of_values(old: &Statement, new: &Statement, words: &Overlap, gone: &[&StatedValue]) -> Option<Relation> {
+    let all = |is: fn(ValueKind) -> bool| gone.iter().all(|value| is(value.kind));
+    let topics = usize::from(all(ValueKind::is_topic));
+    // Of two that differ, one may say what the sentence is about: "part_3 must stay at 30 days".
+    if gone.len() > 1 && topics == 0 {
+        return None;
+    }
+    if all(|kind| kind == ValueKind::Words) && !new.corrects {
+        let is_part = words.shared > 0 && (words.lost == 0 || words.added == 0);
+        return is_part.then_some(Perhaps);
+    }
+    let same = words.is_same();
+    let one_only = old.exclusive && new.exclusive;
+    let surely = words.lost == 0
+        && match same {
+            true => new.corrects && words.shared > 0 || one_only && words.shared > 1,
+            false => new.corrects && words.shared > 1,
+        };
+    // A place or a number may be one of many things that are forbidden or asked for.
+    let is_one = all(|kind| !matches!(kind, ValueKind::Place | ValueKind::Number));
+    let forbids = old.forbids && new.forbids && is_one;
+    let alike = words.is_most(5, topics) && (old.exclusive || new.exclusive || forbids);
+    let repeated = same && words.shared > 1 && is_one && !old.names && !new.names;
+    let corrected = words.shared + topics > 0 && new.corrects;
+    let named = words.shared > 0 && (same && one_only || words.lost == 0 && old.keyed);
+    match () {
+        () if surely => Some(Surely),
+        () if alike || repeated || corrected || named => Some(Perhaps),
+        () => None,
+    }
+}

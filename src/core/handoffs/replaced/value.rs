@@ -1,0 +1,246 @@
+//! Values that sentences state, by the letters of their words.
+
+use super::words::{WORDS, is_known};
+
+/// The sort of a value. Only a value of the same sort replaces another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(in crate::handoffs) enum ValueKind {
+    Money,
+    Date,
+    Number,
+    /// A path, an address, a host, a file.
+    Place,
+    /// Letters with digits, underscores, or between backticks.
+    Code,
+    Name,
+    /// A time zone.
+    Zone,
+    /// A language, of people or of programs.
+    Language,
+    /// How something is worded.
+    Manner,
+    /// A system of units.
+    Measures,
+    /// What a sentence without such a value says of its subject: "the next step is …".
+    Words,
+}
+
+impl ValueKind {
+    /// Whether the sort by itself says what a sentence is about.
+    pub(super) fn is_topic(self) -> bool {
+        matches!(self, Self::Zone | Self::Language | Self::Manner | Self::Measures)
+    }
+}
+
+/// A word of a sentence, or some that are one amount.
+#[derive(Debug, Clone)]
+pub(super) struct Token<'s> {
+    /// With what is around it.
+    pub(super) raw: &'s str,
+    pub(super) word: &'s str,
+    /// In lower case; of an amount, what it is worth.
+    pub(super) small: String,
+    pub(super) kind: Option<ValueKind>,
+}
+
+impl<'s> Token<'s> {
+    fn of(raw: &'s str, at: usize) -> Option<Self> {
+        let word = raw.trim_matches(|c: char| !c.is_alphanumeric() && !matches!(c, '$' | '€' | '£' | '/'));
+        let word = word
+            .strip_suffix("'s")
+            .or_else(|| word.strip_suffix("’s"))
+            .unwrap_or(word);
+        let small = word.to_lowercase();
+        let is_capital = word.starts_with(char::is_uppercase);
+        let is_name = is_capital && at > 0 && !WORDS.stop.contains(&*small) && !is_known(&small);
+        let kind = listed(&small, is_capital)
+            .or_else(|| shape(word))
+            .or_else(|| raw.contains('`').then_some(ValueKind::Code))
+            .or_else(|| is_name.then_some(ValueKind::Name));
+        (!word.is_empty()).then_some(Self {
+            raw,
+            word,
+            small,
+            kind,
+        })
+    }
+
+    pub(super) fn is(&self, kind: ValueKind) -> bool {
+        self.kind == Some(kind)
+    }
+}
+
+/// The words of a sentence, at most so many. `3 of 5` and `three hundred dollars` are one.
+pub(super) fn tokens(sentence: &str, most: usize) -> Vec<Token<'_>> {
+    let words = sentence.split_whitespace().take(most).enumerate();
+    let mut all: Vec<Token<'_>> = Vec::new();
+    for token in words.filter_map(|(at, raw)| Token::of(raw, at)) {
+        let count = all.len();
+        if let [.., first, of] = &mut all[..]
+            && of.small == "of"
+            && first.is(ValueKind::Number)
+            && token.is(ValueKind::Number)
+        {
+            first.small = format!("{} of {}", first.small, token.small);
+            first.raw = token.raw;
+            all.truncate(count - 1);
+            continue;
+        }
+        if WORDS.currencies.contains(&*token.small)
+            && let Some((from, amount)) = amount(&all)
+        {
+            all.truncate(from);
+            all.push(Token {
+                kind: Some(ValueKind::Money),
+                small: format!("${amount}"),
+                ..token
+            });
+            continue;
+        }
+        all.push(token);
+    }
+    all
+}
+
+/// The amount at the end of these words, and where it begins.
+fn amount(words: &[Token<'_>]) -> Option<(usize, u64)> {
+    let last = words.last()?;
+    if last.is(ValueKind::Number) {
+        let digits = last.small.replace([',', '.'], "");
+        return Some((words.len() - 1, digits.parse().ok()?));
+    }
+    let is_part = |token: &&Token<'_>| token.small == "and" || part(&token.small).is_some();
+    let from = words.len() - words.iter().rev().take_while(is_part).count();
+    let (mut total, mut current) = (0_u64, 0_u64);
+    for word in words[from..].iter().filter_map(|token| part(&token.small)) {
+        match word {
+            (100, true) => current = current.max(1).saturating_mul(100),
+            (scale, true) => {
+                total = total.saturating_add(current.max(1).saturating_mul(scale));
+                current = 0;
+            }
+            (number, false) => current = current.saturating_add(number),
+        }
+    }
+    (from < words.len()).then_some((from, total.saturating_add(current)))
+}
+
+/// What a word of an amount is worth, and whether it multiplies.
+fn part(word: &str) -> Option<(u64, bool)> {
+    let place = |list: &[&str]| list.iter().position(|other| *other == word);
+    let number = |at: usize| u64::try_from(at).ok();
+    match word {
+        "hundred" => Some((100, true)),
+        "thousand" => Some((1000, true)),
+        "million" => Some((1_000_000, true)),
+        _ => match place(&WORDS.numbers) {
+            Some(at) => Some((number(at)?, false)),
+            None => Some((number(place(&WORDS.tens)? + 2)? * 10, false)),
+        },
+    }
+}
+
+/// The sort of a word that is in one of the lists.
+fn listed(small: &str, is_capital: bool) -> Option<ValueKind> {
+    match () {
+        () if is_capital && WORDS.zones.contains(small) => Some(ValueKind::Zone),
+        () if is_capital && WORDS.languages.contains(small) => Some(ValueKind::Language),
+        () if WORDS.manners.contains(small) => Some(ValueKind::Manner),
+        () if WORDS.measures.contains(small) => Some(ValueKind::Measures),
+        () => None,
+    }
+}
+
+/// The sort of a word that is a value by its letters alone.
+pub(super) fn shape(word: &str) -> Option<ValueKind> {
+    let word = word.trim_matches(['"', '\'', '`']);
+    let inside = |c: char| word.trim_matches(c).contains(c);
+    let digits = word.contains(|c: char| c.is_ascii_digit());
+    let first = word.chars().next()?;
+    if digits && matches!(first, '$' | '€' | '£') {
+        return Some(ValueKind::Money);
+    }
+    if word.contains("://") || inside('/') && word.len() > 3 {
+        let date = word.chars().all(|c| c.is_ascii_digit() || c == '/');
+        return Some(match (date, is_zone(word)) {
+            (true, _) => ValueKind::Date,
+            (_, true) => ValueKind::Zone,
+            _ => ValueKind::Place,
+        });
+    }
+    if digits {
+        return Some(with_digits(word, first));
+    }
+    if inside('.') && word.len() > 4 && !word.contains("..") {
+        return Some(ValueKind::Place);
+    }
+    // A folder.
+    if word.len() > 2 && word.ends_with('/') {
+        return Some(ValueKind::Place);
+    }
+    if inside('_') {
+        return Some(ValueKind::Code);
+    }
+    let small = word.to_lowercase();
+    let is_day = first.is_uppercase() && WORDS.days.contains(&*small);
+    is_day.then_some(ValueKind::Date)
+}
+
+fn with_digits(word: &str, first: char) -> ValueKind {
+    /// Letters of the shortest hash of a commit.
+    const HASH: usize = 7;
+    let parts: Vec<&str> = word.split('-').collect();
+    let date = parts.len() > 1 && parts.iter().all(|part| part.bytes().all(|b| b.is_ascii_digit()));
+    let letters = word.chars().filter(|c| c.is_alphabetic()).count();
+    let hash = word.len() >= HASH && letters > 0 && word.bytes().all(|b| b.is_ascii_hexdigit());
+    let number = letters <= 3 && (first.is_ascii_digit() || first == 'v') && parts.len() == 1 && !hash;
+    match (date, number) {
+        (true, _) => ValueKind::Date,
+        (_, true) => ValueKind::Number,
+        _ => ValueKind::Code,
+    }
+}
+
+/// Whether a word is like `Europe/Berlin`.
+fn is_zone(word: &str) -> bool {
+    let part = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_uppercase())
+            && part.chars().all(|c| c.is_ascii_alphabetic() || c == '_')
+    };
+    word.split_once('/')
+        .is_some_and(|(area, place)| part(area) && part(place))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_known_by_their_letters() {
+        let kinds = |sentence: &str| -> Vec<(ValueKind, String)> {
+            let values = tokens(sentence, 64).into_iter();
+            values
+                .filter_map(|token| Some((token.kind?, token.small)))
+                .collect()
+        };
+        for (sentence, kind, value) in [
+            ("below five hundred dollars", ValueKind::Money, "$500"),
+            ("two thousand and twenty-one", ValueKind::Words, ""),
+            ("of 1,200 USD", ValueKind::Money, "$1200"),
+            ("one thousand two hundred fifty euros", ValueKind::Money, "$1250"),
+            ("phase 3 of 5.", ValueKind::Number, "3 of 5"),
+            ("in Europe/Berlin", ValueKind::Zone, "europe/berlin"),
+            ("at Pacific Time", ValueKind::Zone, "pacific"),
+            ("in Python", ValueKind::Language, "python"),
+            ("commit 77e90d3", ValueKind::Code, "77e90d3"),
+            ("see src/a.rs", ValueKind::Place, "src/a.rs"),
+            ("the API", ValueKind::Words, ""),
+        ] {
+            let expected: Vec<_> = (kind != ValueKind::Words)
+                .then(|| (kind, value.to_owned()))
+                .into_iter()
+                .collect();
+            assert_eq!(kinds(sentence), expected, "{sentence}");
+        }
+    }
+}
