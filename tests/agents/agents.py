@@ -264,6 +264,7 @@ AGENTS = [
         key="qwen",
         program="qwen",
         tool="run_shell_command",
+        impossible={"rules": "its memory agent, which has the same tools, takes replies of the script."},
         arguments={"command": "echo found", "description": "look", "is_background": False},
         variables=lambda url: {
             "OPENAI_API_KEY": "sk-test",

@@ -1,5 +1,6 @@
 """The scenarios of each agent. A scenario returns nothing, or a figure for the table; it raises where a check fails."""
 
+import json
 import time
 
 from stage import Late, Stage, check, results, texts
@@ -244,14 +245,19 @@ RULE = "Never touch migrations/."
 
 def rules(agent, programs):
     """A rule of the first message stands behind the cut of five handoffs whose prompts lack it; `::unpin` ends that."""
-    look = {"text": "I look.", "calls": [{"name": agent.tool, "arguments": agent.arguments}]}
+
+    def looks(n):
+        # Agents stop a model that repeats itself.
+        text = json.dumps(agent.arguments).replace("found", f"found {n}")
+        return {"text": f"I look, {n}.", "calls": [{"name": agent.tool, "arguments": json.loads(text)}]}
 
     def hands_over(n):
         prompt = {"prompt": f"Go on with step {n}."}
-        return {"text": "Handing over.", "calls": [{"name": "session_handoff", "arguments": prompt}]}
+        return {"text": f"Handing over, {n}.", "calls": [{"name": "session_handoff", "arguments": prompt}]}
 
-    script = [reply for n in range(5) for reply in (look, hands_over(n))]
-    script += [look, {"text": "Five are done."}, hands_over(5), {"text": "Six are done."}]
+    script = [reply for n in range(5) for reply in (looks(n), hands_over(n))]
+    # No call is left behind the last cut: gemini-cli resumes with such results twice.
+    script += [{"text": "Five are done."}, hands_over(5), {"text": "Six are done."}]
     with Scene(agent, programs, script=script) as stage:
         output = stage.run(f"Work on {FIRST}. {RULE}")
         check("Five are done" in output, "the fifth handoff is not reached")
