@@ -13,7 +13,7 @@ pub mod prose;
 mod span;
 pub mod splice;
 pub mod stem;
-pub(crate) mod table;
+pub mod table;
 pub mod visible;
 pub mod words;
 

@@ -80,6 +80,7 @@ const INJECT: &[(&str, InjectPolicy)] = &[
     ("auto", InjectPolicy::Auto),
     ("always", InjectPolicy::Always),
     ("never", InjectPolicy::Never),
+    ("shadow", InjectPolicy::Shadow),
 ];
 const TRANSCRIPTS: &[(&str, TranscriptDetail)] = &[
     ("full", TranscriptDetail::Full),
@@ -292,6 +293,8 @@ pub enum InjectPolicy {
     Always,
     /// No request gets it.
     Never,
+    /// Nothing is changed at all; what would have been done is noted.
+    Shadow,
 }
 
 /// `handoff.transcript`
