@@ -26,7 +26,7 @@ pub struct SessionUsage {
 
 /// A row of `session_usage.toml`.
 #[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields, bound(deserialize = "'de: 'static"))]
+#[serde(default, deny_unknown_fields)]
 struct UsageRow {
     usage: &'static str,
     input: &'static str,
