@@ -170,6 +170,8 @@ type Checked = Result<(), String>;
 struct Happened {
     /// Handoffs that a threshold began.
     automatic: usize,
+    /// Answers to conversations that are cut with rules behind the prompt.
+    ruled: usize,
     /// Undos, by whether they undid a handoff or reverted an undo.
     undos: [usize; 2],
 }
@@ -177,6 +179,7 @@ struct Happened {
 impl Happened {
     fn add(&mut self, other: Self) {
         self.automatic += other.automatic;
+        self.ruled += other.ruled;
         for at in 0..2 {
             self.undos[at] += other.undos[at];
         }
@@ -184,7 +187,7 @@ impl Happened {
 
     /// Whether all of it occurred.
     fn is_all(&self) -> bool {
-        self.automatic > 0 && self.undos.iter().all(|count| *count > 0)
+        self.automatic > 0 && self.ruled > 0 && self.undos.iter().all(|count| *count > 0)
     }
 }
 
@@ -466,6 +469,8 @@ impl Run {
             bounds,
         )
         .map_err(|e| format!("{e}\nheard {} {}", response.status, response.text()))?;
+        let cut = self.conversations[who].view.cut.as_deref();
+        self.happened.ruled += usize::from(cut.is_some_and(|prompt| prompt.ends_with("</carried-over>")));
         if let (Ended::Broken | Ended::Status(_), Some(text)) = (&outcome.ended, &outcome.told) {
             self.conversations[who].view.tell(text);
         }

@@ -78,7 +78,9 @@ fn rules_are_the_persons_alone_each_once_newest_first() {
         result,
         user("<system-reminder>\nNever in a reminder.\n</system-reminder>"),
         // Gemini CLI's.
-        user("System: Potential loop detected. Details: none. Avoid repeating the same tool calls without new results."),
+        user(
+            "System: Potential loop detected. Details: none. Avoid repeating the same tool calls without new results.",
+        ),
         user("Keep commit messages in English."),
         user("never touch migrations"),
     ];
