@@ -10,6 +10,7 @@ pub mod cut;
 pub mod date;
 pub mod json;
 pub mod prose;
+pub(crate) mod scan;
 mod span;
 pub mod splice;
 pub mod stem;

@@ -10,6 +10,7 @@ mod admit;
 mod agent_stream;
 pub mod body;
 mod budget;
+mod buffers;
 pub mod certificate;
 pub mod coding;
 pub(crate) mod connect;
