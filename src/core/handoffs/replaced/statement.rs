@@ -58,8 +58,13 @@ impl Statement {
     pub(in crate::handoffs) fn of(sentence: &str) -> Self {
         let small = sentence.to_lowercase();
         let has = |list: &[&str]| list.iter().any(|word| has_word(&small, word));
+        // "Left unresolved for now" corrects nothing.
+        let corrects = match small.contains("for now") {
+            true => small.replace("for now", ""),
+            false => small.clone(),
+        };
         let mut statement = Self {
-            corrects: has(&WORDS.corrects),
+            corrects: WORDS.corrects.iter().any(|word| has_word(&corrects, word)),
             adds: has(&WORDS.adds),
             insists: has(&WORDS.insists),
             ..Self::default()
@@ -133,8 +138,8 @@ impl Statement {
         let mut subject: Vec<StatedValue> = Vec::new();
         let (mut after_name, mut qualifies, mut stated) = (false, false, false);
         for (at, token) in words.iter().enumerate() {
-            // "Without explicit approval" is not what it is about.
-            qualifies |= token.small == "without";
+            // "Without explicit approval" and "because it is smaller" are not what it is about.
+            qualifies |= matches!(&*token.small, "without" | "because");
             if self.assignment(token) {
                 continue;
             }
