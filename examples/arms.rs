@@ -17,6 +17,9 @@ const NOW: u64 = 1_795_435_200_000;
 /// From here on a session is long.
 const LONG: u64 = 150_000;
 
+/// The columns of the table.
+const ARMS: [Arm; 5] = [Arm::None, Arm::Model, Arm::Free, Arm::Pays, Arm::FreeAndPays];
+
 /// A session with its bill in each arm.
 struct SessionBills {
     session: SessionSizes,
@@ -44,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             ..serde_json::from_slice(&fs::read(file.path())?)?
         };
         let rates = |model: &str| rates(&table, model);
-        let bills = Arm::ALL.map(|arm| session.bill(arm, &rates));
+        let bills = ARMS.map(|arm| session.bill(arm, &rates));
         let [Some(none), Some(model), Some(free), Some(pays), Some(both)] = bills else {
             return Err(format!("{}: a model without a price", session.name).into());
         };

@@ -22,6 +22,7 @@ Examples:
   baton run claude
   baton run codex exec \"fix the tests\"
   baton run --topic importer claude
+  baton run --shadow claude
   baton run -- ./node_modules/.bin/gemini -m gemini-2.5-pro
   baton run --config team.toml my-agent --verbose")]
 pub(super) struct RunArgs {
@@ -30,6 +31,9 @@ pub(super) struct RunArgs {
     /// The topic of the session's handoffs: letters, digits, `.`, `_` and `-` [handoff.topic]
     #[arg(long, value_name = "NAME", value_parser = topic)]
     pub(super) topic: Option<String>,
+    /// Change nothing, and note where a handoff would have come [handoff.inject]
+    #[arg(long)]
+    pub(super) shadow: bool,
     /// The agent, and its own arguments
     #[arg(value_name = "AGENT", required = true, num_args = 1.., trailing_var_arg = true, allow_hyphen_values = true)]
     pub(super) agent: Vec<OsString>,

@@ -11,6 +11,7 @@ use super::savings_args::SavingsArgs;
 use super::seal_key_args::SealKeyArgs;
 use super::state_args::{self, CONFIG_HELP, ListFormat, StateArgs};
 use super::system_args::{CompletionsArgs, DoctorArgs, ManArgs, ServiceArgs, UninstallArgs};
+use super::trial_args::TryArgs;
 
 /// An HTTP proxy for LLM APIs that lets the model hand its session over to a fresh context.
 #[derive(Debug, Parser)]
@@ -22,6 +23,7 @@ pub(super) struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
+  baton try
   baton demo
   baton run claude
   baton serve
@@ -30,6 +32,8 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub(super) enum CliCommand {
+    /// What handoffs would have saved in the sessions that your agents have kept: reads them, and sends nothing
+    Try(TryArgs),
     /// Run an agent through the proxy, starting the proxy if none is running
     Run(RunArgs),
     /// Print what `run` sets for an agent, for a shell or as JSON

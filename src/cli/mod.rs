@@ -41,6 +41,8 @@ mod store;
 mod stored;
 mod system_args;
 mod told_drafts;
+mod trial;
+mod trial_args;
 mod ui;
 mod uninstall;
 
@@ -74,6 +76,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         CliCommand::Env(args) => env::run(&args, &mut out),
         CliCommand::Serve(args) => serve::run(&args, &mut out),
         CliCommand::Check(args) => doctor::check(&args, &mut out),
+        CliCommand::Try(args) => trial::run(&args, &mut out),
         CliCommand::Demo(args) => demo::run(&args, &mut out),
         CliCommand::Log(args) => log::run(&args, &mut out),
         CliCommand::Savings(args) => savings::run(&args, &mut out),

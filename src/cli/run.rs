@@ -33,6 +33,7 @@ pub(super) fn run(args: &RunArgs, at_exit: AtExit) -> Result<(), CommandFailure>
         first: &[],
         own,
         topic: args.topic.as_deref(),
+        shadow: args.shadow,
         at_exit,
     };
     agent(&start, &args.state)
@@ -50,6 +51,8 @@ pub(super) struct AgentStart<'a> {
     pub(super) own: &'a [OsString],
     /// The topic of its handoffs.
     pub(super) topic: Option<&'a str>,
+    /// Whether baton only watches.
+    pub(super) shadow: bool,
     pub(super) at_exit: AtExit,
 }
 
@@ -199,7 +202,8 @@ impl AgentRun<'_> {
     fn url(&self) -> String {
         let run = self.has_id().then(|| format!("/r/{}", self.id));
         let topic = self.start.topic.map(|name| format!("/t/{name}"));
-        [Some(self.proxy.data.clone()), run, topic]
+        let shadow = self.start.shadow.then(|| "/h/shadow".to_owned());
+        [Some(self.proxy.data.clone()), run, topic, shadow]
             .into_iter()
             .flatten()
             .collect()

@@ -10,6 +10,7 @@ use super::savings_args::SavingsArgs;
 use crate::state::clock::now_ms;
 use crate::state::journal::{BillEntry, BillFilter, BillGroup, BillSum, SavingsReport};
 use baton_core::bill::{PriceTable, TokenCounts};
+use baton_core::trial::ArmSum;
 
 /// Width of the longest bar.
 const BAR: f64 = 24.0;
@@ -128,6 +129,7 @@ fn lines(report: &SavingsReport, by: BillGroup) -> Vec<String> {
         ),
     ];
     lines.extend(notes(report));
+    lines.extend(tried(report));
     lines.push(String::new());
     lines.push(format!(
         "  {:<NAME$} {:>9} {:>10} {:>10} {:>10}",
@@ -147,28 +149,47 @@ fn lines(report: &SavingsReport, by: BillGroup) -> Vec<String> {
 }
 
 fn group_line(sum: &BillSum, most: f64) -> String {
-    let cells = if most > 0.0 {
-        (sum.saved.abs() / most * BAR).round() as usize
-    } else {
-        0
-    };
-    let colour = if sum.saved < 0.0 {
-        AnsiColor::Red
-    } else {
-        AnsiColor::Green
-    };
-    let style = Style::new().fg_color(Some(colour.into()));
     let name = first_line(&sum.key, Some(NAME));
     format!(
-        "  {name:<NAME$} {:>9} {:>10} {:>10} {:>10}  {style}{}{style:#}",
+        "  {name:<NAME$} {:>9} {:>10} {:>10} {:>10}  {}",
         sum.exchanges,
         dollars(sum.cost),
         dollars(sum.without_cost),
         signed_dollars(sum.saved),
-        if sum.saved < 0.0 { "▒" } else { "█" }.repeat(cells)
+        bar(sum.saved, most, BAR)
     )
     .trim_end()
     .to_owned()
+}
+
+/// A bar of an amount, as long as `width` for the largest one: red and light where it is a loss.
+pub(super) fn bar(amount: f64, most: f64, width: f64) -> String {
+    let cells = if most > 0.0 {
+        (amount.abs() / most * width).round() as usize
+    } else {
+        0
+    };
+    let (colour, cell) = if amount < 0.0 {
+        (AnsiColor::Red, "▒")
+    } else {
+        (AnsiColor::Green, "█")
+    };
+    let style = Style::new().fg_color(Some(colour.into()));
+    format!("{style}{}{style:#}", cell.repeat(cells))
+}
+
+/// What `baton try` would have said of the same conversations.
+fn tried(report: &SavingsReport) -> Vec<String> {
+    let rule = |sum: &ArmSum| {
+        format!(
+            "  try had said   {:>10}   ± {}, by `{}` with {}",
+            signed_dollars(sum.saved),
+            dollars(sum.error),
+            sum.arm,
+            plural(sum.cuts as u64, "cut")
+        )
+    };
+    report.tried.iter().map(rule).collect()
 }
 
 /// Notes on how to read the sums.
@@ -220,14 +241,14 @@ fn tokens(counts: &TokenCounts) -> String {
 }
 
 /// `$12.40`; below ten cents with four decimals.
-fn dollars(amount: f64) -> String {
+pub(super) fn dollars(amount: f64) -> String {
     if amount != 0.0 && amount.abs() < 0.1 {
         return format!("${amount:.4}");
     }
     format!("${amount:.2}")
 }
 
-fn signed_dollars(amount: f64) -> String {
+pub(super) fn signed_dollars(amount: f64) -> String {
     let sign = if amount < 0.0 { "-" } else { "+" };
     format!("{sign}{}", dollars(amount.abs()))
 }

@@ -21,4 +21,5 @@ pub mod rewrite;
 pub mod text;
 pub mod tools;
 pub mod transcript;
+pub mod trial;
 pub mod wire;

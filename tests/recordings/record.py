@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 import agents
 import front
@@ -71,9 +72,9 @@ def environment(place, agent, path):
     }
 
 
-def script(agent):
-    """The model's replies, the prompts, and the steps by their numbers."""
-    prompts = work.PROMPTS
+def script(agent, most=None):
+    """The model's replies, the prompts, and the steps by their numbers: at most so many for each prompt."""
+    prompts = [(text, steps[:most]) for text, steps in work.PROMPTS]
     if agent.one_prompt:
         prompts = [(prompts[0][0], [step for _, steps in prompts for step in steps])]
     replies, numbered = [], {}
@@ -89,15 +90,15 @@ def script(agent):
     return replies, [text for text, _ in prompts], numbered
 
 
-def record(Kind, provider, path, keep):
+def record(Kind, provider, path, keep, homes=None, most=None, pause=0):
     place = tempfile.mkdtemp(prefix="recording-")
     project = set_up(place)
     agent = Kind(project, os.path.join(place, "home"))
-    replies, prompts, numbered = script(agent)
+    replies, prompts, numbered = script(agent, most)
     file = os.path.join(place, "script.json")
     with open(file, "w") as out:
         json.dump(replies, out)
-    upstream = subprocess.Popen([provider, "--listen", "127.0.0.1:0", "--script", file], stdout=subprocess.PIPE, text=True)
+    upstream = subprocess.Popen([provider, "--listen", "127.0.0.1:0", "--script", file, "--log", os.path.join(place, "provider.jsonl")], stdout=subprocess.PIPE, text=True)
     host, port = upstream.stdout.readline().split("//")[1].strip().rstrip("/").split(":")
     said = []
     threading.Thread(target=lambda: said.extend(upstream.stdout), daemon=True).start()
@@ -108,12 +109,20 @@ def record(Kind, provider, path, keep):
     start = front.tree(project)
     for number, text in enumerate(prompts, 1):
         kept.prompt = number
+        time.sleep(pause if number > 1 else 0)
         words = agent.first(text) if number == 1 else agent.next(text)
         done = subprocess.run(words, cwd=project, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=400)
         print(f"{agent.name}: prompt {number}: exit {done.returncode}, {len(kept.kept)} requests", flush=True)
         if done.returncode:
             print(done.stdout[-800:], done.stderr[-800:])
     upstream.terminate()
+    if homes:
+        shutil.rmtree(project)
+        shutil.copytree(place, os.path.join(homes, agent.name), symlinks=True, ignore=shutil.ignore_patterns("node_modules"))
+        with open(os.path.join(homes, agent.name, "place"), "w") as out:
+            out.write(place)
+        shutil.rmtree(place, ignore_errors=True)
+        return
     complaints = [line for line in said if line.startswith("  ")]
     print(f"{agent.name}: {len(complaints)} complaints of the provider", *complaints[:5], sep="\n")
     version = subprocess.run([agent.first("")[0], "--version"], env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL)
@@ -269,11 +278,14 @@ def main():
     parser.add_argument("--provider", required=True, help="the built example strict_provider")
     parser.add_argument("--path", action="append", default=[], help="a folder with the agents' programs")
     parser.add_argument("--keep", help="a folder for the whole requests")
+    parser.add_argument("--homes", help="a folder for the home folders; no recording is written, homes.py makes one of each")
+    parser.add_argument("--steps", type=int, help="at most so many of each prompt")
+    parser.add_argument("--pause", type=float, default=0, help="seconds before each further prompt")
     parser.add_argument("agents", nargs="*", help="by name; all without one")
     given = parser.parse_args()
     for Kind in agents.ALL:
         if not given.agents or Kind.name in given.agents:
-            record(Kind, os.path.abspath(given.provider), [os.path.abspath(path) for path in given.path], given.keep)
+            record(Kind, os.path.abspath(given.provider), [os.path.abspath(path) for path in given.path], given.keep, given.homes, given.steps, given.pause)
 
 
 if __name__ == "__main__":

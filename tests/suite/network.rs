@@ -1,5 +1,5 @@
 //! baton connects to the upstreams that it is configured for, and to nothing else. With loopback as the only network,
-//! the demo and a handoff work, and no packet is refused a route.
+//! the demo, `baton try` and a handoff work, and no packet is refused a route.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -82,6 +82,13 @@ async fn inside_the_namespace() {
         .output()
         .unwrap();
     assert!(demo.status.success() && demo.stderr.is_empty(), "{demo:?}");
+    let tried = Command::new(env!("CARGO_BIN_EXE_baton"))
+        .args(["try", "--from"])
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/homes/pi"))
+        .env("HOME", dir.path())
+        .output()
+        .unwrap();
+    assert!(tried.status.success() && tried.stderr.is_empty(), "{tried:?}");
 
     let model = |seen: &Received| match texts(seen.messages()) == [format!("u: {PROMPT}")] {
         true => Reply::text("Fresh."),

@@ -13,6 +13,7 @@ mod follow;
 mod hooked;
 mod list;
 mod lookup;
+mod of_session;
 mod record;
 mod resume;
 mod session;
@@ -21,7 +22,9 @@ mod sources;
 mod validate;
 
 pub(super) use self::at_exit::at_exit;
+pub(super) use self::of_session::carried as carried_of_session;
 pub(super) use self::record::named;
+pub(super) use self::session::{LineRead, next as next_line};
 use super::exit::CommandFailure;
 use super::handoff_args::HandoffsCommand;
 use super::output::Out;

@@ -60,6 +60,7 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> Result<(), CommandFailure
             first: &first,
             own: &args.arguments,
             topic: None,
+            shadow: false,
             at_exit: super::at_exit::at_exit,
         };
         return run::agent(&start, &args.state);

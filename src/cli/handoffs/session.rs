@@ -65,14 +65,15 @@ pub(super) fn read(path: &Path, reader: &mut SessionReader, until: Instant) -> R
     Ok(())
 }
 
-enum LineRead {
+/// What of a file was read.
+pub(in crate::cli) enum LineRead {
     Line,
     TooLong,
     End,
 }
 
 /// Reads the next line; skips one that is too long.
-fn next(lines: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<LineRead> {
+pub(in crate::cli) fn next(lines: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<LineRead> {
     line.clear();
     let most = MAX_LINE_BYTES as u64 + 1;
     if lines.by_ref().take(most).read_until(b'\n', line)? == 0 {

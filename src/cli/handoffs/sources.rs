@@ -174,7 +174,7 @@ fn hook(config: &Config, until: Instant, file: &mut HandoffFile) -> Result<Sourc
         reader.usage = SessionUsage {
             tokens,
             model: hook.model.clone(),
-            window: None,
+            ..SessionUsage::default()
         };
     }
     let folder = hook.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned());
@@ -233,7 +233,7 @@ fn conversation(key: &str, config: &Config, file: &mut HandoffFile) -> Result<()
         let usage = SessionUsage {
             tokens,
             model,
-            window: None,
+            ..SessionUsage::default()
         };
         set_context(&usage, config, file);
     }

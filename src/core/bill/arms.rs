@@ -27,6 +27,24 @@ const NUDGE_TOKENS: u64 = 200_000;
 /// Bytes of a token. Both sides of the share of the fixed part have it.
 const BYTES: u64 = 4;
 
+/// Where old results begin to be left out, how many of the newest stay, and how many tokens are worth it: as the
+/// providers' own context editing does.
+const MASK_FROM: u64 = 100_000;
+const MASK_KEEPS: usize = 10;
+const MASK_LEAST: u64 = 20_000;
+
+/// Tokens of a part of the system prompt and the tools.
+const PREFIX_PART: u64 = 512;
+
+/// Tokens of what stands in place of a result.
+const MASKED: u64 = 20;
+
+/// Below so many tokens of history the tool's description advises against a handoff.
+const HANDOFF_FROM: u64 = 50_000;
+
+/// Share of the history at which the agent compacted from which on it would have done so in another arm.
+const COMPACTS_AT: f64 = 0.8;
+
 /// A session as the sizes of its calls.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -42,6 +60,26 @@ pub struct SessionSizes {
     pub limit: Option<u64>,
     /// Its calls, in order.
     pub calls: Vec<SessionCall>,
+    /// What is known of how it was cached.
+    #[serde(skip)]
+    pub caching: Caching,
+    /// Calls at its beginning that another session has paid.
+    #[serde(skip)]
+    pub copied: usize,
+    /// Tokens of the tool in every request where handoffs are offered.
+    #[serde(skip)]
+    pub tool: u64,
+}
+
+/// How a recorded session was cached, where that differs from the provider's rule.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Caching {
+    /// Whether its input was stored for the long lifetime.
+    pub long: bool,
+    /// Whether nothing was cached.
+    pub none: bool,
+    /// A longer lifetime that was seen.
+    pub lifetime_ms: Option<u64>,
 }
 
 /// One call of a session.
@@ -60,6 +98,36 @@ pub struct SessionCall {
     /// Whether the model handed over in this call.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub handoff: bool,
+    /// What was seen of it besides.
+    #[serde(skip)]
+    pub seen: SeenCall,
+}
+
+/// What a recording shows of a call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SeenCall {
+    /// Of the new tokens, those of results.
+    pub results: u64,
+    /// Tokens that the agent took out of the history before it.
+    pub dropped: u64,
+    /// The agent's compaction before it: tokens of the history before, and of all but the prefix after it.
+    pub compaction: Option<(u64, u64)>,
+    /// Of the history, the tokens that the provider's cache still had, where it had lost some.
+    pub kept: Option<u64>,
+    /// How the task before it ended.
+    pub task_end: Option<TaskEnd>,
+    /// Tokens that are read again where the history is cut here.
+    pub read_again: Option<u64>,
+}
+
+named! {
+    /// How a task is seen to end: the person said something new behind it.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum TaskEnd {
+        Todos = "its to-do list was finished",
+        Plan = "a plan was accepted",
+        Pause = "a pause followed",
+    }
 }
 
 named! {
@@ -76,6 +144,10 @@ named! {
         Pays = "nudge=pays",
         /// Where it costs nothing, and where a handoff pays.
         FreeAndPays = "free+nudge=pays",
+        /// Where a task is seen to end.
+        TaskEnds = "handoff",
+        /// Never, but old results are left out.
+        Mask = "mask",
     }
 }
 
@@ -83,6 +155,11 @@ impl Arm {
     /// Whether cuts that cost nothing are made.
     fn is_free(self) -> bool {
         matches!(self, Self::Free | Self::FreeAndPays)
+    }
+
+    /// Whether the tool is offered.
+    fn has_tool(self) -> bool {
+        !matches!(self, Self::None | Self::Mask)
     }
 }
 
@@ -100,6 +177,11 @@ pub struct ArmBill {
     pub cuts: Vec<ArmCut>,
     /// The agent's own compactions.
     pub compactions: u32,
+    /// Dollars of their requests, of these.
+    #[serde(serialize_with = "super::cost::dollars")]
+    pub compacting: f64,
+    /// What all requests were billed for.
+    pub tokens: TokenCounts,
     /// Dollars after each call.
     pub after: Vec<f64>,
 }
@@ -121,6 +203,12 @@ impl SessionSizes {
         let mut run = ArmRun::new(self, arm, rates)?;
         for (n, call) in self.calls.iter().enumerate() {
             run.call(n, call)?;
+            if n + 1 == self.copied {
+                run.bill = ArmBill {
+                    after: vec![0.0; self.copied],
+                    ..ArmBill::default()
+                };
+            }
         }
         run.pause(u64::MAX);
         run.bill.unused_drafts = run.unused;
@@ -150,6 +238,10 @@ struct ArmRun<'a> {
     caches: HashMap<String, SimulatedCache>,
     at_ms: u64,
     history: Vec<RequestSegment>,
+    /// How many of these are the system prompt and the tools.
+    fixed: usize,
+    /// Which segments of the history are results.
+    results: Vec<usize>,
     ids: u64,
     ledger: CutLedger,
     /// Segments that the ready draft covers.
@@ -170,27 +262,56 @@ impl<'a> ArmRun<'a> {
             caches: HashMap::new(),
             at_ms: 0,
             history: Vec::new(),
+            fixed: 0,
+            results: Vec::new(),
             ids: 0,
             ledger: CutLedger::default(),
             ready: None,
             unused: 0.0,
             bill: ArmBill::default(),
         };
-        run.push(session.prefix);
+        let tool = if arm.has_tool() { session.tool } else { 0 };
+        // In parts: a change of the tools leaves those before it in the cache.
+        let whole = session.prefix + tool;
+        for from in (0..whole).step_by(PREFIX_PART as usize) {
+            run.push(PREFIX_PART.min(whole - from));
+        }
+        run.fixed = run.history.len();
         Some(run)
     }
 
     fn call(&mut self, n: usize, call: &SessionCall) -> Option<()> {
+        let ended = self.end_task(n, &call.seen);
         self.pause(call.pause_ms);
         if let Some(model) = &call.model {
             self.model.clone_from(model);
             self.rates = (self.rates_of)(model)?;
         }
-        self.cut_for_free(n);
-        if self.tokens() + call.new > self.session.limit.unwrap_or(u64::MAX) {
-            self.compact();
+        if let Some(kept) = call.seen.kept {
+            self.lose_cache(kept);
         }
-        self.push(call.new);
+        self.cut_for_free(n);
+        let is_full = self.tokens() + call.new > self.session.limit.unwrap_or(u64::MAX);
+        match call.seen.compaction {
+            Some((from, to)) if self.tokens() as f64 >= from as f64 * COMPACTS_AT => {
+                self.recorded_compaction(to)
+            }
+            _ => {
+                if is_full {
+                    self.compact(n);
+                }
+                self.take_out(call.seen.dropped);
+                self.push(call.new.saturating_sub(call.seen.results));
+                if call.seen.results > 0 {
+                    self.results.push(self.history.len());
+                    self.push(call.seen.results.min(call.new));
+                }
+            }
+        }
+        self.mask(n);
+        if ended {
+            self.read_again(n);
+        }
         if let Some(reason) = self.handoff_due(n, call) {
             self.hand_over(n, reason);
         }
@@ -199,9 +320,76 @@ impl<'a> ArmRun<'a> {
         Some(())
     }
 
+    /// The request is another one behind these tokens, so that no cache has it.
+    fn lose_cache(&mut self, kept: u64) {
+        let mut end = 0;
+        for at in 0..self.history.len() {
+            let tokens = self.history[at].tokens;
+            end += tokens;
+            if end > kept {
+                self.history[at] = self.segment(tokens);
+            }
+        }
+    }
+
+    /// Hands over in the last answer of a task that ends here, as long as the history is worth it.
+    fn end_task(&mut self, n: usize, seen: &SeenCall) -> bool {
+        let end = seen
+            .task_end
+            .filter(|_| self.arm == Arm::TaskEnds && self.tokens() >= HANDOFF_FROM);
+        let Some(end) = end else { return false };
+        self.send(PROMPT);
+        self.cut(n, end.name().to_owned(), PROMPT);
+        true
+    }
+
+    /// Takes the newest tokens out of the history, but never what it begins with.
+    fn take_out(&mut self, mut tokens: u64) {
+        let begins = self.fixed + usize::from(!self.bill.cuts.is_empty());
+        while tokens > 0 && self.history.len() > begins {
+            let last = self.history.pop().map_or(0, |segment| segment.tokens);
+            if last > tokens {
+                self.push(last - tokens);
+            }
+            tokens = tokens.saturating_sub(last);
+        }
+        self.results.retain(|at| *at < self.history.len());
+    }
+
+    /// Leaves out old results, as long as that is worth losing the cache behind them.
+    fn mask(&mut self, n: usize) {
+        if self.arm != Arm::Mask || self.tokens() < MASK_FROM || self.results.len() <= MASK_KEEPS {
+            return;
+        }
+        let old = self.results.len() - MASK_KEEPS;
+        let tokens: u64 = self.results[..old]
+            .iter()
+            .map(|at| self.history[*at].tokens)
+            .sum();
+        if tokens < MASK_LEAST + MASKED * old as u64 {
+            return;
+        }
+        let left_out: Vec<usize> = self.results.drain(..old).collect();
+        let before = self.tokens();
+        for at in left_out {
+            self.history[at] = self.segment(MASKED);
+        }
+        let reason = format!("{tokens} tokens of results left out");
+        self.bill.cuts.push(ArmCut {
+            call: n,
+            reason,
+            tokens: before,
+        });
+        // Only a part of the history is gone.
+        let again = self.read_again_at(n) as f64 * tokens as f64 / before.max(1) as f64;
+        self.read_tokens(again as u64);
+    }
+
     /// Simulates a pause, in which a draft may be written.
     fn pause(&mut self, pause_ms: u64) {
-        let due = self.ledger.draft_due_in(&self.rates, None);
+        let due = self
+            .ledger
+            .draft_due_in(&self.rates, self.session.caching.lifetime_ms);
         let due = due.filter(|due| self.arm.is_free() && self.ready.is_none() && *due < pause_ms);
         if let Some(due) = due {
             let begun = self.at_ms + due;
@@ -224,7 +412,7 @@ impl<'a> ArmRun<'a> {
             model: &self.model,
             effort: "",
             limit: self.session.limit,
-            lifetime_ms: None,
+            lifetime_ms: self.session.caching.lifetime_ms,
             draft: match since {
                 Some(_) => DraftCost::Nothing,
                 None => DraftCost::Cheapest(SELECTION),
@@ -249,13 +437,13 @@ impl<'a> ArmRun<'a> {
         }
         self.ledger.cut(&cut);
         self.cut(n, cut.reason.text(), PROMPT + since.unwrap_or_default());
-        self.read_again();
+        self.read_again(n);
     }
 
     /// Why the model hands over in this call.
     fn handoff_due(&self, n: usize, call: &SessionCall) -> Option<String> {
         match self.arm {
-            Arm::None | Arm::Free => None,
+            Arm::None | Arm::Free | Arm::TaskEnds | Arm::Mask => None,
             Arm::Model if self.session.has_handoffs() => {
                 call.handoff.then(|| "the model handed over".to_owned())
             }
@@ -277,7 +465,7 @@ impl<'a> ArmRun<'a> {
     fn hand_over(&mut self, n: usize, reason: String) {
         self.send(PROMPT);
         self.cut(n, reason, PROMPT);
-        self.read_again();
+        self.read_again(n);
     }
 
     fn cut(&mut self, call: usize, reason: String, carried: u64) {
@@ -286,7 +474,6 @@ impl<'a> ArmRun<'a> {
         self.begin_with(carried);
     }
 
-    /// The agent's own compaction.
     /// Sends the history with the request for a draft, and returns what that costs.
     fn draft(&mut self, at_ms: u64) -> f64 {
         let mut request = self.history.clone();
@@ -295,27 +482,50 @@ impl<'a> ArmRun<'a> {
         self.paid(counts)
     }
 
-    fn compact(&mut self) {
+    fn compact(&mut self, n: usize) {
+        self.summarize();
+        self.begin_with(SUMMARY);
+        self.read_again(n);
+    }
+
+    /// As the recording has it: what was read again is among what the calls behind it add.
+    fn recorded_compaction(&mut self, after: u64) {
+        self.summarize();
+        self.begin_with(after);
+    }
+
+    fn summarize(&mut self) {
         let (at_ms, history) = (self.at_ms, self.history.clone());
         let counts = self.cache().send(at_ms, &history, SUMMARY);
-        self.paid(counts);
+        self.bill.compacting += self.paid(counts);
         self.bill.compactions += 1;
-        self.begin_with(SUMMARY);
-        self.read_again();
     }
 
     fn begin_with(&mut self, carried: u64) {
-        self.history.truncate(1);
+        self.history.truncate(self.fixed);
+        self.results.clear();
         self.push(carried);
         self.ledger.handed_over();
         self.ready = None;
     }
 
-    /// Calls that read cut contents again: the same number after a handoff and after a compaction.
-    fn read_again(&mut self) {
-        self.send(READ_OUTPUT);
-        for _ in 0..READ_AGAIN / READ {
-            self.push(READ);
+    /// Calls that read cut contents again: as many as the recording shows, else the same number after a handoff and after a
+    /// compaction.
+    fn read_again(&mut self, n: usize) {
+        self.read_tokens(self.read_again_at(n));
+    }
+
+    fn read_again_at(&self, n: usize) -> u64 {
+        let call = self.session.calls.get(n);
+        call.and_then(|call| call.seen.read_again).unwrap_or(READ_AGAIN)
+    }
+
+    fn read_tokens(&mut self, tokens: u64) {
+        if tokens > 0 {
+            self.send(READ_OUTPUT);
+        }
+        for at in (0..tokens).step_by(READ as usize) {
+            self.push(READ.min(tokens - at));
             self.send(READ_OUTPUT);
         }
     }
@@ -337,8 +547,13 @@ impl<'a> ArmRun<'a> {
     }
 
     fn paid(&mut self, counts: TokenCounts) -> f64 {
+        let counts = match self.session.caching.long {
+            true => counts.splitting_long(counts.cache_write),
+            false => counts,
+        };
         let cost = counts.cost(&self.rates).total();
         self.bill.cost += cost;
+        self.bill.tokens += counts;
         self.bill.requests += 1;
         cost
     }
@@ -350,7 +565,13 @@ impl<'a> ArmRun<'a> {
     }
 
     fn rule(&self) -> CacheRule {
-        CacheRule::of(&self.model, false)
+        let caching = self.session.caching;
+        let mut rule = CacheRule::of(&self.model, caching.long);
+        rule.lifetime_ms = caching.lifetime_ms.unwrap_or(rule.lifetime_ms);
+        if caching.none {
+            rule.least_tokens = u64::MAX;
+        }
+        rule
     }
 
     fn tokens(&self) -> u64 {

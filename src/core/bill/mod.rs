@@ -15,7 +15,7 @@ mod simulation;
 #[cfg(test)]
 mod tests;
 
-pub use arms::{Arm, ArmBill, ArmCut, SessionCall, SessionSizes};
+pub use arms::{Arm, ArmBill, ArmCut, Caching, SeenCall, SessionCall, SessionSizes, TaskEnd};
 pub use cache::CacheRule;
 pub use cache_miss::{CacheMiss, CacheMissReason};
 pub use conversation::{BilledExchange, BilledRequest, ConversationBill, ExchangeBill, WithoutBaton};

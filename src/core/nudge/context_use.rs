@@ -111,17 +111,24 @@ pub enum NudgeOutcome {
     AutoFailed,
     /// The model gets no more nudges in this task.
     Stopped(HandoffLoop),
+    /// A shadow: a notice would have been given, an automatic handoff made, or one that costs nothing.
+    WouldNotify,
+    WouldHandOver,
+    WouldCutFree,
 }
 
 impl NudgeOutcome {
     /// Every outcome.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 9] = [
         Self::Notified,
         Self::Followed,
         Self::NotWritten,
         Self::AutoFailed,
         Self::Stopped(HandoffLoop::LargeCut),
         Self::Stopped(HandoffLoop::CloseHandoffs),
+        Self::WouldNotify,
+        Self::WouldHandOver,
+        Self::WouldCutFree,
     ];
 
     /// The name in logs and metrics.
@@ -132,6 +139,9 @@ impl NudgeOutcome {
             Self::NotWritten => "not_written",
             Self::AutoFailed => "auto_failed",
             Self::Stopped(why) => why.name(),
+            Self::WouldNotify => "would_tell",
+            Self::WouldHandOver => "would_hand_over",
+            Self::WouldCutFree => "would_cut_free",
         }
     }
 }

@@ -48,6 +48,7 @@ reasons! {
     BoundHistory = "bound_history", "the conversation began without the tool, and its thinking is bound to that; a new session gets the tool";
     PrefixRefused = "prefix_refused", "the provider refused the history with the tool, and accepted it without";
     OffByHeader = "off_by_header", "the request has the header x-baton-handoff: off";
+    Shadow = "shadow", "handoff.inject is \"shadow\" in the config: everything is relayed as it is";
     OffByConfig = "off_by_config", "handoff.inject is \"never\" in the config, or handoff.max_chain is 1";
     StoreDown = "store_down", "the store cannot be read or written";
     UnreadCoding = "unread_coding", "the body's compression is unknown or broken, so it is relayed unchanged";

@@ -14,7 +14,7 @@ pub(crate) mod scan;
 mod span;
 pub mod splice;
 pub mod stem;
-pub(crate) mod table;
+pub mod table;
 pub mod visible;
 pub mod words;
 

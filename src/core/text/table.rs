@@ -9,15 +9,15 @@ struct Rows<T> {
     rows: Vec<T>,
 }
 
-/// A table of this crate. The tests of each read it, so that a broken one is never shipped.
-pub(crate) fn read<T: Deserialize<'static>>(text: &'static str) -> T {
+/// A table next to the code. The tests of each read it, so that a broken one is never shipped.
+pub fn read<T: Deserialize<'static>>(text: &'static str) -> T {
     match toml::from_str(text) {
         Ok(table) => table,
         Err(error) => unreachable!("the tests read every table: {error}"),
     }
 }
 
-/// The rows of a table of this crate.
-pub(crate) fn rows<T: Deserialize<'static>>(text: &'static str) -> Vec<T> {
+/// The rows of a table next to the code.
+pub fn rows<T: Deserialize<'static>>(text: &'static str) -> Vec<T> {
     read::<Rows<T>>(text).rows
 }

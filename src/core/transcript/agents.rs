@@ -8,6 +8,7 @@ named! {
     pub enum AgentKind {
         /// Anthropic's Claude Code.
         ClaudeCode = "claude-code",
+        Cline = "cline",
         /// OpenAI's Codex.
         Codex = "codex",
         /// Google's Gemini CLI.
@@ -21,9 +22,10 @@ named! {
 }
 
 /// Words that are near the beginning of a text of the agent's harness.
-const WORDS: [(AgentKind, &str); 10] = [
+const WORDS: [(AgentKind, &str); 11] = [
     (AgentKind::ClaudeCode, "Claude Agent SDK"),
     (AgentKind::ClaudeCode, "You are Claude Code"),
+    (AgentKind::Cline, "You are Cline"),
     (AgentKind::Codex, "in the Codex CLI"),
     (AgentKind::Codex, "You are Codex"),
     (AgentKind::GeminiCli, "This is the Gemini CLI"),

@@ -8,9 +8,9 @@ use tokio::sync::Semaphore;
 
 use super::clock::Clock;
 use super::once::OnceLog;
-use crate::serve::proxy::BodyMemory;
 use crate::serve::proxy::spill::Spill;
-use crate::state::config::Config;
+use crate::serve::proxy::{BodyMemory, RequestContext, headers};
+use crate::state::config::{Config, InjectPolicy};
 use crate::state::files::documents::DocumentWriter;
 use crate::state::jobs::drafts::DraftQueue;
 use crate::state::jobs::recalls::{CallAnswerer, Recaller};
@@ -74,6 +74,12 @@ pub struct App {
 }
 
 impl App {
+    /// Whether baton only watches: by the config, or by the request.
+    pub(super) fn is_shadow(&self, ctx: &RequestContext) -> bool {
+        self.config.handoff.inject == InjectPolicy::Shadow
+            || headers::text(&ctx.headers, headers::HANDOFF) == Some(headers::SHADOW)
+    }
+
     /// The parts that depend on the config, over this store.
     ///
     /// # Errors

@@ -63,13 +63,13 @@ pub(super) fn enter(exchange: &Exchange) -> Option<EnteredThread> {
     let thresholds = policy.thresholds_of(headers::is_of_subagent(&ctx.headers));
     let view = offered.agent.request.view();
     let facts = &view.facts;
-    let in_the_loop = offered.offer.tooled
+    let in_the_loop = (offered.offer.tooled || app.is_shadow(ctx))
         && is_model_call(ctx.operation)
         && !offered.agent.side_call
         && !facts.structured
         // The size of a transcript that upstream stores is unknown here.
         && facts.previous.is_none();
-    let may_cut = policy.free != FreeCutPolicy::Off || policy.nudge_limit;
+    let may_cut = app.is_shadow(ctx) || policy.free != FreeCutPolicy::Off || policy.nudge_limit;
     if !in_the_loop || (thresholds.are_off() && !may_cut) {
         return None;
     }
@@ -170,10 +170,7 @@ impl ContextThread {
         let ctx = &exchange.ctx;
         match appended {
             Ok(true) => {
-                self.with(ContextUse::nudged);
-                self.live.costs(self.thread, |costs| {
-                    costs.notified_limit = costs.limit.map(|limit| limit.resets_ms);
-                });
+                self.notified();
                 note_nudge(ctx, NudgeOutcome::Notified);
                 tracing::debug!(exchange = ctx.id, "the model is notified how full its context is");
             }
@@ -184,6 +181,14 @@ impl ContextThread {
                 tracing::error!(exchange = ctx.id, %error, "a nudge was not written: not sent");
             }
         }
+    }
+
+    /// A notice is given.
+    pub(super) fn notified(&self) {
+        self.with(ContextUse::nudged);
+        self.live.costs(self.thread, |costs| {
+            costs.notified_limit = costs.limit.map(|limit| limit.resets_ms);
+        });
     }
 
     /// Measures the context by the usage of a leg that was answered, in a request cut at `cut`.

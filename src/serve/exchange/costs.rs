@@ -31,7 +31,8 @@ impl RequestCosts {
             app, ctx, offered, ..
         } = exchange;
         let policy = &app.config.handoff;
-        let is_wanted = policy.free != FreeCutPolicy::Off || policy.thresholds.nudge_pays;
+        let is_wanted =
+            app.is_shadow(ctx) || policy.free != FreeCutPolicy::Off || policy.thresholds.nudge_pays;
         if !is_wanted || ctx.recorder.read(|e| e.subscription) {
             return None;
         }

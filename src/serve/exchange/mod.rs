@@ -36,6 +36,7 @@ mod recording;
 mod request;
 mod resumed;
 mod send;
+mod shadow;
 mod shown;
 mod slow_answer;
 mod thinking;
@@ -298,6 +299,9 @@ async fn run(
     };
     // The exchange owns the body from here on, and drops it while the response streams.
     drop((body, scan));
+    if app.is_shadow(&ctx) {
+        return Box::pin(shadow::relayed(app, ctx, received)).await;
+    }
     let placed = match pin::pin(&app, &ctx, received).await {
         Ok(pinned) => place::place(&app, &ctx, pinned).await,
         Err(fault) => return ctx.refuse(fault),

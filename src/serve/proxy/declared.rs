@@ -1,11 +1,12 @@
-//! What a base URL declares, for agents that can be given no header: windows of models (`/w/500000/v1/messages`), the
-//! topic of the handoffs (`/t/importer/…`), the run that started the agent (`/r/ID/…`). Several follow each other.
+//! What a base URL declares, for agents that can be given no header. Several declarations follow each other: windows of models
+//! (`/w/500000/v1/messages`), the topic of the handoffs (`/t/importer/…`), the run that started the agent (`/r/ID/…`), and that
+//! baton only watches (`/h/shadow/…`).
 
 use http::HeaderValue;
 use http::request::Parts;
 use http::uri::PathAndQuery;
 
-use super::headers::{DECLARED_TOPIC, DECLARED_WINDOWS, RUN};
+use super::headers::{DECLARED_TOPIC, DECLARED_WINDOWS, HANDOFF, RUN, SHADOW};
 use baton_core::nudge::declares_windows;
 use baton_core::record::is_topic;
 
@@ -16,7 +17,7 @@ struct Declaration {
     fits: fn(&str) -> bool,
 }
 
-const DECLARATIONS: [Declaration; 3] = [
+const DECLARATIONS: [Declaration; 4] = [
     Declaration {
         prefix: "/w/",
         header: DECLARED_WINDOWS,
@@ -31,6 +32,11 @@ const DECLARATIONS: [Declaration; 3] = [
         prefix: "/r/",
         header: RUN,
         fits: |text| uuid::Uuid::parse_str(text).is_ok(),
+    },
+    Declaration {
+        prefix: "/h/",
+        header: HANDOFF,
+        fits: |text| text == SHADOW,
     },
 ];
 

@@ -58,6 +58,12 @@ pub const DECLARED_WINDOWS: &str = "x-baton-window";
 /// The header in which an agent declares the topic of its handoffs.
 pub const DECLARED_TOPIC: &str = "x-baton-topic";
 
+/// Whether a request gets the tool: `off`, or [`SHADOW`].
+pub const HANDOFF: &str = "x-baton-handoff";
+
+/// Everything is relayed as it is, and what would have been done is noted.
+pub const SHADOW: &str = "shadow";
+
 /// The header with the id of the `baton run` that started the agent.
 pub const RUN: &str = "x-baton-run";
 

@@ -160,6 +160,8 @@ pub enum InjectPolicy {
     Always,
     /// No request gets it.
     Never,
+    /// Nothing is changed at all; what would have been done is noted.
+    Shadow,
 }
 
 /// `handoff.transcript`

@@ -4,7 +4,9 @@ use serde::Serialize;
 
 use super::bill::BillEntry;
 use super::bill_sums::{BillGroup, BillSum};
+use super::tried::tried;
 use baton_core::bill::PriceTable;
+use baton_core::trial::ArmSum;
 
 /// The bill's total and its groups. The names are API.
 #[derive(Debug, Serialize)]
@@ -17,6 +19,9 @@ pub struct SavingsReport {
     pub total: BillSum,
     /// The sums by group.
     pub groups: Vec<BillSum>,
+    /// What `baton try` would have said of these conversations.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tried: Vec<ArmSum>,
 }
 
 /// Where prices are from. The names are API.
@@ -44,6 +49,7 @@ impl SavingsReport {
             unpriced_models: models,
             total: BillSum::of(entries),
             groups: BillSum::by(group, entries),
+            tried: tried(entries, prices),
         }
     }
 }

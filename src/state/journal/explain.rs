@@ -148,6 +148,11 @@ fn nudged(outcome: &str) -> Option<&'static str> {
             "The notice of how full the context is could not be stored, so the model was not notified."
         }
         "auto_failed" => "The context was so full that a handoff was to be drafted, but the draft failed.",
+        "would_tell" => "In its shadow baton would have notified the model here how full its context is.",
+        "would_hand_over" => {
+            "In its shadow baton would have handed over here by itself: the context is that full."
+        }
+        "would_cut_free" => "In its shadow baton would have handed over here, where the cut costs nothing.",
         "large_cut" => {
             "What follows the handoff is over the threshold by itself: the model is not notified again in this task."
         }

@@ -49,6 +49,7 @@ mod search_pattern;
 mod stored_rows;
 mod summary;
 mod titles;
+mod tried;
 mod units;
 mod writer;
 

@@ -100,6 +100,9 @@ impl ExchangeEvent {
                 NudgeOutcome::Followed => "as nudged".to_owned(),
                 NudgeOutcome::NotWritten => "nudge not written".to_owned(),
                 NudgeOutcome::AutoFailed => "automatic handoff failed".to_owned(),
+                NudgeOutcome::WouldNotify => "shadow: a notice here".to_owned(),
+                NudgeOutcome::WouldHandOver => "shadow: an automatic handoff here".to_owned(),
+                NudgeOutcome::WouldCutFree => "shadow: a cut here costs nothing".to_owned(),
                 NudgeOutcome::Stopped(_) => format!("nudging stopped: {}", nudged.name().replace('_', " ")),
             });
         }

@@ -48,6 +48,7 @@ pub use parse::{InvalidYaml, MAX_BYTES};
 pub use quality::score;
 pub use recover::{RecoveryPurpose, recover};
 pub use session_file::{MAX_LINE_BYTES, SessionReader};
+pub(crate) use session_file::{SessionMessage, messages, usage};
 pub use session_usage::SessionUsage;
 pub use terms::{GENERAL, VERSION};
 pub use text::cut;

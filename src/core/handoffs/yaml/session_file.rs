@@ -6,12 +6,14 @@
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
 
-use super::session_usage::{self, SessionUsage};
+use super::session_usage::SessionUsage;
 use crate::record::WireId;
 use crate::transcript::AgentKind;
 
 /// Bytes of a line that is read; longer ones are skipped.
 pub const MAX_LINE_BYTES: usize = 10 << 20;
+
+pub(crate) use super::session_usage::of_line as usage;
 
 /// Reads a session file.
 #[derive(Default)]
@@ -33,7 +35,7 @@ pub struct SessionReader {
 
 /// The wire whose messages a file has, and the member of a request that lists them.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct SessionShape(WireId, &'static str);
+pub(crate) struct SessionShape(WireId, &'static str);
 
 const ANTHROPIC: SessionShape = SessionShape(WireId::Anthropic, "messages");
 const CHAT: SessionShape = SessionShape(WireId::OpenaiChat, "messages");
@@ -88,84 +90,163 @@ impl SessionReader {
                 self.folder = Some(folder.trim_end_matches('/').to_owned());
             }
         }
-        if let Some(usage) = session_usage::of_line(entry) {
+        if let Some(usage) = usage(entry) {
             self.usage = usage;
         }
-        let (message, payload) = (&entry["message"], &entry["payload"]);
-        let kind = entry["type"].as_str().unwrap_or_default();
-        match kind {
-            // Codex writes each message a second time as an event.
-            "response_item" => self.take(AgentKind::Codex, RESPONSES, payload.clone()),
-            "gemini" => self.of_gemini_cli(entry),
-            "user" if entry["content"].is_array() => self.of_gemini_cli(entry),
-            "message" => self.of_pi(message),
-            _ if message["parts"].is_array() => {
-                self.take(AgentKind::QwenCode, GEMINI, said(message, "parts"));
+        for message in messages(entry) {
+            self.agent = message.agent.or(self.agent);
+            if message.replaces && message.id.is_some() && message.id == self.last_id {
+                self.messages.pop();
             }
-            // It also keeps whole requests.
-            "user" | "assistant" if message["content"] != Json::Null => {
-                self.take(AgentKind::ClaudeCode, ANTHROPIC, said(message, "content"));
-            }
-            _ if entry["role"].is_string() => self.push(CHAT, entry.clone()),
-            _ => {}
+            self.last_id.clone_from(&message.id);
+            self.push(message.shape, &message.message);
         }
-    }
-
-    fn take(&mut self, agent: AgentKind, shape: SessionShape, message: Json) {
-        self.agent = Some(agent);
-        self.push(shape, message);
     }
 
     /// A file has messages of one shape.
-    fn push(&mut self, shape: SessionShape, message: Json) {
+    fn push(&mut self, shape: SessionShape, message: &Json) {
         if *self.shape.get_or_insert(shape) == shape {
             self.error = None;
             self.messages.push(message.to_string());
         }
     }
+}
 
-    fn of_gemini_cli(&mut self, entry: &Json) {
-        let id = entry["id"].as_str();
-        if id.is_some() && id == self.last_id.as_deref() {
-            self.messages.pop();
-        }
-        self.last_id = id.map(str::to_owned);
-        let mut parts: Vec<Json> = match &entry["content"] {
-            Json::String(text) => vec![json!({"text": text})],
-            content => content.as_array().cloned().unwrap_or_default(),
-        };
-        let calls = entry["toolCalls"].as_array().into_iter().flatten();
-        parts.extend(calls.map(|call| json!({"functionCall": call})));
-        let role = if entry["type"] == "gemini" {
-            "model"
-        } else {
-            "user"
-        };
-        self.take(
-            AgentKind::GeminiCli,
-            GEMINI,
-            json!({"role": role, "parts": parts}),
-        );
-    }
+/// A message of a session, as its agent sends it.
+pub(crate) struct SessionMessage {
+    pub(crate) agent: Option<AgentKind>,
+    shape: SessionShape,
+    /// An element of the request's turns.
+    pub(crate) message: Json,
+    /// Of an agent that writes a message again when its calls have ended.
+    id: Option<String>,
+    pub(crate) replaces: bool,
+}
 
-    /// Its blocks are Anthropic's under other names.
-    fn of_pi(&mut self, message: &Json) {
-        let content = &message["content"];
-        let (role, content) = match message["role"].as_str() {
-            Some("toolResult") => {
-                let result = json!({"type": "tool_result", "tool_use_id": message["toolCallId"],
-                    "is_error": message["isError"], "content": content});
-                ("user", json!([result]))
-            }
-            Some(role @ ("user" | "assistant")) => (role, renamed(content)),
-            _ => return,
-        };
-        self.take(
-            AgentKind::Pi,
+/// The messages that a line has.
+pub(crate) fn messages(entry: &Json) -> Vec<SessionMessage> {
+    let one = |agent, shape, message| SessionMessage {
+        agent,
+        shape,
+        message,
+        id: None,
+        replaces: false,
+    };
+    let (message, payload) = (&entry["message"], &entry["payload"]);
+    let kind = entry["type"].as_str().unwrap_or_default();
+    let found = match kind {
+        // Codex writes each message a second time as an event.
+        "response_item" => one(Some(AgentKind::Codex), RESPONSES, payload.clone()),
+        "gemini" => of_gemini_cli(entry),
+        "user" if entry["content"].is_array() => of_gemini_cli(entry),
+        "message" => match of_pi(message) {
+            Some(message) => one(Some(AgentKind::Pi), ANTHROPIC, message),
+            None => return Vec::new(),
+        },
+        "opencode" => return of_opencode(entry),
+        "goose" => one(
+            Some(AgentKind::Goose),
             ANTHROPIC,
-            json!({"role": role, "content": content}),
-        );
+            json!({"role": entry["role"], "content": of_goose(&entry["content"])}),
+        ),
+        _ if message["parts"].is_array() => one(Some(AgentKind::QwenCode), GEMINI, said(message, "parts")),
+        // It also keeps whole requests.
+        "user" | "assistant" if message["content"] != Json::Null => {
+            one(Some(AgentKind::ClaudeCode), ANTHROPIC, said(message, "content"))
+        }
+        "cline" => one(Some(AgentKind::Cline), ANTHROPIC, said(entry, "content")),
+        _ if entry["role"].is_string() => one(None, CHAT, entry.clone()),
+        _ => return Vec::new(),
+    };
+    vec![found]
+}
+
+fn of_gemini_cli(entry: &Json) -> SessionMessage {
+    let mut parts: Vec<Json> = match &entry["content"] {
+        Json::String(text) => vec![json!({"text": text})],
+        content => content.as_array().cloned().unwrap_or_default(),
+    };
+    let calls = entry["toolCalls"].as_array().into_iter().flatten();
+    parts.extend(calls.map(|call| json!({"functionCall": call})));
+    let role = match entry["type"] == "gemini" {
+        true => "model",
+        false => "user",
+    };
+    SessionMessage {
+        agent: Some(AgentKind::GeminiCli),
+        shape: GEMINI,
+        message: json!({"role": role, "parts": parts}),
+        id: entry["id"].as_str().map(str::to_owned),
+        replaces: true,
     }
+}
+
+/// Its blocks are Anthropic's under other names.
+fn of_pi(message: &Json) -> Option<Json> {
+    let content = &message["content"];
+    let (role, content) = match message["role"].as_str() {
+        Some("toolResult") => {
+            let result = json!({"type": "tool_result", "tool_use_id": message["toolCallId"],
+                "is_error": message["isError"], "content": content});
+            ("user", json!([result]))
+        }
+        Some(role @ ("user" | "assistant")) => (role, renamed(content)),
+        _ => return None,
+    };
+    Some(json!({"role": role, "content": content}))
+}
+
+/// A message with its parts: calls have their results in them.
+fn of_opencode(entry: &Json) -> Vec<SessionMessage> {
+    let (mut said, mut results) = (Vec::new(), Vec::new());
+    for part in entry["parts"].as_array().into_iter().flatten() {
+        match part["type"].as_str() {
+            Some("text") => said.push(json!({"type": "text", "text": part["text"]})),
+            Some("tool") => {
+                let state = &part["state"];
+                said.push(json!({"type": "tool_use", "id": part["callID"], "name": part["tool"], "input": state["input"]}));
+                let text = match &state["output"] {
+                    Json::Null => &state["error"],
+                    output => output,
+                };
+                results.push(json!({"type": "tool_result", "tool_use_id": part["callID"],
+                    "is_error": state["status"] == "error", "content": text}));
+            }
+            _ => {}
+        }
+    }
+    let message = |role: &Json, content: Vec<Json>| SessionMessage {
+        agent: Some(AgentKind::OpenCode),
+        shape: ANTHROPIC,
+        message: json!({"role": role, "content": content}),
+        id: None,
+        replaces: false,
+    };
+    let all = [(entry["message"]["role"].clone(), said), ("user".into(), results)];
+    let all = all.into_iter().filter(|(_, content)| !content.is_empty());
+    all.map(|(role, content)| message(&role, content)).collect()
+}
+
+/// Its blocks: calls and results are wrapped in how they went.
+fn of_goose(content: &Json) -> Vec<Json> {
+    let blocks = content.as_array().into_iter().flatten();
+    let renamed = blocks.map(|block| match block["type"].as_str() {
+        Some("toolRequest") => {
+            let call = &block["toolCall"]["value"];
+            json!({"type": "tool_use", "id": block["id"], "name": call["name"], "input": call["arguments"]})
+        }
+        Some("toolResponse") => {
+            let result = &block["toolResult"];
+            let failed = result["status"] == "error" || result["value"]["isError"] == true;
+            let content = match &result["value"]["content"] {
+                Json::Null => &result["value"],
+                content => content,
+            };
+            json!({"type": "tool_result", "tool_use_id": block["id"], "is_error": failed, "content": content})
+        }
+        _ => block.clone(),
+    });
+    renamed.collect()
 }
 
 /// A message without what the agent's record adds to it.

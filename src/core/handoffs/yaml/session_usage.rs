@@ -1,8 +1,14 @@
-//! The use of the context at the end of a session, as each agent's own records have it.
+//! The usage of a session's answers, as each agent's own records have it.
 
+use std::sync::LazyLock;
+
+use serde::Deserialize;
 use serde_json::Value as Json;
 
-/// What a session's last answer took of the model's context.
+use crate::bill::TokenCounts;
+use crate::text::table;
+
+/// What an answer took of the model's context.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionUsage {
     /// Tokens of its input, cached ones included, and of its output.
@@ -10,78 +16,75 @@ pub struct SessionUsage {
     /// The model's window, where the agent records it.
     pub window: Option<u64>,
     pub model: Option<String>,
+    /// What was billed for it.
+    pub counts: TokenCounts,
+    /// By which it is known in every copy of the record.
+    pub id: Option<String>,
+    /// The speed or the tier that it was served with, where the price depends on it.
+    pub service: Option<String>,
 }
 
-/// Where an agent's record has the usage of an answer.
+/// A row of `session_usage.toml`.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 struct UsageRow {
     usage: &'static str,
-    /// Members that add up to the tokens of the context; the first one is always there.
-    members: &'static [&'static str],
+    input: &'static str,
+    read: &'static str,
+    write: &'static str,
+    long: &'static str,
+    output: Vec<&'static str>,
+    total: &'static str,
+    whole: bool,
     window: &'static str,
     model: &'static str,
+    id: &'static str,
 }
 
-const NOWHERE: &str = "/-";
-
-const USAGES: [UsageRow; 5] = [
-    // Claude Code.
-    UsageRow {
-        usage: "/message/usage",
-        members: &[
-            "input_tokens",
-            "cache_creation_input_tokens",
-            "cache_read_input_tokens",
-            "output_tokens",
-        ],
-        window: NOWHERE,
-        model: "/message/model",
-    },
-    // pi.
-    UsageRow {
-        usage: "/message/usage",
-        members: &["input", "cacheRead", "cacheWrite", "output"],
-        window: NOWHERE,
-        model: "/message/model",
-    },
-    // Codex.
-    UsageRow {
-        usage: "/payload/info/last_token_usage",
-        members: &["total_tokens"],
-        window: "/payload/info/model_context_window",
-        model: NOWHERE,
-    },
-    // Gemini CLI.
-    UsageRow {
-        usage: "/tokens",
-        members: &["total"],
-        window: NOWHERE,
-        model: "/model",
-    },
-    // Qwen Code.
-    UsageRow {
-        usage: "/usageMetadata",
-        members: &["totalTokenCount"],
-        window: "/contextWindowSize",
-        model: "/model",
-    },
-];
+static USAGES: LazyLock<Vec<UsageRow>> = LazyLock::new(|| table::rows(include_str!("session_usage.toml")));
 
 /// The usage that a line of a session file has. Zeros are no usage: agents write them for messages of their own.
-pub(super) fn of_line(line: &Json) -> Option<SessionUsage> {
-    USAGES.iter().find_map(|row| {
-        let usage = line.pointer(row.usage)?;
-        usage.get(row.members.first()?)?;
-        let counts = row
-            .members
+pub(crate) fn of_line(line: &Json) -> Option<SessionUsage> {
+    USAGES.iter().find_map(|row| row.of(line))
+}
+
+/// The value at a path; a path that is empty leads nowhere.
+fn at<'j>(value: &'j Json, path: &str) -> Option<&'j Json> {
+    value.pointer(path).filter(|_| !path.is_empty())
+}
+
+impl UsageRow {
+    fn of(&self, line: &Json) -> Option<SessionUsage> {
+        let usage = at(line, self.usage)?;
+        let number = |path: &str| at(usage, path).and_then(Json::as_u64);
+        let text = |of: &Json, path: &str| at(of, path).and_then(Json::as_str).map(str::to_owned);
+        let given = number(self.input)?;
+        let some = |path: &str| number(path).unwrap_or_default();
+        let (cache_read, cache_write) = (some(self.read), some(self.write));
+        let cached = cache_read.saturating_add(cache_write);
+        let input = given.saturating_sub(if self.whole { cached } else { 0 });
+        let whole = input.saturating_add(cached);
+        let sum = self
+            .output
             .iter()
-            .filter_map(|member| usage.get(member)?.as_u64());
-        let tokens: u64 = counts.fold(0, u64::saturating_add);
-        (tokens > 0).then(|| SessionUsage {
-            tokens,
-            window: line.pointer(row.window).and_then(Json::as_u64),
-            model: line.pointer(row.model).and_then(Json::as_str).map(str::to_owned),
+            .map(|path| some(path))
+            .fold(0, u64::saturating_add);
+        let counts = TokenCounts {
+            input,
+            cache_read,
+            cache_write,
+            cache_write_long: 0,
+            output: number(self.total).map_or(sum, |total| total.saturating_sub(whole)),
+        };
+        (counts.total() > 0).then(|| SessionUsage {
+            tokens: counts.total(),
+            window: at(line, self.window).and_then(Json::as_u64),
+            model: text(line, self.model),
+            counts: counts.splitting_long(some(self.long)),
+            id: text(line, self.id),
+            service: text(usage, "/speed").or_else(|| text(usage, "/service_tier")),
         })
-    })
+    }
 }
 
 #[cfg(test)]

@@ -222,6 +222,9 @@ const NUDGES = {
   not_written: ["nudge not written", "warn", "The model was not notified, since the notice could not be stored"],
   auto_failed: ["automatic handoff failed", "warn", "The context was so full that a handoff was to be drafted, but the draft failed"],
   large_cut: ["nudging stopped", "warn", "What follows the handoff is over the threshold by itself"],
+  would_tell: ["shadow: notice", "new", "In its shadow baton would have notified the model here how full its context is"],
+  would_hand_over: ["shadow: handoff", "new", "In its shadow baton would have handed over here by itself"],
+  would_cut_free: ["shadow: free cut", "new", "In its shadow baton would have handed over here, where the cut costs nothing"],
   close_handoffs: ["nudging stopped", "warn", "Two handoffs came in close succession"],
 };
 

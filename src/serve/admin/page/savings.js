@@ -65,6 +65,7 @@ function remarks(report) {
   return [
     `At the prices of ${report.prices?.date ?? "?"} (${line(report.prices?.source ?? "?")}).`,
     total.unpriced ? `${plural(total.unpriced, "exchange")} without a price: ${line((report.unpriced_models ?? []).join(", "))} (bill.prices).` : null,
+    report.tried?.length ? `baton try would have said of these conversations: ${report.tried.map((rule) => `${line(rule.arm)} saves ${dollars(rule.saved)} ± ${dollars(rule.error)} in ${plural(rule.cuts, "cut")}`).join("; ")}.` : null,
     total.subscription ? `${plural(total.subscription, "exchange")} on a subscription: tokens only.` : null,
     total.compacted ? `${plural(total.compacted, "exchange")} would have been too long without baton: counted as compacted by the agent, not as saved.` : null,
   ].filter(Boolean).join(" ");

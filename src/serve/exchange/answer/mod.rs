@@ -5,6 +5,7 @@ mod coalesce;
 mod effects;
 mod ends;
 mod stream;
+mod watched;
 mod whole;
 
 use std::sync::Arc;
@@ -32,6 +33,9 @@ pub(super) async fn first(sent: Sent) -> Response<ResponseBody> {
     } = sent;
     if !response.status().is_success() || !is_model_call(exchange.ctx.operation) {
         return relay::answer(&exchange.ctx, Ok(response));
+    }
+    if exchange.app.is_shadow(&exchange.ctx) {
+        return watched::answer(exchange, response).await;
     }
     let verdict = verdict_input(&exchange, &request);
     show(exchange, response, verdict, None).await

@@ -22,7 +22,7 @@ pub(super) use self::taken_out::{OriginalTranscript, TakenOut};
 use self::verdict::{MissedSentinel, PinEvidence};
 
 /// What a request is pinned to.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(super) struct Pin {
     /// The handoff that the request is cut at.
     pub(super) active: Option<Active>,

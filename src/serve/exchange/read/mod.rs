@@ -293,7 +293,7 @@ fn body_hash(text: &Bytes) -> u64 {
 
 /// Why the tool is ruled out, in general or for this request.
 fn forbidden(app: &App, ctx: &RequestContext) -> Option<ToolOmission> {
-    let header = headers::value(&ctx.headers, "x-baton-handoff");
+    let header = headers::value(&ctx.headers, headers::HANDOFF);
     let off = header.is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"off"));
     // A chain of one leg is the first leg alone: a handoff would have none to continue in.
     let never = app.config.handoff.inject == InjectPolicy::Never || app.config.handoff.max_chain < 2;

@@ -40,7 +40,7 @@ pub(super) async fn send(exchange: Exchange) -> FirstLeg {
     let may_retry = wire.binds_prefixes()
         || offered.pin.active.is_some() && wire.may_refuse_thinking()
         || retry::lacks_pairs(offered);
-    let refused = response.status() == StatusCode::BAD_REQUEST && may_retry;
+    let refused = response.status() == StatusCode::BAD_REQUEST && may_retry && !app.is_shadow(ctx);
     let sent = Sent {
         exchange,
         request,

@@ -240,6 +240,7 @@ const INJECT: &[(&str, InjectPolicy)] = &[
     ("auto", InjectPolicy::Auto),
     ("always", InjectPolicy::Always),
     ("never", InjectPolicy::Never),
+    ("shadow", InjectPolicy::Shadow),
 ];
 const TRANSCRIPTS: &[(&str, TranscriptDetail)] = &[
     ("full", TranscriptDetail::Full),

@@ -1,0 +1,122 @@
+//! The databases of OpenCode and goose, row by row.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags, params};
+use serde_json::{Value as Json, json};
+
+use super::entries::{FileRead, TakeEntry};
+
+/// Reads a database, which nothing is written to.
+///
+/// # Errors
+/// Why it cannot be read, in words.
+pub(super) fn read(path: &Path, take: TakeEntry<'_>) -> Result<FileRead, String> {
+    let (connection, note) = open(path)?;
+    let mut read = FileRead {
+        note,
+        ..FileRead::default()
+    };
+    let mut counting = |entry: &Json| {
+        read.entries += 1;
+        take(entry);
+    };
+    let has = |table: &str| {
+        let found = connection.prepare(&format!("SELECT 1 FROM {table} LIMIT 0"));
+        found.is_ok()
+    };
+    let done = match () {
+        () if has("part") && has("message") => opencode(&connection, &mut counting),
+        () if has("messages") && has("sessions") => goose(&connection, &mut counting),
+        () => return Err("it is a database of another program".to_owned()),
+    };
+    done.map_err(|error| error.to_string())?;
+    Ok(read)
+}
+
+/// Opens it so that no file is made: without its index a log of changes cannot be read without one.
+fn open(path: &Path) -> Result<(Connection, Option<&'static str>), String> {
+    let beside = |ending: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(ending);
+        std::fs::metadata(name).map_or(0, |about| about.len())
+    };
+    let (log, index) = (beside("-wal"), beside("-shm"));
+    let (mode, note) = match (log, index) {
+        (0, _) => ("immutable=1", None),
+        (_, 0) => (
+            "immutable=1",
+            Some("its newest changes, in its -wal file, are not read"),
+        ),
+        _ => ("mode=ro", None),
+    };
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let escaped = path
+        .to_string_lossy()
+        .replace('%', "%25")
+        .replace('?', "%3f")
+        .replace('#', "%23");
+    let connection = Connection::open_with_flags(format!("file:{escaped}?{mode}"), flags);
+    let connection = connection.map_err(|error| error.to_string())?;
+    // Sorting makes no file either.
+    connection
+        .pragma_update(None, "temp_store", "MEMORY")
+        .map_err(|error| error.to_string())?;
+    Ok((connection, note))
+}
+
+/// The values of a row as JSON; what is none is null.
+fn parsed(text: &str) -> Json {
+    serde_json::from_str(text).unwrap_or_default()
+}
+
+fn opencode(connection: &Connection, take: TakeEntry<'_>) -> rusqlite::Result<()> {
+    let mut ids =
+        connection.prepare("SELECT id, session_id FROM message ORDER BY session_id, time_created, id")?;
+    let mut message = connection.prepare("SELECT data FROM message WHERE id = ?1")?;
+    let mut parts = connection.prepare("SELECT data FROM part WHERE message_id = ?1 ORDER BY id")?;
+    let mut rows = ids.query([])?;
+    while let Some(row) = rows.next()? {
+        let (id, session): (String, String) = (row.get(0)?, row.get(1)?);
+        let data: String = message.query_row(params![id], |row| row.get(0))?;
+        let parts = parts.query_map(params![id], |row| row.get::<_, String>(0))?;
+        let parts: Vec<Json> = parts
+            .map(|part| Ok(parsed(&part?)))
+            .collect::<rusqlite::Result<_>>()?;
+        take(
+            &json!({"type": "opencode", "id": id, "sessionId": session, "message": parsed(&data), "parts": parts}),
+        );
+    }
+    Ok(())
+}
+
+fn goose(connection: &Connection, take: TakeEntry<'_>) -> rusqlite::Result<()> {
+    let mut sessions = connection.prepare(
+        "SELECT id, working_dir, accumulated_input_tokens, accumulated_output_tokens, input_tokens, model_config_json FROM sessions ORDER BY id",
+    )?;
+    let mut messages = connection.prepare(
+        "SELECT message_id, role, content_json, created_timestamp FROM messages WHERE session_id = ?1 ORDER BY id",
+    )?;
+    let mut rows = sessions.query([])?;
+    while let Some(row) = rows.next()? {
+        let (session, folder): (String, String) = (row.get(0)?, row.get(1)?);
+        let mut all = messages.query(params![session])?;
+        while let Some(row) = all.next()? {
+            let (id, role): (Option<String>, String) = (row.get(0)?, row.get(1)?);
+            let (content, seconds): (String, i64) = (row.get(2)?, row.get(3)?);
+            take(
+                &json!({"type": "goose", "id": id, "sessionId": session, "cwd": folder, "role": role,
+                "content": parsed(&content), "ts": seconds.saturating_mul(1000)}),
+            );
+        }
+        let number = |at: usize| row.get::<_, Option<i64>>(at);
+        let model: Option<String> = row.get(5)?;
+        let model = model.map_or(Json::Null, |config| parsed(&config)["model_name"].clone());
+        take(
+            &json!({"type": "goose_sums", "sessionId": session, "model": model, "all_input": number(2)?,
+            "all_output": number(3)?, "last_input": number(4)?}),
+        );
+    }
+    Ok(())
+}

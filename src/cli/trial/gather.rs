@@ -1,0 +1,138 @@
+//! Reads all files at once, within bounds: a thread for each core up to four, and a line of each at a time.
+
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::entries::FileRead;
+use super::files;
+use super::places::SessionFile;
+use crate::cli::output::size;
+use baton_core::trial::{RecordedSession, TrialReader};
+
+/// Most threads: each holds a line.
+const THREADS: usize = 4;
+
+/// When a bar is drawn, and how often.
+const SILENT: Duration = Duration::from_secs(1);
+const REDRAWN: Duration = Duration::from_millis(100);
+const BAR: u64 = 30;
+
+/// What was read.
+pub(super) struct Gathered {
+    pub(super) sessions: Vec<RecordedSession>,
+    pub(super) unread: Vec<Unread>,
+    pub(super) files: usize,
+    pub(super) bytes: u64,
+    pub(super) seconds: f64,
+}
+
+/// A file that was not read, or not all of it.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Unread {
+    pub(super) file: String,
+    pub(super) reason: String,
+}
+
+/// Reads the files. The result does not depend on which is read first.
+pub(super) fn all(files: &[SessionFile], tags: &[String]) -> Gathered {
+    let began = Instant::now();
+    let (done, ended) = (AtomicU64::new(0), AtomicBool::new(false));
+    let bytes: u64 = files.iter().map(|file| file.bytes).sum();
+    let read = thread::scope(|scope| {
+        if std::io::stderr().is_terminal() {
+            scope.spawn(|| draw(&done, &ended, bytes));
+        }
+        let read = in_parallel(files, |at, file| {
+            let read = one(at, file, tags);
+            done.fetch_add(file.bytes, Ordering::Relaxed);
+            read
+        });
+        ended.store(true, Ordering::Relaxed);
+        read
+    });
+    let (sessions, unread): (Vec<_>, Vec<_>) = read.into_iter().unzip();
+    let mut unread: Vec<Unread> = unread.into_iter().flatten().collect();
+    unread.sort_by(|a, b| a.file.cmp(&b.file));
+    Gathered {
+        sessions: sessions.into_iter().flatten().collect(),
+        unread,
+        files: files.len(),
+        bytes,
+        seconds: began.elapsed().as_secs_f64(),
+    }
+}
+
+/// What a function makes of each of these, in their order.
+pub(super) fn in_parallel<T: Sync, R: Send>(all: &[T], make: impl Fn(usize, &T) -> R + Sync) -> Vec<R> {
+    let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let places = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
+        let places = places.map_while(|at| Some((at, make(at, all.get(at)?))));
+        places.collect::<Vec<_>>()
+    };
+    let mut made = thread::scope(|scope| {
+        let workers: Vec<_> = (0..cores.min(THREADS)).map(|_| scope.spawn(work)).collect();
+        let made = workers.into_iter().map(|worker| worker.join());
+        let made = made.map(|made| made.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        made.flatten().collect::<Vec<_>>()
+    });
+    made.sort_by_key(|(at, _)| *at);
+    made.into_iter().map(|(_, one)| one).collect()
+}
+
+fn one(at: usize, file: &SessionFile, tags: &[String]) -> (Vec<RecordedSession>, Option<Unread>) {
+    let mut reader = TrialReader::new(u32::try_from(at).unwrap_or(u32::MAX), tags);
+    let read = files::read(&file.path, &mut |entry| reader.entry(entry));
+    let sessions = reader.into_sessions();
+    let reason = match read {
+        Err(why) => Some(why),
+        Ok(FileRead {
+            entries: 0,
+            damaged: 1..,
+            ..
+        }) => Some("no line of it is JSON".to_owned()),
+        Ok(FileRead {
+            damaged: damaged @ 1..,
+            ..
+        }) => Some(format!("{damaged} damaged or too long lines were left out")),
+        Ok(FileRead { note: Some(note), .. }) => Some(note.to_owned()),
+        Ok(_) if sessions.is_empty() && file.bytes > 0 => {
+            Some("it has no usage of a model's call".to_owned())
+        }
+        Ok(_) => None,
+    };
+    let unread = reason.map(|reason| Unread {
+        file: file.path.display().to_string(),
+        reason,
+    });
+    (sessions, unread)
+}
+
+/// Draws a bar on a terminal, where it takes longer than a second.
+fn draw(done: &AtomicU64, ended: &AtomicBool, bytes: u64) {
+    let began = Instant::now();
+    let mut is_drawn = false;
+    while !ended.load(Ordering::Relaxed) {
+        thread::sleep(REDRAWN);
+        if began.elapsed() < SILENT || ended.load(Ordering::Relaxed) {
+            continue;
+        }
+        is_drawn = true;
+        let done = done.load(Ordering::Relaxed);
+        let cells = (done * BAR / bytes.max(1)) as usize;
+        let bar = format!(
+            "{}{}",
+            "█".repeat(cells),
+            "░".repeat(BAR as usize - cells.min(BAR as usize))
+        );
+        _ = write!(std::io::stderr(), "\r{bar} {} of {}", size(done), size(bytes));
+    }
+    if is_drawn {
+        _ = write!(std::io::stderr(), "\r\x1b[2K");
+    }
+}

@@ -1,0 +1,117 @@
+//! Where agents keep their sessions.
+
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::time::{Duration, SystemTime};
+
+use baton_core::text::table;
+use serde::Deserialize;
+
+/// Folders below a place that are searched.
+const DEPTH: usize = 8;
+
+/// A row of `places.toml`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlaceRow {
+    agent: String,
+    #[serde(default)]
+    variable: String,
+    home: String,
+    folders: Vec<String>,
+    endings: Vec<String>,
+}
+
+static PLACES: LazyLock<Vec<PlaceRow>> = LazyLock::new(|| table::rows(include_str!("places.toml")));
+
+/// A file that may have sessions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SessionFile {
+    pub(super) path: PathBuf,
+    pub(super) bytes: u64,
+}
+
+/// The folders in which sessions are looked for.
+pub(super) fn folders(agent: Option<&str>) -> Vec<PathBuf> {
+    places(agent).flat_map(PlaceRow::folders).collect()
+}
+
+/// The files of all agents, or of one; those that were not written since a time are left out.
+pub(super) fn files(agent: Option<&str>, since: Option<Duration>) -> Vec<SessionFile> {
+    let mut found = Vec::new();
+    for place in places(agent) {
+        for folder in place.folders() {
+            walk(&folder, DEPTH, &place.endings, &mut found);
+        }
+    }
+    newer(found, since)
+}
+
+/// The file at a path of the person's own, or all below it that may have sessions.
+pub(super) fn given(path: &Path, since: Option<Duration>) -> std::io::Result<Vec<SessionFile>> {
+    let about = std::fs::metadata(path)?;
+    if about.is_file() {
+        let (path, bytes) = (path.to_owned(), about.len());
+        return Ok(vec![SessionFile { path, bytes }]);
+    }
+    let mut found = Vec::new();
+    let endings: Vec<String> = PLACES.iter().flat_map(|place| place.endings.clone()).collect();
+    walk(path, DEPTH, &endings, &mut found);
+    Ok(newer(found, since))
+}
+
+fn places(agent: Option<&str>) -> impl Iterator<Item = &'static PlaceRow> {
+    PLACES
+        .iter()
+        .filter(move |place| agent.is_none_or(|agent| agent == place.agent))
+}
+
+impl PlaceRow {
+    fn folders(&self) -> Vec<PathBuf> {
+        let given = std::env::var_os(&self.variable).filter(|_| !self.variable.is_empty());
+        let given = given.filter(|dir| !dir.is_empty()).map(PathBuf::from);
+        let home = || Some(directories::BaseDirs::new()?.home_dir().join(&self.home));
+        let folder = given.or_else(home);
+        let below = folder
+            .iter()
+            .flat_map(|folder| self.folders.iter().map(|name| folder.join(name)));
+        below.collect()
+    }
+}
+
+/// Links are not followed.
+fn walk(folder: &Path, depth: usize, endings: &[String], found: &mut Vec<SessionFile>) {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in entries {
+        let Ok(about) = entry.metadata() else { continue };
+        let path = entry.path();
+        if about.is_dir() && depth > 0 {
+            walk(&path, depth - 1, endings, found);
+        } else if about.is_file()
+            && endings
+                .iter()
+                .any(|ending| entry.file_name().to_string_lossy().ends_with(ending.as_str()))
+        {
+            found.push(SessionFile {
+                path,
+                bytes: about.len(),
+            });
+        }
+    }
+}
+
+/// The largest first: they take longest to read.
+fn newer(mut found: Vec<SessionFile>, since: Option<Duration>) -> Vec<SessionFile> {
+    let from = since.and_then(|since| SystemTime::now().checked_sub(since));
+    if let Some(from) = from {
+        let is_old = |file: &SessionFile| {
+            let written = std::fs::metadata(&file.path).and_then(|about| about.modified());
+            // What is still in a database's log is newer than the database.
+            file.path.extension().is_some_and(|ending| ending != "db")
+                && written.is_ok_and(|written| written < from)
+        };
+        found.retain(|file| !is_old(file));
+    }
+    found.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.path.cmp(&b.path)));
+    found
+}

@@ -1,0 +1,407 @@
+//! Reads an agent's record, one entry at a time.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use serde_json::Value as Json;
+
+use super::session::{RecordedCall, RecordedSession, SubscriptionUse};
+use crate::agents::files;
+use crate::agents::todo::{self, TodoState};
+use crate::agents::tools::{self, ToolKind};
+use crate::agents::wordings::{self, UserText};
+use crate::bill::TokenCounts;
+use crate::handoffs::draft::one_line;
+use crate::handoffs::yaml::time::Time;
+use crate::handoffs::yaml::{self, SessionMessage};
+use crate::transcript::{ToolCall, TranscriptPartKind, TranscriptTurn};
+use crate::wire::Role;
+
+/// Bytes of a session's title.
+const TITLE: usize = 60;
+
+/// Bytes of a token where nothing has counted it.
+pub(super) const BYTES: u64 = 4;
+
+/// Calls whose results are awaited at most.
+const AWAITED: usize = 64;
+
+/// Types of entries that say that the agent compacted.
+const COMPACTIONS: [&str; 3] = ["compact_boundary", "compacted", "compaction"];
+
+/// Tools by which a model asks for its plan to be accepted.
+const PLANS: [&str; 4] = ["ExitPlanMode", "exit_plan_mode", "plan_exit", "exitplanmode"];
+
+/// Reads one record: a file, or the rows of a database. It may have several sessions.
+#[derive(Debug, Default)]
+pub struct TrialReader {
+    /// How texts of a harness begin.
+    tags: Vec<String>,
+    source: u32,
+    entries: u32,
+    threads: HashMap<String, Thread>,
+    /// The session that entries without an id belong to.
+    current: String,
+    /// Whether this record has the usage of each request in entries of their own (Codex).
+    has_requests: bool,
+}
+
+/// A session while it is read.
+#[derive(Debug, Default)]
+struct Thread {
+    session: RecordedSession,
+    /// What came since the last call.
+    since: RecordedCall,
+    /// When the last entry came that is not an answer.
+    asked_ms: u64,
+    model: String,
+    todos: Todos,
+    /// Results that are awaited: hash of the call, with the file that it reads or the plan.
+    awaited: Vec<(u64, Awaited)>,
+    /// Calls that were read.
+    seen: HashSet<u64>,
+    /// Whether the last entry was an answer.
+    was_answer: bool,
+    /// Sum of all requests, by which Codex's figure is known as one that was there before.
+    total: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Awaited {
+    File(u64),
+    Plan,
+}
+
+/// The to-do list: how many items are open of how many.
+#[derive(Debug, Default)]
+struct Todos {
+    all: usize,
+    open: usize,
+}
+
+impl TrialReader {
+    /// The reader of the record with this number. `tags`: how texts of a harness begin.
+    pub fn new(source: u32, tags: &[String]) -> Self {
+        Self {
+            tags: tags.to_vec(),
+            source,
+            ..Self::default()
+        }
+    }
+
+    /// The sessions that the record has.
+    pub fn into_sessions(self) -> Vec<RecordedSession> {
+        let sessions = self.threads.into_values().map(|thread| thread.session);
+        sessions.filter(|session| !session.calls.is_empty()).collect()
+    }
+
+    /// Takes an entry.
+    pub fn entry(&mut self, entry: &Json) {
+        // A fork has a copy of its parent's head behind its own.
+        let is_head = ["session_meta", "session"].contains(&entry["type"].as_str().unwrap_or_default());
+        let id = session_id(entry).filter(|_| !is_head || self.current.is_empty());
+        let id = id.unwrap_or_else(|| self.current.clone());
+        self.current.clone_from(&id);
+        let thread = self.threads.entry(id).or_default();
+        thread.session.id.clone_from(&self.current);
+        (thread.since.source, thread.since.entry) = (self.source, self.entries);
+        self.entries += 1;
+        let kind = entry["type"].as_str().unwrap_or_default();
+        // Codex states the usage of a request first, and then as the last one of the session.
+        self.has_requests |= kind == "token_usage_record";
+        let again = self.has_requests && entry["payload"]["type"] == "token_count";
+        thread.surroundings(entry, kind);
+        let messages = match entry["isMeta"] == true || entry["isCompactSummary"] == true {
+            true => Vec::new(),
+            false => yaml::messages(entry),
+        };
+        let is_answer = messages.iter().any(SessionMessage::is_models);
+        if !is_answer {
+            messages
+                .iter()
+                .for_each(|message| thread.message(message, &self.tags));
+        }
+        if !is_answer && !messages.is_empty() {
+            thread.asked_ms = time_of(entry).unwrap_or(thread.asked_ms);
+        }
+        if !again {
+            thread.usage(entry);
+        }
+        if kind == "goose" && is_answer {
+            thread.uncounted(entry);
+        }
+        if kind == "goose_sums" {
+            thread.estimate(entry);
+        }
+        thread.was_answer = is_answer;
+        // What an answer calls is behind its own call.
+        if is_answer {
+            messages
+                .iter()
+                .for_each(|message| thread.message(message, &self.tags));
+        }
+    }
+}
+
+/// The session that an entry names.
+fn session_id(entry: &Json) -> Option<String> {
+    let text = |value: &Json| value.as_str().map(str::to_owned);
+    let named = match entry["type"].as_str() {
+        Some("session_meta") => text(&entry["payload"]["id"]),
+        Some("session") => text(&entry["id"]),
+        _ => text(&entry["sessionId"]),
+    }?;
+    if entry["isSidechain"] != true {
+        return Some(named);
+    }
+    let agent = text(&entry["agentId"]).unwrap_or_else(|| "subagent".to_owned());
+    Some(format!("{named}/{agent}"))
+}
+
+impl Thread {
+    /// What an entry says besides messages and usage.
+    fn surroundings(&mut self, entry: &Json, kind: &str) {
+        let payload = &entry["payload"];
+        for place in [entry, payload, &entry["message"]["path"]] {
+            if self.session.folder.is_none()
+                && let Some(folder) = place["cwd"].as_str()
+            {
+                self.session.folder = Some(folder.trim_end_matches('/').to_owned());
+            }
+        }
+        if kind == "turn_context"
+            && let Some(model) = payload["model"].as_str()
+        {
+            self.model = model.to_owned();
+        }
+        let is_compaction = |name: &Json| name.as_str().is_some_and(|name| COMPACTIONS.contains(&name));
+        self.since.compacted |= is_compaction(&entry["type"]) || is_compaction(&entry["subtype"]);
+        let limits = &payload["rate_limits"];
+        if let Some(plan) = limits["plan_type"].as_str() {
+            let used = limits["primary"]["used_percent"].as_f64();
+            let own = self
+                .session
+                .subscription
+                .get_or_insert_with(SubscriptionUse::default);
+            plan.clone_into(&mut own.plan);
+            if let (Some(now), Some(last)) = (used, own.last) {
+                own.percent += (now - last).max(0.0);
+            }
+            own.last = used.or(own.last);
+        }
+    }
+
+    /// The usage of a call, if the entry has one.
+    fn usage(&mut self, entry: &Json) {
+        let at_ms = time_of(entry);
+        let Some(usage) = yaml::usage(entry) else { return };
+        let sum = entry["payload"]["info"]["total_token_usage"]["total_tokens"].as_u64();
+        if sum.is_some_and(|sum| std::mem::replace(&mut self.total, sum) == sum) {
+            return;
+        }
+        let id = usage.id.as_deref().map_or(0, hash);
+        if id != 0 && !self.seen.insert(id) {
+            // An answer is written again as it grows.
+            if let Some(last) = self.session.calls.last_mut().filter(|last| last.id == id) {
+                last.counts = usage.counts;
+            }
+            return;
+        }
+        let model = usage.model.unwrap_or_else(|| self.model.clone());
+        let model = self.session.model_index(&model, usage.service.as_deref());
+        self.push(id, model, usage.counts, at_ms);
+    }
+
+    fn push(&mut self, id: u64, model: u16, counts: TokenCounts, at_ms: Option<u64>) {
+        let mut call = std::mem::take(&mut self.since);
+        (call.id, call.model, call.counts) = (id, model, counts);
+        let answered = at_ms.unwrap_or(self.asked_ms);
+        let last = self.session.calls.last().map_or(0, |call| call.at_ms);
+        call.at_ms = match self.asked_ms {
+            0 => answered,
+            asked => asked.min(answered),
+        };
+        call.at_ms = call.at_ms.max(last);
+        self.session.calls.push(call);
+    }
+
+    /// An answer of goose, which has no usage of its own.
+    fn uncounted(&mut self, entry: &Json) {
+        if !self.was_answer {
+            let id = entry["id"].as_str().map_or(0, hash);
+            self.push(id, 0, TokenCounts::default(), time_of(entry));
+        }
+    }
+
+    /// goose records the sums of a session, and its last input. Two unknowns, the tokens of the prefix and of a byte, follow
+    /// from these and the bytes of each call.
+    fn estimate(&mut self, sums: &Json) {
+        let number = |key: &str| sums[key].as_u64().unwrap_or_default();
+        let (all, last, output) = (number("all_input"), number("last_input"), number("all_output"));
+        let calls = &mut self.session.calls;
+        let count = calls.len() as u64;
+        if all == 0 || last == 0 || count == 0 {
+            calls.clear();
+            return;
+        }
+        let bytes: Vec<u64> = calls
+            .iter()
+            .scan(0_u64, |sum, call| {
+                *sum += call.said + call.results;
+                Some(*sum)
+            })
+            .collect();
+        let end = bytes.last().copied().unwrap_or_default();
+        let missing: u64 = bytes.iter().map(|at| end - at).sum();
+        let grown = (count * last).saturating_sub(all);
+        let tokens = |bytes: u64| match missing {
+            0 => 0,
+            _ => {
+                u64::try_from(u128::from(grown) * u128::from(bytes) / u128::from(missing)).unwrap_or(u64::MAX)
+            }
+        };
+        for (call, at) in calls.iter_mut().zip(&bytes) {
+            call.counts.input = last.saturating_sub(tokens(end - at));
+            call.counts.output = output / count;
+        }
+        self.session.estimated = true;
+        self.session.models = vec![(sums["model"].as_str().unwrap_or_default().to_owned(), None)];
+    }
+
+    fn message(&mut self, message: &SessionMessage, tags: &[String]) {
+        if let Some(agent) = message.agent {
+            self.session.agent = Some(agent);
+        }
+        let text = message.message.to_string();
+        for part in TranscriptTurn::alone(text.as_bytes(), message.role()).parts() {
+            match part.kind {
+                TranscriptPartKind::Text(said) => self.text(&said.get(), message.role(), tags),
+                TranscriptPartKind::Call(call) => self.call(&call),
+                TranscriptPartKind::Result(result) => {
+                    let bytes: u64 = part.texts().iter().map(|text| text.raw().len() as u64).sum();
+                    self.since.results = self.since.results.saturating_add(bytes);
+                    let id = result.call.map_or(0, |id| hash(&id.get()));
+                    self.result(id, bytes, result.error == Some(true));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn text(&mut self, text: &str, role: Role, tags: &[String]) {
+        self.since.said = self.since.said.saturating_add(text.len() as u64);
+        if role != Role::User {
+            return;
+        }
+        let own = wordings::before_notices(wordings::after_harness(text, tags));
+        if own.trim().is_empty() || wordings::user_text(own, tags) != UserText::Person {
+            return;
+        }
+        if self.session.title.is_empty() {
+            self.session.title = one_line(own, TITLE);
+        }
+        self.since.person = true;
+        if self.todos.all > 0 && self.todos.open == 0 {
+            self.since.finished = true;
+            self.todos = Todos::default();
+        }
+    }
+
+    fn call(&mut self, call: &ToolCall<'_>) {
+        let (mut name, mut arguments) = (call.named(), tools::arguments(&call.given()));
+        if let Some(inner) = tools::through(&name, &arguments) {
+            (name, arguments) = inner;
+        }
+        let id = call.id.map_or(0, |id| hash(&id.get()));
+        let kind = ToolKind::of(&name, &arguments);
+        if PLANS.contains(&name.as_str()) {
+            self.awaits(id, Awaited::Plan);
+        } else if kind == ToolKind::Todo {
+            self.todos.called(&name, &arguments);
+        } else if kind == ToolKind::Read || kind.changes() || kind == ToolKind::Editor {
+            let command = tools::command(&arguments);
+            for (path, change) in files::named(kind, &arguments, command.as_deref()) {
+                let path = hash(&path);
+                match change {
+                    Some(_) => self.since.files.push((path, 0)),
+                    None => self.awaits(id, Awaited::File(path)),
+                }
+            }
+        }
+    }
+
+    fn awaits(&mut self, id: u64, what: Awaited) {
+        if self.awaited.len() == AWAITED {
+            self.awaited.remove(0);
+        }
+        self.awaited.push((id, what));
+    }
+
+    fn result(&mut self, id: u64, bytes: u64, failed: bool) {
+        let Some(at) = self.awaited.iter().position(|(call, _)| *call == id) else {
+            return;
+        };
+        match self.awaited.remove(at).1 {
+            Awaited::Plan => self.since.plan |= !failed,
+            Awaited::File(path) => {
+                let tokens = u32::try_from(bytes / BYTES).unwrap_or(u32::MAX).max(1);
+                self.since.files.push((path, tokens));
+            }
+        }
+    }
+}
+
+impl Todos {
+    fn called(&mut self, name: &str, arguments: &Json) {
+        let list = todo::list(arguments);
+        if let Some(state) = todo::state_of_one(arguments) {
+            let is_over = matches!(state, TodoState::Done | TodoState::Cancelled);
+            self.open = self.open.saturating_sub(usize::from(is_over));
+        } else if !list.is_empty() {
+            let is_open = |state| matches!(state, TodoState::Active | TodoState::Pending);
+            self.all = list.len();
+            self.open = list.iter().filter(|item| is_open(item.state)).count();
+        } else if name == "TaskCreate" {
+            self.all += 1;
+            self.open += 1;
+        }
+    }
+}
+
+/// When an entry was written, in milliseconds since the Unix epoch.
+fn time_of(entry: &Json) -> Option<u64> {
+    let millis = [&entry["message"]["time"]["created"], &entry["ts"]];
+    if let Some(ms) = millis.iter().find_map(|value| value.as_u64()) {
+        return Some(ms);
+    }
+    let time = Time::parse(entry["timestamp"].as_str()?)?;
+    let seconds = u64::try_from(time.seconds).ok()?;
+    seconds
+        .checked_mul(1000)?
+        .checked_add(u64::from(time.nanos / 1_000_000))
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    // 0 is no id.
+    hasher.finish().max(1)
+}
+
+impl SessionMessage {
+    fn is_models(&self) -> bool {
+        matches!(self.message["role"].as_str(), Some("assistant" | "model"))
+            || self.message["type"]
+                .as_str()
+                .is_some_and(|kind| kind.ends_with("_call") || kind == "reasoning")
+    }
+
+    fn role(&self) -> Role {
+        match self.message["role"].as_str() {
+            Some("assistant" | "model") => Role::Assistant,
+            Some("system" | "developer") => Role::System,
+            Some("user" | "tool") => Role::User,
+            _ => Role::Other,
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The arms of one session.
+
+use serde::Serialize;
+
+use super::session::RecordedSession;
+use super::sizes;
+use crate::bill::{Arm, ArmBill, ArmCut, PriceQuery, PriceTable, SessionSizes, TokenCounts, dollars};
+
+/// The arms that are tried; the first is what the others are compared with.
+pub const ARMS: [Arm; 5] = [Arm::None, Arm::Mask, Arm::TaskEnds, Arm::Free, Arm::Pays];
+
+/// Tokens that are read again where the session does not show it.
+const READ_AGAIN: u64 = 20_000;
+
+/// A session counts as unchanged where an arm changes its cost by less than this share.
+pub(super) const UNCHANGED: f64 = 0.005;
+
+/// A session with its cost in each arm.
+#[derive(Debug, Clone, Serialize)]
+pub struct Reckoned {
+    pub id: String,
+    pub agent: &'static str,
+    /// The model of most of its calls.
+    pub model: String,
+    pub folder: Option<String>,
+    /// The beginning of the person's first text.
+    pub title: String,
+    /// When its first and its last call were sent, in milliseconds since the Unix epoch.
+    pub started_ms: u64,
+    pub ended_ms: u64,
+    pub calls: usize,
+    /// Tokens of its longest history.
+    pub longest: u64,
+    /// The provider's counts.
+    pub tokens: TokenCounts,
+    /// Whether the provider's cached tokens are not recorded.
+    pub estimated: bool,
+    /// The plan of a subscription: its dollars are those of an API key, and are not summed up.
+    pub plan: Option<String>,
+    /// Per cent of the subscription's limit that it used, where the record has that.
+    pub limit_percent: Option<f64>,
+    /// What the recorded counts cost; `None` where the record lacks some, or a model has no price.
+    #[serde(serialize_with = "dollars")]
+    pub paid: Option<f64>,
+    /// The arms, in the order of [`ARMS`]; none where a model has no price.
+    pub arms: Vec<ArmResult>,
+}
+
+/// What an arm would have cost.
+#[derive(Debug, Clone, Serialize)]
+pub struct ArmResult {
+    pub arm: &'static str,
+    #[serde(flatten)]
+    pub bill: ArmBill,
+    /// Dollars less than without cuts; negative where it costs more.
+    #[serde(serialize_with = "dollars")]
+    pub saved: f64,
+    /// The expected error of that.
+    #[serde(serialize_with = "dollars")]
+    pub error: f64,
+    /// Of the cuts, those whose tokens that are read again were assumed.
+    pub assumed: usize,
+}
+
+impl Reckoned {
+    /// An arm's result; `None` where no arm has one.
+    pub fn arm(&self, arm: Arm) -> Option<&ArmResult> {
+        let at = ARMS.iter().position(|one| *one == arm)?;
+        self.arms.get(at)
+    }
+
+    /// Whether an arm would have changed what it costs.
+    pub fn is_changed(&self, arm: Arm) -> bool {
+        let none = self.arms.first().map_or(0.0, |none| none.bill.cost);
+        let found = self.arm(arm).filter(|one| !one.bill.cuts.is_empty());
+        found.is_some_and(|one| one.saved.abs() > none * UNCHANGED)
+    }
+
+    /// By which share the modelled cost without cuts differs from what was paid.
+    pub fn deviation(&self) -> Option<f64> {
+        let (paid, none) = (self.paid.filter(|paid| *paid > 0.0)?, self.arms.first()?);
+        Some((none.bill.cost - none.bill.compacting) / paid - 1.0)
+    }
+
+    /// Whether its dollars are somebody's.
+    pub fn has_dollars(&self) -> bool {
+        self.plan.is_none() && !self.arms.is_empty()
+    }
+}
+
+/// Reckons a session at the prices of its day.
+pub fn reckon(session: &RecordedSession, prices: &PriceTable) -> Option<Reckoned> {
+    let sizes = sizes(session)?;
+    let own = session.calls.get(session.copied..).unwrap_or_default();
+    let longest = own.iter().map(|call| call.counts.whole_input()).max();
+    let mut tokens = TokenCounts::default();
+    own.iter().for_each(|call| tokens += call.counts);
+    let mut reckoned = Reckoned {
+        id: session.id.clone(),
+        agent: session
+            .agent
+            .map_or("unknown", crate::transcript::AgentKind::name),
+        model: session.main_model().to_owned(),
+        folder: session.folder.clone(),
+        title: session.title.clone(),
+        started_ms: own.first().map_or(0, |call| call.at_ms),
+        ended_ms: own.last().map_or(0, |call| call.at_ms),
+        calls: own.len(),
+        longest: longest.unwrap_or_default(),
+        tokens,
+        estimated: session.estimated,
+        plan: session.subscription.as_ref().map(|used| used.plan.clone()),
+        limit_percent: session
+            .subscription
+            .as_ref()
+            .and_then(|used| used.last.map(|_| used.percent)),
+        paid: paid(session, prices),
+        arms: Vec::new(),
+    };
+    reckoned.arms = arms(&sizes, session.started_ms(), prices, reckoned.paid).unwrap_or_default();
+    Some(reckoned)
+}
+
+/// What the recorded counts cost, each at the price of its own time.
+fn paid(session: &RecordedSession, prices: &PriceTable) -> Option<f64> {
+    if session.estimated {
+        return None;
+    }
+    let own = session.calls.get(session.copied..)?.iter().take(super::MAX_CALLS);
+    let mut costs = own.map(|call| {
+        let (model, service) = session.model(call);
+        let query = PriceQuery {
+            model,
+            service,
+            at_ms: call.at_ms,
+            host: "",
+        };
+        Some(call.counts.cost(&prices.rates(&query)?).total())
+    });
+    costs.try_fold(0.0, |sum, cost| Some(sum + cost?))
+}
+
+fn arms(sizes: &SessionSizes, at_ms: u64, prices: &PriceTable, paid: Option<f64>) -> Option<Vec<ArmResult>> {
+    let rates = |model: &str| {
+        let query = PriceQuery {
+            model,
+            at_ms,
+            ..PriceQuery::default()
+        };
+        prices.rates(&query)
+    };
+    let none = sizes.bill(Arm::None, &rates)?;
+    let model_error = paid.map_or(0.0, |paid| {
+        ((none.cost - none.compacting) - paid).abs() / none.cost.max(f64::MIN_POSITIVE)
+    });
+    let twice = reading_twice(sizes);
+    let mut all = Vec::new();
+    for arm in ARMS {
+        let bill = sizes.bill(arm, &rates)?;
+        let saved = none.cost - bill.cost;
+        let with_twice = match bill.cuts.is_empty() {
+            true => saved,
+            false => none.cost - twice.bill(arm, &rates)?.cost,
+        };
+        let is_assumed = |cut: &&ArmCut| sizes.calls[cut.call].seen.read_again.is_none();
+        all.push(ArmResult {
+            arm: arm.name(),
+            saved,
+            error: saved.abs() * model_error + (saved - with_twice).abs(),
+            assumed: bill.cuts.iter().filter(is_assumed).count(),
+            bill,
+        });
+    }
+    Some(all)
+}
+
+/// The same session where twice as much is read again.
+fn reading_twice(sizes: &SessionSizes) -> SessionSizes {
+    let mut twice = sizes.clone();
+    for call in &mut twice.calls {
+        call.seen.read_again = Some(call.seen.read_again.unwrap_or(READ_AGAIN) * 2);
+    }
+    twice
+}

@@ -1,0 +1,187 @@
+//! A recorded session, and which of its calls count where several records have them.
+
+use std::collections::HashSet;
+
+use crate::bill::TokenCounts;
+use crate::transcript::AgentKind;
+
+/// A session of an agent, as its calls.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RecordedSession {
+    pub agent: Option<AgentKind>,
+    /// The agent's own id of it; of a subagent with its name behind a `/`.
+    pub id: String,
+    /// The folder that it worked in, where the record says so.
+    pub folder: Option<String>,
+    /// The beginning of the person's first text.
+    pub title: String,
+    /// Models with the service that their price depends on; calls have an index into these.
+    pub models: Vec<(String, Option<String>)>,
+    /// In the order of the record.
+    pub calls: Vec<RecordedCall>,
+    pub subscription: Option<SubscriptionUse>,
+    /// Calls in front of the first one that another record has, too.
+    pub copied: usize,
+    /// Whether calls have no usage of their own, and their sizes are estimated from the session's sums.
+    pub estimated: bool,
+}
+
+/// One request to a model.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RecordedCall {
+    /// Hash of the id that it has in every record; 0 where it has none.
+    pub id: u64,
+    /// The record that has it, and the number of its entry there, from 0.
+    pub source: u32,
+    pub entry: u32,
+    /// When it was sent, in milliseconds since the Unix epoch.
+    pub at_ms: u64,
+    pub model: u16,
+    pub counts: TokenCounts,
+    /// Whether the person said something since the call before.
+    pub person: bool,
+    /// Whether a to-do list was finished before that.
+    pub finished: bool,
+    /// Whether the person accepted a plan since the call before.
+    pub plan: bool,
+    /// Whether the agent compacted since the call before.
+    pub compacted: bool,
+    /// Bytes of what was said, and of results, since the call before.
+    pub said: u64,
+    pub results: u64,
+    /// Files that were read or changed since the call before: hash of the path, and the tokens that were read; 0 where it was
+    /// changed.
+    pub files: Vec<(u64, u32)>,
+}
+
+/// The share of a subscription's limits that a session used, where the record has it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SubscriptionUse {
+    pub plan: String,
+    /// Per cent of the limit of the shortest window, summed up.
+    pub percent: f64,
+    /// The last figure, from which the next one grows.
+    pub last: Option<f64>,
+}
+
+impl RecordedSession {
+    /// When its first call was sent, in milliseconds since the Unix epoch.
+    pub fn started_ms(&self) -> u64 {
+        self.calls.first().map_or(0, |call| call.at_ms)
+    }
+
+    /// What all its calls were billed for.
+    pub fn counts(&self) -> TokenCounts {
+        let mut sum = TokenCounts::default();
+        self.calls.iter().for_each(|call| sum += call.counts);
+        sum
+    }
+
+    /// The model of a call.
+    pub fn model(&self, call: &RecordedCall) -> (&str, Option<&str>) {
+        let known = self.models.get(usize::from(call.model));
+        known.map_or(("", None), |(name, service)| (name.as_str(), service.as_deref()))
+    }
+
+    /// The model that most calls asked.
+    pub fn main_model(&self) -> &str {
+        let count = |at: usize| {
+            self.calls
+                .iter()
+                .filter(|call| usize::from(call.model) == at)
+                .count()
+        };
+        let most = (0..self.models.len()).max_by_key(|at| (count(*at), usize::MAX - at));
+        most.map_or("", |at| self.models[at].0.as_str())
+    }
+}
+
+/// Sessions in the order of their time, each call in one of them only: a fork and a resumed session begin with copies of
+/// the calls before. The same for every order of `all`.
+pub fn counted_once(all: Vec<RecordedSession>) -> Vec<RecordedSession> {
+    let mut sessions = joined(all);
+    let key = |session: &RecordedSession| (session.started_ms(), session.calls.len(), session.id.clone());
+    sessions.sort_by_cached_key(key);
+    let mut seen = HashSet::new();
+    for session in &mut sessions {
+        let is_new = |call: &RecordedCall| call.id == 0 || !seen.contains(&call.id);
+        let first = session
+            .calls
+            .iter()
+            .position(is_new)
+            .unwrap_or(session.calls.len());
+        // The last copied call says how long the history is with which this one goes on.
+        let copied = first.min(1);
+        session.copied = copied;
+        session.calls.drain(..first - copied);
+        let mut at = 0;
+        session.calls.retain(|call| {
+            at += 1;
+            at <= copied || is_new(call)
+        });
+        seen.extend(session.calls.iter().map(|call| call.id).filter(|id| *id != 0));
+    }
+    sessions.retain(|session| session.calls.len() > session.copied);
+    sessions
+}
+
+/// Sessions whose record is in several files, each as one.
+fn joined(mut all: Vec<RecordedSession>) -> Vec<RecordedSession> {
+    let key = |session: &RecordedSession| {
+        (
+            session.agent.map(AgentKind::name),
+            session.id.clone(),
+            session.started_ms(),
+        )
+    };
+    all.sort_by_cached_key(key);
+    let mut sessions: Vec<RecordedSession> = Vec::new();
+    for next in all {
+        match sessions.last_mut() {
+            Some(last) if !next.id.is_empty() && last.id == next.id && last.agent == next.agent => {
+                last.join(next)
+            }
+            _ => sessions.push(next),
+        }
+    }
+    sessions
+}
+
+impl RecordedSession {
+    fn join(&mut self, next: Self) {
+        let known: HashSet<u64> = self
+            .calls
+            .iter()
+            .map(|call| call.id)
+            .filter(|id| *id != 0)
+            .collect();
+        for mut call in next.calls {
+            if known.contains(&call.id) {
+                continue;
+            }
+            let (name, service) = next.models[usize::from(call.model)].clone();
+            call.model = self.model_index(&name, service.as_deref());
+            self.calls.push(call);
+        }
+        self.calls.sort_by_key(|call| call.at_ms);
+        self.folder = self.folder.take().or(next.folder);
+        if self.title.is_empty() {
+            self.title = next.title;
+        }
+        match (&mut self.subscription, next.subscription) {
+            (Some(own), Some(more)) => own.percent += more.percent,
+            (own @ None, more) => *own = more,
+            _ => {}
+        }
+    }
+
+    /// The index of a model.
+    pub fn model_index(&mut self, name: &str, service: Option<&str>) -> u16 {
+        let is = |known: &(String, Option<String>)| known.0 == name && known.1.as_deref() == service;
+        let at = self.models.iter().position(is).unwrap_or_else(|| {
+            self.models.push((name.to_owned(), service.map(str::to_owned)));
+            self.models.len() - 1
+        });
+        u16::try_from(at).unwrap_or(u16::MAX)
+    }
+}

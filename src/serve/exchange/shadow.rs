@@ -1,0 +1,79 @@
+//! `handoff.inject = "shadow"`: requests and answers are relayed byte for byte, and it is noted where a moment for a handoff
+//! would have come. The agent's history stays whole, so the moments are those of a session without baton.
+
+use std::sync::Arc;
+
+use http::Response;
+
+use super::context::{self, DueStep, EnteredThread, note_nudge};
+use super::offer::{Offered, ToolOffer};
+use super::pin::Pin;
+use super::placed::Places;
+use super::read::Received;
+use super::{Exchange, free_cut, recording};
+use crate::serve::exchange::app::App;
+use crate::serve::proxy::RequestContext;
+use crate::serve::proxy::response_body::ResponseBody;
+use baton_core::nudge::NudgeOutcome;
+use baton_core::rewrite::untooled::ToolOmission;
+
+/// Relays a request and its answer, and notes the moment.
+pub(super) async fn relayed(
+    app: Arc<App>,
+    ctx: RequestContext,
+    received: Received,
+) -> Response<ResponseBody> {
+    let why = Some(received.agent.forbidden.unwrap_or(ToolOmission::Shadow));
+    let offered = Offered {
+        agent: received.agent,
+        pin: Pin::default(),
+        places: Places::default(),
+        offer: ToolOffer {
+            tooled: false,
+            untooled: why,
+            recall: false,
+            recall_next: false,
+            searchable: false,
+        },
+    };
+    let mut exchange = Exchange::new(app, ctx, offered);
+    recording::begin(&exchange, None);
+    note_moment(&mut exchange);
+    exchange.begin().await
+}
+
+/// Notes what would have been done with this request.
+fn note_moment(exchange: &mut Exchange) {
+    let Some(EnteredThread { thread, is_new }) = context::enter(exchange) else {
+        return;
+    };
+    exchange.thread = Some(thread.clone());
+    if !is_new {
+        return;
+    }
+    let due = thread.due(&exchange.offered, exchange.app.clock.now_ms());
+    let outcome = match due {
+        Some(DueStep::Nudge(_)) => {
+            thread.notified();
+            Some(NudgeOutcome::WouldNotify)
+        }
+        Some(DueStep::HandOff { .. }) => {
+            // The next one is due when the context has grown as far again.
+            thread.draft_failed();
+            Some(NudgeOutcome::WouldHandOver)
+        }
+        None => free_cut::moment(exchange, &thread).map(|moment| {
+            let (why, dollars) = (moment.cut.reason.name(), moment.cut.saved);
+            tracing::info!(
+                exchange = exchange.ctx.id,
+                why,
+                dollars,
+                "a handoff would have cost nothing here"
+            );
+            NudgeOutcome::WouldCutFree
+        }),
+    };
+    if let Some(outcome) = outcome {
+        note_nudge(&exchange.ctx, outcome);
+    }
+}

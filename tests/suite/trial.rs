@@ -1,0 +1,255 @@
+//! `baton try` over the session files that real agents wrote before the strict provider (`tests/recordings/homes`).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::harness::temp;
+
+fn recordings() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/homes")
+}
+
+/// Copies what is below a folder; `.sql` becomes the database that it is the text of.
+fn copy(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path()) {
+        let into = to.join(entry.file_name().unwrap());
+        if entry.is_dir() {
+            copy(&entry, &into);
+            continue;
+        }
+        fs::create_dir_all(to).unwrap();
+        match entry.extension().is_some_and(|ending| ending == "sql") {
+            true => {
+                let database = rusqlite::Connection::open(into.with_extension("db")).unwrap();
+                let rows = format!("BEGIN;{}COMMIT;", fs::read_to_string(&entry).unwrap());
+                database.execute_batch(&rows).unwrap();
+            }
+            false => _ = fs::copy(&entry, &into).unwrap(),
+        }
+    }
+}
+
+/// A home folder with the sessions of some recordings.
+fn home(names: &[&str]) -> tempfile::TempDir {
+    let dir = temp();
+    names
+        .iter()
+        .for_each(|name| copy(&recordings().join(name), dir.path()));
+    dir
+}
+
+fn every() -> Vec<String> {
+    let entries = fs::read_dir(recordings()).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+fn run(home: &Path, words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_baton"))
+        .arg("try")
+        .args(words)
+        .env_clear()
+        .env("HOME", home)
+        .output()
+        .unwrap()
+}
+
+fn json(home: &Path, words: &[&str]) -> Value {
+    let done = run(home, &[words, &["--json"][..]].concat());
+    assert!(done.status.success(), "{done:?}");
+    serde_json::from_slice(&done.stdout).unwrap()
+}
+
+fn printed(home: &Path, words: &[&str]) -> String {
+    let done = run(home, words);
+    assert!(done.status.success(), "{done:?}");
+    String::from_utf8(done.stdout).unwrap()
+}
+
+/// Every call that the provider answered in an agent's loop is read, and to the token.
+#[test]
+fn each_agents_calls_are_those_that_the_provider_counted() {
+    for name in every() {
+        let home = home(&[name.as_str()]);
+        let truth: Value =
+            serde_json::from_slice(&fs::read(home.path().join("truth.json")).unwrap()).unwrap();
+        let tried = json(home.path(), &[]);
+        let sessions = tried["sessions"].as_array().unwrap();
+        let sum = |key: fn(&Value) -> u64| sessions.iter().map(key).sum::<u64>();
+        let input = sum(|one| {
+            let of = |key: &str| one["tokens"][key].as_u64().unwrap();
+            of("input") + of("cache_read") + of("cache_write") + of("cache_write_long")
+        });
+        let calls = sum(|one| one["calls"].as_u64().unwrap());
+        let estimated = sessions.iter().any(|one| one["estimated"] == true);
+        // goose writes two calls of one answer as two.
+        let counted = truth["calls"].as_u64().unwrap();
+        assert!(
+            calls == counted || estimated && calls == counted + 1,
+            "{name}: {calls}"
+        );
+        let off = input.abs_diff(truth["input"].as_u64().unwrap()) as f64 / input as f64;
+        // goose records sums alone, of which calls are estimated.
+        assert!(off <= if estimated { 0.01 } else { 0.0 }, "{name}: {off}");
+    }
+}
+
+/// The promise of `docs/try.md`; both figures are printed.
+#[test]
+fn the_modelled_cost_is_the_recorded_one() {
+    let mut all: Vec<(f64, String)> = Vec::new();
+    for name in every() {
+        let home = home(&[name.as_str()]);
+        for one in json(home.path(), &[])["sessions"].as_array().unwrap() {
+            let Some(paid) = one["paid"].as_f64() else {
+                continue;
+            };
+            let none = &one["arms"][0];
+            let modelled = none["cost"].as_f64().unwrap() - none["compacting"].as_f64().unwrap();
+            all.push(((modelled / paid - 1.0).abs(), name.clone()));
+        }
+    }
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (median, worst) = (all[all.len() / 2].0, all.last().unwrap().0);
+    println!(
+        "off by {:.2} % in the median, {:.2} % at worst: {all:?}",
+        median * 100.0,
+        worst * 100.0
+    );
+    assert!(all.len() >= 7 && median <= 0.05 && worst <= 0.15, "{all:?}");
+}
+
+#[test]
+fn all_agents_are_found_in_a_home_and_nothing_is_written_there() {
+    let names = every();
+    let home = home(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let files = |dir: &Path| {
+        let mut all = Vec::new();
+        let mut folders = vec![dir.to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+                match entry.is_dir() {
+                    true => folders.push(entry),
+                    false => all.push((entry.clone(), fs::read(&entry).unwrap())),
+                }
+            }
+        }
+        all.sort();
+        all
+    };
+    let before = files(home.path());
+    let screen = printed(home.path(), &[]);
+    assert_eq!(files(home.path()), before);
+    for agent in [
+        "claude-code",
+        "codex",
+        "gemini-cli",
+        "qwen-code",
+        "pi",
+        "opencode",
+        "goose",
+        "cline",
+    ] {
+        assert!(screen.contains(&format!("  {agent} ")), "{agent}: {screen}");
+    }
+    for part in ["Over ", "Not for you", "off by", "longest history"] {
+        assert!(screen.contains(part), "{part}: {screen}");
+    }
+    let plot = home.path().join("plot.svg");
+    let lines = printed(home.path(), &["--csv", "--plot", plot.to_str().unwrap()]);
+    assert!(
+        lines.starts_with("id,agent,model,") && lines.lines().count() > 8,
+        "{lines}"
+    );
+    assert!(fs::read_to_string(plot).unwrap().starts_with("<svg "));
+}
+
+#[test]
+fn a_session_in_detail_says_what_would_have_been_carried() {
+    let home = home(&["claude_code"]);
+    let id = json(home.path(), &[])["sessions"][0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let text = printed(home.path(), &["--session", &id[..8]]);
+    assert!(
+        text.contains("a request") && text.contains("cost so far") && text.contains("nudge=pays"),
+        "{text}"
+    );
+    let none = run(home.path(), &["--session", "none"]);
+    assert!(
+        String::from_utf8_lossy(&none.stderr).contains("0 sessions have an id"),
+        "{none:?}"
+    );
+}
+
+#[test]
+fn damaged_foreign_and_missing_files_cost_a_line_each() {
+    let home = home(&["pi"]);
+    let folder = home.path().join(".claude/projects/x");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("foreign.jsonl"), "{\"some\": \"thing\"}\n").unwrap();
+    fs::write(folder.join("binary.jsonl"), [0xff, 0xfe, b'\n', 0]).unwrap();
+    fs::create_dir_all(home.path().join(".local/share/opencode")).unwrap();
+    fs::write(
+        home.path().join(".local/share/opencode/opencode.db"),
+        b"SQLite format 3\0and then nothing",
+    )
+    .unwrap();
+    let screen = printed(home.path(), &[]);
+    for part in [
+        "3 files",
+        "no usage of a model's call",
+        "no line of it is JSON",
+        "opencode.db: ",
+        "  pi ",
+    ] {
+        assert!(screen.contains(part), "{part}: {screen}");
+    }
+    let empty = temp();
+    let done = run(empty.path(), &[]);
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(66));
+    assert!(
+        said.contains(".claude/projects") && said.contains("--from PATH"),
+        "{said}"
+    );
+    let gone = run(empty.path(), &["--from", "/nowhere/at/all"]);
+    assert!(
+        String::from_utf8_lossy(&gone.stderr).contains("/nowhere/at/all"),
+        "{gone:?}"
+    );
+}
+
+/// A copied file, a file in two parts, and another order of files say the same.
+#[test]
+fn copies_parts_and_order_change_nothing() {
+    let home = home(&["claude_code", "codex"]);
+    let report = |home: &Path| {
+        let tried = json(home, &[]);
+        (tried["report"].clone(), tried["sessions"].clone())
+    };
+    let once = report(home.path());
+    let folder = home.path().join(".claude/projects/-home-dev-project");
+    let file = fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
+    fs::copy(&file, folder.join("a-copy.jsonl")).unwrap();
+    assert_eq!(report(home.path()), once, "a copy");
+    fs::remove_file(folder.join("a-copy.jsonl")).unwrap();
+    let text = fs::read_to_string(&file).unwrap();
+    let middle = text[..text.len() / 2].rfind('\n').unwrap() + 1;
+    fs::write(&file, &text[middle..]).unwrap();
+    fs::write(folder.join("zz.jsonl"), &text[..middle]).unwrap();
+    let parts = report(home.path());
+    let calls = |of: &Value| of["calls"].as_u64().unwrap();
+    assert_eq!(
+        (calls(&parts.0), &parts.0["paid"]),
+        (calls(&once.0), &once.0["paid"]),
+        "in parts"
+    );
+}
