@@ -47,8 +47,8 @@ pub(super) fn run(args: &TryArgs, out: &mut Out) -> Result<(), CommandFailure> {
     if files.is_empty() {
         return Err(nothing(args, &[]));
     }
-    let gathered = gather::all(&files, &config.handoff.preamble_tags);
-    let tried = tried(args, &gathered, &prices)?;
+    let mut gathered = gather::all(&files, &config.handoff.preamble_tags);
+    let tried = tried(args, &mut gathered, &prices)?;
     if let Some(id) = &args.session {
         return one(id, &tried, &files, &config, args, out);
     }
@@ -112,12 +112,12 @@ fn nothing(args: &TryArgs, unread: &[Unread]) -> CommandFailure {
 }
 
 /// The sessions that are asked for, each call counted once.
-fn tried(args: &TryArgs, gathered: &Gathered, prices: &PriceTable) -> Result<Vec<Tried>, CommandFailure> {
+fn tried(args: &TryArgs, gathered: &mut Gathered, prices: &PriceTable) -> Result<Vec<Tried>, CommandFailure> {
     let from = args.since.map_or(0, |since| {
         let since = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
         now_ms().saturating_sub(since)
     });
-    let mut sessions = trial::counted_once(gathered.sessions.clone());
+    let mut sessions = trial::counted_once(std::mem::take(&mut gathered.sessions));
     let ended = |session: &RecordedSession| session.calls.last().map_or(0, |call| call.at_ms);
     let agent = |session: &RecordedSession| session.agent.map(|agent| agent.name());
     sessions.retain(|session| {

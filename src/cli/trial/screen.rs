@@ -96,7 +96,7 @@ impl Screen<'_> {
         for group in groups {
             let bars = bar(group.won, most, BAR) + &bar(-group.lost, most, BAR);
             let (from, net) = (length(group), group.won - group.lost);
-            let sum = if net == 0.0 {
+            let sum = if net.abs() <= 0.0 {
                 String::new()
             } else {
                 signed_dollars(net)
