@@ -9,6 +9,7 @@ pub mod cost;
 pub mod cut;
 pub mod date;
 pub mod json;
+pub(crate) mod scan;
 mod span;
 pub mod splice;
 pub mod stem;

@@ -2,10 +2,8 @@
 
 use std::borrow::Cow;
 
-use memchr::memchr2;
-
 use super::string::unescape;
-use crate::text::{Span, cost};
+use crate::text::{Span, cost, scan};
 
 /// The text is not JSON at this offset, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,45 +38,15 @@ pub fn value_end(text: &[u8], at: usize) -> WalkResult {
 /// # Errors
 /// It has no closing quote.
 pub fn string_end(text: &[u8], at: usize) -> WalkResult {
-    let end = past_string(text, at).ok_or(InvalidJson(at))?;
+    let end = scan::string_end(text, at).ok_or(InvalidJson(at))?;
     cost::add(end - at);
     Ok(end)
-}
-
-fn past_string(text: &[u8], at: usize) -> Option<usize> {
-    let mut from = at + 1;
-    loop {
-        from += memchr2(b'"', b'\\', text.get(from..)?)?;
-        if text[from] == b'"' {
-            return Some(from + 1);
-        }
-        from += 2;
-    }
 }
 
 fn container_end(text: &[u8], at: usize) -> WalkResult {
-    let end = past_container(text, at).ok_or(InvalidJson(at))?;
+    let end = scan::container_end(text, at).ok_or(InvalidJson(at))?;
     cost::add(end - at);
     Ok(end)
-}
-
-fn past_container(text: &[u8], at: usize) -> Option<usize> {
-    let (mut depth, mut from) = (0, at);
-    loop {
-        match text.get(from)? {
-            b'"' => {
-                from = past_string(text, from)?;
-                continue;
-            }
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth -= 1,
-            _ => {}
-        }
-        from += 1;
-        if depth == 0 {
-            return Some(from);
-        }
-    }
 }
 
 fn scalar_end(text: &[u8], at: usize) -> usize {
@@ -381,26 +349,7 @@ mod tests {
         assert_eq!(without(&many, "a"), r#"{"b":2}"#);
     }
 
-    #[test]
-    fn backslashes_before_a_quote_are_counted() {
-        for slashes in 0..6 {
-            let text = format!(r#"["{}" , "]"]"#, r"\".repeat(slashes));
-            let ends = [Ok(slashes + 3), string_end(text.as_bytes(), 1)];
-            assert_eq!(ends[0] == ends[1], slashes % 2 == 0, "{text}");
-        }
-        assert_eq!(string_end(br#""\"#, 0), Err(InvalidJson(0)));
-    }
-
     proptest! {
-        #[test]
-        fn values_end_where_serde_json_ends_them(texts in proptest::collection::vec(any::<String>(), 0..12)) {
-            let value = serde_json::json!({ "all": texts, "deep": [[{"a": texts.first()}]] });
-            let text = format!("{value} tail\"}}]");
-            let mut stream = serde_json::Deserializer::from_str(&text).into_iter::<serde::de::IgnoredAny>();
-            prop_assert!(stream.next().is_some_and(|v| v.is_ok()));
-            prop_assert_eq!(value_end(text.as_bytes(), 0), Ok(stream.byte_offset()));
-        }
-
         #[test]
         fn any_bytes_never_panic(text in proptest::collection::vec(any::<u8>(), 0..64)) {
             let _ = whole(&text);

@@ -1,0 +1,131 @@
+//! The same as byte by byte, on every processor's vectors.
+
+use super::*;
+use proptest::prelude::*;
+
+/// Byte by byte, as the format is written down.
+fn slow_string_end(text: &[u8], at: usize) -> Option<usize> {
+    let mut from = at + 1;
+    loop {
+        match text.get(from)? {
+            b'"' => return Some(from + 1),
+            b'\\' => from += 2,
+            _ => from += 1,
+        }
+    }
+}
+
+fn slow_container_end(text: &[u8], at: usize) -> Option<usize> {
+    let (mut depth, mut from) = (0, at);
+    loop {
+        match text.get(from)? {
+            b'"' => {
+                from = slow_string_end(text, from)?;
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth -= 1,
+            _ => {}
+        }
+        from += 1;
+        if depth == 0 {
+            return Some(from);
+        }
+    }
+}
+
+/// The vectors of this processor, and those of older ones of its kind.
+fn levels() -> Vec<Level> {
+    let best = Level::new();
+    #[cfg(target_arch = "x86_64")]
+    let older = [
+        best.as_sse2().map(Level::Sse2),
+        best.as_sse4_2().map(Level::Sse4_2),
+        best.as_avx2().map(Level::Avx2),
+    ];
+    #[cfg(not(target_arch = "x86_64"))]
+    let older = [None];
+    older.into_iter().flatten().chain([best]).collect()
+}
+
+fn agree(text: &[u8]) {
+    for at in 0..text.len() {
+        match text[at] {
+            b'"' => {
+                let end = slow_string_end(text, at);
+                assert_eq!(string_end(text, at), end, "{at}");
+                for level in levels() {
+                    let found = dispatch!(level, simd => long_string_end(simd, text, at + 1));
+                    assert_eq!(found, end, "{at} {level:?}");
+                }
+            }
+            b'{' | b'[' => {
+                let end = slow_container_end(text, at);
+                for level in levels() {
+                    let found = dispatch!(level, simd => container_end_by(simd, text, at));
+                    assert_eq!(found, end, "{at} {level:?}");
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn every_place_of_a_string_in_its_block_is_the_same() {
+    for pad in 0..2 * BLOCK {
+        for slashes in 0..6 {
+            let text = format!(
+                r#"{{"k":"{}{}" ]","l":[{{"m":"\""}}]}}"#,
+                "x".repeat(pad),
+                r"\".repeat(slashes)
+            );
+            for cut in [text.len(), text.len() - 1, text.len() - 5] {
+                agree(&text.as_bytes()[..cut]);
+            }
+        }
+    }
+}
+
+#[test]
+fn runs_of_backslashes_over_whole_blocks_are_counted() {
+    for slashes in 60..70 {
+        for more in [0, 64, 128] {
+            let text = format!(r#"["{}" , "]"]"#, r"\".repeat(slashes + more));
+            agree(text.as_bytes());
+        }
+    }
+}
+
+#[test]
+fn depth_is_followed_through_many_blocks() {
+    for depth in [1, 31, 63, 64, 65, 200, 1000] {
+        let text = format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+        assert_eq!(container_end(text.as_bytes(), 0), Some(text.len()));
+        assert_eq!(container_end(&text.as_bytes()[..text.len() - 1], 0), None);
+    }
+}
+
+proptest! {
+    #[test]
+    fn text_that_is_no_json_is_walked_alike(pieces in proptest::collection::vec(prop_oneof![
+        4 => Just("\""), 3 => Just("\\"), 1 => Just("\\\\"), 2 => Just("{"), 2 => Just("}"), 1 => Just("["),
+        1 => Just("]"), 1 => Just(","), 1 => Just("é"), 2 => Just("xxxxxxxxxxxxxxxxxxxxxxxxxxxxx")], 0..60)) {
+        agree(pieces.concat().as_bytes());
+    }
+
+    #[test]
+    fn values_end_where_serde_json_ends_them(
+        texts in proptest::collection::vec(any::<String>(), 0..12),
+        pad in 0usize..70,
+        cut in any::<proptest::sample::Index>(),
+    ) {
+        let value = serde_json::json!({ "pad": "x".repeat(pad), "all": texts, "deep": [[{"a": texts.first()}]] });
+        let text = format!("{value} tail\"}}]");
+        let bytes = text.as_bytes();
+        let mut stream = serde_json::Deserializer::from_slice(bytes).into_iter::<serde::de::IgnoredAny>();
+        prop_assert!(stream.next().is_some_and(|v| v.is_ok()));
+        prop_assert_eq!(container_end(bytes, 0), Some(stream.byte_offset()));
+        agree(&bytes[..cut.index(bytes.len())]);
+    }
+}
