@@ -12,7 +12,7 @@ mod block;
 use fearless_simd::prelude::*;
 use fearless_simd::{Level, dispatch, u8x16};
 
-use self::block::{BLOCK, LaneBlock, StringBits, Strings, literal};
+use self::block::{BLOCK, LaneBlock, Strings, literal};
 
 /// Bytes per step for short values, with the vectors that every processor has.
 const SHORT: usize = 16;
@@ -62,7 +62,7 @@ fn container_end_by<S: Simd>(simd: S, text: &[u8], at: usize) -> Option<usize> {
     let mut from = at;
     while from < text.len() {
         let block = LaneBlock::at(simd, text, from);
-        if let Some(StringBits { inside, .. }) = strings.over(&block, text, at, from) {
+        if let Some(inside) = strings.over(&block, text, at, from) {
             let (opens, closes) = (block.is_bracket(b'{') & !inside, block.is_bracket(b'}') & !inside);
             if let Some(bit) = close(&mut depth, opens, closes) {
                 return Some(from + bit as usize + 1);

@@ -49,17 +49,10 @@ pub(super) struct Strings {
     carried: u64,
 }
 
-/// What a block holds of strings.
-pub(super) struct StringBits {
-    /// The quotes that begin or end one.
-    pub(super) quotes: u64,
-    /// What is inside, opening quotes included and closing ones not.
-    pub(super) inside: u64,
-}
-
 impl Strings {
-    /// Scans the block at `from`; `None` where all of it is inside one string. Without a branch that depends on where
-    /// an escape is: text has one in every other block, and processors cannot guess which.
+    /// What of the block at `from` is inside a string, opening quotes included and closing ones not; `None` where all of
+    /// it is inside one. Without a branch that depends on where an escape is: text has one in every other block, and
+    /// processors cannot guess which.
     #[inline(always)]
     pub(super) fn over<S: Simd>(
         &mut self,
@@ -67,7 +60,7 @@ impl Strings {
         text: &[u8],
         floor: usize,
         from: usize,
-    ) -> Option<StringBits> {
+    ) -> Option<u64> {
         let (quotes, slashes) = (block.is(b'"'), block.is(b'\\'));
         let escapes = slashes | self.carried;
         let mut kept = quotes & !literal(slashes, &mut self.carried);
@@ -81,7 +74,7 @@ impl Strings {
             inside = parity(kept) ^ self.inside;
         }
         self.inside = ((inside as i64) >> 63) as u64;
-        Some(StringBits { quotes: kept, inside })
+        Some(inside)
     }
 }
 
