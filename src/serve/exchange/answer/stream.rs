@@ -38,13 +38,24 @@ pub(super) struct Driver {
     phase: DriverPhase,
     /// What waits to be sent.
     out: Vec<Bytes>,
-    /// How many chunks of upstream's came.
-    chunks: u8,
+    spill: SpillTime,
     /// How the present leg failed.
     fault: Option<StreamFault>,
     /// How the response ended, once it did not break off.
     outcome: Option<ExchangeOutcome>,
     quiet: Option<Pin<Box<Sleep>>>,
+}
+
+/// When the request is spilled: the first event does not wait for it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SpillTime {
+    /// Nothing of the first leg has arrived.
+    Later,
+    /// Its first chunk is about to be sent.
+    Sending,
+    /// What there was is sent.
+    Now,
+    Over,
 }
 
 enum DriverPhase {
@@ -108,7 +119,7 @@ impl Driver {
             merge,
             phase: DriverPhase::Leg(body),
             out: Vec::new(),
-            chunks: 0,
+            spill: SpillTime::Later,
             fault: None,
             outcome: None,
             quiet: None,
@@ -255,10 +266,8 @@ impl Driver {
             },
             DriverPhase::Leg(body) => match Pin::new(body).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => {
-                    self.chunks = self.chunks.saturating_add(1);
-                    // The first event does not wait until the request is put aside.
-                    if self.chunks == 2 && !self.course.is_later_leg() {
-                        self.exchange.spill();
+                    if self.spill == SpillTime::Later {
+                        self.spill = SpillTime::Sending;
                     }
                     if let Ok(chunk) = frame.into_data() {
                         self.merge.feed(chunk, &mut self.out);
@@ -281,9 +290,32 @@ impl Driver {
                     self.upstream_done();
                     Poll::Ready(())
                 }
-                Poll::Pending if self.merge.withholding() => self.keep_alive(cx),
-                Poll::Pending => Poll::Pending,
+                Poll::Pending => {
+                    self.spill(cx);
+                    match self.merge.withholding() {
+                        true => self.keep_alive(cx),
+                        false => Poll::Pending,
+                    }
+                }
             },
+        }
+    }
+
+    /// Spills the request once upstream pauses and the connection has sent what came before.
+    fn spill(&mut self, cx: &Context<'_>) {
+        match self.spill {
+            SpillTime::Sending => {
+                self.spill = SpillTime::Now;
+                // The connection sends first, and polls again after it.
+                cx.waker().wake_by_ref();
+            }
+            SpillTime::Now => {
+                self.spill = SpillTime::Over;
+                if !self.course.is_later_leg() {
+                    self.exchange.spill();
+                }
+            }
+            SpillTime::Later | SpillTime::Over => {}
         }
     }
 
