@@ -12,7 +12,6 @@ use tokio::sync::Semaphore;
 use tokio_util::io::StreamReader;
 
 use super::budget::Hold;
-use super::buffers;
 use super::coding::{Coding, TooManyMembers};
 use super::fault::{Code, Fault, too_large};
 
@@ -119,6 +118,6 @@ impl Decoding {
     /// The text, which releases its reservation when its last slice is gone.
     fn done(mut self) -> Bytes {
         self.hold.settle(self.text.len());
-        buffers::share(self.text, self.hold)
+        self.hold.of(self.text)
     }
 }

@@ -3,7 +3,6 @@
 use bytes::Bytes;
 
 use super::budget::Hold;
-use super::buffers;
 use super::fault::Fault;
 
 /// Bytes that are reserved on the strength of a declared length alone; more is reserved as they arrive.
@@ -52,7 +51,6 @@ impl Gathering {
         }
         self.hold.grow_to(len).await?;
         if let Some(first) = self.first.take() {
-            self.all = buffers::take(self.declared);
             self.all.reserve(self.declared.min(TRUSTED_LENGTH).max(len));
             self.all.extend_from_slice(&first);
         } else if self.all.capacity() < len {
@@ -82,7 +80,7 @@ impl Gathering {
                 if is_final {
                     self.hold.settle(self.all.len());
                 }
-                buffers::share(self.all, self.hold)
+                self.hold.of(self.all)
             }
         }
     }

@@ -10,7 +10,6 @@ mod admit;
 mod agent_stream;
 pub mod body;
 mod budget;
-mod buffers;
 pub mod certificate;
 pub mod coding;
 pub(crate) mod connect;

@@ -38,24 +38,11 @@ pub(super) struct Driver {
     phase: DriverPhase,
     /// What waits to be sent.
     out: Vec<Bytes>,
-    spill: SpillTime,
     /// How the present leg failed.
     fault: Option<StreamFault>,
     /// How the response ended, once it did not break off.
     outcome: Option<ExchangeOutcome>,
     quiet: Option<Pin<Box<Sleep>>>,
-}
-
-/// When the request is spilled: the first event does not wait for it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum SpillTime {
-    /// Nothing of the first leg has arrived.
-    Later,
-    /// Its first chunk is about to be sent.
-    Sending,
-    /// What there was is sent.
-    Now,
-    Over,
 }
 
 enum DriverPhase {
@@ -98,7 +85,7 @@ pub(super) fn answer(answered: Answered) -> Response<ResponseBody> {
 
 impl Driver {
     fn new(
-        exchange: Exchange,
+        mut exchange: Exchange,
         body: UpstreamBody,
         verdict: VerdictInput,
         sentinel_of: Option<&Handoff>,
@@ -113,13 +100,13 @@ impl Driver {
         if verdict.pending.is_some() {
             merge.hold_ends();
         }
+        exchange.spill();
         Self {
             course: exchange.course(verdict, sentinel_of),
             exchange,
             merge,
             phase: DriverPhase::Leg(body),
             out: Vec::new(),
-            spill: SpillTime::Later,
             fault: None,
             outcome: None,
             quiet: None,
@@ -266,9 +253,6 @@ impl Driver {
             },
             DriverPhase::Leg(body) => match Pin::new(body).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => {
-                    if self.spill == SpillTime::Later {
-                        self.spill = SpillTime::Sending;
-                    }
                     if let Ok(chunk) = frame.into_data() {
                         self.merge.feed(chunk, &mut self.out);
                     }
@@ -290,32 +274,9 @@ impl Driver {
                     self.upstream_done();
                     Poll::Ready(())
                 }
-                Poll::Pending => {
-                    self.spill(cx);
-                    match self.merge.withholding() {
-                        true => self.keep_alive(cx),
-                        false => Poll::Pending,
-                    }
-                }
+                Poll::Pending if self.merge.withholding() => self.keep_alive(cx),
+                Poll::Pending => Poll::Pending,
             },
-        }
-    }
-
-    /// Spills the request once upstream pauses and the connection has sent what came before.
-    fn spill(&mut self, cx: &Context<'_>) {
-        match self.spill {
-            SpillTime::Sending => {
-                self.spill = SpillTime::Now;
-                // The connection sends first, and polls again after it.
-                cx.waker().wake_by_ref();
-            }
-            SpillTime::Now => {
-                self.spill = SpillTime::Over;
-                if !self.course.is_later_leg() {
-                    self.exchange.spill();
-                }
-            }
-            SpillTime::Later | SpillTime::Over => {}
         }
     }
 
