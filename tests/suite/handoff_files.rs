@@ -404,7 +404,8 @@ fn a_file_is_made_from_what_an_agent_said_or_its_session_file() {
     let rollout = dir.join(".codex/sessions/2026/11/26");
     std::fs::create_dir_all(&rollout).unwrap();
     let count = json!({"type": "event_msg", "payload": {"type": "token_count", "info": {
-        "last_token_usage": {"total_tokens": 13_697}, "model_context_window": 258_400}}});
+        "last_token_usage": {"input_tokens": 13_689, "output_tokens": 8, "total_tokens": 13_697},
+        "model_context_window": 258_400}}});
     std::fs::write(
         rollout.join("rollout-2026-11-26T06-11-48-01a2167b.jsonl"),
         count.to_string(),

@@ -24,7 +24,10 @@ fn copy(from: &Path, to: &Path) {
         match entry.extension().is_some_and(|ending| ending == "sql") {
             true => {
                 let database = rusqlite::Connection::open(into.with_extension("db")).unwrap();
-                let rows = format!("BEGIN;{}COMMIT;", fs::read_to_string(&entry).unwrap());
+                let rows = fs::read_to_string(&entry).unwrap();
+                // Two recordings of an agent share a database.
+                let rows = rows.replace("CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ");
+                let rows = format!("BEGIN;{rows}COMMIT;");
                 database.execute_batch(&rows).unwrap();
             }
             false => _ = fs::copy(&entry, &into).unwrap(),
