@@ -12,6 +12,7 @@ pub(crate) mod instance;
 pub mod jobs;
 pub mod journal;
 pub(crate) mod keyed_hash;
+pub(crate) mod looked_up;
 pub mod prices;
 pub mod session;
 pub mod store;

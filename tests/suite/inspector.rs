@@ -455,3 +455,30 @@ async fn unsent_input_is_net_of_every_request_that_went_upstream() {
     let all = query.conversations(None, 1).unwrap().remove(0);
     assert_eq!(all.unsent_tokens, row.unsent_tokens);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_model_looked_up_again_is_found_in_the_journal() {
+    let read = |path: &str| Reply::text("Reading.").call("read_file", json!({"path": path}));
+    let run = Run::new(ANTHROPIC, [read("src/a.rs")]).await;
+    let stage = &run.fixture;
+    let history = vec![stage.user("Mend it.")];
+    let history = stage.ran(&history, &stage.ask(&history, true).await);
+    stage.push(handoff());
+    stage.push(Reply::text("On it."));
+    let fired = stage.ask(&history, true).await;
+    let mut history = stage.then(&history, &fired, "On.");
+    for path in ["src/a.rs", "src/b.rs"] {
+        stage.push(read(path));
+        history = stage.ran(&history, &stage.ask(&history, true).await);
+    }
+    stage.push(Reply::text("Done."));
+    stage.ask(&history, true).await;
+    let query = run.query(5).await;
+    let row = newest(&query).0;
+    let conversation = row.conversation.unwrap();
+    let id = row.event.pinned.as_deref().unwrap().parse().unwrap();
+    let found = query.looked_up_again(&conversation, id).unwrap();
+    assert_eq!(found, Some(vec!["src/a.rs".to_owned()]));
+    let unknown = "0199a3c2-0000-7000-8000-000000000001".parse().unwrap();
+    assert_eq!(query.looked_up_again(&conversation, unknown).unwrap(), None);
+}

@@ -11,10 +11,13 @@ use super::record::HandoffOutput;
 use super::{check, files};
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::{DocumentFormat, ShowArgs};
+use crate::cli::log::unread;
 use crate::cli::output::{Out, age, first_line, plural, size, table, visible};
 use crate::cli::stored::{resume_line, unanswered, wanted};
 use crate::state::clock::now_ms;
 use crate::state::files::documents::document_of;
+use crate::state::journal::JournalReader;
+use crate::state::looked_up;
 use crate::state::store::{DocumentFilter, HandoffFilter, SharedStore};
 use baton_core::handoffs::carry::Receipt;
 use baton_core::handoffs::document::fields::{HandoffDocument, NO_NEXT_ACTION};
@@ -114,7 +117,7 @@ fn stored(
             }
         };
         if !args.path && args.format.is_none() {
-            return print_all(&store, &handoff, args.json, out).await;
+            return print_all(&store, &handoff, args.json, lookup, out).await;
         }
         let document = documents::of_handoff(&store, &handoff.principal, handoff.id).await;
         match (document, args.format) {
@@ -156,6 +159,7 @@ async fn print_all(
     store: &SharedStore,
     handoff: &Handoff,
     json: bool,
+    lookup: &HandoffLookup,
     out: &mut Out,
 ) -> Result<(), CommandFailure> {
     let stored = documents::of_handoff(store, &handoff.principal, handoff.id).await;
@@ -165,6 +169,12 @@ async fn print_all(
     };
     let all = store.handoffs(&everything).await.map_err(unanswered)?;
     let lineage = HandoffLineage::of(handoff, &all);
+    let journal = JournalReader::open(&lookup.config.state_dir).map_err(unread)?;
+    let again = journal.map(|journal| journal.looked_up_again(&handoff.conversation, handoff.id));
+    let again = again.transpose().map_err(unread)?.flatten();
+    let searched = looked_up::searched_again(store, handoff)
+        .await
+        .map_err(unanswered)?;
     if json {
         let record = HandoffOutput::of(handoff);
         let document = stored.as_ref().map(|(record, _)| record);
@@ -173,6 +183,8 @@ async fn print_all(
             status: document.map(|document| document.status.name()),
             folder: document.map(|document| document.folder.as_str()),
             lineage,
+            looked_up_again: again,
+            searched_again: searched,
         })?);
     }
     let mut rows = vec![];
@@ -205,6 +217,9 @@ async fn print_all(
             visible(&format!("{}: {}", item.kind.name(), item.text)),
         ]
     }));
+    let row = |what: &str, text: &String| vec![what.to_owned(), visible(text)];
+    rows.extend(again.iter().flatten().map(|text| row("again", text)));
+    rows.extend(searched.iter().map(|text| row("searched", text)));
     out.line(format_args!(
         "{}\n\n{}",
         described(handoff, now_ms(), rows),
@@ -221,6 +236,9 @@ struct ShowOutput<'a> {
     status: Option<&'static str>,
     folder: Option<&'a str>,
     lineage: HandoffLineage,
+    /// Files and commands; none where no request that is kept shows the handoff.
+    looked_up_again: Option<Vec<String>>,
+    searched_again: Vec<String>,
 }
 
 /// The chain that ends with a handoff, and the handoffs made after it. The names are API.

@@ -8,6 +8,7 @@ use super::Inspector;
 use super::query::{ApiResult, QueryParams, Unanswered, read, shown};
 use crate::state::files::documents::document_of;
 use crate::state::jobs::drafts::DraftRecord;
+use crate::state::looked_up;
 use crate::state::store::{DocumentFilter, HandoffFilter};
 use baton_core::record::lineage::{self, LineageEntry};
 use baton_core::record::{DocumentRecord, Handoff, HandoffId, distinctive_line};
@@ -162,6 +163,12 @@ pub(super) async fn one(inspector: &Inspector, id: &str) -> ApiResult {
     value["map"] = json!(map);
     value["document"] = document;
     value["carried"] = json!(found.carried);
+    let (conversation, id) = (found.conversation.clone(), found.id);
+    let again = read(inspector, move |q| q.looked_up_again(&conversation, id))
+        .await?
+        .flatten();
+    value["looked_up_again"] = json!(again);
+    value["searched_again"] = json!(looked_up::searched_again(&inspector.store, found).await?);
     value["history_bytes"] = json!(found.history_bytes);
     value["exchange"] = json!(exchange);
     shown(&json!({"handoff": value}))

@@ -22,6 +22,7 @@ export async function handoff(ctx, id) {
       h("p", null, "Begin a message of a new session with this line to go on from here:"),
       h("div", { class: "copy-line" }, h("code", { id: "resume" }, line(resume)), copyButton(() => resume, "Copy line", { id: "copy-resume" }))),
     carried(it.carried ?? [], up, written.show),
+    again(it, up),
     seen(it.document),
     written.node,
     changed(ctx, it),
@@ -38,6 +39,14 @@ function carried(items, conversation, show) {
   const opens = (item) => item.state === "left_out" ? h("a", { href: conversation }, line(item.text)) : h("button", { type: "button", class: "linked", onclick: () => show(said(item)) }, line(item.text));
   const row = (item) => h("tr", null, h("td", null, line(item.kind)), h("td", { class: item.state === "left_out" ? "bad" : "" }, STATES[item.state] ?? line(item.state)), h("td", { dir: "auto" }, opens(item)));
   return h("section", { class: "carried" }, h("h2", null, "Carried over"), h("table", null, h("tbody", null, items.map(row))));
+}
+
+/** What the model looked up or searched again: each opens the conversation. */
+function again(it, conversation) {
+  const all = [...(it.looked_up_again ?? []).map((text) => ["looked up again", text]), ...(it.searched_again ?? []).map((text) => ["searched", text])];
+  if (!all.length) return null;
+  const row = ([what, text]) => h("tr", null, h("td", null, what), h("td", { dir: "auto" }, h("a", { href: conversation }, line(text))));
+  return h("section", { class: "again" }, h("h2", null, "Looked up again"), h("table", null, h("tbody", null, all.map(row))));
 }
 
 /** What of an item is in the prompt: of a contradicted claim its words, of a to-do what is to be done. */
