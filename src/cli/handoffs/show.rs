@@ -203,20 +203,7 @@ async fn print_all(
     rows.push(vec!["lineage".to_owned(), lineage.line()]);
     let receipt = Receipt::of(&handoff.carried).line();
     rows.extend(receipt.map(|receipt| vec!["carried".to_owned(), receipt]));
-    let lacking = handoff
-        .carried
-        .iter()
-        .filter(|item| item.state != CarriedState::InPrompt);
-    rows.extend(lacking.map(|item| {
-        let what = match item.state {
-            CarriedState::LeftOut => "did not fit",
-            _ => "added",
-        };
-        vec![
-            what.to_owned(),
-            visible(&format!("{}: {}", item.kind.name(), item.text)),
-        ]
-    }));
+    rows.extend(lacking(handoff));
     let row = |what: &str, text: &String| vec![what.to_owned(), visible(text)];
     rows.extend(again.iter().flatten().map(|text| row("again", text)));
     rows.extend(searched.iter().map(|text| row("searched", text)));
@@ -226,6 +213,24 @@ async fn print_all(
         visible(&handoff.prompt)
     ))?;
     Ok(())
+}
+
+/// Rows of what the prompt lacked: added, or left out.
+fn lacking(handoff: &Handoff) -> impl Iterator<Item = Vec<String>> {
+    let lacking = handoff
+        .carried
+        .iter()
+        .filter(|item| item.state != CarriedState::InPrompt);
+    lacking.map(|item| {
+        let what = match item.state {
+            CarriedState::LeftOut => "did not fit",
+            _ => "added",
+        };
+        vec![
+            what.to_owned(),
+            visible(&format!("{}: {}", item.kind.name(), item.text)),
+        ]
+    })
 }
 
 /// The output of `show --json`. The names are API.
