@@ -477,9 +477,6 @@ mod carry {
 
     const BYTES: usize = 4_000_000;
 
-    /// Most that a handoff may take longer by it.
-    const MOST: std::time::Duration = std::time::Duration::from_millis(60);
-
     fn history(name: &str) -> View {
         let wire = wires::wire(name);
         let body = |turns: usize| Session::new(1, turns).body(wire.id());
@@ -512,10 +509,6 @@ mod carry {
     #[divan::bench(args = ["anthropic", "openai_chat", "openai_responses", "gemini", "ollama"])]
     fn at_4_mb(bencher: Bencher, name: &str) {
         let (view, redactor) = (history(name), Redactor::new(&[]));
-        let began = std::time::Instant::now();
-        black_box(carried(&view, &redactor));
-        let once = began.elapsed();
-        assert!(once <= MOST, "{name}: {once:?} for {} bytes", view.body.len());
         bencher
             .counter(BytesCount::new(view.body.len()))
             .bench_local(|| carried(&view, &redactor));
