@@ -94,10 +94,6 @@ fn of_values(old: &Statement, new: &Statement, words: &Overlap, gone: &[&StatedV
     if gone.len() > 1 && topics == 0 {
         return None;
     }
-    // "part_3 is green", "part_4 is green now": each of its own.
-    if old.names && new.names && all(|kind| matches!(kind, ValueKind::Place | ValueKind::Code)) {
-        return None;
-    }
     if all(|kind| kind == ValueKind::Words) && !new.corrects {
         let is_part = words.shared > 0 && (words.lost == 0 || words.added == 0);
         return is_part.then_some(Perhaps);
