@@ -10,16 +10,18 @@ mod conversation;
 mod cost;
 mod free_cut;
 mod prices;
+mod session_sizes;
 mod simulation;
 
 #[cfg(test)]
 mod tests;
 
-pub use arms::{Arm, ArmBill, ArmCut, Caching, SeenCall, SessionCall, SessionSizes, TaskEnd};
+pub use arms::{Arm, ArmBill, ArmCut};
 pub use cache::CacheRule;
 pub use cache_miss::{CacheMiss, CacheMissReason};
 pub use conversation::{BilledExchange, BilledRequest, ConversationBill, ExchangeBill, WithoutBaton};
 pub use cost::{Cost, TokenCounts, dollars};
 pub use free_cut::{AnsweredRequest, CutLedger, DraftCost, FreeCut, FreeCutReason, NextRequest};
 pub use prices::{ModelPrices, PriceQuery, PriceTable, PriceTableError, Rates};
+pub use session_sizes::{Caching, SeenCall, SessionCall, SessionSizes, TaskEnd};
 pub use simulation::{RequestSegment, SimulatedCache};
