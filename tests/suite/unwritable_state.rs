@@ -94,3 +94,21 @@ async fn a_full_disk_keeps_no_handoff_and_is_not_ready() {
     assert!(lost.is_some(), "never full");
     assert_eq!(becomes(&program, 503).await, "not ready: store_write\n");
 }
+
+#[tokio::test]
+async fn a_log_that_cannot_be_written_ends_no_answer() {
+    let provider = Strict::start(|_: &_| Reply::text("Yes."), Options::default())
+        .await
+        .unwrap();
+    let dir = temp();
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+    let Ok(full) = full else {
+        return println!("this machine has no /dev/full");
+    };
+    let (config, state) = (config_for(&provider, dir.path(), ""), dir.path().join("state"));
+    let program = Program::start_logging_to(&config, &state, full.into());
+    for _ in 0..3 {
+        let response = ask(&program, &history()).await;
+        assert!(response.text().contains("message_stop"), "{}", response.text());
+    }
+}

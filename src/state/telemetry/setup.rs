@@ -35,12 +35,14 @@ impl Write for LogWriter {
             true => visible::json(&text),
             false => visible::styled(&text),
         };
-        stderr().write_all(shown.as_bytes())?;
+        // What cannot be written is lost. The library would report an error on standard error, where that panics, too.
+        let _ = stderr().write_all(shown.as_bytes());
         Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        stderr().flush()
+        let _ = stderr().flush();
+        Ok(())
     }
 }
 

@@ -30,8 +30,13 @@ impl Program {
 
     /// The same, with the text log on its standard error.
     pub fn start_logging(config: &Path, state: &Path) -> Self {
+        Self::start_logging_to(config, state, Stdio::piped())
+    }
+
+    /// The same, with the text log going there.
+    pub fn start_logging_to(config: &Path, state: &Path, log: Stdio) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
-        Self::launch(with_config(&mut command, config, state, "info").stderr(Stdio::piped()))
+        Self::launch(with_config(&mut command, config, state, "info").stderr(log))
     }
 
     /// Starts it with a limit on the size of each file, in blocks of 512 bytes (1,024 in some shells), to simulate a
