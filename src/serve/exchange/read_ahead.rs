@@ -38,7 +38,7 @@ impl Ahead {
     pub(super) fn beside(self, calls: &[String]) -> Option<Vec<HiddenPair>> {
         let (asked, mut found) = self.beside?;
         let wanted: HashSet<&str> = calls.iter().map(String::as_str).collect();
-        found.retain(|pair| wanted.contains(pair.place.sibling()));
+        found.retain(|pair| pair.place.key().is_some_and(|key| wanted.contains(key)));
         let count = asked.iter().filter(|call| wanted.contains(call.as_str())).count();
         (count == wanted.len()).then_some(found)
     }
@@ -115,4 +115,26 @@ pub(super) fn unknown_calls(
         up_to: &|turn| view.text(Span::new(begin, view.turns[turn].span.end)),
     };
     live.unknown_calls(cut, transcript, now_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::store::tests::pair;
+
+    #[test]
+    fn a_pair_is_found_by_the_part_of_its_fingerprint_that_stays() {
+        let key = "~517c731ae14265a9.32f6252f3ec207eb".to_owned();
+        let beside = pair("local", "c", Some(&format!("{key};-.toolu_1")));
+        let ahead = || Ahead {
+            beside: Some((vec![key.clone()], vec![beside.clone()])),
+            previous: None,
+        };
+        assert_eq!(
+            ahead().beside(std::slice::from_ref(&key)).unwrap(),
+            [beside.clone()]
+        );
+        assert_eq!(ahead().beside(&["another".to_owned()]), None);
+        assert_eq!(ahead().beside(&[]).unwrap(), []);
+    }
 }

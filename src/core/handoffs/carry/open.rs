@@ -95,8 +95,8 @@ fn behind_label(sentence: &str) -> Vec<&str> {
     let label = sentence.split_once(": ").filter(|(label, _)| says_open(label));
     let items = label
         .into_iter()
-        .flat_map(|(_, rest)| rest.split(['.', ';', ',']));
-    items.map(str::trim).filter(|item| !item.is_empty()).collect()
+        .flat_map(|(_, rest)| rest.split([';', ',']).flat_map(sentences));
+    items.map(|item| item.trim_end_matches('.')).collect()
 }
 
 fn is_heading(line: &str) -> bool {
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn what_is_open_has_an_empty_box_a_heading_or_a_label() {
         let prompt = "# Work\nPort it.\n- [ ] Boxed\n- [x] Ticked\n- plain\n## Next steps\n1. Numbered\n- Bulleted\n\n- [done] Ended\n\
-                      ## Done\n- Listed\nNext: port the exporter. It is hard.\nNothing is open: all went well\n- Remaining: the docs, the page";
+                      ## Done\n- Listed\nNext: port the exporter. It is hard.\nNothing is open: all went well\n- Remaining: the docs, the page\nNext: reader.rs.";
         assert_eq!(
             listed(prompt),
             [
@@ -128,7 +128,8 @@ mod tests {
                 "Bulleted",
                 "port the exporter",
                 "the docs",
-                "the page"
+                "the page",
+                "reader.rs"
             ]
         );
     }

@@ -84,29 +84,29 @@ fn of_turn(
             own = wordings::after_harness(rest, tags);
         }
         if !own.trim().is_empty() && wordings::user_text(own, tags) == UserText::Person {
-            texts.push(without_sentinel(own).to_owned());
+            texts.push(without_sentinels(own));
         }
     }
     texts
 }
 
-/// A text without the sentinel that a person pasted at its start.
-fn without_sentinel(text: &str) -> &str {
-    let Some((before, after)) = text.split_once(SENTINEL) else {
-        return text;
-    };
-    if before.contains(char::is_alphanumeric) {
-        return text;
+/// A text without the sentinels that a person pasted, each with the carry-over prompt after it.
+fn without_sentinels(text: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(SENTINEL) {
+        // With the mark of a quotation in front of it.
+        kept.push_str(before.trim_end_matches(['>', ' ']));
+        kept.push('\n');
+        let below = after.split_once('\n').map_or("", |(_, below)| below);
+        rest = match after.split_once(SENTINEL_ENDS) {
+            Some((_, end)) => end.split_once("]]").map_or("", |(_, rest)| rest),
+            // A block that was cut off: where it ends is not known.
+            None if below.trim_start().starts_with("*Handed over") => "",
+            None => below,
+        };
     }
-    if let Some((_, rest)) = after.split_once(SENTINEL_ENDS) {
-        return rest.split_once("]]").map_or("", |(_, rest)| rest);
-    }
-    let rest = after.split_once('\n').map_or("", |(_, rest)| rest);
-    match rest.trim_start().starts_with("*Handed over") {
-        // A block that was cut off: where it ends is not known.
-        true => "",
-        false => rest,
-    }
+    kept + rest
 }
 
 /// The lines that a person typed: no code, quotation, tagged block, numbered listing, or what follows the heading of a
@@ -245,9 +245,18 @@ mod tests {
             (format!("> {id}\nGo on."), "Go on."),
             (format!("{id}\n*Handed over.*\n\nNever x."), ""),
             (format!("What is {id}?"), "What is"),
+            (
+                format!(
+                    "See:\n{id}\n*Handed over.*\n\nNever x.\n[[/handoff-resume:abc]]\n\n{id}\n*Handed over.*\n\nNever y."
+                ),
+                "See:",
+            ),
         ] {
-            assert!(without_sentinel(&text).trim().starts_with(own), "{text}");
-            assert!(!without_sentinel(&text).contains("Never"), "{text}");
+            let left = without_sentinels(&text);
+            assert!(
+                left.trim().starts_with(own) && !left.contains("Never"),
+                "{text}: {left}"
+            );
         }
     }
 }

@@ -59,7 +59,9 @@ impl PromptIndex {
         if own.is_empty() || self.plain.contains(&format!(" {own} ")) {
             return true;
         }
-        sentences(text).all(|sentence| self.has_sentence(sentence, forbids))
+        let mut sentences = sentences(text).peekable();
+        // What is too short for a sentence is there word for word or not at all.
+        sentences.peek().is_some() && sentences.all(|sentence| self.has_sentence(sentence, forbids))
     }
 
     fn has_sentence(&self, sentence: &str, forbids: bool) -> bool {

@@ -316,6 +316,10 @@ fn what_is_finished_and_listed_as_open_is_contradicted_in_one_line() {
         text: "Write the docs of the exporter.".to_owned(),
         turn: 4,
     }];
+    seen.finished.push(SeenStatement {
+        text: "2".to_owned(),
+        turn: 5,
+    });
     let claims = |prompt: &str| -> Vec<String> {
         let carried = carry(prompt, &[], Some(&seen), all(600));
         let lines = states(&carried, CarriedKind::Claim).into_iter();
@@ -332,6 +336,8 @@ fn what_is_finished_and_listed_as_open_is_contradicted_in_one_line() {
         "Done: write the parser.",
         "Next: write the parser's tests for broken files.",
         "## Done\n- write the parser\n\n## Next\n- port the exporter",
+        // No words of either say that they are the same.
+        "Next: QA.",
     ] {
         assert_eq!(claims(right), [""; 0], "{right}");
     }
