@@ -563,7 +563,9 @@ impl Run {
             // It broke off before there was anything to show.
             return Ok(Default::default());
         }
-        if stream && status != 200 && outcome.shown.first() == Some(&oracle::Shown::Told) {
+        // Where the provider stores the responses, nothing tells of a draft.
+        let tells = !self.conversations[0].quirks.stored();
+        if tells && stream && status != 200 && outcome.shown.first() == Some(&oracle::Shown::Told) {
             // The answer began while the draft was written.
             let is_error = response.status == 200 && text.contains("a handoff is being written.");
             return match is_error && text.contains("error") {

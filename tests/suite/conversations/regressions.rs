@@ -476,3 +476,49 @@ fn a_thought_before_a_handoff_that_was_undone_does_not_end_a_message() {
         });
     }
 }
+
+/// Where the provider stores the responses, no line tells of a draft: an error behind it is an answer of its own.
+#[test]
+fn an_error_behind_an_automatic_handoff_is_told_as_the_agent_can_read_it() {
+    for references in [false, true] {
+        let mut refused = leg(&[Piece::Think], End::Natural);
+        refused.trouble = Some(Trouble::Status(429));
+        let think = || turn(0, false, vec![leg(&[Piece::Think], End::Natural)]);
+        goes_well(&Plan {
+            opening: 0,
+            quirks: AgentQuirks {
+                references,
+                ..AgentQuirks::default()
+            },
+            recall: true,
+            stops: false,
+            steps: vec![think(), turn(0, true, vec![refused]), think()],
+            nudge_from: 0,
+            auto_from: 100,
+        });
+    }
+}
+
+/// A pasted answer with a handoff in it is none of the person's rules, and no short text is another's.
+#[test]
+fn what_a_person_quotes_of_a_handoff_is_no_rule() {
+    let says = |says: u8| Step::Turn {
+        who: 0,
+        legs: vec![leg(&[Piece::Think], End::Natural)],
+        stream: false,
+        says,
+        broken: Broken::Again,
+        restart_when_broken: false,
+        drafts: Vec::new(),
+    };
+    let hands_over = || turn(0, false, vec![leg(&[Piece::Good(0)], End::Natural)]);
+    holds(vec![
+        plain(0),
+        plain(0),
+        hands_over(),
+        says(2),
+        says(3),
+        hands_over(),
+        plain(0),
+    ]);
+}
