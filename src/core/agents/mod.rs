@@ -14,7 +14,6 @@ pub mod loaded_tools;
 mod may_run;
 pub mod outcomes;
 pub mod person_shell;
-pub mod resets;
 pub mod secret_files;
 mod shell_words;
 pub mod surroundings;

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::ending::{Evidence, LineEnd, silence};
+use super::ending::{Evidence, LineEnd, is_judged, is_still_running};
 use crate::text::table;
 
 /// A command that a person ran, with what it printed; some agents write the two as separate texts.
@@ -36,9 +36,7 @@ impl PersonShell<'_> {
             command: Some(command),
             flag: self.failed.then_some(true),
             code: self.code,
-            silence_is_zero: self.silence_is_zero
-                && !silence::is_judged(command)
-                && !silence::is_still_running(text),
+            silence_is_zero: self.silence_is_zero && !is_judged(command) && !is_still_running(text),
             text,
         }
         .decide()

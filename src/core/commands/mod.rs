@@ -4,11 +4,9 @@
 
 mod help;
 mod pins;
-mod undo;
 
 pub use help::help;
 pub use pins::{PinRejection, add_pin, listed, listed_from, pinned_text};
-pub use undo::UndoOutcome;
 
 /// A command of a person to baton.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,6 +111,19 @@ fn handoff(rest: &str) -> ChatCommand<'_> {
         "cancel" if alone => ChatCommand::Cancel,
         "help" if alone => ChatCommand::Help,
         _ => ChatCommand::HandOver(rest),
+    }
+}
+
+named! {
+    /// Outcome of an undo, whatever its origin.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum UndoOutcome {
+        /// The model sees its view before the handoff again, and all later messages.
+        Undone = "undone",
+        /// The undo was undone.
+        TakenBack = "taken_back",
+        /// Nothing was changed.
+        Refused = "refused",
     }
 }
 

@@ -5,10 +5,10 @@
 
 use uuid::Uuid;
 
+use super::conversation::ReadyDraft;
 use super::conversation::{Conversation, NamedTopic, RepeatedAnswer};
 use super::ids::HandoffId;
-use super::omission::ThinkingOmission;
-use super::ready_draft::ReadyDraft;
+use super::insertion::ThinkingOmission;
 
 /// Maximum cut points listed for one key; the oldest is dropped first. One is added when a person stops an answer after
 /// its handoff.

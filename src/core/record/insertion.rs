@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::ids::{Principal, WireId};
+use super::ids::{HandoffId, Principal, WireId};
 
 /// What every call fingerprint begins with.
 pub const FINGERPRINT: &str = "~";
@@ -99,4 +99,40 @@ pub fn sibling_key(sibling: &str) -> &str {
         Some((key, _)) if key.starts_with(FINGERPRINT) => key,
         _ => sibling,
     }
+}
+
+/// The position of a handoff in the agent's transcript, for when its sentinel is missing. An agent may abort the answer
+/// with the sentinel, and omit that answer from its next request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CutPoint {
+    pub handoff: HandoffId,
+    /// Who may see it.
+    pub principal: Principal,
+    /// Key of the conversation.
+    pub conversation: String,
+    /// The end of the transcript at that time.
+    #[serde(flatten)]
+    pub position: Position,
+    /// Fingerprints of the texts since the cut before, for transcripts that come back as one text.
+    pub texts: Vec<u32>,
+    /// Milliseconds since the Unix epoch.
+    pub created_ms: u64,
+}
+
+/// Thinking in a request that upstream refused because its thinking did not fit its prefix.
+///
+/// The thinking that the model produced afterwards is bound to a transcript without it. So every later request that is
+/// cut at the same handoff leaves out the thinking in front of this position, and no other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThinkingOmission {
+    /// The handoff at which the refused request was cut; [`Self::UNCUT`] where it was not cut.
+    pub handoff: HandoffId,
+    /// The end of the refused request's transcript.
+    #[serde(flatten)]
+    pub position: Position,
+}
+
+impl ThinkingOmission {
+    /// In place of a handoff, for requests that are not cut.
+    pub const UNCUT: HandoffId = Uuid::nil();
 }

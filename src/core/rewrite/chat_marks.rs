@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use uuid::Uuid;
 
 use super::RequestReading;
-use super::texts::TextFinder;
+use super::reading::TextFinder;
 use crate::mark::{MarkKind, gap, note, sentinel};
 use crate::text::Span;
 use crate::text::cost;

@@ -13,7 +13,6 @@ pub mod insertions;
 pub mod left_out;
 #[cfg(test)]
 mod linear_tests;
-mod lost_pairs;
 pub mod notes;
 mod orphans;
 mod pairs;
@@ -23,7 +22,6 @@ pub mod preamble;
 mod reading;
 mod removed_texts;
 pub mod text_fingerprints;
-mod texts;
 pub mod thinking;
 mod undone;
 pub mod undone_pairs;
@@ -32,6 +30,6 @@ pub mod untooled;
 mod users_words;
 
 pub use apply::rewrite;
-pub use lost_pairs::lost;
+pub use pairs::lost;
 pub use plan::{ChangeReason, ContinuedResponse, Cut, PlacedInsertion, Rewrite, RewriteOutcome, SizeChange};
 pub use reading::{Candidate, RequestReading};

@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use super::RequestReading;
 use super::chat_marks::ChatMark;
+use super::reading::TextFinder;
 use super::removed_texts::RemovedTexts;
-use super::texts::TextFinder;
 pub use super::undone::UndoneHandoffs;
 pub use super::users_words::{NoteSearch, last_message, may_say};
 use super::users_words::{own_text, unanswered};

@@ -4,13 +4,11 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 
-use super::texts::TextFinder;
 use crate::mark::sentinel::{self, Sentinel};
-use crate::mark::{self, MarkKind, RawMark};
-use crate::mark::{paste_tag, pasted};
-use crate::text::Span;
+use crate::mark::{self, MarkKind, RawMark, paste_tag, pasted};
 use crate::text::splice::{self, Edit};
-use crate::wire::view::{OwnItem, OwnKind, Role, TurnPartKind, View};
+use crate::text::{Span, cost};
+use crate::wire::view::{OwnItem, OwnKind, Role, TurnContent, TurnPartKind, View};
 use crate::wire::{CallMemo, Operation, UnreadReason, Wire};
 
 /// A request, and everything in it that looks like ours.
@@ -264,6 +262,58 @@ fn shifted(mark: RawMark, by: usize) -> RawMark {
     RawMark {
         span: shift(mark.span),
         kind,
+    }
+}
+
+/// Finds texts by offset. Offsets in the order of turns, in either direction, cost one walk over each turn, however
+/// many there are.
+pub(super) struct TextFinder<'a> {
+    wire: &'a dyn Wire,
+    view: &'a View,
+    turn: Option<usize>,
+    content: TurnContent,
+    /// The texts of the turn with their parts' numbers, by place: a turn's parts need not be in the body's order.
+    spans: Vec<(Span, usize)>,
+}
+
+impl<'a> TextFinder<'a> {
+    pub(super) fn new(wire: &'a dyn Wire, view: &'a View) -> Self {
+        Self {
+            wire,
+            view,
+            turn: None,
+            content: TurnContent::default(),
+            spans: Vec::new(),
+        }
+    }
+
+    /// The turn and the part whose text holds this offset, where the turn is one of these roles'.
+    pub(super) fn at(&mut self, offset: usize, roles: &[Role]) -> Option<(usize, usize)> {
+        cost::add(1);
+        let turn = self.view.turn_at(offset)?;
+        if !roles.contains(&self.view.turns[turn].role) {
+            return None;
+        }
+        if self.turn != Some(turn) {
+            self.take_apart(turn);
+        }
+        let i = self.spans.partition_point(|(span, _)| span.end <= offset);
+        let (_, part) = self.spans.get(i).filter(|(span, _)| span.holds(offset))?;
+        Some((turn, *part))
+    }
+
+    /// The content of the turn that was requested last.
+    pub(super) fn content(&self) -> &TurnContent {
+        &self.content
+    }
+
+    fn take_apart(&mut self, turn: usize) {
+        self.content = self.wire.content(self.view, turn);
+        let parts = self.content.parts.iter().enumerate();
+        let texts = parts.filter(|(_, p)| p.kind == TurnPartKind::Text);
+        self.spans = texts.filter_map(|(i, p)| Some((p.text?, i))).collect();
+        self.spans.sort_unstable();
+        self.turn = Some(turn);
     }
 }
 

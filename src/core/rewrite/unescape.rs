@@ -3,7 +3,7 @@
 use memchr::memmem;
 
 use super::RequestReading;
-use super::texts::TextFinder;
+use super::reading::TextFinder;
 use crate::mark::MarkKind;
 use crate::mark::escape::Escaper;
 use crate::text::Span;

@@ -7,7 +7,7 @@
 
 use super::agents::AgentKind;
 use super::part::{ToolCall, ToolResult, TranscriptPart};
-use crate::agents::ending::{Evidence, LineEnd, silence};
+use crate::agents::ending::{self, Evidence, LineEnd, is_still_running};
 use crate::agents::may_run_commands;
 use crate::agents::tools::{self, ToolKind};
 use crate::text::{Span, json};
@@ -193,7 +193,7 @@ fn reported_code(codes: CodeForm, text: &str, result: &ToolResult<'_>) -> Option
 }
 
 fn is_silent_zero(silent: MissingCode, text: &str, call: &ToolCall<'_>, result: &ToolResult<'_>) -> bool {
-    let runs = silence::is_still_running(text);
+    let runs = is_still_running(text);
     let failed = result.error == Some(true);
     let zero = match silent {
         MissingCode::Unknown => false,
@@ -209,7 +209,7 @@ fn is_silent_zero(silent: MissingCode, text: &str, call: &ToolCall<'_>, result: 
 /// Whether one of the commands is one whose exit code the agent judges for itself; an unknown one may be.
 fn is_judged(call: &ToolCall<'_>) -> bool {
     let command = call.arguments.and_then(|all| all.named("command"));
-    command.is_none_or(|command| silence::is_judged(&command))
+    command.is_none_or(|command| ending::is_judged(&command))
 }
 
 /// Lines in front of the output, as Codex writes them.

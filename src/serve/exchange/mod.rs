@@ -20,7 +20,6 @@ mod flattened;
 mod free_cut;
 mod heavy;
 mod insertions;
-mod left_out;
 mod local_answer;
 mod offer;
 mod once;

@@ -6,7 +6,7 @@ use super::placed::Placed;
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
 use crate::state::config::InjectPolicy;
-use baton_core::agents::resets::{context_resets, resets_context};
+use baton_core::agents::tools::{context_resets, resets_context};
 use baton_core::rewrite::RequestReading;
 use baton_core::rewrite::untooled::{self, ToolOmission};
 use baton_core::transcript::Transcript;

@@ -6,11 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, header};
 
-use super::budget::Budget;
+use super::budget::{Budget, Hold};
 use super::coding::Coding;
 use super::decode::decode;
 use super::fault::{Code, Fault, too_large};
-use super::gathering::Gathering;
 use super::min_rate::{MinRateBody, Stopped};
 use super::spill::{Spill, Spilled};
 
@@ -158,4 +157,85 @@ pub(super) async fn discard(headers: &HeaderMap, mut body: MinRateBody) {
         }
     };
     let _ = tokio::time::timeout(DISCARD_TIME, rest).await;
+}
+
+/// Bytes that are reserved on the strength of a declared length alone; more is reserved as they arrive.
+const TRUSTED_LENGTH: usize = 1 << 20;
+
+/// A body of which pieces arrive. One of a single piece is neither copied nor counted, since it is no longer than one read.
+pub(super) struct Gathering {
+    /// The only piece so far.
+    first: Option<Bytes>,
+    /// All pieces, once there are several.
+    all: Vec<u8>,
+    declared: usize,
+    pub(super) hold: Hold,
+}
+
+impl Gathering {
+    /// Nothing yet of a body that is `declared` bytes long, if that is known.
+    pub(super) fn new(declared: usize, hold: Hold) -> Self {
+        Self {
+            first: None,
+            all: Vec::new(),
+            declared,
+            hold,
+        }
+    }
+
+    /// Adds a piece, and waits for room where it must.
+    ///
+    /// # Errors
+    /// `too_long`, where there is more than `limit`; [`Code::BODIES_FULL`] where no room comes in time.
+    ///
+    /// [`Code::BODIES_FULL`]: super::fault::Code::BODIES_FULL
+    pub(super) async fn push(
+        &mut self,
+        piece: Bytes,
+        limit: usize,
+        too_long: impl FnOnce(usize) -> Fault,
+    ) -> Result<(), Fault> {
+        let len = self.len() + piece.len();
+        if len > limit {
+            return Err(too_long(limit));
+        }
+        if len == piece.len() {
+            self.first = Some(piece);
+            return Ok(());
+        }
+        self.hold.grow_to(len).await?;
+        if let Some(first) = self.first.take() {
+            self.all.reserve(self.declared.min(TRUSTED_LENGTH).max(len));
+            self.all.extend_from_slice(&first);
+        } else if self.all.capacity() < len {
+            // Once as much has come as is reserved on trust, the rest of the declared length is reserved.
+            let left = self.declared.saturating_sub(self.all.len());
+            self.all.reserve(left.max(piece.len()));
+        }
+        self.all.extend_from_slice(&piece);
+        Ok(())
+    }
+
+    /// All of it.
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.first.as_deref().unwrap_or(&self.all)
+    }
+
+    fn len(&self) -> usize {
+        self.bytes().len()
+    }
+
+    /// All of it. Its memory counts until the last slice is gone; `is_final`: what it does not take is given back now.
+    pub(super) fn done(mut self, is_final: bool) -> Bytes {
+        match self.first {
+            Some(only) => only,
+            None if self.all.is_empty() => Bytes::new(),
+            None => {
+                if is_final {
+                    self.hold.settle(self.all.len());
+                }
+                self.hold.of(self.all)
+            }
+        }
+    }
 }

@@ -14,10 +14,10 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::{Instant, Sleep};
 use tokio_util::io::{ReaderStream, StreamReader};
 
+use super::body::Gathering;
 use super::budget::Budget;
 use super::coding::Coding;
 use super::fault::{Code, Fault};
-use super::gathering::Gathering;
 use crate::state::journal::BodyCapture;
 
 /// How a response body failed.

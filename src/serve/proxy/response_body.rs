@@ -12,7 +12,6 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::download::{PolledFrame, StreamFault, UpstreamBody};
 use super::exchange_recorder::ExchangeRecorder;
-use super::stalled_streams;
 use crate::state::journal::BodyCapture;
 use crate::state::telemetry::ExchangeOutcome;
 
@@ -133,7 +132,7 @@ impl Body for ResponseBody {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledFrame {
         let polled = self.poll_source(cx);
         if self.guard.is_some() {
-            stalled_streams::polled(polled.is_ready());
+            super::agent_stream::polled(polled.is_ready());
         }
         if let Poll::Ready(frame) = &polled {
             // The server does not ask for the end of a body whose length it knows.

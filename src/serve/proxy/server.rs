@@ -26,10 +26,10 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
 use super::agent_stream::AgentStream;
+use super::agent_stream::OpenStreams;
 use super::certificate::Certificate;
 use super::fault::{Code, Fault};
 use super::response_body::ResponseBody;
-use super::stalled_streams::OpenStreams;
 use super::upstream::SMALLEST_BUFFER;
 use super::{Gateway, find_route, handle};
 use crate::state::config::{AgentWaits, Config, LimitConfig};

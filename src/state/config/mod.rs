@@ -7,11 +7,9 @@
 mod addresses;
 mod keys;
 mod load;
-mod names;
 mod problem;
 mod raw;
 mod rules;
-mod secret;
 mod secrets;
 mod store_address;
 #[cfg(test)]
@@ -27,7 +25,7 @@ pub use keys::{
 pub use load::{DEFAULT_TEXT, Flags};
 pub use problem::{KeyOrigin, Problem, ProblemKind};
 pub use raw::Environment;
-pub use secret::Secret;
+pub use secrets::Secret;
 pub use store_address::{StoreAddress, Topology};
 
 use std::collections::BTreeMap;

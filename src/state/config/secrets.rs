@@ -2,7 +2,6 @@
 
 use std::str::FromStr;
 
-use super::Secret;
 use super::raw::{Environment, LocatedValue, Raw};
 use super::value::{ValueResult, collect, value_error};
 
@@ -124,5 +123,27 @@ fn header_value(value: Secret) -> ValueResult<Secret> {
             "the value is not valid in a header",
             "use visible ASCII characters",
         ),
+    }
+}
+
+/// A secret text. `Debug` and `Display` print dots.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a credential.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The secret itself.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("…")
     }
 }

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::bill::BillEntry;
-use baton_core::bill::TokenCounts;
+use super::tried::tried;
+use baton_core::bill::{PriceTable, TokenCounts};
 use baton_core::text::date;
+use baton_core::trial::ArmSum;
 
 baton_core::named! {
     /// The key by which exchanges are grouped.
@@ -105,6 +107,52 @@ impl BillGroup {
             Self::Conversation => named(&entry.conversation),
             Self::Handoff => named(&entry.handoff),
             Self::Client => named(&entry.client),
+        }
+    }
+}
+
+/// The bill's total and its groups. The names are API.
+#[derive(Debug, Serialize)]
+pub struct SavingsReport {
+    /// The source and the date of the prices.
+    pub prices: PriceSource,
+    /// Models without a price.
+    pub unpriced_models: Vec<String>,
+    /// The sum of all exchanges.
+    pub total: BillSum,
+    /// The sums by group.
+    pub groups: Vec<BillSum>,
+    /// What `baton try` would have said of these conversations.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tried: Vec<ArmSum>,
+}
+
+/// Where prices are from. The names are API.
+#[derive(Debug, Serialize)]
+pub struct PriceSource {
+    /// The source's name.
+    pub source: String,
+    pub date: String,
+}
+
+impl SavingsReport {
+    /// Sums up a bill.
+    pub fn of(entries: &[BillEntry], group: BillGroup, prices: &PriceTable) -> Self {
+        let unpriced = entries
+            .iter()
+            .filter(|entry| entry.cost.is_none() && !entry.subscription);
+        let mut models: Vec<_> = unpriced.filter_map(|entry| entry.model.clone()).collect();
+        models.sort();
+        models.dedup();
+        Self {
+            prices: PriceSource {
+                source: prices.source.clone(),
+                date: prices.date.clone(),
+            },
+            unpriced_models: models,
+            total: BillSum::of(entries),
+            groups: BillSum::by(group, entries),
+            tried: tried(entries, prices),
         }
     }
 }

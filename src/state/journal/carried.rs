@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::answer_summary::CallSummary;
 use super::bill::BillFilter;
-use super::packing::unpack;
+use super::chunk_store::unpack;
 use super::query::JournalReader;
 use super::schema::JournalError;
 use super::summary::role_named;

@@ -4,10 +4,10 @@
 use bytes::Bytes;
 use rusqlite::Connection;
 
+use super::chunk_store::CountedRow;
 use super::chunk_store::{ChunkStore, FirstSeen, TextKind};
 use super::chunks::{self, BodyRegions};
 use super::note::BodyLayout;
-use super::references::CountedRow;
 use super::summary::summary;
 use baton_core::text::Span;
 

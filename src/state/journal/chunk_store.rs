@@ -1,13 +1,13 @@
 //! Stores chunks of bodies, each once. Known chunks are found by hash; new ones are redacted, compressed and written.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
+use foldhash::fast::RandomState;
 use quick_cache::unsync::Cache;
 use rusqlite::{Connection, OptionalExtension, params};
+use sha2::{Digest, Sha256};
 
-use super::packing::{Packer, content_hash};
-use super::references::{CountedRow, References};
 use super::summary::MessageText;
 use crate::state::keyed_hash::{self, KeyedHash};
 use baton_core::redact::Redactor;
@@ -216,6 +216,91 @@ impl ChunkStore {
         };
         self.nodes.insert(key, id);
         Ok(id)
+    }
+}
+
+/// Bytes of a chunk's hash: 128 bits of SHA-256, so that two chunks never meet by chance.
+const HASH: usize = 16;
+
+/// Texts below this size are not worth compressing.
+const PACKED_FROM: usize = 96;
+
+/// zstd's own default: a tenth of the time of what would save another few percent.
+const LEVEL: i32 = 3;
+
+pub(super) type ChunkHash = [u8; HASH];
+
+/// Compresses one text after the other.
+pub(super) struct Packer(Option<zstd::bulk::Compressor<'static>>);
+
+impl Packer {
+    pub(super) fn new() -> Self {
+        Self(zstd::bulk::Compressor::new(LEVEL).ok())
+    }
+
+    /// The text compressed; `None` where it is too short to try, or cannot be.
+    pub(super) fn pack(&mut self, text: &[u8]) -> Option<Vec<u8>> {
+        let packer = self.0.as_mut().filter(|_| text.len() >= PACKED_FROM)?;
+        packer.compress(text).ok()
+    }
+}
+
+/// The hash by which equal texts are found in the file.
+pub(super) fn content_hash(text: &[u8]) -> ChunkHash {
+    let mut short = [0; HASH];
+    short.copy_from_slice(&Sha256::digest(text)[..HASH]);
+    short
+}
+
+/// The text of a stored chunk.
+pub(super) fn unpack(body: Vec<u8>, packed: bool, size: usize) -> Vec<u8> {
+    match packed {
+        true => zstd::bulk::decompress(&body, size).unwrap_or_default(),
+        false => body,
+    }
+}
+
+/// A row with a reference count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum CountedRow {
+    Node(i64),
+    Chunk(i64),
+}
+
+/// Changes of reference counts that are not written yet.
+#[derive(Default)]
+pub(super) struct References(HashMap<CountedRow, i64, RandomState>);
+
+impl References {
+    /// Adds a reference.
+    pub(super) fn add(&mut self, to: CountedRow) {
+        // Node 0 is the empty chain.
+        if to != CountedRow::Node(0) {
+            *self.0.entry(to).or_default() += 1;
+        }
+    }
+
+    /// The row was inserted with one reference, which is still to be added.
+    pub(super) fn made(&mut self, target: CountedRow) {
+        self.0.insert(target, -1);
+    }
+
+    /// Discards all changes.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Writes all changes.
+    pub(super) fn write(&mut self, conn: &Connection) -> rusqlite::Result<()> {
+        let mut nodes = conn.prepare_cached("UPDATE nodes SET refs = refs + ?2 WHERE id = ?1")?;
+        let mut chunks = conn.prepare_cached("UPDATE pieces SET refs = refs + ?2 WHERE id = ?1")?;
+        for (to, more) in self.0.drain().filter(|(_, more)| *more != 0) {
+            match to {
+                CountedRow::Node(id) => nodes.execute([id, more])?,
+                CountedRow::Chunk(id) => chunks.execute([id, more])?,
+            };
+        }
+        Ok(())
     }
 }
 

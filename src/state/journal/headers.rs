@@ -229,7 +229,7 @@ mod tests {
         for (list, kept) in lists.iter().zip(&kept) {
             let ask = "SELECT body, packed, size FROM pieces WHERE id = ?1";
             let model = conn.query_row(ask, [kept.model], |row| {
-                Ok(super::super::packing::unpack(
+                Ok(super::super::chunk_store::unpack(
                     row.get(0)?,
                     row.get(1)?,
                     row.get(2)?,

@@ -6,7 +6,7 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::Serialize;
 
-use super::packing::unpack;
+use super::chunk_store::unpack;
 use super::row::ExchangeRow;
 use super::schema::{self, JournalError};
 use super::stored_rows::{CHAIN, COLUMNS, stored_row, with_legs};

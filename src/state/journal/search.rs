@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{OptionalExtension, params};
 use serde::Serialize;
 
-use super::packing::unpack;
+use super::chunk_store::unpack;
 use super::position::{self, TextPosition};
 use super::query::JournalReader;
 use super::schema::JournalError;

@@ -3,27 +3,23 @@
 //! Field and metric names are API and asserted by tests: OpenTelemetry's GenAI names where they exist, `baton.*` and
 //! `baton_*` otherwise. This module knows nothing of requests, stores or streams.
 
-mod draft;
 mod handoff;
-mod leg_end;
 mod line;
 mod metrics;
 mod models;
 mod otlp;
+mod parts;
 pub mod prometheus;
 mod series;
 mod setup;
 mod text_fields;
-mod thinking_retry;
 
-pub use draft::DraftEvent;
 pub use handoff::HandoffEvent;
-pub use leg_end::{LegEnd, ServerAddress};
 pub(crate) use line::size;
 pub use metrics::{Metrics, ModelPricing};
 pub use otlp::Traces;
+pub use parts::{DraftEvent, LegEnd, ServerAddress, ThinkingRetry};
 pub use setup::start;
-pub use thinking_retry::ThinkingRetry;
 
 use std::time::Duration;
 

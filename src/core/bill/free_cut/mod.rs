@@ -1,6 +1,5 @@
 //! Decides when a cut costs nothing: from what a thread was billed, the provider's cache rules, and its prices.
 
-mod assumptions;
 mod reason;
 mod worlds;
 
@@ -13,9 +12,9 @@ use super::cost::TokenCounts;
 use super::prices::Rates;
 use crate::record::CachedHistory;
 
-pub(super) use self::assumptions::{PROMPT, READ, READ_AGAIN, READ_OUTPUT, SUMMARY};
 pub use self::reason::FreeCutReason;
 use self::worlds::TwoWorlds;
+pub(super) use self::worlds::{PROMPT, READ, READ_AGAIN, READ_OUTPUT, SUMMARY};
 
 /// Share of what a conversation has cost and saved that bets may cost: drafts that were never used, and cuts that did
 /// not pay within one more call.

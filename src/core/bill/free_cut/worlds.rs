@@ -2,7 +2,6 @@
 
 use super::super::cost::TokenCounts;
 use super::super::prices::Rates;
-use super::assumptions::{PROMPT, READ, READ_AGAIN, READ_OUTPUT, SUMMARY};
 use crate::record::CachedHistory;
 
 /// What the next calls cost with a cut now, and without.
@@ -108,3 +107,14 @@ fn input(rates: &Rates, cached: u64, new: u64) -> TokenCounts {
         ..TokenCounts::default()
     }
 }
+
+/// Tokens of a carry-over prompt.
+pub(crate) const PROMPT: u64 = 1_500;
+
+/// Tokens that are read again after a cut, and of each call that does so. Pessimistic: most cuts need less.
+pub(crate) const READ_AGAIN: u64 = 20_000;
+pub(crate) const READ: u64 = 5_000;
+pub(crate) const READ_OUTPUT: u64 = 150;
+
+/// Tokens of the summary that an agent's own compaction writes.
+pub(crate) const SUMMARY: u64 = 4_000;

@@ -28,7 +28,6 @@ mod pairs;
 mod person;
 mod prompts;
 mod reader;
-mod replaced;
 mod request;
 pub mod seen;
 mod since;

@@ -12,7 +12,6 @@
 
 mod answer;
 mod calls;
-mod cut_part;
 mod index;
 mod meanings;
 mod question;
@@ -26,7 +25,7 @@ mod tests;
 
 pub use answer::RecallAnswer;
 pub(in crate::handoffs) use answer::found_nothing;
-pub use cut_part::{CutPart, RecallIndexSettings};
 pub use index::RecallIndex;
 pub(in crate::handoffs) use question::is_empty_word;
 pub use question::{QueryExpansion, Question, QuestionError};
+pub use sections::{CutPart, RecallIndexSettings};

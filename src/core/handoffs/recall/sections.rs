@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 use crate::agents::wordings::{self, UserText};
+use crate::redact::Redactor;
 use crate::text::cut::floor;
+use crate::transcript::Transcript;
 use crate::wire::Role;
 
 /// Bytes of a passage, about: what an excerpt shows.
@@ -152,6 +154,23 @@ fn divided(text: &str, from: usize, most: usize) -> usize {
     let end = floor(text, most);
     let near = text[from..end].rfind(char::is_whitespace).filter(|at| *at > 0);
     near.map_or(end, |at| from + at)
+}
+
+/// The part of a request that the model no longer sees.
+#[derive(Clone, Copy)]
+pub struct CutPart<'a> {
+    pub transcript: Transcript<'a>,
+    /// Offset in the request's body: what is in front of it was cut.
+    pub end: usize,
+}
+
+/// The settings of an index; they never change.
+#[derive(Debug, Clone, Default)]
+pub struct RecallIndexSettings {
+    /// How texts of a harness begin (`handoff.preamble_tags`).
+    pub tags: Vec<String>,
+    /// Takes credentials out of whatever is quoted.
+    pub redactor: Redactor,
 }
 
 #[cfg(test)]

@@ -8,14 +8,12 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 mod relation;
-mod said;
 mod statement;
 mod value;
 mod words;
 
 use self::relation::{may_replace, relation};
-pub(super) use self::said::{Relation, Said};
-pub(super) use self::statement::{Statement, gives_value};
+pub(super) use self::statement::{Relation, Said, Statement, gives_value};
 use self::value::ValueKind;
 use crate::text::prose::{TextPiece, one_line, pieces};
 

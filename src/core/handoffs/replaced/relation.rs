@@ -1,6 +1,6 @@
 //! What a later statement does to an earlier one.
 
-use super::said::{Relation, Said};
+use super::statement::{Relation, Said};
 use super::statement::{StatedValue, Statement};
 use super::value::ValueKind;
 

@@ -7,7 +7,7 @@ use super::model::{
     CompletedTask, Dimension, FileChanges, HandoffFile, QualityReport, ReservationSnapshot,
     ReservationTransfer,
 };
-use super::terms::NO_TIME;
+use super::names::NO_TIME;
 use super::time::Time;
 use super::value::YamlValue;
 use crate::handoffs::field_error::FieldError;

@@ -1,6 +1,6 @@
 //! The last words of a session.
 
-use super::terms::AGENT_TYPE;
+use super::names::AGENT_TYPE;
 use crate::agents::wordings::{self, UserText};
 use crate::transcript::{AgentKind, AnswerContent, AnswerPartKind, Transcript, TranscriptPartKind};
 use crate::wire::Role;

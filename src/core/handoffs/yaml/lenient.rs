@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::terms::NO_TIME;
+use super::names::NO_TIME;
 use super::time::Time;
 use super::validate::violation;
 use super::value::YamlValue;

@@ -5,8 +5,10 @@
 
 use memchr::memmem;
 
+use super::model::HandoffFile;
 use super::parse;
-use super::text::{cut, one_line};
+use super::text::{cut, listed, one_line, shortened};
+use super::time::Time;
 use super::value::YamlValue;
 
 /// Bytes of either value in a line: 60 tokens of four bytes.
@@ -93,4 +95,28 @@ fn lines_of<'t>(text: &'t str, key: &str) -> Option<&'t str> {
         end += line.len();
     }
     Some(&text[start..end])
+}
+
+/// Bytes of a value, and items of a list, in the ledger.
+const ENTRY_BYTES: usize = 200;
+const ENTRY_ITEMS: usize = 5;
+
+/// The ledger's entry for a file written at `now` under this name.
+pub fn entry(file: &HandoffFile, name: &str, automatic: bool, now: Time) -> String {
+    let mode = if automatic { "auto" } else { "manual" };
+    let mut text = format!("## {} ({mode})\n- file: {name}\n", now.rfc3339());
+    let values = [
+        ("status", file.status.clone()),
+        ("outcome", file.outcome.clone()),
+        ("goal", shortened(&one_line(&file.goal), ENTRY_BYTES)),
+        ("now", shortened(&one_line(&file.now), ENTRY_BYTES)),
+        ("test", shortened(&one_line(&file.test), ENTRY_BYTES)),
+        ("blockers", listed(&file.blockers, ENTRY_ITEMS, ENTRY_BYTES)),
+        ("next", listed(&file.next, ENTRY_ITEMS, ENTRY_BYTES)),
+    ];
+    for (name, value) in values.iter().filter(|(_, value)| !value.is_empty()) {
+        text.push_str(&format!("- {name}: {value}\n"));
+    }
+    text.push('\n');
+    text
 }

@@ -11,7 +11,6 @@ mod drift;
 mod emit;
 mod fields;
 mod last_words;
-mod ledger;
 mod lenient;
 mod line;
 mod markdown;
@@ -23,11 +22,9 @@ mod quality;
 mod recover;
 mod session_file;
 mod session_usage;
-mod terms;
 mod text;
 mod text_rules;
 pub mod time;
-mod tree;
 mod validate;
 mod value;
 
@@ -38,20 +35,19 @@ mod tests;
 pub use beads::beads;
 pub use drift::{CurrentRepository, Drift};
 pub use last_words::LastWords;
-pub use ledger::entry as ledger_entry;
+pub use line::entry as ledger_entry;
 pub use line::{GoalAndNow, goal_and_now, value_of};
 pub use model::{
     CompletedTask, Dimension, FileChanges, HandoffFile, QualityReport, ReservationSnapshot,
     ReservationTransfer,
 };
-pub use parse::{InvalidYaml, MAX_BYTES};
+pub use names::{GENERAL, VERSION};
+pub use parse::{InvalidYaml, MAX_BYTES, ParsedFile, read};
 pub use quality::score;
 pub use recover::{RecoveryPurpose, recover};
 pub use session_file::{MAX_LINE_BYTES, SessionReader};
 pub(crate) use session_file::{SessionMessage, messages, usage};
 pub use session_usage::SessionUsage;
-pub use terms::{GENERAL, VERSION};
 pub use text::cut;
 pub use text_rules::{TextAnalysis, analyze};
-pub use tree::{ParsedFile, read};
 pub use value::YamlValue;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::names;
-use super::terms::{STATUS, VERSION};
+use super::names::{STATUS, VERSION};
 use super::text::{one_line, shortened};
 use super::time::Time;
 use super::value::YamlValue;

@@ -2,7 +2,7 @@
 
 use super::model::HandoffFile;
 use super::names;
-use super::terms::{AGENT_TYPE, OUTCOME, STATUS, VERSION};
+use super::names::{AGENT_TYPE, OUTCOME, STATUS, VERSION};
 use super::time::{Time, is_date};
 use crate::handoffs::field_error::FieldError;
 

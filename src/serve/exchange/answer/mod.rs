@@ -2,18 +2,19 @@
 
 mod answered;
 mod effects;
-mod ends;
 mod stream;
 mod watched;
 mod whole;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::Response;
 
 use self::answered::Answered;
+use super::is_model_call;
 use super::send::{self, Sent};
-use super::{Exchange, is_model_call};
+use crate::serve::exchange::Exchange;
 use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::relay;
 use crate::serve::proxy::response_body::ResponseBody;
@@ -173,5 +174,33 @@ impl Exchange {
             Some(handoff) => Some(self.opening.with_sentinel(&self.sentinel(handoff))),
             None => self.opening.before_model().map(str::to_owned),
         }
+    }
+}
+
+impl Exchange {
+    /// What is to be done when the server has taken the answer's end; `None`: nothing. It takes effect when the agent counts
+    /// as having read that end. Call it within the runtime.
+    pub(in crate::serve::exchange) fn when_ended(&self) -> Option<impl FnOnce() + Send + use<>> {
+        let fired = self.record.fired.take();
+        let live = self.offered.agent.live.as_ref();
+        let live = live.filter(|l| l.may_repeat() || !fired.is_empty())?.clone();
+        let (app, answer) = (self.app.clone(), self.record.id.clone());
+        let wait = app.config.limits.waits.unread;
+        let read = move || {
+            live.forget_repeat(&answer);
+            if !fired.is_empty() {
+                app.sessions.shown(&live, &fired);
+            }
+        };
+        Some(move || match wait {
+            Duration::ZERO => read(),
+            wait => {
+                let due = tokio::time::sleep(wait);
+                tokio::spawn(async move {
+                    due.await;
+                    read();
+                });
+            }
+        })
     }
 }

@@ -10,7 +10,6 @@
 //!
 //! Knows drafts, documents and the store. Must not know: exchanges, sockets.
 
-mod files;
 mod make;
 mod steps;
 #[cfg(test)]
@@ -18,10 +17,10 @@ mod tests;
 mod value;
 mod writer;
 
-pub use files::{JSON, MARKDOWN};
 pub use make::compose;
 pub use steps::{
-    DriftReport, StatusChange, archive_old, compare_with_repository, document_of, find, set_status, write,
+    DriftReport, JSON, MARKDOWN, StatusChange, archive_old, compare_with_repository, document_of, find,
+    set_status, write,
 };
 pub use value::{DocumentError, DocumentSettings, StoredHandoff, TranscriptReader};
 pub use writer::{DocumentCounts, DocumentWriter};

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 
-use super::files::{self, JSON, MARKDOWN};
+use super::steps::{self, JSON, MARKDOWN};
 use super::steps::{StatusChange, archive_old, document_of, set_status, write, write_files, write_yaml};
 use super::value::{DocumentSettings, StoredHandoff};
 use crate::state::store::{DocumentFilter, SharedStore};
@@ -197,7 +197,7 @@ async fn repair_files(settings: &DocumentSettings, store: &SharedStore) {
         }
         let state = tokio::task::spawn_blocking(move || {
             let is_there = folder.join(JSON).is_file() && folder.join(MARKDOWN).is_file();
-            (is_there, is_there && files::are_current(&folder, &document))
+            (is_there, is_there && steps::are_current(&folder, &document))
         });
         let (is_there, is_current) = state.await.unwrap_or((true, true));
         if is_current {

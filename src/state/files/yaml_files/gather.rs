@@ -6,10 +6,16 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::error::FileError;
+use super::folder::HandoffFolder;
 use super::newest::time_of;
-use super::now;
+use super::read::read_file;
+use super::write::{FileNaming, WrittenFile};
+use super::{newest, now};
 use crate::state::files::repository::run_program;
-use baton_core::handoffs::yaml::{self, CurrentRepository, Drift, HandoffFile};
+use baton_core::handoffs::document::fields::HandoffDocument;
+use baton_core::handoffs::yaml::time::Time;
+use baton_core::handoffs::yaml::{self, CurrentRepository, Drift, HandoffFile, names};
 
 /// Time for questions that git answers at once, and for those that look at the whole tree or the history.
 const SHORT: Duration = Duration::from_secs(5);
@@ -246,4 +252,33 @@ pub fn compared(file: &HandoffFile, dir: Option<&Path>, limit: Duration) -> (Dri
     });
     let repository = asker.and_then(|asker| asker.since(file));
     (Drift::of(file, repository.as_ref(), now()), repository.is_some())
+}
+
+impl HandoffFolder {
+    /// Writes the file of a document, once: a document that has its file already gets no second one. It is named by
+    /// when the handoff was made.
+    ///
+    /// # Errors
+    /// As [`HandoffFolder::write`].
+    pub fn write_document(&self, document: &HandoffDocument) -> Result<WrittenFile, FileError> {
+        let mut file = HandoffFile::of_document(document);
+        let at = Time::parse(&document.created_at).unwrap_or_else(now);
+        let stem = names::automatic(at);
+        let dir = self.session_dir(&file.session)?;
+        let id = document.id.to_string();
+        for name in newest::sort(&dir, self.files(&file.session)?) {
+            if !name.starts_with(&stem) {
+                continue;
+            }
+            let path = dir.join(name);
+            let is_its = read_file(&path).is_ok_and(|found| found.file.findings.get("handoff") == Some(&id));
+            if is_its {
+                return Ok(WrittenFile {
+                    path,
+                    warnings: Vec::new(),
+                });
+            }
+        }
+        self.write(&mut file, &FileNaming::Automatic, at)
+    }
 }

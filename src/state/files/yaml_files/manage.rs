@@ -4,11 +4,11 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use super::error::FileError;
+use super::folder::FolderLock;
 use super::folder::{ARCHIVE, HandoffFolder, files_in};
-use super::lock::FolderLock;
+use super::folder::{absolute, is_regular, no_links};
 use super::newest;
-use super::paths::{absolute, is_regular, no_links};
-use super::rotate::{archive_file, move_file};
+use super::write::{archive_file, move_file};
 use baton_core::handoffs::yaml::names;
 use baton_core::handoffs::yaml::time::Time;
 

@@ -7,13 +7,9 @@ mod error;
 mod folder;
 pub mod gather;
 mod line;
-mod lock;
 mod manage;
 mod newest;
-mod of_document;
-mod paths;
 mod read;
-mod rotate;
 mod write;
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::error::FileError;
 use super::folder::{ARCHIVE, HandoffFolder, files_in};
+use super::folder::{is_regular, no_links};
 use super::newest;
-use super::paths::{is_regular, no_links};
 use baton_core::handoffs::FieldError;
 use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{HandoffFile, InvalidYaml, MAX_BYTES, goal_and_now, names, read, value_of};

@@ -5,10 +5,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::error::FileError;
-use super::folder::{ARCHIVE, HandoffFolder};
-use super::lock::FolderLock;
-use super::paths::{absolute, make_dir, no_links};
-use super::rotate::rotate;
+use super::folder::{ARCHIVE, FolderLock, HandoffFolder, absolute, files_in, make_dir, no_links};
+use super::newest;
 use crate::state::disk::{self, FileAccess, FillStep};
 use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{HandoffFile, ledger_entry, names};
@@ -193,4 +191,38 @@ fn place(dir: &Path, stem: &str, text: &str, step: &mut dyn FnMut(FileStep)) -> 
     }
     let _ = fs::remove_file(&temp);
     Err(FileError::Refused(dir.join(stem), "too many files of this name"))
+}
+
+/// Archives the oldest files of a folder that holds at most `kept`, until one more fits. The caller holds its lock.
+pub(super) fn rotate(dir: &Path, kept: usize) -> Result<usize, FileError> {
+    let files = files_in(dir)?;
+    let kept = kept.max(1);
+    if files.len() < kept {
+        return Ok(0);
+    }
+    let sorted = newest::sort(dir, files);
+    let old = &sorted[kept - 1..];
+    for name in old {
+        archive_file(dir, name)?;
+    }
+    Ok(old.len())
+}
+
+/// Moves a file into the archive of its folder, under its name or, where that is taken, with a number.
+pub(super) fn archive_file(dir: &Path, name: &str) -> Result<PathBuf, FileError> {
+    let archive = dir.join(ARCHIVE);
+    make_dir(&archive)?;
+    move_file(&dir.join(name), &archive, name)
+}
+
+/// Moves a file into another folder, under this name or, where that is taken, with a number. The caller holds the lock
+/// of its session.
+pub(super) fn move_file(from: &Path, into: &Path, name: &str) -> Result<PathBuf, FileError> {
+    let stem = name.strip_suffix(names::SUFFIX).unwrap_or(name);
+    let place = (1..)
+        .map(|n| into.join(names::numbered(stem, n)))
+        .find(|place| fs::symlink_metadata(place).is_err())
+        .unwrap_or_else(|| into.join(name));
+    fs::rename(from, &place).map_err(FileError::at(from))?;
+    Ok(place)
 }

@@ -2,6 +2,7 @@
 
 use pretty_assertions::assert_eq;
 
+use super::super::chunk_store;
 use super::*;
 
 #[test]
@@ -77,7 +78,7 @@ fn no_secret_is_in_the_file_in_any_form() {
     let texts = ask
         .query_map([], |row| {
             let line: String = row.get(3)?;
-            let mut text = packing::unpack(row.get(0)?, row.get(1)?, row.get(2)?);
+            let mut text = chunk_store::unpack(row.get(0)?, row.get(1)?, row.get(2)?);
             text.extend_from_slice(line.as_bytes());
             Ok(text)
         })

@@ -3,9 +3,9 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
-use super::columns::uint;
 use super::document_rows;
 use super::rows::{self, PlacedTable};
+use super::schema::uint;
 use crate::state::store::records::{PAGE, RecordKind, RecordPage, ResponseId, StoredRecord};
 
 /// The separator in a response id's key.

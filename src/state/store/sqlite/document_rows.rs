@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use uuid::Uuid;
 
-use super::columns::{int, owned, uint};
+use super::schema::{int, owned, uint};
 use crate::state::store::DocumentFilter;
 use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus, Principal};
 

@@ -8,7 +8,6 @@
 //! calls) without SQL.
 
 mod bulk;
-mod columns;
 mod document_rows;
 mod job;
 mod places;

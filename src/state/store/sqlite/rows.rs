@@ -4,8 +4,8 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, Statement, ToSql, params};
 use uuid::Uuid;
 
-use super::columns::{from_json, int, owned, to_json, uint, unreadable};
 use super::document_rows;
+use super::schema::{from_json, int, owned, to_json, uint, unreadable};
 use crate::state::store::records::{PlacedKind, PlacedRecord, Retention, StoredRecord};
 use crate::state::store::{HandoffFilter, foreign_record};
 use baton_core::record::WireId;

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use super::listed::{SENTENCE, listed, merged};
 use super::prompt::{PromptSection, item, sections};
+use super::prompt::{SENTENCE, listed, merged};
 use super::risks::{self, is_review};
-use super::source::HandoffSource;
+use super::value::HandoffSource;
 use super::{
     ChangedFile, CommandRun, FailedAttempt, HandoffClaim, HandoffDocument, HandoffKind, HandoffSize,
     HandoffTodo, Pointer, Prerequisite, PrerequisiteKind, VERSION, VerdictPointer, Verification, next_action,

@@ -3,12 +3,10 @@
 //! `docs/handoff.schema.json` describes the JSON; a test validates every document against it.
 
 mod build;
-mod listed;
 mod markdown;
 mod next_action;
 mod prompt;
 mod risks;
-mod source;
 mod validate;
 mod value;
 
@@ -16,12 +14,11 @@ mod value;
 #[allow(clippy::disallowed_methods)]
 mod tests;
 
-pub use source::{Checkout, HandoffSource};
 pub use validate::validate;
 pub use value::{
-    ChangedFile, CommandRun, ContextTokens, FailedAttempt, HandoffClaim, HandoffDocument, HandoffKind,
-    HandoffSize, HandoffTodo, NO_NEXT_ACTION, Pointer, Prerequisite, PrerequisiteKind, Risk, Severity,
-    VERSION, VerdictPointer, Verification,
+    ChangedFile, Checkout, CommandRun, ContextTokens, FailedAttempt, HandoffClaim, HandoffDocument,
+    HandoffKind, HandoffSize, HandoffSource, HandoffTodo, NO_NEXT_ACTION, Pointer, Prerequisite,
+    PrerequisiteKind, Risk, Severity, VERSION, VerdictPointer, Verification,
 };
 
 use crate::record::HandoffStatus;

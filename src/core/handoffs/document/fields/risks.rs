@@ -1,8 +1,8 @@
 //! Risks, the worst first.
 
-use super::listed::{SENTENCE, listed, merged};
 use super::prompt::PromptSection;
-use super::source::HandoffSource;
+use super::prompt::{SENTENCE, listed, merged};
+use super::value::HandoffSource;
 use super::{HandoffClaim, Risk, Severity};
 use crate::handoffs::draft::{SeenFacts, one_line, seen};
 

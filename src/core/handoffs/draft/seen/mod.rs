@@ -9,7 +9,6 @@ mod claims;
 mod failures;
 mod repository;
 mod runs;
-mod shell_folder;
 mod value;
 mod walk;
 mod whereabouts;

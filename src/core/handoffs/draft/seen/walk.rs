@@ -6,7 +6,7 @@ use super::changed_files::{ChangeOccasion, ChangedFiles};
 use super::failures::{Failures, KeyedCommand, RunKey};
 use super::repository::RepositoryState;
 use super::runs::{VerificationRun, VerificationRuns};
-use super::shell_folder::ShellFolder;
+use super::whereabouts::ShellFolder;
 use super::{SeenCommand, SeenFacts, SeenFailure, SeenStatement, SeenVerification, VerdictFile, Whereabouts};
 use crate::agents::commands::{self, CommandPurpose};
 use crate::agents::ending::{LineEnd, RunEnd};

@@ -1,0 +1,68 @@
+//! Parts of an exchange's event: attempts at drafts, the ends of legs, retries without thinking.
+
+use baton_core::wire::StopReason;
+
+/// One attempt. An automatic trigger may try several methods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DraftEvent {
+    /// Who requested it, by [`HandoffOrigin`](baton_core::record::HandoffOrigin)'s names: `person`, `auto`, `api`.
+    pub origin: &'static str,
+    /// `oneshot`, `bundle`, `local`; `given` where the document was brought, `none` where none was tried.
+    pub method: &'static str,
+    /// How it ended: `complete`, `empty`, `cancelled`, or why it failed.
+    pub outcome: &'static str,
+}
+
+impl DraftEvent {
+    /// The method of a document that was given.
+    pub const GIVEN: &str = "given";
+    /// The method where none was tried.
+    pub const NONE: &str = "none";
+
+    /// Whether there is a document.
+    pub fn is_complete(&self) -> bool {
+        self.outcome == "complete"
+    }
+}
+
+/// How a leg ended, as upstream reported it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LegEnd {
+    /// Upstream's id of the response; empty where it gave none.
+    pub id: String,
+    /// Why the model stopped.
+    pub stop: StopReason,
+    /// Output tokens that were spent on reasoning.
+    pub reasoning: u64,
+}
+
+/// Host and port of an upstream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerAddress {
+    /// Host name or address.
+    pub host: String,
+    /// Port, also where it is the scheme's own.
+    pub port: u16,
+}
+
+/// The outcome of sending a pinned request again without the thinking that upstream had refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ThinkingRetry {
+    /// Upstream answered it; later requests leave the same thinking out.
+    Accepted,
+    /// It failed, too.
+    Refused,
+}
+
+impl ThinkingRetry {
+    /// Every outcome.
+    pub const ALL: [Self; 2] = [Self::Accepted, Self::Refused];
+
+    /// The name used in logs and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Refused => "refused",
+        }
+    }
+}
