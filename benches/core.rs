@@ -470,7 +470,7 @@ mod carry {
     use baton_core::handoffs::carry::{
         CarryPolicy, CarryScope, PersonTexts, RuleSources, carry, looked_up_again, rules,
     };
-    use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, Whereabouts};
+    use baton_core::handoffs::draft::{DraftIndexSettings, SeenFacts};
     use baton_core::redact::Redactor;
     use baton_core::transcript::Transcript;
     use baton_core::wire::View;
@@ -497,7 +497,7 @@ mod carry {
             redactor: redactor.clone(),
             ..DraftIndexSettings::default()
         };
-        let seen = DraftIndex::of(settings, &transcript).seen(&Whereabouts::of(&transcript));
+        let seen = SeenFacts::of_work(settings, &transcript);
         let policy = CarryPolicy {
             scope: CarryScope::All,
             tokens: 600,

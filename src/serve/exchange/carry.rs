@@ -12,7 +12,7 @@ use crate::state::files::documents::{StoredHandoff, TranscriptReader};
 use crate::state::telemetry::ExchangeEvent;
 use baton_core::handoffs::carry::{self, Carried, CarryPolicy, CarryScope, PersonTexts, Rule, RuleSources};
 use baton_core::handoffs::document::fields::HandoffSize;
-use baton_core::handoffs::draft::{DraftIndex, SeenFacts, Whereabouts};
+use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, SeenFacts};
 use baton_core::record::{Handoff, HandoffId};
 use baton_core::text::splice;
 use baton_core::transcript::Transcript;
@@ -112,9 +112,8 @@ impl HandedOverWork {
     fn seen(&self) -> Option<SeenFacts> {
         let body = self.model_view();
         let view = self.offered.agent.wire.read(&body, Operation::Generate).ok()?;
-        let transcript = Transcript::of(&view);
-        let index = draft_index(&self.app, &self.offered, &transcript)?;
-        Some(index.seen(&Whereabouts::of(&transcript)))
+        let settings = draft_settings(&self.app, &self.offered)?;
+        Some(SeenFacts::of_work(settings, &Transcript::of(&view)))
     }
 
     /// Has the handoff's document written.
@@ -144,9 +143,11 @@ impl HandedOverWork {
 
 /// The index of a transcript as the model sees it. `None`: the request has no conversation.
 pub(super) fn draft_index(app: &App, offered: &Offered, transcript: &Transcript<'_>) -> Option<DraftIndex> {
+    Some(DraftIndex::of(draft_settings(app, offered)?, transcript))
+}
+
+fn draft_settings(app: &App, offered: &Offered) -> Option<DraftIndexSettings> {
     offered.agent.live.as_ref()?;
-    let settings = app
-        .config
-        .draft_settings(offered.carry_over(), app.redactor.clone());
-    Some(DraftIndex::of(settings, transcript))
+    let redactor = app.redactor.clone();
+    Some(app.config.draft_settings(offered.carry_over(), redactor))
 }
