@@ -468,7 +468,7 @@ mod carry {
     use super::sessions::Session;
     use super::*;
     use baton_core::handoffs::carry::{
-        CarryPolicy, CarryScope, PersonTexts, RuleSources, carry, looked_up_again, rules,
+        CarryPolicy, CarryScope, PersonTexts, RuleSources, called_again, carry, rules,
     };
     use baton_core::handoffs::draft::{DraftIndexSettings, SeenFacts};
     use baton_core::redact::Redactor;
@@ -502,7 +502,7 @@ mod carry {
             scope: CarryScope::All,
             tokens: 600,
         };
-        let again = looked_up_again(&transcript, ID).unwrap_or_default();
+        let again = called_again(&transcript, ID).unwrap_or_default();
         carry(PROMPT, &rules, Some(&seen), policy).prompt.len() + again.len()
     }
 

@@ -13,7 +13,7 @@ use crate::state::telemetry::ExchangeEvent;
 use baton_core::handoffs::carry::{self, Carried, CarryPolicy, CarryScope, PersonTexts, Rule, RuleSources};
 use baton_core::handoffs::document::fields::HandoffSize;
 use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, SeenFacts};
-use baton_core::record::{Handoff, HandoffId};
+use baton_core::record::{Handoff, HandoffId, HiddenPair};
 use baton_core::text::splice;
 use baton_core::transcript::Transcript;
 use baton_core::wire::Operation;
@@ -93,19 +93,17 @@ impl HandedOverWork {
         })
     }
 
-    /// What the model looked up again after a handoff; `None` where the transcript does not have it.
-    pub(super) fn looked_up_again(&self, handoff: Option<HandoffId>) -> Option<Vec<String>> {
-        let handoff = handoff?;
+    /// What the model looked up again after a handoff. `pairs`: the hidden calls since.
+    pub(super) fn looked_up_again(
+        &self,
+        handoff: HandoffId,
+        pairs: &[Arc<HiddenPair>],
+    ) -> Option<Vec<String>> {
         let weight = self.offered.agent.weight.saturating_mul(READING);
         heavy::work(weight, || {
             let transcript = Transcript::of(self.offered.agent.request.view());
-            let found = carry::looked_up_again(&transcript, handoff)?;
-            Some(
-                found
-                    .iter()
-                    .map(|text| self.app.redactor.text(text).into_owned())
-                    .collect(),
-            )
+            let calls = carry::called_again(&transcript, handoff);
+            carry::looked_up_again(calls, pairs.iter().map(AsRef::as_ref), &self.app.redactor)
         })
     }
 

@@ -41,11 +41,11 @@ function carried(items, conversation, show) {
   return h("section", { class: "carried" }, h("h2", null, "Carried over"), h("table", null, h("tbody", null, items.map(row))));
 }
 
-/** What the model looked up or searched again: each opens the conversation. */
+/** What the model looked up again: each opens the conversation. */
 function again(it, conversation) {
-  const all = [...(it.looked_up_again ?? []).map((text) => ["looked up again", text]), ...(it.searched_again ?? []).map((text) => ["searched", text])];
+  const all = it.looked_up_again ?? [];
   if (!all.length) return null;
-  const row = ([what, text]) => h("tr", null, h("td", null, what), h("td", { dir: "auto" }, h("a", { href: conversation }, line(text))));
+  const row = (text) => h("tr", null, h("td", { dir: "auto" }, h("a", { href: conversation }, line(text))));
   return h("section", { class: "again" }, h("h2", null, "Looked up again"), h("table", null, h("tbody", null, all.map(row))));
 }
 
