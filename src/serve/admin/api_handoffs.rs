@@ -131,7 +131,8 @@ pub(super) async fn record(inspector: &Inspector, id: uuid::Uuid) -> Result<Opti
 
 pub(super) async fn list(inspector: &Inspector, params: &QueryParams) -> ApiResult {
     let handoffs = all(inspector, None, params.limit()?).await?;
-    shown(&json!({"handoffs": handoffs}))
+    let records = records(inspector, None, 0).await?;
+    shown(&json!({"handoffs": handoffs, "omissions": carry::omissions(&records)}))
 }
 
 pub(super) async fn one(inspector: &Inspector, id: &str) -> ApiResult {
