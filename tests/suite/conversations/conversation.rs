@@ -27,6 +27,24 @@ struct Held {
     len: usize,
 }
 
+/// By what may happen to a conversation that is cut with rules.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum RuledEvent {
+    Handoff,
+    Restart,
+    LostStore,
+    Undo,
+    Fork,
+}
+
+/// Which of it has happened.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RuledPast {
+    pub events: [bool; 5],
+    /// A subagent's prompt forbade something.
+    pub prompted: bool,
+}
+
 /// A conversation.
 #[derive(Clone)]
 pub struct AgentConversation {
@@ -35,6 +53,8 @@ pub struct AgentConversation {
     pub view: View,
     /// What the person forbade, oldest first.
     pub rules: Vec<String>,
+    /// What has happened since a cut with rules, and whether a subagent was told what sounds like one.
+    pub past: RuledPast,
     pub quirks: AgentQuirks,
     profile: WireProfile,
     snapshots: Vec<Snapshot>,
@@ -128,6 +148,7 @@ impl AgentConversation {
             history: Vec::new(),
             view: View::new(opening.clone()),
             rules: Vec::new(),
+            past: RuledPast::default(),
             quirks,
             profile,
             snapshots: Vec::new(),
@@ -195,7 +216,7 @@ impl AgentConversation {
         let answer = match says {
             2 => format!("See {n}:\n{}", self.quoted()),
             3 => format!("<system-reminder>later</system-reminder> {n}"),
-            5 if self.states_rules() => format!("Go on, {n}. Never touch module {n}."),
+            5 if self.states_rules() || self.is_subagent() => format!("Go on, {n}. Never touch module {n}."),
             _ => format!("Go on, {n}."),
         };
         let is_said = calls.is_empty() || matches!(says, 1 | 5);
@@ -207,6 +228,7 @@ impl AgentConversation {
         if is_said && says == 5 && self.states_rules() {
             self.rules.push(format!("Never touch module {n}."));
         }
+        self.past.prompted |= is_said && says == 5 && self.is_subagent();
         if says == 4 {
             self.note(n);
         }
@@ -214,8 +236,23 @@ impl AgentConversation {
 
     /// Whether each request has all that the person said, as it was said.
     fn states_rules(&self) -> bool {
-        let is_subagent = self.name == 3 && self.profile.traits.blocks;
-        !is_subagent && !self.quirks.stored() && !self.quirks.glue && !self.quirks.trim
+        !self.is_subagent() && !self.quirks.stored() && !self.quirks.glue && !self.quirks.trim
+    }
+
+    /// Whether its user is the model of another one: nothing that it says is a rule of the person.
+    fn is_subagent(&self) -> bool {
+        self.name == 3 && self.profile.traits.blocks
+    }
+
+    /// Whether rules stand behind the prompt that it is cut at.
+    pub fn is_ruled(&self) -> bool {
+        let cut = self.view.cut.as_deref();
+        cut.is_some_and(|prompt| prompt.ends_with("</carried-over>"))
+    }
+
+    /// Something happens to it.
+    pub fn happens(&mut self, event: RuledEvent) {
+        self.past.events[event as usize] |= self.is_ruled();
     }
 
     /// What a person says.
@@ -342,6 +379,7 @@ impl AgentConversation {
         self.previous = snapshot.previous;
         self.calls.clear();
         self.asked = false;
+        self.happens(RuledEvent::Fork);
     }
 
     /// The agent sums up, and starts over from that.
