@@ -27,24 +27,6 @@ struct Held {
     len: usize,
 }
 
-/// By what may happen to a conversation that is cut with rules.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum RuledEvent {
-    Handoff,
-    Restart,
-    LostStore,
-    Undo,
-    Fork,
-}
-
-/// Which of it has happened.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct RuledPast {
-    pub events: [bool; 5],
-    /// A subagent's prompt forbade something.
-    pub prompted: bool,
-}
-
 /// A conversation.
 #[derive(Clone)]
 pub struct AgentConversation {
@@ -53,8 +35,6 @@ pub struct AgentConversation {
     pub view: View,
     /// What the person forbade, oldest first.
     pub rules: Vec<String>,
-    /// What has happened since a cut with rules, and whether a subagent was told what sounds like one.
-    pub past: RuledPast,
     pub quirks: AgentQuirks,
     profile: WireProfile,
     snapshots: Vec<Snapshot>,
@@ -148,7 +128,6 @@ impl AgentConversation {
             history: Vec::new(),
             view: View::new(opening.clone()),
             rules: Vec::new(),
-            past: RuledPast::default(),
             quirks,
             profile,
             snapshots: Vec::new(),
@@ -228,7 +207,6 @@ impl AgentConversation {
         if is_said && says == 5 && self.states_rules() {
             self.rules.push(format!("Never touch module {n}."));
         }
-        self.past.prompted |= is_said && says == 5 && self.is_subagent();
         if says == 4 {
             self.note(n);
         }
@@ -242,17 +220,6 @@ impl AgentConversation {
     /// Whether its user is the model of another one: nothing that it says is a rule of the person.
     fn is_subagent(&self) -> bool {
         self.name == 3 && self.profile.traits.blocks
-    }
-
-    /// Whether rules stand behind the prompt that it is cut at.
-    pub fn is_ruled(&self) -> bool {
-        let cut = self.view.cut.as_deref();
-        cut.is_some_and(|prompt| prompt.ends_with("</carried-over>"))
-    }
-
-    /// Something happens to it.
-    pub fn happens(&mut self, event: RuledEvent) {
-        self.past.events[event as usize] |= self.is_ruled();
     }
 
     /// What a person says.
@@ -379,7 +346,6 @@ impl AgentConversation {
         self.previous = snapshot.previous;
         self.calls.clear();
         self.asked = false;
-        self.happens(RuledEvent::Fork);
     }
 
     /// The agent sums up, and starts over from that.

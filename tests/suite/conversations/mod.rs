@@ -31,7 +31,7 @@ use baton_strict::{Endpoint, Model, Options, Received, Reply, Rule, Strict};
 use proptest::test_runner::{Config as RunnerConfig, RngSeed, TestCaseError, TestError, TestRunner};
 use serde_json::Value;
 
-use self::conversation::{AgentConversation, RuledEvent, RuledPast};
+use self::conversation::AgentConversation;
 use self::drafts::{DraftPlan, Drafted};
 use self::items::Item;
 use self::oracle::{Begins, Bounds, Ended, Outcome};
@@ -170,10 +170,8 @@ type Checked = Result<(), String>;
 struct Happened {
     /// Handoffs that a threshold began.
     automatic: usize,
-    /// Answers to conversations that are cut with rules behind the prompt, by what happened after such a cut.
-    ruled: [usize; 5],
-    /// Answers to subagents that are cut after a prompt that sounds like a rule, without one.
-    prompted: usize,
+    /// Answers to conversations that are cut with rules behind the prompt.
+    ruled: usize,
     /// Undos, by whether they undid a handoff or reverted an undo.
     undos: [usize; 2],
 }
@@ -181,29 +179,15 @@ struct Happened {
 impl Happened {
     fn add(&mut self, other: Self) {
         self.automatic += other.automatic;
-        self.prompted += other.prompted;
-        for at in 0..self.ruled.len() {
-            self.ruled[at] += other.ruled[at];
-        }
+        self.ruled += other.ruled;
         for at in 0..2 {
             self.undos[at] += other.undos[at];
         }
     }
 
-    /// Counts an answer.
-    fn count(&mut self, conversation: &AgentConversation) {
-        let RuledPast { events, prompted } = conversation.past;
-        for (count, happened) in self.ruled.iter_mut().zip(events) {
-            *count += usize::from(happened && conversation.is_ruled());
-        }
-        self.prompted += usize::from(prompted && conversation.view.cut.is_some());
-    }
-
     /// Whether all of it occurred.
-    fn is_all(&self, profile: &WireProfile) -> bool {
-        let counts = self.undos.iter().chain(&self.ruled);
-        let prompted = self.prompted > 0 || !profile.traits.blocks;
-        prompted && self.automatic > 0 && counts.into_iter().all(|count| *count > 0)
+    fn is_all(&self) -> bool {
+        self.automatic > 0 && self.ruled > 0 && self.undos.iter().all(|count| *count > 0)
     }
 }
 
@@ -251,7 +235,6 @@ impl Run {
     }
 
     fn restart(&mut self) {
-        self.happens_to_all(RuledEvent::Restart);
         if let Proxies::Many(replicas) = &mut self.proxies {
             return replicas.restart_one();
         }
@@ -259,11 +242,6 @@ impl Run {
         let store = harness::sqlite(&self.dir);
         let baton = Baton::start(self.config(), store.clone());
         self.proxies = Proxies::One(Some((baton, store)));
-    }
-
-    fn happens_to_all(&mut self, event: RuledEvent) {
-        let all = self.conversations.iter_mut();
-        all.for_each(|conversation| conversation.happens(event));
     }
 
     fn config(&self) -> Config {
@@ -332,7 +310,6 @@ impl Run {
                     self.conversations
                         .iter_mut()
                         .for_each(AgentConversation::forget_dependent);
-                    self.happens_to_all(RuledEvent::LostStore);
                     self.dir = self.temp.path().join(n.to_string());
                     match &mut self.proxies {
                         Proxies::Many(replicas) => replicas.lose_store(),
@@ -482,8 +459,6 @@ impl Run {
             drafted: drafted.as_ref(),
             rules: &self.conversations[who].rules.clone(),
         };
-        let cut = self.conversations[who].view.cut.clone();
-        let was_ruled = self.conversations[who].is_ruled();
         let agent = self.conversations[who].agent();
         let outcome = oracle::replay(
             agent,
@@ -494,10 +469,8 @@ impl Run {
             bounds,
         )
         .map_err(|e| format!("{e}\nheard {} {}", response.status, response.text()))?;
-        if was_ruled && self.conversations[who].view.cut != cut {
-            self.conversations[who].happens(RuledEvent::Handoff);
-        }
-        self.happened.count(&self.conversations[who]);
+        let cut = self.conversations[who].view.cut.as_deref();
+        self.happened.ruled += usize::from(cut.is_some_and(|prompt| prompt.ends_with("</carried-over>")));
         if let (Ended::Broken | Ended::Status(_), Some(text)) = (&outcome.ended, &outcome.told) {
             self.conversations[who].view.tell(text);
         }
@@ -798,10 +771,7 @@ fn whatever_happens_the_model_sees_what_it_should(profile: WireProfile, setting:
         }
     }
     let happened = happened.get();
-    assert!(
-        happened.is_all(&profile) || cases.count < Cases::MANY,
-        "{happened:?}"
-    );
+    assert!(happened.is_all() || cases.count < Cases::MANY, "{happened:?}");
 }
 
 macro_rules! conversations {

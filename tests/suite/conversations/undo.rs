@@ -1,6 +1,5 @@
 //! Undos at any place.
 
-use super::conversation::RuledEvent;
 use super::{Checked, Run};
 
 impl Run {
@@ -34,7 +33,6 @@ impl Run {
         conversation.keep(answer.keep, Vec::new());
         if let Some(undoes) = undoes {
             conversation.view.undo();
-            conversation.happens(RuledEvent::Undo);
             self.happened.undos[usize::from(undoes)] += 1;
         }
         Ok(())
