@@ -468,9 +468,9 @@ mod carry {
     use super::sessions::Session;
     use super::*;
     use baton_core::handoffs::carry::{
-        CarryPolicy, CarryScope, PersonTexts, RuleSources, carry, looked_up_again, rules,
+        CarryPolicy, CarryScope, PersonTexts, RuleSources, called_again, carry, rules,
     };
-    use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, Whereabouts};
+    use baton_core::handoffs::draft::{DraftIndexSettings, SeenFacts};
     use baton_core::redact::Redactor;
     use baton_core::transcript::Transcript;
     use baton_core::wire::View;
@@ -497,12 +497,12 @@ mod carry {
             redactor: redactor.clone(),
             ..DraftIndexSettings::default()
         };
-        let seen = DraftIndex::of(settings, &transcript).seen(&Whereabouts::of(&transcript));
+        let seen = SeenFacts::of_work(settings, &transcript);
         let policy = CarryPolicy {
             scope: CarryScope::All,
             tokens: 600,
         };
-        let again = looked_up_again(&transcript, ID).unwrap_or_default();
+        let again = called_again(&transcript, ID).unwrap_or_default();
         carry(PROMPT, &rules, Some(&seen), policy).prompt.len() + again.len()
     }
 

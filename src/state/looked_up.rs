@@ -5,8 +5,7 @@ use bytes::Bytes;
 use super::journal::{BodySide, ExchangeFilter, JournalError, JournalReader};
 use super::store::{SharedStore, StoreError};
 use baton_core::handoffs::carry;
-use baton_core::record::{Handoff, HandoffId, WireId};
-use baton_core::redact::Redactor;
+use baton_core::record::{Handoff, HandoffId, HiddenPair, WireId};
 use baton_core::transcript::Transcript;
 use baton_core::wire::{self, Operation};
 
@@ -18,7 +17,7 @@ impl JournalReader {
     ///
     /// # Errors
     /// The journal cannot be read.
-    pub fn looked_up_again(
+    pub fn called_again(
         &self,
         conversation: &str,
         handoff: HandoffId,
@@ -34,7 +33,7 @@ impl JournalReader {
             let view = wire
                 .zip(body)
                 .and_then(|(wire, body)| wire.read(&body, Operation::Generate).ok());
-            let found = view.and_then(|view| carry::looked_up_again(&Transcript::of(&view), handoff));
+            let found = view.and_then(|view| carry::called_again(&Transcript::of(&view), handoff));
             if found.is_some() {
                 return Ok(found);
             }
@@ -43,22 +42,17 @@ impl JournalReader {
     }
 }
 
-/// The questions to `session_recall` since the active handoff, with whether anything was found; none of an earlier handoff.
+/// The hidden calls since the active handoff; none of an earlier one.
 ///
 /// # Errors
 /// The store cannot be read.
-pub(crate) async fn searched_again(
+pub(crate) async fn pairs_since(
     store: &SharedStore,
     handoff: &Handoff,
-) -> Result<Vec<String>, StoreError> {
-    let Some(conversation) = store.conversation(&handoff.conversation).await? else {
-        return Ok(Vec::new());
-    };
-    if conversation.active != Some(handoff.id) {
-        return Ok(Vec::new());
+) -> Result<Vec<HiddenPair>, StoreError> {
+    let conversation = store.conversation(&handoff.conversation).await?;
+    match conversation.filter(|conversation| conversation.active == Some(handoff.id)) {
+        Some(conversation) => store.pairs(&handoff.principal, &conversation.pairs).await,
+        None => Ok(Vec::new()),
     }
-    let pairs = store.pairs(&handoff.principal, &conversation.pairs).await?;
-    let redactor = Redactor::lazy(&[]);
-    let questions = pairs.iter().filter_map(carry::searched_again);
-    Ok(questions.map(|text| redactor.text(&text).into_owned()).collect())
 }

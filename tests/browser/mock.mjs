@@ -117,7 +117,7 @@ export class Mock {
       const draft = [...this.drafts.values()].map((it) => it.draft).find((it) => it.conversation === id);
       return story && { conversation: story.conversation, limits: this.limits, exchanges: story.rows, handoffs: story.handoffs.map(short), draft: draft ?? null, active: story.handoffs.at(-1)?.id ?? null };
     }
-    if (what === "handoffs" && !id) return { handoffs: handoffs.slice(0, Number(query.get("limit") ?? 100)).map(short) };
+    if (what === "handoffs" && !id) return { handoffs: handoffs.slice(0, Number(query.get("limit") ?? 100)).map(short), omissions: this.omissions };
     if (what === "handoffs") {
       const handoff = handoffs.find((it) => it.id === id);
       return handoff && { handoff };
@@ -147,6 +147,9 @@ export class Mock {
 
   /** What carrying costs in every conversation. */
   carried = { input_cost: 4.9, carried_cost: 1.72, sent_bytes: 617_000, carried_bytes: 216_000, tools: [{ tool: "read_file", argument: null, results: 12, bytes: 63_000, again: 38, again_bytes: 206_000, again_cost: 1.64 }], results: [{ tool: "read_file", argument: "src/store/mod.rs", results: 3, bytes: 18_000, again: 12, again_bytes: 70_000, again_cost: 0.56 }] };
+
+  /** What models leave out of their prompts. */
+  omissions = {};
 
   /** Whether there are prices. */
   bill = true;

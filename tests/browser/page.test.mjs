@@ -367,6 +367,34 @@ test("a handoff has its prompt, its lineage and the line to go on from", async (
   await shot(page, "handoff");
 });
 
+test("each row of a receipt opens what it speaks of, and the list says what models leave out", async () => {
+  mock.stories = examples();
+  const it = mock.stories.flatMap((story) => story.handoffs).find((it) => it.id === handoffId(3));
+  it.prompt = "All tests pass.\n\n- Never push.\n- [pending] Port it";
+  it.carried = [
+    { kind: "claim", state: "added", text: '"All tests pass.": the last run of `cargo test` ended with 101' },
+    { kind: "rule", state: "in_prompt", text: "Never push. [replaced by a later word where the two conflict]" },
+    { kind: "todo", state: "added", text: "[pending] Port it" },
+    { kind: "rule", state: "left_out", text: "has GET, put" },
+  ];
+  it.looked_up_again = ["src/store/mod.rs", "`cargo test`", '"has GET" (nothing found)'];
+  await go(`#/h/${handoffId(3)}`);
+  for (const [row, words] of ["All tests pass.", "Never push.", "Port it"].entries()) {
+    await page.locator(".carried button").nth(row).click();
+    assert.equal(await text(".prompt mark"), words);
+  }
+  const searches = [".carried tr:last-child", ".again tr:nth-child(1)", ".again tr:nth-child(2)", ".again tr:nth-child(3)"];
+  for (const [at, wanted] of ["has GET, put", "src/store/mod.rs", "cargo test", "has GET"].entries()) {
+    await page.locator(`${searches[at]} button`).click();
+    assert.equal(await page.locator("#search").inputValue(), wanted);
+  }
+  await page.waitForSelector("#list .hit");
+  await shot(page, "receipt");
+  mock.omissions = { "claude-opus-5-5": { handoffs: 5, lacked: 2 }, "gpt-6.1-sol": { handoffs: 10, lacked: 21 } };
+  await go("#/h");
+  assert.deepEqual(await page.locator(".omissions li").allInnerTexts(), ["claude-opus-5-5 leaves out 0.4 rules and to-dos a handoff, over 5", "gpt-6.1-sol leaves out 2.1 rules and to-dos a handoff, over 10"]);
+});
+
 /** A document as the API has it: one check that failed, and two claims that nothing proves. */
 const seen = (changes = {}) => ({
   status: "active",

@@ -477,8 +477,8 @@ async fn what_the_model_looked_up_again_is_found_in_the_journal() {
     let row = newest(&query).0;
     let conversation = row.conversation.unwrap();
     let id = row.event.pinned.as_deref().unwrap().parse().unwrap();
-    let found = query.looked_up_again(&conversation, id).unwrap();
+    let found = query.called_again(&conversation, id).unwrap();
     assert_eq!(found, Some(vec!["src/a.rs".to_owned()]));
     let unknown = "0199a3c2-0000-7000-8000-000000000001".parse().unwrap();
-    assert_eq!(query.looked_up_again(&conversation, unknown).unwrap(), None);
+    assert_eq!(query.called_again(&conversation, unknown).unwrap(), None);
 }

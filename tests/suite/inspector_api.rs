@@ -263,6 +263,10 @@ async fn a_handoff_names_the_exchange_in_which_it_fired() {
     let found = program.admin(&format!("/api/handoffs/{id}")).await.json();
     assert_eq!(found["handoff"]["exchange"], rows[1]["id"], "{found}");
     assert_eq!(found["handoff"]["history_bytes"], rows[1]["received_bytes"]);
+    let listed = program.admin("/api/handoffs").await.json();
+    assert_eq!(listed["handoffs"].as_array().map(Vec::len), Some(1));
+    // No rule was said, so there was nothing to leave out.
+    assert_eq!(listed["omissions"], json!({}));
 }
 
 /// After the proxy has ended, `status` names no page, and `baton ui` shows the journal without changing anything.

@@ -21,8 +21,16 @@ pub(crate) fn seen(wire: WireId, body: Vec<u8>) -> SeenFacts {
         redactor: Redactor::new(&[]),
         ..DraftIndexSettings::default()
     };
-    let index = DraftIndex::of(settings, &transcript);
-    index.seen(&Whereabouts::of(&transcript))
+    let index = DraftIndex::of(settings.clone(), &transcript);
+    let seen = index.seen(&Whereabouts::of(&transcript));
+    // What a carry-over prompt is checked against is the same without quotations.
+    let work = SeenFacts::of_work(settings, &transcript);
+    assert_eq!(work.verification, seen.verification);
+    assert_eq!(
+        (work.turns, work.todos, work.finished),
+        (seen.turns, seen.todos.clone(), seen.finished.clone())
+    );
+    seen
 }
 
 /// A file as it really is.

@@ -19,7 +19,7 @@ use crate::state::files::documents::document_of;
 use crate::state::journal::JournalReader;
 use crate::state::looked_up;
 use crate::state::store::{DocumentFilter, HandoffFilter, SharedStore};
-use baton_core::handoffs::carry::Receipt;
+use baton_core::handoffs::carry::{self, Receipt};
 use baton_core::handoffs::document::fields::{HandoffDocument, NO_NEXT_ACTION};
 use baton_core::handoffs::yaml::HandoffFile;
 use baton_core::record::{CarriedState, Handoff, HandoffId, HandoffStatus};
@@ -170,11 +170,10 @@ async fn print_all(
     let all = store.handoffs(&everything).await.map_err(unanswered)?;
     let lineage = HandoffLineage::of(handoff, &all);
     let journal = JournalReader::open(&lookup.config.state_dir).map_err(unread)?;
-    let again = journal.map(|journal| journal.looked_up_again(&handoff.conversation, handoff.id));
-    let again = again.transpose().map_err(unread)?.flatten();
-    let searched = looked_up::searched_again(store, handoff)
-        .await
-        .map_err(unanswered)?;
+    let calls = journal.map(|journal| journal.called_again(&handoff.conversation, handoff.id));
+    let calls = calls.transpose().map_err(unread)?.flatten();
+    let pairs = looked_up::pairs_since(store, handoff).await.map_err(unanswered)?;
+    let again = carry::looked_up_again(calls, &pairs, &lookup.config.redactor());
     if json {
         let record = HandoffOutput::of(handoff);
         let document = stored.as_ref().map(|(record, _)| record);
@@ -184,7 +183,6 @@ async fn print_all(
             folder: document.map(|document| document.folder.as_str()),
             lineage,
             looked_up_again: again,
-            searched_again: searched,
         })?);
     }
     let mut rows = vec![];
@@ -206,7 +204,6 @@ async fn print_all(
     rows.extend(lacking(handoff));
     let row = |what: &str, text: &String| vec![what.to_owned(), visible(text)];
     rows.extend(again.iter().flatten().map(|text| row("again", text)));
-    rows.extend(searched.iter().map(|text| row("searched", text)));
     out.line(format_args!(
         "{}\n\n{}",
         described(handoff, now_ms(), rows),
@@ -241,9 +238,8 @@ struct ShowOutput<'a> {
     status: Option<&'static str>,
     folder: Option<&'a str>,
     lineage: HandoffLineage,
-    /// Files and commands; none where no request that is kept shows the handoff.
+    /// Files, commands and questions; none where nothing of it is known.
     looked_up_again: Option<Vec<String>>,
-    searched_again: Vec<String>,
 }
 
 /// The chain that ends with a handoff, and the handoffs made after it. The names are API.

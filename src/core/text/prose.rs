@@ -1,5 +1,7 @@
 //! Prose: its sentences, its words, a line of it.
 
+use memchr::memchr_iter;
+
 use super::cut::floor;
 
 /// The sentences of prose, code blocks left out. A line ends a sentence.
@@ -50,8 +52,14 @@ fn split(line: &str) -> Vec<&str> {
 /// Whether a text has these words, not as a part of longer ones.
 pub fn has_word(text: &str, word: &str) -> bool {
     let is_letter = |c: char| c.is_alphanumeric() || c == '_';
-    text.match_indices(word)
-        .any(|(at, _)| !text[..at].ends_with(is_letter) && !text[at + word.len()..].starts_with(is_letter))
+    let Some(first) = word.bytes().next() else {
+        return false;
+    };
+    // The lists are of short words: a searcher for each takes longer to make than to use.
+    memchr_iter(first, text.as_bytes()).any(|at| {
+        let rest = text[at..].strip_prefix(word);
+        rest.is_some_and(|rest| !rest.starts_with(is_letter)) && !text[..at].ends_with(is_letter)
+    })
 }
 
 /// A text on one line, at most this many bytes of it, with a mark where it was cut.

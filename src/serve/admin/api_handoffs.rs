@@ -10,8 +10,10 @@ use crate::state::files::documents::document_of;
 use crate::state::jobs::drafts::DraftRecord;
 use crate::state::looked_up;
 use crate::state::store::{DocumentFilter, HandoffFilter};
+use baton_core::handoffs::carry;
 use baton_core::record::lineage::{self, LineageEntry};
 use baton_core::record::{DocumentRecord, Handoff, HandoffId, distinctive_line};
+use baton_core::redact::Redactor;
 
 /// Maximum length of a lineage.
 const MOST_PARENTS: usize = 1000;
@@ -129,7 +131,8 @@ pub(super) async fn record(inspector: &Inspector, id: uuid::Uuid) -> Result<Opti
 
 pub(super) async fn list(inspector: &Inspector, params: &QueryParams) -> ApiResult {
     let handoffs = all(inspector, None, params.limit()?).await?;
-    shown(&json!({"handoffs": handoffs}))
+    let records = records(inspector, None, 0).await?;
+    shown(&json!({"handoffs": handoffs, "omissions": carry::omissions(&records)}))
 }
 
 pub(super) async fn one(inspector: &Inspector, id: &str) -> ApiResult {
@@ -164,11 +167,11 @@ pub(super) async fn one(inspector: &Inspector, id: &str) -> ApiResult {
     value["document"] = document;
     value["carried"] = json!(found.carried);
     let (conversation, id) = (found.conversation.clone(), found.id);
-    let again = read(inspector, move |q| q.looked_up_again(&conversation, id))
+    let calls = read(inspector, move |q| q.called_again(&conversation, id))
         .await?
         .flatten();
-    value["looked_up_again"] = json!(again);
-    value["searched_again"] = json!(looked_up::searched_again(&inspector.store, found).await?);
+    let pairs = looked_up::pairs_since(&inspector.store, found).await?;
+    value["looked_up_again"] = json!(carry::looked_up_again(calls, &pairs, &Redactor::lazy(&[])));
     value["history_bytes"] = json!(found.history_bytes);
     value["exchange"] = json!(exchange);
     shown(&json!({"handoff": value}))

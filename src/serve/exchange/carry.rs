@@ -12,14 +12,14 @@ use crate::state::files::documents::{StoredHandoff, TranscriptReader};
 use crate::state::telemetry::ExchangeEvent;
 use baton_core::handoffs::carry::{self, Carried, CarryPolicy, CarryScope, PersonTexts, Rule, RuleSources};
 use baton_core::handoffs::document::fields::HandoffSize;
-use baton_core::handoffs::draft::{DraftIndex, SeenFacts, Whereabouts};
-use baton_core::record::{Handoff, HandoffId};
+use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, SeenFacts};
+use baton_core::record::{Handoff, HandoffId, HiddenPair};
 use baton_core::text::splice;
 use baton_core::transcript::Transcript;
 use baton_core::wire::Operation;
 
-/// How much more work it is to read a transcript down to its texts than to rewrite it.
-const READING: usize = 8;
+/// How much more work it is to read a transcript down to its sentences than to rewrite it (`cargo bench --bench core -- carry`).
+const READING: usize = 60;
 
 /// A request whose observed work is handed over.
 #[derive(Clone)]
@@ -93,28 +93,25 @@ impl HandedOverWork {
         })
     }
 
-    /// What the model looked up again after a handoff; `None` where the transcript does not have it.
-    pub(super) fn looked_up_again(&self, handoff: Option<HandoffId>) -> Option<Vec<String>> {
-        let handoff = handoff?;
+    /// What the model looked up again after a handoff. `pairs`: the hidden calls since.
+    pub(super) fn looked_up_again(
+        &self,
+        handoff: HandoffId,
+        pairs: &[Arc<HiddenPair>],
+    ) -> Option<Vec<String>> {
         let weight = self.offered.agent.weight.saturating_mul(READING);
         heavy::work(weight, || {
             let transcript = Transcript::of(self.offered.agent.request.view());
-            let found = carry::looked_up_again(&transcript, handoff)?;
-            Some(
-                found
-                    .iter()
-                    .map(|text| self.app.redactor.text(text).into_owned())
-                    .collect(),
-            )
+            let calls = carry::called_again(&transcript, handoff);
+            carry::looked_up_again(calls, pairs.iter().map(AsRef::as_ref), &self.app.redactor)
         })
     }
 
     fn seen(&self) -> Option<SeenFacts> {
         let body = self.model_view();
         let view = self.offered.agent.wire.read(&body, Operation::Generate).ok()?;
-        let transcript = Transcript::of(&view);
-        let index = draft_index(&self.app, &self.offered, &transcript)?;
-        Some(index.seen(&Whereabouts::of(&transcript)))
+        let settings = draft_settings(&self.app, &self.offered)?;
+        Some(SeenFacts::of_work(settings, &Transcript::of(&view)))
     }
 
     /// Has the handoff's document written.
@@ -144,9 +141,11 @@ impl HandedOverWork {
 
 /// The index of a transcript as the model sees it. `None`: the request has no conversation.
 pub(super) fn draft_index(app: &App, offered: &Offered, transcript: &Transcript<'_>) -> Option<DraftIndex> {
+    Some(DraftIndex::of(draft_settings(app, offered)?, transcript))
+}
+
+fn draft_settings(app: &App, offered: &Offered) -> Option<DraftIndexSettings> {
     offered.agent.live.as_ref()?;
-    let settings = app
-        .config
-        .draft_settings(offered.carry_over(), app.redactor.clone());
-    Some(DraftIndex::of(settings, transcript))
+    let redactor = app.redactor.clone();
+    Some(app.config.draft_settings(offered.carry_over(), redactor))
 }

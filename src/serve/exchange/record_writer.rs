@@ -99,8 +99,10 @@ pub(super) async fn write(exchange: &Exchange, prepared: PreparedHandoff) -> Res
         replaces: exchange.record.fired.all(),
         at_ms: now,
     };
-    exchange.record.fired.add(handoff.id);
     let sessions = &exchange.app.sessions;
+    // Those since the handoff before: this one begins anew.
+    let pairs = sessions.pairs_of(live).await?;
+    exchange.record.fired.add(handoff.id);
     sessions
         .fire(live, handoff.clone(), point, Some(repeat), now)
         .await?;
@@ -110,7 +112,7 @@ pub(super) async fn write(exchange: &Exchange, prepared: PreparedHandoff) -> Res
         thread.handed_over(&exchange.ctx, handoff.id);
     }
     exchange.app.drafting.handed_over(live.key());
-    report(exchange, &handoff, bytes);
+    report(exchange, &handoff, &pairs, bytes);
     Ok(handoff)
 }
 
@@ -169,11 +171,14 @@ fn routed(exchange: &Exchange, named: Option<String>, reason: Option<&str>) -> O
 }
 
 /// Reports a handoff that is written: to the log, the journal, the event, and the writer of documents.
-fn report(exchange: &Exchange, handoff: &Handoff, bytes: HandoffSize) {
+fn report(exchange: &Exchange, handoff: &Handoff, pairs: &[Arc<HiddenPair>], bytes: HandoffSize) {
     let sizes = (bytes.before, bytes.after);
     let work = work(exchange, exchange.record.fired.is_first(handoff.id));
+    let again = handoff
+        .parent
+        .and_then(|parent| work.looked_up_again(parent, pairs));
     let event = HandoffEvent {
-        relookups: work.looked_up_again(handoff.parent).map(|all| all.len() as u64),
+        relookups: again.map(|all| all.len() as u64),
         ..HandoffEvent::of(handoff, &exchange.ctx.id, sizes, &exchange.app.redactor)
     };
     match exchange.app.config.log.json {

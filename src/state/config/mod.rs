@@ -109,6 +109,7 @@ impl Config {
             verdicts: self.documents.verdict_paths.clone(),
             assumptions: small(&self.documents.assumption_words),
             carry_overs: carry_over.into_iter().collect(),
+            quotes: true,
             redactor,
         }
     }

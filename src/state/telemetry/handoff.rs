@@ -34,7 +34,7 @@ pub struct HandoffEvent {
     /// How many rules, to-dos and contradicted claims the prompt lacked, by kind.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub lacked: BTreeMap<&'static str, u32>,
-    /// Files and commands that were looked up again after the handoff before; `None` where that is unknown.
+    /// How much was looked up again after the handoff before, as `carry::looked_up_again` defines it; `None` where that is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relookups: Option<u64>,
 }

@@ -195,7 +195,7 @@ impl AgentConversation {
         let answer = match says {
             2 => format!("See {n}:\n{}", self.quoted()),
             3 => format!("<system-reminder>later</system-reminder> {n}"),
-            5 if self.states_rules() => format!("Go on, {n}. Never touch module {n}."),
+            5 if self.states_rules() || self.is_subagent() => format!("Go on, {n}. Never touch module {n}."),
             _ => format!("Go on, {n}."),
         };
         let is_said = calls.is_empty() || matches!(says, 1 | 5);
@@ -214,8 +214,12 @@ impl AgentConversation {
 
     /// Whether each request has all that the person said, as it was said.
     fn states_rules(&self) -> bool {
-        let is_subagent = self.name == 3 && self.profile.traits.blocks;
-        !is_subagent && !self.quirks.stored() && !self.quirks.glue && !self.quirks.trim
+        !self.is_subagent() && !self.quirks.stored() && !self.quirks.glue && !self.quirks.trim
+    }
+
+    /// Whether its user is the model of another one: nothing that it says is a rule of the person.
+    fn is_subagent(&self) -> bool {
+        self.name == 3 && self.profile.traits.blocks
     }
 
     /// What a person says.

@@ -9,6 +9,7 @@ use crate::agents::tools::{self, ToolKind};
 use crate::handoffs::draft::one_line;
 use crate::handoffs::recall::found_nothing;
 use crate::record::{HandoffId, HiddenPair};
+use crate::redact::Redactor;
 use crate::tools::RECALL_NAME;
 use crate::transcript::{MarkMeaning, Transcript, TranscriptPartKind, TranscriptTurn};
 use crate::wire::Role;
@@ -26,9 +27,24 @@ enum LookUp {
     Command(String),
 }
 
+/// What was looked up again after a handoff, the one definition: files read again and commands run again (`calls`), and
+/// questions to recall with whether they found anything. `pairs`: the hidden calls since the handoff. `None` where nothing is
+/// known: no transcript with the handoff, and no question.
+pub fn looked_up_again<'p>(
+    calls: Option<Vec<String>>,
+    pairs: impl IntoIterator<Item = &'p HiddenPair>,
+    redactor: &Redactor,
+) -> Option<Vec<String>> {
+    let questions: Vec<String> = pairs.into_iter().filter_map(question).collect();
+    let is_known = calls.is_some() || !questions.is_empty();
+    let all = calls.into_iter().flatten().chain(questions);
+    let clean = all.map(|text| redactor.text(&text).into_owned());
+    is_known.then(|| clean.collect())
+}
+
 /// Files read again and commands run again within the next requests after a handoff, each once. `None`: its sentinel is not in
 /// this transcript.
-pub fn looked_up_again(transcript: &Transcript<'_>, handoff: HandoffId) -> Option<Vec<String>> {
+pub fn called_again(transcript: &Transcript<'_>, handoff: HandoffId) -> Option<Vec<String>> {
     let is_cut = |kind: MarkMeaning| kind == MarkMeaning::Handoff(handoff);
     let cut = transcript
         .marks()
@@ -61,8 +77,8 @@ pub fn looked_up_again(transcript: &Transcript<'_>, handoff: HandoffId) -> Optio
     Some(again)
 }
 
-/// A search of what was cut, and whether it found anything; `None` for another call.
-pub fn searched_again(pair: &HiddenPair) -> Option<String> {
+/// A question to recall, and whether it found anything; `None` for another call.
+fn question(pair: &HiddenPair) -> Option<String> {
     let call = serde_json::from_str(&pair.call).ok()?;
     let query = (pair.tool == RECALL_NAME).then(|| query(&call))??;
     let found = match found_nothing(pair.answer.text()) {

@@ -6,22 +6,34 @@ use serde_json::{Value, json};
 
 use super::{CarryPolicy, CarryScope, PersonTexts, RuleSources, carry, rules};
 use crate::handoffs::draft::tests::linear::worked;
+use crate::handoffs::draft::{DraftIndexSettings, SeenFacts};
 use crate::record::WireId;
 use crate::redact::Redactor;
 use crate::text::cost::at_sizes;
 use crate::transcript::Transcript;
 use crate::wire::{self, Operation};
 
-/// The person's texts, their rules, and the block.
+/// The person's texts, their rules, what was seen, and the block.
 fn time(texts: &[String]) -> Duration {
-    let said = texts.iter().map(|text| json!({"role": "user", "content": text}));
+    let todos = texts.iter().enumerate().map(
+        |(n, text)| json!({"content": text, "status": if n % 2 == 0 { "pending" } else { "completed" }}),
+    );
+    let todos = json!({"todos": todos.collect::<Vec<Value>>()});
+    let call = json!({"type": "tool_use", "id": "t", "name": "TodoWrite", "input": todos});
+    let listed = json!({"role": "assistant", "content": [call]});
+    let said = texts.iter().flat_map(|text| {
+        let done = json!({"role": "assistant", "content": "All done."});
+        [json!({"role": "user", "content": text}), done]
+    });
+    let said = said.chain([listed]);
     let body = json!({"model": "m", "messages": said.collect::<Vec<Value>>()}).to_string();
     let wire = wire::wire(WireId::Anthropic);
     let view = wire.read(&body.into(), Operation::Generate).unwrap();
     worked(|| {
+        let transcript = Transcript::of(&view);
         let rules = rules(&RuleSources {
             earlier: &[],
-            said: &PersonTexts::of(&Transcript::of(&view), &[], None),
+            said: &PersonTexts::of(&transcript, &[], None),
             without: &[],
             markers: &[],
             redactor: &Redactor::new(&[]),
@@ -31,7 +43,8 @@ fn time(texts: &[String]) -> Duration {
             tokens: 600,
         };
         let prompt = texts.join("\n");
-        let _ = carry(&prompt, &rules, None, policy);
+        let seen = SeenFacts::of_work(DraftIndexSettings::default(), &transcript);
+        let _ = carry(&prompt, &rules, Some(&seen), policy);
     })
 }
 

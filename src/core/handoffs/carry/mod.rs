@@ -22,7 +22,7 @@ mod linear;
 #[cfg(test)]
 mod tests;
 
-pub use again::{REQUESTS, looked_up_again, searched_again};
+pub use again::{REQUESTS, called_again, looked_up_again};
 pub use block::without_blocks;
 pub use newest::rules;
 pub use person::PersonTexts;

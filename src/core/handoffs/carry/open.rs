@@ -9,6 +9,9 @@ use crate::text::prose::{has_word, sentences};
 /// Bytes of a listed item.
 const LINE: usize = 120;
 
+/// Items of a to-do list and of a prompt, each of which is compared with each.
+const MOST: usize = 200;
+
 /// A line for each item that a prompt lists as open and that is not.
 pub(super) fn wrongly_open(seen: &SeenFacts, prompt: &str) -> Vec<String> {
     let is_open = |state: TodoState| matches!(state, TodoState::Active | TodoState::Pending);
@@ -16,9 +19,15 @@ pub(super) fn wrongly_open(seen: &SeenFacts, prompt: &str) -> Vec<String> {
         .todos
         .iter()
         .filter(|todo| is_open(todo.state))
+        .take(MOST)
         .map(|todo| PromptIndex::of(&todo.text))
         .collect();
-    let ended = seen.todos.iter().filter(|todo| !is_open(todo.state));
+    let ended = seen
+        .todos
+        .iter()
+        .rev()
+        .filter(|todo| !is_open(todo.state))
+        .take(MOST);
     let todos = ended.map(|todo| {
         let how = match todo.state {
             TodoState::Cancelled => "the to-do list has it as cancelled",
@@ -36,7 +45,7 @@ pub(super) fn wrongly_open(seen: &SeenFacts, prompt: &str) -> Vec<String> {
         .chain(requests)
         .map(|(text, how)| (text, PromptIndex::of(text), how))
         .collect();
-    let wrong = listed(prompt).into_iter().filter_map(|item| {
+    let wrong = listed(prompt).into_iter().take(MOST).filter_map(|item| {
         let own = PromptIndex::of(item);
         let is_it = |text: &str, index: &PromptIndex| own.has(text, false) && index.has(item, false);
         let (_, _, how) = ended.iter().find(|(text, index, _)| is_it(text, index))?;

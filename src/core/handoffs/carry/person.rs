@@ -43,7 +43,7 @@ impl PersonTexts {
                     texts.extend(of_turn(&turn, tags, carry_over, backslashes));
                 }
                 // The text before it was a summary of the agent's.
-                Role::Assistant if is_after_summary(&turn) => texts.truncate(newest),
+                Role::Assistant if texts.len() > newest && is_after_summary(&turn) => texts.truncate(newest),
                 _ => {}
             }
         }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use crate::record::{CarriedItem, CarriedKind, CarriedState, Handoff};
 
 /// How many things a handoff was checked for, by what came of them.
@@ -53,8 +55,8 @@ impl Receipt {
     }
 }
 
-/// What the prompts of a model leave out.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+/// What the prompts of a model leave out. The names are API.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Omissions {
     /// Handoffs that had something to carry.
     pub handoffs: usize,

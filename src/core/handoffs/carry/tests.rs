@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{
-    Carried, CarryPolicy, CarryScope, PersonTexts, REQUESTS, Rule, RuleSources, carry, looked_up_again,
-    rules, rules_behind, without_blocks,
+    Carried, CarryPolicy, CarryScope, PersonTexts, REQUESTS, Rule, RuleSources, called_again, carry,
+    looked_up_again, rules, rules_behind, without_blocks,
 };
 use crate::agents::commands::CommandPurpose;
 use crate::agents::todo::{TodoItem, TodoState};
@@ -377,7 +377,7 @@ fn what_was_read_or_run_before_a_cut_and_after_it_was_looked_up_again() {
         let body = json!({"model": "m", "messages": all.chain(ran(99, "cargo test")).collect::<Vec<_>>()});
         let wire = wire::wire(WireId::Anthropic);
         let view = wire.read(&body.to_string().into(), Operation::Generate).unwrap();
-        looked_up_again(&Transcript::of(&view), id.parse().unwrap())
+        called_again(&Transcript::of(&view), id.parse().unwrap())
     };
     assert_eq!(again(0).unwrap(), ["/a.rs", "`cargo test`"]);
     // Later than the next requests it is no consequence of the cut.
@@ -388,5 +388,8 @@ fn what_was_read_or_run_before_a_cut_and_after_it_was_looked_up_again() {
             Operation::Generate,
         )
         .unwrap();
-    assert_eq!(looked_up_again(&Transcript::of(&view), id.parse().unwrap()), None);
+    assert_eq!(called_again(&Transcript::of(&view), id.parse().unwrap()), None);
+    // Nothing is known, or that there is nothing.
+    let counted = |calls| looked_up_again(calls, [], &Redactor::new(&[])).map(|all| all.len());
+    assert_eq!((counted(None), counted(Some(Vec::new()))), (None, Some(0)));
 }

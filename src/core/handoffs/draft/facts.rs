@@ -9,7 +9,8 @@ use super::excerpt::{first_line, one_line, pieces};
 use super::index::DraftIndex;
 use super::left_open::LeftOpen;
 use super::markers::{AnchoredSentence, SENTENCE};
-use super::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult, IndexedTodo};
+use super::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult};
+use super::todos;
 use super::turns::{self, IndexedTurn, TurnEnd, answers, calls, claims_done};
 use crate::agents::commands::{self, CommandPurpose};
 use crate::agents::files::FileChange;
@@ -140,9 +141,9 @@ impl<'i> DraftFacts<'i> {
         for turn in &turns {
             gathered.take(messages, turn);
         }
-        gathered.end_tasks();
+        let newest = todos::newest(messages, &turns);
         let is_open = |todo: &TodoItem| matches!(todo.state, TodoState::Active | TodoState::Pending);
-        let todos = gathered.todos.as_ref().filter(|(turn, _)| *turn > current);
+        let todos = newest.as_ref().filter(|(turn, _)| *turn > current);
         let pending = todos.is_some_and(|(_, todos)| todos.iter().any(is_open));
         let answered = turns.last().filter(|turn| turn.ended == TurnEnd::Answered);
         let last = answered.and_then(|turn| turn.replies.last());
@@ -158,7 +159,7 @@ impl<'i> DraftFacts<'i> {
             secrets: gathered.secrets,
             failures: gathered.failures,
             files: gathered.files,
-            todos: gathered.todos,
+            todos: newest,
             current,
             all_done,
             turns,
@@ -234,10 +235,6 @@ struct FactCollector<'i> {
     /// The last call of the turn that failed.
     last_failed: Option<&'i IndexedCall>,
     left_open: LeftOpen<'i>,
-    todos: Option<(usize, Cow<'i, [TodoItem]>)>,
-    /// Items that are updated one by one: their numbers and states, and the last turn that changed one.
-    tasks: (Vec<TodoItem>, HashMap<&'i str, usize>),
-    task_turn: usize,
 }
 
 impl<'i> FactCollector<'i> {
@@ -256,7 +253,6 @@ impl<'i> FactCollector<'i> {
                         self.at += 1;
                         self.call(turn.n, call, answers.get(&(at, i)).copied(), why);
                     }
-                    IndexedItem::Task(task) => self.task(turn.n, task),
                     _ => {}
                 }
             }
@@ -272,9 +268,6 @@ impl<'i> FactCollector<'i> {
     ) {
         if call.kind == ToolKind::Own {
             return;
-        }
-        if !call.todos.is_empty() {
-            self.todos = Some((turn, Cow::Borrowed(&call.todos)));
         }
         if call.by_person {
             self.person_ran(PersonRun { turn, call, outcome });
@@ -322,35 +315,6 @@ impl<'i> FactCollector<'i> {
             self.person_runs.remove(0);
         }
         self.person_runs.push(run);
-    }
-
-    fn task(&mut self, turn: usize, task: &'i IndexedTodo) {
-        let (items, numbers) = &mut self.tasks;
-        if let Some(text) = &task.text {
-            numbers.insert(&task.number, items.len());
-            items.push(TodoItem {
-                text: text.clone(),
-                state: TodoState::Pending,
-            });
-        }
-        // For an item that was made before the transcript begins, only the number is known.
-        if let Some(at) = numbers.get(&*task.number) {
-            items[*at].state = task.state.unwrap_or(items[*at].state);
-            self.task_turn = turn;
-        }
-    }
-
-    /// Makes a list of the items that are updated one by one.
-    fn end_tasks(&mut self) {
-        let (mut items, _) = std::mem::take(&mut self.tasks);
-        items.retain(|item| item.state != TodoState::Cancelled);
-        let newer = self
-            .todos
-            .as_ref()
-            .is_none_or(|(turn, _)| *turn <= self.task_turn);
-        if newer && !items.is_empty() {
-            self.todos = Some((self.task_turn, Cow::Owned(items)));
-        }
     }
 
     fn file(&mut self, turn: usize, path: &str, change: Option<FileChange>, why: Option<&str>) {

@@ -1,7 +1,6 @@
 //! One message of the index: what is kept of texts, calls and results.
 
 use super::markers::AnchoredSentence;
-use super::terms::TermCounts;
 use crate::agents::ending::LineEnd;
 use crate::agents::files::FileChange;
 use crate::agents::outcomes::GitReport;
@@ -21,7 +20,6 @@ pub(super) struct IndexedMessage {
     /// When it was made, as it is written there.
     pub(super) time: Option<String>,
     pub(super) items: Vec<IndexedItem>,
-    pub(super) terms: TermCounts,
     /// It says that the user's text before it is a summary.
     pub(super) summary_before: bool,
 }

@@ -32,6 +32,7 @@ mod request;
 pub mod seen;
 mod since;
 mod terms;
+mod todos;
 mod tokens;
 mod turns;
 mod words;
@@ -174,9 +175,9 @@ impl DraftIndex {
         };
         let terms_of = |turn: &IndexedTurn<'_>| {
             let messages = self.messages[turn.messages.clone()].iter();
-            messages.map(|message| &message.terms).collect()
+            TermCounts::of_items(messages.flat_map(|message| &message.items))
         };
-        let documents: Vec<Vec<&TermCounts>> = facts.turns.iter().map(terms_of).collect();
+        let documents: Vec<TermCounts> = facts.turns.iter().map(terms_of).collect();
         terms::ranked(&question, &documents)
     }
 }

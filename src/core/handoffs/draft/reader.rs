@@ -12,7 +12,6 @@ use super::message::{
     IndexedCall, IndexedItem, IndexedMessage, IndexedResult, IndexedText, IndexedTodo, ItemPosition,
 };
 use super::pairs::CallLookup;
-use super::terms::TermCounts;
 use crate::agents::commands;
 use crate::agents::ending::LineEnd;
 use crate::agents::files::{self, FileChange};
@@ -58,6 +57,8 @@ pub struct DraftIndexSettings {
     pub verdicts: Vec<String>,
     /// Carry-over prompts of earlier handoffs, which are in a user's place in the model's view.
     pub carry_overs: Vec<String>,
+    /// Whether what a draft quotes is kept: lines of results, and sentences.
+    pub quotes: bool,
     /// Takes credentials out of whatever is kept.
     pub redactor: Redactor,
 }
@@ -79,6 +80,7 @@ impl Default for DraftIndexSettings {
             assumptions: markers::ASSUMPTIONS.map(str::to_owned).to_vec(),
             verdicts: Vec::new(),
             carry_overs: Vec::new(),
+            quotes: true,
             redactor: Redactor::default(),
         }
     }
@@ -125,7 +127,6 @@ impl<'a> MessageReader<'_, 'a> {
         IndexedMessage {
             role: turn.role,
             time: turn.time().map(str::to_owned),
-            terms: terms(&items),
             items,
             summary_before,
         }
@@ -146,7 +147,6 @@ impl<'a> MessageReader<'_, 'a> {
         IndexedMessage {
             role: Role::Assistant,
             time: None,
-            terms: terms(&items),
             items,
             summary_before: false,
         }
@@ -192,7 +192,9 @@ impl<'a> MessageReader<'_, 'a> {
             _ => self.clean(&bounded(text, TEXT)),
         };
         let anchors = match kind {
-            UserText::Person => markers::anchors(&text, role == Role::User, self.settings.configured()),
+            UserText::Person if self.settings.quotes => {
+                markers::anchors(&text, role == Role::User, self.settings.configured())
+            }
             _ => Vec::new(),
         };
         items.push(IndexedItem::Text(IndexedText { kind, text, anchors }));
@@ -330,7 +332,10 @@ impl<'a> MessageReader<'_, 'a> {
                 .map(|path| self.clean(path)),
             unprepared: kind == ToolKind::Shell && outcomes::is_unprepared(text),
             changed: reports_changed,
-            made: outcomes::made(text).filter(|_| kind == ToolKind::Write || kind == ToolKind::Edit),
+            made: match kind {
+                ToolKind::Write | ToolKind::Edit => outcomes::made(text),
+                _ => None,
+            },
             tail: Vec::new(),
             git: match call.and_then(|call| call.command.as_deref()) {
                 Some(command) if failed == Some(false) || failed.is_none() => {
@@ -353,7 +358,9 @@ impl<'a> MessageReader<'_, 'a> {
             detail: None,
             bytes: text.len(),
         };
-        self.excerpt(call, text, &mut outcome);
+        if self.settings.quotes {
+            self.excerpt(call, text, &mut outcome);
+        }
         outcome
     }
 
@@ -468,23 +475,4 @@ fn bounded(text: &str, bytes: usize) -> std::borrow::Cow<'_, str> {
     }
     let (head, tail) = (floor(text, bytes / 2), ceil(text, text.len() - bytes / 2));
     format!("{}\n[…]\n{}", &text[..head], &text[tail..]).into()
-}
-
-fn terms(items: &[IndexedItem]) -> TermCounts {
-    let texts = items.iter().flat_map(|item| match item {
-        IndexedItem::Text(words) => vec![words.text.as_str()],
-        IndexedItem::Call(call) => {
-            let paths = call.paths.iter().map(|(path, _)| path.as_str());
-            [call.name.as_str(), call.about.as_str()]
-                .into_iter()
-                .chain(paths)
-                .collect()
-        }
-        IndexedItem::Result(outcome) => {
-            let lines = outcome.lines.iter().map(String::as_str);
-            lines.chain(outcome.detail.as_deref()).collect()
-        }
-        IndexedItem::Task(_) | IndexedItem::Gap => Vec::new(),
-    });
-    TermCounts::of(texts)
 }

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use super::message::IndexedItem;
 use crate::text::words::{self, WordKind};
 
 /// The words of a text, each with how often it is there, by their hashes in order.
@@ -13,6 +14,26 @@ pub(super) struct TermCounts {
 }
 
 impl TermCounts {
+    /// The words of what is kept of messages.
+    pub(super) fn of_items<'a>(items: impl Iterator<Item = &'a IndexedItem>) -> Self {
+        let texts = items.flat_map(|item| match item {
+            IndexedItem::Text(words) => vec![words.text.as_str()],
+            IndexedItem::Call(call) => {
+                let paths = call.paths.iter().map(|(path, _)| path.as_str());
+                [call.name.as_str(), call.about.as_str()]
+                    .into_iter()
+                    .chain(paths)
+                    .collect()
+            }
+            IndexedItem::Result(outcome) => {
+                let lines = outcome.lines.iter().map(String::as_str);
+                lines.chain(outcome.detail.as_deref()).collect()
+            }
+            IndexedItem::Task(_) | IndexedItem::Gap => Vec::new(),
+        });
+        Self::of(texts)
+    }
+
     /// The words of several texts.
     pub(super) fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut hashes = Vec::new();
@@ -41,21 +62,18 @@ impl TermCounts {
     }
 }
 
-/// How well each document answers a question, best is 1. `documents` are the terms of each one's parts.
-pub(super) fn ranked(question: &str, documents: &[Vec<&TermCounts>]) -> Vec<f32> {
+/// How well each document answers a question, best is 1. `documents` are the terms of each one.
+pub(super) fn ranked(question: &str, documents: &[TermCounts]) -> Vec<f32> {
     let question = TermCounts::of([question]);
     let count = documents.len() as f32;
-    let lengths: Vec<f32> = documents
-        .iter()
-        .map(|parts| parts.iter().map(|terms| terms.total as f32).sum())
-        .collect();
+    let lengths: Vec<f32> = documents.iter().map(|terms| terms.total as f32).collect();
     let mean = (lengths.iter().sum::<f32>() / count.max(1.0)).max(1.0);
     let mut scores = vec![0.0; documents.len()];
     let mut holding: HashMap<usize, f32> = HashMap::new();
     for (hash, _) in &question.counts {
         holding.clear();
-        for (at, parts) in documents.iter().enumerate() {
-            let found: u32 = parts.iter().map(|terms| terms.count(*hash)).sum();
+        for (at, terms) in documents.iter().enumerate() {
+            let found = terms.count(*hash);
             if found > 0 {
                 holding.insert(at, found as f32);
             }
@@ -84,8 +102,7 @@ mod tests {
             "StreamMerge joins the legs",
             "the the the legs",
         ];
-        let terms: Vec<TermCounts> = texts.iter().map(|text| TermCounts::of([*text])).collect();
-        let documents: Vec<Vec<&TermCounts>> = terms.iter().map(|terms| vec![terms]).collect();
+        let documents: Vec<TermCounts> = texts.iter().map(|text| TermCounts::of([*text])).collect();
         let best = |question: &str| {
             let scores = ranked(question, &documents);
             (0..3).max_by(|a, b| scores[*a].total_cmp(&scores[*b])).unwrap()

@@ -239,7 +239,9 @@ impl Earlier {
             .filter_map(|word| self.about.get(word));
         let texts = later.statement.values.iter().map(|value| &value.text);
         let values = texts.filter_map(|text| self.values.get(text));
-        let alike: HashSet<usize> = about.chain(values).flatten().copied().collect();
+        let mut alike: Vec<usize> = about.chain(values).flatten().copied().collect();
+        alike.sort_unstable();
+        alike.dedup();
         let mut replaces = false;
         for place in alike {
             let Some(relation) = relation(&before[place], later) else {

@@ -48,10 +48,13 @@ pub(super) fn relation(earlier: &Said<'_>, later: &Said<'_>) -> Option<Relation>
     if old.values.is_empty() {
         return without_values(old, new, &words);
     }
-    let is_other = !old.of.is_empty() && !new.of.is_empty() && old.of != new.of;
-    if is_other || old.is_other_kind(new) {
-        return None;
-    }
+    let is_other = || !old.of.is_empty() && !new.of.is_empty() && old.of != new.of || old.is_other_kind(new);
+    with_values(earlier, later, &words).filter(|_| !is_other())
+}
+
+/// Of an earlier statement with values.
+fn with_values(earlier: &Said<'_>, later: &Said<'_>, words: &Overlap) -> Option<Relation> {
+    let (old, new) = (&earlier.statement, &later.statement);
     let gone: Vec<&StatedValue> = old.values.iter().filter(|value| !new.states(value)).collect();
     let come: Vec<&StatedValue> = new.values.iter().filter(|value| !old.states(value)).collect();
     let replaced = |value: &&StatedValue| come.iter().any(|other| value.is_alike(other));
@@ -71,7 +74,7 @@ pub(super) fn relation(earlier: &Said<'_>, later: &Said<'_>) -> Option<Relation>
     if !gone.iter().all(replaced) {
         return None;
     }
-    of_values(old, new, &words, &gone)
+    of_values(old, new, words, &gone)
 }
 
 /// Of sentences that name no value: "no wool in the lab", then "no latex in the lab"; "always squash", then "never squash".

@@ -1,7 +1,5 @@
 //! A sentence as what it is about and the values that it states. Pure.
 
-use std::collections::HashMap;
-
 use super::value::{Token, ValueKind, shape, tokens};
 use super::words::{WORDS, is_known, meaning};
 use crate::text::prose::has_word;
@@ -33,8 +31,8 @@ impl StatedValue {
 pub(in crate::handoffs) struct Statement {
     /// Hashes of what the words mean that say what it is about, sorted.
     pub(super) about: Vec<u64>,
-    /// By the hash of a word, that of the word before it.
-    before: HashMap<u64, u64>,
+    /// The hash of a word with that of the word before it, sorted.
+    before: Vec<(u64, u64)>,
     pub(super) values: Vec<StatedValue>,
     /// Values that say what it is about: the 3 of "the limit of queue 3 is 50".
     pub(super) of: Vec<StatedValue>,
@@ -77,7 +75,11 @@ impl Statement {
             .about
             .windows(2)
             .map(|pair| (pair[1], pair[0]))
+            .rev()
             .collect();
+        // Of a word that is there twice the last one counts.
+        statement.before.sort_by_key(|(noun, _)| *noun);
+        statement.before.dedup_by_key(|(noun, _)| *noun);
         statement.about.sort_unstable();
         statement.about.dedup();
         statement
@@ -115,8 +117,8 @@ impl Statement {
     pub(super) fn is_other_kind(&self, other: &Self) -> bool {
         let lacks = |statement: &Self, word: &u64| statement.about.binary_search(word).is_err();
         self.before.iter().any(|(noun, kind)| {
-            let theirs = other.before.get(noun);
-            theirs.is_some_and(|theirs| lacks(self, theirs) && lacks(other, kind))
+            let theirs = other.before.binary_search_by_key(noun, |(noun, _)| *noun);
+            theirs.is_ok_and(|at| lacks(self, &other.before[at].1) && lacks(other, kind))
         })
     }
 

@@ -2,6 +2,7 @@
 
 import * as api from "./api.js";
 import { copyButton, h, line, marked, patch, set } from "./dom.js";
+import { searchFor } from "./keys.js";
 import { lineDiff } from "./lines.js";
 import { markdown } from "./markdown.js";
 import { long } from "./parts.js";
@@ -21,8 +22,8 @@ export async function handoff(ctx, id) {
     h("section", { class: "resume" },
       h("p", null, "Begin a message of a new session with this line to go on from here:"),
       h("div", { class: "copy-line" }, h("code", { id: "resume" }, line(resume)), copyButton(() => resume, "Copy line", { id: "copy-resume" }))),
-    carried(it.carried ?? [], up, written.show),
-    again(it, up),
+    carried(it.carried ?? [], written.show),
+    again(it.looked_up_again ?? []),
     seen(it.document),
     written.node,
     changed(ctx, it),
@@ -33,26 +34,28 @@ export async function handoff(ctx, id) {
 /** Where a rule, a to-do or a claim is, in words. */
 const STATES = { in_prompt: "in the prompt", added: "added by baton", left_out: "did not fit" };
 
-/** The receipt: what the prompt was checked for, and where it is. A row opens that: its place in the prompt, or the conversation. */
-function carried(items, conversation, show) {
+const opens = (text, open) => h("button", { type: "button", class: "linked", onclick: open }, line(text));
+
+/** The receipt: what the prompt was checked for, and where it is. A row opens its place in the prompt, or where it was said. */
+function carried(items, show) {
   if (!items.length) return null;
-  const opens = (item) => item.state === "left_out" ? h("a", { href: conversation }, line(item.text)) : h("button", { type: "button", class: "linked", onclick: () => show(said(item)) }, line(item.text));
-  const row = (item) => h("tr", null, h("td", null, line(item.kind)), h("td", { class: item.state === "left_out" ? "bad" : "" }, STATES[item.state] ?? line(item.state)), h("td", { dir: "auto" }, opens(item)));
+  const open = (item) => (item.state === "left_out" ? searchFor : show)(said(item));
+  const row = (item) => h("tr", null, h("td", null, line(item.kind)), h("td", { class: item.state === "left_out" ? "bad" : "" }, STATES[item.state] ?? line(item.state)), h("td", { dir: "auto" }, opens(item.text, () => open(item))));
   return h("section", { class: "carried" }, h("h2", null, "Carried over"), h("table", null, h("tbody", null, items.map(row))));
 }
 
-/** What the model looked up or searched again: each opens the conversation. */
-function again(it, conversation) {
-  const all = [...(it.looked_up_again ?? []).map((text) => ["looked up again", text]), ...(it.searched_again ?? []).map((text) => ["searched", text])];
+/** What the model looked up again: a file, a command between backticks, a question in quotes. A row finds where. */
+function again(all) {
   if (!all.length) return null;
-  const row = ([what, text]) => h("tr", null, h("td", null, what), h("td", { dir: "auto" }, h("a", { href: conversation }, line(text))));
+  const bare = (text) => (/^`(.*)`$/.exec(text) ?? /^"(.*)" \([a-z ]+\)$/.exec(text) ?? [0, text])[1].replace(/…$/, "");
+  const row = (text) => h("tr", null, h("td", { dir: "auto" }, opens(text, () => searchFor(bare(text)))));
   return h("section", { class: "again" }, h("h2", null, "Looked up again"), h("table", null, h("tbody", null, all.map(row))));
 }
 
-/** What of an item is in the prompt: of a contradicted claim its words, of a to-do what is to be done. */
+/** What of an item was said: of a contradicted claim its words, of a to-do what is to be done, of a rule all but its mark. */
 function said({ kind, text }) {
   const quoted = kind === "claim" && /"(.*)"/.exec(text);
-  return quoted ? quoted[1].replace(/…$/, "") : text.replace(/^\[[^\]]*\] /, "");
+  return (quoted ? quoted[1] : text.replace(/^\[[^\]]*\] | \[replaced by a later word[^\]]*\]$/g, "")).replace(/…$/, "");
 }
 
 /** What stood before it, and what stands in its place. */
@@ -175,14 +178,18 @@ function lineage(it) {
 }
 
 export async function handoffs(ctx) {
-  const load = async () => (await api.json(api.path(["handoffs"], { limit: 200 }), { signal: ctx.signal })).handoffs ?? [];
-  const list = h("div", { class: "cards" });
+  const load = () => api.json(api.path(["handoffs"], { limit: 200 }), { signal: ctx.signal });
+  const [list, omitted] = [h("div", { class: "cards" }), h("ul", { class: "omissions dim" })];
   const none = { key: "none", is: "", make: () => h("p", { class: "dim" }, "No model has handed over yet.") };
-  const draw = (all) => patch(list, all.length ? all.map((it) => ({ key: it.id, is: `${ago(it.at_ms)} ${it.archived}`, make: () => card(it) })) : [none]);
+  const draw = ({ handoffs: all = [], omissions = {} }) => {
+    const each = ([model, { handoffs, lacked }]) => h("li", null, `${line(model)} leaves out ${(lacked / handoffs).toFixed(1)} rules and to-dos a handoff, over ${handoffs}`);
+    set(omitted, Object.entries(omissions).map(each));
+    patch(list, all.length ? all.map((it) => ({ key: it.id, is: `${ago(it.at_ms)} ${it.archived}`, make: () => card(it) })) : [none]);
+  };
   draw(await load());
   const refresh = async () => draw(await load());
   const event = (name, data) => name === "exchange" && data.fired?.length && refresh();
-  return { node: h("div", { class: "view" }, h("header", { class: "head-of-view" }, h("p", { class: "crumbs" }, h("a", { href: "#/" }, "Conversations")), h("h1", null, "Handoffs")), list), title: "Handoffs", up: "#/", event, refresh };
+  return { node: h("div", { class: "view" }, h("header", { class: "head-of-view" }, h("p", { class: "crumbs" }, h("a", { href: "#/" }, "Conversations")), h("h1", null, "Handoffs")), omitted, list), title: "Handoffs", up: "#/", event, refresh };
 }
 
 /** A handoff in a list. */

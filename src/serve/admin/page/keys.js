@@ -72,6 +72,15 @@ function showSide() {
   if (getComputedStyle(document.getElementById("side")).display === "none") location.hash = "#/";
 }
 
+/** Searches all that was said for a text. */
+export function searchFor(text) {
+  showSide();
+  const box = document.getElementById("search");
+  box.value = text;
+  box.dispatchEvent(new Event("input"));
+  box.focus();
+}
+
 /** The focus goes to what the view shows: where it was there, or to its first item. */
 function enter() {
   const main = document.getElementById("main");

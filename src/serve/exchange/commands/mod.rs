@@ -22,7 +22,7 @@ use crate::state::jobs::drafts::{DecisionFailure, DraftState};
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
 use baton_core::commands::{ChatCommand, help, parse};
-use baton_core::handoffs::carry::{self, Receipt};
+use baton_core::handoffs::carry::Receipt;
 use baton_core::handoffs::draft::{DraftRequest, FLAGS};
 use baton_core::limits::BYTES_PER_TOKEN;
 
@@ -154,7 +154,7 @@ async fn status(exchange: &Exchange, live: &LiveConversation) -> Result<CommandR
     )))
 }
 
-/// What the active handoff carried, and what was looked up or searched again since: a line each.
+/// What the active handoff carried, and what was looked up again since: a line each.
 async fn carried_lines(exchange: &Exchange, live: &LiveConversation) -> Result<String, StoreError> {
     let Exchange { app, offered, .. } = exchange;
     let active = offered.active_id().and_then(|id| app.sessions.known_handoff(id));
@@ -163,13 +163,10 @@ async fn carried_lines(exchange: &Exchange, live: &LiveConversation) -> Result<S
     };
     let receipt = Receipt::of(&active.carried).line();
     let receipt = receipt.map(|receipt| format!("\n    Your rules, and open to-dos: {receipt}."));
-    let again = record_writer::work(exchange, false).looked_up_again(Some(active.id));
+    let pairs = app.sessions.pairs_of(live).await?;
+    let again = record_writer::work(exchange, false).looked_up_again(active.id, &pairs);
     let again = first_of("Looked up again since", &again.unwrap_or_default());
-    let searched = app.sessions.pairs_of(live).await?;
-    let searched = searched.iter().filter_map(|pair| carry::searched_again(pair));
-    let searched = searched.map(|text| app.redactor.text(&text).into_owned());
-    let searched = first_of("Searched in what was cut", &searched.collect::<Vec<_>>());
-    Ok(receipt.into_iter().chain(again).chain(searched).collect())
+    Ok(receipt.into_iter().chain(again).collect())
 }
 
 /// A line with the first things of a list; `None` where it is empty.

@@ -53,7 +53,7 @@ pub(super) const WIRE_COUNTS: [WireCount; 13] = [
     },
     WireCount {
         name: "baton_handoff_relookups",
-        help: "Files and commands that models looked up again within twenty requests after a handoff, counted at the next one",
+        help: "Files read again and commands run again within twenty requests after a handoff, and questions to recall; counted at the next one",
         amount: |event| {
             event
                 .handoffs

@@ -25,8 +25,11 @@ use super::facts::DraftFacts;
 use super::index::DraftIndex;
 use super::markers::SentenceClass;
 use super::message::{IndexedItem, IndexedResult};
-use super::turns::{TurnEnd, claims_done};
+use super::reader::DraftIndexSettings;
+use super::todos;
+use super::turns::{self, IndexedTurn, TurnEnd, claims_done};
 use crate::agents::wordings::UserText;
+use crate::transcript::Transcript;
 
 /// Bytes of a sentence.
 const SENTENCE: usize = 280;
@@ -34,20 +37,36 @@ const SENTENCE: usize = 280;
 /// Sentences of a kind that are kept, the newest ones: each assumption is checked against all later results.
 const SENTENCES: usize = 40;
 
+impl SeenFacts {
+    /// What the calls of a transcript prove, and which requests were finished: without quotations of results and without
+    /// sentences, which take most of the time of an index.
+    pub fn of_work(settings: DraftIndexSettings, transcript: &Transcript<'_>) -> Self {
+        let settings = DraftIndexSettings {
+            quotes: false,
+            ..settings
+        };
+        let index = DraftIndex::of(settings, transcript);
+        index.work(&turns::of(&index.messages), &Whereabouts::of(transcript))
+    }
+}
+
 impl DraftIndex {
+    fn work(&self, turns: &[IndexedTurn<'_>], whereabouts: &Whereabouts) -> SeenFacts {
+        let mut walk = TranscriptWalk::new(whereabouts, self.verdicts());
+        walk.all(&self.messages, turns);
+        let todos = todos::newest(&self.messages, turns);
+        SeenFacts {
+            turns: turns.len(),
+            todos: todos.map(|(_, todos)| todos.into_owned()).unwrap_or_default(),
+            finished: finished(turns),
+            ..walk.seen()
+        }
+    }
+
     /// What was seen in the messages of this index.
     pub fn seen(&self, whereabouts: &Whereabouts) -> SeenFacts {
         let facts = DraftFacts::of(self);
-        let mut walk = TranscriptWalk::new(whereabouts, self.verdicts());
-        walk.all(&facts);
-        let mut seen = walk.seen();
-        seen.turns = facts.turns.len();
-        seen.todos = facts
-            .todos
-            .as_ref()
-            .map(|(_, todos)| todos.to_vec())
-            .unwrap_or_default();
-        seen.finished = finished(&facts);
+        let mut seen = self.work(&facts.turns, whereabouts);
         let secrets = facts.secrets.iter().map(|secret| SeenStatement {
             text: secret.text(&whereabouts.relative(&secret.file.path)),
             turn: secret.turn,
@@ -82,21 +101,23 @@ impl DraftIndex {
 }
 
 /// The requests that ended with words of the model's that all was done.
-fn finished(facts: &DraftFacts<'_>) -> Vec<SeenStatement> {
+fn finished(turns: &[IndexedTurn<'_>]) -> Vec<SeenStatement> {
     let mut found: Vec<SeenStatement> = Vec::new();
-    for turn in &facts.turns {
+    for turn in turns {
         let asked = turn.opening.iter().filter(|text| text.kind == UserText::Person);
         for request in asked.filter(|text| text.text.len() <= SENTENCE) {
             let text = one_line(&request.text, SENTENCE);
             found.retain(|known| !known.text.eq_ignore_ascii_case(&text));
             let last = turn.replies.last().filter(|_| turn.ended == TurnEnd::Answered);
             if last.is_some_and(|reply| claims_done(&reply.text)) {
+                if found.len() == SENTENCES {
+                    found.remove(0);
+                }
                 found.push(SeenStatement { text, turn: turn.n });
             }
         }
     }
-    let newest = found.len().saturating_sub(SENTENCES);
-    found.split_off(newest)
+    found
 }
 
 /// Whether a later result that went well has most of an assumption's words.

@@ -13,9 +13,9 @@ use crate::agents::ending::{LineEnd, RunEnd};
 use crate::agents::files::{self, FileChange};
 use crate::agents::tools::ToolKind;
 use crate::handoffs::draft::excerpt::{first_line, one_line};
-use crate::handoffs::draft::facts::{DraftFacts, looks};
-use crate::handoffs::draft::message::{IndexedCall, IndexedItem, IndexedResult};
-use crate::handoffs::draft::turns::answers;
+use crate::handoffs::draft::facts::looks;
+use crate::handoffs::draft::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult};
+use crate::handoffs::draft::turns::{IndexedTurn, answers};
 use crate::wire::Role;
 
 /// Bytes of what the model wrote before a change.
@@ -77,14 +77,14 @@ impl<'w> TranscriptWalk<'w> {
         }
     }
 
-    pub(super) fn all(&mut self, facts: &DraftFacts<'_>) {
-        let answers = answers(facts.messages, 0..facts.messages.len());
-        for turn in &facts.turns {
+    pub(super) fn all(&mut self, messages: &[IndexedMessage], turns: &[IndexedTurn<'_>]) {
+        let answers = answers(messages, 0..messages.len());
+        for turn in turns {
             let mut why: Option<&str> = None;
             // The person has written since: an earlier question may be answered.
             self.questions.clear();
             for at in turn.messages.clone() {
-                let message = &facts.messages[at];
+                let message = &messages[at];
                 for (i, item) in message.items.iter().enumerate() {
                     match item {
                         IndexedItem::Text(reply) if message.role == Role::Assistant => {
