@@ -132,7 +132,7 @@ mod tests {
         };
         assert_eq!(
             ahead().beside(std::slice::from_ref(&key)).unwrap(),
-            [beside.clone()]
+            std::slice::from_ref(&beside)
         );
         assert_eq!(ahead().beside(&["another".to_owned()]), None);
         assert_eq!(ahead().beside(&[]).unwrap(), []);
