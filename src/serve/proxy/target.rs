@@ -1,7 +1,7 @@
 //! Validates the path of a request. It is appended to an upstream's base URL, whose own path may be a boundary
 //! (`https://gateway/team-a`): no request path may escape it, however upstream parses the path.
 
-use crate::state::access::clients::percent_decoded;
+use crate::state::access::percent;
 
 /// More rounds of percent-coding than any server undoes.
 const ROUNDS: usize = 4;
@@ -28,7 +28,7 @@ pub(super) fn fault(path: &str) -> Option<&'static str> {
         if seen.split(|b| SEPARATORS.contains(b)).any(is_dots) {
             return Some("there is a segment `.` or `..` in it");
         }
-        let decoded = percent_decoded(&seen);
+        let decoded = percent::decoded(&seen);
         if decoded == seen {
             return None;
         }
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn decoding_undoes_what_is_coded_and_no_more() {
-        assert_eq!(percent_decoded(b"a%2Fb%2fc%zz%4"), b"a/b/c%zz%4");
-        assert_eq!(percent_decoded(b"%252e"), b"%2e");
+        assert_eq!(percent::decoded(b"a%2Fb%2fc%zz%4"), b"a/b/c%zz%4");
+        assert_eq!(percent::decoded(b"%252e"), b"%2e");
     }
 }

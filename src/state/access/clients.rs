@@ -6,6 +6,7 @@ use http::HeaderMap;
 use memchr::memmem;
 use sha2::{Digest, Sha256};
 
+use super::percent::decoded;
 use baton_core::record::LOCAL;
 use baton_core::wire::error::CREDENTIAL_HEADERS;
 
@@ -82,14 +83,14 @@ impl AuthenticatedClient {
     /// The target without query parameters that contain a client key; `None` where the path contains one.
     pub(crate) fn target_without(&self, target: String) -> Option<String> {
         let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-        if self.is_in(&percent_decoded(path.as_bytes())) {
+        if self.is_in(&decoded(path.as_bytes())) {
             return None;
         }
-        if !parameters(query).any(|parameter| self.is_in(&percent_decoded(parameter.as_bytes()))) {
+        if !parameters(query).any(|parameter| self.is_in(&decoded(parameter.as_bytes()))) {
             return Some(target);
         }
         let kept: Vec<_> = parameters(query)
-            .filter(|parameter| !self.is_in(&percent_decoded(parameter.as_bytes())))
+            .filter(|parameter| !self.is_in(&decoded(parameter.as_bytes())))
             .collect();
         Some(match kept.is_empty() {
             true => path.to_owned(),
@@ -113,7 +114,7 @@ fn parameters(query: &str) -> impl Iterator<Item = &str> {
 /// The value of a query parameter.
 fn value(parameter: &str) -> Vec<u8> {
     let (_, value) = parameter.split_once('=').unwrap_or(("", parameter));
-    percent_decoded(value.as_bytes())
+    decoded(value.as_bytes())
 }
 
 /// User name and password of `Basic` credentials.
@@ -135,24 +136,6 @@ fn bare(value: &[u8]) -> &[u8] {
         Some((scheme, key)) if scheme.eq_ignore_ascii_case(b"bearer ") => key.trim_ascii(),
         _ => value,
     }
-}
-
-/// Decodes every `%XX` once.
-pub(crate) fn percent_decoded(text: &[u8]) -> Vec<u8> {
-    let digit = |b: u8| char::from(b).to_digit(16).and_then(|d| u8::try_from(d).ok());
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((&first, tail)) = rest.split_first() {
-        rest = tail;
-        match (first, tail) {
-            (b'%', [high, low, tail @ ..]) if digit(*high).is_some() && digit(*low).is_some() => {
-                out.push(digit(*high).unwrap_or(0) << 4 | digit(*low).unwrap_or(0));
-                rest = tail;
-            }
-            _ => out.push(first),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

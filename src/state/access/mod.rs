@@ -2,3 +2,4 @@
 
 pub(crate) mod clients;
 pub(crate) mod hosts;
+pub(crate) mod percent;

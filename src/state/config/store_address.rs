@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::state::access::clients::percent_decoded;
+use crate::state::access::percent;
 
 /// The port of a server where the URL has none.
 const PORT: u16 = 6379;
@@ -207,7 +207,7 @@ fn number(path: &str) -> Result<i64, AddressError> {
 }
 
 fn text(encoded: &str) -> Result<String, AddressError> {
-    String::from_utf8(percent_decoded(encoded.as_bytes())).map_err(|_| "what is encoded is not UTF-8")
+    String::from_utf8(percent::decoded(encoded.as_bytes())).map_err(|_| "what is encoded is not UTF-8")
 }
 
 #[cfg(test)]
