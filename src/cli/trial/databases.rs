@@ -5,37 +5,29 @@ use std::path::Path;
 use rusqlite::{Connection, OpenFlags, params};
 use serde_json::{Value as Json, json};
 
-use super::entries::{FileRead, TakeEntry};
+use super::files::TakeEntry;
 
-/// Reads a database, which nothing is written to.
+/// Reads a database, which nothing is written to. Returns why a part of it is not read.
 ///
 /// # Errors
-/// Why it cannot be read, in words.
-pub(super) fn read(path: &Path, take: TakeEntry<'_>) -> Result<FileRead, String> {
-    let (connection, note) = open(path)?;
-    let mut read = FileRead {
-        note,
-        ..FileRead::default()
-    };
-    let mut counting = |entry: &Json| {
-        read.entries += 1;
-        take(entry);
-    };
+/// It cannot be read.
+pub(super) fn read(path: &Path, take: TakeEntry<'_>) -> rusqlite::Result<Option<String>> {
+    let (connection, unread) = open(path)?;
     let has = |table: &str| {
-        let found = connection.prepare(&format!("SELECT 1 FROM {table} LIMIT 0"));
-        found.is_ok()
+        connection
+            .prepare(&format!("SELECT 1 FROM {table} LIMIT 0"))
+            .is_ok()
     };
-    let done = match () {
-        () if has("part") && has("message") => opencode(&connection, &mut counting),
-        () if has("messages") && has("sessions") => goose(&connection, &mut counting),
-        () => return Err("it is a database of another program".to_owned()),
-    };
-    done.map_err(|error| error.to_string())?;
-    Ok(read)
+    match () {
+        () if has("part") && has("message") => opencode(&connection, take)?,
+        () if has("messages") && has("sessions") => goose(&connection, take)?,
+        () => return Ok(Some("it is a database of another program".to_owned())),
+    }
+    Ok(unread.map(str::to_owned))
 }
 
 /// Opens it so that no file is made: without its index a log of changes cannot be read without one.
-fn open(path: &Path) -> Result<(Connection, Option<&'static str>), String> {
+fn open(path: &Path) -> rusqlite::Result<(Connection, Option<&'static str>)> {
     let beside = |ending: &str| {
         let mut name = path.as_os_str().to_owned();
         name.push(ending);
@@ -57,12 +49,9 @@ fn open(path: &Path) -> Result<(Connection, Option<&'static str>), String> {
         .replace('%', "%25")
         .replace('?', "%3f")
         .replace('#', "%23");
-    let connection = Connection::open_with_flags(format!("file:{escaped}?{mode}"), flags);
-    let connection = connection.map_err(|error| error.to_string())?;
+    let connection = Connection::open_with_flags(format!("file:{escaped}?{mode}"), flags)?;
     // Sorting makes no file either.
-    connection
-        .pragma_update(None, "temp_store", "MEMORY")
-        .map_err(|error| error.to_string())?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
     Ok((connection, note))
 }
 

@@ -3,37 +3,27 @@
 use super::places::SessionFile;
 use super::rules;
 use super::screen::counted;
-use super::tried::Tried;
 use crate::cli::exit::CommandFailure;
 use crate::cli::output::{first_line, short, table, visible};
 use crate::cli::savings::{dollars, signed_dollars};
 use crate::state::config::Config;
 use baton_core::text::date::rfc3339;
-use baton_core::trial::ARMS;
+use baton_core::trial::{ARMS, Reckoned};
 
 /// Cuts of which a draft is made.
 const DRAFTS: usize = 3;
 
 pub(super) fn lines(
-    one: &Tried,
+    one: &Reckoned,
     files: &[SessionFile],
     config: &Config,
 ) -> Result<Vec<String>, CommandFailure> {
-    let Tried { session, reckoned } = one;
-    let folder = session.folder.as_deref().unwrap_or_default();
+    let session = &one.session;
+    let (id, title) = (visible(&session.id), first_line(&session.title, None));
+    let (model, folder) = (&one.model, session.folder.as_deref().unwrap_or_default());
     let mut lines = vec![
-        format!(
-            "{} {}: {}",
-            reckoned.agent,
-            visible(&reckoned.id),
-            first_line(&reckoned.title, None)
-        ),
-        format!(
-            "{}, {}, {}",
-            counted(reckoned.calls, "call"),
-            visible(&reckoned.model),
-            visible(folder)
-        ),
+        format!("{} {id}: {title}", session.agent()),
+        visible(&format!("{}, {model}, {folder}", counted(one.calls, "call"))),
         String::new(),
     ];
     lines.extend(arms(one));
@@ -41,7 +31,7 @@ pub(super) fn lines(
     lines.extend(calls(one));
     let cuts = ARMS[1..]
         .iter()
-        .filter_map(|arm| reckoned.arm(*arm))
+        .filter_map(|arm| one.arm(*arm))
         .flat_map(|arm| &arm.bill.cuts);
     let mut places: Vec<usize> = cuts.map(|cut| cut.call).collect();
     places.sort_unstable();
@@ -62,13 +52,13 @@ pub(super) fn lines(
     Ok(lines)
 }
 
-fn arms(one: &Tried) -> Vec<String> {
+fn arms(one: &Reckoned) -> Vec<String> {
     let mut rows = vec![
         ["", "cost", "saved", "±", "cuts", "compactions"]
             .map(str::to_owned)
             .to_vec(),
     ];
-    for arm in &one.reckoned.arms {
+    for arm in &one.arms {
         rows.push(vec![
             format!("  {}", arm.arm),
             dollars(arm.bill.cost),
@@ -79,7 +69,7 @@ fn arms(one: &Tried) -> Vec<String> {
         ]);
     }
     let mut lines = table(&rows);
-    match one.reckoned.paid {
+    match one.paid {
         Some(paid) => lines.push(format!("  recorded: {}", dollars(paid))),
         None => lines.push("  recorded: nothing that has a price".to_owned()),
     }
@@ -87,21 +77,19 @@ fn arms(one: &Tried) -> Vec<String> {
 }
 
 /// The calls at which something happened, each with what it was.
-fn calls(one: &Tried) -> Vec<String> {
-    let Tried { session, reckoned } = one;
+fn calls(one: &Reckoned) -> Vec<String> {
+    let session = &one.session;
     let mut events: Vec<Vec<String>> = vec![Vec::new(); session.calls.len()];
-    for arm in &reckoned.arms {
+    for arm in &one.arms {
         for cut in &arm.bill.cuts {
             events[cut.call].push(format!("{}: {}, at {}", arm.arm, cut.reason, short(cut.tokens)));
         }
     }
-    let cost = |at: usize| {
-        reckoned
-            .arms
-            .first()
-            .and_then(|none| none.bill.after.get(at))
-            .copied()
-    };
+    let after = one
+        .arms
+        .first()
+        .map(|none| &none.bill.after[..])
+        .unwrap_or_default();
     let mut rows = vec![
         ["call", "sent", "history", "cost so far", ""]
             .map(str::to_owned)
@@ -123,7 +111,7 @@ fn calls(one: &Tried) -> Vec<String> {
                 (at + 1).to_string(),
                 rfc3339(call.at_ms / 1000),
                 short(call.counts.whole_input()),
-                cost(at).map_or(String::new(), dollars),
+                after.get(at).map_or(String::new(), |cost| dollars(*cost)),
                 events.join("; "),
             ]);
         }

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::entries::FileRead;
 use super::files;
 use super::places::SessionFile;
 use crate::cli::output::size;
@@ -89,23 +88,9 @@ fn one(at: usize, file: &SessionFile, tags: &[String]) -> (Vec<RecordedSession>,
     let mut reader = TrialReader::new(u32::try_from(at).unwrap_or(u32::MAX), tags);
     let read = files::read(&file.path, &mut |entry| reader.entry(entry));
     let sessions = reader.into_sessions();
-    let reason = match read {
-        Err(why) => Some(why),
-        Ok(FileRead {
-            entries: 0,
-            damaged: 1..,
-            ..
-        }) => Some("no line of it is JSON".to_owned()),
-        Ok(FileRead {
-            damaged: damaged @ 1..,
-            ..
-        }) => Some(format!("{damaged} damaged or too long lines were left out")),
-        Ok(FileRead { note: Some(note), .. }) => Some(note.to_owned()),
-        Ok(_) if sessions.is_empty() && file.bytes > 0 => {
-            Some("it has no usage of a model's call".to_owned())
-        }
-        Ok(_) => None,
-    };
+    let is_foreign = sessions.is_empty() && file.bytes > 0;
+    let foreign = || is_foreign.then(|| "it has no usage of a model's call".to_owned());
+    let reason = read.or_else(foreign);
     let unread = reason.map(|reason| Unread {
         file: file.path.display().to_string(),
         reason,

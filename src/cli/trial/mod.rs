@@ -5,14 +5,12 @@
 
 mod databases;
 mod detail;
-mod entries;
 mod files;
 mod gather;
 mod places;
 mod plot;
 mod rules;
 mod screen;
-mod tried;
 
 use std::path::Path;
 
@@ -20,7 +18,6 @@ use serde::Serialize;
 
 use self::gather::{Gathered, Unread};
 use self::places::SessionFile;
-use self::tried::Tried;
 use super::exit::{CommandFailure, Exit};
 use super::load_state;
 use super::output::{Out, visible};
@@ -29,7 +26,7 @@ use crate::state::clock::now_ms;
 use crate::state::config::Config;
 use baton_core::bill::{Arm, PriceTable};
 use baton_core::text::date::rfc3339_millis;
-use baton_core::trial::{self, ARMS, Reckoned, RecordedSession, TrialReport};
+use baton_core::trial::{self, ARMS, Reckoned, SubscriptionUse, TrialReport};
 
 /// The output of `--json`; the names are API.
 #[derive(Serialize)]
@@ -37,7 +34,7 @@ struct TriedJson<'a> {
     report: &'a TrialReport,
     rules: &'a [String],
     unread: &'a [Unread],
-    sessions: Vec<&'a Reckoned>,
+    sessions: &'a [Reckoned],
 }
 
 pub(super) fn run(args: &TryArgs, out: &mut Out) -> Result<(), CommandFailure> {
@@ -52,14 +49,13 @@ pub(super) fn run(args: &TryArgs, out: &mut Out) -> Result<(), CommandFailure> {
     if let Some(id) = &args.session {
         return one(id, &tried, &files, &config, args, out);
     }
-    let reckoned: Vec<Reckoned> = tried.iter().map(|one| one.reckoned.clone()).collect();
-    let report = TrialReport::of(&reckoned);
+    let report = TrialReport::of(&tried);
     if let Some(file) = &args.plot {
         write_plot(file, &report)?;
     }
     let best = Arm::named(report.verdict.arm).unwrap_or(Arm::TaskEnds);
     if args.csv {
-        return Ok(out.document(&csv(&reckoned))?);
+        return Ok(out.document(&csv(&tried))?);
     }
     let rules = rules::dropped(&tried, best, &files, &config)?;
     if args.json {
@@ -67,13 +63,13 @@ pub(super) fn run(args: &TryArgs, out: &mut Out) -> Result<(), CommandFailure> {
             report: &report,
             rules: &rules,
             unread: &gathered.unread,
-            sessions: reckoned.iter().collect(),
+            sessions: &tried,
         })?;
         return Ok(());
     }
     let screen = screen::Screen {
         report: &report,
-        sessions: &reckoned,
+        sessions: &tried,
         rules: &rules,
         gathered: &gathered,
         prices: &prices,
@@ -112,32 +108,29 @@ fn nothing(args: &TryArgs, unread: &[Unread]) -> CommandFailure {
 }
 
 /// The sessions that are asked for, each call counted once.
-fn tried(args: &TryArgs, gathered: &mut Gathered, prices: &PriceTable) -> Result<Vec<Tried>, CommandFailure> {
+fn tried(
+    args: &TryArgs,
+    gathered: &mut Gathered,
+    prices: &PriceTable,
+) -> Result<Vec<Reckoned>, CommandFailure> {
     let from = args.since.map_or(0, |since| {
         let since = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
         now_ms().saturating_sub(since)
     });
     let mut sessions = trial::counted_once(std::mem::take(&mut gathered.sessions));
-    let ended = |session: &RecordedSession| session.calls.last().map_or(0, |call| call.at_ms);
-    let agent = |session: &RecordedSession| session.agent.map(|agent| agent.name());
-    sessions.retain(|session| {
-        ended(session) >= from
-            && args
-                .agent
-                .as_deref()
-                .is_none_or(|name| agent(session) == Some(name))
-    });
-    let reckoned = gather::in_parallel(&sessions, |_, session| trial::reckon(session, prices));
-    let mut all = Vec::new();
-    for (session, reckoned) in sessions.into_iter().zip(reckoned) {
-        let Some(mut reckoned) = reckoned else { continue };
-        if args.plan && reckoned.plan.is_none() {
-            reckoned.plan = Some("a plan".to_owned());
-        }
-        if args.session.is_none() {
-            reckoned.arms.iter_mut().for_each(|arm| arm.bill.after.clear());
-        }
-        all.push(Tried { session, reckoned });
+    let agent = args.agent.as_deref();
+    sessions.retain(|session| agent.is_none_or(|name| session.agent() == name));
+    for session in sessions.iter_mut().filter(|_| args.plan) {
+        let named = || SubscriptionUse::of("a plan");
+        session.subscription.get_or_insert_with(named);
+    }
+    let reckoned = gather::in_parallel(&sessions, |_, session| trial::reckon(session.clone(), prices));
+    let mut all: Vec<Reckoned> = reckoned.into_iter().flatten().collect();
+    all.retain(|one| one.ended_ms >= from);
+    for arm in all.iter_mut().flat_map(|one| &mut one.arms) {
+        arm.bill
+            .after
+            .truncate(if args.session.is_some() { usize::MAX } else { 0 });
     }
     match all.is_empty() {
         true => Err(nothing(args, &gathered.unread)),
@@ -147,20 +140,21 @@ fn tried(args: &TryArgs, gathered: &mut Gathered, prices: &PriceTable) -> Result
 
 fn one(
     id: &str,
-    tried: &[Tried],
+    tried: &[Reckoned],
     files: &[SessionFile],
     config: &Config,
     args: &TryArgs,
     out: &mut Out,
 ) -> Result<(), CommandFailure> {
-    let mut matching = tried.iter().filter(|one| one.reckoned.id.starts_with(id));
-    let (Some(one), None) = (matching.next(), matching.next()) else {
-        let count = tried.iter().filter(|one| one.reckoned.id.starts_with(id)).count();
+    let is_named = |one: &&Reckoned| one.session.id.starts_with(id);
+    let matching: Vec<&Reckoned> = tried.iter().filter(is_named).collect();
+    let [one] = matching[..] else {
+        let count = matching.len();
         let message = format!("{count} sessions have an id that begins with {}", visible(id));
         return Err(Exit::NO_INPUT.failure(message).help("baton try --csv lists them"));
     };
     if args.json {
-        return Ok(out.json(&one.reckoned)?);
+        return Ok(out.json(one)?);
     }
     Ok(out.lines(detail::lines(one, files, config)?)?)
 }
@@ -181,15 +175,15 @@ fn csv(all: &[Reckoned]) -> String {
         let money = |amount: Option<f64>| amount.map_or(String::new(), |amount| format!("{amount:.6}"));
         let saved = (1..ARMS.len()).map(|at| money(one.arms.get(at).map(|arm| arm.saved)));
         let cells = [
-            quoted(&one.id),
-            one.agent.to_owned(),
+            quoted(&one.session.id),
+            one.session.agent().to_owned(),
             quoted(&one.model),
             rfc3339_millis(one.started_ms),
             one.calls.to_string(),
             one.longest.to_string(),
             one.tokens.whole_input().to_string(),
             one.tokens.output.to_string(),
-            quoted(one.plan.as_deref().unwrap_or_default()),
+            quoted(one.session.subscription.as_ref().map_or("", |used| &used.plan)),
             money(one.paid),
             money(one.arms.first().map(|none| none.bill.cost)),
         ];

@@ -118,22 +118,16 @@ impl Screen<'_> {
         changed.sort_by(|a, b| saved(b).total_cmp(&saved(a)));
         let row = |one: &&Reckoned| {
             let cost = one.arms.first().map_or(0.0, |none| none.bill.cost);
-            let id: String = one.id.chars().take(ID).collect();
-            let (day, title) = (
-                rfc3339(one.started_ms / 1000),
-                first_line(&one.title, Some(TITLE)),
-            );
+            let id: String = one.session.id.chars().take(ID).collect();
+            let (day, agent) = (rfc3339(one.started_ms / 1000), one.session.agent());
+            let title = first_line(&one.session.title, Some(TITLE));
             let share = saved(one) / cost.max(f64::MIN_POSITIVE) * 100.0;
-            let amount = match one.plan {
+            let amount = match one.session.subscription {
                 None => format!("{} of {}", signed_dollars(saved(one)), dollars(cost)),
                 Some(_) => format!("{share:+.0} % of its tokens"),
             };
-            format!(
-                "    {amount:<20} {} {:<11} {title} ({})",
-                &day[..10],
-                one.agent,
-                visible(&id)
-            )
+            let (day, id) = (&day[..10], visible(&id));
+            format!("    {amount:<20} {day} {agent:<11} {title} ({id})")
         };
         let gained = changed.iter().take_while(|one| saved(one) > 0.0).take(NAMED);
         let lost = changed
@@ -179,7 +173,7 @@ impl Screen<'_> {
         });
         let models = first_line(&report.unpriced.join(", "), None);
         let unpriced = format!("Without a price, and not reckoned: {models} (bill.prices).");
-        let estimated = self.sessions.iter().any(|one| one.estimated);
+        let estimated = self.sessions.iter().any(|one| one.session.estimated);
         let estimated =
             estimated.then(|| "goose records sums only: its calls are estimated from these.".to_owned());
         let unpriced = Some(unpriced).filter(|_| !models.is_empty());
@@ -239,7 +233,8 @@ impl Screen<'_> {
 
     fn subscription(&self, unsent: i64) -> Option<String> {
         let count = self.report.subscription;
-        let limits: Vec<f64> = self.sessions.iter().filter_map(|one| one.limit_percent).collect();
+        let used = |one: &Reckoned| one.session.subscription.as_ref()?.percent;
+        let limits: Vec<f64> = self.sessions.iter().filter_map(used).collect();
         let used: f64 = limits.iter().sum();
         let share = match limits.is_empty() {
             true => "the record has no limits".to_owned(),

@@ -179,15 +179,12 @@ impl Thread {
         let limits = &payload["rate_limits"];
         if let Some(plan) = limits["plan_type"].as_str() {
             let used = limits["primary"]["used_percent"].as_f64();
-            let own = self
-                .session
-                .subscription
-                .get_or_insert_with(SubscriptionUse::default);
-            plan.clone_into(&mut own.plan);
-            if let (Some(now), Some(last)) = (used, own.last) {
-                own.percent += (now - last).max(0.0);
+            let own = &mut self.session.subscription;
+            let own = own.get_or_insert_with(|| SubscriptionUse::of(plan));
+            if let Some(now) = used {
+                let last = own.last.replace(now).unwrap_or(now);
+                own.percent = Some(own.percent.unwrap_or_default() + (now - last).max(0.0));
             }
-            own.last = used.or(own.last);
         }
     }
 

@@ -18,13 +18,10 @@ pub(super) const UNCHANGED: f64 = 0.005;
 /// A session with its cost in each arm.
 #[derive(Debug, Clone, Serialize)]
 pub struct Reckoned {
-    pub id: String,
-    pub agent: &'static str,
+    #[serde(flatten)]
+    pub session: RecordedSession,
     /// The model of most of its calls.
     pub model: String,
-    pub folder: Option<String>,
-    /// The beginning of the person's first text.
-    pub title: String,
     /// When its first and its last call were sent, in milliseconds since the Unix epoch.
     pub started_ms: u64,
     pub ended_ms: u64,
@@ -33,12 +30,6 @@ pub struct Reckoned {
     pub longest: u64,
     /// The provider's counts.
     pub tokens: TokenCounts,
-    /// Whether the provider's cached tokens are not recorded.
-    pub estimated: bool,
-    /// The plan of a subscription: its dollars are those of an API key, and are not summed up.
-    pub plan: Option<String>,
-    /// Per cent of the subscription's limit that it used, where the record has that.
-    pub limit_percent: Option<f64>,
     /// What the recorded counts cost; `None` where the record lacks some, or a model has no price.
     #[serde(serialize_with = "dollars")]
     pub paid: Option<f64>,
@@ -82,43 +73,30 @@ impl Reckoned {
         Some((none.bill.cost - none.bill.compacting) / paid - 1.0)
     }
 
-    /// Whether its dollars are somebody's.
+    /// Whether its dollars are somebody's: those of a subscription's session are what an API key would have cost.
     pub fn has_dollars(&self) -> bool {
-        self.plan.is_none() && !self.arms.is_empty()
+        self.session.subscription.is_none() && !self.arms.is_empty()
     }
 }
 
-/// Reckons a session at the prices of its day.
-pub fn reckon(session: &RecordedSession, prices: &PriceTable) -> Option<Reckoned> {
-    let sizes = sizes(session)?;
-    let own = session.calls.get(session.copied..).unwrap_or_default();
-    let longest = own.iter().map(|call| call.counts.whole_input()).max();
+/// Reckons a session at the prices of its day. `None`: it has no calls.
+pub fn reckon(session: RecordedSession, prices: &PriceTable) -> Option<Reckoned> {
+    let sizes = sizes(&session)?;
+    let (own, paid) = (session.own(), paid(&session, prices));
+    let (first, last) = (own.first()?, own.last()?);
     let mut tokens = TokenCounts::default();
     own.iter().for_each(|call| tokens += call.counts);
-    let mut reckoned = Reckoned {
-        id: session.id.clone(),
-        agent: session
-            .agent
-            .map_or("unknown", crate::transcript::AgentKind::name),
+    Some(Reckoned {
         model: session.main_model().to_owned(),
-        folder: session.folder.clone(),
-        title: session.title.clone(),
-        started_ms: own.first().map_or(0, |call| call.at_ms),
-        ended_ms: own.last().map_or(0, |call| call.at_ms),
+        started_ms: first.at_ms,
+        ended_ms: last.at_ms,
         calls: own.len(),
-        longest: longest.unwrap_or_default(),
+        longest: own.iter().map(|call| call.counts.whole_input()).max()?,
         tokens,
-        estimated: session.estimated,
-        plan: session.subscription.as_ref().map(|used| used.plan.clone()),
-        limit_percent: session
-            .subscription
-            .as_ref()
-            .and_then(|used| used.last.map(|_| used.percent)),
-        paid: paid(session, prices),
-        arms: Vec::new(),
-    };
-    reckoned.arms = arms(&sizes, session.started_ms(), prices, reckoned.paid).unwrap_or_default();
-    Some(reckoned)
+        arms: arms(&sizes, session.started_ms(), prices, paid).unwrap_or_default(),
+        paid,
+        session,
+    })
 }
 
 /// What the recorded counts cost, each at the price of its own time.
@@ -126,7 +104,7 @@ fn paid(session: &RecordedSession, prices: &PriceTable) -> Option<f64> {
     if session.estimated {
         return None;
     }
-    let own = session.calls.get(session.copied..)?.iter().take(super::MAX_CALLS);
+    let own = session.own().iter().take(super::MAX_CALLS);
     let mut costs = own.map(|call| {
         let (model, service) = session.model(call);
         let query = PriceQuery {

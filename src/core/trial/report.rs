@@ -115,7 +115,7 @@ impl TrialReport {
         let best = best(&arms);
         let mut lengths: Vec<GroupSum> = grouped(all, best, length_of);
         lengths.sort_by_key(|group| group.key.parse::<u64>().unwrap_or(u64::MAX));
-        let mut groups = grouped(all, best, |one| format!("{} {}", one.agent, one.model));
+        let mut groups = grouped(all, best, |one| format!("{} {}", one.session.agent(), one.model));
         groups.sort_by(|a, b| b.paid.total_cmp(&a.paid).then(b.input.cmp(&a.input)));
         let started = all.iter().map(|one| one.started_ms).min().unwrap_or_default();
         let ended = all.iter().map(|one| one.ended_ms).max().unwrap_or_default();
@@ -131,7 +131,10 @@ impl TrialReport {
             calls: all.iter().map(|one| one.calls).sum(),
             days: (ended - started).div_ceil(86_400_000),
             with_dollars: all.iter().filter(|one| one.has_dollars()).count(),
-            subscription: all.iter().filter(|one| one.plan.is_some()).count(),
+            subscription: all
+                .iter()
+                .filter(|one| one.session.subscription.is_some())
+                .count(),
             unpriced,
             paid: dollars_of(all).map(spent).sum(),
             model_error: model_error(all),

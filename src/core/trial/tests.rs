@@ -79,7 +79,7 @@ fn growing(first: u64, step: u64, pauses: &[u64], ends: &[usize]) -> RecordedSes
 }
 
 fn reckoned(session: &RecordedSession) -> Reckoned {
-    reckon(session, &prices()).unwrap()
+    reckon(session.clone(), &prices()).unwrap()
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn forks_and_copies_count_once_in_every_order() {
     assert_eq!(counted_once(other), counted);
     // What the copied call cost is the parent's.
     let forked = counted.iter().find(|one| one.copied == 1).unwrap();
-    let one = reckon(forked, &prices()).unwrap();
+    let one = reckon(forked.clone(), &prices()).unwrap();
     assert!(
         one.paid.unwrap() < 0.1 && one.calls == forked.calls.len() - 1,
         "{one:?}"

@@ -13,10 +13,7 @@ const RULES: [Arm; 2] = [Arm::Free, Arm::Pays];
 /// The sums of the rules; none where no conversation has a price.
 pub(super) fn tried(entries: &[BillEntry], prices: &PriceTable) -> Vec<ArmSum> {
     let sessions = sessions(entries);
-    let reckoned: Vec<_> = sessions
-        .iter()
-        .filter_map(|session| reckon(session, prices))
-        .collect();
+    let reckoned: Vec<_> = sessions.filter_map(|session| reckon(session, prices)).collect();
     if !reckoned.iter().any(|one| one.has_dollars()) {
         return Vec::new();
     }
@@ -28,7 +25,7 @@ pub(super) fn tried(entries: &[BillEntry], prices: &PriceTable) -> Vec<ArmSum> {
 }
 
 /// Conversations as they would have been without baton.
-fn sessions(entries: &[BillEntry]) -> Vec<RecordedSession> {
+fn sessions(entries: &[BillEntry]) -> impl Iterator<Item = RecordedSession> {
     let mut all: BTreeMap<&str, RecordedSession> = BTreeMap::new();
     for entry in entries.iter().filter(|entry| !entry.subscription) {
         let (Some(key), Some(counts)) = (&entry.conversation, entry.without_tokens) else {
@@ -47,7 +44,7 @@ fn sessions(entries: &[BillEntry]) -> Vec<RecordedSession> {
             ..RecordedCall::default()
         });
     }
-    all.into_values().collect()
+    all.into_values()
 }
 
 #[cfg(test)]
