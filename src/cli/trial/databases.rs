@@ -29,30 +29,21 @@ pub(super) fn read(path: &Path, take: TakeEntry<'_>) -> rusqlite::Result<Option<
 /// Opens it so that no file is made: without its index a log of changes cannot be read without one.
 fn open(path: &Path) -> rusqlite::Result<(Connection, Option<&'static str>)> {
     let beside = |ending: &str| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(ending);
-        std::fs::metadata(name).map_or(0, |about| about.len())
+        let about = std::fs::metadata(format!("{}{ending}", path.display()));
+        about.is_ok_and(|about| about.len() > 0)
     };
     let (log, index) = (beside("-wal"), beside("-shm"));
-    let (mode, note) = match (log, index) {
-        (0, _) => ("immutable=1", None),
-        (_, 0) => (
-            "immutable=1",
-            Some("its newest changes, in its -wal file, are not read"),
-        ),
-        _ => ("mode=ro", None),
-    };
+    let mode = if log && index { "mode=ro" } else { "immutable=1" };
+    let unread = "its newest changes, in its -wal file, are not read";
+    let unread = Some(unread).filter(|_| log && !index);
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let escaped = path
-        .to_string_lossy()
-        .replace('%', "%25")
-        .replace('?', "%3f")
-        .replace('#', "%23");
-    let connection = Connection::open_with_flags(format!("file:{escaped}?{mode}"), flags)?;
+    let name = path.to_string_lossy().replace('%', "%25");
+    let name = name.replace('?', "%3f").replace('#', "%23");
+    let connection = Connection::open_with_flags(format!("file:{name}?{mode}"), flags)?;
     // Sorting makes no file either.
     connection.pragma_update(None, "temp_store", "MEMORY")?;
-    Ok((connection, note))
+    Ok((connection, unread))
 }
 
 /// The values of a row as JSON; what is none is null.

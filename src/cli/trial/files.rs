@@ -87,9 +87,8 @@ fn document(file: File, take: TakeEntry<'_>) -> Result<Option<String>, Box<dyn E
             damaged += 1;
             continue;
         };
-        members.entry("type").or_insert_with(|| "cline".into());
-        let session = || document.session.clone();
-        members.entry("sessionId").or_insert_with(session);
+        members.insert("type".to_owned(), "cline".into());
+        members.insert("sessionId".to_owned(), document.session.clone());
         take(&Json::Object(members));
     }
     Ok((damaged > 0).then(|| left_out(damaged, "message")))

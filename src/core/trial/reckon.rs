@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::session::RecordedSession;
 use super::sizes;
-use crate::bill::{Arm, ArmBill, ArmCut, PriceQuery, PriceTable, SessionSizes, TokenCounts, dollars};
+use crate::bill::{Arm, ArmBill, ArmCut, PriceQuery, PriceTable, Rates, SessionSizes, TokenCounts, dollars};
 
 /// The arms that are tried; the first is what the others are compared with.
 pub const ARMS: [Arm; 5] = [Arm::None, Arm::Mask, Arm::TaskEnds, Arm::Free, Arm::Pays];
@@ -33,7 +33,7 @@ pub struct Reckoned {
     /// What the recorded counts cost; `None` where the record lacks some, or a model has no price.
     #[serde(serialize_with = "dollars")]
     pub paid: Option<f64>,
-    /// The arms, in the order of [`ARMS`]; none where a model has no price.
+    /// The arms, without cuts first; none where a model has no price.
     pub arms: Vec<ArmResult>,
 }
 
@@ -56,8 +56,7 @@ pub struct ArmResult {
 impl Reckoned {
     /// An arm's result; `None` where no arm has one.
     pub fn arm(&self, arm: Arm) -> Option<&ArmResult> {
-        let at = ARMS.iter().position(|one| *one == arm)?;
-        self.arms.get(at)
+        self.arms.iter().find(|result| result.arm == arm.name())
     }
 
     /// Whether an arm would have changed what it costs.
@@ -79,11 +78,13 @@ impl Reckoned {
     }
 }
 
-/// Reckons a session at the prices of its day. `None`: it has no calls.
-pub fn reckon(session: RecordedSession, prices: &PriceTable) -> Option<Reckoned> {
+/// Reckons a session at the prices of its day, in these arms, of which the first is without cuts. `None`: it has no calls.
+pub fn reckon(session: RecordedSession, prices: &PriceTable, run: &[Arm]) -> Option<Reckoned> {
     let sizes = sizes(&session)?;
     let (own, paid) = (session.own(), paid(&session, prices));
     let (first, last) = (own.first()?, own.last()?);
+    let at_ms = session.started_ms();
+    let rates = |model: &str| rates(prices, (model, None), at_ms);
     let mut tokens = TokenCounts::default();
     own.iter().for_each(|call| tokens += call.counts);
     Some(Reckoned {
@@ -93,7 +94,7 @@ pub fn reckon(session: RecordedSession, prices: &PriceTable) -> Option<Reckoned>
         calls: own.len(),
         longest: own.iter().map(|call| call.counts.whole_input()).max()?,
         tokens,
-        arms: arms(&sizes, session.started_ms(), prices, paid).unwrap_or_default(),
+        arms: arms(&sizes, &rates, paid, run).unwrap_or_default(),
         paid,
         session,
     })
@@ -106,50 +107,48 @@ fn paid(session: &RecordedSession, prices: &PriceTable) -> Option<f64> {
     }
     let own = session.own().iter().take(super::MAX_CALLS);
     let mut costs = own.map(|call| {
-        let (model, service) = session.model(call);
-        let query = PriceQuery {
-            model,
-            service,
-            at_ms: call.at_ms,
-            host: "",
-        };
-        Some(call.counts.cost(&prices.rates(&query)?).total())
+        let rates = rates(prices, session.model(call), call.at_ms)?;
+        Some(call.counts.cost(&rates).total())
     });
     costs.try_fold(0.0, |sum, cost| Some(sum + cost?))
 }
 
-fn arms(sizes: &SessionSizes, at_ms: u64, prices: &PriceTable, paid: Option<f64>) -> Option<Vec<ArmResult>> {
-    let rates = |model: &str| {
-        let query = PriceQuery {
-            model,
-            at_ms,
-            ..PriceQuery::default()
-        };
-        prices.rates(&query)
-    };
-    let none = sizes.bill(Arm::None, &rates)?;
-    let model_error = paid.map_or(0.0, |paid| {
-        ((none.cost - none.compacting) - paid).abs() / none.cost.max(f64::MIN_POSITIVE)
-    });
+fn rates(prices: &PriceTable, (model, service): (&str, Option<&str>), at_ms: u64) -> Option<Rates> {
+    prices.rates(&PriceQuery {
+        model,
+        service,
+        at_ms,
+        host: "",
+    })
+}
+
+fn arms(
+    sizes: &SessionSizes,
+    rates: &dyn Fn(&str) -> Option<Rates>,
+    paid: Option<f64>,
+    run: &[Arm],
+) -> Option<Vec<ArmResult>> {
+    let none = sizes.bill(Arm::None, rates)?;
+    let off = paid.map_or(0.0, |paid| (none.cost - none.compacting - paid).abs());
+    let model_error = off / none.cost.max(f64::MIN_POSITIVE);
     let twice = reading_twice(sizes);
-    let mut all = Vec::new();
-    for arm in ARMS {
-        let bill = sizes.bill(arm, &rates)?;
+    let result = |arm: &Arm| {
+        let bill = sizes.bill(*arm, rates)?;
         let saved = none.cost - bill.cost;
-        let with_twice = match bill.cuts.is_empty() {
-            true => saved,
-            false => none.cost - twice.bill(arm, &rates)?.cost,
+        let of_reading = match bill.cuts.is_empty() {
+            true => 0.0,
+            false => (twice.bill(*arm, rates)?.cost - bill.cost).abs(),
         };
         let is_assumed = |cut: &&ArmCut| sizes.calls[cut.call].seen.read_again.is_none();
-        all.push(ArmResult {
+        Some(ArmResult {
             arm: arm.name(),
             saved,
-            error: saved.abs() * model_error + (saved - with_twice).abs(),
+            error: saved.abs() * model_error + of_reading,
             assumed: bill.cuts.iter().filter(is_assumed).count(),
             bill,
-        });
-    }
-    Some(all)
+        })
+    };
+    run.iter().map(result).collect()
 }
 
 /// The same session where twice as much is read again.

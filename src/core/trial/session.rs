@@ -52,6 +52,8 @@ pub struct RecordedCall {
     pub plan: bool,
     /// Whether the agent compacted since the call before.
     pub compacted: bool,
+    /// Whether a shadow would have handed over here.
+    pub handoff: bool,
     /// Bytes of what was said, and of results, since the call before.
     pub said: u64,
     pub results: u64,
@@ -69,16 +71,6 @@ pub struct SubscriptionUse {
     /// The last figure, from which the next one grows.
     #[serde(skip)]
     pub last: Option<f64>,
-}
-
-impl SubscriptionUse {
-    /// A plan of this name, of whose limits nothing is known.
-    pub fn of(plan: &str) -> Self {
-        Self {
-            plan: plan.to_owned(),
-            ..Self::default()
-        }
-    }
 }
 
 fn agent_name<S: Serializer>(agent: &Option<AgentKind>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -109,12 +101,8 @@ impl RecordedSession {
 
     /// The model that most calls asked.
     pub fn main_model(&self) -> &str {
-        let count = |at: usize| {
-            self.calls
-                .iter()
-                .filter(|call| usize::from(call.model) == at)
-                .count()
-        };
+        let calls = self.calls.iter().map(|call| usize::from(call.model));
+        let count = |at: usize| calls.clone().filter(|model| *model == at).count();
         let most = (0..self.models.len()).max_by_key(|at| (count(*at), usize::MAX - at));
         most.map_or("", |at| self.models[at].0.as_str())
     }
