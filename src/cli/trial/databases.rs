@@ -5,7 +5,8 @@ use std::path::Path;
 use rusqlite::{Connection, OpenFlags, params};
 use serde_json::{Value as Json, json};
 
-use super::files::TakeEntry;
+/// Takes one entry.
+pub(super) type TakeEntry<'t> = &'t mut dyn FnMut(&Json);
 
 /// Reads a database, which nothing is written to. Returns why a part of it is not read.
 ///

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
 
-use super::databases;
+use super::databases::{self, TakeEntry};
 use crate::cli::handoffs::{LineRead, next_line};
 use crate::cli::output::plural;
 use baton_core::handoffs::yaml::MAX_LINE_BYTES;
@@ -22,9 +22,6 @@ const MOST: u64 = 32 << 20;
 
 /// Bytes of a buffer for reading.
 const BUFFER: usize = 1 << 18;
-
-/// Takes one entry.
-pub(super) type TakeEntry<'t> = &'t mut dyn FnMut(&Json);
 
 /// Gives every entry of a file. Returns why it is not read, or a part of it.
 pub(super) fn read(path: &Path, take: TakeEntry<'_>) -> Option<String> {

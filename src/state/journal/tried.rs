@@ -26,7 +26,6 @@ pub struct Promise {
     /// Dollars of the sessions that it was said of.
     pub paid: f64,
     /// What the recommended arm would have saved of these.
-    #[serde(flatten)]
     pub sum: ArmSum,
 }
 

@@ -63,7 +63,7 @@ export function billFacts(total) {
 function promised(it) {
   if (!it?.paid) return null;
   const day = new Date(it.at_ms).toISOString().slice(0, 10);
-  return `baton try had said on ${day}: ${line(it.arm)} saves ${dollars(it.saved)} ± ${dollars(it.error)}, ${Math.round((100 * it.saved) / it.paid)} % of ${dollars(it.paid)}.`;
+  return `baton try had said on ${day}: ${line(it.sum.arm)} saves ${dollars(it.sum.saved)} ± ${dollars(it.sum.error)}, ${Math.round((100 * it.sum.saved) / it.paid)} % of ${dollars(it.paid)}.`;
 }
 
 /** The moments of a shadow, newest first. */
