@@ -8,12 +8,15 @@ use super::log::{FIRST_RUN, full_key, open, unread};
 use super::output::{Out, first_line, plural, short};
 use super::savings_args::SavingsArgs;
 use crate::state::clock::now_ms;
-use crate::state::journal::{BillEntry, BillFilter, BillGroup, BillSum, SavingsReport};
-use baton_core::bill::{PriceTable, TokenCounts};
-use baton_core::trial::ArmSum;
+use crate::state::journal::{BillEntry, BillFilter, BillGroup, BillSum, Promise, SavingsReport};
+use baton_core::bill::{Arm, PriceTable, TokenCounts};
+use baton_core::text::date::rfc3339;
 
 /// Width of the longest bar.
 const BAR: f64 = 24.0;
+
+/// Moments of a shadow that are named.
+const MOMENTS: usize = 5;
 
 /// Columns of a group's name.
 const NAME: usize = 28;
@@ -23,7 +26,10 @@ pub(super) fn run(args: &SavingsArgs, out: &mut Out) -> Result<(), CommandFailur
     let file = args.prices.as_deref().or(config.bill.prices.as_deref());
     let prices = super::prices(file)?;
     let entries = entries(args, &config.state_dir, &prices)?;
-    let report = SavingsReport::of(&entries, args.by, &prices);
+    let report = SavingsReport {
+        promised: Promise::kept(&config.state_dir),
+        ..SavingsReport::of(&entries, args.by, &prices)
+    };
     if args.json {
         out.json(&report)?;
     } else if args.csv {
@@ -178,18 +184,37 @@ pub(super) fn bar(amount: f64, most: f64, width: f64) -> String {
     format!("{style}{}{style:#}", cell.repeat(cells))
 }
 
-/// What `baton try` would have said of the same conversations.
+/// What `baton try` had said, and what its rules and a shadow would have saved in these conversations.
 fn tried(report: &SavingsReport) -> Vec<String> {
-    let rule = |sum: &ArmSum| {
-        format!(
-            "  try had said   {:>10}   ± {}, by `{}` with {}",
-            signed_dollars(sum.saved),
-            dollars(sum.error),
-            sum.arm,
-            plural(sum.cuts as u64, "cut")
-        )
+    let line = |name: &str, saved: f64, error: f64, about: &str| {
+        let (saved, error) = (signed_dollars(saved), dollars(error));
+        format!("  {name:<14} {saved:>10}   ± {error}, {about}")
     };
-    report.tried.iter().map(rule).collect()
+    let mut lines = Vec::new();
+    if let Some(had) = report.promised.as_ref().filter(|had| had.paid > 0.0) {
+        let (sum, day) = (&had.sum, rfc3339(had.at_ms / 1000));
+        let (share, paid) = (sum.saved / had.paid * 100.0, dollars(had.paid));
+        let arm = first_line(&sum.arm, None);
+        let about = format!("{share:.0} % of {paid}, by `{arm}` on {}", &day[..10]);
+        lines.push(line("try had said", sum.saved, sum.error, &about));
+    }
+    for sum in &report.tried {
+        let cuts = plural(sum.cuts as u64, "cut");
+        let (name, about) = match sum.arm == Arm::Model.name() {
+            true => ("in its shadow", format!("with {cuts} at its moments")),
+            false => (&*sum.arm, format!("with {cuts} by this rule")),
+        };
+        lines.push(line(name, sum.saved, sum.error, &about));
+    }
+    let moments = report.moments.iter().rev().take(MOMENTS);
+    let moments = moments.filter_map(|entry| Some((entry, entry.shadow.as_ref()?)));
+    lines.extend(moments.map(|(entry, moment)| {
+        let (at, id) = (rfc3339(entry.at_ms / 1000), first_line(&entry.id, None));
+        let saved = moment.saved.map_or(String::new(), signed_dollars);
+        let what = first_line(&moment.what, None).replace('_', " ");
+        format!("    {at} {what:<17} {saved:>9}  baton show {id}")
+    }));
+    lines
 }
 
 /// Notes on how to read the sums.
@@ -278,6 +303,7 @@ mod tests {
             saved: cost.map(|cost| without - cost),
             saved_error: cost.map(|_| 0.01),
             compacted: false,
+            shadow: None,
         }
     }
 

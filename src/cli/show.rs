@@ -147,6 +147,10 @@ fn exchange_lines(exchange: &ExchangeDetail, leg: Option<u32>, width: Option<usi
             .iter()
             .map(|note| format!("  - {}", first_line(note, None))),
     );
+    if let Some(moment) = row.event.shadow.as_ref().filter(|moment| !moment.text.is_empty()) {
+        out.push("  baton would have sent:".to_owned());
+        out.extend(moment.text.lines().map(|line| format!("    {}", visible(line))));
+    }
     let legs = exchange.legs.iter().filter(|l| leg.is_none_or(|n| n == l.n));
     for leg in legs {
         out.push(String::new());

@@ -11,8 +11,8 @@ use baton_core::transcript::AgentKind;
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Reads the sessions that your agents keep on this machine, and computes what they would have cost with handoffs: claude-code, \
-codex, gemini-cli, qwen-code, pi, opencode, goose, cline. Nothing is sent and nothing is written. docs/try.md says what is \
-counted, and what is assumed.
+codex, gemini-cli, qwen-code, pi, opencode, goose, cline. Nothing is sent, and nothing is written but what --plot and --keep \
+ask for. docs/try.md says what is counted, and what is assumed.
 
 Examples:
   baton try
@@ -44,6 +44,9 @@ pub(super) struct TryArgs {
     /// Write the plot as SVG
     #[arg(long, value_name = "FILE")]
     pub(super) plot: Option<PathBuf>,
+    /// Keep the verdict in the state folder: `baton savings` says it beside what came
+    #[arg(long, conflicts_with = "session")]
+    pub(super) keep: bool,
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,

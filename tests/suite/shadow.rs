@@ -166,6 +166,37 @@ async fn a_moment_is_noted_and_nothing_else() {
         assert_eq!(upstream.bodies.lock().unwrap().pop().unwrap(), body);
     }
     let events = baton.events(2).await;
-    assert!(events[0].nudges.is_empty());
+    assert!(events[0].nudges.is_empty() && events[0].shadow.is_none());
     assert_eq!(events[1].nudges, [NudgeOutcome::WouldNotify]);
+    let moment = events[1].shadow.as_ref().unwrap();
+    assert!(
+        moment.what == "would_tell" && moment.text.starts_with("<context-notice>"),
+        "{moment:?}"
+    );
+}
+
+/// What a handoff behind the plan would have been given is kept, without credentials.
+#[tokio::test]
+async fn an_accepted_plan_is_a_moment_with_its_carry_over_prompt() {
+    let upstream = Upstream::start("text/event-stream", golden("04_leg2.sse")).await;
+    let baton = shadow(&upstream.url(), |_| ());
+    let token = format!("ghp_{}", "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY2zA4");
+    let asked = format!("Rewrite the parser without recursion. The token is {token}.");
+    let messages = json!([
+        {"role": "user", "content": asked},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "ExitPlanMode", "input": {"plan": "1. Read it."}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "User has approved your plan."}]},
+    ]);
+    let body = json!({"model": "claude-sonnet-4-5", "max_tokens": 9000, "stream": true, "messages": messages,
+        "tools": [{"name": "Bash", "input_schema": {"type": "object"}}]});
+    let body = Bytes::from(body.to_string());
+    baton.post("/v1/messages", &[], body.clone()).await;
+    assert_eq!(upstream.bodies.lock().unwrap().pop().unwrap(), body);
+    let event = baton.events(1).await.remove(0);
+    assert_eq!(event.nudges, [NudgeOutcome::WouldFollowPlan]);
+    let text = event.shadow.unwrap().text;
+    assert!(
+        text.contains("Rewrite the parser without recursion.") && !text.contains(&token),
+        "{text}"
+    );
 }

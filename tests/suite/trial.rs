@@ -182,7 +182,7 @@ fn a_session_in_detail_says_what_would_have_been_carried() {
         .to_owned();
     let text = printed(home.path(), &["--session", &id[..8]]);
     assert!(
-        text.contains("a request") && text.contains("cost so far") && text.contains("nudge=pays"),
+        text.contains("a request") && text.contains("history") && text.contains("nudge=pays"),
         "{text}"
     );
     let none = run(home.path(), &["--session", "none"]);
@@ -205,11 +205,21 @@ fn damaged_foreign_and_missing_files_cost_a_line_each() {
         b"SQLite format 3\0and then nothing",
     )
     .unwrap();
+    // As gemini-cli and OpenCode wrote them before their .jsonl files and their database.
+    let chats = home.path().join(".gemini/tmp/0f/chats");
+    let storage = home.path().join(".local/share/opencode/storage/session/0f");
+    for (folder, name) in [(chats, "session-1.json"), (storage, "ses_1.json")] {
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join(name), r#"{"sessionId": "x", "messages": []}"#).unwrap();
+    }
+    fs::write(home.path().join(".gemini/tmp/0f/logs.json"), "[]").unwrap();
     let screen = printed(home.path(), &[]);
     for part in [
-        "3 files",
+        "5 files",
+        "session-1.json: an earlier version of the agent wrote it",
+        "ses_1.json: an earlier version of the agent wrote it",
         "no usage of a model's call",
-        "no line of it is JSON",
+        "2 lines that cannot be read: left out",
         "opencode.db: ",
         "  pi ",
     ] {

@@ -5,65 +5,46 @@ use std::path::Path;
 use rusqlite::{Connection, OpenFlags, params};
 use serde_json::{Value as Json, json};
 
-use super::entries::{FileRead, TakeEntry};
+/// Takes one entry.
+pub(super) type TakeEntry<'t> = &'t mut dyn FnMut(&Json);
 
-/// Reads a database, which nothing is written to.
+/// Reads a database, which nothing is written to. Returns why a part of it is not read.
 ///
 /// # Errors
-/// Why it cannot be read, in words.
-pub(super) fn read(path: &Path, take: TakeEntry<'_>) -> Result<FileRead, String> {
-    let (connection, note) = open(path)?;
-    let mut read = FileRead {
-        note,
-        ..FileRead::default()
-    };
-    let mut counting = |entry: &Json| {
-        read.entries += 1;
-        take(entry);
-    };
+/// It cannot be read.
+pub(super) fn read(path: &Path, take: TakeEntry<'_>) -> rusqlite::Result<Option<String>> {
+    let (connection, unread) = open(path)?;
     let has = |table: &str| {
-        let found = connection.prepare(&format!("SELECT 1 FROM {table} LIMIT 0"));
-        found.is_ok()
+        connection
+            .prepare(&format!("SELECT 1 FROM {table} LIMIT 0"))
+            .is_ok()
     };
-    let done = match () {
-        () if has("part") && has("message") => opencode(&connection, &mut counting),
-        () if has("messages") && has("sessions") => goose(&connection, &mut counting),
-        () => return Err("it is a database of another program".to_owned()),
-    };
-    done.map_err(|error| error.to_string())?;
-    Ok(read)
+    match () {
+        () if has("part") && has("message") => opencode(&connection, take)?,
+        () if has("messages") && has("sessions") => goose(&connection, take)?,
+        () => return Ok(Some("it is a database of another program".to_owned())),
+    }
+    Ok(unread.map(str::to_owned))
 }
 
 /// Opens it so that no file is made: without its index a log of changes cannot be read without one.
-fn open(path: &Path) -> Result<(Connection, Option<&'static str>), String> {
+fn open(path: &Path) -> rusqlite::Result<(Connection, Option<&'static str>)> {
     let beside = |ending: &str| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(ending);
-        std::fs::metadata(name).map_or(0, |about| about.len())
+        let about = std::fs::metadata(format!("{}{ending}", path.display()));
+        about.is_ok_and(|about| about.len() > 0)
     };
     let (log, index) = (beside("-wal"), beside("-shm"));
-    let (mode, note) = match (log, index) {
-        (0, _) => ("immutable=1", None),
-        (_, 0) => (
-            "immutable=1",
-            Some("its newest changes, in its -wal file, are not read"),
-        ),
-        _ => ("mode=ro", None),
-    };
+    let mode = if log && index { "mode=ro" } else { "immutable=1" };
+    let unread = "its newest changes, in its -wal file, are not read";
+    let unread = Some(unread).filter(|_| log && !index);
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let escaped = path
-        .to_string_lossy()
-        .replace('%', "%25")
-        .replace('?', "%3f")
-        .replace('#', "%23");
-    let connection = Connection::open_with_flags(format!("file:{escaped}?{mode}"), flags);
-    let connection = connection.map_err(|error| error.to_string())?;
+    let name = path.to_string_lossy().replace('%', "%25");
+    let name = name.replace('?', "%3f").replace('#', "%23");
+    let connection = Connection::open_with_flags(format!("file:{name}?{mode}"), flags)?;
     // Sorting makes no file either.
-    connection
-        .pragma_update(None, "temp_store", "MEMORY")
-        .map_err(|error| error.to_string())?;
-    Ok((connection, note))
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    Ok((connection, unread))
 }
 
 /// The values of a row as JSON; what is none is null.

@@ -1,16 +1,17 @@
 //! Reads the entries of a session file: lines of JSON, one document, or rows of a database. Nothing is written.
 
+use std::error::Error;
 use std::fs::File;
-use std::io::{BufReader, Read, Seek};
+use std::io::{self, BufReader, Read, Seek};
 use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
 
-use super::databases;
-use super::entries::{FileRead, TakeEntry};
+use super::databases::{self, TakeEntry};
 use crate::cli::handoffs::{LineRead, next_line};
+use crate::cli::output::plural;
 use baton_core::handoffs::yaml::MAX_LINE_BYTES;
 
 /// How an SQLite file begins.
@@ -22,47 +23,43 @@ const MOST: u64 = 32 << 20;
 /// Bytes of a buffer for reading.
 const BUFFER: usize = 1 << 18;
 
-/// Gives every entry of a file.
-///
-/// # Errors
-/// Why it cannot be read, in words.
-pub(super) fn read(path: &Path, take: TakeEntry<'_>) -> Result<FileRead, String> {
-    let mut file = File::open(path).map_err(|error| error.to_string())?;
+/// Gives every entry of a file. Returns why it is not read, or a part of it.
+pub(super) fn read(path: &Path, take: TakeEntry<'_>) -> Option<String> {
+    entries(path, take).unwrap_or_else(|error| Some(error.to_string()))
+}
+
+fn entries(path: &Path, take: TakeEntry<'_>) -> Result<Option<String>, Box<dyn Error>> {
+    let mut file = File::open(path)?;
     let mut begins = [0; SQLITE.len()];
-    let is_database = file.read_exact(&mut begins).is_ok() && begins == SQLITE;
-    if is_database {
-        return databases::read(path, take);
+    if file.read_exact(&mut begins).is_ok() && begins == SQLITE {
+        return Ok(databases::read(path, take)?);
     }
-    file.rewind().map_err(|error| error.to_string())?;
+    file.rewind()?;
     match path.extension().is_some_and(|ending| ending == "json") {
         true => document(file, take),
-        false => lines(BufReader::with_capacity(BUFFER, file), take),
+        false => Ok(lines(BufReader::with_capacity(BUFFER, file), take)?),
     }
 }
 
-fn lines(mut reader: BufReader<File>, take: TakeEntry<'_>) -> Result<FileRead, String> {
-    let mut read = FileRead::default();
-    let mut line = Vec::new();
+fn lines(mut reader: BufReader<File>, take: TakeEntry<'_>) -> io::Result<Option<String>> {
+    let (mut damaged, mut line) = (0, Vec::new());
     loop {
-        match next_line(&mut reader, &mut line).map_err(|error| error.to_string())? {
-            LineRead::End => return Ok(read),
-            LineRead::TooLong => read.damaged += 1,
-            LineRead::Line => {
-                let text = line.trim_ascii();
-                if text.is_empty() {
-                    continue;
-                }
-                let entry = serde_json::from_slice::<Json>(text).ok().filter(Json::is_object);
-                match entry.filter(|_| text.len() <= MAX_LINE_BYTES) {
-                    Some(entry) => {
-                        read.entries += 1;
-                        take(&entry);
-                    }
-                    None => read.damaged += 1,
-                }
-            }
+        let read = next_line(&mut reader, &mut line)?;
+        let text = line.trim_ascii();
+        match read {
+            LineRead::End => return Ok((damaged > 0).then(|| left_out(damaged, "line"))),
+            LineRead::Line if text.is_empty() => {}
+            LineRead::Line if text.len() <= MAX_LINE_BYTES => match serde_json::from_slice::<Json>(text) {
+                Ok(entry) if entry.is_object() => take(&entry),
+                _ => damaged += 1,
+            },
+            LineRead::Line | LineRead::TooLong => damaged += 1,
         }
     }
+}
+
+fn left_out(count: u64, noun: &str) -> String {
+    format!("{} that cannot be read: left out", plural(count, noun))
 }
 
 /// One object with a list of messages, as cline writes it.
@@ -73,29 +70,23 @@ struct Document {
     messages: Vec<Box<RawValue>>,
 }
 
-fn document(file: File, take: TakeEntry<'_>) -> Result<FileRead, String> {
+fn document(file: File, take: TakeEntry<'_>) -> Result<Option<String>, Box<dyn Error>> {
     let mut text = Vec::new();
-    file.take(MOST + 1)
-        .read_to_end(&mut text)
-        .map_err(|error| error.to_string())?;
+    file.take(MOST + 1).read_to_end(&mut text)?;
     if text.len() as u64 > MOST {
-        return Err("it is too large to be read in one piece".to_owned());
+        return Ok(Some("it is too large to be read in one piece".to_owned()));
     }
-    let document: Document = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+    let document: Document = serde_json::from_slice(&text)?;
     drop(text);
-    let mut read = FileRead::default();
+    let mut damaged = 0;
     for message in document.messages {
-        match serde_json::from_str::<Map<String, Json>>(message.get()) {
-            Ok(mut members) => {
-                members.entry("type").or_insert_with(|| "cline".into());
-                members
-                    .entry("sessionId")
-                    .or_insert_with(|| document.session.clone());
-                read.entries += 1;
-                take(&Json::Object(members));
-            }
-            Err(_) => read.damaged += 1,
-        }
+        let Ok(mut members) = serde_json::from_str::<Map<String, Json>>(message.get()) else {
+            damaged += 1;
+            continue;
+        };
+        members.insert("type".to_owned(), "cline".into());
+        members.insert("sessionId".to_owned(), document.session.clone());
+        take(&Json::Object(members));
     }
-    Ok(read)
+    Ok((damaged > 0).then(|| left_out(damaged, "message")))
 }

@@ -1,13 +1,10 @@
 //! Reads all files at once, within bounds: a thread for each core up to four, and a line of each at a time.
 
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
-
-use super::entries::FileRead;
 use super::files;
 use super::places::SessionFile;
 use crate::cli::output::size;
@@ -24,17 +21,11 @@ const BAR: u64 = 30;
 /// What was read.
 pub(super) struct Gathered {
     pub(super) sessions: Vec<RecordedSession>,
-    pub(super) unread: Vec<Unread>,
+    /// Files that were not read, or not all of each, with the reason.
+    pub(super) unread: Vec<String>,
     pub(super) files: usize,
     pub(super) bytes: u64,
     pub(super) seconds: f64,
-}
-
-/// A file that was not read, or not all of it.
-#[derive(Debug, Clone, Serialize)]
-pub(super) struct Unread {
-    pub(super) file: String,
-    pub(super) reason: String,
 }
 
 /// Reads the files. The result does not depend on which is read first.
@@ -43,7 +34,7 @@ pub(super) fn all(files: &[SessionFile], tags: &[String]) -> Gathered {
     let (done, ended) = (AtomicU64::new(0), AtomicBool::new(false));
     let bytes: u64 = files.iter().map(|file| file.bytes).sum();
     let read = thread::scope(|scope| {
-        if std::io::stderr().is_terminal() {
+        if io::stderr().is_terminal() {
             scope.spawn(|| draw(&done, &ended, bytes));
         }
         let read = in_parallel(files, |at, file| {
@@ -55,8 +46,8 @@ pub(super) fn all(files: &[SessionFile], tags: &[String]) -> Gathered {
         read
     });
     let (sessions, unread): (Vec<_>, Vec<_>) = read.into_iter().unzip();
-    let mut unread: Vec<Unread> = unread.into_iter().flatten().collect();
-    unread.sort_by(|a, b| a.file.cmp(&b.file));
+    let mut unread: Vec<String> = unread.into_iter().flatten().collect();
+    unread.sort();
     Gathered {
         sessions: sessions.into_iter().flatten().collect(),
         unread,
@@ -85,54 +76,33 @@ pub(super) fn in_parallel<T: Sync, R: Send>(all: &[T], make: impl Fn(usize, &T) 
     made.into_iter().map(|(_, one)| one).collect()
 }
 
-fn one(at: usize, file: &SessionFile, tags: &[String]) -> (Vec<RecordedSession>, Option<Unread>) {
+fn one(at: usize, file: &SessionFile, tags: &[String]) -> (Vec<RecordedSession>, Option<String>) {
     let mut reader = TrialReader::new(u32::try_from(at).unwrap_or(u32::MAX), tags);
-    let read = files::read(&file.path, &mut |entry| reader.entry(entry));
-    let sessions = reader.into_sessions();
-    let reason = match read {
-        Err(why) => Some(why),
-        Ok(FileRead {
-            entries: 0,
-            damaged: 1..,
-            ..
-        }) => Some("no line of it is JSON".to_owned()),
-        Ok(FileRead {
-            damaged: damaged @ 1..,
-            ..
-        }) => Some(format!("{damaged} damaged or too long lines were left out")),
-        Ok(FileRead { note: Some(note), .. }) => Some(note.to_owned()),
-        Ok(_) if sessions.is_empty() && file.bytes > 0 => {
-            Some("it has no usage of a model's call".to_owned())
-        }
-        Ok(_) => None,
+    let read = match file.old {
+        true => Some("an earlier version of the agent wrote it, whose format is not known here".to_owned()),
+        false => files::read(&file.path, &mut |entry| reader.entry(entry)),
     };
-    let unread = reason.map(|reason| Unread {
-        file: file.path.display().to_string(),
-        reason,
-    });
-    (sessions, unread)
+    let sessions = reader.into_sessions();
+    let is_foreign = sessions.is_empty() && file.bytes > 0;
+    let foreign = || is_foreign.then(|| "it has no usage of a model's call".to_owned());
+    let unread = |reason| format!("{}: {reason}", file.path.display());
+    (sessions, read.or_else(foreign).map(unread))
 }
 
 /// Draws a bar on a terminal, where it takes longer than a second.
 fn draw(done: &AtomicU64, ended: &AtomicBool, bytes: u64) {
     let began = Instant::now();
-    let mut is_drawn = false;
     while !ended.load(Ordering::Relaxed) {
         thread::sleep(REDRAWN);
         if began.elapsed() < SILENT || ended.load(Ordering::Relaxed) {
             continue;
         }
-        is_drawn = true;
         let done = done.load(Ordering::Relaxed);
         let cells = (done * BAR / bytes.max(1)) as usize;
-        let bar = format!(
-            "{}{}",
-            "█".repeat(cells),
-            "░".repeat(BAR as usize - cells.min(BAR as usize))
-        );
-        _ = write!(std::io::stderr(), "\r{bar} {} of {}", size(done), size(bytes));
+        let bar = format!("{:░<1$}", "█".repeat(cells), BAR as usize);
+        _ = write!(io::stderr(), "\r{bar} {} of {}", size(done), size(bytes));
     }
-    if is_drawn {
-        _ = write!(std::io::stderr(), "\r\x1b[2K");
+    if began.elapsed() >= SILENT {
+        _ = write!(io::stderr(), "\r\x1b[2K");
     }
 }

@@ -5,39 +5,36 @@
 
 mod databases;
 mod detail;
-mod entries;
 mod files;
 mod gather;
 mod places;
 mod plot;
 mod rules;
 mod screen;
-mod tried;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use self::gather::{Gathered, Unread};
+use self::gather::Gathered;
 use self::places::SessionFile;
-use self::tried::Tried;
 use super::exit::{CommandFailure, Exit};
 use super::load_state;
 use super::output::{Out, visible};
 use super::trial_args::TryArgs;
 use crate::state::clock::now_ms;
-use crate::state::config::Config;
-use baton_core::bill::{Arm, PriceTable};
+use crate::state::journal::Promise;
+use baton_core::bill::PriceTable;
 use baton_core::text::date::rfc3339_millis;
-use baton_core::trial::{self, ARMS, Reckoned, RecordedSession, TrialReport};
+use baton_core::trial::{self, ARMS, Reckoned, TrialReport};
 
 /// The output of `--json`; the names are API.
 #[derive(Serialize)]
 struct TriedJson<'a> {
     report: &'a TrialReport,
     rules: &'a [String],
-    unread: &'a [Unread],
-    sessions: Vec<&'a Reckoned>,
+    unread: &'a [String],
+    sessions: &'a [Reckoned],
 }
 
 pub(super) fn run(args: &TryArgs, out: &mut Out) -> Result<(), CommandFailure> {
@@ -50,34 +47,39 @@ pub(super) fn run(args: &TryArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let mut gathered = gather::all(&files, &config.handoff.preamble_tags);
     let tried = tried(args, &mut gathered, &prices)?;
     if let Some(id) = &args.session {
-        return one(id, &tried, &files, &config, args, out);
+        let one = named(id, &tried)?;
+        return match args.json {
+            true => Ok(out.json(one)?),
+            false => Ok(out.lines(detail::lines(one, &files, &config)?)?),
+        };
     }
-    let reckoned: Vec<Reckoned> = tried.iter().map(|one| one.reckoned.clone()).collect();
-    let report = TrialReport::of(&reckoned);
+    let report = TrialReport::of(&tried);
     if let Some(file) = &args.plot {
-        write_plot(file, &report)?;
+        written(file, std::fs::write(file, plot::svg(&report)))?;
     }
-    let best = Arm::named(report.verdict.arm).unwrap_or(Arm::TaskEnds);
+    if args.keep {
+        let dir = &config.state_dir;
+        written(dir, Promise::of(&report, now_ms()).keep(dir))?;
+    }
     if args.csv {
-        return Ok(out.document(&csv(&reckoned))?);
+        return Ok(out.document(&csv(&tried))?);
     }
-    let rules = rules::dropped(&tried, best, &files, &config)?;
+    let rules = rules::dropped(&tried, report.best, &files, &config)?;
     if args.json {
         out.json(&TriedJson {
             report: &report,
             rules: &rules,
             unread: &gathered.unread,
-            sessions: reckoned.iter().collect(),
+            sessions: &tried,
         })?;
         return Ok(());
     }
     let screen = screen::Screen {
         report: &report,
-        sessions: &reckoned,
+        sessions: &tried,
         rules: &rules,
         gathered: &gathered,
         prices: &prices,
-        best,
     };
     Ok(out.lines(screen.lines())?)
 }
@@ -92,109 +94,75 @@ fn session_files(args: &TryArgs) -> Result<Vec<SessionFile>, CommandFailure> {
 }
 
 /// No session: where they were looked for, and what to do.
-fn nothing(args: &TryArgs, unread: &[Unread]) -> CommandFailure {
-    let looked: Vec<String> = match &args.from {
-        Some(path) => vec![path.display().to_string()],
-        None => places::folders(args.agent.as_deref())
-            .iter()
-            .map(|path| path.display().to_string())
-            .collect(),
-    };
+fn nothing(args: &TryArgs, unread: &[String]) -> CommandFailure {
+    let own = || places::folders(args.agent.as_deref());
+    let looked = args.from.clone().map_or_else(own, |path| vec![path]);
     let mut lines = vec!["no sessions with calls of a model; looked in".to_owned()];
-    lines.extend(looked.iter().map(|path| format!("  {}", visible(path))));
+    let shown = |path: &PathBuf| format!("  {}", visible(&path.display().to_string()));
+    lines.extend(looked.iter().map(shown));
     lines.extend(screen::unread(unread));
-    let filtered = args.since.is_some() || args.agent.is_some();
-    let help = match filtered {
-        true => "try without --since and --agent, or name the place: baton try --from PATH",
-        false => "name the place: baton try --from PATH; or begin with `baton demo`, and `baton run AGENT`",
-    };
+    let help = "name another place: baton try --from PATH; without any, begin with `baton demo` or `baton run AGENT`";
     Exit::NO_INPUT.failure(lines.join("\n")).help(help)
 }
 
 /// The sessions that are asked for, each call counted once.
-fn tried(args: &TryArgs, gathered: &mut Gathered, prices: &PriceTable) -> Result<Vec<Tried>, CommandFailure> {
+fn tried(
+    args: &TryArgs,
+    gathered: &mut Gathered,
+    prices: &PriceTable,
+) -> Result<Vec<Reckoned>, CommandFailure> {
     let from = args.since.map_or(0, |since| {
         let since = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
         now_ms().saturating_sub(since)
     });
     let mut sessions = trial::counted_once(std::mem::take(&mut gathered.sessions));
-    let ended = |session: &RecordedSession| session.calls.last().map_or(0, |call| call.at_ms);
-    let agent = |session: &RecordedSession| session.agent.map(|agent| agent.name());
-    sessions.retain(|session| {
-        ended(session) >= from
-            && args
-                .agent
-                .as_deref()
-                .is_none_or(|name| agent(session) == Some(name))
-    });
-    let reckoned = gather::in_parallel(&sessions, |_, session| trial::reckon(session, prices));
-    let mut all = Vec::new();
-    for (session, reckoned) in sessions.into_iter().zip(reckoned) {
-        let Some(mut reckoned) = reckoned else { continue };
-        if args.plan && reckoned.plan.is_none() {
-            reckoned.plan = Some("a plan".to_owned());
-        }
-        if args.session.is_none() {
-            reckoned.arms.iter_mut().for_each(|arm| arm.bill.after.clear());
-        }
-        all.push(Tried { session, reckoned });
+    let agent = args.agent.as_deref();
+    sessions.retain(|session| agent.is_none_or(|name| session.agent() == name));
+    for session in sessions.iter_mut().filter(|_| args.plan) {
+        session.subscription.get_or_insert_default();
     }
+    let reckoned = gather::in_parallel(&sessions, |_, session| {
+        trial::reckon(session.clone(), prices, &ARMS)
+    });
+    let mut all: Vec<Reckoned> = reckoned.into_iter().flatten().collect();
+    all.retain(|one| one.ended_ms >= from);
     match all.is_empty() {
         true => Err(nothing(args, &gathered.unread)),
         false => Ok(all),
     }
 }
 
-fn one(
-    id: &str,
-    tried: &[Tried],
-    files: &[SessionFile],
-    config: &Config,
-    args: &TryArgs,
-    out: &mut Out,
-) -> Result<(), CommandFailure> {
-    let mut matching = tried.iter().filter(|one| one.reckoned.id.starts_with(id));
-    let (Some(one), None) = (matching.next(), matching.next()) else {
-        let count = tried.iter().filter(|one| one.reckoned.id.starts_with(id)).count();
-        let message = format!("{count} sessions have an id that begins with {}", visible(id));
-        return Err(Exit::NO_INPUT.failure(message).help("baton try --csv lists them"));
-    };
-    if args.json {
-        return Ok(out.json(&one.reckoned)?);
+/// The one session whose id begins like this.
+fn named<'t>(id: &str, tried: &'t [Reckoned]) -> Result<&'t Reckoned, CommandFailure> {
+    let is_named = |one: &&Reckoned| one.session.id.starts_with(id);
+    let matching: Vec<&Reckoned> = tried.iter().filter(is_named).collect();
+    let (count, id) = (matching.len(), visible(id));
+    let wrong = || Exit::NO_INPUT.failure(format!("{count} sessions have an id that begins with {id}"));
+    match matching[..] {
+        [one] => Ok(one),
+        _ => Err(wrong().help("baton try --csv lists them")),
     }
-    Ok(out.lines(detail::lines(one, files, config)?)?)
 }
 
-fn write_plot(file: &Path, report: &TrialReport) -> Result<(), CommandFailure> {
-    std::fs::write(file, plot::svg(report)).map_err(|error| {
+fn written(file: &Path, done: std::io::Result<()>) -> Result<(), CommandFailure> {
+    done.map_err(|error| {
         let name = visible(&file.display().to_string());
         Exit::CANNOT_CREATE.failure(format!("{name}: {error}"))
     })
 }
 
 fn csv(all: &[Reckoned]) -> String {
-    let saved = ARMS[1..].iter().map(|arm| format!("saved {}", arm.name()));
-    let saved = saved.collect::<Vec<_>>().join(",");
-    let mut text = format!("id,agent,model,started,calls,longest,input,output,plan,paid,none,{saved}\n");
+    let arms: String = ARMS.iter().map(|arm| format!(",{}", arm.name())).collect();
+    let mut text = format!("id,agent,model,started,calls,longest,input,output,paid{arms}\n");
     for one in all {
-        let quoted = |value: &str| format!("\"{}\"", value.replace('"', "\"\""));
-        let money = |amount: Option<f64>| amount.map_or(String::new(), |amount| format!("{amount:.6}"));
-        let saved = (1..ARMS.len()).map(|at| money(one.arms.get(at).map(|arm| arm.saved)));
-        let cells = [
-            quoted(&one.id),
-            one.agent.to_owned(),
-            quoted(&one.model),
-            rfc3339_millis(one.started_ms),
-            one.calls.to_string(),
-            one.longest.to_string(),
-            one.tokens.whole_input().to_string(),
-            one.tokens.output.to_string(),
-            quoted(one.plan.as_deref().unwrap_or_default()),
-            money(one.paid),
-            money(one.arms.first().map(|none| none.bill.cost)),
-        ];
-        text.push_str(&cells.into_iter().chain(saved).collect::<Vec<_>>().join(","));
-        text.push('\n');
+        let [id, model] = [&one.session.id, &one.model].map(|text| text.replace('"', "\"\""));
+        let (agent, at) = (one.session.agent(), rfc3339_millis(one.started_ms));
+        let (input, output) = (one.tokens.whole_input(), one.tokens.output);
+        let paid = one.paid.map_or(String::new(), |paid| format!("{paid:.6}"));
+        let costs = one.arms.iter().map(|arm| format!(",{:.6}", arm.bill.cost));
+        let (costs, calls, longest) = (costs.collect::<String>(), one.calls, one.longest);
+        text +=
+            &format!("\"{id}\",{agent},\"{model}\",{at},{calls},{longest},{input},{output},{paid}{costs}\n");
     }
     text
 }

@@ -19,7 +19,9 @@ struct PlaceRow {
     variable: String,
     home: String,
     folders: Vec<String>,
-    endings: Vec<String>,
+    ending: String,
+    /// A folder of the `.json` files that earlier versions of the agent wrote.
+    old: Option<String>,
 }
 
 static PLACES: LazyLock<Vec<PlaceRow>> = LazyLock::new(|| table::rows(include_str!("places.toml")));
@@ -29,6 +31,8 @@ static PLACES: LazyLock<Vec<PlaceRow>> = LazyLock::new(|| table::rows(include_st
 pub(super) struct SessionFile {
     pub(super) path: PathBuf,
     pub(super) bytes: u64,
+    /// Whether it has the format of an earlier version of its agent.
+    pub(super) old: bool,
 }
 
 /// The folders in which sessions are looked for.
@@ -41,7 +45,7 @@ pub(super) fn files(agent: Option<&str>, since: Option<Duration>) -> Vec<Session
     let mut found = Vec::new();
     for place in places(agent) {
         for folder in place.folders() {
-            walk(&folder, DEPTH, &place.endings, &mut found);
+            walk(&folder, DEPTH, &[place], &mut found);
         }
     }
     newer(found, since)
@@ -51,51 +55,49 @@ pub(super) fn files(agent: Option<&str>, since: Option<Duration>) -> Vec<Session
 pub(super) fn given(path: &Path, since: Option<Duration>) -> std::io::Result<Vec<SessionFile>> {
     let about = std::fs::metadata(path)?;
     if about.is_file() {
-        let (path, bytes) = (path.to_owned(), about.len());
-        return Ok(vec![SessionFile { path, bytes }]);
+        let (path, bytes, old) = (path.to_owned(), about.len(), false);
+        return Ok(vec![SessionFile { path, bytes, old }]);
     }
     let mut found = Vec::new();
-    let endings: Vec<String> = PLACES.iter().flat_map(|place| place.endings.clone()).collect();
-    walk(path, DEPTH, &endings, &mut found);
+    walk(path, DEPTH, &places(None).collect::<Vec<_>>(), &mut found);
     Ok(newer(found, since))
 }
 
 fn places(agent: Option<&str>) -> impl Iterator<Item = &'static PlaceRow> {
-    PLACES
-        .iter()
-        .filter(move |place| agent.is_none_or(|agent| agent == place.agent))
+    let all = PLACES.iter();
+    all.filter(move |place| agent.is_none_or(|agent| agent == place.agent))
 }
 
 impl PlaceRow {
     fn folders(&self) -> Vec<PathBuf> {
-        let given = std::env::var_os(&self.variable).filter(|_| !self.variable.is_empty());
-        let given = given.filter(|dir| !dir.is_empty()).map(PathBuf::from);
+        let given = std::env::var_os(&self.variable).filter(|dir| !dir.is_empty());
         let home = || Some(directories::BaseDirs::new()?.home_dir().join(&self.home));
-        let folder = given.or_else(home);
-        let below = folder
-            .iter()
-            .flat_map(|folder| self.folders.iter().map(|name| folder.join(name)));
-        below.collect()
+        let folder = given.map(PathBuf::from).or_else(home).unwrap_or_default();
+        self.folders.iter().map(|name| folder.join(name)).collect()
+    }
+
+    /// Whether a session file is one of an earlier version; `None`: it is no session file.
+    fn is_old(&self, path: &Path) -> Option<bool> {
+        let text = path.to_string_lossy();
+        let is_old = |folder: &String| text.contains(folder.as_str()) && text.ends_with(".json");
+        match text.ends_with(&self.ending) {
+            true => Some(false),
+            false => self.old.as_ref().is_some_and(is_old).then_some(true),
+        }
     }
 }
 
 /// Links are not followed.
-fn walk(folder: &Path, depth: usize, endings: &[String], found: &mut Vec<SessionFile>) {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    for entry in entries {
+fn walk(folder: &Path, depth: usize, places: &[&PlaceRow], found: &mut Vec<SessionFile>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let Ok(about) = entry.metadata() else { continue };
-        let path = entry.path();
+        let (path, bytes) = (entry.path(), about.len());
         if about.is_dir() && depth > 0 {
-            walk(&path, depth - 1, endings, found);
+            walk(&path, depth - 1, places, found);
         } else if about.is_file()
-            && endings
-                .iter()
-                .any(|ending| entry.file_name().to_string_lossy().ends_with(ending.as_str()))
+            && let Some(old) = places.iter().filter_map(|place| place.is_old(&path)).min()
         {
-            found.push(SessionFile {
-                path,
-                bytes: about.len(),
-            });
+            found.push(SessionFile { path, bytes, old });
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The answer on one screen.
 
-use super::gather::{Gathered, Unread};
+use std::iter;
+
+use super::gather::Gathered;
 use crate::cli::output::{first_line, plural, short, size, table, visible};
 use crate::cli::savings::{bar, dollars, signed_dollars};
 use baton_core::bill::{Arm, PriceTable};
@@ -29,121 +31,81 @@ pub(super) struct Screen<'a> {
     pub(super) rules: &'a [String],
     pub(super) gathered: &'a Gathered,
     pub(super) prices: &'a PriceTable,
-    /// The arm that is recommended.
-    pub(super) best: Arm,
 }
 
 impl Screen<'_> {
     pub(super) fn lines(&self) -> Vec<String> {
         let (report, gathered) = (self.report, self.gathered);
+        let (sessions, days) = (counted(report.sessions, "session"), plural(report.days, "day"));
+        let (files, bytes) = (counted(gathered.files, "file"), size(gathered.bytes));
+        let (calls, seconds) = (counted(report.calls, "call"), gathered.seconds);
+        let date = &self.prices.date;
         let mut lines = vec![format!(
-            "{} in {}, {}: {} in {} read in {:.1} s; prices of {}",
-            counted(report.sessions, "session"),
-            plural(report.days, "day"),
-            counted(report.calls, "call"),
-            size(gathered.bytes),
-            counted(gathered.files, "file"),
-            gathered.seconds,
-            self.prices.date,
+            "{sessions} in {days}, {calls}: {bytes} in {files} read in {seconds:.1} s; prices of {date}"
         )];
         lines.extend(unread(&gathered.unread));
-        lines.push(String::new());
-        lines.extend(self.groups());
-        lines.push(String::new());
-        lines.extend(self.lengths());
-        lines.extend(self.named());
-        lines.extend(self.rules());
-        lines.push(String::new());
-        lines.extend(self.certainty());
-        lines.push(String::new());
-        lines.extend(self.verdict());
+        let mut parts = vec![self.groups(), self.lengths()];
+        parts.extend(self.named());
+        parts.extend([self.rules(), self.certainty(), self.verdict()]);
+        for part in parts.iter().filter(|part| !part.is_empty()) {
+            lines.push(String::new());
+            lines.extend_from_slice(part);
+        }
         lines
     }
 
     /// A row for each agent and model, and what each arm would have saved.
     fn groups(&self) -> Vec<String> {
         let row = |group: &GroupSum| {
-            let name = format!("  {}", first_line(&group.key, Some(TITLE)));
-            let about = [
-                name,
-                group.sessions.to_string(),
-                short(group.input),
-                dollars(group.paid),
-            ];
+            let (name, paid) = (first_line(&group.key, Some(TITLE)), dollars(group.paid));
+            let sessions = group.sessions.to_string();
+            let about = [format!("  {name}"), sessions, short(group.input), paid];
             let saved = group.saved[1..].iter().map(|saved| signed_dollars(*saved));
             about.into_iter().chain(saved).collect()
         };
-        let head = ["  agent and model", "sessions", "input", "paid"].into_iter();
-        let head = head.chain(ARMS[1..].iter().map(|arm| arm.name()));
-        let groups = self.report.groups.iter().take(GROUPS);
-        let mut rows: Vec<Vec<String>> = vec![head.map(str::to_owned).collect()];
-        rows.extend(groups.map(row));
-        rows.extend(self.report.total.iter().map(row));
-        table(&rows)
+        let about = ["  agent and model", "sessions", "input", "paid"].map(str::to_owned);
+        let saved = ARMS[1..].iter().map(|arm| format!("{} saves", arm.name()));
+        let head = about.into_iter().chain(saved).collect();
+        let groups = self.report.groups.iter().take(GROUPS).chain(&self.report.total);
+        table(&iter::once(head).chain(groups.map(row)).collect::<Vec<_>>())
     }
 
     /// Sessions by length: what was saved, and what was lost.
     fn lengths(&self) -> Vec<String> {
-        let groups = &self.report.lengths;
-        let most = groups
-            .iter()
-            .map(|group| group.won.max(group.lost))
-            .fold(0.0, f64::max);
-        let name = self.best.name();
-        let mut lines = vec![format!(
-            "  longest history   sessions   saved █ and lost ▒ by `{name}`"
-        )];
-        for group in groups {
+        let (groups, name) = (&self.report.lengths, self.report.best.name());
+        let most = self.report.most();
+        let head = format!("  longest history   sessions   saved █ and lost ▒ by `{name}`");
+        let row = |group: &GroupSum| {
             let bars = bar(group.won, most, BAR) + &bar(-group.lost, most, BAR);
-            let (from, net) = (length(group), group.won - group.lost);
-            let sum = if net.abs() <= 0.0 {
-                String::new()
-            } else {
-                signed_dollars(net)
-            };
-            lines.push(
-                format!("  {from:<17} {:>8}   {bars} {sum}", group.sessions)
-                    .trim_end()
-                    .to_owned(),
-            );
-        }
-        lines
+            let (from, net) = (length(group), signed_dollars(group.won - group.lost));
+            format!("  {from:<17} {:>8}   {bars} {net}", group.sessions)
+        };
+        iter::once(head).chain(groups.iter().map(row)).collect()
     }
 
     /// The sessions that would have gained most, and those that would have lost most.
-    fn named(&self) -> Vec<String> {
-        let saved = |one: &Reckoned| one.arm(self.best).map_or(0.0, |result| result.saved);
-        let is_changed = |one: &&Reckoned| one.is_changed(self.best);
+    fn named(&self) -> [Vec<String>; 2] {
+        let saved = |one: &Reckoned| one.arm(self.report.best).map_or(0.0, |result| result.saved);
+        let is_changed = |one: &&Reckoned| one.is_changed(self.report.best);
         let mut changed: Vec<&Reckoned> = self.sessions.iter().filter(is_changed).collect();
         changed.sort_by(|a, b| saved(b).total_cmp(&saved(a)));
         let row = |one: &&Reckoned| {
             let cost = one.arms.first().map_or(0.0, |none| none.bill.cost);
-            let id: String = one.id.chars().take(ID).collect();
-            let (day, title) = (
-                rfc3339(one.started_ms / 1000),
-                first_line(&one.title, Some(TITLE)),
-            );
-            let share = saved(one) / cost.max(f64::MIN_POSITIVE) * 100.0;
-            let amount = match one.plan {
+            let amount = match one.session.subscription {
                 None => format!("{} of {}", signed_dollars(saved(one)), dollars(cost)),
-                Some(_) => format!("{share:+.0} % of its tokens"),
+                Some(_) => format!("{:+.0} % of its tokens", saved(one) / cost * 100.0),
             };
-            format!(
-                "    {amount:<20} {} {:<11} {title} ({})",
-                &day[..10],
-                one.agent,
-                visible(&id)
-            )
+            let (agent, title) = (one.session.agent(), first_line(&one.session.title, Some(TITLE)));
+            let day = rfc3339(one.started_ms / 1000);
+            let id = first_line(&one.session.id, Some(ID));
+            format!("    {amount:<20} {} {agent:<11} {title} ({id})", &day[..10])
         };
-        let gained = changed.iter().take_while(|one| saved(one) > 0.0).take(NAMED);
-        let lost = changed
-            .iter()
-            .rev()
-            .take_while(|one| saved(one) < 0.0)
-            .take(NAMED);
-        let mut lines = under("  would have gained most", gained.map(row));
-        lines.extend(under("  would have lost", lost.map(row)));
-        lines
+        let gained = changed.iter().take_while(|one| saved(one) > 0.0);
+        let lost = changed.iter().rev().take_while(|one| saved(one) < 0.0);
+        [
+            under("  would have gained most", gained.take(NAMED).map(row)),
+            under("  would have lost", lost.take(NAMED).map(row)),
+        ]
     }
 
     fn rules(&self) -> Vec<String> {
@@ -159,106 +121,100 @@ impl Screen<'_> {
 
     /// How sure the figures are.
     fn certainty(&self) -> Vec<String> {
-        let (report, name) = (self.report, self.best.name());
-        let best = report.arm(self.best);
+        let (report, name) = (self.report, self.report.best.name());
+        let (none, best) = (report.arm(Arm::None), report.arm(self.report.best));
         let error = report.model_error.map(|(median, worst)| {
             let (median, worst) = (median * 100.0, worst * 100.0);
             format!(
                 "The model of what was paid is off by {median:.1} % in the median and {worst:.1} % at worst."
             )
         });
-        let again = best.filter(|sum| sum.cuts > 0).map(|sum| {
-            let (cuts, assumed) = (counted(sum.cuts, "cut"), sum.assumed);
-            format!("Read again behind {cuts}: what the session reads again, and files that it changes; in {assumed} of them 20,000 tokens are assumed.")
-        });
-        let none = report.arm(Arm::None).filter(|none| none.compactions > 0);
-        let compacted = none.map(|none| {
-            let count = plural(none.compactions.into(), "compaction");
-            let left = best.map_or(0, |best| best.compactions);
-            format!("The agents compacted: {count}, of which `{name}` leaves {left}.")
-        });
+        let (cuts, assumed) = (counted(best.cuts, "cut"), best.assumed);
+        let again = format!(
+            "Read again behind {cuts}: what the session reads again, and files that it changes; in {assumed} of them 20,000 tokens are assumed."
+        );
+        let (count, left) = (plural(none.compactions.into(), "compaction"), best.compactions);
+        let compacted = format!("The agents compacted: {count}, of which `{name}` leaves {left}.");
         let models = first_line(&report.unpriced.join(", "), None);
         let unpriced = format!("Without a price, and not reckoned: {models} (bill.prices).");
-        let estimated = self.sessions.iter().any(|one| one.estimated);
-        let estimated =
-            estimated.then(|| "goose records sums only: its calls are estimated from these.".to_owned());
-        let unpriced = Some(unpriced).filter(|_| !models.is_empty());
-        let all = [error, again, compacted, unpriced, estimated]
-            .into_iter()
-            .flatten();
+        let sums = "goose records sums only: its calls are estimated from these.".to_owned();
+        let is_estimated = self.sessions.iter().any(|one| one.session.estimated);
+        let all = [
+            error,
+            Some(again).filter(|_| best.cuts > 0),
+            Some(compacted).filter(|_| none.compactions > 0),
+            Some(unpriced).filter(|_| !models.is_empty()),
+            Some(sums).filter(|_| is_estimated),
+        ];
+        let all = all.into_iter().flatten();
         all.map(|line| format!("  {line}")).collect()
     }
 
     fn verdict(&self) -> Vec<String> {
         let (report, verdict) = (self.report, &self.report.verdict);
-        let Some(sum) = report.arm(self.best) else {
-            return Vec::new();
-        };
+        let sum = report.arm(self.report.best);
         let (sessions, days) = (counted(report.sessions, "session"), plural(report.days, "day"));
-        let would = match self.best {
+        let rule = match self.report.best {
             Arm::Free => "cuts that cost nothing",
             Arm::Pays => "handoffs where they pay",
             _ => "handoffs at task ends",
         };
         let lost = Some(format!(" by {}", dollars(sum.lost))).filter(|_| sum.lost > 0.0);
+        let (cheaper, unchanged, dearer) = (sum.cheaper, sum.unchanged, sum.dearer);
         let lost = lost.unwrap_or_default();
-        let changes = format!(
-            "{} cheaper, {} unchanged, {} dearer{lost}",
-            sum.cheaper, sum.unchanged, sum.dearer
-        );
+        let changes = format!("{cheaper} cheaper, {unchanged} unchanged, {dearer} dearer{lost}");
         let verb = if sum.saved < 0.0 { "cost" } else { "saved" };
         let (paid, amount, error) = (dollars(report.paid), dollars(sum.saved.abs()), dollars(sum.error));
-        let mut text = match report.with_dollars {
-            0 => format!(
-                "Over {sessions} in {days}: {would} would have sent {} ({changes}).",
-                tokens(sum.unsent)
-            ),
-            _ => format!(
-                "Over {sessions} in {days}, {paid}: {would} would have {verb} {amount} ± {error} ({changes})."
-            ),
+        let unsent = tokens(sum.unsent);
+        let (over, would) = match report.with_dollars {
+            0 => (String::new(), format!("sent {unsent}")),
+            _ => (format!(", {paid}"), format!("{verb} {amount} ± {error}")),
         };
-        text.push_str(&match (verdict.outcome, verdict.from_tokens.map(short)) {
-            (Outcome::NotForYou, _) => " Not for you: that is no more than the error, or little.".to_owned(),
-            (Outcome::Dearer, _) => " Not for you: handoffs would have made it dearer.".to_owned(),
-            (Outcome::ForYou, None) => format!(" For you: `{}`.", verdict.setting),
+        let advice = match (verdict.outcome, verdict.from_tokens.map(short)) {
+            (Outcome::NotForYou, _) => "Not for you: that is no more than the error, or little.".to_owned(),
+            (Outcome::Dearer, _) => "Not for you: handoffs would have made it dearer.".to_owned(),
+            (Outcome::ForYou, None) => format!("For you: `{}`.", verdict.setting),
             (Outcome::ForYou, Some(from)) => {
-                format!(
-                    " For you: `{}`. Sessions under {from} tokens: leave it off.",
-                    verdict.setting
-                )
+                let setting = verdict.setting;
+                format!("For you: `{setting}`. Sessions under {from} tokens: leave it off.")
             }
-        });
-        let mut lines = vec![text];
-        if verdict.mask_is_better {
-            let mask = dollars(report.arm(Arm::Mask).map_or(0.0, |mask| mask.saved));
-            lines.push(format!("Leaving out old results (`mask`), as providers' context editing does, would have saved more: {mask}."));
-        }
-        lines.extend(self.subscription(sum.unsent));
-        lines
+        };
+        let mask = dollars(report.arm(Arm::Mask).saved);
+        let mask = format!(
+            "Leaving out old results (`mask`), as providers' context editing does, would have saved more: {mask}."
+        );
+        let all = [
+            Some(format!(
+                "Over {sessions} in {days}{over}: {rule} would have {would} ({changes}). {advice}"
+            )),
+            Some(mask).filter(|_| verdict.mask_is_better),
+            self.subscription(&unsent),
+        ];
+        all.into_iter().flatten().collect()
     }
 
-    fn subscription(&self, unsent: i64) -> Option<String> {
+    fn subscription(&self, unsent: &str) -> Option<String> {
         let count = self.report.subscription;
-        let limits: Vec<f64> = self.sessions.iter().filter_map(|one| one.limit_percent).collect();
+        let used = |one: &Reckoned| one.session.subscription.as_ref()?.percent;
+        let limits: Vec<f64> = self.sessions.iter().filter_map(used).collect();
         let used: f64 = limits.iter().sum();
         let share = match limits.is_empty() {
             true => "the record has no limits".to_owned(),
             false => format!("they used {used:.0} % of the short limit, summed up"),
         };
-        let sent = Some(format!("; of all sessions {} of input", tokens(unsent)));
-        let sent = sent.filter(|_| self.report.with_dollars > 0).unwrap_or_default();
         let sessions = counted(count, "session");
-        (count > 0).then(|| format!("{sessions} on a subscription, without dollars: {share}{sent}."))
+        let text = format!(
+            "{sessions} on a subscription, without dollars: {share}; of all sessions {unsent} of input."
+        );
+        Some(text).filter(|_| count > 0)
     }
 }
 
 /// Lines under a head, if there are any.
 fn under(head: &str, lines: impl Iterator<Item = String>) -> Vec<String> {
-    let lines: Vec<String> = lines.collect();
-    let head = [String::new(), head.to_owned()]
-        .into_iter()
-        .filter(|_| !lines.is_empty());
-    head.chain(lines.clone()).collect()
+    let mut lines = lines.peekable();
+    let head = lines.peek().map(|_| head.to_owned());
+    head.into_iter().chain(lines).collect()
 }
 
 /// `12.3M tokens less`, or more.
@@ -282,22 +238,10 @@ pub(super) fn counted(count: usize, noun: &str) -> String {
 }
 
 /// The files that were not read, or not all of each.
-pub(super) fn unread(files: &[Unread]) -> Vec<String> {
-    let mut lines = Vec::new();
-    if files.is_empty() {
-        return lines;
-    }
-    lines.push(format!(
-        "not read, or not all of it: {}",
-        counted(files.len(), "file")
-    ));
-    let named = files.iter().take(UNREAD);
-    lines.extend(named.map(|file| format!("  {}: {}", visible(&file.file), visible(&file.reason))));
-    if files.len() > UNREAD {
-        lines.push(format!(
-            "  … and {} more (--json lists all)",
-            files.len() - UNREAD
-        ));
-    }
-    lines
+pub(super) fn unread(files: &[String]) -> Vec<String> {
+    let row = |file: &String| format!("  {}", visible(file));
+    let more = files.len().saturating_sub(UNREAD);
+    let more = (more > 0).then(|| format!("  … and {more} more (--json lists all)"));
+    let head = format!("not read, or not all of it: {}", counted(files.len(), "file"));
+    under(&head, files.iter().take(UNREAD).map(row).chain(more))
 }

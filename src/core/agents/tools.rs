@@ -71,6 +71,9 @@ const PATCHES: [&str; 4] = ["input", "patch", "patchText", "diff"];
 /// Arguments that hold what is looked for.
 const QUERIES: [&str; 5] = ["pattern", "query", "url", "regex", "prompt"];
 
+/// Tools by which a model asks the person to accept its plan.
+pub const PLANS: [&str; 4] = ["ExitPlanMode", "exit_plan_mode", "plan_exit", "exitplanmode"];
+
 impl ToolKind {
     /// What the tool of this name does, called with these arguments. Extensions and servers put a name of their own in
     /// front (`developer__shell`, `mcp__files__read_file`).

@@ -98,8 +98,6 @@ pub struct ArmBill {
     pub compacting: f64,
     /// What all requests were billed for.
     pub tokens: TokenCounts,
-    /// Dollars after each call.
-    pub after: Vec<f64>,
 }
 
 /// A cut of a simulated session.
@@ -120,10 +118,7 @@ impl SessionSizes {
         for (n, call) in self.calls.iter().enumerate() {
             run.call(n, call)?;
             if n + 1 == self.copied {
-                run.bill = ArmBill {
-                    after: vec![0.0; self.copied],
-                    ..ArmBill::default()
-                };
+                run.bill = ArmBill::default();
             }
         }
         run.pause(u64::MAX);
@@ -232,7 +227,6 @@ impl<'a> ArmRun<'a> {
             self.hand_over(n, reason);
         }
         self.send(call.output);
-        self.bill.after.push(self.bill.cost);
         Some(())
     }
 
@@ -250,13 +244,13 @@ impl<'a> ArmRun<'a> {
 
     /// Hands over in the last answer of a task that ends here, as long as the history is worth it.
     fn end_task(&mut self, n: usize, seen: &SeenCall) -> bool {
-        let end = seen
-            .task_end
-            .filter(|_| self.arm == Arm::TaskEnds && self.tokens() >= HANDOFF_FROM);
-        let Some(end) = end else { return false };
-        self.send(PROMPT);
-        self.cut(n, end.name().to_owned(), PROMPT);
-        true
+        let is_due = self.arm == Arm::TaskEnds && self.tokens() >= HANDOFF_FROM;
+        let end = seen.task_end.filter(|_| is_due);
+        if let Some(end) = end {
+            self.send(PROMPT);
+            self.cut(n, end.name().to_owned(), PROMPT);
+        }
+        end.is_some()
     }
 
     /// Takes the newest tokens out of the history, but never what it begins with.
@@ -277,17 +271,15 @@ impl<'a> ArmRun<'a> {
         if self.arm != Arm::Mask || self.tokens() < MASK_FROM || self.results.len() <= MASK_KEEPS {
             return;
         }
-        let old = self.results.len() - MASK_KEEPS;
-        let tokens: u64 = self.results[..old]
-            .iter()
-            .map(|at| self.history[*at].tokens)
-            .sum();
-        if tokens < MASK_LEAST + MASKED * old as u64 {
+        let newest = self.results.split_off(self.results.len() - MASK_KEEPS);
+        let old = std::mem::replace(&mut self.results, newest);
+        let tokens: u64 = old.iter().map(|at| self.history[*at].tokens).sum();
+        if tokens < MASK_LEAST + MASKED * old.len() as u64 {
+            self.results.splice(..0, old);
             return;
         }
-        let left_out: Vec<usize> = self.results.drain(..old).collect();
         let before = self.tokens();
-        for at in left_out {
+        for at in old {
             self.history[at] = self.segment(MASKED);
         }
         let reason = format!("{tokens} tokens of results left out");

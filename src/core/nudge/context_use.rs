@@ -1,5 +1,7 @@
 //! Decides when to notify a model of its filling context, and when to hand its session over without it.
 
+use serde::{Deserialize, Serialize};
+
 use crate::record::HandoffId;
 
 /// Additional tokens before a model is notified again.
@@ -111,15 +113,28 @@ pub enum NudgeOutcome {
     AutoFailed,
     /// The model gets no more nudges in this task.
     Stopped(HandoffLoop),
-    /// A shadow: a notice would have been given, an automatic handoff made, or one that costs nothing.
+    /// A shadow: a notice would have been given, an automatic handoff made, one that costs nothing, or one behind a plan.
     WouldNotify,
     WouldHandOver,
     WouldCutFree,
+    WouldFollowPlan,
+}
+
+/// What would have been sent with a request in its shadow.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ShadowMoment {
+    /// The name of the [`NudgeOutcome`].
+    pub what: String,
+    /// The notice, or the carry-over prompt of a draft without a model.
+    pub text: String,
+    /// Dollars that a handoff here is expected to save; negative where it costs, none without a price.
+    #[serde(serialize_with = "crate::bill::dollars")]
+    pub saved: Option<f64>,
 }
 
 impl NudgeOutcome {
     /// Every outcome.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Notified,
         Self::Followed,
         Self::NotWritten,
@@ -129,6 +144,7 @@ impl NudgeOutcome {
         Self::WouldNotify,
         Self::WouldHandOver,
         Self::WouldCutFree,
+        Self::WouldFollowPlan,
     ];
 
     /// The name in logs and metrics.
@@ -142,6 +158,7 @@ impl NudgeOutcome {
             Self::WouldNotify => "would_tell",
             Self::WouldHandOver => "would_hand_over",
             Self::WouldCutFree => "would_cut_free",
+            Self::WouldFollowPlan => "would_follow_plan",
         }
     }
 }

@@ -20,9 +20,10 @@ mod wording;
 
 pub use compaction::{AGENTS, Compaction, OLDER, PRESENT, compaction_point};
 pub use context_use::{
-    AnswerUsage, ContextUse, HandoffLoop, ModelThresholds, NudgeDecision, NudgeOutcome, Thresholds,
+    AnswerUsage, ContextUse, HandoffLoop, ModelThresholds, NudgeDecision, NudgeOutcome, ShadowMoment,
+    Thresholds,
 };
 pub use quota::{NearLimit, near_limit};
-pub use steps::{StepsLeft, step_done, steps_left};
+pub use steps::{StepsLeft, plan_accepted, step_done, steps_left};
 pub use windows::{WindowQuery, Windows, declares_windows};
 pub use wording::{NudgeWording, is_nudge, limit_text, paying_text, text};

@@ -1,4 +1,4 @@
-//! Whether the model has just finished a step of its to-do list.
+//! Whether the model has just finished a step of its to-do list, or the person has just accepted a plan.
 
 use serde_json::Value;
 
@@ -38,6 +38,17 @@ pub fn step_done(view: &View, from: usize) -> bool {
         }
     }
     now.is_some_and(|count| count > 0)
+}
+
+/// Whether the person has just accepted a plan: the call that asks for that is answered since the model's last turn.
+pub fn plan_accepted(view: &View) -> bool {
+    let newest = view.turns.iter().rposition(|turn| turn.role.may_be_models());
+    let mut uses = Transcript::of(view).tool_uses().into_iter();
+    uses.any(|one| {
+        let is_new = one.answer.is_some_and(|(turn, _)| Some(turn) > newest);
+        let is_accepted = || one.result().is_some_and(|result| result.error != Some(true));
+        is_new && tools::PLANS.contains(&one.call.named().as_str()) && is_accepted()
+    })
 }
 
 /// What is left of the newest to-do list.
@@ -201,6 +212,28 @@ mod tests {
             seen(WireId::Anthropic, whole, turns - 2),
             "what was cut is not compared"
         );
+    }
+
+    #[test]
+    fn a_plan_counts_once_and_only_where_it_is_accepted() {
+        let asked = |failed: bool, more: &[Value]| {
+            let messages = [
+                json!({"role": "user", "content": "Plan it."}),
+                json!({"role": "assistant", "content": [{"type": "tool_use", "id": "p", "name": "ExitPlanMode", "input": {"plan": "x"}}]}),
+                json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "p", "is_error": failed, "content": "y"}]}),
+            ];
+            let messages = [&messages, more].concat();
+            let body = json!({"model": "m", "max_tokens": 9, "messages": messages});
+            let bytes = Bytes::from(body.to_string());
+            let view = wire(WireId::Anthropic).read(&bytes, Operation::Generate);
+            plan_accepted(&view.unwrap())
+        };
+        assert!(asked(false, &[]) && !asked(true, &[]));
+        let later = [
+            json!({"role": "assistant", "content": "Begun."}),
+            json!({"role": "user", "content": "Go on."}),
+        ];
+        assert!(!asked(false, &later), "the model has worked since");
     }
 
     #[test]

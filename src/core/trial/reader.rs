@@ -5,9 +5,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde_json::Value as Json;
 
-use super::session::{RecordedCall, RecordedSession, SubscriptionUse};
+use super::session::{RecordedCall, RecordedSession};
 use crate::agents::files;
-use crate::agents::todo::{self, TodoState};
+use crate::agents::todo::{self, TodoItem, TodoState};
 use crate::agents::tools::{self, ToolKind};
 use crate::agents::wordings::{self, UserText};
 use crate::bill::TokenCounts;
@@ -28,9 +28,6 @@ const AWAITED: usize = 64;
 
 /// Types of entries that say that the agent compacted.
 const COMPACTIONS: [&str; 3] = ["compact_boundary", "compacted", "compaction"];
-
-/// Tools by which a model asks for its plan to be accepted.
-const PLANS: [&str; 4] = ["ExitPlanMode", "exit_plan_mode", "plan_exit", "exitplanmode"];
 
 /// Reads one record: a file, or the rows of a database. It may have several sessions.
 #[derive(Debug, Default)]
@@ -55,28 +52,16 @@ struct Thread {
     /// When the last entry came that is not an answer.
     asked_ms: u64,
     model: String,
-    todos: Todos,
-    /// Results that are awaited: hash of the call, with the file that it reads or the plan.
-    awaited: Vec<(u64, Awaited)>,
+    /// How many items of the to-do list are open, where there is one.
+    open: Option<usize>,
+    /// Results that are awaited: hash of the call, with the file that it reads; none of a call that asks for a plan.
+    awaited: Vec<(u64, Option<u64>)>,
     /// Calls that were read.
     seen: HashSet<u64>,
     /// Whether the last entry was an answer.
     was_answer: bool,
     /// Sum of all requests, by which Codex's figure is known as one that was there before.
     total: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Awaited {
-    File(u64),
-    Plan,
-}
-
-/// The to-do list: how many items are open of how many.
-#[derive(Debug, Default)]
-struct Todos {
-    all: usize,
-    open: usize,
 }
 
 impl TrialReader {
@@ -116,30 +101,24 @@ impl TrialReader {
             false => yaml::messages(entry),
         };
         let is_answer = messages.iter().any(SessionMessage::is_models);
-        if !is_answer {
-            messages
-                .iter()
-                .for_each(|message| thread.message(message, &self.tags));
-        }
         if !is_answer && !messages.is_empty() {
             thread.asked_ms = time_of(entry).unwrap_or(thread.asked_ms);
         }
-        if !again {
-            thread.usage(entry);
-        }
-        if kind == "goose" && is_answer {
-            thread.uncounted(entry);
-        }
-        if kind == "goose_sums" {
-            thread.estimate(entry);
+        // What an answer calls is behind its own call.
+        let (before, behind) = messages.split_at(if is_answer { 0 } else { messages.len() });
+        thread.messages(before, &self.tags);
+        match kind {
+            // An answer of goose has no usage of its own.
+            "goose" if is_answer && !thread.was_answer => {
+                let id = entry["id"].as_str().map_or(0, hash);
+                thread.push(id, 0, TokenCounts::default(), time_of(entry));
+            }
+            "goose_sums" => thread.estimate(entry),
+            _ if !again => thread.usage(entry),
+            _ => {}
         }
         thread.was_answer = is_answer;
-        // What an answer calls is behind its own call.
-        if is_answer {
-            messages
-                .iter()
-                .for_each(|message| thread.message(message, &self.tags));
-        }
+        thread.messages(behind, &self.tags);
     }
 }
 
@@ -162,32 +141,24 @@ impl Thread {
     /// What an entry says besides messages and usage.
     fn surroundings(&mut self, entry: &Json, kind: &str) {
         let payload = &entry["payload"];
-        for place in [entry, payload, &entry["message"]["path"]] {
-            if self.session.folder.is_none()
-                && let Some(folder) = place["cwd"].as_str()
-            {
-                self.session.folder = Some(folder.trim_end_matches('/').to_owned());
-            }
-        }
-        if kind == "turn_context"
-            && let Some(model) = payload["model"].as_str()
-        {
-            self.model = model.to_owned();
+        let places = [entry, payload, &entry["message"]["path"]];
+        let mut folders = places.iter().filter_map(|place| place["cwd"].as_str());
+        let own = &mut self.session.folder;
+        *own = own.take().or_else(|| folders.next().map(str::to_owned));
+        if let Some(model) = payload["model"].as_str().filter(|_| kind == "turn_context") {
+            model.clone_into(&mut self.model);
         }
         let is_compaction = |name: &Json| name.as_str().is_some_and(|name| COMPACTIONS.contains(&name));
         self.since.compacted |= is_compaction(&entry["type"]) || is_compaction(&entry["subtype"]);
         let limits = &payload["rate_limits"];
         if let Some(plan) = limits["plan_type"].as_str() {
             let used = limits["primary"]["used_percent"].as_f64();
-            let own = self
-                .session
-                .subscription
-                .get_or_insert_with(SubscriptionUse::default);
+            let own = self.session.subscription.get_or_insert_default();
             plan.clone_into(&mut own.plan);
-            if let (Some(now), Some(last)) = (used, own.last) {
-                own.percent += (now - last).max(0.0);
+            if let Some(now) = used {
+                let last = own.last.replace(now).unwrap_or(now);
+                own.percent = Some(own.percent.unwrap_or_default() + (now - last).max(0.0));
             }
-            own.last = used.or(own.last);
         }
     }
 
@@ -215,22 +186,10 @@ impl Thread {
     fn push(&mut self, id: u64, model: u16, counts: TokenCounts, at_ms: Option<u64>) {
         let mut call = std::mem::take(&mut self.since);
         (call.id, call.model, call.counts) = (id, model, counts);
-        let answered = at_ms.unwrap_or(self.asked_ms);
+        let times = [Some(self.asked_ms).filter(|ms| *ms > 0), at_ms];
         let last = self.session.calls.last().map_or(0, |call| call.at_ms);
-        call.at_ms = match self.asked_ms {
-            0 => answered,
-            asked => asked.min(answered),
-        };
-        call.at_ms = call.at_ms.max(last);
+        call.at_ms = times.into_iter().flatten().min().unwrap_or_default().max(last);
         self.session.calls.push(call);
-    }
-
-    /// An answer of goose, which has no usage of its own.
-    fn uncounted(&mut self, entry: &Json) {
-        if !self.was_answer {
-            let id = entry["id"].as_str().map_or(0, hash);
-            self.push(id, 0, TokenCounts::default(), time_of(entry));
-        }
     }
 
     /// goose records the sums of a session, and its last input. Two unknowns, the tokens of the prefix and of a byte, follow
@@ -244,46 +203,37 @@ impl Thread {
             calls.clear();
             return;
         }
-        let bytes: Vec<u64> = calls
-            .iter()
-            .scan(0_u64, |sum, call| {
-                *sum += call.said + call.results;
-                Some(*sum)
-            })
-            .collect();
-        let end = bytes.last().copied().unwrap_or_default();
-        let missing: u64 = bytes.iter().map(|at| end - at).sum();
-        let grown = (count * last).saturating_sub(all);
-        let tokens = |bytes: u64| match missing {
-            0 => 0,
-            _ => {
-                u64::try_from(u128::from(grown) * u128::from(bytes) / u128::from(missing)).unwrap_or(u64::MAX)
-            }
-        };
-        for (call, at) in calls.iter_mut().zip(&bytes) {
-            call.counts.input = last.saturating_sub(tokens(end - at));
+        let added = |call: &RecordedCall| (call.said + call.results) as f64;
+        // Bytes that come behind each call.
+        let mut behind: Vec<f64> = calls.iter().skip(1).map(added).chain([0.0]).collect();
+        for at in (1..behind.len()).rev() {
+            behind[at - 1] += behind[at];
+        }
+        let missing: f64 = behind.iter().sum();
+        let grown = (count * last).saturating_sub(all) as f64 / missing.max(1.0);
+        for (call, behind) in calls.iter_mut().zip(behind) {
+            call.counts.input = last.saturating_sub((grown * behind) as u64);
             call.counts.output = output / count;
         }
         self.session.estimated = true;
         self.session.models = vec![(sums["model"].as_str().unwrap_or_default().to_owned(), None)];
     }
 
-    fn message(&mut self, message: &SessionMessage, tags: &[String]) {
-        if let Some(agent) = message.agent {
-            self.session.agent = Some(agent);
-        }
-        let text = message.message.to_string();
-        for part in TranscriptTurn::alone(text.as_bytes(), message.role()).parts() {
-            match part.kind {
-                TranscriptPartKind::Text(said) => self.text(&said.get(), message.role(), tags),
-                TranscriptPartKind::Call(call) => self.call(&call),
-                TranscriptPartKind::Result(result) => {
-                    let bytes: u64 = part.texts().iter().map(|text| text.raw().len() as u64).sum();
-                    self.since.results = self.since.results.saturating_add(bytes);
-                    let id = result.call.map_or(0, |id| hash(&id.get()));
-                    self.result(id, bytes, result.error == Some(true));
+    fn messages(&mut self, messages: &[SessionMessage], tags: &[String]) {
+        for message in messages {
+            self.session.agent = message.agent.or(self.session.agent);
+            let text = message.message.to_string();
+            for part in TranscriptTurn::alone(text.as_bytes(), message.role()).parts() {
+                match part.kind {
+                    TranscriptPartKind::Text(said) => self.text(&said.get(), message.role(), tags),
+                    TranscriptPartKind::Call(call) => self.call(&call),
+                    TranscriptPartKind::Result(result) => {
+                        let bytes = part.texts().iter().map(|text| text.raw().len() as u64).sum();
+                        let id = result.call.map_or(0, |id| hash(&id.get()));
+                        self.result(id, bytes, result.error == Some(true));
+                    }
+                    _ => {}
                 }
-                _ => {}
             }
         }
     }
@@ -301,10 +251,7 @@ impl Thread {
             self.session.title = one_line(own, TITLE);
         }
         self.since.person = true;
-        if self.todos.all > 0 && self.todos.open == 0 {
-            self.since.finished = true;
-            self.todos = Todos::default();
-        }
+        self.since.finished |= self.open.take_if(|open| *open == 0).is_some();
     }
 
     fn call(&mut self, call: &ToolCall<'_>) {
@@ -314,23 +261,23 @@ impl Thread {
         }
         let id = call.id.map_or(0, |id| hash(&id.get()));
         let kind = ToolKind::of(&name, &arguments);
-        if PLANS.contains(&name.as_str()) {
-            self.awaits(id, Awaited::Plan);
+        if tools::PLANS.contains(&name.as_str()) {
+            self.awaits(id, None);
         } else if kind == ToolKind::Todo {
-            self.todos.called(&name, &arguments);
+            self.todos(&name, &arguments);
         } else if kind == ToolKind::Read || kind.changes() || kind == ToolKind::Editor {
             let command = tools::command(&arguments);
             for (path, change) in files::named(kind, &arguments, command.as_deref()) {
                 let path = hash(&path);
                 match change {
                     Some(_) => self.since.files.push((path, 0)),
-                    None => self.awaits(id, Awaited::File(path)),
+                    None => self.awaits(id, Some(path)),
                 }
             }
         }
     }
 
-    fn awaits(&mut self, id: u64, what: Awaited) {
+    fn awaits(&mut self, id: u64, what: Option<u64>) {
         if self.awaited.len() == AWAITED {
             self.awaited.remove(0);
         }
@@ -338,33 +285,25 @@ impl Thread {
     }
 
     fn result(&mut self, id: u64, bytes: u64, failed: bool) {
-        let Some(at) = self.awaited.iter().position(|(call, _)| *call == id) else {
-            return;
-        };
-        match self.awaited.remove(at).1 {
-            Awaited::Plan => self.since.plan |= !failed,
-            Awaited::File(path) => {
-                let tokens = u32::try_from(bytes / BYTES).unwrap_or(u32::MAX).max(1);
-                self.since.files.push((path, tokens));
-            }
+        self.since.results = self.since.results.saturating_add(bytes);
+        let tokens = u32::try_from(bytes / BYTES).unwrap_or(u32::MAX).max(1);
+        let at = self.awaited.iter().position(|(call, _)| *call == id);
+        match at.map(|at| self.awaited.remove(at).1) {
+            Some(None) => self.since.plan |= !failed,
+            Some(Some(path)) => self.since.files.push((path, tokens)),
+            None => {}
         }
     }
-}
 
-impl Todos {
-    fn called(&mut self, name: &str, arguments: &Json) {
+    fn todos(&mut self, name: &str, arguments: &Json) {
         let list = todo::list(arguments);
-        if let Some(state) = todo::state_of_one(arguments) {
-            let is_over = matches!(state, TodoState::Done | TodoState::Cancelled);
-            self.open = self.open.saturating_sub(usize::from(is_over));
-        } else if !list.is_empty() {
-            let is_open = |state| matches!(state, TodoState::Active | TodoState::Pending);
-            self.all = list.len();
-            self.open = list.iter().filter(|item| is_open(item.state)).count();
-        } else if name == "TaskCreate" {
-            self.all += 1;
-            self.open += 1;
-        }
+        let is_open = |item: &&TodoItem| matches!(item.state, TodoState::Active | TodoState::Pending);
+        self.open = match todo::state_of_one(arguments) {
+            Some(TodoState::Done | TodoState::Cancelled) => self.open.map(|open| open.saturating_sub(1)),
+            None if !list.is_empty() => Some(list.iter().filter(is_open).count()),
+            None if name == "TaskCreate" => Some(self.open.unwrap_or_default() + 1),
+            _ => self.open,
+        };
     }
 }
 
@@ -375,10 +314,8 @@ fn time_of(entry: &Json) -> Option<u64> {
         return Some(ms);
     }
     let time = Time::parse(entry["timestamp"].as_str()?)?;
-    let seconds = u64::try_from(time.seconds).ok()?;
-    seconds
-        .checked_mul(1000)?
-        .checked_add(u64::from(time.nanos / 1_000_000))
+    let ms = u64::try_from(time.seconds.checked_mul(1000)?).ok()?;
+    ms.checked_add((time.nanos / 1_000_000).into())
 }
 
 fn hash(text: &str) -> u64 {
@@ -390,10 +327,8 @@ fn hash(text: &str) -> u64 {
 
 impl SessionMessage {
     fn is_models(&self) -> bool {
-        matches!(self.message["role"].as_str(), Some("assistant" | "model"))
-            || self.message["type"]
-                .as_str()
-                .is_some_and(|kind| kind.ends_with("_call") || kind == "reasoning")
+        let kind = self.message["type"].as_str().unwrap_or_default();
+        self.role() == Role::Assistant || kind.ends_with("_call") || kind == "reasoning"
     }
 
     fn role(&self) -> Role {

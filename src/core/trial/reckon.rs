@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::session::RecordedSession;
 use super::sizes;
-use crate::bill::{Arm, ArmBill, ArmCut, PriceQuery, PriceTable, SessionSizes, TokenCounts, dollars};
+use crate::bill::{Arm, ArmBill, ArmCut, PriceQuery, PriceTable, Rates, SessionSizes, TokenCounts, dollars};
 
 /// The arms that are tried; the first is what the others are compared with.
 pub const ARMS: [Arm; 5] = [Arm::None, Arm::Mask, Arm::TaskEnds, Arm::Free, Arm::Pays];
@@ -18,13 +18,10 @@ pub(super) const UNCHANGED: f64 = 0.005;
 /// A session with its cost in each arm.
 #[derive(Debug, Clone, Serialize)]
 pub struct Reckoned {
-    pub id: String,
-    pub agent: &'static str,
+    #[serde(flatten)]
+    pub session: RecordedSession,
     /// The model of most of its calls.
     pub model: String,
-    pub folder: Option<String>,
-    /// The beginning of the person's first text.
-    pub title: String,
     /// When its first and its last call were sent, in milliseconds since the Unix epoch.
     pub started_ms: u64,
     pub ended_ms: u64,
@@ -33,16 +30,10 @@ pub struct Reckoned {
     pub longest: u64,
     /// The provider's counts.
     pub tokens: TokenCounts,
-    /// Whether the provider's cached tokens are not recorded.
-    pub estimated: bool,
-    /// The plan of a subscription: its dollars are those of an API key, and are not summed up.
-    pub plan: Option<String>,
-    /// Per cent of the subscription's limit that it used, where the record has that.
-    pub limit_percent: Option<f64>,
     /// What the recorded counts cost; `None` where the record lacks some, or a model has no price.
     #[serde(serialize_with = "dollars")]
     pub paid: Option<f64>,
-    /// The arms, in the order of [`ARMS`]; none where a model has no price.
+    /// The arms, without cuts first; none where a model has no price.
     pub arms: Vec<ArmResult>,
 }
 
@@ -65,8 +56,7 @@ pub struct ArmResult {
 impl Reckoned {
     /// An arm's result; `None` where no arm has one.
     pub fn arm(&self, arm: Arm) -> Option<&ArmResult> {
-        let at = ARMS.iter().position(|one| *one == arm)?;
-        self.arms.get(at)
+        self.arms.iter().find(|result| result.arm == arm.name())
     }
 
     /// Whether an arm would have changed what it costs.
@@ -82,43 +72,32 @@ impl Reckoned {
         Some((none.bill.cost - none.bill.compacting) / paid - 1.0)
     }
 
-    /// Whether its dollars are somebody's.
+    /// Whether its dollars are somebody's: those of a subscription's session are what an API key would have cost.
     pub fn has_dollars(&self) -> bool {
-        self.plan.is_none() && !self.arms.is_empty()
+        self.session.subscription.is_none() && !self.arms.is_empty()
     }
 }
 
-/// Reckons a session at the prices of its day.
-pub fn reckon(session: &RecordedSession, prices: &PriceTable) -> Option<Reckoned> {
-    let sizes = sizes(session)?;
-    let own = session.calls.get(session.copied..).unwrap_or_default();
-    let longest = own.iter().map(|call| call.counts.whole_input()).max();
+/// Reckons a session at the prices of its day, in these arms, of which the first is without cuts. `None`: it has no calls.
+pub fn reckon(session: RecordedSession, prices: &PriceTable, run: &[Arm]) -> Option<Reckoned> {
+    let sizes = sizes(&session)?;
+    let (own, paid) = (session.own(), paid(&session, prices));
+    let (first, last) = (own.first()?, own.last()?);
+    let at_ms = session.started_ms();
+    let rates = |model: &str| rates(prices, (model, None), at_ms);
     let mut tokens = TokenCounts::default();
     own.iter().for_each(|call| tokens += call.counts);
-    let mut reckoned = Reckoned {
-        id: session.id.clone(),
-        agent: session
-            .agent
-            .map_or("unknown", crate::transcript::AgentKind::name),
+    Some(Reckoned {
         model: session.main_model().to_owned(),
-        folder: session.folder.clone(),
-        title: session.title.clone(),
-        started_ms: own.first().map_or(0, |call| call.at_ms),
-        ended_ms: own.last().map_or(0, |call| call.at_ms),
+        started_ms: first.at_ms,
+        ended_ms: last.at_ms,
         calls: own.len(),
-        longest: longest.unwrap_or_default(),
+        longest: own.iter().map(|call| call.counts.whole_input()).max()?,
         tokens,
-        estimated: session.estimated,
-        plan: session.subscription.as_ref().map(|used| used.plan.clone()),
-        limit_percent: session
-            .subscription
-            .as_ref()
-            .and_then(|used| used.last.map(|_| used.percent)),
-        paid: paid(session, prices),
-        arms: Vec::new(),
-    };
-    reckoned.arms = arms(&sizes, session.started_ms(), prices, reckoned.paid).unwrap_or_default();
-    Some(reckoned)
+        arms: arms(&sizes, &rates, paid, run).unwrap_or_default(),
+        paid,
+        session,
+    })
 }
 
 /// What the recorded counts cost, each at the price of its own time.
@@ -126,52 +105,50 @@ fn paid(session: &RecordedSession, prices: &PriceTable) -> Option<f64> {
     if session.estimated {
         return None;
     }
-    let own = session.calls.get(session.copied..)?.iter().take(super::MAX_CALLS);
+    let own = session.own().iter().take(super::MAX_CALLS);
     let mut costs = own.map(|call| {
-        let (model, service) = session.model(call);
-        let query = PriceQuery {
-            model,
-            service,
-            at_ms: call.at_ms,
-            host: "",
-        };
-        Some(call.counts.cost(&prices.rates(&query)?).total())
+        let rates = rates(prices, session.model(call), call.at_ms)?;
+        Some(call.counts.cost(&rates).total())
     });
     costs.try_fold(0.0, |sum, cost| Some(sum + cost?))
 }
 
-fn arms(sizes: &SessionSizes, at_ms: u64, prices: &PriceTable, paid: Option<f64>) -> Option<Vec<ArmResult>> {
-    let rates = |model: &str| {
-        let query = PriceQuery {
-            model,
-            at_ms,
-            ..PriceQuery::default()
-        };
-        prices.rates(&query)
-    };
-    let none = sizes.bill(Arm::None, &rates)?;
-    let model_error = paid.map_or(0.0, |paid| {
-        ((none.cost - none.compacting) - paid).abs() / none.cost.max(f64::MIN_POSITIVE)
-    });
+fn rates(prices: &PriceTable, (model, service): (&str, Option<&str>), at_ms: u64) -> Option<Rates> {
+    prices.rates(&PriceQuery {
+        model,
+        service,
+        at_ms,
+        host: "",
+    })
+}
+
+fn arms(
+    sizes: &SessionSizes,
+    rates: &dyn Fn(&str) -> Option<Rates>,
+    paid: Option<f64>,
+    run: &[Arm],
+) -> Option<Vec<ArmResult>> {
+    let none = sizes.bill(Arm::None, rates)?;
+    let off = paid.map_or(0.0, |paid| (none.cost - none.compacting - paid).abs());
+    let model_error = off / none.cost.max(f64::MIN_POSITIVE);
     let twice = reading_twice(sizes);
-    let mut all = Vec::new();
-    for arm in ARMS {
-        let bill = sizes.bill(arm, &rates)?;
+    let result = |arm: &Arm| {
+        let bill = sizes.bill(*arm, rates)?;
         let saved = none.cost - bill.cost;
-        let with_twice = match bill.cuts.is_empty() {
-            true => saved,
-            false => none.cost - twice.bill(arm, &rates)?.cost,
+        let of_reading = match bill.cuts.is_empty() {
+            true => 0.0,
+            false => (twice.bill(*arm, rates)?.cost - bill.cost).abs(),
         };
         let is_assumed = |cut: &&ArmCut| sizes.calls[cut.call].seen.read_again.is_none();
-        all.push(ArmResult {
+        Some(ArmResult {
             arm: arm.name(),
             saved,
-            error: saved.abs() * model_error + (saved - with_twice).abs(),
+            error: saved.abs() * model_error + of_reading,
             assumed: bill.cuts.iter().filter(is_assumed).count(),
             bill,
-        });
-    }
-    Some(all)
+        })
+    };
+    run.iter().map(result).collect()
 }
 
 /// The same session where twice as much is read again.

@@ -1,10 +1,10 @@
 //! What all sessions together say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::reckon::{ARMS, Reckoned, UNCHANGED};
+use super::reckon::{ARMS, ArmResult, Reckoned, UNCHANGED};
 use crate::bill::{Arm, dollars};
 
 /// Bounds of the lengths that sessions are grouped by, in tokens of the longest history.
@@ -38,6 +38,9 @@ pub struct TrialReport {
     pub lengths: Vec<GroupSum>,
     /// The arms over all sessions, in the order of [`ARMS`].
     pub arms: Vec<ArmSum>,
+    /// The arm that is recommended.
+    #[serde(skip)]
+    pub best: Arm,
     pub verdict: Verdict,
 }
 
@@ -46,7 +49,6 @@ pub struct TrialReport {
 pub struct GroupSum {
     pub key: String,
     pub sessions: usize,
-    pub calls: usize,
     /// Tokens of input.
     pub input: u64,
     #[serde(serialize_with = "dollars")]
@@ -61,9 +63,9 @@ pub struct GroupSum {
 }
 
 /// An arm over all sessions with dollars, and its tokens over all.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ArmSum {
-    pub arm: &'static str,
+    pub arm: String,
     #[serde(serialize_with = "dollars")]
     pub saved: f64,
     #[serde(serialize_with = "dollars")]
@@ -115,42 +117,47 @@ impl TrialReport {
         let best = best(&arms);
         let mut lengths: Vec<GroupSum> = grouped(all, best, length_of);
         lengths.sort_by_key(|group| group.key.parse::<u64>().unwrap_or(u64::MAX));
-        let mut groups = grouped(all, best, |one| format!("{} {}", one.agent, one.model));
+        let mut groups = grouped(all, best, |one| format!("{} {}", one.session.agent(), one.model));
         groups.sort_by(|a, b| b.paid.total_cmp(&a.paid).then(b.input.cmp(&a.input)));
         let started = all.iter().map(|one| one.started_ms).min().unwrap_or_default();
         let ended = all.iter().map(|one| one.ended_ms).max().unwrap_or_default();
-        let mut unpriced: Vec<String> = all
-            .iter()
-            .filter(|one| one.arms.is_empty())
-            .map(|one| one.model.clone())
-            .collect();
-        unpriced.sort();
-        unpriced.dedup();
+        let unpriced = all.iter().filter(|one| one.arms.is_empty());
+        let unpriced: BTreeSet<String> = unpriced.map(|one| one.model.clone()).collect();
         Self {
             sessions: all.len(),
             calls: all.iter().map(|one| one.calls).sum(),
             days: (ended - started).div_ceil(86_400_000),
             with_dollars: all.iter().filter(|one| one.has_dollars()).count(),
-            subscription: all.iter().filter(|one| one.plan.is_some()).count(),
-            unpriced,
-            paid: dollars_of(all).map(spent).sum(),
+            subscription: all
+                .iter()
+                .filter(|one| one.session.subscription.is_some())
+                .count(),
+            unpriced: unpriced.into_iter().collect(),
+            paid: all.iter().filter(|one| one.has_dollars()).map(spent).sum(),
             model_error: model_error(all),
             verdict: Verdict::of(best, &arms, &lengths, all),
             total: grouped(all, best, |_| "all".to_owned()).pop(),
             groups,
             lengths,
             arms,
+            best,
         }
     }
 
-    /// An arm's sum.
-    pub fn arm(&self, arm: Arm) -> Option<&ArmSum> {
-        self.arms.iter().find(|sum| sum.arm == arm.name())
+    /// The sum of one of [`ARMS`].
+    pub fn arm(&self, arm: Arm) -> &ArmSum {
+        sum_of(&self.arms, arm)
+    }
+
+    /// The most that sessions of one length saved or lost.
+    pub fn most(&self) -> f64 {
+        let groups = self.lengths.iter();
+        groups.map(|group| group.won.max(group.lost)).fold(0.0, f64::max)
     }
 }
 
-fn dollars_of(all: &[Reckoned]) -> impl Iterator<Item = &Reckoned> {
-    all.iter().filter(|one| one.has_dollars())
+fn sum_of(arms: &[ArmSum], arm: Arm) -> &ArmSum {
+    &arms[ARMS.iter().position(|one| *one == arm).unwrap_or_default()]
 }
 
 /// What was paid; where the record does not say so, what the model says.
@@ -161,16 +168,9 @@ fn spent(one: &Reckoned) -> f64 {
 
 /// Of ours, the arm that saves most. Without dollars the prices weigh the tokens.
 fn best(arms: &[ArmSum]) -> Arm {
-    let saved = |arm: Arm| {
-        arms.iter()
-            .find(|sum| sum.arm == arm.name())
-            .map_or(0.0, |sum| sum.saved)
-    };
-    OURS.into_iter()
-        .fold(OURS[0], |best, arm| match saved(arm) > saved(best) {
-            true => arm,
-            false => best,
-        })
+    let saved = |arm: Arm| sum_of(arms, arm).saved;
+    let better = |best, arm| if saved(arm) > saved(best) { arm } else { best };
+    OURS.into_iter().fold(OURS[0], better)
 }
 
 /// The lower bound of a session's length.
@@ -188,7 +188,6 @@ fn grouped(all: &[Reckoned], best: Arm, key: impl Fn(&Reckoned) -> String) -> Ve
             ..GroupSum::default()
         });
         group.sessions += 1;
-        group.calls += one.calls;
         group.input = group.input.saturating_add(one.tokens.whole_input());
         if !one.has_dollars() {
             continue;
@@ -207,18 +206,17 @@ fn grouped(all: &[Reckoned], best: Arm, key: impl Fn(&Reckoned) -> String) -> Ve
 
 /// Median and worst deviation of the model, as shares.
 fn model_error(all: &[Reckoned]) -> Option<(f64, f64)> {
-    let mut all: Vec<f64> = all
-        .iter()
-        .filter_map(|one| Some(one.deviation()?.abs()))
-        .collect();
+    let off = all.iter().filter_map(|one| Some(one.deviation()?.abs()));
+    let mut all: Vec<f64> = off.collect();
     all.sort_by(f64::total_cmp);
     Some((*all.get(all.len() / 2)?, *all.last()?))
 }
 
 impl ArmSum {
-    fn of(arm: Arm, all: &[Reckoned]) -> Self {
+    /// The sum of the sessions that were run in an arm.
+    pub fn of(arm: Arm, all: &[Reckoned]) -> Self {
         let mut sum = Self {
-            arm: arm.name(),
+            arm: arm.name().to_owned(),
             ..Self::default()
         };
         let has_any = all.iter().any(Reckoned::has_dollars);
@@ -226,9 +224,8 @@ impl ArmSum {
             let (Some(none), Some(result)) = (one.arms.first(), one.arm(arm)) else {
                 continue;
             };
-            let input =
-                |bill: &crate::bill::ArmBill| i64::try_from(bill.tokens.whole_input()).unwrap_or(i64::MAX);
-            sum.unsent += input(&none.bill) - input(&result.bill);
+            let input = |one: &ArmResult| i64::try_from(one.bill.tokens.whole_input()).unwrap_or(i64::MAX);
+            sum.unsent += input(none) - input(result);
             sum.cuts += result.bill.cuts.len();
             sum.assumed += result.assumed;
             sum.compactions += result.bill.compactions;
@@ -252,18 +249,13 @@ impl ArmSum {
 
 impl Verdict {
     fn of(best: Arm, arms: &[ArmSum], lengths: &[GroupSum], all: &[Reckoned]) -> Self {
-        let sum = |arm: Arm| arms.iter().find(|sum| sum.arm == arm.name());
-        let none: f64 = all
-            .iter()
-            .filter_map(|one| one.arms.first())
-            .map(|none| none.bill.cost)
-            .sum();
-        let (saved, error) = sum(best).map_or((0.0, 0.0), |sum| (sum.saved, sum.error));
-        // The tool alone makes no session dearer that is worth a word.
-        let has_lost = sum(best).is_some_and(|sum| sum.lost > 0.0);
+        let (sum, mask) = (sum_of(arms, best), sum_of(arms, Arm::Mask));
+        let none = all.iter().filter_map(|one| one.arms.first());
+        let none: f64 = none.map(|none| none.bill.cost).sum();
         let outcome = match () {
-            () if saved > error && saved > none * WORTH => Outcome::ForYou,
-            () if has_lost && saved < -none * UNCHANGED => Outcome::Dearer,
+            () if sum.saved > sum.error && sum.saved > none * WORTH => Outcome::ForYou,
+            // The tool alone makes no session dearer that is worth a word.
+            () if sum.lost > 0.0 && sum.saved < -none * UNCHANGED => Outcome::Dearer,
             () => Outcome::NotForYou,
         };
         // The shortest length from which on no longer group loses.
@@ -272,19 +264,13 @@ impl Verdict {
         Self {
             arm: best.name(),
             outcome,
-            setting: setting(best),
-            from_tokens: shortest
-                .and_then(|group| group.key.parse().ok())
-                .filter(|tokens| *tokens > 0),
-            mask_is_better: sum(Arm::Mask).is_some_and(|mask| mask.saved > saved.max(0.0)),
+            setting: match best {
+                Arm::Free => "handoff.free = \"on\"",
+                Arm::Pays => "handoff.nudge_at = \"pays\"",
+                _ => "the defaults",
+            },
+            from_tokens: shortest.and_then(|group| group.key.parse().ok().filter(|tokens| *tokens > 0)),
+            mask_is_better: mask.saved > sum.saved.max(0.0),
         }
-    }
-}
-
-fn setting(arm: Arm) -> &'static str {
-    match arm {
-        Arm::Free => "handoff.free = \"on\"",
-        Arm::Pays => "handoff.nudge_at = \"pays\"",
-        _ => "the defaults",
     }
 }

@@ -2,12 +2,15 @@
 
 use std::collections::HashSet;
 
+use serde::{Serialize, Serializer};
+
 use crate::bill::TokenCounts;
 use crate::transcript::AgentKind;
 
 /// A session of an agent, as its calls.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct RecordedSession {
+    #[serde(serialize_with = "agent_name")]
     pub agent: Option<AgentKind>,
     /// The agent's own id of it; of a subagent with its name behind a `/`.
     pub id: String,
@@ -16,11 +19,14 @@ pub struct RecordedSession {
     /// The beginning of the person's first text.
     pub title: String,
     /// Models with the service that their price depends on; calls have an index into these.
+    #[serde(skip)]
     pub models: Vec<(String, Option<String>)>,
     /// In the order of the record.
+    #[serde(skip)]
     pub calls: Vec<RecordedCall>,
     pub subscription: Option<SubscriptionUse>,
     /// Calls in front of the first one that another record has, too.
+    #[serde(skip)]
     pub copied: usize,
     /// Whether calls have no usage of their own, and their sizes are estimated from the session's sums.
     pub estimated: bool,
@@ -46,6 +52,8 @@ pub struct RecordedCall {
     pub plan: bool,
     /// Whether the agent compacted since the call before.
     pub compacted: bool,
+    /// Whether a shadow would have handed over here.
+    pub handoff: bool,
     /// Bytes of what was said, and of results, since the call before.
     pub said: u64,
     pub results: u64,
@@ -55,13 +63,18 @@ pub struct RecordedCall {
 }
 
 /// The share of a subscription's limits that a session used, where the record has it.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct SubscriptionUse {
     pub plan: String,
-    /// Per cent of the limit of the shortest window, summed up.
-    pub percent: f64,
+    /// Per cent of the limit of the shortest window, summed up; `None` where the record has no limits.
+    pub percent: Option<f64>,
     /// The last figure, from which the next one grows.
+    #[serde(skip)]
     pub last: Option<f64>,
+}
+
+fn agent_name<S: Serializer>(agent: &Option<AgentKind>, serializer: S) -> Result<S::Ok, S::Error> {
+    agent.map(AgentKind::name).serialize(serializer)
 }
 
 impl RecordedSession {
@@ -70,11 +83,14 @@ impl RecordedSession {
         self.calls.first().map_or(0, |call| call.at_ms)
     }
 
-    /// What all its calls were billed for.
-    pub fn counts(&self) -> TokenCounts {
-        let mut sum = TokenCounts::default();
-        self.calls.iter().for_each(|call| sum += call.counts);
-        sum
+    /// The calls that no other session has.
+    pub fn own(&self) -> &[RecordedCall] {
+        self.calls.get(self.copied..).unwrap_or_default()
+    }
+
+    /// The agent's name.
+    pub fn agent(&self) -> &'static str {
+        self.agent.map_or("unknown", AgentKind::name)
     }
 
     /// The model of a call.
@@ -85,12 +101,8 @@ impl RecordedSession {
 
     /// The model that most calls asked.
     pub fn main_model(&self) -> &str {
-        let count = |at: usize| {
-            self.calls
-                .iter()
-                .filter(|call| usize::from(call.model) == at)
-                .count()
-        };
+        let calls = self.calls.iter().map(|call| usize::from(call.model));
+        let count = |at: usize| calls.clone().filter(|model| *model == at).count();
         let most = (0..self.models.len()).max_by_key(|at| (count(*at), usize::MAX - at));
         most.map_or("", |at| self.models[at].0.as_str())
     }
@@ -104,37 +116,20 @@ pub fn counted_once(all: Vec<RecordedSession>) -> Vec<RecordedSession> {
     sessions.sort_by_cached_key(key);
     let mut seen = HashSet::new();
     for session in &mut sessions {
-        let is_new = |call: &RecordedCall| call.id == 0 || !seen.contains(&call.id);
-        let first = session
-            .calls
-            .iter()
-            .position(is_new)
-            .unwrap_or(session.calls.len());
         // The last copied call says how long the history is with which this one goes on.
-        let copied = first.min(1);
-        session.copied = copied;
-        session.calls.drain(..first - copied);
-        let mut at = 0;
-        session.calls.retain(|call| {
-            at += 1;
-            at <= copied || is_new(call)
-        });
-        seen.extend(session.calls.iter().map(|call| call.id).filter(|id| *id != 0));
+        let is_copied = |call: &&RecordedCall| call.id != 0 && seen.contains(&call.id);
+        let last = session.calls.iter().take_while(is_copied).last().cloned();
+        session.calls.retain(|call| call.id == 0 || seen.insert(call.id));
+        session.copied = usize::from(last.is_some());
+        session.calls.splice(..0, last);
     }
-    sessions.retain(|session| session.calls.len() > session.copied);
+    sessions.retain(|session| !session.own().is_empty());
     sessions
 }
 
 /// Sessions whose record is in several files, each as one.
 fn joined(mut all: Vec<RecordedSession>) -> Vec<RecordedSession> {
-    let key = |session: &RecordedSession| {
-        (
-            session.agent.map(AgentKind::name),
-            session.id.clone(),
-            session.started_ms(),
-        )
-    };
-    all.sort_by_cached_key(key);
+    all.sort_by_cached_key(|session| (session.agent(), session.id.clone(), session.started_ms()));
     let mut sessions: Vec<RecordedSession> = Vec::new();
     for next in all {
         match sessions.last_mut() {
@@ -149,16 +144,7 @@ fn joined(mut all: Vec<RecordedSession>) -> Vec<RecordedSession> {
 
 impl RecordedSession {
     fn join(&mut self, next: Self) {
-        let known: HashSet<u64> = self
-            .calls
-            .iter()
-            .map(|call| call.id)
-            .filter(|id| *id != 0)
-            .collect();
         for mut call in next.calls {
-            if known.contains(&call.id) {
-                continue;
-            }
             let (name, service) = next.models[usize::from(call.model)].clone();
             call.model = self.model_index(&name, service.as_deref());
             self.calls.push(call);
@@ -168,11 +154,7 @@ impl RecordedSession {
         if self.title.is_empty() {
             self.title = next.title;
         }
-        match (&mut self.subscription, next.subscription) {
-            (Some(own), Some(more)) => own.percent += more.percent,
-            (own @ None, more) => *own = more,
-            _ => {}
-        }
+        self.subscription = self.subscription.take().or(next.subscription);
     }
 
     /// The index of a model.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::reader::BYTES;
 use super::session::{RecordedCall, RecordedSession};
-use crate::bill::{CacheRule, Caching, SeenCall, SessionCall, SessionSizes, TaskEnd};
+use crate::bill::{CacheRule, Caching, SessionCall, SessionSizes, TaskEnd, TokenCounts};
 use crate::tools::Tool;
 
 /// Calls of a session that are reckoned: a simulated request costs time in proportion to the calls before it.
@@ -41,7 +41,7 @@ pub fn sizes(session: &RecordedSession) -> Option<SessionSizes> {
     for (call, read_again) in calls.iter().zip(reads) {
         let pause_ms = before.map_or(0, |before| call.at_ms - before.at_ms);
         let mut one = grown(before, call, prefix, step);
-        one.pause_ms = pause_ms;
+        (one.pause_ms, one.handoff) = (pause_ms, call.handoff);
         one.seen.read_again = read_again;
         one.seen.results = (call.results / BYTES).min(one.new);
         one.seen.task_end = before.and_then(|_| task_end(call, pause_ms > lifetime));
@@ -87,17 +87,10 @@ fn grown(before: Option<&RecordedCall>, call: &RecordedCall, prefix: u64, step: 
             (whole - left, last - left)
         }
     };
-    let seen = SeenCall {
-        dropped,
-        compaction,
-        ..SeenCall::default()
-    };
-    SessionCall {
-        new,
-        output: call.counts.output,
-        seen,
-        ..SessionCall::default()
-    }
+    let mut grown = SessionCall::default();
+    (grown.new, grown.output) = (new, call.counts.output);
+    (grown.seen.dropped, grown.seen.compaction) = (dropped, compaction);
+    grown
 }
 
 /// How a task is seen to have ended before a call.
@@ -113,24 +106,19 @@ fn task_end(call: &RecordedCall, paused: bool) -> Option<TaskEnd> {
 /// The mean of what calls add.
 fn step(calls: &[RecordedCall]) -> u64 {
     let input = |call: &RecordedCall| call.counts.whole_input();
-    let grown = calls
-        .windows(2)
-        .filter_map(|pair| input(&pair[1]).checked_sub(input(&pair[0])));
+    let pairs = calls.windows(2);
+    let grown = pairs.filter_map(|pair| input(&pair[1]).checked_sub(input(&pair[0])));
     let (sum, count) = grown.fold((0_u64, 0_u64), |(sum, count), new| (sum + new, count + 1));
     sum.checked_div(count).unwrap_or(STEP)
 }
 
 /// What the recorded counts show of the cache.
 fn caching(session: &RecordedSession, calls: &[RecordedCall]) -> Caching {
-    let sum = |of: fn(&RecordedCall) -> u64| calls.iter().map(of).sum::<u64>();
-    let (read, short, long) = (
-        sum(|call| call.counts.cache_read),
-        sum(|call| call.counts.cache_write),
-        sum(|call| call.counts.cache_write_long),
-    );
+    let mut sum = TokenCounts::default();
+    calls.iter().for_each(|call| sum += call.counts);
     let mut caching = Caching {
-        long: long > short,
-        none: !session.estimated && calls.len() > 2 && read + short + long == 0,
+        long: sum.cache_write_long > sum.cache_write,
+        none: !session.estimated && calls.len() > 2 && sum.whole_input() == sum.input,
         lifetime_ms: None,
     };
     let rule = calls.first().map_or(0, |first| lifetime(session, first, caching));
@@ -151,9 +139,10 @@ fn lifetime(session: &RecordedSession, call: &RecordedCall, caching: Caching) ->
 /// What the cache still had of a history that only grew, where it had lost a part.
 fn kept(before: &RecordedCall, call: &RecordedCall) -> Option<u64> {
     let last = before.counts.whole_input();
-    let had = before.counts.cache_read + before.counts.cache_write + before.counts.cache_write_long > 0;
     let read = call.counts.cache_read;
-    let lost = had && call.counts.whole_input() >= last && (read as f64) < last as f64 * READ;
+    let lost = before.counts.whole_input() > before.counts.input
+        && call.counts.whole_input() >= last
+        && (read as f64) < last as f64 * READ;
     lost.then_some(read)
 }
 

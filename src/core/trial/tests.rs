@@ -79,7 +79,7 @@ fn growing(first: u64, step: u64, pauses: &[u64], ends: &[usize]) -> RecordedSes
 }
 
 fn reckoned(session: &RecordedSession) -> Reckoned {
-    reckon(session, &prices()).unwrap()
+    reckon(session.clone(), &prices(), &ARMS).unwrap()
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_session_in_which_a_handoff_loses_is_said_to_lose() {
         "{handoff:?}"
     );
     let report = TrialReport::of(&[one]);
-    let sum = report.arm(Arm::TaskEnds).unwrap();
+    let sum = report.arm(Arm::TaskEnds);
     assert_eq!((sum.cheaper, sum.dearer), (0, 1));
     assert!(sum.lost > 0.0 && report.verdict.outcome != Outcome::ForYou);
 }
@@ -259,7 +259,7 @@ fn forks_and_copies_count_once_in_every_order() {
     assert_eq!(counted_once(other), counted);
     // What the copied call cost is the parent's.
     let forked = counted.iter().find(|one| one.copied == 1).unwrap();
-    let one = reckon(forked, &prices()).unwrap();
+    let one = reckon(forked.clone(), &prices(), &ARMS).unwrap();
     assert!(
         one.paid.unwrap() < 0.1 && one.calls == forked.calls.len() - 1,
         "{one:?}"

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Inspector;
 use super::query::{ApiResult, QueryParams, Unanswered, read, shown};
 use crate::state::clock::now_ms;
-use crate::state::journal::{BillFilter, BillGroup, SavingsReport, age_ms};
+use crate::state::journal::{BillFilter, BillGroup, Promise, SavingsReport, age_ms};
 
 /// `/api/savings?by=&since=&conversation=`.
 pub(super) async fn report(inspector: &Inspector, params: &QueryParams) -> ApiResult {
@@ -29,7 +29,9 @@ pub(super) async fn report(inspector: &Inspector, params: &QueryParams) -> ApiRe
         Ok(SavingsReport::of(&q.bill(&filter, &prices)?, group, &prices))
     });
     let report = report.await?;
-    shown(&report.unwrap_or_else(|| SavingsReport::of(&[], group, &inspector.prices)))
+    let report = report.unwrap_or_else(|| SavingsReport::of(&[], group, &inspector.prices));
+    let promised = Promise::kept(&inspector.dir);
+    shown(&SavingsReport { promised, ..report })
 }
 
 /// `/api/conversations/KEY/carried`: what it cost to send results again.

@@ -210,6 +210,12 @@ impl ContextThread {
         self.costs.as_deref()
     }
 
+    /// Dollars that a handoff now is expected to save; `None` without a price.
+    pub(super) fn expected(&self) -> Option<f64> {
+        let rates = &self.costs()?.rates;
+        self.ledger(|ledger| ledger.expected(rates))?
+    }
+
     /// Looks at what the thread has cost, or adds to it; `None` where it is forgotten.
     pub(super) fn ledger<T>(&self, with: impl FnOnce(&mut CutLedger) -> T) -> Option<T> {
         self.live.costs(self.thread, |costs| with(&mut costs.ledger))

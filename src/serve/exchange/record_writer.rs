@@ -45,7 +45,7 @@ pub(super) struct NewHandoff {
 
 /// A handoff that can be written, and the bytes of the request before and after its cut.
 pub(super) struct PreparedHandoff {
-    handoff: Handoff,
+    pub(super) handoff: Handoff,
     pub(super) bytes: HandoffSize,
 }
 

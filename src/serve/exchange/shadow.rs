@@ -10,11 +10,11 @@ use super::offer::{Offered, ToolOffer};
 use super::pin::Pin;
 use super::placed::Places;
 use super::read::Received;
-use super::{Exchange, free_cut, recording};
+use super::{Exchange, drafts, free_cut, recording};
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
 use crate::serve::proxy::response_body::ResponseBody;
-use baton_core::nudge::NudgeOutcome;
+use baton_core::nudge::{self, NudgeOutcome, ShadowMoment};
 use baton_core::rewrite::untooled::ToolOmission;
 
 /// Relays a request and its answer, and notes the moment.
@@ -42,7 +42,7 @@ pub(super) async fn relayed(
     exchange.begin().await
 }
 
-/// Notes what would have been done with this request.
+/// Notes what would have been done with this request, and what would have been sent.
 fn note_moment(exchange: &mut Exchange) {
     let Some(EnteredThread { thread, is_new }) = context::enter(exchange) else {
         return;
@@ -51,29 +51,31 @@ fn note_moment(exchange: &mut Exchange) {
     if !is_new {
         return;
     }
+    let agent = &exchange.offered.agent;
     let due = thread.due(&exchange.offered, exchange.app.clock.now_ms());
-    let outcome = match due {
-        Some(DueStep::Nudge(_)) => {
+    let (outcome, notice, saved) = match due {
+        Some(DueStep::Nudge(text)) => {
             thread.notified();
-            Some(NudgeOutcome::WouldNotify)
+            (NudgeOutcome::WouldNotify, Some(text), thread.expected())
         }
+        _ if !agent.is_safe_point(exchange.ctx.operation) => return,
         Some(DueStep::HandOff { .. }) => {
             // The next one is due when the context has grown as far again.
             thread.draft_failed();
-            Some(NudgeOutcome::WouldHandOver)
+            (NudgeOutcome::WouldHandOver, None, thread.expected())
         }
-        None => free_cut::moment(exchange, &thread).map(|moment| {
-            let (why, dollars) = (moment.cut.reason.name(), moment.cut.saved);
-            tracing::info!(
-                exchange = exchange.ctx.id,
-                why,
-                dollars,
-                "a handoff would have cost nothing here"
-            );
-            NudgeOutcome::WouldCutFree
-        }),
+        None if nudge::plan_accepted(agent.request.view()) => {
+            (NudgeOutcome::WouldFollowPlan, None, thread.expected())
+        }
+        None => match free_cut::moment(exchange, &thread) {
+            Some(moment) => (NudgeOutcome::WouldCutFree, None, Some(moment.cut.saved)),
+            None => return,
+        },
     };
-    if let Some(outcome) = outcome {
-        note_nudge(&exchange.ctx, outcome);
-    }
+    let text = notice.or_else(|| drafts::local_prompt(exchange));
+    let text = text.unwrap_or_default();
+    note_nudge(&exchange.ctx, outcome);
+    let what = outcome.name().to_owned();
+    let moment = ShadowMoment { what, text, saved };
+    exchange.ctx.recorder.note(|e| e.shadow = Some(moment));
 }

@@ -14,7 +14,7 @@ use crate::state::telemetry::UsageTokens;
 use baton_core::bill::{
     BilledExchange, BilledRequest, ConversationBill, ExchangeBill, PriceQuery, PriceTable, TokenCounts,
 };
-use baton_core::nudge::{WindowQuery, Windows, compaction_point};
+use baton_core::nudge::{ShadowMoment, WindowQuery, Windows, compaction_point};
 
 /// Which exchanges are billed.
 #[derive(Debug, Clone, Default)]
@@ -65,6 +65,9 @@ pub struct BillEntry {
     pub saved_error: Option<f64>,
     /// Whether the agent would have had to compact its history first.
     pub compacted: bool,
+    /// What would have been sent here in its shadow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<ShadowMoment>,
 }
 
 /// The columns of an exchange, in the order of the query.
@@ -199,6 +202,7 @@ impl BilledRow {
             agent: event.agent.clone(),
             handoff: event.fired.last().or(event.pinned.as_ref()).cloned(),
             subscription: event.subscription,
+            shadow: event.shadow.clone(),
             ..BillEntry::default()
         };
         Ok(Self {

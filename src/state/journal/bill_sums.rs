@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::bill::BillEntry;
-use super::tried::tried;
+use super::tried::{Promise, tried};
 use baton_core::bill::{PriceTable, TokenCounts};
 use baton_core::text::date;
 use baton_core::trial::ArmSum;
@@ -122,9 +122,15 @@ pub struct SavingsReport {
     pub total: BillSum,
     /// The sums by group.
     pub groups: Vec<BillSum>,
-    /// What `baton try` would have said of these conversations.
+    /// What the rules for a cut would have saved in these conversations; `model`: handoffs at the moments of a shadow.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tried: Vec<ArmSum>,
+    /// The moments of a shadow.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub moments: Vec<BillEntry>,
+    /// What `baton try` had said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub promised: Option<Promise>,
 }
 
 /// Where prices are from. The names are API.
@@ -153,6 +159,12 @@ impl SavingsReport {
             total: BillSum::of(entries),
             groups: BillSum::by(group, entries),
             tried: tried(entries, prices),
+            moments: entries
+                .iter()
+                .filter(|entry| entry.shadow.is_some())
+                .cloned()
+                .collect(),
+            promised: None,
         }
     }
 }

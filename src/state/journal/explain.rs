@@ -106,6 +106,11 @@ fn counted(exchange: &ExchangeDetail, failed: bool) -> impl Iterator<Item = Stri
         )
     });
     let nudges = event.nudges.iter().filter_map(|outcome| nudged(outcome));
+    let saved = event.shadow.as_ref().and_then(|moment| moment.saved);
+    let shadow = saved.map(|saved| {
+        let verb = if saved < 0.0 { "cost" } else { "saved" };
+        format!("A handoff here would have {verb} about ${:.2}.", saved.abs())
+    });
     let recalled = (!event.recalls.is_empty()).then(|| {
         format!(
             "The model called session_recall, which searched what was cut ({}); the agent saw none of it.",
@@ -134,7 +139,7 @@ fn counted(exchange: &ExchangeDetail, failed: bool) -> impl Iterator<Item = Stri
     ]
     .into_iter()
     .flatten();
-    others.chain(nudges.map(str::to_owned))
+    others.chain(nudges.map(str::to_owned)).chain(shadow)
 }
 
 /// The meaning of each outcome of notifying the model how full its context is.
@@ -152,6 +157,7 @@ fn nudged(outcome: &str) -> Option<&'static str> {
         "would_hand_over" => {
             "In its shadow baton would have handed over here by itself: the context is that full."
         }
+        "would_follow_plan" => "In its shadow baton would have a handoff here, where a plan is accepted.",
         "would_cut_free" => "In its shadow baton would have handed over here, where the cut costs nothing.",
         "large_cut" => {
             "What follows the handoff is over the threshold by itself: the model is not notified again in this task."

@@ -83,6 +83,7 @@ pub use row::{EventColumns, ExchangeRow, LegChange};
 pub use schema::{FILE, JournalError};
 pub use search::{SearchHit, SearchResult};
 pub use summary::ShownPart;
+pub use tried::Promise;
 pub(crate) use units::{short, size, unsent};
 
 use self::archive::Archive;

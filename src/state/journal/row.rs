@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::answer_summary::AnswerSummary;
 use crate::state::telemetry::{ExchangeEvent, UsageTokens, is_zero, millis};
 use baton_core::limits::BYTES_PER_TOKEN;
+use baton_core::nudge::ShadowMoment;
 use baton_core::record::HandoffId;
 use baton_core::rewrite::{ChangeReason, SizeChange};
 use baton_core::wire::ServedBy;
@@ -100,6 +101,9 @@ pub struct EventColumns {
     /// `large_cut`, `close_handoffs`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nudges: Vec<String>,
+    /// In its shadow: what would have been sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<ShadowMoment>,
     /// The outcome of undoing a handoff: `undone`, `taken_back`, `refused`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undo: Option<String>,
@@ -200,6 +204,7 @@ impl EventColumns {
             dropped_thinking: event.dropped_thinking.total(),
             thinking_retry: event.thinking_retry.map(|retry| retry.name().to_owned()),
             nudges: names(&event.nudges, |nudged| nudged.name()),
+            shadow: event.shadow.clone(),
             undo: event.undo.map(|undo| undo.name().to_owned()),
             received_bytes: event.received_bytes,
             sent_bytes: event.sent_bytes.clone(),

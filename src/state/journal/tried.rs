@@ -1,34 +1,71 @@
-//! What the rules for a cut would have saved in the journal's conversations, by the same reckoning as `baton try`: beside it is
-//! what came.
+//! What the rules for a cut would have saved in the journal's conversations, by the same reckoning as `baton try`, and what
+//! `baton try` had said: beside it is what came.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
 
 use super::BillEntry;
+use crate::state::disk;
 use baton_core::bill::{Arm, PriceTable};
 use baton_core::trial::{ArmSum, RecordedCall, RecordedSession, TrialReport, reckon};
 
-/// The rules that need no more than sizes and times.
-const RULES: [Arm; 2] = [Arm::Free, Arm::Pays];
+/// The rules that need no more than sizes and times; the last one cuts at the moments of a shadow.
+const RULES: [Arm; 4] = [Arm::None, Arm::Free, Arm::Pays, Arm::Model];
+
+/// The file in the state folder that `baton try --keep` writes.
+const KEPT: &str = "tried.json";
+
+/// What `baton try` had said. The names are API.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Promise {
+    /// When, in milliseconds since the Unix epoch.
+    pub at_ms: u64,
+    /// Dollars of the sessions that it was said of.
+    pub paid: f64,
+    /// What the recommended arm would have saved of these.
+    pub sum: ArmSum,
+}
+
+impl Promise {
+    /// What a report promises.
+    pub fn of(report: &TrialReport, at_ms: u64) -> Self {
+        let (paid, sum) = (report.paid, report.arm(report.best).clone());
+        Self { at_ms, paid, sum }
+    }
+
+    /// The one that is kept in this state folder.
+    pub fn kept(dir: &Path) -> Option<Self> {
+        serde_json::from_slice(&std::fs::read(dir.join(KEPT)).ok()?).ok()
+    }
+
+    /// Keeps it.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn keep(&self, dir: &Path) -> io::Result<()> {
+        disk::make_dir(dir, disk::FileAccess::Owner)?;
+        disk::replace_locked(&dir.join(KEPT), &serde_json::to_vec(self)?)
+    }
+}
 
 /// The sums of the rules; none where no conversation has a price.
 pub(super) fn tried(entries: &[BillEntry], prices: &PriceTable) -> Vec<ArmSum> {
-    let sessions = sessions(entries);
-    let reckoned: Vec<_> = sessions
-        .iter()
-        .filter_map(|session| reckon(session, prices))
-        .collect();
-    if !reckoned.iter().any(|one| one.has_dollars()) {
-        return Vec::new();
-    }
-    let report = TrialReport::of(&reckoned);
-    RULES
-        .iter()
-        .filter_map(|rule| report.arm(*rule).cloned())
+    let reckoned = sessions(entries).filter_map(|session| {
+        let is_shadow = session.calls.iter().any(|call| call.handoff);
+        let rules = if is_shadow { &RULES[..] } else { &RULES[..3] };
+        reckon(session, prices, rules)
+    });
+    let all: Vec<_> = reckoned.filter(|one| one.has_dollars()).collect();
+    let sums = RULES[1..].iter().map(|rule| ArmSum::of(*rule, &all));
+    sums.filter(|sum| sum.cheaper + sum.dearer + sum.unchanged > 0)
         .collect()
 }
 
 /// Conversations as they would have been without baton.
-fn sessions(entries: &[BillEntry]) -> Vec<RecordedSession> {
+fn sessions(entries: &[BillEntry]) -> impl Iterator<Item = RecordedSession> {
     let mut all: BTreeMap<&str, RecordedSession> = BTreeMap::new();
     for entry in entries.iter().filter(|entry| !entry.subscription) {
         let (Some(key), Some(counts)) = (&entry.conversation, entry.without_tokens) else {
@@ -44,10 +81,11 @@ fn sessions(entries: &[BillEntry]) -> Vec<RecordedSession> {
             counts,
             compacted: entry.compacted,
             person: true,
+            handoff: entry.shadow.is_some(),
             ..RecordedCall::default()
         });
     }
-    all.into_values().collect()
+    all.into_values()
 }
 
 #[cfg(test)]
@@ -55,6 +93,7 @@ mod tests {
     use super::*;
     use crate::state::prices;
     use baton_core::bill::TokenCounts;
+    use baton_core::nudge::ShadowMoment;
 
     /// A conversation that grows by 3,000 tokens a minute, as the journal has it without baton.
     fn entries(calls: u64) -> Vec<BillEntry> {
@@ -79,10 +118,30 @@ mod tests {
         let [free, pays] = &tried(&entries(120), &table)[..] else {
             panic!("two rules")
         };
-        assert_eq!((free.arm, pays.arm), ("free", "nudge=pays"));
+        assert_eq!((&*free.arm, &*pays.arm), ("free", "nudge=pays"));
         assert!(pays.saved > pays.error && pays.cuts > 0, "{pays:?}");
+        let mut shadowed = entries(120);
+        shadowed[50].shadow = Some(ShadowMoment::default());
+        let [_, _, model] = &tried(&shadowed, &table)[..] else {
+            panic!("the moment of the shadow, too")
+        };
+        assert_eq!((&*model.arm, model.cuts), ("model", 1));
+        assert!(model.saved > 0.0, "{model:?}");
         let mut subscribed = entries(120);
         subscribed.iter_mut().for_each(|entry| entry.subscription = true);
         assert!(tried(&subscribed, &table).is_empty());
+    }
+
+    #[test]
+    fn what_was_promised_is_kept_until_the_next_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let below = dir.path().join("not/made/yet");
+        assert_eq!(Promise::kept(&below), None);
+        let mut sum = tried(&entries(120), &prices::table(None).unwrap()).remove(1);
+        (sum.saved, sum.error, sum.lost) = (61.0, 9.0, 0.0);
+        let (at_ms, paid) = (1_795_435_200_000, 212.0);
+        let promise = Promise { at_ms, paid, sum };
+        promise.keep(&below).unwrap();
+        assert_eq!(Promise::kept(&below), Some(promise));
     }
 }

@@ -103,9 +103,12 @@ impl ExchangeEvent {
                 NudgeOutcome::WouldNotify => "shadow: a notice here".to_owned(),
                 NudgeOutcome::WouldHandOver => "shadow: an automatic handoff here".to_owned(),
                 NudgeOutcome::WouldCutFree => "shadow: a cut here costs nothing".to_owned(),
+                NudgeOutcome::WouldFollowPlan => "shadow: a handoff behind the plan here".to_owned(),
                 NudgeOutcome::Stopped(_) => format!("nudging stopped: {}", nudged.name().replace('_', " ")),
             });
         }
+        let shadow = self.shadow.as_ref().and_then(|shadow| shadow.saved);
+        notes.extend(shadow.map(|saved| format!("would save ${saved:.2}")));
         if let Some(undo) = self.undo {
             notes.push(match undo {
                 UndoOutcome::Undone => "handoff undone".to_owned(),

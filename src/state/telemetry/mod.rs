@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::state::jobs::recalls::AnswerOutcome;
 use baton_core::commands::UndoOutcome;
-use baton_core::nudge::NudgeOutcome;
+use baton_core::nudge::{NudgeOutcome, ShadowMoment};
 use baton_core::record::WireId;
 use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::wire::wire;
@@ -132,6 +132,8 @@ pub struct ExchangeEvent {
     pub broken_up: u32,
     /// The outcome of notifying the model of its context use.
     pub nudges: Vec<NudgeOutcome>,
+    /// In its shadow: what would have been sent.
+    pub shadow: Option<ShadowMoment>,
     /// The outcome of a requested undo.
     pub undo: Option<UndoOutcome>,
     /// Whether the tool was offered.

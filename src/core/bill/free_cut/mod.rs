@@ -230,7 +230,14 @@ impl CutLedger {
         u32::try_from(paid + 1).ok()
     }
 
-    /// The same where a handoff is worth it with so many calls left. It pays within these, and within half of the calls
+    /// Dollars that a handoff of the model's own is expected to save, the cache being warm; negative where it costs.
+    pub fn expected(&self, rates: &Rates) -> Option<f64> {
+        let last = self.last.as_ref()?;
+        let saved = TwoWorlds::of(last, self.step(), false, rates).saved(self.expected_calls());
+        Some(saved - draft(last, DraftCost::History).cost(rates).total())
+    }
+
+    /// The calls after which a handoff pays, where it is worth it with so many calls left. It pays within these, and within half of the calls
     /// after which the history would be as long again. That half is the optimum. With a cut of cost `C`, reads at `r`
     /// and steps of `s`, a cycle of `n` calls costs `C/n + r·s·n/2` a call. That is least at `n = √(2C/(r·s))`, where a
     /// cut pays after `C/(r·s·n) = n/2` calls.

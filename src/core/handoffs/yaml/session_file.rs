@@ -123,15 +123,21 @@ pub(crate) struct SessionMessage {
     pub(crate) replaces: bool,
 }
 
+impl SessionMessage {
+    fn of(agent: Option<AgentKind>, shape: SessionShape, message: Json) -> Self {
+        Self {
+            agent,
+            shape,
+            message,
+            id: None,
+            replaces: false,
+        }
+    }
+}
+
 /// The messages that a line has.
 pub(crate) fn messages(entry: &Json) -> Vec<SessionMessage> {
-    let one = |agent, shape, message| SessionMessage {
-        agent,
-        shape,
-        message,
-        id: None,
-        replaces: false,
-    };
+    let one = SessionMessage::of;
     let (message, payload) = (&entry["message"], &entry["payload"]);
     let kind = entry["type"].as_str().unwrap_or_default();
     let found = match kind {
@@ -172,12 +178,11 @@ fn of_gemini_cli(entry: &Json) -> SessionMessage {
         true => "model",
         false => "user",
     };
+    let message = json!({"role": role, "parts": parts});
     SessionMessage {
-        agent: Some(AgentKind::GeminiCli),
-        shape: GEMINI,
-        message: json!({"role": role, "parts": parts}),
         id: entry["id"].as_str().map(str::to_owned),
         replaces: true,
+        ..SessionMessage::of(Some(AgentKind::GeminiCli), GEMINI, message)
     }
 }
 
@@ -215,16 +220,13 @@ fn of_opencode(entry: &Json) -> Vec<SessionMessage> {
             _ => {}
         }
     }
-    let message = |role: &Json, content: Vec<Json>| SessionMessage {
-        agent: Some(AgentKind::OpenCode),
-        shape: ANTHROPIC,
-        message: json!({"role": role, "content": content}),
-        id: None,
-        replaces: false,
-    };
     let all = [(entry["message"]["role"].clone(), said), ("user".into(), results)];
     let all = all.into_iter().filter(|(_, content)| !content.is_empty());
-    all.map(|(role, content)| message(&role, content)).collect()
+    all.map(|(role, content)| {
+        let message = json!({"role": role, "content": content});
+        SessionMessage::of(Some(AgentKind::OpenCode), ANTHROPIC, message)
+    })
+    .collect()
 }
 
 /// Its blocks: calls and results are wrapped in how they went.

@@ -224,6 +224,7 @@ const NUDGES = {
   large_cut: ["nudging stopped", "warn", "What follows the handoff is over the threshold by itself"],
   would_tell: ["shadow: notice", "new", "In its shadow baton would have notified the model here how full its context is"],
   would_hand_over: ["shadow: handoff", "new", "In its shadow baton would have handed over here by itself"],
+  would_follow_plan: ["shadow: plan", "new", "In its shadow baton would have a handoff here, where a plan is accepted"],
   would_cut_free: ["shadow: free cut", "new", "In its shadow baton would have handed over here, where the cut costs nothing"],
   close_handoffs: ["nudging stopped", "warn", "Two handoffs came in close succession"],
 };

@@ -201,7 +201,8 @@ function notes(said, row, prefix) {
     h("h2", null, "What baton did"),
     h("p", { class: "sentence" }, line(sentence(said, row, prefix))),
     row.answer?.error ? h("p", { class: "bad", dir: "auto" }, line(row.answer.error)) : null,
-    all.length || handoffs.length ? h("details", null, h("summary", null, "In steps"), h("ul", null, items)) : null);
+    all.length || handoffs.length ? h("details", null, h("summary", null, "In steps"), h("ul", null, items)) : null,
+    row.shadow?.text ? h("details", null, h("summary", null, "What would have been sent"), h("pre", { dir: "auto", tabindex: "0" }, row.shadow.text)) : null);
 }
 
 const UUID = /([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/;

@@ -59,13 +59,28 @@ export function billFacts(total) {
   ];
 }
 
+/** What `baton try --keep` had said. */
+function promised(it) {
+  if (!it?.paid) return null;
+  const day = new Date(it.at_ms).toISOString().slice(0, 10);
+  return `baton try had said on ${day}: ${line(it.sum.arm)} saves ${dollars(it.sum.saved)} ± ${dollars(it.sum.error)}, ${Math.round((100 * it.sum.saved) / it.paid)} % of ${dollars(it.paid)}.`;
+}
+
+/** The moments of a shadow, newest first. */
+function momentList(moments = []) {
+  if (!moments.length) return null;
+  const item = (it) => h("li", null, h("a", { href: `#/e/${encodeURIComponent(it.id)}` }, new Date(it.at_ms).toISOString().slice(0, 16).replace("T", " ")), ` ${line(it.shadow.what).replaceAll("_", " ")}`, it.shadow.saved === null ? "" : `, ${signedDollars(it.shadow.saved)}`);
+  return h("details", null, h("summary", null, `In its shadow: ${plural(moments.length, "moment")}`), h("ul", null, [...moments].reverse().map(item)));
+}
+
 /** How the bill is to be read. */
 function remarks(report) {
   const { total } = report;
   return [
     `At the prices of ${report.prices?.date ?? "?"} (${line(report.prices?.source ?? "?")}).`,
     total.unpriced ? `${plural(total.unpriced, "exchange")} without a price: ${line((report.unpriced_models ?? []).join(", "))} (bill.prices).` : null,
-    report.tried?.length ? `baton try would have said of these conversations: ${report.tried.map((rule) => `${line(rule.arm)} saves ${dollars(rule.saved)} ± ${dollars(rule.error)} in ${plural(rule.cuts, "cut")}`).join("; ")}.` : null,
+    promised(report.promised),
+    report.tried?.length ? `In these conversations ${report.tried.map((rule) => `${rule.arm === "model" ? "handoffs at the moments of the shadow" : line(rule.arm)} would have saved ${dollars(rule.saved)} ± ${dollars(rule.error)} in ${plural(rule.cuts, "cut")}`).join("; ")}.` : null,
     total.subscription ? `${plural(total.subscription, "exchange")} on a subscription: tokens only.` : null,
     total.compacted ? `${plural(total.compacted, "exchange")} would have been too long without baton: counted as compacted by the agent, not as saved.` : null,
   ].filter(Boolean).join(" ");
@@ -77,11 +92,13 @@ export async function savings(ctx, _, query) {
   const numbers = h("div", { class: "facts" });
   const table = h("div", null);
   const said = h("p", { class: "dim small" });
+  const moments = h("div", null);
   const nameOf = (key) => (by === "conversation" && key !== "-" ? h("a", { href: `#/c/${encodeURIComponent(key)}`, title: key }, ctx.titleOf(key)) : line(key));
   const load = async () => {
     const report = await api.json(api.path(["savings"], { by, since: since || null }), { signal: ctx.signal });
     facts(numbers, billFacts(report.total));
     set(said, remarks(report));
+    set(moments, momentList(report.moments));
     set(table, report.groups.length ? sumTable(report.groups, by, nameOf) : h("p", { class: "dim" }, "No answered exchange in this time."));
   };
   await load();
@@ -89,7 +106,7 @@ export async function savings(ctx, _, query) {
   const hash = (by, since) => `#/s?${new URLSearchParams({ by, ...(since ? { since } : {}) })}`;
   const node = h("div", { class: "view" },
     h("header", { class: "head-of-view" }, h("p", { class: "crumbs" }, h("a", { href: "#/" }, "Conversations")), h("h1", null, "What it cost, and would have cost")),
-    numbers, choice("By", GROUPS, by, (it) => hash(it, since)), choice("Of", TIMES, since, (it) => hash(by, it)), table, said);
+    numbers, choice("By", GROUPS, by, (it) => hash(it, since)), choice("Of", TIMES, since, (it) => hash(by, it)), table, said, moments);
   return { node, title: "Savings", up: "#/", refresh: load };
 }
 

@@ -9,7 +9,7 @@ mod whole;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Response;
+use http::{Response, header};
 
 use self::answered::Answered;
 use super::is_model_call;
@@ -33,9 +33,6 @@ pub(super) async fn first(sent: Sent) -> Response<ResponseBody> {
     } = sent;
     if !response.status().is_success() || !is_model_call(exchange.ctx.operation) {
         return relay::answer(&exchange.ctx, Ok(response));
-    }
-    if exchange.app.is_shadow(&exchange.ctx) {
-        return watched::answer(exchange, response).await;
     }
     let verdict = verdict_input(&exchange, &request);
     show(exchange, response, verdict, None).await
@@ -87,7 +84,13 @@ async fn show(
         thread.note_limit(&parts.headers, exchange.app.clock.now_ms());
     }
     let form = exchange.form();
-    let (body, is_readable) = match send::readable(&exchange, &parts, body) {
+    let is_shadow = exchange.app.is_shadow(&exchange.ctx);
+    // What is compressed, though that was not asked for, would have to be changed to be read.
+    let readable = match is_shadow && parts.headers.contains_key(header::CONTENT_ENCODING) {
+        true => Err(body),
+        false => send::readable(&exchange, &parts, body),
+    };
+    let (body, is_readable) = match readable {
         Ok(body) => (body, true),
         Err(body) => (body, false),
     };
@@ -103,6 +106,7 @@ async fn show(
         sentinel_of,
     };
     match streamed {
+        _ if is_shadow => watched::answer(answered, streamed).await,
         true => stream::answer(answered),
         false => whole::answer(answered).await,
     }

@@ -4,10 +4,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::{Response, header};
-use hyper::body::{Body, Frame, SizeHint};
+use http::Response;
+use hyper::body::{Body, Frame};
 
-use crate::serve::exchange::{Exchange, record_writer, send};
+use super::answered::Answered;
+use crate::serve::exchange::{Exchange, record_writer};
 use crate::serve::proxy::download::{PolledFrame, StreamFault, UpstreamBody};
 use crate::serve::proxy::relay;
 use crate::serve::proxy::response_body::ResponseBody;
@@ -16,24 +17,18 @@ use baton_core::course::StreamMerge;
 use baton_core::wire::StopReason;
 
 /// Relays an answer as it comes, and counts it.
-pub(super) async fn answer(exchange: Exchange, response: Response<UpstreamBody>) -> Response<ResponseBody> {
-    let (parts, body) = response.into_parts();
-    let form = exchange.form();
-    let (streamed, whole) = (form.is_stream(&parts.headers), form.is_whole(&parts.headers));
-    // What is compressed, though that was not asked for, would have to be changed to be read.
-    if parts.headers.contains_key(header::CONTENT_ENCODING) || !(streamed || whole) {
-        return relay::answer(&exchange.ctx, Ok(Response::from_parts(parts, body)));
-    }
-    let body = match send::readable(&exchange, &parts, body) {
-        Ok(body) => body,
-        Err(body) => return relay::answer(&exchange.ctx, Ok(Response::from_parts(parts, body))),
-    };
+pub(super) async fn answer(answered: Answered, streamed: bool) -> Response<ResponseBody> {
+    let Answered {
+        exchange,
+        parts,
+        body,
+        ..
+    } = answered;
     if streamed {
         exchange.ctx.recorder.note(|e| e.streamed = true);
-        let merge = exchange.merge();
         let watched = WatchedBody {
             body,
-            merge,
+            merge: exchange.merge(),
             exchange,
             counted: false,
         };
@@ -58,33 +53,28 @@ struct WatchedBody {
 }
 
 impl WatchedBody {
-    fn saw(&mut self, chunk: Bytes) {
+    /// Takes in what was polled: `None` at the end.
+    fn saw(&mut self, polled: Option<&Result<Frame<Bytes>, StreamFault>>) {
         if self.counted || self.merge.failed() {
             return;
         }
         // What the merge would show is not shown.
-        self.merge.feed(chunk, &mut Vec::new());
-        if self.merge.leg_ended() {
-            self.count();
+        match polled {
+            None => self.merge.finish_leg(&mut Vec::new()),
+            Some(Ok(frame)) => {
+                let chunk = frame.data_ref().cloned().unwrap_or_default();
+                self.merge.feed(chunk, &mut Vec::new());
+            }
+            Some(Err(_)) => {}
         }
-    }
-
-    fn ended(&mut self) {
-        if !self.counted && !self.merge.failed() {
-            self.merge.finish_leg(&mut Vec::new());
-            self.count();
-        }
-    }
-
-    fn count(&mut self) {
-        self.counted = true;
-        let report = self.merge.report();
-        record_writer::count(&self.exchange, report);
-        if report.stop != StopReason::Open {
-            self.exchange
-                .ctx
-                .recorder
-                .decide(ExchangeOutcome::of_end(report.stop));
+        if polled.is_none() || self.merge.leg_ended() {
+            self.counted = true;
+            let report = self.merge.report();
+            record_writer::count(&self.exchange, report);
+            if report.stop != StopReason::Open {
+                let outcome = ExchangeOutcome::of_end(report.stop);
+                self.exchange.ctx.recorder.decide(outcome);
+            }
         }
     }
 }
@@ -95,23 +85,9 @@ impl Body for WatchedBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledFrame {
         let polled = Pin::new(&mut self.body).poll_frame(cx);
-        match &polled {
-            Poll::Ready(Some(Ok(frame))) => {
-                if let Some(chunk) = Frame::data_ref(frame) {
-                    self.saw(chunk.clone());
-                }
-            }
-            Poll::Ready(None) => self.ended(),
-            _ => {}
+        if let Poll::Ready(frame) = &polled {
+            self.saw(frame.as_ref());
         }
         polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

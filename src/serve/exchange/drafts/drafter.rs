@@ -219,6 +219,30 @@ pub(in crate::serve::exchange) async fn ahead(exchange: &Exchange) -> Result<Str
     }
 }
 
+/// The carry-over prompt that a draft without a model would make of the live request's history; `None`: there is too little of it.
+pub(in crate::serve::exchange) fn local_prompt(exchange: &Exchange) -> Option<String> {
+    let app = &exchange.app;
+    let first = exchange.offered.first(app, exchange.offered.offer.tooled);
+    let index = legs::index(exchange, first.rope.clone()).filter(|_| draft::enough(first.messages))?;
+    let spec = DraftSpec {
+        tokens: app.config.draft.facts_tokens,
+        ..DraftSpec::default()
+    };
+    let document = AcceptedDraft {
+        document: index.local(&spec).ok()?,
+        method: Some(DraftMethod::Local),
+    };
+    let request = DraftRequest {
+        origin: HandoffOrigin::Auto,
+        ..DraftRequest::default()
+    };
+    let prompt = prepared(exchange, &request, &document, &first)
+        .ok()?
+        .handoff
+        .prompt;
+    Some(app.redactor.text(&prompt).into_owned())
+}
+
 async fn by(exchange: &Exchange, method: DraftMethod, input: &DraftInput<'_>) -> DraftEnd {
     let config = &exchange.app.config.draft;
     let work = async {

@@ -25,7 +25,7 @@ use baton_core::handoffs::draft::DraftEnd;
 use baton_core::mark::note;
 
 pub(super) use self::automatic::{AutomaticHandoff, automatic_job};
-pub(super) use self::drafter::{ahead, hand_over, handoff_report};
+pub(super) use self::drafter::{ahead, hand_over, handoff_report, local_prompt};
 pub(super) use self::open_message::open_message;
 pub(super) use self::report::{approval_commands, waits_for_approval};
 
