@@ -5,7 +5,11 @@ use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 
-use super::output::Out;
+use super::output::{Out, visible};
+use crate::state::files::documents::DocumentError;
+use crate::state::files::yaml_files::FileError;
+use crate::state::journal::JournalError;
+use crate::state::store::StoreError;
 
 /// An exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,6 +99,41 @@ impl CommandFailure {
             }
         }
         self.exit.into()
+    }
+}
+
+/// The failure of a store that does not answer.
+impl From<StoreError> for CommandFailure {
+    fn from(error: StoreError) -> Self {
+        let message = format!("the store does not answer: {}", visible(&error.message));
+        Exit::UNAVAILABLE.failure(message)
+    }
+}
+
+impl From<JournalError> for CommandFailure {
+    fn from(error: JournalError) -> Self {
+        Exit::UNAVAILABLE.failure(visible(&error.to_string()))
+    }
+}
+
+impl From<DocumentError> for CommandFailure {
+    fn from(error: DocumentError) -> Self {
+        Exit::UNAVAILABLE.failure(visible(&error.to_string()))
+    }
+}
+
+/// The failure of a handoff file.
+impl From<FileError> for CommandFailure {
+    fn from(error: FileError) -> Self {
+        let exit = match &error {
+            FileError::Invalid(_) | FileError::Malformed(..) => Exit::DATA,
+            FileError::Refused(..) => Exit::USAGE,
+            FileError::Missing(_) => Exit::NO_INPUT,
+            FileError::Folder(..) => Exit::CANNOT_CREATE,
+            FileError::Busy(_) => Exit::UNAVAILABLE,
+            FileError::Io(..) => Exit::IO,
+        };
+        exit.failure(visible(&error.to_string()))
     }
 }
 

@@ -9,9 +9,9 @@ use super::args::LogArgs;
 use super::exit::{CommandFailure, Exit};
 use super::load_state;
 use super::log_filter::FilterTerms;
-use super::output::{Out, first_line, short, size, visible};
+use super::output::{Out, first_line, short, shown, size, visible};
 use super::state_args::ListFormat;
-use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalError, JournalReader};
+use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalReader};
 use baton_core::text::date;
 
 /// Poll interval of `--follow`: fast enough for a person, slow enough for a battery.
@@ -58,19 +58,19 @@ pub(super) fn run(args: &LogArgs, out: &mut Out) -> Result<(), CommandFailure> {
             .as_deref()
             .map(|key| full_key(query, key))
             .transpose()?;
-        last = query.last_end().map_err(unread)?;
+        last = query.last_end()?;
         let range = ExchangeFilter {
             conversation,
             limit: args.limit,
             ..ExchangeFilter::default()
         };
-        let mut rows = terms.rows(query, range).map_err(unread)?;
+        let mut rows = terms.rows(query, range)?;
         rows.reverse();
         if format.is_for_programs() {
             out.rows(&rows, format)?;
         } else {
             let layout = Layout::fitting(out.width());
-            out.line(format_args!("{}", heading(&layout, out.width())))?;
+            out.line(heading(&layout, out.width()))?;
             rows.iter().try_for_each(|row| print(row, format, out))?;
         }
     }
@@ -104,9 +104,9 @@ fn follow(
             query = open(dir)?;
         }
         let Some(query) = &query else { continue };
-        for (ended, row) in query.ended_after(last, BATCH).map_err(unread)? {
+        for (ended, row) in query.ended_after(last, BATCH)? {
             last = ended;
-            if of(wanted.conversation, &row) && wanted.terms.holds(query, &row).map_err(unread)? {
+            if of(wanted.conversation, &row) && wanted.terms.holds(query, &row)? {
                 print(&row, format, out)?;
             }
         }
@@ -115,7 +115,7 @@ fn follow(
 
 /// The journal, if there is one.
 pub(super) fn open(dir: &Path) -> Result<Option<JournalReader>, CommandFailure> {
-    JournalReader::open(dir).map_err(unread)
+    Ok(JournalReader::open(dir)?)
 }
 
 /// The journal of a command that needs one.
@@ -128,14 +128,7 @@ pub(super) const FIRST_RUN: &str =
     "run an agent first: `baton run AGENT`; or name the folder of another journal with --state-dir";
 
 fn nothing_yet(dir: &Path) -> String {
-    format!(
-        "nothing in the journal yet ({})",
-        visible(&dir.display().to_string())
-    )
-}
-
-pub(super) fn unread(error: JournalError) -> CommandFailure {
-    Exit::UNAVAILABLE.failure(visible(&error.to_string()))
+    format!("nothing in the journal yet ({})", shown(dir))
 }
 
 fn of(conversation: Option<&str>, row: &ExchangeRow) -> bool {
@@ -148,7 +141,7 @@ fn of(conversation: Option<&str>, row: &ExchangeRow) -> bool {
 
 /// The conversation with this key or unique key prefix.
 pub(super) fn full_key(query: &JournalReader, beginning: &str) -> Result<String, CommandFailure> {
-    let all = query.conversations(None, 0).map_err(unread)?;
+    let all = query.conversations(None, 0)?;
     let mut matching = all.iter().filter(|c| c.key.starts_with(beginning));
     match (matching.next(), matching.next()) {
         (Some(one), None) => Ok(one.key.clone()),
@@ -171,7 +164,7 @@ fn print(row: &ExchangeRow, format: ListFormat, out: &mut Out) -> Result<(), Com
     let width = out.width();
     match format.is_for_programs() {
         true => out.json_line(row)?,
-        false => out.line(format_args!("{}", line(row, &Layout::fitting(width), width)))?,
+        false => out.line(line(row, &Layout::fitting(width), width))?,
     }
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! The newest request of a conversation, from the journal: its transcript as it was sent to the provider, and the answer.
 
 use super::exit::CommandFailure;
-use super::log::unread;
 use crate::state::journal::{BodySide, EventColumns, ExchangeRow, JournalReader};
 use crate::state::telemetry::UsageTokens;
 use baton_core::handoffs::yaml::SessionReader;
@@ -95,12 +94,12 @@ fn read(
     }
     let last = of_agent.unwrap_or_default();
     let sent = match form {
-        RequestForm::Sent => query.body(&row.id, BodySide::Sent(last)).map_err(unread)?,
+        RequestForm::Sent => query.body(&row.id, BodySide::Sent(last))?,
         RequestForm::Received => None,
     };
     let (body, leg) = match sent {
         Some(body) => (Some(body), Some(last)),
-        None => (query.body(&row.id, BodySide::Received).map_err(unread)?, None),
+        None => (query.body(&row.id, BodySide::Received)?, None),
     };
     let Some(view) = body.and_then(|body| wire::wire(wire).read(&body.into(), Operation::Generate).ok())
     else {
@@ -110,7 +109,7 @@ fn read(
         RequestForm::Sent => BodySide::Response(last),
         RequestForm::Received => BodySide::Shown,
     };
-    let answer = query.body(&row.id, answer).map_err(unread)?;
+    let answer = query.body(&row.id, answer)?;
     let of_loop = view.tools.is_some_and(|tools| tools.count > 0)
         || view.turns.iter().any(|turn| turn.role == Role::Tools);
     Ok(Some(JournalRequest {

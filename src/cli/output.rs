@@ -1,7 +1,8 @@
 //! Output: colour on terminals, tables, and the one place through which all text is printed.
 
-use std::fmt::Arguments;
+use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 
 use serde::Serialize;
 
@@ -36,7 +37,7 @@ impl Out {
     }
 
     /// Prints a line; only styles act on a terminal.
-    pub(super) fn line(&mut self, text: Arguments<'_>) -> io::Result<()> {
+    pub(super) fn line(&mut self, text: impl Display) -> io::Result<()> {
         writeln!(self.writer, "{}", text::styled(&text.to_string()))?;
         self.writer.flush()
     }
@@ -44,19 +45,19 @@ impl Out {
     /// Prints some lines.
     pub(super) fn lines(&mut self, lines: impl IntoIterator<Item = String>) -> io::Result<()> {
         let mut lines = lines.into_iter();
-        lines.try_for_each(|line| self.line(format_args!("{line}")))
+        lines.try_for_each(|line| self.line(line))
     }
 
     /// Prints a value as JSON.
     pub(super) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_string_pretty(value)?;
-        self.line(format_args!("{}", text::json(&text)))
+        self.line(text::json(&text))
     }
 
     /// Prints a value as JSON in one line.
     pub(super) fn json_line(&mut self, value: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_string(value)?;
-        self.line(format_args!("{}", text::json(&text)))
+        self.line(text::json(&text))
     }
 
     /// Prints the rows of a list as one array, or one object a line.
@@ -82,7 +83,7 @@ impl Out {
     /// Prints bytes that a program will read unchanged; on a terminal control characters are made visible.
     pub(super) fn body(&mut self, body: &[u8]) -> io::Result<()> {
         match self.width {
-            Some(_) => self.line(format_args!("{}", visible(&String::from_utf8_lossy(body)))),
+            Some(_) => self.line(visible(&String::from_utf8_lossy(body))),
             None => {
                 self.writer.write_all(body)?;
                 self.writer.flush()
@@ -107,6 +108,11 @@ fn terminal_columns() -> usize {
 /// Untrusted text with control characters made visible; line breaks and tabs stay.
 pub(super) fn visible(text: &str) -> String {
     text::visible(text).into_owned()
+}
+
+/// A path, made visible.
+pub(super) fn shown(path: &Path) -> String {
+    visible(&path.display().to_string())
 }
 
 /// The first distinctive line, made visible and truncated to `width` characters.
@@ -159,7 +165,7 @@ mod tests {
             let kept = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
             let writer = Box::new(CapturedOutput(std::sync::Arc::clone(&kept)));
             let mut out = Out { writer, width: None };
-            out.line(format_args!("{text}")).unwrap();
+            out.line(text).unwrap();
             out.json(&text).unwrap();
             let kept = kept.lock().unwrap().clone();
             String::from_utf8(kept).unwrap()

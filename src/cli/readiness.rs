@@ -23,7 +23,7 @@ pub(super) fn report(state_dir: &Path, out: &mut Out) -> Result<(), CommandFailu
         None => Err("the proxy is starting".to_owned()),
     };
     answer.map_err(|problem| Exit::UNAVAILABLE.failure(problem))?;
-    out.line(format_args!("ready"))?;
+    out.line("ready")?;
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use anstyle::{AnsiColor, Style};
 
 use super::exit::CommandFailure;
 use super::load_state;
-use super::log::{FIRST_RUN, full_key, open, unread};
+use super::log::{FIRST_RUN, full_key, open};
 use super::output::{Out, first_line, plural, short};
 use super::savings_args::SavingsArgs;
 use crate::state::clock::now_ms;
@@ -71,7 +71,7 @@ fn entries(
             since => now_ms().saturating_sub(since),
         },
     };
-    query.bill(&filter, prices).map_err(unread)
+    Ok(query.bill(&filter, prices)?)
 }
 
 fn csv(groups: &[BillSum]) -> String {

@@ -75,10 +75,7 @@ fn shown(config: &Config) -> Result<Shown, CommandFailure> {
     }
     let dir = config.seal_key_dir();
     let Some(stored) = seal_key::load(dir).map_err(unreadable)? else {
-        let message = format!(
-            "there is no seal key in {} yet",
-            visible(&dir.display().to_string())
-        );
+        let message = format!("there is no seal key in {} yet", super::output::shown(dir));
         return Err(Exit::NO_INPUT
             .failure(message)
             .help("it is made when baton first needs one: by `baton serve`, `baton run AGENT` or `baton seal-key --rotate`"));
@@ -144,7 +141,7 @@ fn retire(config: &Config, wanted: &str, out: &mut Out) -> Result<(), CommandFai
             .help("try again"));
     }
     match ids.len() {
-        0 => out.line(format_args!("there is no older key to retire"))?,
+        0 => out.line("there is no older key to retire")?,
         _ => out.line(format_args!("retired: {}", ids.join(", ")))?,
     }
     Ok(())

@@ -160,7 +160,7 @@ fn announce(
     }
     if let Some(warning) = open_listener(config, data) {
         // Whoever starts a proxy without looking at its log should still see it.
-        let _ = Out::stderr().line(format_args!("{warning}"));
+        let _ = Out::stderr().line(warning);
     }
     out.line(format_args!("listening on {scheme}://{data}"))?;
     out.line(format_args!("admin on http://{admin}"))?;

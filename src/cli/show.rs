@@ -6,7 +6,7 @@ use super::args::ShowExchangeArgs;
 use super::curl;
 use super::exit::{CommandFailure, Exit};
 use super::load_state;
-use super::log::{open_existing, unread};
+use super::log::open_existing;
 use super::output::{Out, first_line, plural, short, size, unsent, visible};
 use crate::state::journal::{
     BodySide, ExchangeDetail, JournalReader, LegDetail, MessageState, MessageSummary,
@@ -34,19 +34,13 @@ pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> Result<(), CommandF
     // Legs count from 1 for people and from 0 in the file.
     let leg = args.leg.map(|leg| leg - 1);
     if let Some(leg) = leg {
-        let legs = query
-            .row(&id)
-            .map_err(unread)?
-            .map_or(0, |row| row.statuses.len());
+        let legs = query.row(&id)?.map_or(0, |row| row.statuses.len());
         if leg as usize >= legs {
             return Err(no_leg(leg + 1, legs));
         }
     }
     if what.har {
-        let har = query
-            .har(&id)
-            .map_err(unread)?
-            .ok_or_else(|| no_such_exchange(&id))?;
+        let har = query.har(&id)?.ok_or_else(|| no_such_exchange(&id))?;
         return Ok(out.json(&har)?);
     }
     let side = match (what.received, what.sent, what.response) {
@@ -56,17 +50,14 @@ pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> Result<(), CommandF
         _ => None,
     };
     if let Some(side) = side {
-        let body = query.body(&id, side).map_err(unread)?;
+        let body = query.body(&id, side)?;
         let body = body.ok_or_else(|| Exit::NO_INPUT.failure("the journal has no such body"))?;
         return Ok(out.body(&body)?);
     }
-    let exchange = query
-        .exchange(&id)
-        .map_err(unread)?
-        .ok_or_else(|| no_such_exchange(&id))?;
+    let exchange = query.exchange(&id)?.ok_or_else(|| no_such_exchange(&id))?;
     if what.curl {
         let line = curl::line(&config, &exchange, leg.unwrap_or(0))?;
-        return Ok(out.line(format_args!("{line}"))?);
+        return Ok(out.line(line)?);
     }
     if args.json {
         return Ok(out.json(&exchange)?);
@@ -78,7 +69,7 @@ pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> Result<(), CommandF
 /// The exchange with this id or unique id prefix.
 pub(super) fn find_exchange(query: &JournalReader, wanted: &str) -> Result<String, CommandFailure> {
     let wanted = wanted.trim().to_lowercase();
-    let mut ids = query.ids(&wanted).map_err(unread)?;
+    let mut ids = query.ids(&wanted)?;
     match (wanted.is_empty(), ids.len()) {
         (false, 1) => Ok(ids.remove(0)),
         (false, 0) => Err(no_such_exchange(&wanted)),

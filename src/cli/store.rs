@@ -7,8 +7,7 @@ use serde::Serialize;
 
 use super::args::{StoreCheckArgs, StoreCommand, StoreCopyArgs};
 use super::exit::{CommandFailure, Exit};
-use super::output::{Out, plural, size, visible};
-use super::stored::unanswered;
+use super::output::{Out, plural, shown, size, visible};
 use super::{load_state, runtime};
 use crate::state::config::{Config, StoreConfig, StoreKind};
 use crate::state::store::copy_and_check::{self, RecordAmount};
@@ -85,9 +84,9 @@ async fn copy(args: &StoreCopyArgs) -> Result<StoreReport, CommandFailure> {
     }
     // Both answer before the first record is copied, and no target is created for a source that is not there.
     let from = source.existing().await?;
-    let to = store::open(&target.settings, &target.dir).map_err(unanswered)?;
-    to.ping().await.map_err(unanswered)?;
-    let copied = copy_and_check::copy(&*from, &*to).await.map_err(unanswered)?;
+    let to = store::open(&target.settings, &target.dir)?;
+    to.ping().await?;
+    let copied = copy_and_check::copy(&*from, &*to).await?;
     let row = |(kind, (amount, there)): (&RecordKind, &(RecordAmount, u64))| KindRow {
         copied: Some(*there),
         ..row(*kind, *amount)
@@ -110,7 +109,7 @@ async fn copy(args: &StoreCopyArgs) -> Result<StoreReport, CommandFailure> {
 async fn check(args: &StoreCheckArgs) -> Result<StoreReport, CommandFailure> {
     let config = load_state(&args.state)?;
     let store = StorePlace::of(&config, args.url.as_deref())?.existing().await?;
-    let checked = copy_and_check::check(&*store).await.map_err(unanswered)?;
+    let checked = copy_and_check::check(&*store).await?;
     let kinds = checked.kinds.iter().map(|(kind, amount)| row(*kind, *amount));
     Ok(StoreReport {
         ok: checked.count == 0,
@@ -176,14 +175,14 @@ impl StorePlace {
 
     /// The store, which has to be there and to answer.
     async fn existing(&self) -> Result<SharedStore, CommandFailure> {
-        let store = store::open_existing(&self.settings, &self.dir).map_err(unanswered)?;
+        let store = store::open_existing(&self.settings, &self.dir)?;
         let store = store.ok_or_else(|| {
-            let dir = visible(&self.dir.display().to_string());
+            let dir = shown(&self.dir);
             Exit::NO_INPUT
                 .failure(format!("there is no store in {dir}"))
                 .help("name the folder that holds baton.db: sqlite:DIR, or --state-dir DIR")
         })?;
-        store.ping().await.map_err(unanswered)?;
+        store.ping().await?;
         Ok(store)
     }
 
@@ -225,12 +224,12 @@ fn print(report: &StoreReport, out: &mut Out) -> Result<(), CommandFailure> {
         out.line(format_args!("{kind:<14} {records:>8}  {bytes:>10}{copied}"))?;
     }
     for problem in &report.problems {
-        out.line(format_args!("{}", visible(problem)))?;
+        out.line(visible(problem))?;
     }
     match (report.ok, report.count) {
-        (true, _) => out.line(format_args!("no problems"))?,
-        (false, 0) => out.line(format_args!("the target lacks records: copy again"))?,
-        (false, count) => out.line(format_args!("{}", plural(count, "problem")))?,
+        (true, _) => out.line("no problems")?,
+        (false, 0) => out.line("the target lacks records: copy again")?,
+        (false, count) => out.line(plural(count, "problem"))?,
     }
     if let Some(keys) = &report.config {
         out.line(format_args!(

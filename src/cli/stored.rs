@@ -3,13 +3,8 @@
 use super::exit::{CommandFailure, Exit};
 use super::output::visible;
 use crate::state::config::{Config, StoreKind};
-use crate::state::store::{self, HandoffFilter, SharedStore, StoreError};
+use crate::state::store::{self, HandoffFilter, SharedStore};
 use baton_core::record::{Handoff, HandoffId};
-
-pub(super) fn unanswered(error: StoreError) -> CommandFailure {
-    let message = format!("the store does not answer: {}", visible(&error.message));
-    Exit::UNAVAILABLE.failure(message)
-}
 
 /// The line that a session which continues a handoff begins with.
 pub(super) fn resume_line(handoff: &Handoff) -> String {
@@ -24,7 +19,7 @@ pub(super) fn open(config: &Config) -> Result<SharedStore, CommandFailure> {
             .failure(message)
             .help("use \"sqlite\" to read them from outside"));
     }
-    store::open_for_reading(&config.store, &config.state_dir).map_err(unanswered)
+    Ok(store::open_for_reading(&config.store, &config.state_dir)?)
 }
 
 /// An id without the resume line around it, as people copy it.
@@ -72,10 +67,10 @@ pub(super) fn find_id(
 /// The handoff with this id or unique id prefix, with its full prompt.
 pub(super) async fn wanted(store: &SharedStore, id: &str) -> Result<Handoff, CommandFailure> {
     let handoffs = store.handoffs(&HandoffFilter::everything()).await;
-    let handoffs = handoffs.map_err(unanswered)?;
+    let handoffs = handoffs?;
     let found = find(&handoffs, id)?;
     let whole = store.handoff(&found.principal, found.id).await;
-    Ok(whole.map_err(unanswered)?.unwrap_or_else(|| found.clone()))
+    Ok(whole?.unwrap_or_else(|| found.clone()))
 }
 
 /// The handoff with this id or unique id prefix.

@@ -19,7 +19,7 @@ pub(super) fn tell(proxy: &Process, token: Option<&Secret>, run: &str) {
     thread::spawn(move || -> io::Result<()> {
         for line in BufReader::new(events).lines() {
             if line? == event {
-                Out::stderr().line(format_args!("baton: a handoff is being written."))?;
+                Out::stderr().line("baton: a handoff is being written.")?;
             }
         }
         Ok(())

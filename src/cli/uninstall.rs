@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::exit::{CommandFailure, Exit};
 use super::load_state;
-use super::output::{Out, visible};
+use super::output::{Out, shown, visible};
 use super::running::{self, RunState};
 use super::service::{
     self,
@@ -66,13 +66,11 @@ pub(super) fn run(args: &UninstallArgs, out: &mut Out) -> Result<(), CommandFail
     }
     if !args.yes {
         if !io::stdin().is_terminal() {
-            out.line(format_args!(
-                "nothing removed; --yes removes it without a question"
-            ))?;
+            out.line("nothing removed; --yes removes it without a question")?;
             return Err(Exit::USAGE.silent());
         }
         if !confirmed(&mut io::stdin().lock(), out)? {
-            out.line(format_args!("nothing removed"))?;
+            out.line("nothing removed")?;
             return Ok(());
         }
     }
@@ -90,7 +88,7 @@ pub(super) fn run(args: &UninstallArgs, out: &mut Out) -> Result<(), CommandFail
         // Other files may be in it, which stay.
         let _ = fs::remove_dir(dir);
     }
-    out.line(format_args!("removed"))?;
+    out.line("removed")?;
     Ok(())
 }
 
@@ -169,11 +167,10 @@ impl RemovalPlan {
 }
 
 fn print(plan: &RemovalPlan, out: &mut Out) -> Result<(), CommandFailure> {
-    let shown = |path: &Path| visible(&path.display().to_string());
     if plan.is_empty() {
-        out.line(format_args!("nothing to remove"))?;
+        out.line("nothing to remove")?;
     } else {
-        out.line(format_args!("to be removed:"))?;
+        out.line("to be removed:")?;
     }
     for (manager, path) in &plan.services {
         out.line(format_args!(
@@ -191,7 +188,7 @@ fn print(plan: &RemovalPlan, out: &mut Out) -> Result<(), CommandFailure> {
     if let Some(dir) = &plan.state_dir {
         out.line(format_args!("  {}/ (if empty afterwards)", shown(dir)))?;
     }
-    out.line(format_args!("stays:"))?;
+    out.line("stays:")?;
     for line in &plan.stays {
         out.line(format_args!("  {}", visible(line)))?;
     }
@@ -200,7 +197,7 @@ fn print(plan: &RemovalPlan, out: &mut Out) -> Result<(), CommandFailure> {
 
 /// The answer of a person.
 fn confirmed(person: &mut impl BufRead, out: &mut Out) -> Result<bool, CommandFailure> {
-    out.line(format_args!("remove this? [y/N]"))?;
+    out.line("remove this? [y/N]")?;
     let mut answer = String::new();
     person.read_line(&mut answer)?;
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))

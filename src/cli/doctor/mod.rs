@@ -77,7 +77,7 @@ pub(super) fn run(args: &DoctorArgs, out: &mut Out) -> Result<(), CommandFailure
         }
         let installation = Installation::of(config, false);
         let line = StateSummary::of(&installation).line(&installation.config);
-        return Ok(out.line(format_args!("{line}"))?);
+        return Ok(out.line(line)?);
     }
     let flags = Flags {
         state_dir: args.state.state_dir.clone(),

@@ -13,10 +13,10 @@ use self::document::{ConversationExport, ExportHead, ExportedHandoff};
 use self::work::ExportedTurn;
 use super::exit::{CommandFailure, Exit};
 use super::export_args::{ExportArgs, ExportFormat};
-use super::log::{open, unread};
+use super::log::open;
 use super::newest::{JournalRequest, RequestForm, newest};
 use super::output::{Out, visible};
-use super::stored::{self, unanswered};
+use super::stored;
 use super::{load_state, runtime};
 use crate::state::config::{Config, StoreKind};
 use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalReader};
@@ -79,7 +79,7 @@ async fn har(args: &ExportArgs, out: &mut Out) -> Result<(), CommandFailure> {
     out.body(head.as_bytes())?;
     let mut separator = "";
     for row in rows.iter().rev() {
-        for entry in journal.har_entries(&row.id).map_err(unread)? {
+        for entry in journal.har_entries(&row.id)? {
             out.body(format!("{separator}\n{entry}").as_bytes())?;
             separator = ",";
         }
@@ -114,10 +114,7 @@ impl Sources {
             _ => Some(stored::open(&config)?),
         };
         let handoffs = match &store {
-            Some(store) => store
-                .handoffs(&HandoffFilter::everything())
-                .await
-                .map_err(unanswered)?,
+            Some(store) => store.handoffs(&HandoffFilter::everything()).await?,
             None => Vec::new(),
         };
         let journal = open(&config.state_dir)?;
@@ -136,7 +133,7 @@ impl Sources {
         let text = text.strip_suffix("]]").unwrap_or(text).to_lowercase();
         let mut keys: BTreeSet<String> = self.handoffs.iter().map(|h| h.conversation.clone()).collect();
         if let Some(journal) = &self.journal {
-            let known = journal.conversations(None, 0).map_err(unread)?;
+            let known = journal.conversations(None, 0)?;
             keys.extend(known.into_iter().map(|conversation| conversation.key));
         }
         if let Some(key) = keys.take(&text) {
@@ -212,7 +209,7 @@ impl Sources {
             limit,
             ..ExchangeFilter::default()
         };
-        journal.list(&filter).map_err(unread)
+        Ok(journal.list(&filter)?)
     }
 
     fn newest(&self, rows: Vec<ExchangeRow>) -> Result<Option<JournalRequest>, CommandFailure> {
@@ -225,7 +222,7 @@ impl Sources {
     /// The handoff that the store has as the active one of a conversation, or the newest that was made in it.
     async fn last_active(&self, key: &str) -> Result<Option<Uuid>, CommandFailure> {
         let Some(store) = &self.store else { return Ok(None) };
-        let conversation = store.conversation(key).await.map_err(unanswered)?;
+        let conversation = store.conversation(key).await?;
         let active = conversation.and_then(|conversation| conversation.active);
         let made = || self.handoffs.iter().find(|handoff| handoff.conversation == key);
         Ok(active.or_else(|| made().map(|handoff| handoff.id)))
@@ -235,7 +232,7 @@ impl Sources {
     async fn full_handoff(&self, id: Uuid) -> Result<Option<Handoff>, CommandFailure> {
         let known = self.handoffs.iter().find(|handoff| handoff.id == id);
         match (&self.store, known) {
-            (Some(store), Some(known)) => store.handoff(&known.principal, id).await.map_err(unanswered),
+            (Some(store), Some(known)) => Ok(store.handoff(&known.principal, id).await?),
             _ => Ok(None),
         }
     }
@@ -282,9 +279,7 @@ impl Sources {
 
     fn describe(&self, head: &mut ExportHead, found: &JournalRequest) -> Result<(), CommandFailure> {
         if let Some(journal) = &self.journal {
-            let found = journal
-                .conversations(Some(&head.conversation), 1)
-                .map_err(unread)?;
+            let found = journal.conversations(Some(&head.conversation), 1)?;
             head.title = found.into_iter().next().map(|conversation| conversation.title);
         }
         head.wire = Some(found.wire.name().to_owned());

@@ -5,8 +5,8 @@ use super::files;
 use super::lookup::{HandoffLookup, NamedHandoff, blocking, read_document};
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::{ArchiveArgs, DeleteArgs};
-use crate::cli::output::{Out, visible};
-use crate::cli::stored::{unanswered, wanted};
+use crate::cli::output::{Out, shown};
+use crate::cli::stored::wanted;
 use crate::state::files::yaml_files::OldFiles;
 use baton_core::record::{HandoffId, HandoffStatus};
 
@@ -39,7 +39,7 @@ fn stored(
             return Err(Exit::USAGE.failure("it is archived already"));
         }
         let done = store.archive(&handoff.principal, handoff.id, !args.undo).await;
-        if !done.map_err(unanswered)? {
+        if !done? {
             return Err(Exit::NO_INPUT.failure("it is no longer there"));
         }
         documents::set_status(&store, &handoff, status).await
@@ -77,7 +77,7 @@ pub(super) fn delete(args: &DeleteArgs, out: &mut Out) -> Result<(), CommandFail
         &lookup,
         "a handoff of the store is not deleted, since it can be resumed: `baton handoffs archive ID`",
     )?;
-    lookup.folder.delete(&path).map_err(super::lookup::failure)?;
-    out.line(format_args!("deleted {}", visible(&path.display().to_string())))?;
+    lookup.folder.delete(&path)?;
+    out.line(format_args!("deleted {}", shown(&path)))?;
     Ok(())
 }

@@ -7,11 +7,10 @@ use std::time::{Duration, Instant};
 
 use super::draft::{self as drafting, Work};
 use crate::cli::exit::CommandFailure;
-use crate::cli::log::{open, unread};
+use crate::cli::log::open;
 use crate::cli::output::{Out, visible};
 use crate::cli::runtime;
 use crate::cli::sharing::JournalState;
-use crate::cli::stored::unanswered;
 use crate::state::config::{Config, StoreKind};
 use crate::state::files::documents;
 use crate::state::files::repository;
@@ -62,7 +61,7 @@ fn write_all(config: &Config, run: &str, journal: JournalState) -> Result<(), Co
     if journal == JournalState::InUse {
         settle(&query, run)?;
     }
-    let conversations = query.conversations_of_run(run).map_err(unread)?;
+    let conversations = query.conversations_of_run(run)?;
     if conversations.is_empty() {
         return Ok(());
     }
@@ -90,7 +89,7 @@ fn write_all(config: &Config, run: &str, journal: JournalState) -> Result<(), Co
 fn settle(query: &JournalReader, run: &str) -> Result<(), CommandFailure> {
     let began = Instant::now();
     loop {
-        let is_open = query.has_open_after(run).map_err(unread)?;
+        let is_open = query.has_open_after(run)?;
         let least = if is_open { ENDED } else { WRITTEN };
         if began.elapsed() >= least {
             return Ok(());
@@ -154,7 +153,7 @@ async fn is_handed_over(
 ) -> Result<bool, CommandFailure> {
     let (row, leg) = (&work.newest.row, work.newest.leg);
     let sent = leg.map(|leg| query.leg_sent_ms(&row.id, leg)).transpose();
-    let sent = sent.map_err(unread)?.flatten().unwrap_or(row.at_ms);
+    let sent = sent?.flatten().unwrap_or(row.at_ms);
     let latest = HandoffFilter {
         principal: Some(work.principal.clone()),
         conversation: Some(key.to_owned()),
@@ -162,7 +161,7 @@ async fn is_handed_over(
         limit: LATEST,
         ..HandoffFilter::everything()
     };
-    for handoff in store.handoffs(&latest).await.map_err(unanswered)? {
+    for handoff in store.handoffs(&latest).await? {
         if handoff.created_ms <= sent {
             return Ok(false);
         }

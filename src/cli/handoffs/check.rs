@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::files::session_here;
-use super::lookup::{HandoffLookup, failure, warn};
+use super::lookup::{HandoffLookup, warn};
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::{CheckHandoffArgs, ShowArgs};
-use crate::cli::output::{Out, visible};
+use crate::cli::output::{Out, shown, visible};
 use crate::state::config::Config;
 use crate::state::files::yaml_files::gather::compared;
 use crate::state::files::yaml_files::{HandoffYaml, now};
@@ -48,13 +48,13 @@ pub(super) fn summary(args: &ShowArgs, names: &HandoffLookup, out: &mut Out) -> 
         }))?;
         return Ok(());
     }
-    out.line(format_args!("{}", visible(&text)))?;
+    out.line(visible(&text))?;
     if purpose != RecoveryPurpose::Compact {
         let line = match is_compared {
             true => drift.line(),
             false => uncompared(&drift, dir),
         };
-        out.line(format_args!("{}", visible(&line)))?;
+        out.line(visible(&line))?;
     }
     Ok(())
 }
@@ -88,7 +88,7 @@ pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> Result<(), CommandF
             "errors": found.errors,
         }))?;
     } else {
-        out.line(format_args!("{}", visible(&drift.line())))?;
+        out.line(visible(&drift.line()))?;
     }
     match drift.is_drift() {
         true => Err(Exit::DRIFT.silent()),
@@ -105,7 +105,7 @@ fn found(names: &HandoffLookup, what: Option<&str>) -> Result<Option<HandoffYaml
 }
 
 fn newest(names: &HandoffLookup, session: Option<&str>) -> Result<Option<HandoffYaml>, CommandFailure> {
-    let listing = names.folder.latest(session).map_err(failure)?;
+    let listing = names.folder.latest(session)?;
     warn(&listing.warnings);
     Ok(listing.found)
 }
@@ -119,7 +119,7 @@ fn repository<'a>(git_dir: Option<&'a Path>, config: &'a Config) -> &'a Path {
 fn no_repository(dir: &Path) -> String {
     match dir == Path::new(".") {
         true => "the working directory is no Git repository".to_owned(),
-        false => format!("{} is no Git repository", visible(&dir.display().to_string())),
+        false => format!("{} is no Git repository", shown(dir)),
     }
 }
 

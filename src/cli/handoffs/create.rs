@@ -9,11 +9,11 @@ use serde::Serialize;
 
 use super::common::print;
 use super::hooked::HookedSession;
-use super::lookup::{failure, folder, warn};
+use super::lookup::{folder, warn};
 use super::sources::{self, Sourced};
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::{CreateArgs, DocumentFormat};
-use crate::cli::output::{Out, visible};
+use crate::cli::output::{Out, shown};
 use crate::state::config::Config;
 use crate::state::files::yaml_files::gather::GitRunner;
 use crate::state::files::yaml_files::{FileError, FileNaming, now, write_text, write_to};
@@ -79,7 +79,7 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> Result<(), CommandFailure
     transfer(args, &config, worked_in.as_deref(), at, &mut file)?;
     file.infer_status();
     if args.auto && !leave_nothing_open(&mut file) {
-        Out::stderr().line(format_args!("nothing to hand off yet"))?;
+        Out::stderr().line("nothing to hand off yet")?;
         return Ok(());
     }
     if file.session.is_empty() {
@@ -158,7 +158,7 @@ fn ask(file: &mut HandoffFile) -> Result<(), CommandFailure> {
     let mut err = Out::stderr();
     let mut lines = std::io::stdin().lock().lines();
     let mut answer = |question: &str| -> Result<String, CommandFailure> {
-        err.line(format_args!("{question}"))?;
+        err.line(question)?;
         let line = lines.next().transpose()?.unwrap_or_default();
         Ok(line.trim().to_owned())
     };
@@ -298,7 +298,7 @@ fn unwritten(error: FileError) -> CommandFailure {
         (false, true) => Some("give --now"),
         (false, false) => None,
     };
-    let failed = failure(error);
+    let failed = CommandFailure::from(error);
     match help {
         Some(help) => failed.help(help),
         None => failed,
@@ -323,7 +323,7 @@ fn print_created(
             blocker_count: file.blockers.len(),
         })?;
     } else if let Some(path) = path {
-        out.line(format_args!("{}", visible(&path.display().to_string())))?;
+        out.line(shown(path))?;
     }
     Ok(())
 }

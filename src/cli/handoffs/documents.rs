@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 
 use super::lookup::all;
-use crate::cli::exit::{CommandFailure, Exit};
-use crate::cli::output::{Out, visible};
-use crate::cli::stored::unanswered;
+use crate::cli::exit::CommandFailure;
+use crate::cli::output::Out;
 use crate::state::files::documents::{self, document_of};
 use crate::state::store::{HandoffFilter, SharedStore};
 use baton_core::handoffs::document::fields::HandoffDocument;
@@ -34,7 +33,7 @@ pub(super) async fn of_all(
 /// How many handoffs the store has, archived ones included.
 pub(super) async fn count(store: &SharedStore) -> Result<usize, CommandFailure> {
     let handoffs = store.handoffs(&HandoffFilter::everything()).await;
-    let handoffs = handoffs.map_err(unanswered)?.len();
+    let handoffs = handoffs?.len();
     Ok(handoffs.max(all(store, true).await?.len()))
 }
 
@@ -45,7 +44,7 @@ pub(super) async fn set_status(
     status: HandoffStatus,
 ) -> Result<Vec<HandoffId>, CommandFailure> {
     let done = documents::set_status(store, &handoff.principal, handoff.id, status).await;
-    let done = done.map_err(|error| Exit::UNAVAILABLE.failure(visible(&error.to_string())))?;
+    let done = done?;
     Ok(done.map_or_else(Vec::new, |done| done.superseded))
 }
 
@@ -53,7 +52,7 @@ pub(super) async fn set_status(
 pub(super) async fn activate(store: &SharedStore, handoff: &Handoff) -> Result<(), CommandFailure> {
     let active = HandoffStatus::Active;
     let done = documents::set_status(store, &handoff.principal, handoff.id, active).await;
-    let done = done.map_err(|error| Exit::UNAVAILABLE.failure(visible(&error.to_string())))?;
+    let done = done?;
     if let Some(done) = done.filter(|done| done.before != active) {
         let mut out = Out::stderr();
         out.line(format_args!(

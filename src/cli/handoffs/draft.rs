@@ -11,10 +11,10 @@ use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::DraftArgs;
 
 use crate::cli::load_state;
-use crate::cli::log::{full_key, open_existing, unread};
+use crate::cli::log::{full_key, open_existing};
 use crate::cli::newest::JournalRequest;
 use crate::cli::output::{Out, size, visible};
-use crate::cli::stored::{resume_line, unanswered};
+use crate::cli::stored::resume_line;
 use crate::state::clock::now_ms;
 use crate::state::config::{Config, PreambleMode as Keep, StoreKind};
 use crate::state::files::documents::{self, DocumentSettings, StoredHandoff};
@@ -93,7 +93,7 @@ impl Work {
         key: &str,
     ) -> Result<Self, CommandFailure> {
         let newest = newest(query, key)?;
-        let conversation = store.conversation(key).await.map_err(unanswered)?;
+        let conversation = store.conversation(key).await?;
         let (principal, dropped) = conversation.map_or_else(
             || (LOCAL.to_owned(), Vec::new()),
             |conversation| (conversation.principal, conversation.dropped_rules),
@@ -106,7 +106,7 @@ impl Work {
             .filter(|_| newest.leg.is_some_and(|leg| leg > 0));
         let id = fired.or(event.pinned.as_ref());
         let earlier = match id.and_then(|id| Uuid::parse_str(id).ok()) {
-            Some(id) => store.handoff(&principal, id).await.map_err(unanswered)?,
+            Some(id) => store.handoff(&principal, id).await?,
             None => None,
         };
         Ok(Self {
@@ -170,7 +170,7 @@ pub(super) async fn leave(
     handoff: &Handoff,
     work: &Work,
 ) -> Result<Option<PathBuf>, CommandFailure> {
-    store.put_draft(handoff).await.map_err(unanswered)?;
+    store.put_draft(handoff).await?;
     let Some(settings) = DocumentSettings::of(config) else {
         return Ok(None);
     };
@@ -213,15 +213,13 @@ fn print_draft(
         size(handoff.prompt.len() as u64)
     ))?;
     if handoff.prompt.len() as u64 > handoff.history_bytes {
-        out.line(format_args!(
-            "it is larger than the history: continuing the same session with it saves nothing"
-        ))?;
+        out.line("it is larger than the history: continuing the same session with it saves nothing")?;
     }
     if let Some(folder) = folder {
         out.line(format_args!("document: {}", visible(&folder)))?;
     }
-    out.line(format_args!("begin a new session's first message with:"))?;
-    out.line(format_args!("{}", resume_line(handoff)))?;
+    out.line("begin a new session's first message with:")?;
+    out.line(resume_line(handoff))?;
     Ok(())
 }
 
@@ -232,7 +230,7 @@ pub(super) fn newest(query: &JournalReader, key: &str) -> Result<JournalRequest,
         limit: NEWEST,
         ..ExchangeFilter::default()
     };
-    let rows = query.list(&filter).map_err(unread)?;
+    let rows = query.list(&filter)?;
     // A command in the chat may have named another since the request.
     let topic = rows.first().and_then(|row| row.event.topic.clone());
     let newest = crate::cli::newest::newest(query, rows, crate::cli::newest::RequestForm::Sent)?;
@@ -310,7 +308,7 @@ pub(super) fn for_writing(config: &Config) -> Result<SharedStore, CommandFailure
         let message = "store.kind is \"memory\": a handoff made here would be lost at once";
         return Err(Exit::UNAVAILABLE.failure(message).help("use \"sqlite\""));
     }
-    store::open(&config.store, &config.state_dir).map_err(unanswered)
+    Ok(store::open(&config.store, &config.state_dir)?)
 }
 
 pub(super) fn handoff(

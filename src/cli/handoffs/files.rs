@@ -7,11 +7,10 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::common::print;
-use super::lookup::{HandoffLookup, NamedHandoff};
-use super::lookup::{failure, warn};
+use super::lookup::{HandoffLookup, NamedHandoff, warn};
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::{DocumentFormat, ListArgs, ShowArgs};
-use crate::cli::output::{Out, first_line, plural, table, visible};
+use crate::cli::output::{Out, first_line, plural, shown, table, visible};
 use crate::state::files::yaml_files::{FileSummary, HandoffYaml, LineReader, OldFiles, now, read_file};
 use baton_core::handoffs::yaml::names;
 
@@ -30,21 +29,19 @@ pub(super) fn list(args: &ListArgs, names: &HandoffLookup, out: &mut Out) -> Res
         return ledger(args.session.as_deref().unwrap_or_default(), names, out);
     }
     if args.sessions {
-        let sessions = folder.sessions().map_err(failure)?;
+        let sessions = folder.sessions()?;
         if args.format.jsonl {
             out.rows(&sessions, args.format)?;
         } else if args.format.json {
             out.json(&json!({"count": sessions.len(), "sessions": sessions}))?;
         } else {
             for session in sessions {
-                out.line(format_args!("{session}"))?;
+                out.line(session)?;
             }
         }
         return Ok(());
     }
-    let listing = folder
-        .list(args.session.as_deref(), args.limit.unwrap_or(LISTED), args.all)
-        .map_err(failure)?;
+    let listing = folder.list(args.session.as_deref(), args.limit.unwrap_or(LISTED), args.all)?;
     warn(&listing.warnings);
     let found = listing.found;
     if args.format.jsonl {
@@ -64,7 +61,7 @@ pub(super) fn list(args: &ListArgs, names: &HandoffLookup, out: &mut Out) -> Res
 /// Prints to standard error what exists instead; a missing file is not an error.
 fn none(session: Option<&str>, names: &HandoffLookup) -> Result<(), CommandFailure> {
     let mut beside = Out::stderr();
-    let sessions = names.folder.sessions().map_err(failure)?;
+    let sessions = names.folder.sessions()?;
     let dir = names.folder.dir().display().to_string();
     let of = session.map_or(String::new(), |session| format!(" of the session {session}"));
     beside.line(format_args!(
@@ -75,9 +72,7 @@ fn none(session: Option<&str>, names: &HandoffLookup) -> Result<(), CommandFailu
     if !sessions.is_empty() {
         beside.line(format_args!("sessions that have some: {}", sessions.join(", ")))?;
     }
-    beside.line(format_args!(
-        "`baton handoffs list` lists the handoffs of the store"
-    ))?;
+    beside.line("`baton handoffs list` lists the handoffs of the store")?;
     Ok(())
 }
 
@@ -95,7 +90,7 @@ fn row(one: &FileSummary, width: Option<usize>) -> Vec<String> {
 }
 
 pub(super) fn show(args: &ShowArgs, path: &Path, out: &mut Out) -> Result<(), CommandFailure> {
-    print_found(args, &read_file(path).map_err(failure)?, out)
+    print_found(args, &read_file(path)?, out)
 }
 
 /// The newest file of a session, of the session that is named after the working directory, or of all.
@@ -107,7 +102,7 @@ pub(super) fn newest(
 ) -> Result<(), CommandFailure> {
     let here = args.here.then(session_here).flatten();
     let session = session.or(here.as_deref());
-    let listing = lookup.folder.latest(session).map_err(failure)?;
+    let listing = lookup.folder.latest(session)?;
     warn(&listing.warnings);
     match listing.found {
         Some(found) => print_found(args, &found, out),
@@ -123,7 +118,7 @@ pub(super) fn session_here() -> Option<String> {
 
 fn print_found(args: &ShowArgs, found: &HandoffYaml, out: &mut Out) -> Result<(), CommandFailure> {
     if args.path {
-        out.line(format_args!("{}", visible(&found.path.display().to_string())))?;
+        out.line(shown(&found.path))?;
         return Ok(());
     }
     // A file that breaks rules is printed nevertheless.
@@ -152,10 +147,10 @@ pub(super) fn line(
     let mut reader = LineReader::new(lookup.folder.clone());
     let mut before = String::new();
     loop {
-        let newest = reader.read(session, Instant::now()).map_err(failure)?;
+        let newest = reader.read(session, Instant::now())?;
         let line = newest.map_or(String::new(), |newest| newest.line());
         if line != before && !line.is_empty() {
-            out.line(format_args!("{}", visible(&line)))?;
+            out.line(visible(&line))?;
         }
         before = line;
         if !follow {
@@ -179,8 +174,8 @@ pub(super) fn archive(
         true => names.folder.restore(path),
         false => names.folder.archive(path),
     };
-    let place = place.map_err(failure)?;
-    out.line(format_args!("{}", visible(&place.display().to_string())))?;
+    let place = place?;
+    out.line(shown(&place))?;
     Ok(())
 }
 
@@ -192,17 +187,14 @@ fn exists(path: &Path, names: &HandoffLookup) -> Result<(), CommandFailure> {
     if !is_missing || (path.is_absolute() && !path.starts_with(dir)) {
         return Ok(());
     }
-    let shown = |path: &Path| visible(&path.strip_prefix(dir).unwrap_or(path).display().to_string());
-    let given = shown(path);
+    let inside = |path: &Path| shown(path.strip_prefix(dir).unwrap_or(path));
+    let given = inside(path);
     Err(match names.folder.archived(path) {
         Some(place) => Exit::NO_INPUT
             .failure(format!("{given} is in the archive"))
-            .help(format!("its name there is {}", shown(&place))),
+            .help(format!("its name there is {}", inside(&place))),
         None => Exit::NO_INPUT
-            .failure(format!(
-                "there is no handoff file {given} in {}",
-                visible(&dir.display().to_string())
-            ))
+            .failure(format!("there is no handoff file {given} in {}", shown(dir)))
             .help("`baton handoffs list --files` lists the files, with --all archived ones too"),
     })
 }
@@ -232,10 +224,10 @@ pub(super) fn clean(
     lookup: &HandoffLookup,
     out: &mut Out,
 ) -> Result<(), CommandFailure> {
-    let deleted = lookup.folder.clean(old, now(), dry_run).map_err(failure)?;
+    let deleted = lookup.folder.clean(old, now(), dry_run)?;
     if dry_run {
         for path in &deleted {
-            out.line(format_args!("{}", visible(&path.display().to_string())))?;
+            out.line(shown(&path))?;
         }
     }
     let done = if dry_run { "would be deleted" } else { "deleted" };

@@ -7,7 +7,6 @@ use super::draft::{self, Work};
 use crate::cli::exit::CommandFailure;
 use crate::cli::handoff_args::CreateArgs;
 use crate::cli::runtime;
-use crate::cli::stored::unanswered;
 use crate::state::config::{Config, StoreKind};
 use crate::state::files::documents;
 use crate::state::store::records::{RecordKind, StoredRecord};
@@ -92,7 +91,7 @@ async fn written_before(
         limit: 1,
         ..HandoffFilter::default()
     };
-    let Some(last) = store.handoffs(&newest).await.map_err(unanswered)?.pop() else {
+    let Some(last) = store.handoffs(&newest).await?.pop() else {
         return Ok(None);
     };
     let record = documents::find(store, LOCAL, last.id).await.ok().flatten();
@@ -103,10 +102,7 @@ async fn written_before(
     }
     let mut after = Some(String::new());
     while let Some(from) = after {
-        let page = store
-            .page(RecordKind::Conversation, &from)
-            .await
-            .map_err(unanswered)?;
+        let page = store.page(RecordKind::Conversation, &from).await?;
         let is_in = |record: &StoredRecord| matches!(record, StoredRecord::Conversation(found) if found.active == Some(last.id));
         if page.records.iter().any(is_in) {
             return Ok(None);

@@ -10,7 +10,6 @@ use super::{documents, files, follow};
 use crate::cli::exit::CommandFailure;
 use crate::cli::handoff_args::ListArgs;
 use crate::cli::output::{Out, age, first_line, size, table};
-use crate::cli::stored::unanswered;
 use crate::state::clock::now_ms;
 use crate::state::files::documents::document_of;
 use crate::state::store::{HandoffFilter, SharedStore};
@@ -53,15 +52,12 @@ async fn list_stored(
         limit: 0,
         ..HandoffFilter::default()
     };
-    let mut handoffs = store.handoffs(&filter).await.map_err(unanswered)?;
+    let mut handoffs = store.handoffs(&filter).await?;
     let is_for_programs = args.format.is_for_programs();
     let records = documents::of_all(store, !is_for_programs).await?;
     handoffs.retain(|handoff| matches(args, handoff, records.get(&handoff.id)));
     handoffs.truncate(if limit == 0 { usize::MAX } else { limit });
-    let all = store
-        .handoffs(&HandoffFilter::everything())
-        .await
-        .map_err(unanswered)?;
+    let all = store.handoffs(&HandoffFilter::everything()).await?;
     let (handoffs, placed) = placed(handoffs, &all, args.map);
     if is_for_programs {
         let both = handoffs.iter().zip(&placed);
@@ -85,7 +81,7 @@ async fn list_stored(
     let rows = rows(&handoffs, (&statuses, &depths), now_ms(), out.width());
     out.lines(rows)?;
     if let Some(files) = lookup.files_hint() {
-        Out::stderr().line(format_args!("{files}"))?;
+        Out::stderr().line(files)?;
     }
     Ok(())
 }
@@ -94,14 +90,14 @@ async fn list_stored(
 fn nothing(all: usize, lookup: &HandoffLookup) -> Result<(), CommandFailure> {
     let mut hints = Out::stderr();
     if all == 0 {
-        hints.line(format_args!("no handoffs yet"))?;
+        hints.line("no handoffs yet")?;
     } else {
         hints.line(format_args!(
             "none of {all}: baton handoffs list --all lists them"
         ))?;
     }
     if let Some(files) = lookup.files_hint() {
-        hints.line(format_args!("{files}"))?;
+        hints.line(files)?;
     }
     Ok(())
 }

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::FolderArgs;
-use crate::cli::output::{Out, plural, visible};
-use crate::cli::stored::{find_id, is_id, open, unanswered};
+use crate::cli::output::{Out, plural, shown, visible};
+use crate::cli::stored::{find_id, is_id, open};
 use crate::cli::{load_state, runtime};
 use crate::state::config::Config;
 use crate::state::files::documents::{JSON, document_of};
-use crate::state::files::yaml_files::{FileError, HandoffFolder, HandoffYaml, read_file};
+use crate::state::files::yaml_files::{HandoffFolder, HandoffYaml, read_file};
 use crate::state::store::{DocumentFilter, HandoffFilter, SharedStore};
 use baton_core::handoffs::document::fields::HandoffDocument;
 use baton_core::handoffs::yaml::{HandoffFile, names};
@@ -21,20 +21,8 @@ use baton_core::record::{DocumentRecord, HandoffId};
 pub(super) fn folder(args: &FolderArgs) -> Result<(HandoffFolder, Config), CommandFailure> {
     let config = load_state(&args.state)?;
     let dir = args.dir.clone().unwrap_or_else(|| config.handoffs_dir());
-    let folder = HandoffFolder::new(&dir).map_err(failure)?;
+    let folder = HandoffFolder::new(&dir)?;
     Ok((folder.keeping(config.documents.keep_files), config))
-}
-
-pub(super) fn failure(error: FileError) -> CommandFailure {
-    let exit = match &error {
-        FileError::Invalid(_) | FileError::Malformed(..) => Exit::DATA,
-        FileError::Refused(..) => Exit::USAGE,
-        FileError::Missing(_) => Exit::NO_INPUT,
-        FileError::Folder(..) => Exit::CANNOT_CREATE,
-        FileError::Busy(_) => Exit::UNAVAILABLE,
-        FileError::Io(..) => Exit::IO,
-    };
-    exit.failure(visible(&error.to_string()))
 }
 
 /// Where names come from.
@@ -104,10 +92,7 @@ impl HandoffLookup {
         }
         blocking(&self.config, async |store| {
             let documents = all(&store, true).await?;
-            let handoffs = store
-                .handoffs(&HandoffFilter::everything())
-                .await
-                .map_err(unanswered)?;
+            let handoffs = store.handoffs(&HandoffFilter::everything()).await?;
             let mut ids: Vec<_> = handoffs.iter().map(|handoff| handoff.id).collect();
             ids.extend(documents.iter().map(|document| document.handoff));
             ids.sort();
@@ -139,9 +124,9 @@ impl HandoffLookup {
                 let document = read_document(&path)?;
                 Ok(Some(found(path, &document)))
             }
-            NamedHandoff::File(path) => read_file(&path).map(Some).map_err(failure),
+            NamedHandoff::File(path) => Ok(Some(read_file(&path)?)),
             NamedHandoff::Session(session) => {
-                let listing = self.folder.latest(Some(&session)).map_err(failure)?;
+                let listing = self.folder.latest(Some(&session))?;
                 warn(&listing.warnings);
                 Ok(listing.found)
             }
@@ -150,7 +135,7 @@ impl HandoffLookup {
 
     /// Why [`Self::find_file`] found nothing to compare.
     pub(super) fn nothing(&self, given: Option<&str>) -> CommandFailure {
-        let dir = visible(&self.folder.dir().display().to_string());
+        let dir = shown(self.folder.dir());
         let message = match given.map(|given| self.find(given)) {
             Some(Err(unknown)) => return unknown,
             Some(Ok(NamedHandoff::Stored(id))) => format!("handoff {id} has no document"),
@@ -209,12 +194,11 @@ fn found(path: PathBuf, document: &HandoffDocument) -> HandoffYaml {
 
 /// A document from its JSON.
 pub(super) fn read_document(path: &Path) -> Result<HandoffDocument, CommandFailure> {
-    let shown = || visible(&path.display().to_string());
     let text = std::fs::read_to_string(path)
-        .map_err(|error| Exit::NO_INPUT.failure(format!("{}: {error}", shown())))?;
+        .map_err(|error| Exit::NO_INPUT.failure(format!("{}: {error}", shown(path))))?;
     HandoffDocument::read(&text).map_err(|error| {
         Exit::DATA
-            .failure(format!("{}: not the document of a handoff: {error}", shown()))
+            .failure(format!("{}: not the document of a handoff: {error}", shown(path)))
             .help("`baton handoffs create --from-file FILE` reads a handoff file in JSON")
     })
 }
@@ -235,7 +219,7 @@ pub(super) async fn all(
         without_documents,
         ..DocumentFilter::default()
     };
-    store.documents(&all).await.map_err(unanswered)
+    Ok(store.documents(&all).await?)
 }
 
 /// The document of a handoff.
@@ -244,7 +228,7 @@ pub(super) async fn one(store: &SharedStore, id: HandoffId) -> Result<DocumentRe
         handoff: Some(id),
         ..DocumentFilter::default()
     };
-    let found = store.documents(&one).await.map_err(unanswered)?.pop();
+    let found = store.documents(&one).await?.pop();
     found.ok_or_else(|| {
         Exit::NO_INPUT.failure("this handoff has no document in the store of this state directory")
     })

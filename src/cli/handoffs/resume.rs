@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::documents;
 use super::lookup::only_stored;
-use crate::cli::exit::{CommandFailure, Exit};
+use crate::cli::exit::CommandFailure;
 use crate::cli::output::{Out, visible};
 use crate::cli::resume_args::ResumeArgs;
 use crate::cli::run::AgentStart;
@@ -91,7 +91,7 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> Result<(), CommandFailure
     }
     let shell = ShellSyntax::of(std::env::var("SHELL").ok().as_deref());
     let words: Vec<_> = command.iter().map(|word| shell.quoted(word)).collect();
-    out.line(format_args!("{}", words.join(" ")))?;
+    out.line(words.join(" "))?;
     Ok(())
 }
 
@@ -109,7 +109,7 @@ fn wanted(args: &ResumeArgs) -> Result<(Handoff, Option<DriftReport>), CommandFa
         let compared =
             state_documents::compare_with_repository(&store, &handoff.principal, handoff.id, dir, LIMIT)
                 .await;
-        let compared = compared.map_err(|error| Exit::UNAVAILABLE.failure(visible(&error.to_string())))?;
+        let compared = compared?;
         Ok((handoff, compared))
     })
 }
@@ -126,9 +126,7 @@ fn warn(
         out.line(format_args!("baton: {}", visible(&compared.drift.line())))?;
     }
     if handoff.archived {
-        out.line(format_args!(
-            "baton: this handoff is archived; it can still be resumed"
-        ))?;
+        out.line("baton: this handoff is archived; it can still be resumed")?;
     }
     if !known && !args.run {
         let named = visible(&args.with);

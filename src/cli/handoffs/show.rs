@@ -11,9 +11,8 @@ use super::record::HandoffOutput;
 use super::{check, files};
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::{DocumentFormat, ShowArgs};
-use crate::cli::log::unread;
-use crate::cli::output::{Out, age, first_line, plural, size, table, visible};
-use crate::cli::stored::{resume_line, unanswered, wanted};
+use crate::cli::output::{Out, age, first_line, plural, shown, size, table, visible};
+use crate::cli::stored::{resume_line, wanted};
 use crate::state::clock::now_ms;
 use crate::state::files::documents::document_of;
 use crate::state::journal::JournalReader;
@@ -61,7 +60,7 @@ fn newest(args: &ShowArgs, lookup: &HandoffLookup) -> Result<HandoffId, CommandF
                 without_documents: true,
                 ..DocumentFilter::default()
             };
-            let newest = store.documents(&filter).await.map_err(unanswered)?.pop();
+            let newest = store.documents(&filter).await?.pop();
             return Ok((
                 newest.map(|record| record.handoff),
                 documents::count(&store).await?,
@@ -71,7 +70,7 @@ fn newest(args: &ShowArgs, lookup: &HandoffLookup) -> Result<HandoffId, CommandF
             limit: 1,
             ..HandoffFilter::default()
         };
-        let newest = store.handoffs(&filter).await.map_err(unanswered)?.pop();
+        let newest = store.handoffs(&filter).await?.pop();
         Ok((newest.map(|handoff| handoff.id), documents::count(&store).await?))
     });
     let (newest, count) = found?;
@@ -144,7 +143,7 @@ fn print_document(
     out: &mut Out,
 ) -> Result<(), CommandFailure> {
     if args.path {
-        return Ok(out.line(format_args!("{}", visible(&folder.display().to_string())))?);
+        return Ok(out.line(shown(folder))?);
     }
     match args.format {
         Some(DocumentFormat::Yaml) => out.document(&HandoffFile::of_document(document).to_yaml())?,
@@ -167,14 +166,12 @@ async fn print_all(
         principal: Some(handoff.principal.clone()),
         ..HandoffFilter::everything()
     };
-    let all = store.handoffs(&everything).await.map_err(unanswered)?;
+    let all = store.handoffs(&everything).await?;
     let lineage = HandoffLineage::of(handoff, &all);
-    let journal = JournalReader::open(&lookup.config.state_dir).map_err(unread)?;
+    let journal = JournalReader::open(&lookup.config.state_dir)?;
     let again = journal.map(|journal| journal.looked_up_again(&handoff.conversation, handoff.id));
-    let again = again.transpose().map_err(unread)?.flatten();
-    let searched = looked_up::searched_again(store, handoff)
-        .await
-        .map_err(unanswered)?;
+    let again = again.transpose()?.flatten();
+    let searched = looked_up::searched_again(store, handoff).await?;
     if json {
         let record = HandoffOutput::of(handoff);
         let document = stored.as_ref().map(|(record, _)| record);

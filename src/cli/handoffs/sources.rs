@@ -10,9 +10,9 @@ use super::draft::{self, Work};
 use super::{at_exit, session};
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::CreateArgs;
-use crate::cli::log::{full_key, open_existing, unread};
+use crate::cli::log::{full_key, open_existing};
 use crate::cli::newest::JournalRequest;
-use crate::cli::output::visible;
+use crate::cli::output::{shown, visible};
 use crate::state::config::Config;
 use crate::state::files::documents::DocumentSettings;
 use crate::state::session::conversation_key;
@@ -209,10 +209,9 @@ impl Hook {
 /// A file that somebody wrote: YAML, or JSON, which is YAML too. Values that are already set stay.
 fn from_file(path: &Path, file: &mut HandoffFile) -> Result<(), CommandFailure> {
     let text = text_of(path)?;
-    let named = || visible(&path.display().to_string());
-    let read = read(&text).map_err(|error| Exit::DATA.failure(format!("{}: {error}", named())))?;
+    let read = read(&text).map_err(|error| Exit::DATA.failure(format!("{}: {error}", shown(path))))?;
     if let Some(error) = read.mistyped.first() {
-        return Err(Exit::DATA.failure(format!("{}: {}", named(), visible(&error.to_string()))));
+        return Err(Exit::DATA.failure(format!("{}: {}", shown(path), visible(&error.to_string()))));
     }
     let given = std::mem::replace(file, read.file);
     file.take(given);
@@ -229,7 +228,7 @@ fn conversation(key: &str, config: &Config, file: &mut HandoffFile) -> Result<()
         dropped: Vec::new(),
     };
     of_work(work, config, &key, file)?;
-    if let Some((tokens, model)) = query.context_tokens(&key).map_err(unread)? {
+    if let Some((tokens, model)) = query.context_tokens(&key)? {
         let usage = SessionUsage {
             tokens,
             model,

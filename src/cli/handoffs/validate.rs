@@ -5,7 +5,6 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::lookup::failure;
 use super::lookup::{HandoffLookup, NamedHandoff, all, blocking};
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::CheckHandoffArgs;
@@ -55,7 +54,7 @@ pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> Result<(), CommandF
             NamedHandoff::Document(path) => checked.push(document(path)),
             NamedHandoff::File(path) => push(file(path), &mut checked, &mut unread),
             NamedHandoff::Session(session) => {
-                for path in names.folder.paths(session).map_err(failure)? {
+                for path in names.folder.paths(session)? {
                     push(file(&path), &mut checked, &mut unread);
                 }
             }
@@ -63,7 +62,7 @@ pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> Result<(), CommandF
     }
     match args.json {
         true => out.json(&checked)?,
-        false if wanted.is_empty() => Out::stderr().line(format_args!("no files to check"))?,
+        false if wanted.is_empty() => Out::stderr().line("no files to check")?,
         false => print(&checked, out)?,
     }
     let wrong = checked.iter().filter(|one| !one.valid).count();
@@ -95,7 +94,7 @@ fn everything(names: &HandoffLookup) -> Result<Vec<NamedHandoff>, CommandFailure
     let documents = documents
         .into_iter()
         .map(|document| NamedHandoff::Stored(document.handoff));
-    let sessions = names.folder.sessions().map_err(failure)?;
+    let sessions = names.folder.sessions()?;
     Ok(documents
         .chain(sessions.into_iter().map(NamedHandoff::Session))
         .collect())
@@ -116,7 +115,7 @@ fn file(path: &Path) -> Result<CheckedDocument, CommandFailure> {
             };
             Ok(CheckedDocument::new(path, vec![error], Vec::new()))
         }
-        Err(error) => Err(failure(error)),
+        Err(error) => Err(error.into()),
     }
 }
 

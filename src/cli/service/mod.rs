@@ -51,9 +51,9 @@ fn install(args: &ServiceInstallArgs, out: &mut Out) -> Result<(), CommandFailur
     };
     let here = running::reachable(config.server.listen);
     match here.port() {
-        0 => out.line(format_args!(
-            "started; set `server.listen` to a fixed port, so that agents can have the URL in their config"
-        ))?,
+        0 => out.line(
+            "started; set `server.listen` to a fixed port, so that agents can have the URL in their config",
+        )?,
         _ => out.line(format_args!("started at {scheme}://{here}, also at each login"))?,
     }
     Ok(())
@@ -92,7 +92,7 @@ fn uninstall(args: &ServiceUninstallArgs, out: &mut Out) -> Result<(), CommandFa
     let path = path(manager)?;
     if args.print {
         for command in manager.commands(ServiceStep::Stop, uid()) {
-            out.line(format_args!("{}", command.join(" ")))?;
+            out.line(command.join(" "))?;
         }
         out.line(format_args!("rm {}", path.display()))?;
         return Ok(());
