@@ -50,6 +50,11 @@ impl Exit {
         }
     }
 
+    /// The failure that ends with it, and what to do about it.
+    pub(super) fn with_help(self, message: impl Into<String>, help: impl Into<String>) -> CommandFailure {
+        self.failure(message).help(help)
+    }
+
     /// The failure that ends with it, whose reason was printed already.
     pub(super) fn silent(self) -> CommandFailure {
         self.failure("")
@@ -72,6 +77,9 @@ impl From<Exit> for ExitCode {
     }
 }
 
+/// What a command, or a step of one, ends with.
+pub(super) type CliResult<T = ()> = Result<T, CommandFailure>;
+
 /// Why a command failed.
 #[derive(Debug)]
 pub(super) struct CommandFailure {
@@ -83,7 +91,7 @@ pub(super) struct CommandFailure {
 
 impl CommandFailure {
     pub(super) fn help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
+        self.help = Some(help.into()).filter(|help| !help.is_empty());
         self
     }
 

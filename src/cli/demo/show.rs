@@ -168,26 +168,19 @@ fn before_and_after(example: &Example, columns: usize) -> Vec<String> {
 fn outline_lines(outline: &Outline, columns: usize) -> Vec<String> {
     let (first, last) = OUTLINE_ENDS;
     let parts = &outline.parts;
-    let all = parts.len();
     let sentinel = parts.iter().rposition(is_sentinel);
-    let shown = |at: usize| at < first || at + last >= all || Some(at) == sentinel;
-    let mut lines = Vec::new();
-    let mut at = 0;
-    while at < all {
-        if shown(at) {
-            lines.push(part_line(&parts[at], columns));
-            at += 1;
-            continue;
+    let shown = |at: usize| at < first || at + last >= parts.len() || Some(at) == sentinel;
+    let all: Vec<_> = parts.iter().enumerate().collect();
+    let runs = all.chunk_by(|(one, _), (next, _)| !shown(*one) && !shown(*next));
+    let line = |run: &[(usize, &MessageOutline)]| match run {
+        [(at, part)] if shown(*at) => part_line(part, columns),
+        hidden => {
+            let bytes = size(hidden.iter().map(|(_, part)| part.bytes as u64).sum());
+            let count = hidden.len();
+            format!("    {DIM}… {count} more texts, calls and results, {bytes}{DIM:#}")
         }
-        let hidden = parts[at..].iter().enumerate().take_while(|(n, _)| !shown(at + n));
-        let (count, bytes) = hidden.fold((0, 0), |(n, bytes), (_, part)| (n + 1, bytes + part.bytes));
-        let bytes = size(bytes as u64);
-        lines.push(format!(
-            "    {DIM}… {count} more texts, calls and results, {bytes}{DIM:#}"
-        ));
-        at += count;
-    }
-    lines
+    };
+    runs.map(line).collect()
 }
 
 fn is_sentinel(part: &MessageOutline) -> bool {
