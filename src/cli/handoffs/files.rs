@@ -211,7 +211,7 @@ pub(super) fn clean(old: OldFiles, dry_run: bool, lookup: &HandoffLookup, out: &
     let deleted = lookup.folder.clean(old, now(), dry_run)?;
     if dry_run {
         for path in &deleted {
-            out.line(shown(&path))?;
+            out.line(shown(path))?;
         }
     }
     let done = if dry_run { "would be deleted" } else { "deleted" };
