@@ -91,7 +91,7 @@ pub(super) fn run(args: &EnvArgs, out: &mut Out) -> CliResult {
     if args.json {
         // The names are API.
         let variables: BTreeMap<_, _> = setup.variables.iter().cloned().collect();
-        return Ok(out.json(&json!({
+        return out.json(&json!({
             "agent": if agent.is_known() { &agent.name } else { &args.agent },
             "known": agent.is_known(),
             "program": agent.program(&args.agent),
@@ -101,7 +101,7 @@ pub(super) fn run(args: &EnvArgs, out: &mut Out) -> CliResult {
             "arguments": setup.arguments,
             "file": file,
             "notes": notes,
-        }))?);
+        }));
     }
     print_lines(args, agent, &setup, &notes, out)
 }

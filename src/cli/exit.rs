@@ -3,13 +3,11 @@
 use std::io;
 use std::process::ExitCode;
 
-use anstyle::{AnsiColor, Style};
-
-use super::output::{Out, visible};
 use crate::state::files::documents::DocumentError;
 use crate::state::files::yaml_files::FileError;
 use crate::state::journal::JournalError;
 use crate::state::store::StoreError;
+use baton_core::text::visible;
 
 /// An exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,39 +92,25 @@ impl CommandFailure {
         self.help = Some(help.into()).filter(|help| !help.is_empty());
         self
     }
-
-    /// Prints the message to standard error and returns the exit code.
-    pub(super) fn report(self) -> ExitCode {
-        let mut out = Out::stderr();
-        let red = Style::new().fg_color(Some(AnsiColor::Red.into())).bold();
-        if !self.message.is_empty() {
-            // Standard error may be closed.
-            let _ = out.line(format_args!("{red}error{red:#}: {}", self.message));
-            if let Some(help) = &self.help {
-                let _ = out.line(format_args!("  help: {help}"));
-            }
-        }
-        self.exit.into()
-    }
 }
 
 /// The failure of a store that does not answer.
 impl From<StoreError> for CommandFailure {
     fn from(error: StoreError) -> Self {
-        let message = format!("the store does not answer: {}", visible(&error.message));
+        let message = format!("the store does not answer: {}", visible::visible(&error.message));
         Exit::UNAVAILABLE.failure(message)
     }
 }
 
 impl From<JournalError> for CommandFailure {
     fn from(error: JournalError) -> Self {
-        Exit::UNAVAILABLE.failure(visible(&error.to_string()))
+        Exit::UNAVAILABLE.failure(visible::visible(&error.to_string()))
     }
 }
 
 impl From<DocumentError> for CommandFailure {
     fn from(error: DocumentError) -> Self {
-        Exit::UNAVAILABLE.failure(visible(&error.to_string()))
+        Exit::UNAVAILABLE.failure(visible::visible(&error.to_string()))
     }
 }
 
@@ -141,7 +125,7 @@ impl From<FileError> for CommandFailure {
             FileError::Busy(_) => Exit::UNAVAILABLE,
             FileError::Io(..) => Exit::IO,
         };
-        exit.failure(visible(&error.to_string()))
+        exit.failure(visible::visible(&error.to_string()))
     }
 }
 

@@ -3,9 +3,12 @@
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
+use std::process::ExitCode;
 
+use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
+use super::exit::{CliResult, CommandFailure};
 use super::state_args::ListFormat;
 pub(super) use crate::state::journal::{plural, short, size, unsent};
 use baton_core::text::visible as text;
@@ -37,31 +40,31 @@ impl Out {
     }
 
     /// Prints a line; only styles act on a terminal.
-    pub(super) fn line(&mut self, text: impl Display) -> io::Result<()> {
+    pub(super) fn line(&mut self, text: impl Display) -> CliResult {
         writeln!(self.writer, "{}", text::styled(&text.to_string()))?;
-        self.writer.flush()
+        Ok(self.writer.flush()?)
     }
 
     /// Prints some lines.
-    pub(super) fn lines(&mut self, lines: impl IntoIterator<Item = String>) -> io::Result<()> {
+    pub(super) fn lines(&mut self, lines: impl IntoIterator<Item = String>) -> CliResult {
         let mut lines = lines.into_iter();
         lines.try_for_each(|line| self.line(line))
     }
 
     /// Prints a value as JSON.
-    pub(super) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
-        let text = serde_json::to_string_pretty(value)?;
+    pub(super) fn json(&mut self, value: &impl Serialize) -> CliResult {
+        let text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
         self.line(text::json(&text))
     }
 
     /// Prints a value as JSON in one line.
-    pub(super) fn json_line(&mut self, value: &impl Serialize) -> io::Result<()> {
-        let text = serde_json::to_string(value)?;
+    pub(super) fn json_line(&mut self, value: &impl Serialize) -> CliResult {
+        let text = serde_json::to_string(value).map_err(io::Error::from)?;
         self.line(text::json(&text))
     }
 
     /// Prints the rows of a list as one array, or one object a line.
-    pub(super) fn rows(&mut self, rows: &[impl Serialize], format: ListFormat) -> io::Result<()> {
+    pub(super) fn rows(&mut self, rows: &[impl Serialize], format: ListFormat) -> CliResult {
         match format.jsonl {
             true => rows.iter().try_for_each(|row| self.json_line(row)),
             false => self.json(&rows),
@@ -69,24 +72,24 @@ impl Out {
     }
 
     /// Prints a document that ends with a line break; nothing in it acts on a terminal.
-    pub(super) fn document(&mut self, text: &str) -> io::Result<()> {
+    pub(super) fn document(&mut self, text: &str) -> CliResult {
         self.writer.write_all(text::visible(text).as_bytes())?;
-        self.writer.flush()
+        Ok(self.writer.flush()?)
     }
 
     /// Prints a JSON document without changing its value.
-    pub(super) fn document_json(&mut self, json: &str) -> io::Result<()> {
+    pub(super) fn document_json(&mut self, json: &str) -> CliResult {
         self.writer.write_all(text::json(json).as_bytes())?;
-        self.writer.flush()
+        Ok(self.writer.flush()?)
     }
 
     /// Prints bytes that a program will read unchanged; on a terminal control characters are made visible.
-    pub(super) fn body(&mut self, body: &[u8]) -> io::Result<()> {
+    pub(super) fn body(&mut self, body: &[u8]) -> CliResult {
         match self.width {
             Some(_) => self.line(visible(&String::from_utf8_lossy(body))),
             None => {
                 self.writer.write_all(body)?;
-                self.writer.flush()
+                Ok(self.writer.flush()?)
             }
         }
     }
@@ -95,6 +98,20 @@ impl Out {
     pub(super) fn width(&self) -> Option<usize> {
         self.width
     }
+}
+
+/// Prints a failure to standard error and returns its exit code.
+pub(super) fn report(failure: &CommandFailure) -> ExitCode {
+    let mut out = Out::stderr();
+    let red = Style::new().fg_color(Some(AnsiColor::Red.into())).bold();
+    if !failure.message.is_empty() {
+        // Standard error may be closed.
+        let _ = out.line(format_args!("{red}error{red:#}: {}", failure.message));
+        if let Some(help) = &failure.help {
+            let _ = out.line(format_args!("  help: {help}"));
+        }
+    }
+    failure.exit.into()
 }
 
 /// Width from `COLUMNS`, else from the terminal.

@@ -14,7 +14,7 @@ use super::exit::{CliResult, CommandFailure, Exit};
 use super::foreground;
 use super::output::{Out, visible};
 use super::running::{self, Process};
-use super::sharing::{self, JournalState, Start, Stay};
+use super::sharing::{self, JournalState, Stay};
 use super::state_args::StateArgs;
 use super::{config_file, load_state};
 use crate::state::config::{Config, FreeCutPolicy};
@@ -104,10 +104,8 @@ pub(super) fn agent(start: &AgentStart<'_>, state: &StateArgs) -> CliResult {
         return Err(unfound(program));
     }
     let stay = Stay::begin(&config.state_dir)?;
-    let proxy = sharing::proxy(&Start {
-        dir: &config.state_dir,
-        config: config_file(state.config.as_ref()),
-    })?;
+    let file = config_file(state.config.as_ref());
+    let proxy = sharing::proxy(&config.state_dir, file.as_deref())?;
     announce(named, agent, &proxy, &config)?;
     let run = AgentRun {
         start,
@@ -129,7 +127,7 @@ pub(super) fn agent(start: &AgentStart<'_>, state: &StateArgs) -> CliResult {
 }
 
 /// Writes to standard error what the person may not expect; on a terminal also the proxy's address.
-fn announce(named: &OsStr, agent: &'static AgentSetup, proxy: &Process, config: &Config) -> io::Result<()> {
+fn announce(named: &OsStr, agent: &'static AgentSetup, proxy: &Process, config: &Config) -> CliResult {
     let mut out = Out::stderr();
     if !agent.is_known() {
         let named = visible(&named.to_string_lossy());

@@ -142,8 +142,7 @@ pub(super) fn report_ready(state_dir: &Path, out: &mut Out) -> CliResult {
         None => Err("the proxy is starting".to_owned()),
     };
     answer.map_err(|problem| Exit::UNAVAILABLE.failure(problem))?;
-    out.line("ready")?;
-    Ok(())
+    out.line("ready")
 }
 
 /// Succeeds if the proxy with this admin listener is ready; otherwise its own words, or why it cannot be reached.
@@ -187,7 +186,7 @@ pub(super) fn tell_drafts(proxy: &Process, token: Option<&Secret>, run: &str) {
     // An older proxy that runs already may not report drafts, and the agent runs in any case.
     let Ok(events) = events else { return };
     let event = format!("data: {{\"run\":\"{run}\"}}");
-    thread::spawn(move || -> io::Result<()> {
+    thread::spawn(move || -> CliResult {
         for line in BufReader::new(events).lines() {
             if line? == event {
                 Out::stderr().line("baton: a handoff is being written.")?;

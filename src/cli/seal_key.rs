@@ -80,26 +80,22 @@ fn show(config: &Config, json: bool, out: &mut Out) -> CliResult {
         if let Some(file) = file {
             shown["file"] = file.into();
         }
-        return Ok(out.json(&shown)?);
+        return out.json(&shown);
     }
     let place = file.map_or("the config (handoff.seal_key)".to_owned(), |file| {
         first_line(&file, None)
     });
     let count = plural(keys.len() as u64, "seal key");
     out.line(format_args!("{count} in {place}"))?;
-    Ok(out.lines(rows(&keys, now_ms()))?)
+    out.lines(rows(&keys, now_ms()))
 }
 
 /// The keys, and the file with the one that makes seals; none where the config gives them.
 fn keys(config: &Config) -> CliResult<(Option<String>, Vec<ShownKey>)> {
     let given = &config.handoff.seal_keys;
     if !given.is_empty() {
-        let keys = given.iter().enumerate().map(|(at, key)| ShownKey {
-            id: SealKey::new(key.reveal().as_bytes()).id(),
-            makes: at == 0,
-            made_ms: None,
-        });
-        return Ok((None, keys.collect()));
+        let ids = given.iter().map(|key| SealKey::new(key.reveal().as_bytes()).id());
+        return Ok((None, shown_keys(ids.map(|id| (id, None)))));
     }
     let dir = config.seal_key_dir();
     let stored = seal_key::load(dir).map_err(unreadable)?.ok_or_else(|| {
@@ -108,16 +104,18 @@ fn keys(config: &Config) -> CliResult<(Option<String>, Vec<ShownKey>)> {
             "it is made when baton first needs one: by `baton serve`, `baton run AGENT` or `baton seal-key --rotate`",
         )
     })?;
-    Ok((Some(dir.join(FILE).display().to_string()), described(&stored)))
+    let made = stored.all().map(|stored| (stored.key.id(), stored.made_ms));
+    Ok((Some(dir.join(FILE).display().to_string()), shown_keys(made)))
 }
 
-fn described(keys: &StoredKeys) -> Vec<ShownKey> {
-    let all = keys.all().enumerate().map(|(at, stored)| ShownKey {
-        id: stored.key.id(),
+/// The keys of these ids and times; the first one makes seals.
+fn shown_keys(keys: impl Iterator<Item = (String, Option<u64>)>) -> Vec<ShownKey> {
+    let shown = keys.enumerate().map(|(at, (id, made_ms))| ShownKey {
+        id,
         makes: at == 0,
-        made_ms: stored.made_ms,
+        made_ms,
     });
-    all.collect()
+    shown.collect()
 }
 
 fn rows(keys: &[ShownKey], now_ms: u64) -> Vec<String> {
@@ -148,8 +146,7 @@ fn rotate(config: &Config, out: &mut Out) -> CliResult {
     out.line(format_args!(
         "seals of {} stay valid until `baton seal-key --retire`",
         plural(older, "older key")
-    ))?;
-    Ok(())
+    ))
 }
 
 fn retire(config: &Config, wanted: &str, out: &mut Out) -> CliResult {

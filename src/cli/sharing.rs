@@ -122,30 +122,23 @@ pub(super) enum JournalState {
     InUse,
 }
 
-/// How a proxy for this state directory is started.
-pub(super) struct Start<'a> {
-    pub(super) dir: &'a Path,
-    /// The config file, if there is one.
-    pub(super) config: Option<PathBuf>,
-}
-
 /// Finds the proxy that serves from the state directory, or starts one in the background, and waits until it is ready.
-/// Call it while a [`Stay`] is alive.
-pub(super) fn proxy(start: &Start<'_>) -> CliResult<Process> {
-    let starting = open(start.dir, STARTING)?;
-    starting.lock().map_err(|error| unlockable(start.dir, &error))?;
+/// `config` is the config file, if there is one. Call it while a [`Stay`] is alive.
+pub(super) fn proxy(dir: &Path, config: Option<&Path>) -> CliResult<Process> {
+    let starting = open(dir, STARTING)?;
+    starting.lock().map_err(|error| unlockable(dir, &error))?;
     let (began, mut started, mut why) = (Instant::now(), None, "it does not report its address".to_owned());
     while began.elapsed() < READY_TIME {
-        match running::find(start.dir) {
+        match running::find(dir) {
             RunState::Running(Some(process)) => match running::check_ready(&process.admin) {
                 Ok(()) => return Ok(process),
                 Err(reason) => why = reason,
             },
             RunState::Running(None) => {}
             RunState::Stale(_) | RunState::Nobody => match &mut started {
-                None => started = Some(in_background(start)?),
+                None => started = Some(in_background(dir, config)?),
                 // If a `baton serve` was faster, this one ends and that one is found.
-                Some(child) => ended(child, start.dir)?,
+                Some(child) => ended(child, dir)?,
             },
         }
         thread::sleep(PAUSE);
@@ -156,31 +149,29 @@ pub(super) fn proxy(start: &Start<'_>) -> CliResult<Process> {
     }
     let message = format!("the proxy is not ready after {} s: {why}", READY_TIME.as_secs());
     Err(Exit::UNAVAILABLE.with_help(
-        format!("{message}{}", last_lines(start.dir)),
+        format!("{message}{}", last_lines(dir)),
         "`baton doctor` shows which process serves; stop it, or find out why it is not ready",
     ))
 }
 
-fn in_background(start: &Start<'_>) -> CliResult<Child> {
+fn in_background(dir: &Path, config: Option<&Path>) -> CliResult<Child> {
     let failed = |error: io::Error| {
         Exit::UNAVAILABLE.with_help(
             format!("the proxy cannot be started: {error}"),
             "start `baton serve` in another terminal, and run this again",
         )
     };
-    let log = start.dir.join(LOG);
+    let log = dir.join(LOG);
     // At the first start there is none.
-    let _ = fs::rename(&log, start.dir.join(LOG_BEFORE));
+    let _ = fs::rename(&log, dir.join(LOG_BEFORE));
     let log = private_file()
         .create(true)
         .truncate(true)
         .open(log)
         .map_err(failed)?;
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-    command
-        .args(["serve", "--for-agents", "--state-dir"])
-        .arg(start.dir);
-    if let Some(config) = &start.config {
+    command.args(["serve", "--for-agents", "--state-dir"]).arg(dir);
+    if let Some(config) = config {
         command.arg("--config").arg(config);
     }
     let errors = log.try_clone().map_err(failed)?;

@@ -41,16 +41,14 @@ pub(super) struct ManArgs {
 pub(super) fn completions(args: &CompletionsArgs, out: &mut Out) -> CliResult {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut Args::command(), "baton", &mut text);
-    out.body(&text)?;
-    Ok(())
+    out.body(&text)
 }
 
 pub(super) fn man(args: &ManArgs, out: &mut Out) -> CliResult {
     let pages = pages()?;
     let Some(folder) = &args.folder else {
         let first = pages.first().map(|page| page.text.as_slice());
-        out.body(first.unwrap_or_default())?;
-        return Ok(());
+        return out.body(first.unwrap_or_default());
     };
     let unwritten = |error: io::Error| {
         let message = format!("{} cannot be written: {error}", folder.display());
@@ -61,8 +59,7 @@ pub(super) fn man(args: &ManArgs, out: &mut Out) -> CliResult {
         write(folder, page).map_err(unwritten)?;
     }
     let count = plural(pages.len() as u64, "page");
-    out.line(format_args!("{count} in {}", folder.display()))?;
-    Ok(())
+    out.line(format_args!("{count} in {}", folder.display()))
 }
 
 /// A page of the manual.

@@ -92,7 +92,7 @@ pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> CliResult {
     }
     if what.har {
         let har = query.har(&id)?.ok_or_else(|| no_such_exchange(&id))?;
-        return Ok(out.json(&har)?);
+        return out.json(&har);
     }
     let side = match (what.received, what.sent, what.response) {
         (true, ..) => Some(BodySide::Received),
@@ -103,18 +103,18 @@ pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> CliResult {
     if let Some(side) = side {
         let body = query.body(&id, side)?;
         let body = body.ok_or_else(|| Exit::NO_INPUT.failure("the journal has no such body"))?;
-        return Ok(out.body(&body)?);
+        return out.body(&body);
     }
     let exchange = query.exchange(&id)?.ok_or_else(|| no_such_exchange(&id))?;
     if what.curl {
         let line = curl::line(&config, &exchange, leg.unwrap_or(0))?;
-        return Ok(out.line(line)?);
+        return out.line(line);
     }
     if args.json {
-        return Ok(out.json(&exchange)?);
+        return out.json(&exchange);
     }
     let lines = exchange_lines(&exchange, leg, out.width());
-    Ok(out.lines(lines)?)
+    out.lines(lines)
 }
 
 /// The exchange with this id or unique id prefix.

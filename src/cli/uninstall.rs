@@ -127,16 +127,14 @@ pub(super) fn run(args: &UninstallArgs, out: &mut Out) -> CliResult {
             return Err(Exit::USAGE.silent());
         }
         if !confirmed(&mut io::stdin().lock(), out)? {
-            out.line("nothing removed")?;
-            return Ok(());
+            return out.line("nothing removed");
         }
     }
     let (services, files): (Vec<_>, Vec<_>) = plan.items.iter().partition(|item| item.is_service());
     services.iter().try_for_each(|item| item.remove())?;
     refuse_running(&config, STOP_TIME)?;
     files.iter().try_for_each(|item| item.remove())?;
-    out.line("removed")?;
-    Ok(())
+    out.line("removed")
 }
 
 fn plan(args: &UninstallArgs, config: &Config) -> CliResult<RemovalPlan> {

@@ -1,10 +1,9 @@
 //! Prints the demo as text: a bar for each leg, a summary, and one request before and after the rewrite.
 
-use std::io;
-
 use anstyle::{AnsiColor, Style};
 
 use super::story::{DemoRun, DemoTotals, Example, MessageOutline, Outline, SENTINEL};
+use crate::cli::exit::CliResult;
 use crate::cli::output::{Out, first_line, plural, size};
 use baton_core::text::words::grouped;
 
@@ -26,7 +25,7 @@ const SENT: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::C
 const FIRED: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Green)));
 
 /// Prints all of it.
-pub(super) fn print(story: &DemoRun, out: &mut Out) -> io::Result<()> {
+pub(super) fn print(story: &DemoRun, out: &mut Out) -> CliResult {
     let columns = out.width().unwrap_or(COLUMNS);
     out.lines(chart(story, columns))?;
     out.lines(summary(story))?;

@@ -127,7 +127,7 @@ pub(super) fn run(args: &DoctorArgs, out: &mut Out) -> CliResult {
         }
         let installation = Installation::of(config, false);
         let line = StateSummary::of(&installation).line(&installation.config);
-        return Ok(out.line(line)?);
+        return out.line(line);
     }
     let flags = Flags {
         state_dir: args.state.state_dir.clone(),
@@ -151,7 +151,7 @@ pub(super) fn run(args: &DoctorArgs, out: &mut Out) -> CliResult {
 /// `baton check`.
 pub(super) fn check(args: &CheckArgs, out: &mut Out) -> CliResult {
     if args.defaults {
-        return Ok(out.document(DEFAULT_TEXT)?);
+        return out.document(DEFAULT_TEXT);
     }
     let findings = match load(args.config.as_ref(), &Flags::default()) {
         Ok(config) => reported(CONFIG, config::warnings(&config))
@@ -227,8 +227,7 @@ fn print(report: &DoctorReport, out: &mut Out) -> CliResult {
         "\n{}, {}",
         plural(count(FindingSeverity::Error), "error"),
         plural(count(FindingSeverity::Warning), "warning")
-    ))?;
-    Ok(())
+    ))
 }
 
 #[cfg(test)]

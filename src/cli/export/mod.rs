@@ -173,7 +173,7 @@ impl Sources {
                 separator = ",";
             }
         }
-        Ok(out.body(b"\n]}}\n")?)
+        out.body(b"\n]}}\n")
     }
 
     fn rows(&self, filter: ExchangeFilter) -> CliResult<Vec<ExchangeRow>> {

@@ -64,6 +64,5 @@ pub(super) fn delete(args: &DeleteArgs, out: &mut Out) -> CliResult {
     };
     let path = files::deletable(file, &lookup)?;
     lookup.folder.delete(&path)?;
-    out.line(format_args!("deleted {}", shown(&path)))?;
-    Ok(())
+    out.line(format_args!("deleted {}", shown(&path)))
 }

@@ -40,14 +40,13 @@ pub(super) fn summary(args: &ShowArgs, names: &HandoffLookup, out: &mut Out) -> 
     let dir = repository(args.git_dir.as_deref(), &names.config);
     let (drift, is_compared) = compared(&found.file, Some(dir), LIMIT);
     if args.json {
-        out.json(&json!({
+        return out.json(&json!({
             "path": found.path,
             "text": text,
             "drift": drift,
             "drifted": drift.is_drift(),
             "compared": is_compared,
-        }))?;
-        return Ok(());
+        }));
     }
     out.line(visible(&text))?;
     if purpose != RecoveryPurpose::Compact {

@@ -13,7 +13,7 @@ use super::files::print;
 use super::lookup::{HandoffLookup, warn};
 use super::sources;
 use crate::cli::exit::{CliResult, CommandFailure, Exit};
-use crate::cli::output::{Out, shown};
+use crate::cli::output::{self, Out, shown};
 use crate::state::config::Config;
 use crate::state::files::yaml_files::gather::GitRunner;
 use crate::state::files::yaml_files::{FileError, FileNaming, HandoffFolder, now, write_text, write_to};
@@ -62,8 +62,7 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> CliResult {
     transfer(args, &config, worked_in, at, &mut file)?;
     file.infer_status();
     if args.auto && !leave_nothing_open(&mut file) {
-        Out::stderr().line("nothing to hand off yet")?;
-        return Ok(());
+        return Out::stderr().line("nothing to hand off yet");
     }
     if file.session.is_empty() {
         file.session = file.session_name().to_owned();
@@ -83,7 +82,7 @@ fn end_after(limit: Duration) {
     thread::spawn(move || {
         thread::sleep(limit);
         let late = Exit::UNAVAILABLE.failure(format!("not done within {} s", limit.as_secs()));
-        let _ = late.report();
+        output::report(&late);
         std::process::exit(Exit::UNAVAILABLE.code());
     });
 }

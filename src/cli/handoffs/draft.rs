@@ -55,7 +55,7 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> CliResult {
     let prompts = Prompts::default();
     if args.bundle {
         let text = index.with_bundle(&request, &prompts).map_err(too_small)?;
-        return Ok(out.body(text.as_bytes())?);
+        return out.body(text.as_bytes());
     }
     let (document, origin) = match &args.from {
         Some(file) => (
@@ -198,14 +198,14 @@ fn print_draft(
     let tokens = draft::tokens(document);
     if json {
         // The names are API; the tokens are the document's estimated size.
-        return Ok(out.json(&json!({
+        return out.json(&json!({
             "handoff": handoff.id,
             "resume": sentinel::opening(handoff.id),
             "origin": handoff.origin.name(),
             "document": document,
             "tokens": tokens,
             "folder": folder,
-        }))?);
+        }));
     }
     out.line(format_args!(
         "drafted {} from {} of history: {}, ≈ {tokens} tokens",
@@ -220,8 +220,7 @@ fn print_draft(
         out.line(format_args!("document: {}", visible(&folder)))?;
     }
     out.line("begin a new session's first message with:")?;
-    out.line(sentinel::opening(handoff.id))?;
-    Ok(())
+    out.line(sentinel::opening(handoff.id))
 }
 
 /// The newest request of a conversation.

@@ -44,17 +44,16 @@ pub(super) fn list(args: &ListArgs, names: &HandoffLookup, out: &mut Out) -> Cli
     warn(&listing.warnings);
     let found = listing.found;
     if args.format.jsonl {
-        return Ok(out.rows(&found, args.format)?);
+        return out.rows(&found, args.format);
     }
     if args.format.json {
-        out.json(&json!({"session": args.session, "count": found.len(), "handoffs": found}))?;
-        return Ok(());
+        return out.json(&json!({"session": args.session, "count": found.len(), "handoffs": found}));
     }
     if found.is_empty() {
         return none(args.session.as_deref(), names);
     }
     let rows: Vec<_> = found.iter().map(|one| row(one, out.width())).collect();
-    Ok(out.lines(table(&rows))?)
+    out.lines(table(&rows))
 }
 
 /// Prints to standard error what exists instead; a missing file is not an error.
@@ -67,8 +66,7 @@ fn none(session: Option<&str>, names: &HandoffLookup) -> CliResult {
     if !sessions.is_empty() {
         beside.line(format_args!("sessions that have some: {}", sessions.join(", ")))?;
     }
-    beside.line("`baton handoffs list` lists the handoffs of the store")?;
-    Ok(())
+    beside.line("`baton handoffs list` lists the handoffs of the store")
 }
 
 fn row(one: &FileSummary, width: Option<usize>) -> Vec<String> {
@@ -117,8 +115,7 @@ pub(super) fn session_here() -> Option<String> {
 
 pub(super) fn print_found(args: &ShowArgs, found: &HandoffYaml, out: &mut Out) -> CliResult {
     if args.path {
-        out.line(shown(&found.path))?;
-        return Ok(());
+        return out.line(shown(&found.path));
     }
     // A file that breaks rules is printed nevertheless.
     warn(&found.errors);
@@ -163,8 +160,7 @@ pub(super) fn archive(path: &Path, undo: bool, names: &HandoffLookup, out: &mut 
         false => names.folder.archive(path),
     };
     let place = place?;
-    out.line(shown(&place))?;
-    Ok(())
+    out.line(shown(&place))
 }
 
 /// The failure for a file of the folder that does not exist, and for a relative path to nothing.
@@ -215,8 +211,7 @@ pub(super) fn clean(old: OldFiles, dry_run: bool, lookup: &HandoffLookup, out: &
         }
     }
     let done = if dry_run { "would be deleted" } else { "deleted" };
-    out.line(format_args!("{} {done}", plural(deleted.len() as u64, "file")))?;
-    Ok(())
+    out.line(format_args!("{} {done}", plural(deleted.len() as u64, "file")))
 }
 
 fn ledger(session: &str, lookup: &HandoffLookup, out: &mut Out) -> CliResult {
@@ -225,7 +220,7 @@ fn ledger(session: &str, lookup: &HandoffLookup, out: &mut Out) -> CliResult {
         return Err(Exit::USAGE.failure("not a valid session name: use letters, digits, `_` and `-`"));
     }
     match std::fs::read(lookup.folder.ledger(session)) {
-        Ok(text) => Ok(out.body(&text)?),
+        Ok(text) => out.body(&text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => none(Some(session), lookup),
         Err(error) => Err(Exit::IO.failure(format!("the ledger cannot be read: {error}"))),
     }

@@ -70,7 +70,7 @@ async fn list_stored(
         let rows: Vec<_> = both
             .map(|(placed, handoff, record)| listed(handoff, placed, record))
             .collect();
-        return Ok(out.rows(&rows, args.format)?);
+        return out.rows(&rows, args.format);
     }
     let rows: Vec<_> = both
         .map(|(placed, handoff, record)| ListRow {

@@ -63,7 +63,7 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> CliResult {
     );
     if args.json {
         // The names are API. The drift is null where there is no document.
-        return Ok(out.json(&json!({
+        return out.json(&json!({
             "id": handoff.id,
             "agent": if agent.is_known() { &agent.name } else { &args.with },
             "known": agent.is_known(),
@@ -72,12 +72,11 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> CliResult {
             "drift": compared.as_ref().map(|compared| compared.drift.line()),
             "prompt": prompt,
             "command": command,
-        }))?);
+        }));
     }
     let shell = ShellSyntax::of(std::env::var("SHELL").ok().as_deref());
     let words: Vec<_> = command.iter().map(|word| shell.quoted(word)).collect();
-    out.line(words.join(" "))?;
-    Ok(())
+    out.line(words.join(" "))
 }
 
 /// The handoff, and what has changed in the repository since. Nothing is changed without `--run`.

@@ -113,9 +113,9 @@ fn stored(args: &ShowArgs, id: HandoffId, lookup: &HandoffLookup, out: &mut Out)
             }
             (Some((record, None)), _) => Err(other_version(&record)),
             // A handoff without a document is its prompt under a head.
-            (None, Some(DocumentFormat::Json)) => Ok(out.json(&record(&handoff))?),
-            (None, Some(DocumentFormat::Md)) => Ok(out.body(markdown(&handoff).as_bytes())?),
-            (None, Some(DocumentFormat::Yaml)) => Ok(out.body(yaml(&handoff).as_bytes())?),
+            (None, Some(DocumentFormat::Json)) => out.json(&record(&handoff)),
+            (None, Some(DocumentFormat::Md)) => out.body(markdown(&handoff).as_bytes()),
+            (None, Some(DocumentFormat::Yaml)) => out.body(yaml(&handoff).as_bytes()),
             (None, None) => Err(Exit::NO_INPUT.with_help(
                 "this handoff has no folder",
                 "handoffs.documents writes one for each handoff that is made from now on",
@@ -127,7 +127,7 @@ fn stored(args: &ShowArgs, id: HandoffId, lookup: &HandoffLookup, out: &mut Out)
 /// Prints a document: its YAML is the handoff file that it makes.
 fn print_document(args: &ShowArgs, folder: &Path, document: &HandoffDocument, out: &mut Out) -> CliResult {
     if args.path {
-        return Ok(out.line(shown(folder))?);
+        return out.line(shown(folder));
     }
     match args.format {
         Some(DocumentFormat::Yaml) => out.document(&HandoffFile::of_document(document).to_yaml())?,
@@ -165,7 +165,7 @@ async fn print_all(
         // Files and commands; null where no request that is kept shows the handoff.
         shown["looked_up_again"] = json!(again);
         shown["searched_again"] = json!(searched);
-        return Ok(out.json(&shown)?);
+        return out.json(&shown);
     }
     let row = |what: &str, text: &str| vec![what.to_owned(), visible(text)];
     let mut rows = vec![];
@@ -196,8 +196,7 @@ async fn print_all(
         "{}\n\n{}",
         described(handoff, now_ms(), rows),
         visible(&handoff.prompt)
-    ))?;
-    Ok(())
+    ))
 }
 
 /// The record and the document of a handoff; the document is absent if another version wrote it.

@@ -89,8 +89,7 @@ fn install(args: &ServiceInstallArgs, out: &mut Out) -> CliResult {
     let config = load_state(&args.state)?;
     let text = (manager.render)(&plan(&args.state, &config)?);
     if args.print {
-        out.document(&text)?;
-        return Ok(());
+        return out.document(&text);
     }
     let path = path(manager)?;
     write(&path, &text).map_err(|error| {
@@ -147,16 +146,13 @@ fn uninstall(args: &ServiceUninstallArgs, out: &mut Out) -> CliResult {
         for command in manager.commands(ServiceStep::Stop, uid()) {
             out.line(command.join(" "))?;
         }
-        out.line(format_args!("rm {}", path.display()))?;
-        return Ok(());
+        return out.line(format_args!("rm {}", path.display()));
     }
     if !path.exists() {
-        out.line(format_args!("not installed: there is no {}", path.display()))?;
-        return Ok(());
+        return out.line(format_args!("not installed: there is no {}", path.display()));
     }
     remove(manager, &path)?;
-    out.line(format_args!("stopped, and removed {}", path.display()))?;
-    Ok(())
+    out.line(format_args!("stopped, and removed {}", path.display()))
 }
 
 /// Stops the service and removes its file. A manager that does not know the service does not keep the file.

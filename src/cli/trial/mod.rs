@@ -59,7 +59,7 @@ pub(super) fn run(args: &TryArgs, out: &mut Out) -> Result<(), CommandFailure> {
     }
     let best = Arm::named(report.verdict.arm).unwrap_or(Arm::TaskEnds);
     if args.csv {
-        return Ok(out.document(&csv(&reckoned))?);
+        return out.document(&csv(&reckoned));
     }
     let rules = rules::dropped(&tried, best, &files, &config)?;
     if args.json {
@@ -79,7 +79,7 @@ pub(super) fn run(args: &TryArgs, out: &mut Out) -> Result<(), CommandFailure> {
         prices: &prices,
         best,
     };
-    Ok(out.lines(screen.lines())?)
+    out.lines(screen.lines())
 }
 
 fn session_files(args: &TryArgs) -> Result<Vec<SessionFile>, CommandFailure> {
@@ -160,9 +160,9 @@ fn one(
         return Err(Exit::NO_INPUT.failure(message).help("baton try --csv lists them"));
     };
     if args.json {
-        return Ok(out.json(&one.reckoned)?);
+        return out.json(&one.reckoned);
     }
-    Ok(out.lines(detail::lines(one, files, config)?)?)
+    out.lines(detail::lines(one, files, config)?)
 }
 
 fn write_plot(file: &Path, report: &TrialReport) -> Result<(), CommandFailure> {
