@@ -198,8 +198,9 @@ impl ConfigContent {
         match self {
             Self::Text { text } => Ok(text.clone()),
             Self::Copy { default, set, .. } => {
-                let mut copy: Map<String, Value> = serde_json::from_str(default)?;
-                lay_over(&mut copy, serde_json::from_str(theirs.unwrap_or("{}"))?);
+                let mut copy: Value = serde_json::from_str(default)?;
+                let theirs: Map<String, Value> = serde_json::from_str(theirs.unwrap_or("{}"))?;
+                lay_over(&mut copy, theirs.into());
                 for (path, template) in set {
                     put(&mut copy, path, template.replace("{base}", base));
                 }
@@ -210,34 +211,26 @@ impl ConfigContent {
 }
 
 /// Merges `above` into `below`: objects are merged, other values replaced.
-fn lay_over(below: &mut Map<String, Value>, above: Map<String, Value>) {
-    for (key, value) in above {
-        match (below.get_mut(&key), value) {
-            (Some(Value::Object(below)), Value::Object(above)) => lay_over(below, above),
-            (_, value) => {
-                below.insert(key, value);
+fn lay_over(below: &mut Value, above: Value) {
+    match (below, above) {
+        (Value::Object(below), Value::Object(above)) => {
+            for (key, value) in above {
+                lay_over(below.entry(key).or_insert(Value::Null), value);
             }
         }
+        (below, above) => *below = above,
     }
 }
 
 /// Sets a string at a path of keys; values on the way that are no objects are replaced.
-fn put(object: &mut Map<String, Value>, path: &[String], text: String) {
-    match path {
-        [] => {}
-        [last] => {
-            object.insert(last.clone(), text.into());
+fn put(mut value: &mut Value, path: &[String], text: String) {
+    for key in path {
+        if !value.is_object() {
+            *value = Map::new().into();
         }
-        [key, rest @ ..] => {
-            let below = object.entry(key).or_insert_with(|| Map::new().into());
-            if !below.is_object() {
-                *below = Map::new().into();
-            }
-            if let Some(below) = below.as_object_mut() {
-                put(below, rest, text);
-            }
-        }
+        value = &mut value[key];
     }
+    *value = text.into();
 }
 
 #[cfg(test)]

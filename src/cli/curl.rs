@@ -1,6 +1,6 @@
 //! `baton show EXCHANGE --curl`: the command that sends a journaled request again. Credentials are variables.
 
-use super::exit::{CommandFailure, Exit};
+use super::exit::{CliResult, Exit};
 use super::shells::ShellSyntax;
 use crate::state::config::Config;
 use crate::state::journal::ExchangeDetail;
@@ -22,7 +22,7 @@ const OF_THE_CLIENT: [&str; 6] = [
 ];
 
 /// A shell line that sends the request of a leg (from 0) again; `baton show` prints the body.
-pub(super) fn line(config: &Config, exchange: &ExchangeDetail, leg: u32) -> Result<String, CommandFailure> {
+pub(super) fn line(config: &Config, exchange: &ExchangeDetail, leg: u32) -> CliResult<String> {
     let row = &exchange.exchange;
     let sent = exchange.legs.iter().find(|found| found.n == leg);
     let sent = sent.ok_or_else(|| Exit::NO_INPUT.failure("nothing was sent upstream in this exchange"))?;

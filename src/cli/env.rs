@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use clap::Args as ClapArgs;
+use serde_json::json;
 
-use super::agent_args::EnvArgs;
 use super::agents::{self, AgentSetup, ConfigContent};
 use super::declared;
-use super::exit::{CommandFailure, Exit};
+use super::exit::{CliResult, Exit};
 use super::load_state;
 use super::output::{Out, visible};
 use super::run::written;
@@ -19,21 +19,30 @@ use crate::state::config::Config;
 /// Folder of the config files that `env` writes.
 const FOLDER: &str = "agents";
 
-/// The output of `--json`. The names are API.
-#[derive(Serialize)]
-struct EnvOutput<'a> {
-    agent: &'a str,
-    known: bool,
-    program: &'a str,
-    url: &'a str,
-    running: bool,
-    variables: BTreeMap<&'a str, &'a str>,
-    arguments: &'a [String],
-    file: Option<&'a str>,
-    notes: &'a [String],
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Prints the URL of the proxy that serves from the state directory, or the configured one. If an agent needs arguments, a \
+shell function with its name adds them; if it needs a file, the file is written to the state directory.
+
+Examples:
+  baton env claude
+  eval \"$(baton env claude)\" && claude
+  baton env codex --shell fish | source
+  baton env pi --json | jq .arguments")]
+pub(super) struct EnvArgs {
+    /// The agent; any other program gets the variables that the SDKs read
+    agent: String,
+    #[command(flatten)]
+    state: StateArgs,
+    /// Syntax to print; by default that of $SHELL
+    #[arg(long, value_enum)]
+    shell: Option<ShellSyntax>,
+    /// Print JSON
+    #[arg(long, conflicts_with = "shell")]
+    json: bool,
 }
 
-pub(super) fn run(args: &EnvArgs, out: &mut Out) -> Result<(), CommandFailure> {
+pub(super) fn run(args: &EnvArgs, out: &mut Out) -> CliResult {
     let config = load_state(&args.state)?;
     let agent = agents::find_or_generic(&args.agent);
     let (url, running) = address(&config)?;
@@ -80,26 +89,19 @@ pub(super) fn run(args: &EnvArgs, out: &mut Out) -> Result<(), CommandFailure> {
         file.as_deref().unwrap_or("FILE"),
     );
     if args.json {
-        out.json(&EnvOutput {
-            agent: if agent.is_known() {
-                &agent.name
-            } else {
-                &args.agent
-            },
-            known: agent.is_known(),
-            program: agent.program(&args.agent),
-            url: &url,
-            running,
-            variables: setup
-                .variables
-                .iter()
-                .map(|(name, value)| (*name, value.as_str()))
-                .collect(),
-            arguments: &setup.arguments,
-            file: file.as_deref(),
-            notes: &notes,
-        })?;
-        return Ok(());
+        // The names are API.
+        let variables: BTreeMap<_, _> = setup.variables.iter().cloned().collect();
+        return out.json(&json!({
+            "agent": if agent.is_known() { &agent.name } else { &args.agent },
+            "known": agent.is_known(),
+            "program": agent.program(&args.agent),
+            "url": url,
+            "running": running,
+            "variables": variables,
+            "arguments": setup.arguments,
+            "file": file,
+            "notes": notes,
+        }));
     }
     print_lines(args, agent, &setup, &notes, out)
 }
@@ -111,7 +113,7 @@ fn print_lines(
     setup: &agents::Setup,
     notes: &[String],
     out: &mut Out,
-) -> Result<(), CommandFailure> {
+) -> CliResult {
     let shell = args
         .shell
         .unwrap_or_else(|| ShellSyntax::of(std::env::var("SHELL").ok().as_deref()));
@@ -138,23 +140,16 @@ fn lines(agent: &AgentSetup, setup: &agents::Setup, shell: ShellSyntax) -> Vec<S
 }
 
 /// The URL of the proxy that serves from the state directory, else the configured one; and whether a proxy runs.
-fn address(config: &Config) -> Result<(String, bool), CommandFailure> {
+fn address(config: &Config) -> CliResult<(String, bool)> {
     if let RunState::Running(Some(process)) = running::find(&config.state_dir) {
         return Ok((process.data, true));
     }
     let listen = config.server.listen;
     if listen.port() == 0 {
         let message = "no proxy runs, and `server.listen` leaves its port open";
-        return Err(Exit::UNAVAILABLE
-            .failure(message)
-            .help("start `baton serve` first, or use `baton run`"));
+        return Err(Exit::UNAVAILABLE.with_help(message, "start `baton serve` first, or use `baton run`"));
     }
-    let scheme = if config.server.tls().is_some() {
-        "https"
-    } else {
-        "http"
-    };
-    Ok((format!("{scheme}://{}", running::reachable(listen)), false))
+    Ok((running::url(config, running::reachable(listen)), false))
 }
 
 /// The command that starts a proxy with the same state.

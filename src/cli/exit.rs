@@ -3,9 +3,11 @@
 use std::io;
 use std::process::ExitCode;
 
-use anstyle::{AnsiColor, Style};
-
-use super::output::Out;
+use crate::state::files::documents::DocumentError;
+use crate::state::files::yaml_files::FileError;
+use crate::state::journal::JournalError;
+use crate::state::store::StoreError;
+use baton_core::text::visible;
 
 /// An exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +48,11 @@ impl Exit {
         }
     }
 
+    /// The failure that ends with it, and what to do about it.
+    pub(super) fn with_help(self, message: impl Into<String>, help: impl Into<String>) -> CommandFailure {
+        self.failure(message).help(help)
+    }
+
     /// The failure that ends with it, whose reason was printed already.
     pub(super) fn silent(self) -> CommandFailure {
         self.failure("")
@@ -68,6 +75,9 @@ impl From<Exit> for ExitCode {
     }
 }
 
+/// What a command, or a step of one, ends with.
+pub(super) type CliResult<T = ()> = Result<T, CommandFailure>;
+
 /// Why a command failed.
 #[derive(Debug)]
 pub(super) struct CommandFailure {
@@ -79,22 +89,43 @@ pub(super) struct CommandFailure {
 
 impl CommandFailure {
     pub(super) fn help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
+        self.help = Some(help.into()).filter(|help| !help.is_empty());
         self
     }
+}
 
-    /// Prints the message to standard error and returns the exit code.
-    pub(super) fn report(self) -> ExitCode {
-        let mut out = Out::stderr();
-        let red = Style::new().fg_color(Some(AnsiColor::Red.into())).bold();
-        if !self.message.is_empty() {
-            // Standard error may be closed.
-            let _ = out.line(format_args!("{red}error{red:#}: {}", self.message));
-            if let Some(help) = &self.help {
-                let _ = out.line(format_args!("  help: {help}"));
-            }
-        }
-        self.exit.into()
+/// The failure of a store that does not answer.
+impl From<StoreError> for CommandFailure {
+    fn from(error: StoreError) -> Self {
+        let message = format!("the store does not answer: {}", visible::visible(&error.message));
+        Exit::UNAVAILABLE.failure(message)
+    }
+}
+
+impl From<JournalError> for CommandFailure {
+    fn from(error: JournalError) -> Self {
+        Exit::UNAVAILABLE.failure(visible::visible(&error.to_string()))
+    }
+}
+
+impl From<DocumentError> for CommandFailure {
+    fn from(error: DocumentError) -> Self {
+        Exit::UNAVAILABLE.failure(visible::visible(&error.to_string()))
+    }
+}
+
+/// The failure of a handoff file.
+impl From<FileError> for CommandFailure {
+    fn from(error: FileError) -> Self {
+        let exit = match &error {
+            FileError::Invalid(_) | FileError::Malformed(..) => Exit::DATA,
+            FileError::Refused(..) => Exit::USAGE,
+            FileError::Missing(_) => Exit::NO_INPUT,
+            FileError::Folder(..) => Exit::CANNOT_CREATE,
+            FileError::Busy(_) => Exit::UNAVAILABLE,
+            FileError::Io(..) => Exit::IO,
+        };
+        exit.failure(visible::visible(&error.to_string()))
     }
 }
 

@@ -3,15 +3,17 @@
 use std::path::Path;
 use std::time::Duration;
 
+use clap::Args as ClapArgs;
+
 use anstyle::{AnsiColor, Style};
 
-use super::args::LogArgs;
-use super::exit::{CommandFailure, Exit};
+use super::exit::{CliResult, Exit};
+use super::journal::{full_key, nothing_yet, open};
 use super::load_state;
-use super::log_filter::FilterTerms;
 use super::output::{Out, first_line, short, size, visible};
-use super::state_args::ListFormat;
-use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalError, JournalReader};
+use super::state_args::{self, ListFormat, StateArgs};
+use crate::state::clock::now_ms;
+use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalReader, RowFilter, RowQuery};
 use baton_core::text::date;
 
 /// Poll interval of `--follow`: fast enough for a person, slow enough for a battery.
@@ -20,22 +22,68 @@ const LOOK: Duration = Duration::from_millis(400);
 /// Rows read in one poll.
 const BATCH: usize = 500;
 
-pub(super) fn run(args: &LogArgs, out: &mut Out) -> Result<(), CommandFailure> {
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+A mark in front of the sizes shows what happened: >> a handoff fired, > the request was cut at one, ! the transcript \
+has lost its sentinel. The column KEY has the beginning of the conversation's key, which `log --conversation`, `export`, \
+`savings --conversation` and `handoffs draft` accept.
+
+Terms of FILTER, each of which must hold (! before a term negates it):
+  words    error, handoff, command, retried, refused, unpinned, recall,
+           cancelled, open
+  texts    tool:Bash, model:opus*; also wire, upstream, route, conversation,
+           status
+  time     since:30m, since:12h, since:7d
+  numbers  cost>0.5, input<20k; also output, requests, received, sent, seconds
+
+Examples:
+  baton log
+  baton log --follow
+  baton log error since:1h
+  baton log --limit 0 'tool:Bash model:opus* cost>0.5'
+  baton log --conversation 3f2a --limit 0 --jsonl | jq -c '[.id, .received_bytes, .sent_bytes]'
+  baton log --json | jq 'map(.outcome)'")]
+pub(super) struct LogArgs {
+    /// Only exchanges that match every term, such as error, tool:Bash, model:opus*, since:1h or cost>0.5 (all: see below)
+    #[arg(value_name = "FILTER")]
+    filter: Vec<String>,
+    #[command(flatten)]
+    state: StateArgs,
+    /// Keep running, and list each exchange as it ends
+    #[arg(long, short)]
+    follow: bool,
+    /// Only this conversation's exchanges: its key, or a unique prefix of it
+    #[arg(long, value_name = "KEY")]
+    conversation: Option<String>,
+    /// Maximum number; 0: no limit
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = state_args::number::<usize>)]
+    limit: usize,
+    #[command(flatten)]
+    format: ListFormat,
+}
+
+pub(super) fn run(args: &LogArgs, out: &mut Out) -> CliResult {
     let config = load_state(&args.state)?;
     let dir = config.state_dir.clone();
-    let terms = FilterTerms::of(
-        &args.filter,
-        config.bill.prices.as_deref(),
-        &config.commands.prefix,
-    )?;
+    let (filter, prices) = (
+        filter(&args.filter)?,
+        super::prices(config.bill.prices.as_deref())?,
+    );
+    let mut wanted = RowQuery {
+        range: ExchangeFilter {
+            limit: args.limit,
+            ..ExchangeFilter::default()
+        },
+        filter: &filter,
+        prices: &prices,
+        command_prefix: &config.commands.prefix,
+        now_ms: now_ms(),
+    };
     let query = open(&dir)?;
     // An array that continues has no end.
-    let format = match args.follow && args.format.json {
-        true => ListFormat {
-            json: false,
-            jsonl: true,
-        },
-        false => args.format,
+    let format = ListFormat {
+        json: args.format.json && !args.follow,
+        jsonl: args.format.jsonl || args.format.json && args.follow,
     };
     if query.is_none() {
         if !args.follow && format.is_for_programs() {
@@ -53,41 +101,35 @@ pub(super) fn run(args: &LogArgs, out: &mut Out) -> Result<(), CommandFailure> {
     }
     let mut last = 0;
     if let Some(query) = &query {
-        let conversation = args
-            .conversation
-            .as_deref()
-            .map(|key| full_key(query, key))
-            .transpose()?;
-        last = query.last_end().map_err(unread)?;
-        let range = ExchangeFilter {
-            conversation,
-            limit: args.limit,
-            ..ExchangeFilter::default()
-        };
-        let mut rows = terms.rows(query, range).map_err(unread)?;
+        let conversation = args.conversation.as_deref();
+        wanted.range.conversation = conversation.map(|key| full_key(query, key)).transpose()?;
+        last = query.last_end()?;
+        let mut rows = query.filtered(&wanted)?;
         rows.reverse();
         if format.is_for_programs() {
             out.rows(&rows, format)?;
         } else {
             let layout = Layout::fitting(out.width());
-            out.line(format_args!("{}", heading(&layout, out.width())))?;
+            out.line(heading(&layout, out.width()))?;
             rows.iter().try_for_each(|row| print(row, format, out))?;
         }
     }
     if args.follow {
-        let wanted = Followed {
-            terms: &terms,
-            conversation: args.conversation.as_deref(),
-        };
-        follow(&dir, query, (last, format), &wanted, out)?;
+        // A key of which the journal has nothing yet.
+        wanted.range.conversation.clone_from(&args.conversation);
+        follow(&dir, query, (last, format), wanted, out)?;
     }
     Ok(())
 }
 
-/// Which exchanges are listed as they end.
-struct Followed<'a> {
-    terms: &'a FilterTerms,
-    conversation: Option<&'a str>,
+/// The filter of the command line.
+fn filter(words: &[String]) -> CliResult<RowFilter> {
+    let text = words.join(" ");
+    RowFilter::parse(&text).map_err(|why| {
+        let place = format!("{}\n{}^", visible(&text), " ".repeat(why.position - 1));
+        let message = format!("{}\n{place}", visible(&why.message));
+        Exit::USAGE.with_help(message, "`baton log --help` lists the terms")
+    })
 }
 
 /// Lists exchanges as they end, until interrupted.
@@ -95,47 +137,24 @@ fn follow(
     dir: &Path,
     mut query: Option<JournalReader>,
     (mut last, format): (i64, ListFormat),
-    wanted: &Followed<'_>,
+    mut wanted: RowQuery<'_>,
     out: &mut Out,
-) -> Result<(), CommandFailure> {
+) -> CliResult {
     loop {
         std::thread::sleep(LOOK);
         if query.is_none() {
             query = open(dir)?;
         }
         let Some(query) = &query else { continue };
-        for (ended, row) in query.ended_after(last, BATCH).map_err(unread)? {
+        wanted.now_ms = now_ms();
+        for (ended, row) in query.ended_after(last, BATCH)? {
             last = ended;
-            if of(wanted.conversation, &row) && wanted.terms.holds(query, &row).map_err(unread)? {
+            let is_of = of(wanted.range.conversation.as_deref(), &row);
+            if is_of && query.is_filtered(&wanted, &row)? {
                 print(&row, format, out)?;
             }
         }
     }
-}
-
-/// The journal, if there is one.
-pub(super) fn open(dir: &Path) -> Result<Option<JournalReader>, CommandFailure> {
-    JournalReader::open(dir).map_err(unread)
-}
-
-/// The journal of a command that needs one.
-pub(super) fn open_existing(dir: &Path) -> Result<JournalReader, CommandFailure> {
-    open(dir)?.ok_or_else(|| Exit::NO_INPUT.failure(nothing_yet(dir)).help(FIRST_RUN))
-}
-
-/// What to do where the journal has nothing.
-pub(super) const FIRST_RUN: &str =
-    "run an agent first: `baton run AGENT`; or name the folder of another journal with --state-dir";
-
-fn nothing_yet(dir: &Path) -> String {
-    format!(
-        "nothing in the journal yet ({})",
-        visible(&dir.display().to_string())
-    )
-}
-
-pub(super) fn unread(error: JournalError) -> CommandFailure {
-    Exit::UNAVAILABLE.failure(visible(&error.to_string()))
 }
 
 fn of(conversation: Option<&str>, row: &ExchangeRow) -> bool {
@@ -146,32 +165,11 @@ fn of(conversation: Option<&str>, row: &ExchangeRow) -> bool {
     })
 }
 
-/// The conversation with this key or unique key prefix.
-pub(super) fn full_key(query: &JournalReader, beginning: &str) -> Result<String, CommandFailure> {
-    let all = query.conversations(None, 0).map_err(unread)?;
-    let mut matching = all.iter().filter(|c| c.key.starts_with(beginning));
-    match (matching.next(), matching.next()) {
-        (Some(one), None) => Ok(one.key.clone()),
-        (None, _) => Err(Exit::NO_INPUT
-            .failure(format!(
-                "there is no conversation {} in the journal",
-                visible(beginning)
-            ))
-            .help("`baton log` has the keys of conversations in the column KEY")),
-        (Some(_), Some(_)) => Err(Exit::USAGE
-            .failure(format!(
-                "more than one conversation begins with {}",
-                visible(beginning)
-            ))
-            .help("give more of the key")),
-    }
-}
-
-fn print(row: &ExchangeRow, format: ListFormat, out: &mut Out) -> Result<(), CommandFailure> {
+fn print(row: &ExchangeRow, format: ListFormat, out: &mut Out) -> CliResult {
     let width = out.width();
     match format.is_for_programs() {
         true => out.json_line(row)?,
-        false => out.line(format_args!("{}", line(row, &Layout::fitting(width), width)))?,
+        false => out.line(line(row, &Layout::fitting(width), width))?,
     }
     Ok(())
 }

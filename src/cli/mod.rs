@@ -3,9 +3,7 @@
 //! `args` defines the raw arguments for clap; each command validates its own. All output goes through `output`, and
 //! untrusted text also through `output::visible`.
 
-mod agent_args;
 mod agents;
-mod args;
 mod curl;
 mod declared;
 mod demo;
@@ -13,23 +11,16 @@ mod doctor;
 mod env;
 mod exit;
 mod export;
-mod export_args;
 mod foreground;
-mod handoff_args;
 mod handoffs;
+mod journal;
 mod log;
-mod log_filter;
-mod newest;
 mod output;
-mod readiness;
 mod reload;
-mod resume_args;
 mod run;
 mod running;
 mod savings;
-mod savings_args;
 mod seal_key;
-mod seal_key_args;
 mod serve;
 mod service;
 mod sharing;
@@ -39,8 +30,6 @@ mod show;
 mod state_args;
 mod store;
 mod stored;
-mod system_args;
-mod told_drafts;
 mod trial;
 mod trial_args;
 mod ui;
@@ -51,18 +40,76 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
 use tokio::runtime::Runtime;
 
 use crate::state::config::{Config, Environment, Flags, Problem, ProblemKind};
 use crate::state::prices as price_tables;
 use baton_core::bill::PriceTable;
 
-use self::args::{Args, CliCommand};
-use self::exit::{CommandFailure, Exit};
+use self::exit::{CliResult, Exit};
 use self::output::Out;
 use self::state_args::StateArgs;
+
+/// An HTTP proxy for LLM APIs that lets the model hand its session over to a fresh context.
+#[derive(Debug, Parser)]
+#[command(name = "baton", version, arg_required_else_help = true, after_help = EXAMPLES)]
+struct Args {
+    #[command(subcommand)]
+    command: CliCommand,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  baton try
+  baton demo
+  baton run claude
+  baton serve
+  OPENAI_BASE_URL=http://127.0.0.1:8787/v1 my-agent
+  baton handoffs list";
+
+#[derive(Debug, Subcommand)]
+enum CliCommand {
+    /// What handoffs would have saved in the sessions that your agents have kept: reads them, and sends nothing
+    Try(trial_args::TryArgs),
+    /// Run an agent through the proxy, starting the proxy if none is running
+    Run(run::RunArgs),
+    /// Print what `run` sets for an agent, for a shell or as JSON
+    Env(env::EnvArgs),
+    /// Run the proxy
+    Serve(serve::ServeArgs),
+    /// Report every problem of a config at once
+    Check(doctor::CheckArgs),
+    /// Show what happens, offline: a scripted agent and provider with the real proxy between them
+    Demo(demo::DemoArgs),
+    /// List the exchanges in the journal (requests and answers, kept 30 days), newest last
+    Log(log::LogArgs),
+    /// Show one exchange: removed and added messages, bodies, HAR
+    Show(show::ShowExchangeArgs),
+    /// What the exchanges cost, and would have cost without baton, by day, model, conversation, handoff or client
+    Savings(savings::SavingsArgs),
+    /// Handoffs: list, show, write, check, archive and resume them
+    Handoffs(handoffs::HandoffsArgs),
+    /// Print a whole conversation as a document, to continue it without baton
+    Export(export::ExportArgs),
+    /// List, rotate and retire the keys that prove handoffs in transcripts
+    SealKey(seal_key::SealKeyArgs),
+    /// What runs, what is stored, what is wrong with config, ports, store, upstreams or agents, and what to do about it
+    Doctor(doctor::DoctorArgs),
+    /// Open the inspector over the journal, read only, without a proxy
+    Ui(ui::UiArgs),
+    /// Copy the store to another one, or check it
+    Store(store::StoreArgs),
+    /// Start the proxy at login: a systemd user unit, or a launch agent
+    Service(service::ServiceArgs),
+    /// Remove what baton created on this machine
+    Uninstall(uninstall::UninstallArgs),
+    /// Print the completions of a shell
+    Completions(shell_files::CompletionsArgs),
+    /// Print the manual page, or write one for each command
+    Man(shell_files::ManArgs),
+}
 
 /// Runs the program with the given arguments, the program's name first.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -81,20 +128,20 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         CliCommand::Log(args) => log::run(&args, &mut out),
         CliCommand::Savings(args) => savings::run(&args, &mut out),
         CliCommand::Show(args) => show::run(&args, &mut out),
-        CliCommand::Handoffs(args) => handoffs::run(&args.command, &mut out),
+        CliCommand::Handoffs(args) => handoffs::run(&args, &mut out),
         CliCommand::Export(args) => export::run(&args, &mut out),
         CliCommand::SealKey(args) => seal_key::run(&args, &mut out),
         CliCommand::Ui(args) => ui::run(&args, &mut out),
-        CliCommand::Store(args) => store::run(&args.command, &mut out),
+        CliCommand::Store(args) => store::run(&args, &mut out),
         CliCommand::Doctor(args) => doctor::run(&args, &mut out),
-        CliCommand::Service(args) => service::run(&args.command, &mut out),
+        CliCommand::Service(args) => service::run(&args, &mut out),
         CliCommand::Uninstall(args) => uninstall::run(&args, &mut out),
         CliCommand::Completions(args) => shell_files::completions(&args, &mut out),
         CliCommand::Man(args) => shell_files::man(&args, &mut out),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
+        Err(failure) => output::report(&failure),
     }
 }
 
@@ -130,7 +177,7 @@ fn load(file: Option<&PathBuf>, flags: &Flags) -> Result<Config, Vec<Problem>> {
 }
 
 /// Loads the config for commands that need a valid one.
-fn load_or_fail(file: Option<&PathBuf>, flags: &Flags) -> Result<Config, CommandFailure> {
+fn load_or_fail(file: Option<&PathBuf>, flags: &Flags) -> CliResult<Config> {
     load(file, flags).map_err(|problems| {
         let exit = match problems.iter().any(|p| p.kind == ProblemKind::Unreadable) {
             true => Exit::NO_INPUT,
@@ -142,18 +189,18 @@ fn load_or_fail(file: Option<&PathBuf>, flags: &Flags) -> Result<Config, Command
 }
 
 /// The price table of a file, or the embedded one.
-fn prices(file: Option<&Path>) -> Result<Arc<PriceTable>, CommandFailure> {
+fn prices(file: Option<&Path>) -> CliResult<Arc<PriceTable>> {
     price_tables::table(file).map_err(|error| Exit::CONFIG.failure(error))
 }
 
 /// The runtime of a command that asks a store or sends.
-fn runtime() -> Result<Runtime, CommandFailure> {
+fn runtime() -> CliResult<Runtime> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| Exit::SOFTWARE.failure(error.to_string()))
 }
 
 /// Loads the config for commands that only read the state.
-fn load_state(args: &StateArgs) -> Result<Config, CommandFailure> {
+fn load_state(args: &StateArgs) -> CliResult<Config> {
     let flags = Flags {
         state_dir: args.state_dir.clone(),
         ..Flags::default()

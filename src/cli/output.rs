@@ -1,10 +1,14 @@
 //! Output: colour on terminals, tables, and the one place through which all text is printed.
 
-use std::fmt::Arguments;
+use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
 
+use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
+use super::exit::{CliResult, CommandFailure};
 use super::state_args::ListFormat;
 pub(super) use crate::state::journal::{plural, short, size, unsent};
 use baton_core::text::visible as text;
@@ -36,31 +40,31 @@ impl Out {
     }
 
     /// Prints a line; only styles act on a terminal.
-    pub(super) fn line(&mut self, text: Arguments<'_>) -> io::Result<()> {
+    pub(super) fn line(&mut self, text: impl Display) -> CliResult {
         writeln!(self.writer, "{}", text::styled(&text.to_string()))?;
-        self.writer.flush()
+        Ok(self.writer.flush()?)
     }
 
     /// Prints some lines.
-    pub(super) fn lines(&mut self, lines: impl IntoIterator<Item = String>) -> io::Result<()> {
+    pub(super) fn lines(&mut self, lines: impl IntoIterator<Item = String>) -> CliResult {
         let mut lines = lines.into_iter();
-        lines.try_for_each(|line| self.line(format_args!("{line}")))
+        lines.try_for_each(|line| self.line(line))
     }
 
     /// Prints a value as JSON.
-    pub(super) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
-        let text = serde_json::to_string_pretty(value)?;
-        self.line(format_args!("{}", text::json(&text)))
+    pub(super) fn json(&mut self, value: &impl Serialize) -> CliResult {
+        let text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
+        self.line(text::json(&text))
     }
 
     /// Prints a value as JSON in one line.
-    pub(super) fn json_line(&mut self, value: &impl Serialize) -> io::Result<()> {
-        let text = serde_json::to_string(value)?;
-        self.line(format_args!("{}", text::json(&text)))
+    pub(super) fn json_line(&mut self, value: &impl Serialize) -> CliResult {
+        let text = serde_json::to_string(value).map_err(io::Error::from)?;
+        self.line(text::json(&text))
     }
 
     /// Prints the rows of a list as one array, or one object a line.
-    pub(super) fn rows(&mut self, rows: &[impl Serialize], format: ListFormat) -> io::Result<()> {
+    pub(super) fn rows(&mut self, rows: &[impl Serialize], format: ListFormat) -> CliResult {
         match format.jsonl {
             true => rows.iter().try_for_each(|row| self.json_line(row)),
             false => self.json(&rows),
@@ -68,24 +72,24 @@ impl Out {
     }
 
     /// Prints a document that ends with a line break; nothing in it acts on a terminal.
-    pub(super) fn document(&mut self, text: &str) -> io::Result<()> {
+    pub(super) fn document(&mut self, text: &str) -> CliResult {
         self.writer.write_all(text::visible(text).as_bytes())?;
-        self.writer.flush()
+        Ok(self.writer.flush()?)
     }
 
     /// Prints a JSON document without changing its value.
-    pub(super) fn document_json(&mut self, json: &str) -> io::Result<()> {
+    pub(super) fn document_json(&mut self, json: &str) -> CliResult {
         self.writer.write_all(text::json(json).as_bytes())?;
-        self.writer.flush()
+        Ok(self.writer.flush()?)
     }
 
     /// Prints bytes that a program will read unchanged; on a terminal control characters are made visible.
-    pub(super) fn body(&mut self, body: &[u8]) -> io::Result<()> {
+    pub(super) fn body(&mut self, body: &[u8]) -> CliResult {
         match self.width {
-            Some(_) => self.line(format_args!("{}", visible(&String::from_utf8_lossy(body)))),
+            Some(_) => self.line(visible(&String::from_utf8_lossy(body))),
             None => {
                 self.writer.write_all(body)?;
-                self.writer.flush()
+                Ok(self.writer.flush()?)
             }
         }
     }
@@ -94,6 +98,20 @@ impl Out {
     pub(super) fn width(&self) -> Option<usize> {
         self.width
     }
+}
+
+/// Prints a failure to standard error and returns its exit code.
+pub(super) fn report(failure: &CommandFailure) -> ExitCode {
+    let mut out = Out::stderr();
+    let red = Style::new().fg_color(Some(AnsiColor::Red.into())).bold();
+    if !failure.message.is_empty() {
+        // Standard error may be closed.
+        let _ = out.line(format_args!("{red}error{red:#}: {}", failure.message));
+        if let Some(help) = &failure.help {
+            let _ = out.line(format_args!("  help: {help}"));
+        }
+    }
+    failure.exit.into()
 }
 
 /// Width from `COLUMNS`, else from the terminal.
@@ -107,6 +125,11 @@ fn terminal_columns() -> usize {
 /// Untrusted text with control characters made visible; line breaks and tabs stay.
 pub(super) fn visible(text: &str) -> String {
     text::visible(text).into_owned()
+}
+
+/// A path, made visible.
+pub(super) fn shown(path: &Path) -> String {
+    visible(&path.display().to_string())
 }
 
 /// The first distinctive line, made visible and truncated to `width` characters.
@@ -159,7 +182,7 @@ mod tests {
             let kept = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
             let writer = Box::new(CapturedOutput(std::sync::Arc::clone(&kept)));
             let mut out = Out { writer, width: None };
-            out.line(format_args!("{text}")).unwrap();
+            out.line(text).unwrap();
             out.json(&text).unwrap();
             let kept = kept.lock().unwrap().clone();
             String::from_utf8(kept).unwrap()

@@ -6,27 +6,63 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 
-use super::agent_args::RunArgs;
+use clap::Args as ClapArgs;
+
 use super::agents::{self, AgentSetup, ConfigContent, ConfigFile};
 use super::declared::{self, OwnUrl};
-use super::exit::{CommandFailure, Exit};
+use super::exit::{CliResult, CommandFailure, Exit};
 use super::foreground;
 use super::output::{Out, visible};
-use super::running::Process;
-use super::sharing::{self, JournalState, Start, Stay};
+use super::running::{self, Process};
+use super::sharing::{self, JournalState, Stay};
 use super::state_args::StateArgs;
-use super::told_drafts;
 use super::{config_file, load_state};
 use crate::state::config::{Config, FreeCutPolicy};
 use crate::state::disk::private_file;
 use crate::state::store::make_dir;
+use baton_core::record::is_topic;
 use uuid::Uuid;
 
-pub(super) fn run(args: &RunArgs, at_exit: AtExit) -> Result<(), CommandFailure> {
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Agents: claude, codex, opencode, gemini, qwen, pi, goose, cline, aider, or a path to one. Any other program gets the \
+variables that the SDKs read. All arguments after the agent's name are the agent's.
+
+Uses the proxy that serves from the state directory, or starts one in the background, which stops when the last agent \
+has ended; its log is serve.log in the state directory. None of your files is edited. The exit code is the agent's, or \
+128 plus the signal's number if a signal ended the agent. Each session with work since its last handoff leaves one when \
+the agent exits; a line names its folder (handoff.at_exit).
+
+Examples:
+  baton run claude
+  baton run codex exec \"fix the tests\"
+  baton run --topic importer claude
+  baton run --shadow claude
+  baton run -- ./node_modules/.bin/gemini -m gemini-2.5-pro
+  baton run --config team.toml my-agent --verbose")]
+pub(super) struct RunArgs {
+    #[command(flatten)]
+    state: StateArgs,
+    /// The topic of the session's handoffs: letters, digits, `.`, `_` and `-` [handoff.topic]
+    #[arg(long, value_name = "NAME", value_parser = topic)]
+    topic: Option<String>,
+    /// Change nothing, and note where a handoff would have come [handoff.inject]
+    #[arg(long)]
+    shadow: bool,
+    /// The agent, and its own arguments
+    #[arg(value_name = "AGENT", required = true, num_args = 1.., trailing_var_arg = true, allow_hyphen_values = true)]
+    agent: Vec<OsString>,
+}
+
+fn topic(text: &str) -> Result<String, &'static str> {
+    is_topic(text)
+        .then(|| text.to_owned())
+        .ok_or("a topic has up to 64 letters, digits, dots, `_` and `-`")
+}
+
+pub(super) fn run(args: &RunArgs, at_exit: AtExit) -> CliResult {
     let [program, own @ ..] = args.agent.as_slice() else {
-        return Err(Exit::USAGE
-            .failure("which agent?")
-            .help("such as `baton run claude`"));
+        return Err(Exit::USAGE.with_help("which agent?", "such as `baton run claude`"));
     };
     let start = AgentStart {
         named: program,
@@ -57,7 +93,7 @@ pub(super) struct AgentStart<'a> {
 }
 
 /// Runs an agent; its exit code becomes ours.
-pub(super) fn agent(start: &AgentStart<'_>, state: &StateArgs) -> Result<(), CommandFailure> {
+pub(super) fn agent(start: &AgentStart<'_>, state: &StateArgs) -> CliResult {
     let named = start.named;
     let mut config = load_state(state)?;
     // Passed to the proxy and to the agent as paths.
@@ -68,10 +104,8 @@ pub(super) fn agent(start: &AgentStart<'_>, state: &StateArgs) -> Result<(), Com
         return Err(unfound(program));
     }
     let stay = Stay::begin(&config.state_dir)?;
-    let proxy = sharing::proxy(&Start {
-        dir: &config.state_dir,
-        config: config_file(state.config.as_ref()),
-    })?;
+    let file = config_file(state.config.as_ref());
+    let proxy = sharing::proxy(&config.state_dir, file.as_deref())?;
     announce(named, agent, &proxy, &config)?;
     let run = AgentRun {
         start,
@@ -93,7 +127,7 @@ pub(super) fn agent(start: &AgentStart<'_>, state: &StateArgs) -> Result<(), Com
 }
 
 /// Writes to standard error what the person may not expect; on a terminal also the proxy's address.
-fn announce(named: &OsStr, agent: &'static AgentSetup, proxy: &Process, config: &Config) -> io::Result<()> {
+fn announce(named: &OsStr, agent: &'static AgentSetup, proxy: &Process, config: &Config) -> CliResult {
     let mut out = Out::stderr();
     if !agent.is_known() {
         let named = visible(&named.to_string_lossy());
@@ -160,7 +194,7 @@ struct AgentRun<'a> {
 
 impl AgentRun<'_> {
     /// Runs it and returns its exit code.
-    fn to_its_end(&self) -> Result<u8, CommandFailure> {
+    fn to_its_end(&self) -> CliResult<u8> {
         let (mut folder, mut path) = (None, String::new());
         let url = self.url();
         if let Some(file) = &self.agent.file {
@@ -191,7 +225,7 @@ impl AgentRun<'_> {
         }
         command.args(self.start.first).args(self.start.own);
         if self.has_id() && self.is_headless() {
-            told_drafts::tell(self.proxy, self.config.admin.token.as_ref(), &self.id);
+            running::tell_drafts(self.proxy, self.config.admin.token.as_ref(), &self.id);
         }
         let ended = foreground::run(&mut command).map_err(|error| unstarted(program, &error));
         drop(folder);
@@ -225,7 +259,7 @@ impl AgentRun<'_> {
 
     /// Whether the agent gets baton's URL in place of the person's own, or that is kept. A URL of another server is an error: the
     /// agent's credential is meant for that server, and baton would send it to its upstream.
-    fn replaces(&self, theirs: &OwnUrl) -> Result<bool, CommandFailure> {
+    fn replaces(&self, theirs: &OwnUrl) -> CliResult<bool> {
         let there = place(&theirs.url);
         // Baton itself, with an upstream chosen by name, or with declared windows; another run's is not the person's.
         let has = |part: &str| theirs.url.contains(part);
@@ -250,7 +284,7 @@ impl AgentRun<'_> {
         };
         let variable = format!("BATON_UPSTREAMS__{}__BASE_URL", upstream.to_uppercase());
         let message = format!("{setting} is {url}, and baton sends to {}", base(upstream));
-        Err(Exit::CONFIG.failure(message).help(format!(
+        Err(Exit::CONFIG.with_help(message, format!(
             "to go there through baton, set upstreams.{upstream}.base_url in the config, or {variable}; else unset {setting}"
         )))
     }
@@ -283,7 +317,7 @@ pub(super) fn place(url: &str) -> String {
 }
 
 /// Writes an agent's config file into `folder` and returns its path.
-pub(super) fn written(file: &ConfigFile, folder: &Path, base: &str) -> Result<String, CommandFailure> {
+pub(super) fn written(file: &ConfigFile, folder: &Path, base: &str) -> CliResult<String> {
     let theirs = match &file.content {
         ConfigContent::Text { .. } => None,
         ConfigContent::Copy { copy_of, .. } => {
@@ -334,7 +368,7 @@ fn is_missing(program: &OsStr) -> bool {
 fn unfound(program: &OsStr) -> CommandFailure {
     let message = format!("{} is not found", visible(&program.to_string_lossy()));
     let help = "install it, or give the path to it: baton run ./path/to/it";
-    Exit::NOT_FOUND.failure(message).help(help)
+    Exit::NOT_FOUND.with_help(message, help)
 }
 
 fn unstarted(program: &OsStr, error: &io::Error) -> CommandFailure {

@@ -3,13 +3,17 @@
 //! were left by a killed process, and a reused process id cannot be mistaken for it.
 
 use std::fs::{self, TryLockError};
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::exit::{CliResult, Exit};
+use super::output::{Out, visible};
+use crate::state::config::{Config, Secret};
 use crate::state::disk::{self, private_file};
 use crate::state::store::make_dir;
 
@@ -22,6 +26,9 @@ const FILE: &str = "serving.json";
 /// Attempts to get the lock, and the pause between them: a status check holds it for a moment, too.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(10);
+
+/// How long the admin listener may take to connect, and to answer.
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A running proxy. The field names are API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,6 +112,15 @@ pub(super) fn serving_at(dir: &Path, address: SocketAddr) -> Option<Process> {
     urls.iter().any(|url| url.ends_with(&address)).then_some(process)
 }
 
+/// The URL of a data listener at this address.
+pub(super) fn url(config: &Config, address: SocketAddr) -> String {
+    let scheme = match config.server.tls() {
+        Some(_) => "https",
+        None => "http",
+    };
+    format!("{scheme}://{address}")
+}
+
 /// An address at which this machine reaches a listener.
 pub(super) fn reachable(bound: SocketAddr) -> SocketAddr {
     let ip = match bound.ip() {
@@ -113,6 +129,71 @@ pub(super) fn reachable(bound: SocketAddr) -> SocketAddr {
         ip => ip,
     };
     SocketAddr::new(ip, bound.port())
+}
+
+/// `baton doctor --ready`.
+pub(super) fn report_ready(state_dir: &Path, out: &mut Out) -> CliResult {
+    let RunState::Running(process) = find(state_dir) else {
+        let message = format!("no proxy serves from {}", state_dir.display());
+        return Err(Exit::UNAVAILABLE.with_help(message, "start one: baton serve"));
+    };
+    let answer = match &process {
+        Some(process) => check_ready(&process.admin),
+        None => Err("the proxy is starting".to_owned()),
+    };
+    answer.map_err(|problem| Exit::UNAVAILABLE.failure(problem))?;
+    out.line("ready")
+}
+
+/// Succeeds if the proxy with this admin listener is ready; otherwise its own words, or why it cannot be reached.
+pub(super) fn check_ready(admin: &str) -> Result<(), String> {
+    let address = admin.trim_start_matches("http://");
+    let answer = answer(address).map_err(|error| format!("{admin}: {error}"))?;
+    match answer.split_once("\r\n") {
+        Some((status, _)) if status.contains(" 200") => Ok(()),
+        _ => Err(visible(
+            answer.lines().last().unwrap_or("it closed the connection"),
+        )),
+    }
+}
+
+fn answer(address: &str) -> io::Result<String> {
+    let stream = requested(address, "/readyz", "")?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    let mut answer = String::new();
+    stream.take(64 * 1024).read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// A connection to an admin listener on which a path was requested. `more`: header lines, each with its line break.
+fn requested(address: &str, path: &str, more: &str) -> io::Result<TcpStream> {
+    let resolved: Option<SocketAddr> = address.to_socket_addrs()?.next();
+    let resolved = resolved.ok_or(io::ErrorKind::AddrNotAvailable)?;
+    let mut stream = TcpStream::connect_timeout(&resolved, TIMEOUT)?;
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nhost: {address}\r\n{more}connection: close\r\n\r\n"
+    )?;
+    Ok(stream)
+}
+
+/// Tells a person whose agent has no screen that a draft is being written: the agent prints its answer at its end. Writes a line to
+/// standard error whenever a model begins a draft for this run, until the process ends.
+pub(super) fn tell_drafts(proxy: &Process, token: Option<&Secret>, run: &str) {
+    let address = proxy.admin.trim_start_matches("http://");
+    let token = token.map(|token| format!("authorization: Bearer {}\r\n", token.reveal()));
+    let events = requested(address, "/api/events", &token.unwrap_or_default());
+    // An older proxy that runs already may not report drafts, and the agent runs in any case.
+    let Ok(events) = events else { return };
+    let event = format!("data: {{\"run\":\"{run}\"}}");
+    thread::spawn(move || -> CliResult {
+        for line in BufReader::new(events).lines() {
+            if line? == event {
+                Out::stderr().line("baton: a handoff is being written.")?;
+            }
+        }
+        Ok(())
+    });
 }
 
 #[cfg(test)]

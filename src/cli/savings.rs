@@ -1,12 +1,17 @@
 //! `baton savings`: what the exchanges in the journal cost, and what they would have cost without baton.
 
+use clap::Args as ClapArgs;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
 use anstyle::{AnsiColor, Style};
 
-use super::exit::CommandFailure;
+use super::exit::CliResult;
+use super::journal::{FIRST_RUN, full_key, open};
 use super::load_state;
-use super::log::{FIRST_RUN, full_key, open, unread};
 use super::output::{Out, first_line, plural, short};
-use super::savings_args::SavingsArgs;
+use super::state_args::{StateArgs, duration, named};
 use crate::state::clock::now_ms;
 use crate::state::journal::{BillEntry, BillFilter, BillGroup, BillSum, Promise, SavingsReport};
 use baton_core::bill::{Arm, PriceTable, TokenCounts};
@@ -21,7 +26,42 @@ const MOMENTS: usize = 5;
 /// Columns of a group's name.
 const NAME: usize = 28;
 
-pub(super) fn run(args: &SavingsArgs, out: &mut Out) -> Result<(), CommandFailure> {
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+The cost is the provider's own usage of every request, baton's own ones included, at the providers' list \
+prices, which are built in; the first line of the output has their date. Without baton the agent's whole history would \
+have been sent, cached by the provider's rules and compacted at the agent's own point. \
+The difference is net, and negative where handoffs cost more than they saved.
+
+Examples:
+  baton savings
+  baton savings --since 7d --by model
+  baton savings --by conversation --json | jq '.groups[0]'
+  baton savings --by day --csv > savings.csv")]
+pub(super) struct SavingsArgs {
+    #[command(flatten)]
+    state: StateArgs,
+    /// Only exchanges of this last period: 90m, 12h, 7d
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    since: Option<Duration>,
+    /// Only this conversation's exchanges: its key (`--by conversation` lists them), or a unique prefix of it
+    #[arg(long, value_name = "KEY")]
+    conversation: Option<String>,
+    /// Group by
+    #[arg(long, value_name = "GROUP", default_value = "day", value_parser = named(BillGroup::ALL, BillGroup::name))]
+    by: BillGroup,
+    /// Another price table (TOML), with [[provider]] and [[provider.model]] entries [bill.prices]
+    #[arg(long, value_name = "FILE")]
+    prices: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Print CSV: a line for each group
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+}
+
+pub(super) fn run(args: &SavingsArgs, out: &mut Out) -> CliResult {
     let config = load_state(&args.state)?;
     let file = args.prices.as_deref().or(config.bill.prices.as_deref());
     let prices = super::prices(file)?;
@@ -39,10 +79,14 @@ pub(super) fn run(args: &SavingsArgs, out: &mut Out) -> Result<(), CommandFailur
             true => " that match",
             false => "",
         };
+        let help = match config.journal.enabled {
+            true => FIRST_RUN,
+            false => "set journal.enabled to true in the config: without the journal nothing is counted",
+        };
         let dir = config.state_dir.display();
         Out::stderr().lines([
             format!("no answered exchanges{matching} in {dir}"),
-            format!("  help: {}", nothing_help(config.journal.enabled)),
+            format!("  help: {help}"),
         ])?;
     } else {
         out.lines(lines(&report, args.by))?;
@@ -50,34 +94,20 @@ pub(super) fn run(args: &SavingsArgs, out: &mut Out) -> Result<(), CommandFailur
     Ok(())
 }
 
-/// What to do where there is nothing to sum.
-fn nothing_help(journal_enabled: bool) -> &'static str {
-    match journal_enabled {
-        true => FIRST_RUN,
-        false => "set journal.enabled to true in the config: without the journal nothing is counted",
-    }
-}
-
-fn entries(
-    args: &SavingsArgs,
-    dir: &std::path::Path,
-    prices: &PriceTable,
-) -> Result<Vec<BillEntry>, CommandFailure> {
+fn entries(args: &SavingsArgs, dir: &std::path::Path, prices: &PriceTable) -> CliResult<Vec<BillEntry>> {
     let Some(query) = open(dir)? else {
         return Ok(Vec::new());
     };
     let conversation = args.conversation.as_deref();
-    let since = args
-        .since
-        .map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    let since = args.since.map_or(0, |time| {
+        let ago = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        now_ms().saturating_sub(ago)
+    });
     let filter = BillFilter {
         conversation: conversation.map(|key| full_key(&query, key)).transpose()?,
-        since_ms: match since {
-            0 => 0,
-            since => now_ms().saturating_sub(since),
-        },
+        since_ms: since,
     };
-    query.bill(&filter, prices).map_err(unread)
+    Ok(query.bill(&filter, prices)?)
 }
 
 fn csv(groups: &[BillSum]) -> String {
@@ -118,21 +148,13 @@ fn lines(report: &SavingsReport, by: BillGroup) -> Vec<String> {
             first_line(&report.prices.source, None)
         ),
         String::new(),
-        format!(
-            "  with baton     {:>10}   {}",
-            dollars(total.cost),
-            tokens(&total.tokens)
-        ),
-        format!(
-            "  without baton  {:>10}   {}",
+        row("with baton", dollars(total.cost), tokens(&total.tokens)),
+        row(
+            "without baton",
             dollars(total.without_cost),
-            tokens(&total.without_tokens)
+            tokens(&total.without_tokens),
         ),
-        format!(
-            "  saved          {:>10}   {}",
-            signed_dollars(total.saved),
-            certainty(total)
-        ),
+        row("saved", signed_dollars(total.saved), certainty(total)),
     ];
     lines.extend(notes(report));
     lines.extend(tried(report));
@@ -184,11 +206,14 @@ pub(super) fn bar(amount: f64, most: f64, width: f64) -> String {
     format!("{style}{}{style:#}", cell.repeat(cells))
 }
 
+fn row(name: &str, amount: String, more: String) -> String {
+    format!("  {name:<14} {amount:>10}   {more}")
+}
+
 /// What `baton try` had said, and what its rules and a shadow would have saved in these conversations.
 fn tried(report: &SavingsReport) -> Vec<String> {
     let line = |name: &str, saved: f64, error: f64, about: &str| {
-        let (saved, error) = (signed_dollars(saved), dollars(error));
-        format!("  {name:<14} {saved:>10}   ± {error}, {about}")
+        row(name, signed_dollars(saved), format!("± {}, {about}", dollars(error)))
     };
     let mut lines = Vec::new();
     if let Some(had) = report.promised.as_ref().filter(|had| had.paid > 0.0) {
@@ -220,27 +245,20 @@ fn tried(report: &SavingsReport) -> Vec<String> {
 /// Notes on how to read the sums.
 fn notes(report: &SavingsReport) -> Vec<String> {
     let total = &report.total;
-    let mut notes = Vec::new();
-    if total.unpriced > 0 {
-        notes.push(format!(
-            "  {} without a price: {} (add it to a table of your own: bill.prices)",
-            plural(total.unpriced, "exchange"),
-            first_line(&report.unpriced_models.join(", "), None)
-        ));
-    }
-    if total.subscription > 0 {
-        notes.push(format!(
-            "  {} on a subscription: tokens only",
-            plural(total.subscription, "exchange")
-        ));
-    }
-    if total.compacted > 0 {
-        notes.push(format!(
-            "  {} would have been too long without baton: counted as compacted by the agent, not as saved",
-            plural(total.compacted, "exchange")
-        ));
-    }
-    notes
+    let models = first_line(&report.unpriced_models.join(", "), None);
+    let unpriced = format!("without a price: {models} (add it to a table of your own: bill.prices)");
+    let notes = [
+        (total.unpriced, unpriced.as_str()),
+        (total.subscription, "on a subscription: tokens only"),
+        (
+            total.compacted,
+            "would have been too long without baton: counted as compacted by the agent, not as saved",
+        ),
+    ];
+    let shown = notes.into_iter().filter(|(count, _)| *count > 0);
+    shown
+        .map(|(count, note)| format!("  {} {note}", plural(count, "exchange")))
+        .collect()
 }
 
 fn certainty(total: &BillSum) -> String {

@@ -2,29 +2,58 @@
 
 use std::path::Path;
 
-use serde::Serialize;
+use clap::Args as ClapArgs;
 
-use super::exit::{CommandFailure, Exit};
+use serde::Serialize;
+use serde_json::json;
+
+use super::exit::{CliResult, CommandFailure, Exit};
 use super::load_state;
-use super::output::{Out, age, first_line, plural, table, visible};
-use super::seal_key_args::{ALL, SealKeyArgs};
+use super::output::{Out, age, first_line, plural, shown, table, visible};
+use super::state_args::StateArgs;
+use super::stored::only;
 use crate::state::clock::now_ms;
 use crate::state::config::Config;
 use crate::state::store::StoreError;
 use crate::state::store::seal_key::{self, FILE, StoredKeys};
 use baton_core::mark::seal::SealKey;
 
-/// The output of `--json`; the names are API.
-#[derive(Serialize)]
-struct Shown {
-    /// `file` or `config`.
-    from: &'static str,
-    /// The file with the key that makes seals.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    file: Option<String>,
-    keys: Vec<ShownKey>,
+/// The argument of `--retire` for every key but the one that makes seals.
+pub(super) const ALL: &str = "all";
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Without an option the keys are listed. Each is named by an id that reveals nothing of it; a key's age is \
+that of its file. The first key is made when baton first needs one: by `baton serve`, `baton run AGENT` or \
+--rotate.
+
+Running proxies that use this folder (the state folder, or handoff.seal_key_dir) follow at once. Keys that \
+are given in the config (handoff.seal_key) are changed there.
+
+A handoff that is in the store stays valid without its seal. A retired key only invalidates the proof in \
+transcripts whose handoff is in no store any more.
+
+Examples:
+  baton seal-key
+  baton seal-key --json | jq -r '.keys[].id'
+  baton seal-key --rotate
+  baton seal-key --retire 3f9c0a12
+  baton seal-key --retire all")]
+pub(super) struct SealKeyArgs {
+    #[command(flatten)]
+    state: StateArgs,
+    /// Make a new key for new seals; seals of the older ones stay valid
+    #[arg(long, conflicts_with = "retire")]
+    rotate: bool,
+    /// Make the seals of this older key invalid: its id, a unique prefix of it, or `all`
+    #[arg(long, value_name = "ID")]
+    retire: Option<String>,
+    /// Print the list as JSON
+    #[arg(long, conflicts_with_all = ["rotate", "retire"])]
+    json: bool,
 }
 
+/// A key in the output of `--json`; the names are API.
 #[derive(Serialize)]
 struct ShownKey {
     id: String,
@@ -34,7 +63,7 @@ struct ShownKey {
     made_ms: Option<u64>,
 }
 
-pub(super) fn run(args: &SealKeyArgs, out: &mut Out) -> Result<(), CommandFailure> {
+pub(super) fn run(args: &SealKeyArgs, out: &mut Out) -> CliResult {
     let config = load_state(&args.state)?;
     match &args.retire {
         Some(wanted) => retire(&config, wanted, out),
@@ -43,60 +72,50 @@ pub(super) fn run(args: &SealKeyArgs, out: &mut Out) -> Result<(), CommandFailur
     }
 }
 
-fn show(config: &Config, json: bool, out: &mut Out) -> Result<(), CommandFailure> {
-    let shown = shown(config)?;
+fn show(config: &Config, json: bool, out: &mut Out) -> CliResult {
+    let (file, keys) = keys(config)?;
     if json {
-        return Ok(out.json(&shown)?);
+        // The names are API. The file is that of the key that makes seals.
+        let mut shown = json!({"from": if file.is_some() { "file" } else { "config" }, "keys": keys});
+        if let Some(file) = file {
+            shown["file"] = file.into();
+        }
+        return out.json(&shown);
     }
-    let place = match &shown.file {
-        Some(file) => first_line(file, None),
-        None => "the config (handoff.seal_key)".to_owned(),
-    };
-    out.line(format_args!(
-        "{} in {place}",
-        plural(shown.keys.len() as u64, "seal key")
-    ))?;
-    Ok(out.lines(rows(&shown.keys, now_ms()))?)
+    let place = file.map_or("the config (handoff.seal_key)".to_owned(), |file| {
+        first_line(&file, None)
+    });
+    let count = plural(keys.len() as u64, "seal key");
+    out.line(format_args!("{count} in {place}"))?;
+    out.lines(rows(&keys, now_ms()))
 }
 
-fn shown(config: &Config) -> Result<Shown, CommandFailure> {
+/// The keys, and the file with the one that makes seals; none where the config gives them.
+fn keys(config: &Config) -> CliResult<(Option<String>, Vec<ShownKey>)> {
     let given = &config.handoff.seal_keys;
     if !given.is_empty() {
-        let keys = given.iter().enumerate().map(|(at, key)| ShownKey {
-            id: SealKey::new(key.reveal().as_bytes()).id(),
-            makes: at == 0,
-            made_ms: None,
-        });
-        return Ok(Shown {
-            from: "config",
-            file: None,
-            keys: keys.collect(),
-        });
+        let ids = given.iter().map(|key| SealKey::new(key.reveal().as_bytes()).id());
+        return Ok((None, shown_keys(ids.map(|id| (id, None)))));
     }
     let dir = config.seal_key_dir();
-    let Some(stored) = seal_key::load(dir).map_err(unreadable)? else {
-        let message = format!(
-            "there is no seal key in {} yet",
-            visible(&dir.display().to_string())
-        );
-        return Err(Exit::NO_INPUT
-            .failure(message)
-            .help("it is made when baton first needs one: by `baton serve`, `baton run AGENT` or `baton seal-key --rotate`"));
-    };
-    Ok(Shown {
-        from: "file",
-        file: Some(dir.join(FILE).display().to_string()),
-        keys: described(&stored),
-    })
+    let stored = seal_key::load(dir).map_err(unreadable)?.ok_or_else(|| {
+        Exit::NO_INPUT.with_help(
+            format!("there is no seal key in {} yet", shown(dir)),
+            "it is made when baton first needs one: by `baton serve`, `baton run AGENT` or `baton seal-key --rotate`",
+        )
+    })?;
+    let made = stored.all().map(|stored| (stored.key.id(), stored.made_ms));
+    Ok((Some(dir.join(FILE).display().to_string()), shown_keys(made)))
 }
 
-fn described(keys: &StoredKeys) -> Vec<ShownKey> {
-    let all = keys.all().enumerate().map(|(at, stored)| ShownKey {
-        id: stored.key.id(),
+/// The keys of these ids and times; the first one makes seals.
+fn shown_keys(keys: impl Iterator<Item = (String, Option<u64>)>) -> Vec<ShownKey> {
+    let shown = keys.enumerate().map(|(at, (id, made_ms))| ShownKey {
+        id,
         makes: at == 0,
-        made_ms: stored.made_ms,
+        made_ms,
     });
-    all.collect()
+    shown.collect()
 }
 
 fn rows(keys: &[ShownKey], now_ms: u64) -> Vec<String> {
@@ -113,7 +132,7 @@ fn rows(keys: &[ShownKey], now_ms: u64) -> Vec<String> {
     table(&std::iter::once(heading).chain(rows).collect::<Vec<_>>())
 }
 
-fn rotate(config: &Config, out: &mut Out) -> Result<(), CommandFailure> {
+fn rotate(config: &Config, out: &mut Out) -> CliResult {
     let dir = of_files(
         config,
         "put the new key in front of the list, and leave the others in it",
@@ -127,11 +146,10 @@ fn rotate(config: &Config, out: &mut Out) -> Result<(), CommandFailure> {
     out.line(format_args!(
         "seals of {} stay valid until `baton seal-key --retire`",
         plural(older, "older key")
-    ))?;
-    Ok(())
+    ))
 }
 
-fn retire(config: &Config, wanted: &str, out: &mut Out) -> Result<(), CommandFailure> {
+fn retire(config: &Config, wanted: &str, out: &mut Out) -> CliResult {
     let dir = of_files(config, "remove the key from the list")?;
     let keys = seal_key::load_or_make(dir).map_err(unreadable)?;
     let ids = match wanted {
@@ -139,46 +157,38 @@ fn retire(config: &Config, wanted: &str, out: &mut Out) -> Result<(), CommandFai
         id => vec![older(&keys, id)?],
     };
     if seal_key::retire(dir, &ids).map_err(unwritten)?.is_none() {
-        return Err(Exit::NO_INPUT
-            .failure("the keys have changed meanwhile")
-            .help("try again"));
+        return Err(Exit::NO_INPUT.with_help("the keys have changed meanwhile", "try again"));
     }
     match ids.len() {
-        0 => out.line(format_args!("there is no older key to retire"))?,
+        0 => out.line("there is no older key to retire")?,
         _ => out.line(format_args!("retired: {}", ids.join(", ")))?,
     }
     Ok(())
 }
 
 /// The id of the older key that begins so.
-fn older(keys: &StoredKeys, wanted: &str) -> Result<String, CommandFailure> {
+fn older(keys: &StoredKeys, wanted: &str) -> CliResult<String> {
     let wanted = wanted.trim().to_lowercase();
     let begins = |id: &String| !wanted.is_empty() && id.starts_with(&wanted);
     let older = keys.older.iter().map(|stored| stored.key.id());
-    let mut matching = older.filter(begins);
-    match (matching.next(), matching.next()) {
-        (Some(id), None) => Ok(id),
-        (Some(_), Some(_)) => Err(Exit::USAGE
-            .failure(format!("more than one key begins with {}", visible(&wanted)))
-            .help("give more of the id")),
-        (None, _) if begins(&keys.newest.key.id()) => Err(Exit::USAGE
-            .failure(format!("key {} makes the new seals", keys.newest.key.id()))
-            .help("make another one first: `baton seal-key --rotate`")),
-        (None, _) => Err(Exit::NO_INPUT
-            .failure(format!("there is no older key {}", visible(&wanted)))
-            .help("`baton seal-key` lists the ids")),
-    }
+    only(older.filter(begins), ["key", "the id"], &wanted, || {
+        let newest = keys.newest.key.id();
+        if begins(&newest) {
+            let failure = Exit::USAGE.failure(format!("key {newest} makes the new seals"));
+            return failure.help("make another one first: `baton seal-key --rotate`");
+        }
+        let message = format!("there is no older key {}", visible(&wanted));
+        Exit::NO_INPUT.with_help(message, "`baton seal-key` lists the ids")
+    })
 }
 
 /// The folder of the keys, where the config gives none.
-fn of_files<'a>(config: &'a Config, instead: &str) -> Result<&'a Path, CommandFailure> {
+fn of_files<'a>(config: &'a Config, instead: &str) -> CliResult<&'a Path> {
     if config.handoff.seal_keys.is_empty() {
         return Ok(config.seal_key_dir());
     }
     let message = "the seal keys are given in the config (handoff.seal_key)";
-    Err(Exit::USAGE
-        .failure(message)
-        .help(format!("{instead}, then restart each proxy in turn")))
+    Err(Exit::USAGE.with_help(message, format!("{instead}, then restart each proxy in turn")))
 }
 
 fn unreadable(error: StoreError) -> CommandFailure {

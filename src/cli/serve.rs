@@ -7,17 +7,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
+use clap::Args as ClapArgs;
+
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use super::args::ServeArgs;
 use super::doctor::config::open_listener;
-use super::exit::{CommandFailure, Exit};
-use super::load_or_fail;
+use super::exit::{CliResult, CommandFailure, Exit};
 use super::output::Out;
-use super::reload::{self, ConfigSource, FileVersion};
+use super::reload::{self, LoadedConfig};
 use super::running::{self, Process, StateDirLock, reachable};
 use super::sharing;
+use super::state_args::CONFIG_HELP;
 use crate::app::{Service, ServiceParts, is_true};
 use crate::serve::proxy::{descriptors, server};
 use crate::state::clock::now_ms;
@@ -28,21 +29,41 @@ use crate::state::telemetry::{self, Metrics, ModelPricing};
 use baton_core::bill::PriceTable;
 use baton_core::mark::seal::{SealKey, SealKeys};
 
-pub(super) fn run(args: &ServeArgs, out: &mut Out) -> Result<(), CommandFailure> {
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  baton serve
+  baton serve --listen 127.0.0.1:0 --state-dir /tmp/baton
+  BATON_UPSTREAMS__ANTHROPIC__BASE_URL=https://gateway.example baton serve --config team.toml")]
+pub(super) struct ServeArgs {
+    #[arg(long, value_name = "FILE", help = CONFIG_HELP)]
+    config: Option<PathBuf>,
+    /// Address of the data listener [server.listen]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+    /// Address of the admin listener [admin.listen]
+    #[arg(long, value_name = "ADDR")]
+    admin: Option<String>,
+    /// Folder of the store and the seal key [state.dir]
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<String>,
+    /// What is logged, such as `debug` or `warn,baton=debug` [log.level]
+    #[arg(long, value_name = "FILTER")]
+    log_level: Option<String>,
+    /// How `baton run` starts it: stops with the last agent, and picks a free port if its own is in use
+    #[arg(long, hide = true)]
+    for_agents: bool,
+}
+
+pub(super) fn run(args: &ServeArgs, out: &mut Out) -> CliResult {
     let flags = Flags {
         listen: args.listen.clone(),
         admin: args.admin.clone(),
         state_dir: args.state_dir.clone(),
         log_level: args.log_level.clone(),
     };
-    let source = ConfigSource {
-        given: args.config.clone(),
-        flags,
-    };
-    let version = source.version();
-    let mut config = load_or_fail(args.config.as_ref(), &source.flags)?;
-    let loaded = config.clone();
-    let versions = reload::versions(version, &loaded);
+    let loaded = LoadedConfig::of(args.config.clone(), flags)?;
+    let mut config = loaded.config.clone();
     if args.for_agents {
         sharing::detach();
         config.server.drain = config.server.drain.min(sharing::DRAIN);
@@ -51,14 +72,7 @@ pub(super) fn run(args: &ServeArgs, out: &mut Out) -> Result<(), CommandFailure>
     descriptors::fit(&mut config, descriptors::raise());
     let runtime = tokio::runtime::Runtime::new();
     let runtime = runtime.map_err(|error| Exit::SOFTWARE.failure(error.to_string()))?;
-    let start = ServeStart {
-        config,
-        loaded,
-        versions,
-        source,
-        for_agents: args.for_agents,
-    };
-    runtime.block_on(serve(start, out))
+    runtime.block_on(serve(config, loaded, args.for_agents, out))
 }
 
 /// The prices for the cost metrics.
@@ -71,24 +85,8 @@ fn pricing(config: &Config, table: Arc<PriceTable>) -> ModelPricing {
     }
 }
 
-/// The input for starting a proxy.
-struct ServeStart {
-    config: Config,
-    /// The config before limits were fitted and ports were picked.
-    loaded: Config,
-    versions: Vec<FileVersion>,
-    source: ConfigSource,
-    for_agents: bool,
-}
-
-async fn serve(start: ServeStart, out: &mut Out) -> Result<(), CommandFailure> {
-    let ServeStart {
-        mut config,
-        loaded,
-        versions,
-        source,
-        for_agents,
-    } = start;
+/// Serves; `loaded` is the config before limits were fitted and ports were picked.
+async fn serve(mut config: Config, loaded: LoadedConfig, for_agents: bool, out: &mut Out) -> CliResult {
     // Installed before anything is printed: a reader of the lines may send a signal at once.
     let stop = stop_on_signal()?;
     let prices = super::prices(config.bill.prices.as_deref())?;
@@ -109,8 +107,8 @@ async fn serve(start: ServeStart, out: &mut Out) -> Result<(), CommandFailure> {
     });
     let service = service.map_err(|error| Exit::SOFTWARE.failure(error.to_string()))?;
     let claim = announce(&config, service.addr(), for_agents, out)?;
-    let reloader = service.reloader(loaded.clone());
-    let reloading = tokio::spawn(reload::watch(source, loaded, versions, reloader));
+    let reloader = service.reloader(loaded.config.clone());
+    let reloading = tokio::spawn(loaded.watch(reloader));
     let dir = for_agents.then(|| config.state_dir.clone());
     let stop = async move {
         stopped(stop, dir).await;
@@ -121,20 +119,28 @@ async fn serve(start: ServeStart, out: &mut Out) -> Result<(), CommandFailure> {
 }
 
 /// Binds both listeners. With `any_port`, a listener whose port is in use gets a free one.
-async fn listen(config: &mut Config, any_port: bool) -> Result<(server::Bound, TcpListener), CommandFailure> {
+async fn listen(config: &mut Config, any_port: bool) -> CliResult<(server::Bound, TcpListener)> {
     let taken = |error: &io::Error| any_port && error.kind() == io::ErrorKind::AddrInUse;
     let mut bound = server::bind(config);
     if bound.as_ref().is_err_and(taken) {
         config.server.listen.set_port(0);
         bound = server::bind(config);
     }
-    let bound = bound.map_err(|error| cannot_listen(&error, config, &DATA))?;
+    let bound = bound.map_err(|error| {
+        cannot_listen(
+            &error,
+            config,
+            config.server.listen,
+            ["server.listen", "--listen"],
+        )
+    })?;
     let mut listener = TcpListener::bind(config.admin.listen).await;
     if listener.as_ref().is_err_and(taken) {
         config.admin.listen.set_port(0);
         listener = TcpListener::bind(config.admin.listen).await;
     }
-    let listener = listener.map_err(|error| cannot_listen(&error, config, &ADMIN))?;
+    let listener = listener
+        .map_err(|error| cannot_listen(&error, config, config.admin.listen, ["admin.listen", "--admin"]))?;
     Ok((bound, listener))
 }
 
@@ -145,14 +151,9 @@ fn announce(
     data: SocketAddr,
     for_agents: bool,
     out: &mut Out,
-) -> Result<Option<StateDirLock>, CommandFailure> {
-    let scheme = if config.server.tls().is_some() {
-        "https"
-    } else {
-        "http"
-    };
+) -> CliResult<Option<StateDirLock>> {
     let admin = config.admin.listen;
-    let here = format!("{scheme}://{}", reachable(data));
+    let here = running::url(config, reachable(data));
     let claim = claim(config, &here, format!("http://{}", reachable(admin)), for_agents);
     if for_agents && claim.is_none() {
         let message = "another proxy serves from this state directory";
@@ -160,9 +161,9 @@ fn announce(
     }
     if let Some(warning) = open_listener(config, data) {
         // Whoever starts a proxy without looking at its log should still see it.
-        let _ = Out::stderr().line(format_args!("{warning}"));
+        let _ = Out::stderr().line(warning);
     }
-    out.line(format_args!("listening on {scheme}://{data}"))?;
+    out.line(format_args!("listening on {}", running::url(config, data)))?;
     out.line(format_args!("admin on http://{admin}"))?;
     // A program that reads the lines may have closed the pipe.
     let _ = out.line(format_args!("ANTHROPIC_BASE_URL={here} claude"));
@@ -202,14 +203,12 @@ fn claim(config: &Config, data: &str, admin: String, started_by_run: bool) -> Op
 }
 
 /// Opens the store and the seal keys concurrently: at the first start both wait for the disk.
-fn open_state(config: &Config) -> Result<(SharedStore, Seals), CommandFailure> {
+fn open_state(config: &Config) -> CliResult<(SharedStore, Seals)> {
     thread::scope(|scope| {
         let seals = scope.spawn(|| seals(config));
         let store = store::open(&config.store, &config.state_dir).map_err(|error| {
             let message = format!("the store cannot be opened: {error}");
-            Exit::CANNOT_CREATE
-                .failure(message)
-                .help("choose another folder with --state-dir or `state.dir`")
+            Exit::CANNOT_CREATE.with_help(message, "choose another folder with --state-dir or `state.dir`")
         });
         let seals = seals.join().unwrap_or_else(|panic| resume_unwind(panic));
         Ok((store?, seals?))
@@ -217,12 +216,12 @@ fn open_state(config: &Config) -> Result<(SharedStore, Seals), CommandFailure> {
 }
 
 /// Refuses a server of the store whose settings lose handoffs. One that is offline may come back: `/readyz` reports it.
-async fn refuse_unfit(store: &SharedStore) -> Result<(), CommandFailure> {
+async fn refuse_unfit(store: &SharedStore) -> CliResult {
     match store.settings_problem().await {
         Ok(None) => Ok(()),
         Ok(Some(why)) => {
             let message = format!("the store's server is not suitable for handoffs: {why}");
-            Err(Exit::CONFIG.failure(message).help("see `store.durability`"))
+            Err(Exit::CONFIG.with_help(message, "see `store.durability`"))
         }
         Err(error) => {
             tracing::error!(%error, "serving without the store until it is available");
@@ -232,77 +231,60 @@ async fn refuse_unfit(store: &SharedStore) -> Result<(), CommandFailure> {
 }
 
 /// The seal keys: the config's, else those of their folder.
-fn seals(config: &Config) -> Result<Seals, CommandFailure> {
+fn seals(config: &Config) -> CliResult<Seals> {
     let given = config.handoff.seal_keys.iter();
     let mut given = given.map(|key| SealKey::new(key.reveal().as_bytes()));
     if let Some(newest) = given.next() {
         return Ok(SealKeys::new(newest, given.collect()).into());
     }
     Seals::of_dir(config.seal_key_dir()).map_err(|error| {
-        Exit::CANNOT_CREATE.failure(format!("the seal keys cannot be loaded: {error}"),
-        )
-        .help("choose another folder with `handoff.seal_key_dir`, --state-dir or `state.dir`, or give `handoff.seal_key`")
+        Exit::CANNOT_CREATE.with_help(format!("the seal keys cannot be loaded: {error}"), "choose another folder with `handoff.seal_key_dir`, --state-dir or `state.dir`, or give `handoff.seal_key`")
     })
 }
 
-/// Advice for a listener that cannot be opened.
-struct Listener {
-    key: &'static str,
-    flag: &'static str,
-    address: fn(&Config) -> SocketAddr,
-}
-
-const DATA: Listener = Listener {
-    key: "server.listen",
-    flag: "--listen",
-    address: |config| config.server.listen,
-};
-
-const ADMIN: Listener = Listener {
-    key: "admin.listen",
-    flag: "--admin",
-    address: |config| config.admin.listen,
-};
-
-fn cannot_listen(error: &io::Error, config: &Config, listener: &Listener) -> CommandFailure {
-    let address = (listener.address)(config);
-    let (key, flag) = (listener.key, listener.flag);
+/// The failure to open a listener, with the config's key and the option of its address.
+fn cannot_listen(
+    error: &io::Error,
+    config: &Config,
+    address: SocketAddr,
+    [key, flag]: [&str; 2],
+) -> CommandFailure {
     match error.kind() {
-        io::ErrorKind::AddrInUse => Exit::UNAVAILABLE
-            .failure(format!("{address} is in use by {}", holder(address, config)))
-            .help(format!(
+        io::ErrorKind::AddrInUse => Exit::UNAVAILABLE.with_help(
+            format!("{address} is in use by {}", holder(address, config)),
+            format!(
                 "stop that one, or choose another address with {flag} or `{key}`; port 0 picks a free one"
-            )),
+            ),
+        ),
         // The contents of the certificate files.
-        io::ErrorKind::InvalidData => Exit::CONFIG
-            .failure(error.to_string())
-            .help("fix `server.tls_cert` and `server.tls_key`"),
-        _ => Exit::UNAVAILABLE
-            .failure(format!("cannot listen on {address}: {error}"))
-            .help(format!("choose another address with {flag} or `{key}`")),
+        io::ErrorKind::InvalidData => {
+            Exit::CONFIG.with_help(error.to_string(), "fix `server.tls_cert` and `server.tls_key`")
+        }
+        _ => Exit::UNAVAILABLE.with_help(
+            format!("cannot listen on {address}: {error}"),
+            format!("choose another address with {flag} or `{key}`"),
+        ),
     }
 }
 
 /// Who listens on an address, as far as the state directory shows.
 fn holder(address: SocketAddr, config: &Config) -> String {
+    let here = "the proxy that serves from this state directory";
     match running::serving_at(&config.state_dir, address) {
-        Some(process) => {
-            let by = if process.started_by_run {
-                ", started by `baton run`"
-            } else {
-                ""
-            };
-            format!(
-                "the proxy that serves from this state directory (process {}{by})",
-                process.pid
-            )
+        Some(Process {
+            pid,
+            started_by_run: true,
+            ..
+        }) => {
+            format!("{here} (process {pid}, started by `baton run`)")
         }
+        Some(Process { pid, .. }) => format!("{here} (process {pid})"),
         None => "another program".to_owned(),
     }
 }
 
 /// Becomes true at the first stop signal. The second one ends the process at once.
-fn stop_on_signal() -> Result<watch::Receiver<bool>, CommandFailure> {
+fn stop_on_signal() -> CliResult<watch::Receiver<bool>> {
     let mut signals = Signals::listen()?;
     let (stop, stopped) = watch::channel(false);
     tokio::spawn(async move {
@@ -327,7 +309,7 @@ struct Signals {
 
 #[cfg(unix)]
 impl Signals {
-    fn listen() -> Result<Self, CommandFailure> {
+    fn listen() -> CliResult<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         let listen = |kind| signal(kind).map_err(|error| Exit::SOFTWARE.failure(error.to_string()));
         Ok(Self {
@@ -351,7 +333,7 @@ struct Signals;
 
 #[cfg(not(unix))]
 impl Signals {
-    fn listen() -> Result<Self, CommandFailure> {
+    fn listen() -> CliResult<Self> {
         Ok(Self)
     }
 

@@ -16,9 +16,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use super::exit::{CommandFailure, Exit};
+use super::exit::{CliResult, CommandFailure, Exit};
 use super::output::visible;
-use super::readiness;
 use super::running::{self, Process, RunState};
 use crate::state::disk::private_file;
 use crate::state::store::make_dir;
@@ -56,7 +55,7 @@ pub(super) struct Stay {
 
 impl Stay {
     /// Takes the shared lock. Waits until a proxy that is stopping has ended.
-    pub(super) fn begin(dir: &Path) -> Result<Self, CommandFailure> {
+    pub(super) fn begin(dir: &Path) -> CliResult<Self> {
         make_dir(dir).map_err(|error| Exit::CANNOT_CREATE.failure(error.to_string()))?;
         let lock = open(dir, AGENTS)?;
         let began = Instant::now();
@@ -71,7 +70,7 @@ impl Stay {
                 Err(TryLockError::WouldBlock) if began.elapsed() < GONE_TIME => thread::sleep(PAUSE),
                 Err(TryLockError::WouldBlock) => {
                     let message = "the last proxy is still stopping";
-                    return Err(Exit::UNAVAILABLE.failure(message).help("try again in a moment"));
+                    return Err(Exit::UNAVAILABLE.with_help(message, "try again in a moment"));
                 }
                 Err(TryLockError::Error(error)) => return Err(unlockable(dir, &error)),
             }
@@ -111,8 +110,7 @@ impl Stay {
 
 /// Whether no proxy that is stopping holds the lock of the runs.
 fn is_unlocked(dir: &Path) -> bool {
-    let lock = private_file().create(true).truncate(false).open(dir.join(AGENTS));
-    lock.is_ok_and(|lock| lock.try_lock_shared().is_ok())
+    lock_file(dir, AGENTS).is_ok_and(|lock| lock.try_lock_shared().is_ok())
 }
 
 /// Whether the journal has all of a run that has ended.
@@ -124,30 +122,23 @@ pub(super) enum JournalState {
     InUse,
 }
 
-/// How a proxy for this state directory is started.
-pub(super) struct Start<'a> {
-    pub(super) dir: &'a Path,
-    /// The config file, if there is one.
-    pub(super) config: Option<PathBuf>,
-}
-
 /// Finds the proxy that serves from the state directory, or starts one in the background, and waits until it is ready.
-/// Call it while a [`Stay`] is alive.
-pub(super) fn proxy(start: &Start<'_>) -> Result<Process, CommandFailure> {
-    let starting = open(start.dir, STARTING)?;
-    starting.lock().map_err(|error| unlockable(start.dir, &error))?;
+/// `config` is the config file, if there is one. Call it while a [`Stay`] is alive.
+pub(super) fn proxy(dir: &Path, config: Option<&Path>) -> CliResult<Process> {
+    let starting = open(dir, STARTING)?;
+    starting.lock().map_err(|error| unlockable(dir, &error))?;
     let (began, mut started, mut why) = (Instant::now(), None, "it does not report its address".to_owned());
     while began.elapsed() < READY_TIME {
-        match running::find(start.dir) {
-            RunState::Running(Some(process)) => match readiness::check(&process.admin) {
+        match running::find(dir) {
+            RunState::Running(Some(process)) => match running::check_ready(&process.admin) {
                 Ok(()) => return Ok(process),
                 Err(reason) => why = reason,
             },
             RunState::Running(None) => {}
             RunState::Stale(_) | RunState::Nobody => match &mut started {
-                None => started = Some(in_background(start)?),
+                None => started = Some(in_background(dir, config)?),
                 // If a `baton serve` was faster, this one ends and that one is found.
-                Some(child) => ended(child, start.dir)?,
+                Some(child) => ended(child, dir)?,
             },
         }
         thread::sleep(PAUSE);
@@ -157,30 +148,30 @@ pub(super) fn proxy(start: &Start<'_>) -> Result<Process, CommandFailure> {
         let _ = child.wait();
     }
     let message = format!("the proxy is not ready after {} s: {why}", READY_TIME.as_secs());
-    Err(Exit::UNAVAILABLE
-        .failure(format!("{message}{}", last_lines(start.dir)))
-        .help("`baton doctor` shows which process serves; stop it, or find out why it is not ready"))
+    Err(Exit::UNAVAILABLE.with_help(
+        format!("{message}{}", last_lines(dir)),
+        "`baton doctor` shows which process serves; stop it, or find out why it is not ready",
+    ))
 }
 
-fn in_background(start: &Start<'_>) -> Result<Child, CommandFailure> {
+fn in_background(dir: &Path, config: Option<&Path>) -> CliResult<Child> {
     let failed = |error: io::Error| {
-        Exit::UNAVAILABLE
-            .failure(format!("the proxy cannot be started: {error}"))
-            .help("start `baton serve` in another terminal, and run this again")
+        Exit::UNAVAILABLE.with_help(
+            format!("the proxy cannot be started: {error}"),
+            "start `baton serve` in another terminal, and run this again",
+        )
     };
-    let log = start.dir.join(LOG);
+    let log = dir.join(LOG);
     // At the first start there is none.
-    let _ = fs::rename(&log, start.dir.join(LOG_BEFORE));
+    let _ = fs::rename(&log, dir.join(LOG_BEFORE));
     let log = private_file()
         .create(true)
         .truncate(true)
         .open(log)
         .map_err(failed)?;
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-    command
-        .args(["serve", "--for-agents", "--state-dir"])
-        .arg(start.dir);
-    if let Some(config) = &start.config {
+    command.args(["serve", "--for-agents", "--state-dir"]).arg(dir);
+    if let Some(config) = config {
         command.arg("--config").arg(config);
     }
     let errors = log.try_clone().map_err(failed)?;
@@ -189,7 +180,7 @@ fn in_background(start: &Start<'_>) -> Result<Child, CommandFailure> {
 }
 
 /// Fails if the process has ended, with the last lines of its log.
-fn ended(child: &mut Child, dir: &Path) -> Result<(), CommandFailure> {
+fn ended(child: &mut Child, dir: &Path) -> CliResult {
     let Ok(Some(status)) = child.try_wait() else {
         return Ok(());
     };
@@ -198,9 +189,7 @@ fn ended(child: &mut Child, dir: &Path) -> Result<(), CommandFailure> {
         return Ok(());
     }
     let message = format!("the proxy did not start: {status}{}", last_lines(dir));
-    Err(Exit::UNAVAILABLE
-        .failure(message)
-        .help(format!("all it said is in {}", dir.join(LOG).display())))
+    Err(Exit::UNAVAILABLE.with_help(message, format!("all it said is in {}", dir.join(LOG).display())))
 }
 
 /// The last lines of the log, each after a line break.
@@ -215,7 +204,7 @@ fn last_lines(dir: &Path) -> String {
 /// Completes when no run holds the lock any more. New runs then wait until this process has ended.
 pub(super) async fn unused(dir: &Path) {
     let (sender, received) = oneshot::channel();
-    let file = private_file().create(true).truncate(false).open(dir.join(AGENTS));
+    let file = lock_file(dir, AGENTS);
     // A thread of its own, since the wait blocks and must not keep the process from ending.
     thread::spawn(move || {
         let locked = file.and_then(|file| file.lock().map(|()| file));
@@ -238,14 +227,15 @@ pub(super) fn detach() {
 #[cfg(not(unix))]
 pub(super) fn detach() {}
 
-fn open(dir: &Path, name: &str) -> Result<File, CommandFailure> {
-    let file = private_file().create(true).truncate(false).open(dir.join(name));
-    file.map_err(|error| unlockable(dir, &error))
+fn open(dir: &Path, name: &str) -> CliResult<File> {
+    lock_file(dir, name).map_err(|error| unlockable(dir, &error))
+}
+
+fn lock_file(dir: &Path, name: &str) -> io::Result<File> {
+    private_file().create(true).truncate(false).open(dir.join(name))
 }
 
 fn unlockable(dir: &Path, error: &io::Error) -> CommandFailure {
     let message = format!("no file can be locked in {}: {error}", dir.display());
-    Exit::CANNOT_CREATE
-        .failure(message)
-        .help("choose another folder with --state-dir or `state.dir`")
+    Exit::CANNOT_CREATE.with_help(message, "choose another folder with --state-dir or `state.dir`")
 }

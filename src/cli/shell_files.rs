@@ -2,29 +2,53 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use clap::Args as ClapArgs;
 
 use clap::{Command, CommandFactory};
+use clap_complete::Shell;
 use clap_mangen::Man;
 
-use super::args::Args;
-use super::exit::{CommandFailure, Exit};
+use super::Args;
+use super::exit::{CliResult, Exit};
 use super::output::{Out, plural};
-use super::system_args::{CompletionsArgs, ManArgs};
 
-pub(super) fn completions(args: &CompletionsArgs, out: &mut Out) -> Result<(), CommandFailure> {
-    let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut Args::command(), "baton", &mut text);
-    out.body(&text)?;
-    Ok(())
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  baton completions bash > ~/.local/share/bash-completion/completions/baton
+  baton completions zsh > ~/.zfunc/_baton
+  baton completions fish > ~/.config/fish/completions/baton.fish")]
+pub(super) struct CompletionsArgs {
+    /// The shell
+    shell: Shell,
 }
 
-pub(super) fn man(args: &ManArgs, out: &mut Out) -> Result<(), CommandFailure> {
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Without a folder the page of `baton` itself is printed.
+
+Examples:
+  baton man | man -l -
+  baton man ~/.local/share/man/man1")]
+pub(super) struct ManArgs {
+    /// Write a page for each command into this folder
+    #[arg(value_name = "DIR")]
+    folder: Option<PathBuf>,
+}
+
+pub(super) fn completions(args: &CompletionsArgs, out: &mut Out) -> CliResult {
+    let mut text = Vec::new();
+    clap_complete::generate(args.shell, &mut Args::command(), "baton", &mut text);
+    out.body(&text)
+}
+
+pub(super) fn man(args: &ManArgs, out: &mut Out) -> CliResult {
     let pages = pages()?;
     let Some(folder) = &args.folder else {
         let first = pages.first().map(|page| page.text.as_slice());
-        out.body(first.unwrap_or_default())?;
-        return Ok(());
+        return out.body(first.unwrap_or_default());
     };
     let unwritten = |error: io::Error| {
         let message = format!("{} cannot be written: {error}", folder.display());
@@ -35,8 +59,7 @@ pub(super) fn man(args: &ManArgs, out: &mut Out) -> Result<(), CommandFailure> {
         write(folder, page).map_err(unwritten)?;
     }
     let count = plural(pages.len() as u64, "page");
-    out.line(format_args!("{count} in {}", folder.display()))?;
-    Ok(())
+    out.line(format_args!("{count} in {}", folder.display()))
 }
 
 /// A page of the manual.
@@ -76,8 +99,6 @@ fn collect(command: &Command, name: &str, found: &mut Vec<ManPage>) -> io::Resul
 
 #[cfg(test)]
 mod tests {
-    use clap_complete::Shell;
-
     use super::*;
 
     /// The words of each command that the help shows.

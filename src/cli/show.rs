@@ -1,13 +1,16 @@
 //! `baton show`: prints one exchange for people.
 
+use clap::Args as ClapArgs;
+
 use anstyle::{AnsiColor, Style};
 
-use super::args::ShowExchangeArgs;
 use super::curl;
-use super::exit::{CommandFailure, Exit};
+use super::exit::{CliResult, CommandFailure, Exit};
+use super::journal::open_existing;
 use super::load_state;
-use super::log::{open_existing, unread};
 use super::output::{Out, first_line, plural, short, size, unsent, visible};
+use super::state_args::{self, StateArgs};
+use super::stored::only;
 use crate::state::journal::{
     BodySide, ExchangeDetail, JournalReader, LegDetail, MessageState, MessageSummary,
 };
@@ -26,7 +29,55 @@ const LINE: usize = 100;
 /// Columns before a first line.
 const MARGIN: usize = 40;
 
-pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> Result<(), CommandFailure> {
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Without an option: the difference between what the agent sent and what was sent upstream. A leg is one request of an \
+exchange to upstream: baton may send several, such as a retry, and the one with the new context after a handoff.
+
+Examples:
+  baton show 0199a3c2-7d1e
+  baton show 0199a3c2-7d1e --sent --leg 2 | jq .messages
+  baton show 0199a3c2-7d1e --har > exchange.har")]
+pub(super) struct ShowExchangeArgs {
+    /// The exchange's id, as in `x-baton-exchange` and `baton log`, or a unique prefix of it
+    exchange: String,
+    #[command(flatten)]
+    state: StateArgs,
+    #[command(flatten)]
+    what: ShowWhat,
+    /// Which leg, numbered from 1; by default the first
+    #[arg(long, value_name = "N", value_parser = state_args::leg)]
+    leg: Option<u32>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The part of an exchange to show.
+#[derive(Debug, ClapArgs)]
+#[group(multiple = false)]
+pub(super) struct ShowWhat {
+    /// Removed and added messages (the default)
+    #[arg(long)]
+    diff: bool,
+    /// The agent's request
+    #[arg(long)]
+    received: bool,
+    /// The request to upstream: what the model really saw
+    #[arg(long)]
+    sent: bool,
+    /// The response to the agent; with --leg that of upstream
+    #[arg(long)]
+    response: bool,
+    /// HAR 1.2, for the network tools of a browser
+    #[arg(long)]
+    har: bool,
+    /// A curl command that sends the request of a leg again, credentials as variables
+    #[arg(long)]
+    curl: bool,
+}
+
+pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> CliResult {
     let config = load_state(&args.state)?;
     let query = open_existing(&config.state_dir)?;
     let id = find_exchange(&query, &args.exchange)?;
@@ -34,20 +85,14 @@ pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> Result<(), CommandF
     // Legs count from 1 for people and from 0 in the file.
     let leg = args.leg.map(|leg| leg - 1);
     if let Some(leg) = leg {
-        let legs = query
-            .row(&id)
-            .map_err(unread)?
-            .map_or(0, |row| row.statuses.len());
+        let legs = query.row(&id)?.map_or(0, |row| row.statuses.len());
         if leg as usize >= legs {
             return Err(no_leg(leg + 1, legs));
         }
     }
     if what.har {
-        let har = query
-            .har(&id)
-            .map_err(unread)?
-            .ok_or_else(|| no_such_exchange(&id))?;
-        return Ok(out.json(&har)?);
+        let har = query.har(&id)?.ok_or_else(|| no_such_exchange(&id))?;
+        return out.json(&har);
     }
     let side = match (what.received, what.sent, what.response) {
         (true, ..) => Some(BodySide::Received),
@@ -56,54 +101,40 @@ pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> Result<(), CommandF
         _ => None,
     };
     if let Some(side) = side {
-        let body = query.body(&id, side).map_err(unread)?;
+        let body = query.body(&id, side)?;
         let body = body.ok_or_else(|| Exit::NO_INPUT.failure("the journal has no such body"))?;
-        return Ok(out.body(&body)?);
+        return out.body(&body);
     }
-    let exchange = query
-        .exchange(&id)
-        .map_err(unread)?
-        .ok_or_else(|| no_such_exchange(&id))?;
+    let exchange = query.exchange(&id)?.ok_or_else(|| no_such_exchange(&id))?;
     if what.curl {
         let line = curl::line(&config, &exchange, leg.unwrap_or(0))?;
-        return Ok(out.line(format_args!("{line}"))?);
+        return out.line(line);
     }
     if args.json {
-        return Ok(out.json(&exchange)?);
+        return out.json(&exchange);
     }
     let lines = exchange_lines(&exchange, leg, out.width());
-    Ok(out.lines(lines)?)
+    out.lines(lines)
 }
 
 /// The exchange with this id or unique id prefix.
-pub(super) fn find_exchange(query: &JournalReader, wanted: &str) -> Result<String, CommandFailure> {
+fn find_exchange(query: &JournalReader, wanted: &str) -> CliResult<String> {
     let wanted = wanted.trim().to_lowercase();
-    let mut ids = query.ids(&wanted).map_err(unread)?;
-    match (wanted.is_empty(), ids.len()) {
-        (false, 1) => Ok(ids.remove(0)),
-        (false, 0) => Err(no_such_exchange(&wanted)),
-        _ => Err(Exit::USAGE
-            .failure(format!("more than one exchange begins with {}", visible(&wanted)))
-            .help("give more of the id")),
-    }
+    let ids = query.ids(&wanted)?.into_iter();
+    only(ids, ["exchange", "the id"], &wanted, || no_such_exchange(&wanted))
 }
 
 fn no_such_exchange(id: &str) -> CommandFailure {
     let message = format!("there is no exchange {} in the journal", visible(id));
-    Exit::NO_INPUT
-        .failure(message)
-        .help("`baton log` shows what there is")
+    Exit::NO_INPUT.with_help(message, "`baton log` shows what there is")
 }
 
 fn no_leg(leg: u32, legs: usize) -> CommandFailure {
-    let message = match legs {
-        0 => format!("there is no leg {leg}: the journal has none of this exchange"),
-        _ => format!(
-            "there is no leg {leg}: the exchange has {}",
-            plural(legs as u64, "leg")
-        ),
+    let has = match legs {
+        0 => "the journal has none of this exchange".to_owned(),
+        _ => format!("the exchange has {}", plural(legs as u64, "leg")),
     };
-    Exit::NO_INPUT.failure(message)
+    Exit::NO_INPUT.failure(format!("there is no leg {leg}: {has}"))
 }
 
 /// Prints the exchange: request, legs, diff, and response.
@@ -141,12 +172,8 @@ fn exchange_lines(exchange: &ExchangeDetail, leg: Option<u32>, width: Option<usi
             unsent(row.unsent_tokens)
         ));
     }
-    out.extend(
-        exchange
-            .notes
-            .iter()
-            .map(|note| format!("  - {}", first_line(note, None))),
-    );
+    let notes = exchange.notes.iter();
+    out.extend(notes.map(|note| format!("  - {}", first_line(note, None))));
     if let Some(moment) = row.event.shadow.as_ref().filter(|moment| !moment.text.is_empty()) {
         out.push("  baton would have sent:".to_owned());
         out.extend(moment.text.lines().map(|line| format!("    {}", visible(line))));
@@ -185,21 +212,12 @@ fn leg_lines(exchange: &ExchangeDetail, leg: &LegDetail, width: Option<usize>) -
         &leg.received_states,
         &leg.sent.messages,
     ));
-    let mut at = 0;
-    while at < story.len() {
-        let mark = story[at].mark;
-        let run = story[at..].iter().take_while(|line| line.mark == mark).count();
-        out.extend(shortened(&story[at..at + run], room));
-        at += run;
+    for run in story.chunk_by(|one, next| one.mark == next.mark) {
+        out.extend(shortened(run, room));
     }
     let changes = leg.sent.envelope_changes.iter();
-    out.extend(changes.map(|c| {
-        format!(
-            "  ~ {}: {}",
-            first_line(&c.key, Some(40)),
-            first_line(&c.what, None)
-        )
-    }));
+    let line = |text: &str, width| first_line(text, width);
+    out.extend(changes.map(|it| format!("  ~ {}: {}", line(&it.key, Some(40)), line(&it.what, None))));
     out
 }
 
@@ -240,6 +258,27 @@ struct DiffLine<'a> {
     why: Option<&'static str>,
 }
 
+impl<'a> DiffLine<'a> {
+    fn gone(message: &'a MessageSummary, why: &'static str) -> Self {
+        Self {
+            mark: DiffMark::Gone,
+            message,
+            why: Some(why),
+        }
+    }
+
+    fn sent(message: &'a MessageSummary) -> Self {
+        Self {
+            mark: match message.state {
+                MessageState::Kept => DiffMark::Kept,
+                _ => DiffMark::Come,
+            },
+            message,
+            why: message.why.map(why),
+        }
+    }
+}
+
 /// Merges both sides into one order: removed messages before their replacement.
 fn merged<'a>(
     received: &'a [MessageSummary],
@@ -248,61 +287,35 @@ fn merged<'a>(
 ) -> Vec<DiffLine<'a>> {
     let mut out = Vec::new();
     let mut theirs = received.iter().zip(states).peekable();
-    let gone = |message, state: &MessageState| DiffLine {
-        mark: DiffMark::Gone,
-        message,
-        why: Some(if *state == MessageState::Changed {
-            "changed"
-        } else {
-            "cut"
-        }),
-    };
-    for ours in sent {
-        while let Some((message, state)) = theirs.next_if(|(_, state)| **state != MessageState::Kept) {
-            out.push(gone(message, state));
+    // After the last one sent, all that is left.
+    for ours in sent.iter().map(Some).chain([None]) {
+        while let Some((message, state)) =
+            theirs.next_if(|(_, state)| ours.is_none() || **state != MessageState::Kept)
+        {
+            match state {
+                MessageState::Kept => {}
+                MessageState::Changed => out.push(DiffLine::gone(message, "changed")),
+                _ => out.push(DiffLine::gone(message, "cut")),
+            }
         }
-        if ours.state == MessageState::Kept {
+        if ours.is_some_and(|ours| ours.state == MessageState::Kept) {
             theirs.next();
         }
-        out.push(DiffLine {
-            mark: if ours.state == MessageState::Kept {
-                DiffMark::Kept
-            } else {
-                DiffMark::Come
-            },
-            message: ours,
-            why: ours.why.map(why),
-        });
+        out.extend(ours.map(DiffLine::sent));
     }
-    out.extend(
-        theirs
-            .filter(|(_, state)| **state != MessageState::Kept)
-            .map(|(m, s)| gone(m, s)),
-    );
     out
 }
 
 /// The system prompt and the tools.
 fn side_by_side<'a>(received: &'a [MessageSummary], sent: &'a [MessageSummary]) -> Vec<DiffLine<'a>> {
-    let gone = received
-        .iter()
-        .filter(|m| m.state == MessageState::Cut)
-        .map(|message| DiffLine {
-            mark: DiffMark::Gone,
-            message,
-            why: Some("left out"),
-        });
-    let come = sent.iter().map(|message| DiffLine {
-        mark: if message.state == MessageState::Kept {
-            DiffMark::Kept
-        } else {
-            DiffMark::Come
+    let cut = received.iter().filter(|m| m.state == MessageState::Cut);
+    let gone = cut.map(|message| DiffLine::gone(message, "left out"));
+    let come = sent.iter().map(|message| match message.state {
+        MessageState::Changed => DiffLine {
+            why: Some("changed"),
+            ..DiffLine::sent(message)
         },
-        message,
-        why: match message.state {
-            MessageState::Changed => Some("changed"),
-            _ => message.why.map(why),
-        },
+        _ => DiffLine::sent(message),
     });
     gone.chain(come).collect()
 }

@@ -3,17 +3,82 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use clap::{Args as ClapArgs, Subcommand};
+
 use serde::Serialize;
 
-use super::args::{StoreCheckArgs, StoreCommand, StoreCopyArgs};
-use super::exit::{CommandFailure, Exit};
-use super::output::{Out, plural, size, visible};
-use super::stored::unanswered;
+use super::exit::{CliResult, Exit};
+use super::output::{Out, plural, shown, size, visible};
+use super::state_args::StateArgs;
 use super::{load_state, runtime};
 use crate::state::config::{Config, StoreConfig, StoreKind};
 use crate::state::store::copy_and_check::{self, RecordAmount};
 use crate::state::store::records::RecordKind;
 use crate::state::store::{self, SharedStore};
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  baton store check
+  baton store copy --to sqlite:/var/backups/baton
+  baton store copy --to redis://127.0.0.1:6379")]
+pub(super) struct StoreArgs {
+    #[command(subcommand)]
+    command: StoreCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum StoreCommand {
+    /// Copy all records to another store: to move, to back up, to restore
+    Copy(StoreCopyArgs),
+    /// Check that every record can be read, and that what it refers to exists
+    Check(StoreCheckArgs),
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Both stores may be in use, and a copy that was interrupted may be begun again: existing records stay, unless \
+they are older. What was written meanwhile is copied too. Exits with 65 where the target then lacks a \
+record.
+
+To move to another store, stop the proxies before the last copy. Then set `store.kind` and `store.url` in \
+the config, or `state.dir` for sqlite:DIR. The seal keys are files of their own (`baton seal-key`).
+
+Examples:
+  baton store copy --to redis://127.0.0.1:6379
+  baton store copy --to sqlite:/var/backups/baton
+  baton store copy --from sqlite:/var/backups/baton --to redis://127.0.0.1:6379")]
+pub(super) struct StoreCopyArgs {
+    #[command(flatten)]
+    state: StateArgs,
+    /// The source: sqlite:DIR, or a server's URL; by default the config's store [env: BATON_COPY_FROM]
+    #[arg(long, value_name = "URL")]
+    from: Option<String>,
+    /// The target, in the same form; by default the config's store [env: BATON_COPY_TO]
+    #[arg(long, value_name = "URL")]
+    to: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Exits with 65 if a record cannot be read, or refers to one that does not exist.
+
+Examples:
+  baton store check
+  baton store check sqlite:/var/backups/baton
+  baton store check --json | jq .kinds")]
+pub(super) struct StoreCheckArgs {
+    /// sqlite:DIR, or a server's URL; by default the config's store
+    url: Option<String>,
+    #[command(flatten)]
+    state: StateArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
 
 /// A kind of record in a report. The field names are API.
 #[derive(Serialize)]
@@ -57,9 +122,9 @@ struct StoreReport {
     config: Option<StoreKeys>,
 }
 
-pub(super) fn run(command: &StoreCommand, out: &mut Out) -> Result<(), CommandFailure> {
+pub(super) fn run(args: &StoreArgs, out: &mut Out) -> CliResult {
     let runtime = runtime()?;
-    let (report, json) = match command {
+    let (report, json) = match &args.command {
         StoreCommand::Copy(args) => (runtime.block_on(copy(args))?, args.json),
         StoreCommand::Check(args) => (runtime.block_on(check(args))?, args.json),
     };
@@ -73,7 +138,7 @@ pub(super) fn run(command: &StoreCommand, out: &mut Out) -> Result<(), CommandFa
     }
 }
 
-async fn copy(args: &StoreCopyArgs) -> Result<StoreReport, CommandFailure> {
+async fn copy(args: &StoreCopyArgs) -> CliResult<StoreReport> {
     let config = load_state(&args.state)?;
     // URLs may hold passwords, which other users see in a command line.
     let url = |given: &Option<String>, variable| given.clone().or_else(|| std::env::var(variable).ok());
@@ -85,9 +150,9 @@ async fn copy(args: &StoreCopyArgs) -> Result<StoreReport, CommandFailure> {
     }
     // Both answer before the first record is copied, and no target is created for a source that is not there.
     let from = source.existing().await?;
-    let to = store::open(&target.settings, &target.dir).map_err(unanswered)?;
-    to.ping().await.map_err(unanswered)?;
-    let copied = copy_and_check::copy(&*from, &*to).await.map_err(unanswered)?;
+    let to = store::open(&target.settings, &target.dir)?;
+    to.ping().await?;
+    let copied = copy_and_check::copy(&*from, &*to).await?;
     let row = |(kind, (amount, there)): (&RecordKind, &(RecordAmount, u64))| KindRow {
         copied: Some(*there),
         ..row(*kind, *amount)
@@ -107,10 +172,10 @@ async fn copy(args: &StoreCopyArgs) -> Result<StoreReport, CommandFailure> {
     })
 }
 
-async fn check(args: &StoreCheckArgs) -> Result<StoreReport, CommandFailure> {
+async fn check(args: &StoreCheckArgs) -> CliResult<StoreReport> {
     let config = load_state(&args.state)?;
     let store = StorePlace::of(&config, args.url.as_deref())?.existing().await?;
-    let checked = copy_and_check::check(&*store).await.map_err(unanswered)?;
+    let checked = copy_and_check::check(&*store).await?;
     let kinds = checked.kinds.iter().map(|(kind, amount)| row(*kind, *amount));
     Ok(StoreReport {
         ok: checked.count == 0,
@@ -130,13 +195,13 @@ struct StorePlace {
 
 impl StorePlace {
     /// The store of a URL: `sqlite:DIR`, or a server's; without one the config's.
-    fn of(config: &Config, url: Option<&str>) -> Result<Self, CommandFailure> {
+    fn of(config: &Config, url: Option<&str>) -> CliResult<Self> {
         let mut settings = config.store.clone();
         let mut dir = config.state_dir.clone();
         match url {
             None if settings.kind == StoreKind::Memory => {
                 let message = "store.kind is \"memory\": its records exist only inside the running proxy";
-                return Err(Exit::UNAVAILABLE.failure(message).help("give a URL"));
+                return Err(Exit::UNAVAILABLE.with_help(message, "give a URL"));
             }
             None => {}
             Some(url) => match url.strip_prefix("sqlite:") {
@@ -146,16 +211,16 @@ impl StorePlace {
                     if dir.exists() && !dir.is_dir() {
                         let message = format!("{} is a file, and a store is a folder", dir.display());
                         return Err(Exit::NO_INPUT
-                            .failure(message)
-                            .help("write sqlite:DIR with the folder that holds baton.db"));
+                            .with_help(message, "write sqlite:DIR with the folder that holds baton.db"));
                     }
                 }
                 None => {
                     let address = url.parse().map_err(|why: String| {
                         // Not the URL itself: it may hold a password.
-                        Exit::USAGE
-                            .failure(format!("not the URL of a store: {why}"))
-                            .help("write sqlite:DIR, or a URL in the form of `store.url`")
+                        Exit::USAGE.with_help(
+                            format!("not the URL of a store: {why}"),
+                            "write sqlite:DIR, or a URL in the form of `store.url`",
+                        )
                     })?;
                     (settings.kind, settings.address) = (StoreKind::Redis, Some(address));
                 }
@@ -175,15 +240,16 @@ impl StorePlace {
     }
 
     /// The store, which has to be there and to answer.
-    async fn existing(&self) -> Result<SharedStore, CommandFailure> {
-        let store = store::open_existing(&self.settings, &self.dir).map_err(unanswered)?;
+    async fn existing(&self) -> CliResult<SharedStore> {
+        let store = store::open_existing(&self.settings, &self.dir)?;
         let store = store.ok_or_else(|| {
-            let dir = visible(&self.dir.display().to_string());
-            Exit::NO_INPUT
-                .failure(format!("there is no store in {dir}"))
-                .help("name the folder that holds baton.db: sqlite:DIR, or --state-dir DIR")
+            let dir = shown(&self.dir);
+            Exit::NO_INPUT.with_help(
+                format!("there is no store in {dir}"),
+                "name the folder that holds baton.db: sqlite:DIR, or --state-dir DIR",
+            )
         })?;
-        store.ping().await.map_err(unanswered)?;
+        store.ping().await?;
         Ok(store)
     }
 
@@ -216,7 +282,7 @@ fn row(kind: RecordKind, amount: RecordAmount) -> KindRow {
     }
 }
 
-fn print(report: &StoreReport, out: &mut Out) -> Result<(), CommandFailure> {
+fn print(report: &StoreReport, out: &mut Out) -> CliResult {
     for row in &report.kinds {
         let copied = row
             .copied
@@ -225,12 +291,12 @@ fn print(report: &StoreReport, out: &mut Out) -> Result<(), CommandFailure> {
         out.line(format_args!("{kind:<14} {records:>8}  {bytes:>10}{copied}"))?;
     }
     for problem in &report.problems {
-        out.line(format_args!("{}", visible(problem)))?;
+        out.line(visible(problem))?;
     }
     match (report.ok, report.count) {
-        (true, _) => out.line(format_args!("no problems"))?,
-        (false, 0) => out.line(format_args!("the target lacks records: copy again"))?,
-        (false, count) => out.line(format_args!("{}", plural(count, "problem")))?,
+        (true, _) => out.line("no problems")?,
+        (false, 0) => out.line("the target lacks records: copy again")?,
+        (false, count) => out.line(plural(count, "problem"))?,
     }
     if let Some(keys) = &report.config {
         out.line(format_args!(

@@ -7,13 +7,15 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use clap::Args as ClapArgs;
+
 use tokio::net::TcpListener;
 
-use super::args::UiArgs;
-use super::exit::{CommandFailure, Exit};
+use super::exit::{CliResult, Exit};
 use super::load_state;
 use super::output::{Out, visible};
 use super::running::{self, RunState, reachable};
+use super::state_args::StateArgs;
 use crate::serve::admin::readiness::Report;
 use crate::serve::admin::{self, AdminState, Inspector};
 use crate::state::config::Config;
@@ -31,7 +33,22 @@ const OPENERS: [(&str, &[&str]); 3] = [
     ("linux", &["xdg-open"]),
 ];
 
-pub(super) fn run(args: &UiArgs, out: &mut Out) -> Result<(), CommandFailure> {
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+If a proxy is running from this state directory, the address of its page is printed instead.
+
+Examples:
+  baton ui
+  baton ui --no-browser --state-dir ~/copy-of-a-journal")]
+pub(super) struct UiArgs {
+    #[command(flatten)]
+    state: StateArgs,
+    /// Only print the page's address
+    #[arg(long)]
+    no_browser: bool,
+}
+
+pub(super) fn run(args: &UiArgs, out: &mut Out) -> CliResult {
     let config = load_state(&args.state)?;
     if let RunState::Running(Some(process)) = running::find(&config.state_dir) {
         out.line(format_args!(
@@ -46,7 +63,7 @@ pub(super) fn run(args: &UiArgs, out: &mut Out) -> Result<(), CommandFailure> {
     runtime.block_on(serve(args, &config, out))
 }
 
-async fn serve(args: &UiArgs, config: &Config, out: &mut Out) -> Result<(), CommandFailure> {
+async fn serve(args: &UiArgs, config: &Config, out: &mut Out) -> CliResult {
     let state = read_only(config)?;
     let listener = listen(config.admin.listen).await?;
     let page = format!("http://{}", reachable(listener.local_addr()?));
@@ -60,7 +77,7 @@ async fn serve(args: &UiArgs, config: &Config, out: &mut Out) -> Result<(), Comm
 }
 
 /// The admin listener's address, or a free port where it is in use.
-async fn listen(wanted: SocketAddr) -> Result<TcpListener, CommandFailure> {
+async fn listen(wanted: SocketAddr) -> CliResult<TcpListener> {
     let bound = match TcpListener::bind(wanted).await {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             TcpListener::bind(SocketAddr::new(wanted.ip(), 0)).await
@@ -71,7 +88,7 @@ async fn listen(wanted: SocketAddr) -> Result<TcpListener, CommandFailure> {
 }
 
 /// The inspector over the files alone.
-fn read_only(config: &Config) -> Result<AdminState, CommandFailure> {
+fn read_only(config: &Config) -> CliResult<AdminState> {
     let store = store::open_for_reading(&config.store, &config.state_dir);
     let store = store.map_err(|error| Exit::UNAVAILABLE.failure(error.to_string()))?;
     let prices = prices::table(config.bill.prices.as_deref());

@@ -6,15 +6,17 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::exit::{CommandFailure, Exit};
+use clap::Args as ClapArgs;
+
+use super::exit::{CliResult, Exit};
 use super::load_state;
-use super::output::{Out, visible};
+use super::output::{Out, shown, visible};
 use super::running::{self, RunState};
 use super::service::{
     self,
     manager::{MANAGERS, ServiceManager},
 };
-use super::system_args::UninstallArgs;
+use super::state_args::StateArgs;
 use crate::state::config::{Config, StoreKind};
 
 /// The files of the state directory.
@@ -43,68 +45,106 @@ const STATE_FOLDERS: &[&str] = &["agents", "runs", "handoffs", "ledgers"];
 /// Time for a stopped service to end its open streams.
 const STOP_TIME: Duration = Duration::from_secs(60);
 
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Lists what it removes and what stays, and asks first. Stops and removes the service; a proxy that runs without it must be \
+stopped first. Handoffs, keys, journal and config stay without --purge. The program itself is removed the way it was \
+installed.
+
+Examples:
+  baton uninstall
+  baton uninstall --purge
+  baton uninstall --purge --yes")]
+pub(super) struct UninstallArgs {
+    #[command(flatten)]
+    state: StateArgs,
+    /// Also remove handoffs, keys, journal and the default config
+    #[arg(long)]
+    purge: bool,
+    /// Do not ask for confirmation
+    #[arg(long)]
+    yes: bool,
+}
+
 /// What is removed, in order.
+#[derive(Default)]
 struct RemovalPlan {
-    services: Vec<(&'static ServiceManager, PathBuf)>,
-    files: Vec<PathBuf>,
-    folders: Vec<PathBuf>,
-    /// Removed if it is empty then.
-    state_dir: Option<PathBuf>,
+    items: Vec<Removal>,
     /// What stays, each with the reason.
     stays: Vec<String>,
 }
 
-pub(super) fn run(args: &UninstallArgs, out: &mut Out) -> Result<(), CommandFailure> {
+enum Removal {
+    Service(&'static ServiceManager, PathBuf),
+    File(PathBuf),
+    Folder(PathBuf),
+    /// Removed if it is empty then.
+    StateDir(PathBuf),
+}
+
+impl Removal {
+    /// For a person.
+    fn line(&self) -> String {
+        match self {
+            Self::Service(manager, path) => {
+                format!("the {} service, stopped first: {}", manager.name, shown(path))
+            }
+            Self::File(path) => shown(path),
+            Self::Folder(path) => format!("{}/ and everything in it", shown(path)),
+            Self::StateDir(path) => format!("{}/ (if empty afterwards)", shown(path)),
+        }
+    }
+
+    fn remove(&self) -> CliResult {
+        let (path, removed) = match self {
+            Self::Service(manager, path) => return service::remove(manager, path),
+            Self::File(path) => (path, fs::remove_file(path)),
+            Self::Folder(path) => (path, fs::remove_dir_all(path)),
+            // Other files may be in it, which stay.
+            Self::StateDir(path) => (path, fs::remove_dir(path).or(Ok(()))),
+        };
+        removed.map_err(|error| Exit::IO.failure(format!("{} cannot be removed: {error}", path.display())))
+    }
+
+    fn is_service(&self) -> bool {
+        matches!(self, Self::Service(..))
+    }
+}
+
+pub(super) fn run(args: &UninstallArgs, out: &mut Out) -> CliResult {
     let config = load_state(&args.state)?;
     let plan = plan(args, &config)?;
-    if plan.services.is_empty() {
+    if !plan.items.iter().any(Removal::is_service) {
         refuse_running(&config, Duration::ZERO)?;
     }
     print(&plan, out)?;
-    if plan.is_empty() {
+    if plan.items.is_empty() {
         return Ok(());
     }
     if !args.yes {
         if !io::stdin().is_terminal() {
-            out.line(format_args!(
-                "nothing removed; --yes removes it without a question"
-            ))?;
+            out.line("nothing removed; --yes removes it without a question")?;
             return Err(Exit::USAGE.silent());
         }
         if !confirmed(&mut io::stdin().lock(), out)? {
-            out.line(format_args!("nothing removed"))?;
-            return Ok(());
+            return out.line("nothing removed");
         }
     }
-    for (manager, path) in &plan.services {
-        service::remove(manager, path)?;
-    }
+    let (services, files): (Vec<_>, Vec<_>) = plan.items.iter().partition(|item| item.is_service());
+    services.iter().try_for_each(|item| item.remove())?;
     refuse_running(&config, STOP_TIME)?;
-    for file in &plan.files {
-        fs::remove_file(file).map_err(|error| unremoved(file, &error))?;
-    }
-    for folder in &plan.folders {
-        fs::remove_dir_all(folder).map_err(|error| unremoved(folder, &error))?;
-    }
-    if let Some(dir) = &plan.state_dir {
-        // Other files may be in it, which stay.
-        let _ = fs::remove_dir(dir);
-    }
-    out.line(format_args!("removed"))?;
-    Ok(())
+    files.iter().try_for_each(|item| item.remove())?;
+    out.line("removed")
 }
 
-fn plan(args: &UninstallArgs, config: &Config) -> Result<RemovalPlan, CommandFailure> {
+fn plan(args: &UninstallArgs, config: &Config) -> CliResult<RemovalPlan> {
     let services = MANAGERS.iter().filter_map(|manager| {
         let path = manager.path().filter(|path| path.exists())?;
-        Some((*manager, path))
+        Some(Removal::Service(manager, path))
     });
     let mut plan = RemovalPlan {
-        services: services.collect(),
-        files: Vec::new(),
-        folders: Vec::new(),
-        state_dir: None,
-        stays: Vec::new(),
+        items: services.collect(),
+        ..RemovalPlan::default()
     };
     let dir = std::path::absolute(&config.state_dir)?;
     match args.purge {
@@ -140,58 +180,34 @@ impl RemovalPlan {
         // A file is replaced by way of `NAME.new`, which a killed process leaves.
         let files = STATE_FILES.iter();
         let files = files.flat_map(|name| [dir.join(name), dir.join(format!("{name}.new"))]);
-        self.files.extend(files.filter(exists));
+        let (own, default) = match (&args.state.config, super::config_file(None)) {
+            (Some(given), _) => (Some(format!("{}: a config of your own", given.display())), None),
+            (None, file) => (None, file),
+        };
+        let files: Vec<_> = files.filter(exists).chain(default).collect();
         let folders = STATE_FOLDERS.iter().map(|name| dir.join(name));
-        self.folders.extend(folders.filter(is_folder));
-        self.state_dir = dir.exists().then(|| dir.to_owned());
-        match (&args.state.config, super::config_file(None)) {
-            (Some(given), _) => self
-                .stays
-                .push(format!("{}: a config of your own", given.display())),
-            (None, Some(file)) => self.files.push(file),
-            (None, None) => {}
-        }
-        let listed = |path: &PathBuf| self.files.contains(path) || self.folders.contains(path);
+        let folders: Vec<_> = folders.filter(is_folder).collect();
+        let listed = |path: &PathBuf| files.contains(path) || folders.contains(path);
         let others = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
         let others = others.map(|entry| entry.path()).filter(|path| !listed(path));
-        let stays: Vec<_> = others
-            .map(|path| format!("{}: not baton's", path.display()))
-            .collect();
-        self.stays.extend(stays);
-    }
-
-    fn is_empty(&self) -> bool {
-        self.services.is_empty()
-            && self.files.is_empty()
-            && self.folders.is_empty()
-            && self.state_dir.is_none()
+        let others = others.map(|path| format!("{}: not baton's", path.display()));
+        self.stays.extend(own.into_iter().chain(others));
+        self.items.extend(files.into_iter().map(Removal::File));
+        self.items.extend(folders.into_iter().map(Removal::Folder));
+        self.items
+            .extend(dir.exists().then(|| Removal::StateDir(dir.to_owned())));
     }
 }
 
-fn print(plan: &RemovalPlan, out: &mut Out) -> Result<(), CommandFailure> {
-    let shown = |path: &Path| visible(&path.display().to_string());
-    if plan.is_empty() {
-        out.line(format_args!("nothing to remove"))?;
-    } else {
-        out.line(format_args!("to be removed:"))?;
+fn print(plan: &RemovalPlan, out: &mut Out) -> CliResult {
+    out.line(match plan.items.is_empty() {
+        true => "nothing to remove",
+        false => "to be removed:",
+    })?;
+    for item in &plan.items {
+        out.line(format_args!("  {}", item.line()))?;
     }
-    for (manager, path) in &plan.services {
-        out.line(format_args!(
-            "  the {} service, stopped first: {}",
-            manager.name,
-            shown(path)
-        ))?;
-    }
-    for file in &plan.files {
-        out.line(format_args!("  {}", shown(file)))?;
-    }
-    for folder in &plan.folders {
-        out.line(format_args!("  {}/ and everything in it", shown(folder)))?;
-    }
-    if let Some(dir) = &plan.state_dir {
-        out.line(format_args!("  {}/ (if empty afterwards)", shown(dir)))?;
-    }
-    out.line(format_args!("stays:"))?;
+    out.line("stays:")?;
     for line in &plan.stays {
         out.line(format_args!("  {}", visible(line)))?;
     }
@@ -199,15 +215,15 @@ fn print(plan: &RemovalPlan, out: &mut Out) -> Result<(), CommandFailure> {
 }
 
 /// The answer of a person.
-fn confirmed(person: &mut impl BufRead, out: &mut Out) -> Result<bool, CommandFailure> {
-    out.line(format_args!("remove this? [y/N]"))?;
+fn confirmed(person: &mut impl BufRead, out: &mut Out) -> CliResult<bool> {
+    out.line("remove this? [y/N]")?;
     let mut answer = String::new();
     person.read_line(&mut answer)?;
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
 /// Fails if a proxy still serves from the state directory after `patience`.
-fn refuse_running(config: &Config, patience: Duration) -> Result<(), CommandFailure> {
+fn refuse_running(config: &Config, patience: Duration) -> CliResult {
     const PAUSE: Duration = Duration::from_millis(100);
     let due = Instant::now() + patience;
     loop {
@@ -217,15 +233,10 @@ fn refuse_running(config: &Config, patience: Duration) -> Result<(), CommandFail
         if Instant::now() >= due {
             let process = process.map_or_else(String::new, |process| format!(" (process {})", process.pid));
             let message = format!("a proxy serves from the state directory{process}");
-            return Err(Exit::UNAVAILABLE.failure(message).help("stop it first"));
+            return Err(Exit::UNAVAILABLE.with_help(message, "stop it first"));
         }
         thread::sleep(PAUSE);
     }
-}
-
-fn unremoved(path: &Path, error: &io::Error) -> CommandFailure {
-    let message = format!("{} cannot be removed: {error}", path.display());
-    Exit::IO.failure(message)
 }
 
 #[cfg(test)]

@@ -1,10 +1,8 @@
 //! `baton demo`: a scripted agent and a scripted provider on loopback, with the real proxy between them.
 //!
-//! `script` holds the texts. `provider` answers with them, and keeps what it received. `story` is the agent, and measures both
-//! sides; `cost` and `show` present them. Nothing leaves the machine and nothing is kept.
+//! `script` holds the texts, and the provider that answers with them and keeps what it received. `story` is the agent, and measures
+//! both sides and their cost; `show` presents them. Nothing leaves the machine and nothing is kept.
 
-mod cost;
-mod provider;
 mod script;
 mod show;
 mod story;
@@ -12,12 +10,26 @@ mod story;
 #[cfg(test)]
 mod tests;
 
+use clap::Args as ClapArgs;
+
 use self::story::DemoRun;
-use super::args::DemoArgs;
-use super::exit::{CommandFailure, Exit};
+use super::exit::{CliResult, Exit};
 use super::output::Out;
 
-pub(super) fn run(args: &DemoArgs, out: &mut Out) -> Result<(), CommandFailure> {
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Needs no network, no key and no config, and stores nothing.
+
+Examples:
+  baton demo
+  baton demo --json | jq .totals")]
+pub(super) struct DemoArgs {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &DemoArgs, out: &mut Out) -> CliResult {
     let runtime = tokio::runtime::Runtime::new()?;
     let story = runtime.block_on(story::play())?;
     match args.json {
@@ -28,7 +40,7 @@ pub(super) fn run(args: &DemoArgs, out: &mut Out) -> Result<(), CommandFailure> 
 }
 
 /// Fails where the demo did not show every cut, whatever it printed.
-fn judge(story: &DemoRun) -> Result<(), CommandFailure> {
+fn judge(story: &DemoRun) -> CliResult {
     let (made, wanted) = (story.handoffs.len(), script::SCRIPT.tasks.len() - 1);
     match made == wanted {
         true => Ok(()),

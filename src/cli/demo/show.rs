@@ -1,10 +1,9 @@
 //! Prints the demo as text: a bar for each leg, a summary, and one request before and after the rewrite.
 
-use std::io;
-
 use anstyle::{AnsiColor, Style};
 
 use super::story::{DemoRun, DemoTotals, Example, MessageOutline, Outline, SENTINEL};
+use crate::cli::exit::CliResult;
 use crate::cli::output::{Out, first_line, plural, size};
 use baton_core::text::words::grouped;
 
@@ -26,16 +25,14 @@ const SENT: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::C
 const FIRED: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Green)));
 
 /// Prints all of it.
-pub(super) fn print(story: &DemoRun, out: &mut Out) -> io::Result<()> {
+pub(super) fn print(story: &DemoRun, out: &mut Out) -> CliResult {
     let columns = out.width().unwrap_or(COLUMNS);
     out.lines(chart(story, columns))?;
     out.lines(summary(story))?;
     if let Some(example) = &story.example {
         out.lines(before_and_after(example, columns))?;
     }
-    out.line(format_args!(
-        "\nTry it with an agent: `baton serve`, then set the agent's base URL to it."
-    ))
+    out.line("\nTry it with an agent: `baton serve`, then set the agent's base URL to it.")
 }
 
 fn chart(story: &DemoRun, columns: usize) -> Vec<String> {
@@ -170,26 +167,19 @@ fn before_and_after(example: &Example, columns: usize) -> Vec<String> {
 fn outline_lines(outline: &Outline, columns: usize) -> Vec<String> {
     let (first, last) = OUTLINE_ENDS;
     let parts = &outline.parts;
-    let all = parts.len();
     let sentinel = parts.iter().rposition(is_sentinel);
-    let shown = |at: usize| at < first || at + last >= all || Some(at) == sentinel;
-    let mut lines = Vec::new();
-    let mut at = 0;
-    while at < all {
-        if shown(at) {
-            lines.push(part_line(&parts[at], columns));
-            at += 1;
-            continue;
+    let shown = |at: usize| at < first || at + last >= parts.len() || Some(at) == sentinel;
+    let all: Vec<_> = parts.iter().enumerate().collect();
+    let runs = all.chunk_by(|(one, _), (next, _)| !shown(*one) && !shown(*next));
+    let line = |run: &[(usize, &MessageOutline)]| match run {
+        [(at, part)] if shown(*at) => part_line(part, columns),
+        hidden => {
+            let bytes = size(hidden.iter().map(|(_, part)| part.bytes as u64).sum());
+            let count = hidden.len();
+            format!("    {DIM}… {count} more texts, calls and results, {bytes}{DIM:#}")
         }
-        let hidden = parts[at..].iter().enumerate().take_while(|(n, _)| !shown(at + n));
-        let (count, bytes) = hidden.fold((0, 0), |(n, bytes), (_, part)| (n + 1, bytes + part.bytes));
-        let bytes = size(bytes as u64);
-        lines.push(format!(
-            "    {DIM}… {count} more texts, calls and results, {bytes}{DIM:#}"
-        ));
-        at += count;
-    }
-    lines
+    };
+    runs.map(line).collect()
 }
 
 fn is_sentinel(part: &MessageOutline) -> bool {

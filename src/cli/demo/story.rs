@@ -1,6 +1,7 @@
 //! Plays the script through the real proxy, and measures received and sent requests. The agent sends its whole history with
 //! each request, as real agents do, and knows nothing of the proxy.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,25 +9,28 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
 
-use super::cost::{CostMeter, DemoCost};
-use super::provider::Provider;
-use super::script::{self, blocks};
+use super::script::{self, Provider, blocks};
 use crate::app;
-use crate::cli::exit::{CommandFailure, Exit};
+use crate::cli::exit::{CliResult, CommandFailure, Exit};
 use crate::cli::output::first_line;
 use crate::serve::exchange::App;
 use crate::serve::proxy::server;
 use crate::state::config::{Config, Environment, Flags};
+use crate::state::prices;
 use crate::state::store::sqlite::SqliteStore;
 use crate::state::store::{HandoffFilter, SharedStore};
+use baton_core::bill::{CacheRule, PriceQuery, Rates, RequestSegment, SimulatedCache};
 use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::mark::seal::SealKey;
+use baton_core::record::WireId;
+use baton_core::transcript::{Transcript, TranscriptPart, TranscriptPartKind};
+use baton_core::wire::{Operation, Role, wire};
 
 /// The measured run. The field names are API.
 #[derive(Debug, Default, Serialize)]
@@ -90,22 +94,21 @@ pub(super) struct Outline {
 /// One text, call or result.
 #[derive(Debug, Serialize)]
 pub(super) struct MessageOutline {
-    pub(super) role: String,
+    pub(super) role: &'static str,
     pub(super) kind: &'static str,
     pub(super) bytes: usize,
     pub(super) begins: String,
 }
 
 /// Plays the script.
-pub(super) async fn play() -> Result<DemoRun, CommandFailure> {
+pub(super) async fn play() -> CliResult<DemoRun> {
     let began = Instant::now();
     let provider = Provider::start().await.map_err(broken)?;
     let store: SharedStore = Arc::new(SqliteStore::in_memory().map_err(broken)?);
-    let mut agent = Agent::start(proxy(provider.address, &store)?).await?;
+    let mut agent = Agent::new(proxy(provider.address, &store)?);
     let mut story = DemoRun::default();
     let mut meter = CostMeter::new();
-    let (mut example, mut handed_over) = (None, 0);
-    let mut done = false;
+    let (mut handed_over, mut done) = (0, false);
     while !done {
         let received;
         (received, done) = agent.ask().await?;
@@ -121,18 +124,22 @@ pub(super) async fn play() -> Result<DemoRun, CommandFailure> {
             handed_over = story.turns.len();
         }
         if handed_over > 0 && story.turns.len() == handed_over + 2 {
-            example = Example::of(story.turns.len(), &received, &sent);
+            let outlines = Outline::of(&received).zip(sent.last().and_then(Outline::of));
+            story.example = outlines.map(|(received, sent)| Example {
+                turn: story.turns.len(),
+                received,
+                sent,
+            });
         }
     }
     story.totals.cost = meter.map(|meter| meter.cost);
-    story.example = example;
     story.seconds = began.elapsed().as_secs_f64();
     Ok(story)
 }
 
 /// Starts the proxy in front of an upstream: the default config on a free port, independent of the process's environment and
 /// config files. It ends with the runtime.
-pub(super) fn proxy(upstream: SocketAddr, store: &SharedStore) -> Result<SocketAddr, CommandFailure> {
+pub(super) fn proxy(upstream: SocketAddr, store: &SharedStore) -> CliResult<SocketAddr> {
     let text = format!(
         "[server]\nlisten = \"127.0.0.1:0\"\n[store]\nkind = \"memory\"\n[state]\ndir = \".\"\n\
          [upstreams.anthropic]\nbase_url = \"http://{upstream}\"\n"
@@ -149,7 +156,7 @@ pub(super) fn proxy(upstream: SocketAddr, store: &SharedStore) -> Result<SocketA
     Ok(address)
 }
 
-async fn handoffs(store: &SharedStore) -> Result<Vec<DemoHandoff>, CommandFailure> {
+async fn handoffs(store: &SharedStore) -> CliResult<Vec<DemoHandoff>> {
     let newest_first = store.handoffs(&HandoffFilter::default()).await.map_err(broken)?;
     let handoffs = newest_first.into_iter().rev().map(|handoff| DemoHandoff {
         id: handoff.id.to_string(),
@@ -179,44 +186,41 @@ impl DemoRun {
 
 /// The scripted agent.
 pub(super) struct Agent {
-    line: SendRequest<Full<Bytes>>,
-    host: String,
+    client: Client<HttpConnector, Full<Bytes>>,
+    address: SocketAddr,
     history: Vec<Value>,
     turn: usize,
 }
 
 impl Agent {
     /// An agent whose base URL is `address`.
-    pub(super) async fn start(address: SocketAddr) -> Result<Self, CommandFailure> {
-        let stream = TcpStream::connect(address).await.map_err(broken)?;
-        let (line, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
-        tokio::spawn(connection);
-        Ok(Self {
-            line,
-            host: address.to_string(),
+    pub(super) fn new(address: SocketAddr) -> Self {
+        Self {
+            client: Client::builder(TokioExecutor::new()).build_http(),
+            address,
             history: vec![script::opening()],
             turn: 0,
-        })
+        }
     }
 
     /// Sends the history, appends the reply, and runs the tools that it calls. Returns the request's body, and whether the
     /// script is at its end.
-    pub(super) async fn ask(&mut self) -> Result<(Bytes, bool), CommandFailure> {
+    pub(super) async fn ask(&mut self) -> CliResult<(Bytes, bool)> {
         let body = Bytes::from(script::request(&self.history).to_string());
-        let request = Request::post("/v1/messages")
-            .header("host", &self.host)
+        let request = Request::post(format!("http://{}/v1/messages", self.address))
             .header("content-type", "application/json")
             .header("x-session-id", "demo")
             .header("anthropic-version", "2023-06-01")
             .header("x-api-key", "sk-demo")
             .body(Full::new(body.clone()));
-        self.line.ready().await.map_err(broken)?;
-        let response = self
-            .line
-            .send_request(request.map_err(broken)?)
+        let response = self.client.request(request.map_err(broken)?).await;
+        let reply = response
+            .map_err(broken)?
+            .into_body()
+            .collect()
             .await
-            .map_err(broken)?;
-        let reply = response.into_body().collect().await.map_err(broken)?.to_bytes();
+            .map_err(broken)?
+            .to_bytes();
         let reply: Value = serde_json::from_slice(&reply).unwrap_or_default();
         if !reply["content"].is_array() {
             return Err(broken(format!("turn {}: {reply}", self.turn + 1)));
@@ -240,32 +244,44 @@ fn broken(error: impl ToString) -> CommandFailure {
     Exit::SOFTWARE.failure(format!("the demo failed: {}", error.to_string()))
 }
 
-impl Example {
-    fn of(turn: usize, received: &Bytes, sent: &[Bytes]) -> Option<Self> {
-        Some(Self {
-            turn,
-            received: Outline::of(received)?,
-            sent: Outline::of(sent.last()?)?,
-        })
-    }
-}
-
 impl Outline {
+    /// The texts, calls and results of a request, one line each.
     fn of(body: &Bytes) -> Option<Self> {
-        let request: Value = serde_json::from_slice(body).ok()?;
-        let messages = request["messages"].as_array()?;
+        let view = wire(WireId::Anthropic).read(body, Operation::Generate).ok()?;
+        let part = |role: Role, part: &TranscriptPart<'_>| match part.kind {
+            TranscriptPartKind::Text(text) => Some(MessageOutline::of(role, "text", &text.get())),
+            TranscriptPartKind::Result(_) => Some(MessageOutline::of(role, "result", &part.text())),
+            TranscriptPartKind::Call(call) => {
+                let input = call.given();
+                Some(MessageOutline {
+                    begins: first_line(&format!("{} {input}", call.named()), Some(BEGINS)),
+                    ..MessageOutline::of(role, "call", &input)
+                })
+            }
+            _ => None,
+        };
+        let transcript = Transcript::of(&view);
+        let turns = transcript.turns();
+        let part = &part;
+        let parts = turns.flat_map(|turn| {
+            let parts = turn.parts().into_iter();
+            parts.filter_map(move |it| part(turn.role, &it))
+        });
         Some(Self {
             bytes: body.len(),
-            messages: messages.len(),
-            parts: messages.iter().flat_map(parts).collect(),
+            messages: view.turns.len(),
+            parts: parts.collect(),
         })
     }
 }
 
 impl MessageOutline {
-    fn of(role: &str, kind: &'static str, text: &str) -> Self {
+    fn of(role: Role, kind: &'static str, text: &str) -> Self {
         Self {
-            role: role.to_owned(),
+            role: match role {
+                Role::Assistant => "assistant",
+                _ => "user",
+            },
             kind,
             bytes: text.len(),
             // What precedes a sentinel is not shown.
@@ -274,34 +290,92 @@ impl MessageOutline {
     }
 }
 
-/// The texts, calls and results of a message, one line each.
-fn parts(message: &Value) -> Vec<MessageOutline> {
-    let role = message["role"].as_str().unwrap_or_default();
-    let string = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let part = |block: &Value| match block["type"].as_str()? {
-        "text" => Some(MessageOutline::of(role, "text", block["text"].as_str()?)),
-        "tool_result" => Some(MessageOutline::of(role, "result", &string(&block["content"]))),
-        "tool_use" => {
-            let input = block["input"].to_string();
-            Some(MessageOutline {
-                begins: first_line(&format!("{} {input}", string(&block["name"])), Some(BEGINS)),
-                ..MessageOutline::of(role, "call", &input)
-            })
-        }
-        _ => None,
-    };
-    match &message["content"] {
-        Value::Array(blocks) => blocks.iter().filter_map(part).collect(),
-        content => vec![MessageOutline::of(
-            role,
-            "text",
-            content.as_str().unwrap_or_default(),
-        )],
-    }
-}
-
 /// The beginning of a sentinel.
 pub(super) const SENTINEL: &str = "[[handoff-resume:";
 
 /// Maximum characters of a part in an outline.
 const BEGINS: usize = 100;
+
+/// The model whose prices and cache rule are used.
+const MODEL: &str = "claude-opus-5-5";
+
+/// The date of the prices: the demo costs the same on every day.
+const NOVEMBER_23: u64 = 1_795_435_200_000;
+
+/// Pause between two requests: the cache stays warm.
+const PAUSE_MS: u64 = 60_000;
+
+/// Cost of all requests in US dollars, without the output that both sessions have. The field names are API.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(super) struct DemoCost {
+    /// The model whose prices are used.
+    pub(super) model: &'static str,
+    /// As the proxy sent them.
+    pub(super) with: f64,
+    /// As the agent sent them.
+    pub(super) without: f64,
+}
+
+/// Adds the requests up as they are sent.
+struct CostMeter {
+    rates: Rates,
+    with: SimulatedCache,
+    without: SimulatedCache,
+    at_ms: u64,
+    cost: DemoCost,
+}
+
+impl CostMeter {
+    /// `None` where the embedded table lacks the model.
+    fn new() -> Option<Self> {
+        let query = PriceQuery {
+            model: MODEL,
+            at_ms: NOVEMBER_23,
+            ..PriceQuery::default()
+        };
+        let rates = prices::table(None).ok()?.rates(&query)?;
+        let cache = SimulatedCache::new(CacheRule::of(MODEL, false), rates.write_is_billed);
+        Some(Self {
+            rates,
+            with: cache.clone(),
+            without: cache,
+            at_ms: 0,
+            cost: DemoCost {
+                model: MODEL,
+                ..DemoCost::default()
+            },
+        })
+    }
+
+    /// The agent's next request, and what was sent upstream for it; `prompt_bytes` of a carry-over prompt were written.
+    fn add(&mut self, received: &Bytes, sent: &[Bytes], prompt_bytes: usize) {
+        self.at_ms += PAUSE_MS;
+        let without = self.without.send(self.at_ms, &segments(received), 0);
+        self.cost.without += without.cost(&self.rates).total();
+        let mut prompt_tokens = prompt_bytes as u64 / BYTES_PER_TOKEN;
+        for body in sent {
+            let prompt_tokens = std::mem::take(&mut prompt_tokens);
+            let counts = self.with.send(self.at_ms, &segments(body), prompt_tokens);
+            self.cost.with += counts.cost(&self.rates).total();
+        }
+    }
+}
+
+/// System prompt and tools, then the turns.
+fn segments(body: &Bytes) -> Vec<RequestSegment> {
+    let segment = |content: &[u8]| {
+        let mut hasher = DefaultHasher::new();
+        content.hash(&mut hasher);
+        RequestSegment {
+            id: hasher.finish(),
+            tokens: content.len() as u64 / BYTES_PER_TOKEN,
+        }
+    };
+    let Ok(view) = wire(WireId::Anthropic).read(body, Operation::Generate) else {
+        return vec![segment(body)];
+    };
+    let list = view.list;
+    let fixed = [&body[..list.start], &body[list.end..]].concat();
+    let turns = view.turns.iter().map(|turn| segment(turn.span.of(body)));
+    std::iter::once(segment(&fixed)).chain(turns).collect()
+}

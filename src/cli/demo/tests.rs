@@ -67,9 +67,7 @@ async fn agent_and_proxy_keep_the_rules_of_the_api() {
     };
     let provider = Strict::start(model, Options::default()).await.unwrap();
     let store: SharedStore = Arc::new(SqliteStore::in_memory().unwrap());
-    let mut agent = story::Agent::start(story::proxy(provider.addr(), &store).unwrap())
-        .await
-        .unwrap();
+    let mut agent = story::Agent::new(story::proxy(provider.addr(), &store).unwrap());
     while !agent.ask().await.unwrap().1 {}
     assert_eq!(provider.complaints(), []);
     assert_eq!(provider.generations().len(), 4 * TURNS + 4);

@@ -134,9 +134,8 @@ fn proxy_url(installation: &Installation) -> String {
     if let RunState::Running(Some(process)) = &installation.running {
         return process.data.clone();
     }
-    let server = &installation.config.server;
-    let scheme = if server.tls().is_some() { "https" } else { "http" };
-    format!("{scheme}://{}", running::reachable(server.listen))
+    let config = &installation.config;
+    running::url(config, running::reachable(config.server.listen))
 }
 
 /// The sign-ins of the agents on the PATH, with a warning for each that is chosen and does not reach baton, and for each that its

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use anstyle::{AnsiColor, Style};
+use anstyle::AnsiColor;
 use serde::Serialize;
 
 /// How serious a finding is.
@@ -15,21 +15,13 @@ pub(super) enum FindingSeverity {
 }
 
 impl FindingSeverity {
-    pub(super) fn name(self) -> &'static str {
+    /// Its name and its colour.
+    pub(super) fn shown(self) -> (&'static str, AnsiColor) {
         match self {
-            Self::Ok => "ok",
-            Self::Warning => "warning",
-            Self::Error => "error",
+            Self::Ok => ("ok", AnsiColor::Green),
+            Self::Warning => ("warning", AnsiColor::Yellow),
+            Self::Error => ("error", AnsiColor::Red),
         }
-    }
-
-    pub(super) fn style(self) -> Style {
-        let colour = match self {
-            Self::Ok => AnsiColor::Green,
-            Self::Warning => AnsiColor::Yellow,
-            Self::Error => AnsiColor::Red,
-        };
-        Style::new().fg_color(Some(colour.into())).bold()
     }
 }
 
@@ -81,12 +73,7 @@ impl Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let help = self.help.as_deref().unwrap_or_default();
-        write!(
-            f,
-            "{}: {}: {}; {help}",
-            self.severity.name(),
-            self.subject,
-            self.message
-        )
+        let (severity, _) = self.severity.shown();
+        write!(f, "{severity}: {}: {}; {help}", self.subject, self.message)
     }
 }

@@ -1,12 +1,22 @@
-//! What the checks examine, gathered once.
+//! What the checks examine, gathered once: which proxy serves from a state directory, what the directory contains,
+//! and what the upstreams answer to one HEAD request without credentials.
 
 use std::collections::BTreeSet;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
-use super::probe::{self, UpstreamProbe};
-use crate::cli::running::{self, RunState};
+use futures_util::future::join_all;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
+use serde::Serialize;
+
+use super::finding::Finding;
+use crate::cli::output::{age, first_line, plural, unsent};
+use crate::cli::running::{self, Process, RunState};
 use crate::cli::runtime;
+use crate::serve::proxy::upload::RopeBody;
+use crate::serve::proxy::upstream::{Upstream, Upstreams};
+use crate::state::clock::now_ms;
 use crate::state::config::{Config, StoreKind};
+use crate::state::files::yaml_files::{HandoffFolder, LineReader};
 use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalError, JournalReader, JournalTotals};
 use crate::state::store::{self, HandoffFilter};
 use baton_core::record::Handoff;
@@ -43,7 +53,7 @@ impl Installation {
             running: running::find(&config.state_dir),
             journal: journal(&config),
             handoffs: handoffs(&config),
-            probes: if ask { probe::probe(&config) } else { Vec::new() },
+            probes: if ask { probe(&config) } else { Vec::new() },
             now: SystemTime::now(),
             config,
         }
@@ -83,4 +93,185 @@ fn handoffs(config: &Config) -> Result<Vec<Handoff>, String> {
 pub(super) fn written_calls(rows: &[ExchangeRow]) -> BTreeSet<String> {
     let writing = rows.iter().filter(|row| row.event.written_calls > 0);
     writing.filter_map(|row| row.model.clone()).collect()
+}
+
+/// The summary. The field names are API.
+#[derive(Serialize)]
+pub(super) struct StateSummary {
+    /// The proxy that serves from this state directory.
+    running: Option<Process>,
+    /// The last proxy, if it was killed.
+    stale: Option<Process>,
+    state_dir: String,
+    listen: String,
+    admin: String,
+    journal: JournalTotals,
+    last_exchange: Option<ExchangeRow>,
+    handoffs: usize,
+    last_handoff: Option<String>,
+    unsent_tokens: i64,
+}
+
+impl StateSummary {
+    pub(super) fn of(installation: &Installation) -> Self {
+        let config = &installation.config;
+        let journal = installation.journal.as_ref().ok().and_then(Option::as_ref);
+        let totals = journal.map(|journal| journal.totals).unwrap_or_default();
+        let handoffs = installation.handoffs.as_deref().unwrap_or_default();
+        let (running, stale) = match &installation.running {
+            RunState::Running(process) => (process.clone(), None),
+            RunState::Stale(process) => (None, Some(process.clone())),
+            RunState::Nobody => (None, None),
+        };
+        Self {
+            running,
+            stale,
+            state_dir: config.state_dir.display().to_string(),
+            listen: config.server.listen.to_string(),
+            admin: config.admin.listen.to_string(),
+            journal: totals,
+            last_exchange: journal.and_then(|journal| journal.newest.clone()),
+            handoffs: handoffs.len(),
+            last_handoff: handoffs.first().map(|handoff| handoff.id.to_string()),
+            unsent_tokens: totals.unsent_tokens,
+        }
+    }
+
+    /// A short line of fixed form, for prompts.
+    pub(super) fn line(&self, config: &Config) -> String {
+        let last = self
+            .last_exchange
+            .as_ref()
+            .map_or_else(|| "-".to_owned(), |row| age(row.at_ms, now_ms()));
+        let running = match &self.running {
+            Some(process) => format!("running at {}", first_line(&process.data, None)),
+            None => "not running".to_owned(),
+        };
+        format!(
+            "baton: {running}, {}, {}, {} saved, last {last}{}",
+            plural(self.journal.exchanges, "exchange"),
+            plural(self.handoffs as u64, "handoff"),
+            unsent(self.unsent_tokens),
+            handed_over(config)
+        )
+    }
+}
+
+/// Goal and next step of the newest handoff file, if there is one. A prompt shows no errors of that file.
+fn handed_over(config: &Config) -> String {
+    let folder = HandoffFolder::new(&config.handoffs_dir()).ok();
+    let line = folder.and_then(|folder| LineReader::new(folder).read(None, Instant::now()).ok()?);
+    match line.map(|line| line.line()) {
+        Some(line) if !line.is_empty() => format!(" | {}", first_line(&line, None)),
+        _ => String::new(),
+    }
+}
+
+/// Whether a proxy serves, and where.
+pub(super) fn proxy(installation: &Installation) -> Vec<Finding> {
+    let config = &installation.config;
+    match &installation.running {
+        RunState::Running(Some(process)) => {
+            let started = ago(process.started_ms, now_ms());
+            let about = format!(
+                "process {}, version {}, started {started}",
+                process.pid, process.version
+            );
+            vec![
+                Finding::ok("agents at", format!("{} ({about})", process.data)),
+                Finding::ok("inspector", &process.admin),
+            ]
+        }
+        RunState::Running(None) => vec![Finding::ok("agents at", "a proxy is starting")],
+        RunState::Stale(_) | RunState::Nobody => vec![Finding::ok(
+            "agents at",
+            format!(
+                "not running; `baton serve` would listen at {}",
+                config.server.listen
+            ),
+        )],
+    }
+}
+
+pub(super) fn ago(then_ms: u64, now_ms: u64) -> String {
+    match age(then_ms, now_ms).as_str() {
+        "now" => "just now".to_owned(),
+        age => format!("{age} ago"),
+    }
+}
+
+/// Time for an answer. A person waits for it.
+const PROBE_TIME: Duration = Duration::from_secs(8);
+
+/// The answer of an upstream.
+pub(super) struct UpstreamProbe {
+    pub(super) name: String,
+    pub(super) base_url: String,
+    pub(super) answer: Result<ProbeAnswer, String>,
+    /// Distance of its clock from ours, where it reports its time.
+    pub(super) clock_offset: Option<Duration>,
+}
+
+/// The head of an answer.
+pub(super) struct ProbeAnswer {
+    pub(super) status: StatusCode,
+    pub(super) version: Version,
+}
+
+/// Sends one request to each upstream, concurrently.
+fn probe(config: &Config) -> Vec<UpstreamProbe> {
+    let runtime = runtime().map_err(|failure| failure.message);
+    match (runtime, Upstreams::new(config).map_err(|error| error.to_string())) {
+        (Ok(runtime), Ok(upstreams)) => runtime.block_on(async {
+            let all = config.upstreams.keys().filter_map(|name| upstreams.get(name));
+            join_all(all.map(|upstream| ask(upstream))).await
+        }),
+        (Err(error), _) | (_, Err(error)) => {
+            let all = config.upstreams.iter();
+            let failed = all.map(|(name, upstream)| UpstreamProbe {
+                name: name.clone(),
+                base_url: upstream.base_url.clone(),
+                answer: Err(error.clone()),
+                clock_offset: None,
+            });
+            failed.collect()
+        }
+    }
+}
+
+async fn ask(upstream: &Upstream) -> UpstreamProbe {
+    let mut headers = HeaderMap::new();
+    let agent = HeaderValue::from_static(concat!("baton-doctor/", env!("CARGO_PKG_VERSION")));
+    headers.insert(header::USER_AGENT, agent);
+    let again = headers.clone();
+    let sent = upstream.send(&Method::HEAD, "/", headers, || again, RopeBody::default());
+    let mut clock_offset = None;
+    let answer = match tokio::time::timeout(PROBE_TIME, sent).await {
+        Ok(Ok(response)) => {
+            clock_offset = response.headers().get(header::DATE).and_then(offset);
+            Ok(ProbeAnswer {
+                status: response.status(),
+                version: response.version(),
+            })
+        }
+        Ok(Err(fault)) if fault.detail.is_empty() => Err(fault.code.message.to_owned()),
+        Ok(Err(fault)) => Err(fault.detail),
+        Err(_) => Err(format!("no answer in {} s", PROBE_TIME.as_secs())),
+    };
+    UpstreamProbe {
+        name: upstream.name.clone(),
+        base_url: upstream.config.base_url.clone(),
+        answer,
+        clock_offset,
+    }
+}
+
+/// Distance between a `Date` header and our clock.
+fn offset(date: &HeaderValue) -> Option<Duration> {
+    let theirs = httpdate::parse_http_date(date.to_str().ok()?).ok()?;
+    let ours = SystemTime::now();
+    let later = theirs
+        .duration_since(ours)
+        .or_else(|_| ours.duration_since(theirs));
+    later.ok()
 }

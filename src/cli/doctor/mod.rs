@@ -8,24 +8,74 @@ pub(super) mod config;
 mod finding;
 mod installation;
 mod machine;
-mod probe;
 mod state;
-mod state_summary;
 mod upstreams;
 
 use std::path::PathBuf;
 
+use anstyle::Style;
+use clap::Args as ClapArgs;
 use serde::Serialize;
 
 use self::finding::{Finding, FindingSeverity};
-use self::installation::Installation;
-use self::state_summary::StateSummary;
-use super::args::CheckArgs;
-use super::exit::{CommandFailure, Exit};
+use self::installation::{Installation, StateSummary};
+use super::exit::{CliResult, Exit};
 use super::output::{Out, plural, visible};
-use super::system_args::DoctorArgs;
-use super::{config_file, load, load_state, readiness};
+use super::state_args::{CONFIG_HELP, StateArgs};
+use super::{config_file, load, load_state, running};
 use crate::state::config::{DEFAULT_TEXT, Flags};
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Sends one HEAD request without credentials to each upstream, and changes nothing. Exits with 0 unless a line is an error, \
+with 78 if the config is wrong, and with 69 for any other error.
+
+An upstream that cannot be reached is an error if the config sets it or the journal has requests to it, else a warning. \
+Keys and sign-ins are not tried at the provider; a refused one is in `baton log error`.
+
+`--ready` exits with 69 if no proxy serves requests.
+
+Examples:
+  baton doctor
+  baton doctor --line
+  baton doctor --ready
+  baton doctor --offline --json | jq .journal.bytes
+  baton doctor --json | jq '.findings[] | select(.severity != \"ok\")'")]
+pub(super) struct DoctorArgs {
+    #[command(flatten)]
+    state: StateArgs,
+    /// Ask no upstream
+    #[arg(long)]
+    offline: bool,
+    /// One line on what runs and what is stored, for a prompt or a status bar
+    #[arg(long, group = "short")]
+    line: bool,
+    /// Only whether the proxy serves requests: the health check of a container
+    #[arg(long, group = "short")]
+    ready: bool,
+    /// Print JSON
+    #[arg(long, group = "short")]
+    json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Exits with 0 if the config is valid and with 78 if it is not. A Redis server that the config names is asked for its settings.
+
+Examples:
+  baton check --config baton.toml
+  baton check --defaults > baton.toml
+  baton check --json | jq .findings")]
+pub(super) struct CheckArgs {
+    #[arg(long, value_name = "FILE", help = CONFIG_HELP)]
+    config: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Print the built-in config, which explains every key, and check nothing
+    #[arg(long, conflicts_with_all = ["config", "json"])]
+    defaults: bool,
+}
 
 /// A check's name, and what it finds.
 type DoctorCheck = (&'static str, fn(&Installation) -> Vec<Finding>);
@@ -33,7 +83,7 @@ type DoctorCheck = (&'static str, fn(&Installation) -> Vec<Finding>);
 /// The checks of an installation whose config is valid, in the order in which they are printed.
 const CHECKS: &[DoctorCheck] = &[
     (CONFIG, |installation| config::warnings(&installation.config)),
-    ("proxy", state_summary::proxy),
+    ("proxy", installation::proxy),
     ("service", machine::service),
     ("ports", machine::ports),
     ("clock", machine::clock),
@@ -69,45 +119,39 @@ struct DoctorReport {
     findings: Vec<ReportedFinding>,
 }
 
-pub(super) fn run(args: &DoctorArgs, out: &mut Out) -> Result<(), CommandFailure> {
+pub(super) fn run(args: &DoctorArgs, out: &mut Out) -> CliResult {
     if args.ready || args.line {
         let config = load_state(&args.state)?;
         if args.ready {
-            return readiness::report(&config.state_dir, out);
+            return running::report_ready(&config.state_dir, out);
         }
         let installation = Installation::of(config, false);
         let line = StateSummary::of(&installation).line(&installation.config);
-        return Ok(out.line(format_args!("{line}"))?);
+        return out.line(line);
     }
     let flags = Flags {
         state_dir: args.state.state_dir.clone(),
         ..Flags::default()
     };
     let file = args.state.config.as_ref();
-    match load(file, &flags) {
+    let (state, findings, exit) = match load(file, &flags) {
         Ok(config) => {
             let installation = Installation::of(config, !args.offline);
-            let state = Some(StateSummary::of(&installation));
-            report(
-                file,
-                state,
-                examine(&installation),
-                args.json,
-                Exit::UNAVAILABLE,
-                out,
-            )
+            let state = StateSummary::of(&installation);
+            (Some(state), examine(&installation), Exit::UNAVAILABLE)
         }
         Err(problems) => {
-            let findings = reported(CONFIG, config::problems(&problems)).collect();
-            report(file, None, findings, args.json, Exit::CONFIG, out)
+            let findings = reported(CONFIG, config::problems(&problems));
+            (None, findings.collect(), Exit::CONFIG)
         }
-    }
+    };
+    report(file, state, findings, args.json, exit, out)
 }
 
 /// `baton check`.
-pub(super) fn check(args: &CheckArgs, out: &mut Out) -> Result<(), CommandFailure> {
+pub(super) fn check(args: &CheckArgs, out: &mut Out) -> CliResult {
     if args.defaults {
-        return Ok(out.document(DEFAULT_TEXT)?);
+        return out.document(DEFAULT_TEXT);
     }
     let findings = match load(args.config.as_ref(), &Flags::default()) {
         Ok(config) => reported(CONFIG, config::warnings(&config))
@@ -126,7 +170,7 @@ fn report(
     json: bool,
     exit: Exit,
     out: &mut Out,
-) -> Result<(), CommandFailure> {
+) -> CliResult {
     let mut rows = findings.iter();
     let report = DoctorReport {
         ok: rows.all(|row| row.finding.severity != FindingSeverity::Error),
@@ -159,15 +203,15 @@ fn reported(
     findings.map(move |finding| ReportedFinding { check, finding })
 }
 
-fn print(report: &DoctorReport, out: &mut Out) -> Result<(), CommandFailure> {
+fn print(report: &DoctorReport, out: &mut Out) -> CliResult {
     let file = report.config.as_deref();
     let file = file.map_or_else(|| "the defaults, with the environment".to_owned(), visible);
     out.line(format_args!("baton {}, config: {file}", report.version))?;
     for ReportedFinding { check, finding } in &report.findings {
-        let style = finding.severity.style();
+        let (severity, colour) = finding.severity.shown();
+        let style = Style::new().fg_color(Some(colour.into())).bold();
         out.line(format_args!(
-            "{style}{:<7}{style:#}  {check:<9}  {}: {}",
-            finding.severity.name(),
+            "{style}{severity:<7}{style:#}  {check:<9}  {}: {}",
             visible(&finding.subject),
             visible(&finding.message)
         ))?;
@@ -183,8 +227,7 @@ fn print(report: &DoctorReport, out: &mut Out) -> Result<(), CommandFailure> {
         "\n{}, {}",
         plural(count(FindingSeverity::Error), "error"),
         plural(count(FindingSeverity::Warning), "warning")
-    ))?;
-    Ok(())
+    ))
 }
 
 #[cfg(test)]

@@ -7,8 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::config;
 use super::finding::Finding;
-use super::installation::Installation;
-use super::state_summary::ago;
+use super::installation::{Installation, ago};
 use crate::cli::output::{age, first_line, plural, size, unsent};
 use crate::cli::running::RunState;
 use crate::state::clock::now_ms;

@@ -5,9 +5,8 @@ use http::{StatusCode, Version};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
-use super::finding::FindingSeverity;
+use super::installation::{ProbeAnswer, UpstreamProbe};
 use super::machine::clock_finding;
-use super::probe::{ProbeAnswer, UpstreamProbe};
 use super::upstreams::{findings, used};
 use super::*;
 use crate::state::config::{Config, Environment};

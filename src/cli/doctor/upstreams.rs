@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use http::Version;
 
 use super::finding::Finding;
-use super::installation::Installation;
-use super::probe::{ProbeAnswer, UpstreamProbe};
+use super::installation::{Installation, ProbeAnswer, UpstreamProbe};
 use crate::state::config::{Config, Environment, Flags};
 
 /// Whether each upstream answers. Any status below 500 counts, since most refuse a request without a credential.

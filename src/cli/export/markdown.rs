@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 
-use super::document::{ConversationExport, ExportHead};
-use super::work::{ExportedPart, ExportedTurn};
-use baton_core::text::date;
+use super::work::{ConversationExport, ExportHead, ExportedPart, ExportedTurn};
+use baton_core::text::date::rfc3339_millis;
 
 pub(super) fn document(document: &ConversationExport) -> String {
     let mut out = head(&document.head);
@@ -29,7 +28,7 @@ fn head(head: &ExportHead) -> String {
     about.extend(head.wire.as_ref().map(|wire| format!("API `{wire}`")));
     about.extend(
         head.at_ms
-            .map(|at| format!("last request {}", date::rfc3339_millis(at))),
+            .map(|at| format!("last request {}", rfc3339_millis(at))),
     );
     out.push_str(&format!("{}\n", about.join(", ")));
     for note in &head.notes {
@@ -37,17 +36,14 @@ fn head(head: &ExportHead) -> String {
     }
     let Some(handoff) = &head.handoff else { return out };
     out.push_str(&format!("\n## Carry-over prompt\n\nhandoff `{}`", handoff.id));
-    out.extend(
-        handoff
-            .created_ms
-            .map(|at| format!(", made {}", date::rfc3339_millis(at))),
-    );
-    out.extend(
-        handoff
-            .reason
-            .as_ref()
-            .map(|reason| format!(", because: {reason}")),
-    );
+    let made = handoff
+        .created_ms
+        .map(|at| format!(", made {}", rfc3339_millis(at)));
+    let because = handoff
+        .reason
+        .as_ref()
+        .map(|reason| format!(", because: {reason}"));
+    out.extend(made.into_iter().chain(because));
     out.push_str(&format!("\n\n{}\n", handoff.prompt.trim()));
     out
 }

@@ -1,30 +1,66 @@
 //! `baton export`: a conversation as a document to continue with, without baton: the active carry-over prompt, and the work
 //! since, from the newest request in the journal.
 
-mod document;
 mod markdown;
 mod work;
 
 use std::collections::BTreeSet;
 
+use clap::Args as ClapArgs;
 use uuid::Uuid;
 
-use self::document::{ConversationExport, ExportHead, ExportedHandoff};
-use self::work::ExportedTurn;
-use super::exit::{CommandFailure, Exit};
-use super::export_args::{ExportArgs, ExportFormat};
-use super::log::{open, unread};
-use super::newest::{JournalRequest, RequestForm, newest};
+use self::work::{ConversationExport, ExportHead, ExportedHandoff, ExportedTurn};
+use super::exit::{CliResult, Exit};
+use super::journal::{JournalRequest, RequestForm, newest, newest_rows, open};
 use super::output::{Out, visible};
-use super::stored::{self, unanswered};
+use super::state_args::StateArgs;
+use super::stored::{self, bare_id, only};
 use super::{load_state, runtime};
 use crate::state::config::{Config, StoreKind};
 use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalReader};
 use crate::state::store::{HandoffFilter, SharedStore};
+use baton_core::mark::sentinel;
 use baton_core::record::Handoff;
 
-/// Requests of the conversation that are examined, newest first: those for titles and counts hold no tools.
-const NEWEST: usize = 50;
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+The work comes from the newest request in the journal, redacted as the journal has it; without a journal there is the \
+prompt alone. Begin a new session of any agent with the document.
+
+`baton log` (column KEY) and `baton savings --by conversation` list the keys of conversations, `baton handoffs list` the \
+ids of handoffs.
+
+Examples:
+  baton export 3f9c > session.md
+  baton export 0199a3c2-7d1e --format json | jq -r .handoff.prompt
+  baton export 3f9c --format jsonl | tail -n +2 | jq -c .parts
+  baton export 3f9c --whole > conversation.md
+  baton export 3f9c --format har > conversation.har")]
+pub(super) struct ExportArgs {
+    /// The conversation's key or the id of a handoff, or a unique prefix of either
+    conversation: String,
+    #[command(flatten)]
+    state: StateArgs,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = ExportFormat::Md)]
+    format: ExportFormat,
+    /// The agent's whole history, instead of the active carry-over prompt and the work since
+    #[arg(long)]
+    whole: bool,
+}
+
+/// How a conversation is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum ExportFormat {
+    /// Markdown
+    Md,
+    /// JSON
+    Json,
+    /// JSON Lines: all but the work, then a line for each turn
+    Jsonl,
+    /// HAR 1.2: every exchange of the conversation, with its upstream requests
+    Har,
+}
 
 /// The item to export.
 enum Wanted {
@@ -33,58 +69,28 @@ enum Wanted {
     Handoff(Box<Handoff>),
 }
 
-pub(super) fn run(args: &ExportArgs, out: &mut Out) -> Result<(), CommandFailure> {
-    let runtime = runtime()?;
-    if args.format == ExportFormat::Har {
-        return runtime.block_on(har(args, out));
-    }
-    let document = runtime.block_on(document(args))?;
-    match args.format {
-        // Written above, piece by piece.
-        ExportFormat::Har => {}
-        ExportFormat::Md => out.body(markdown::document(&document).as_bytes())?,
-        ExportFormat::Json => out.json(&document)?,
-        ExportFormat::Jsonl => {
-            out.json_line(&document.head)?;
-            for turn in &document.work {
-                out.json_line(turn)?;
+pub(super) fn run(args: &ExportArgs, out: &mut Out) -> CliResult {
+    runtime()?.block_on(async {
+        let sources = Sources::open(load_state(&args.state)?).await?;
+        let wanted = sources.wanted(&args.conversation)?;
+        if args.format == ExportFormat::Har {
+            return sources.har(&wanted.conversation(), out);
+        }
+        let export = match wanted {
+            wanted if args.whole => sources.whole(wanted.conversation())?,
+            Wanted::Conversation(key) => sources.conversation(key).await?,
+            Wanted::Handoff(handoff) => sources.handoff(*handoff).await?,
+        };
+        match args.format {
+            ExportFormat::Jsonl => {
+                out.json_line(&export.head)?;
+                export.work.iter().try_for_each(|turn| out.json_line(turn))?;
             }
+            ExportFormat::Json => out.json(&export)?,
+            _ => out.body(markdown::document(&export).as_bytes())?,
         }
-    }
-    Ok(())
-}
-
-async fn document(args: &ExportArgs) -> Result<ConversationExport, CommandFailure> {
-    let sources = Sources::open(load_state(&args.state)?).await?;
-    match sources.wanted(&args.conversation)? {
-        wanted if args.whole => sources.whole(wanted.conversation()),
-        Wanted::Conversation(key) => sources.conversation(key).await,
-        Wanted::Handoff(handoff) => sources.handoff(*handoff).await,
-    }
-}
-
-/// Writes every exchange of the conversation, oldest first, one at a time: together they may be larger than the memory.
-async fn har(args: &ExportArgs, out: &mut Out) -> Result<(), CommandFailure> {
-    let sources = Sources::open(load_state(&args.state)?).await?;
-    let key = sources.wanted(&args.conversation)?.conversation();
-    let rows = sources.rows(Some(&key), 0)?;
-    let Some(journal) = sources.journal.as_ref().filter(|_| !rows.is_empty()) else {
-        let message = format!("the journal has no exchange of conversation {}", visible(&key));
-        return Err(Exit::NO_INPUT.failure(message));
-    };
-    let version = env!("CARGO_PKG_VERSION");
-    let head = format!(
-        "{{\"log\":{{\"version\":\"1.2\",\"creator\":{{\"name\":\"baton\",\"version\":\"{version}\"}},\"entries\":["
-    );
-    out.body(head.as_bytes())?;
-    let mut separator = "";
-    for row in rows.iter().rev() {
-        for entry in journal.har_entries(&row.id).map_err(unread)? {
-            out.body(format!("{separator}\n{entry}").as_bytes())?;
-            separator = ",";
-        }
-    }
-    Ok(out.body(b"\n]}}\n")?)
+        Ok(())
+    })
 }
 
 impl Wanted {
@@ -108,18 +114,13 @@ struct Sources {
 }
 
 impl Sources {
-    async fn open(config: Config) -> Result<Self, CommandFailure> {
-        let store = match config.store.kind {
-            StoreKind::Memory => None,
-            _ => Some(stored::open(&config)?),
-        };
-        let handoffs = match &store {
-            Some(store) => store
-                .handoffs(&HandoffFilter::everything())
-                .await
-                .map_err(unanswered)?,
-            None => Vec::new(),
-        };
+    async fn open(config: Config) -> CliResult<Self> {
+        let (mut store, mut handoffs) = (None, Vec::new());
+        if config.store.kind != StoreKind::Memory {
+            let opened = stored::open(&config)?;
+            handoffs = opened.handoffs(&HandoffFilter::everything()).await?;
+            store = Some(opened);
+        }
         let journal = open(&config.state_dir)?;
         Ok(Self {
             config,
@@ -130,46 +131,58 @@ impl Sources {
     }
 
     /// The conversation or the handoff with this key or id, or the only one that begins so.
-    fn wanted(&self, text: &str) -> Result<Wanted, CommandFailure> {
-        let text = text.trim();
-        let text = text.strip_prefix("[[handoff-resume:").unwrap_or(text);
-        let text = text.strip_suffix("]]").unwrap_or(text).to_lowercase();
+    fn wanted(&self, text: &str) -> CliResult<Wanted> {
+        let text = bare_id(text);
         let mut keys: BTreeSet<String> = self.handoffs.iter().map(|h| h.conversation.clone()).collect();
         if let Some(journal) = &self.journal {
-            let known = journal.conversations(None, 0).map_err(unread)?;
-            keys.extend(known.into_iter().map(|conversation| conversation.key));
+            keys.extend(journal.conversations(None, 0)?.into_iter().map(|known| known.key));
         }
         if let Some(key) = keys.take(&text) {
             return Ok(Wanted::Conversation(key));
         }
         let begins = |whole: &str| !text.is_empty() && whole.starts_with(&text);
-        let handoffs = self
-            .handoffs
-            .iter()
-            .filter(|handoff| begins(&handoff.id.to_string()));
+        let handoffs = self.handoffs.iter().filter(|one| begins(&one.id.to_string()));
         let handoffs = handoffs.map(|handoff| Wanted::Handoff(Box::new(handoff.clone())));
-        let keys = keys.iter().filter(|key| begins(key));
-        let mut matching = handoffs.chain(keys.map(|key| Wanted::Conversation(key.clone())));
-        match (matching.next(), matching.next()) {
-            (Some(only), None) => Ok(only),
-            (None, _) => Err(Exit::NO_INPUT
-                .failure(format!(
-                    "there is no conversation and no handoff {}",
-                    visible(&text)
-                ))
-                .help("`baton handoffs list` shows handoffs, and `baton log` the keys of conversations (column KEY)")),
-            (Some(_), Some(_)) => Err(Exit::USAGE
-                .failure(format!(
-                    "more than one conversation or handoff begins with {}",
-                    visible(&text)
-                ))
-                .help("give more of it")),
-        }
+        let keys = keys.iter().filter(|key| begins(key)).cloned();
+        let matching = handoffs.chain(keys.map(Wanted::Conversation));
+        only(matching, ["conversation or handoff", "it"], &text, || {
+            let message = format!("there is no conversation and no handoff {}", visible(&text));
+            Exit::NO_INPUT.with_help(message, "`baton handoffs list` shows handoffs, and `baton log` the keys of conversations (column KEY)")
+        })
     }
 
-    async fn conversation(&self, key: String) -> Result<ConversationExport, CommandFailure> {
-        let rows = self.rows(Some(&key), NEWEST)?;
-        let found = self.newest(rows)?;
+    /// Writes every exchange of a conversation, oldest first, one at a time: together they may be larger than the memory.
+    fn har(&self, key: &str, out: &mut Out) -> CliResult {
+        let rows = self.rows(ExchangeFilter {
+            conversation: Some(key.to_owned()),
+            ..ExchangeFilter::default()
+        })?;
+        let Some(journal) = self.journal.as_ref().filter(|_| !rows.is_empty()) else {
+            let message = format!("the journal has no exchange of conversation {}", visible(key));
+            return Err(Exit::NO_INPUT.failure(message));
+        };
+        let version = env!("CARGO_PKG_VERSION");
+        let head = format!(
+            "{{\"log\":{{\"version\":\"1.2\",\"creator\":{{\"name\":\"baton\",\"version\":\"{version}\"}},\"entries\":["
+        );
+        out.body(head.as_bytes())?;
+        let mut separator = "";
+        for row in rows.iter().rev() {
+            for entry in journal.har_entries(&row.id)? {
+                out.body(format!("{separator}\n{entry}").as_bytes())?;
+                separator = ",";
+            }
+        }
+        out.body(b"\n]}}\n")
+    }
+
+    fn rows(&self, filter: ExchangeFilter) -> CliResult<Vec<ExchangeRow>> {
+        let journal = self.journal.as_ref();
+        Ok(journal.map_or(Ok(Vec::new()), |journal| journal.list(&filter))?)
+    }
+
+    async fn conversation(&self, key: String) -> CliResult<ConversationExport> {
+        let found = self.newest(&key, RequestForm::Sent)?;
         let active = match &found {
             Some(found) => active(&found.row),
             None => self.last_active(&key).await?,
@@ -182,20 +195,17 @@ impl Sources {
     }
 
     /// The agent's whole history with the newest request.
-    fn whole(&self, key: String) -> Result<ConversationExport, CommandFailure> {
-        let rows = self.rows(Some(&key), NEWEST)?;
-        let found = match &self.journal {
-            Some(journal) => newest(journal, rows, RequestForm::Received)?,
-            None => None,
-        };
+    fn whole(&self, key: String) -> CliResult<ConversationExport> {
+        let found = self.newest(&key, RequestForm::Received)?;
         self.compose(key, found, None, None)
     }
 
-    async fn handoff(&self, handoff: Handoff) -> Result<ConversationExport, CommandFailure> {
+    async fn handoff(&self, handoff: Handoff) -> CliResult<ConversationExport> {
         // A resumed handoff is active in other conversations, too.
-        let mut rows = self.rows(None, 0)?;
+        let mut rows = self.rows(ExchangeFilter::default())?;
         rows.retain(|row| active(row) == Some(handoff.id));
-        let found = self.newest(rows)?;
+        let journal = self.journal.as_ref();
+        let found = journal.map_or(Ok(None), |journal| newest(journal, rows, RequestForm::Sent))?;
         let of_row = found.as_ref().and_then(|found| found.row.conversation.clone());
         let key = of_row.unwrap_or_else(|| handoff.conversation.clone());
         let id = handoff.id;
@@ -203,39 +213,27 @@ impl Sources {
         self.compose(key, found, Some(id), whole.or(Some(handoff)))
     }
 
-    fn rows(&self, conversation: Option<&str>, limit: usize) -> Result<Vec<ExchangeRow>, CommandFailure> {
-        let Some(journal) = &self.journal else {
-            return Ok(Vec::new());
-        };
-        let filter = ExchangeFilter {
-            conversation: conversation.map(str::to_owned),
-            limit,
-            ..ExchangeFilter::default()
-        };
-        journal.list(&filter).map_err(unread)
-    }
-
-    fn newest(&self, rows: Vec<ExchangeRow>) -> Result<Option<JournalRequest>, CommandFailure> {
+    fn newest(&self, key: &str, form: RequestForm) -> CliResult<Option<JournalRequest>> {
         match &self.journal {
-            Some(journal) => newest(journal, rows, RequestForm::Sent),
+            Some(journal) => newest(journal, newest_rows(journal, key)?, form),
             None => Ok(None),
         }
     }
 
     /// The handoff that the store has as the active one of a conversation, or the newest that was made in it.
-    async fn last_active(&self, key: &str) -> Result<Option<Uuid>, CommandFailure> {
+    async fn last_active(&self, key: &str) -> CliResult<Option<Uuid>> {
         let Some(store) = &self.store else { return Ok(None) };
-        let conversation = store.conversation(key).await.map_err(unanswered)?;
+        let conversation = store.conversation(key).await?;
         let active = conversation.and_then(|conversation| conversation.active);
-        let made = || self.handoffs.iter().find(|handoff| handoff.conversation == key);
-        Ok(active.or_else(|| made().map(|handoff| handoff.id)))
+        let mut made = self.handoffs.iter().filter(|handoff| handoff.conversation == key);
+        Ok(active.or_else(|| made.next().map(|handoff| handoff.id)))
     }
 
-    /// A handoff with all of its prompt.
-    async fn full_handoff(&self, id: Uuid) -> Result<Option<Handoff>, CommandFailure> {
+    /// The handoff with its full prompt.
+    async fn full_handoff(&self, id: Uuid) -> CliResult<Option<Handoff>> {
         let known = self.handoffs.iter().find(|handoff| handoff.id == id);
         match (&self.store, known) {
-            (Some(store), Some(known)) => store.handoff(&known.principal, id).await.map_err(unanswered),
+            (Some(store), Some(known)) => Ok(store.handoff(&known.principal, id).await?),
             _ => Ok(None),
         }
     }
@@ -246,52 +244,51 @@ impl Sources {
         found: Option<JournalRequest>,
         active: Option<Uuid>,
         handoff: Option<Handoff>,
-    ) -> Result<ConversationExport, CommandFailure> {
+    ) -> CliResult<ConversationExport> {
         let mut head = ExportHead {
             conversation: key,
             ..ExportHead::default()
         };
         let (mut work, mut prompt) = (Vec::new(), None);
-        match &found {
-            Some(found) => {
-                self.describe(&mut head, found)?;
-                let taken = self.work(found, active, handoff.as_ref());
-                (work, prompt) = (taken.turns, taken.prompt);
-                head.notes.extend(taken.notes);
+        match (&self.journal, found) {
+            (Some(journal), Some(found)) => {
+                let known = journal.conversations(Some(&head.conversation), 1)?.into_iter();
+                head.title = known.map(|conversation| conversation.title).next();
+                (work, prompt) = self.work(&found, active, handoff.as_ref(), &mut head.notes);
+                head.wire = Some(found.wire.name().to_owned());
+                head.model = found.row.model;
+                head.exchange = Some(found.row.id);
+                head.at_ms = Some(found.row.at_ms);
             }
-            None => head.notes.push(self.no_work()),
+            _ => head.notes.push(self.no_work()),
         }
-        head.handoff = match (active, handoff) {
-            (_, Some(handoff)) => Some(ExportedHandoff::of_store(&handoff)),
-            (Some(id), None) => {
-                head.notes.push(
-                    "The store does not know this handoff; the prompt is the journal's copy.".to_owned(),
-                );
-                prompt.map(|prompt| ExportedHandoff::of_journal(id, prompt))
-            }
-            (None, None) => None,
-        };
+        let stored = handoff.map(|handoff| ExportedHandoff {
+            id: handoff.id,
+            resume: sentinel::opening(handoff.id),
+            reason: handoff.reason,
+            created_ms: Some(handoff.created_ms),
+            prompt: handoff.prompt,
+        });
+        if let (None, Some(_)) = (&stored, active) {
+            let note = "The store does not know this handoff; the prompt is the journal's copy.";
+            head.notes.push(note.to_owned());
+        }
+        let journaled = active.zip(prompt).map(|(id, prompt)| ExportedHandoff {
+            id,
+            resume: sentinel::opening(id),
+            reason: None,
+            created_ms: None,
+            prompt,
+        });
+        head.handoff = stored.or(journaled);
         if head.handoff.is_none() && work.is_empty() {
             let message = format!("nothing is left of conversation {}", visible(&head.conversation));
-            return Err(Exit::NO_INPUT.failure(message).help(
+            return Err(Exit::NO_INPUT.with_help(
+                message,
                 "the journal keeps the newest exchanges only (journal.max_bytes, journal.max_age_days)",
             ));
         }
         Ok(ConversationExport { head, work })
-    }
-
-    fn describe(&self, head: &mut ExportHead, found: &JournalRequest) -> Result<(), CommandFailure> {
-        if let Some(journal) = &self.journal {
-            let found = journal
-                .conversations(Some(&head.conversation), 1)
-                .map_err(unread)?;
-            head.title = found.into_iter().next().map(|conversation| conversation.title);
-        }
-        head.wire = Some(found.wire.name().to_owned());
-        head.model.clone_from(&found.row.model);
-        head.exchange = Some(found.row.id.clone());
-        head.at_ms = Some(found.row.at_ms);
-        Ok(())
     }
 
     fn no_work(&self) -> String {
@@ -303,47 +300,42 @@ impl Sources {
         format!("The work since is missing: {why}. What the agent still shows has it.")
     }
 
-    fn work(&self, found: &JournalRequest, active: Option<Uuid>, handoff: Option<&Handoff>) -> Taken {
-        let tags = &self.config.handoff.preamble_tags;
-        let mut taken = Taken::default();
+    /// The work in a request and its answer, and the carry-over prompt that the request begins with.
+    fn work(
+        &self,
+        found: &JournalRequest,
+        active: Option<Uuid>,
+        handoff: Option<&Handoff>,
+        notes: &mut Vec<String>,
+    ) -> (Vec<ExportedTurn>, Option<String>) {
+        let mut prompt = None;
         let is_cut = found.row.changes.iter().any(|change| {
             Some(change.leg) == found.leg && change.handoff.is_some() && change.handoff == active
         });
         let from = match (active, found.leg) {
             (None, _) => Some(0),
             (Some(_), Some(_)) if is_cut => {
+                let tags = &self.config.handoff.preamble_tags;
                 let at = work::carry_over_turn(&found.view, found.wire, handoff, tags);
-                taken.prompt = at.and_then(|at| work::last_text(&found.view, at));
+                prompt = at.and_then(|at| work::last_text(&found.view, at));
                 at.map(|at| at + 1)
             }
             // The handoff was made in this exchange, and no request has been sent with it.
-            (Some(_), Some(_)) => return taken,
+            (Some(_), Some(_)) => return (Vec::new(), None),
             (Some(_), None) => {
-                taken.notes.push(
-                    "The journal has the agent's own request alone: what follows begins with the turn in \
-                    which the handoff was made."
-                        .to_owned(),
-                );
+                let note = "The journal has the agent's own request alone: what follows begins with the turn in which the \
+                            handoff was made.";
+                notes.push(note.to_owned());
                 handoff.and_then(|handoff| work::sentinel_turn(&found.view, handoff))
             }
         };
-        taken.turns = work::turns(&found.view, from.unwrap_or(0));
+        let mut turns = work::turns(&found.view, from.unwrap_or(0));
         match &found.answer {
-            Some(body) => taken.turns.extend(work::answer(body)),
-            None => taken
-                .notes
-                .push("The journal has no answer to the last request.".to_owned()),
+            Some(body) => turns.extend(work::answer(body)),
+            None => notes.push("The journal has no answer to the last request.".to_owned()),
         }
-        taken
+        (turns, prompt)
     }
-}
-
-/// The data read from the journal.
-#[derive(Default)]
-struct Taken {
-    turns: Vec<ExportedTurn>,
-    prompt: Option<String>,
-    notes: Vec<String>,
 }
 
 /// The handoff that is active after an exchange.

@@ -1,16 +1,53 @@
-//! The work since a handoff as plain values: from a request's transcript and its response.
+//! An export as plain values, and the work since a handoff: from a request's transcript and its response.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use serde::Serialize;
 use serde_json::Value;
+use uuid::Uuid;
 
 use baton_core::mark::{self, MarkKind};
 use baton_core::record::{Handoff, WireId};
 use baton_core::text::json;
 use baton_core::tools::TOOL_NAME;
-use baton_core::transcript::{AnswerContent, AnswerPartKind, Transcript, TranscriptPart, TranscriptPartKind};
+use baton_core::transcript::{
+    AgentKind, AnswerContent, AnswerPartKind, ToolUse, Transcript, TranscriptPart, TranscriptPartKind,
+};
 use baton_core::wire::{Role, View};
+
+/// An export. The names of its parts are API.
+#[derive(Serialize)]
+pub(super) struct ConversationExport {
+    #[serde(flatten)]
+    pub(super) head: ExportHead,
+    pub(super) work: Vec<ExportedTurn>,
+}
+
+/// All but the work: the first line of JSON Lines.
+#[derive(Default, Serialize)]
+pub(super) struct ExportHead {
+    pub(super) conversation: String,
+    pub(super) title: Option<String>,
+    pub(super) wire: Option<String>,
+    pub(super) model: Option<String>,
+    /// The exchange that the work is taken from.
+    pub(super) exchange: Option<String>,
+    /// When it began.
+    pub(super) at_ms: Option<u64>,
+    pub(super) handoff: Option<ExportedHandoff>,
+    /// The missing parts, with reasons.
+    pub(super) notes: Vec<String>,
+}
+
+#[derive(Serialize)]
+pub(super) struct ExportedHandoff {
+    pub(super) id: Uuid,
+    pub(super) resume: String,
+    pub(super) reason: Option<String>,
+    /// None for the journal's copy of the prompt.
+    pub(super) created_ms: Option<u64>,
+    pub(super) prompt: String,
+}
 
 /// The uninterrupted turn of one speaker. The names are API.
 #[derive(Debug, Serialize)]
@@ -91,7 +128,15 @@ pub(super) fn last_text(view: &View, at: usize) -> Option<String> {
 /// The turns from this one on. What the system says is left out, and so are calls of our own tool.
 pub(super) fn turns(view: &View, from: usize) -> Vec<ExportedTurn> {
     let transcript = Transcript::of(view);
-    let reader = WorkReader::of(&transcript);
+    let agent = transcript.agent();
+    // By the places of calls and results.
+    let mut uses = HashMap::new();
+    for tool in transcript.tool_uses() {
+        uses.insert((tool.turn, tool.part.span.start), tool);
+        if let Some((turn, part)) = tool.answer {
+            uses.insert((turn, part.span.start), tool);
+        }
+    }
     let turns = transcript.turns().enumerate().skip(from);
     let exported = turns.filter_map(|(at, turn)| {
         let role = match turn.role {
@@ -101,11 +146,10 @@ pub(super) fn turns(view: &View, from: usize) -> Vec<ExportedTurn> {
             Role::System | Role::Tools | Role::Other => return None,
         };
         let mut parts: Vec<ExportedPart> = Vec::new();
-        for part in turn
-            .parts()
-            .iter()
-            .filter_map(|part| reader.export_part(at, part))
-        {
+        for part in turn.parts() {
+            let Some(part) = ExportedPart::of(&part, uses.get(&(at, part.span.start)), agent) else {
+                continue;
+            };
             match (parts.last_mut(), part) {
                 // Agents keep a streamed text in the pieces in which it came.
                 (Some(ExportedPart::Text { text }), ExportedPart::Text { text: more })
@@ -124,111 +168,64 @@ pub(super) fn turns(view: &View, from: usize) -> Vec<ExportedTurn> {
 /// The model's answer; `None` for an empty one.
 pub(super) fn answer(body: &[u8]) -> Option<ExportedTurn> {
     let answered = AnswerContent::of(body);
-    let parts = answered.parts.iter().filter_map(|part| {
+    let parts = answered.parts.iter().map(|part| {
         let text = part.text();
-        Some(match part.kind {
-            AnswerPartKind::Call => {
-                let tool = part.name.map(|name| name.get().into_owned()).unwrap_or_default();
-                if tool == TOOL_NAME {
-                    return None;
-                }
-                ExportedPart::Call {
-                    tool,
-                    arguments: arguments(&text),
-                }
-            }
-            _ if text.trim().is_empty() => return None,
+        match part.kind {
+            AnswerPartKind::Call => ExportedPart::Call {
+                tool: part.name.map(|name| name.get().into_owned()).unwrap_or_default(),
+                arguments: arguments(&text),
+            },
             AnswerPartKind::Text | AnswerPartKind::Refusal => ExportedPart::Text { text },
             AnswerPartKind::Thinking => ExportedPart::Thinking { text },
             AnswerPartKind::Error => ExportedPart::Error { text },
-        })
+        }
     });
-    let parts: Vec<_> = parts.collect();
+    let parts: Vec<_> = parts.filter(ExportedPart::is_shown).collect();
     (!parts.is_empty()).then_some(ExportedTurn {
         role: "assistant",
         parts,
     })
 }
 
-/// An index of a transcript's calls by the position of their parts.
-struct WorkReader {
-    /// The tool and the outcome after a result, by its turn and its offset.
-    results: HashMap<(usize, usize), CallResult>,
-    /// Calls of our own tool, and their results.
-    ours: HashSet<(usize, usize)>,
-}
-
-struct CallResult {
-    tool: Option<String>,
-    failed: Option<bool>,
-    exit: Option<i32>,
-}
-
-impl WorkReader {
-    fn of(transcript: &Transcript<'_>) -> Self {
-        let agent = transcript.agent();
-        let mut reader = Self {
-            results: HashMap::new(),
-            ours: HashSet::new(),
-        };
-        for tool in transcript.tool_uses() {
-            let name = tool.call.name.map(|name| name.get().into_owned());
-            let ours = name.as_deref() == Some(TOOL_NAME);
-            if ours {
-                reader.ours.insert((tool.turn, tool.part.span.start));
-            }
-            let Some((turn, part)) = tool.answer else { continue };
-            let place = (turn, part.span.start);
-            if ours {
-                reader.ours.insert(place);
-            }
-            let end = tool.end(agent);
-            let outcome = CallResult {
-                tool: name,
-                failed: end.failed,
-                exit: end.code,
-            };
-            reader.results.insert(place, outcome);
-        }
-        reader
-    }
-
-    fn export_part(&self, turn: usize, part: &TranscriptPart<'_>) -> Option<ExportedPart> {
-        let place = (turn, part.span.start);
-        if self.ours.contains(&place) {
+impl ExportedPart {
+    /// A part of a turn; `of` is the use of a tool that it belongs to.
+    fn of(part: &TranscriptPart<'_>, of: Option<&ToolUse<'_>>, agent: Option<AgentKind>) -> Option<Self> {
+        if of.is_some_and(|tool| tool.call.named() == TOOL_NAME) {
             return None;
         }
-        let texts = || {
-            let texts: Vec<_> = part.texts().iter().map(|text| text.get().into_owned()).collect();
-            texts.join("\n")
-        };
-        match part.kind {
-            TranscriptPartKind::Text(text) => {
-                let text = text.get().into_owned();
-                (!text.trim().is_empty()).then_some(ExportedPart::Text { text })
-            }
-            TranscriptPartKind::Call(call) => Some(ExportedPart::Call {
-                tool: call.name.map(|name| name.get().into_owned()).unwrap_or_default(),
+        let exported = match part.kind {
+            TranscriptPartKind::Text(text) => Self::Text {
+                text: text.get().into_owned(),
+            },
+            TranscriptPartKind::Thinking => Self::Thinking { text: part.text() },
+            TranscriptPartKind::Call(call) => Self::Call {
+                tool: call.named(),
                 arguments: call
                     .arguments
                     .map_or(Value::Null, |given| arguments(&given.get())),
-            }),
+            },
             TranscriptPartKind::Result(result) => {
-                let known = self.results.get(&place);
-                let named = || result.name.map(|name| name.get().into_owned());
-                Some(ExportedPart::Result {
-                    tool: known.and_then(|known| known.tool.clone()).or_else(named),
-                    text: texts(),
-                    failed: known.map_or(result.error, |known| known.failed),
-                    exit: known.map_or(result.exit, |known| known.exit),
-                })
+                let end = of.map(|tool| tool.end(agent));
+                let name = of.and_then(|tool| tool.call.name).or(result.name);
+                Self::Result {
+                    tool: name.map(|name| name.get().into_owned()),
+                    text: part.text(),
+                    failed: end.as_ref().map_or(result.error, |end| end.failed),
+                    exit: end.map_or(result.exit, |end| end.code),
+                }
             }
-            TranscriptPartKind::Thinking => {
-                let text = texts();
-                (!text.trim().is_empty()).then_some(ExportedPart::Thinking { text })
-            }
-            TranscriptPartKind::Image => Some(ExportedPart::Image),
-            TranscriptPartKind::ToolChange | TranscriptPartKind::Other(_) => None,
+            TranscriptPartKind::Image => Self::Image,
+            TranscriptPartKind::ToolChange | TranscriptPartKind::Other(_) => return None,
+        };
+        Some(exported).filter(Self::is_shown)
+    }
+
+    /// Whether it says something, and is no call of our own tool.
+    fn is_shown(&self) -> bool {
+        match self {
+            Self::Text { text } | Self::Thinking { text } | Self::Error { text } => !text.trim().is_empty(),
+            Self::Call { tool, .. } => tool != TOOL_NAME,
+            Self::Result { .. } | Self::Image => true,
         }
     }
 }

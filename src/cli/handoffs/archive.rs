@@ -1,16 +1,16 @@
 //! `baton handoffs archive` and `delete`.
 
-use super::documents;
+use super::args::{ArchiveArgs, DeleteArgs};
 use super::files;
 use super::lookup::{HandoffLookup, NamedHandoff, blocking, read_document};
-use crate::cli::exit::{CommandFailure, Exit};
-use crate::cli::handoff_args::{ArchiveArgs, DeleteArgs};
-use crate::cli::output::{Out, visible};
-use crate::cli::stored::{unanswered, wanted};
+use crate::cli::exit::{CliResult, Exit};
+use crate::cli::output::{Out, shown};
+use crate::cli::stored::wanted;
+use crate::state::files::documents;
 use crate::state::files::yaml_files::OldFiles;
 use baton_core::record::{HandoffId, HandoffStatus};
 
-pub(super) fn run(args: &ArchiveArgs, out: &mut Out) -> Result<(), CommandFailure> {
+pub(super) fn run(args: &ArchiveArgs, out: &mut Out) -> CliResult {
     let lookup = HandoffLookup::of(&args.folder)?;
     match lookup.find(&args.name)? {
         NamedHandoff::Stored(id) => stored(args, id, &lookup, out),
@@ -21,34 +21,24 @@ pub(super) fn run(args: &ArchiveArgs, out: &mut Out) -> Result<(), CommandFailur
 }
 
 /// Archives a handoff with its document, or takes both out of the archive.
-fn stored(
-    args: &ArchiveArgs,
-    id: HandoffId,
-    lookup: &HandoffLookup,
-    out: &mut Out,
-) -> Result<(), CommandFailure> {
-    let status = match (args.undo, args.activate) {
-        (false, _) => HandoffStatus::Archived,
-        (true, true) => HandoffStatus::Active,
+fn stored(args: &ArchiveArgs, id: HandoffId, lookup: &HandoffLookup, out: &mut Out) -> CliResult {
+    let (status, done) = match (args.undo, args.activate) {
+        (false, _) => (HandoffStatus::Archived, "archived"),
+        (true, true) => (HandoffStatus::Active, "active"),
         // It is found by its id only, until it is resumed.
-        (true, false) => HandoffStatus::Superseded,
+        (true, false) => (HandoffStatus::Superseded, "taken out again"),
     };
     let superseded = blocking(&lookup.config, async |store| {
         let handoff = wanted(&store, &id.to_string()).await?;
         if handoff.archived && !args.undo {
             return Err(Exit::USAGE.failure("it is archived already"));
         }
-        let done = store.archive(&handoff.principal, handoff.id, !args.undo).await;
-        if !done.map_err(unanswered)? {
+        if !store.archive(&handoff.principal, handoff.id, !args.undo).await? {
             return Err(Exit::NO_INPUT.failure("it is no longer there"));
         }
-        documents::set_status(&store, &handoff, status).await
+        let changed = documents::set_status(&store, &handoff.principal, handoff.id, status).await?;
+        Ok(changed.map_or_else(Vec::new, |changed| changed.superseded))
     })?;
-    let done = match (args.undo, args.activate) {
-        (false, _) => "archived",
-        (true, true) => "active",
-        (true, false) => "taken out again",
-    };
     out.line(format_args!("{done}: {id}"))?;
     for id in superseded {
         out.line(format_args!("superseded: {id}"))?;
@@ -56,7 +46,7 @@ fn stored(
     Ok(())
 }
 
-pub(super) fn delete(args: &DeleteArgs, out: &mut Out) -> Result<(), CommandFailure> {
+pub(super) fn delete(args: &DeleteArgs, out: &mut Out) -> CliResult {
     let lookup = HandoffLookup::of(&args.folder)?;
     let file = match (&args.file, args.older_than) {
         (Some(file), _) => file,
@@ -72,12 +62,7 @@ pub(super) fn delete(args: &DeleteArgs, out: &mut Out) -> Result<(), CommandFail
             return Err(failure.help("`baton handoffs list --files` lists the files"));
         }
     };
-    let path = files::named(
-        file,
-        &lookup,
-        "a handoff of the store is not deleted, since it can be resumed: `baton handoffs archive ID`",
-    )?;
-    lookup.folder.delete(&path).map_err(super::lookup::failure)?;
-    out.line(format_args!("deleted {}", visible(&path.display().to_string())))?;
-    Ok(())
+    let path = files::deletable(file, &lookup)?;
+    lookup.folder.delete(&path)?;
+    out.line(format_args!("deleted {}", shown(&path)))
 }

@@ -1,24 +1,30 @@
-//! The handoffs that the sessions of a `baton run` leave when their agent has exited: made from the journal, without a
+//! The handoffs that sessions leave when their agent has exited, made from the journal, or from what a hook hands over, without a
 //! model.
 
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Runtime;
+
+use super::args::CreateArgs;
 use super::draft::{self as drafting, Work};
-use crate::cli::exit::CommandFailure;
-use crate::cli::log::{open, unread};
-use crate::cli::output::{Out, visible};
+use crate::cli::exit::{CliResult, CommandFailure};
+use crate::cli::journal::{JournalRequest, open};
+use crate::cli::output::{Out, shown};
 use crate::cli::runtime;
 use crate::cli::sharing::JournalState;
-use crate::cli::stored::unanswered;
 use crate::state::config::{Config, StoreKind};
 use crate::state::files::documents;
 use crate::state::files::repository;
 use crate::state::journal::JournalReader;
+use crate::state::store::records::{RecordKind, StoredRecord};
 use crate::state::store::{HandoffFilter, SharedStore};
-use baton_core::handoffs::draft::{self, DraftSpec, Whereabouts};
-use baton_core::record::{Handoff, HandoffOrigin};
+use baton_core::handoffs::carry::Carried;
+use baton_core::handoffs::draft::Whereabouts;
+use baton_core::handoffs::yaml::time::Time;
+use baton_core::handoffs::yaml::{HandoffFile, SessionReader};
+use baton_core::record::{Handoff, HandoffId, HandoffOrigin, LOCAL};
 use baton_core::transcript::Transcript;
 
 /// What a proxy that goes on may take to write its journal: it gathers notes for a quarter of a second.
@@ -49,20 +55,20 @@ pub(in crate::cli) fn at_exit(config: &Config, run: &str, journal: JournalState)
 }
 
 /// The terminal may be closed.
-pub(super) fn tell_failure(failure: &CommandFailure) {
+fn tell_failure(failure: &CommandFailure) {
     if !failure.message.is_empty() {
         let _ = Out::stderr().line(format_args!("baton: no handoff at exit: {}", failure.message));
     }
 }
 
-fn write_all(config: &Config, run: &str, journal: JournalState) -> Result<(), CommandFailure> {
+fn write_all(config: &Config, run: &str, journal: JournalState) -> CliResult {
     let Some(query) = open(&config.state_dir)? else {
         return Ok(());
     };
     if journal == JournalState::InUse {
         settle(&query, run)?;
     }
-    let conversations = query.conversations_of_run(run).map_err(unread)?;
+    let conversations = query.conversations_of_run(run)?;
     if conversations.is_empty() {
         return Ok(());
     }
@@ -72,10 +78,10 @@ fn write_all(config: &Config, run: &str, journal: JournalState) -> Result<(), Co
             match write(config, &query, &store, &key).await {
                 Ok(None) => {}
                 Ok(Some((handoff, folder))) => {
-                    let (folder, id) = (folder.display().to_string(), handoff.id.to_string());
+                    let (folder, id) = (shown(&folder), handoff.id.to_string());
                     let _ = Out::stderr().line(format_args!(
                         "baton: this session's handoff is in {}; `baton handoffs resume {}` continues it",
-                        visible(&folder),
+                        folder,
                         &id[..ID]
                     ));
                 }
@@ -87,10 +93,10 @@ fn write_all(config: &Config, run: &str, journal: JournalState) -> Result<(), Co
 }
 
 /// Waits until the exchanges of a run whose agent has ended are in the journal.
-fn settle(query: &JournalReader, run: &str) -> Result<(), CommandFailure> {
+fn settle(query: &JournalReader, run: &str) -> CliResult {
     let began = Instant::now();
     loop {
-        let is_open = query.has_open_after(run).map_err(unread)?;
+        let is_open = query.has_open_after(run)?;
         let least = if is_open { ENDED } else { WRITTEN };
         if began.elapsed() >= least {
             return Ok(());
@@ -105,7 +111,7 @@ async fn write(
     query: &JournalReader,
     store: &SharedStore,
     key: &str,
-) -> Result<Option<(Handoff, PathBuf)>, CommandFailure> {
+) -> CliResult<Option<(Handoff, PathBuf)>> {
     let work = Work::of(query, store, key).await?;
     if !work.newest.of_loop || is_handed_over(query, store, key, &work).await? {
         return Ok(None);
@@ -118,31 +124,27 @@ async fn write(
 }
 
 /// The handoff of a session's work, made without a model and not yet stored; `None` where there is too little of it.
-pub(super) fn handoff_of(config: &Config, work: &Work, key: &str) -> Result<Option<Handoff>, CommandFailure> {
-    let newest = &work.newest;
-    let index = drafting::indexed(config, work);
-    if !draft::enough(index.spoken()) {
-        return Ok(None);
-    }
-    let whereabouts = Whereabouts::of(&Transcript::of(&newest.view)).or_of_calls(&index);
-    let here = whereabouts.folder.map(PathBuf::from).filter(|dir| dir.is_dir());
-    let repository = here.or_else(|| config.draft.git_dir.clone());
-    let repository = repository.map_or(String::new(), |dir| repository::state(&dir));
-    let spec = DraftSpec {
-        tokens: config.draft.facts_tokens,
-        repository: &repository,
-        ..DraftSpec::default()
-    };
-    let origin = HandoffOrigin::Local;
-    let document = index.local(&spec).map_err(drafting::too_small)?;
-    let carried = drafting::carried(config, &index, work, &document);
-    Ok(Some(drafting::handoff(
-        config,
-        work,
-        key.to_owned(),
-        carried,
-        origin,
-    )))
+pub(super) fn handoff_of(config: &Config, work: &Work, key: &str) -> CliResult<Option<Handoff>> {
+    let carried = drafting::locally(config, work, |index| {
+        let whereabouts = Whereabouts::of(&Transcript::of(&work.newest.view)).or_of_calls(index);
+        let here = whereabouts.folder.map(PathBuf::from).filter(|dir| dir.is_dir());
+        let repository = here.or_else(|| config.draft.git_dir.clone());
+        repository.map_or(String::new(), |dir| repository::state(&dir))
+    })?;
+    let made = |carried| drafting::handoff(config, work, key.to_owned(), carried, HandoffOrigin::Local);
+    Ok(carried.map(made))
+}
+
+/// What a handoff of a recorded session would have carried: a draft without a model of all that its reader has seen, with what it
+/// lacked behind it; `None` where there is too little of it.
+pub(in crate::cli) fn carried_of_session(
+    config: &Config,
+    reader: &SessionReader,
+) -> CliResult<Option<Carried>> {
+    let work = JournalRequest::of_session(reader).map(Work::alone);
+    work.map_or(Ok(None), |work| {
+        drafting::locally(config, &work, |_| String::new())
+    })
 }
 
 /// Whether a handoff with a document was made after the newest request was sent.
@@ -151,10 +153,10 @@ async fn is_handed_over(
     store: &SharedStore,
     key: &str,
     work: &Work,
-) -> Result<bool, CommandFailure> {
+) -> CliResult<bool> {
     let (row, leg) = (&work.newest.row, work.newest.leg);
     let sent = leg.map(|leg| query.leg_sent_ms(&row.id, leg)).transpose();
-    let sent = sent.map_err(unread)?.flatten().unwrap_or(row.at_ms);
+    let sent = sent?.flatten().unwrap_or(row.at_ms);
     let latest = HandoffFilter {
         principal: Some(work.principal.clone()),
         conversation: Some(key.to_owned()),
@@ -162,7 +164,7 @@ async fn is_handed_over(
         limit: LATEST,
         ..HandoffFilter::everything()
     };
-    for handoff in store.handoffs(&latest).await.map_err(unanswered)? {
+    for handoff in store.handoffs(&latest).await? {
         if handoff.created_ms <= sent {
             return Ok(false);
         }
@@ -173,4 +175,99 @@ async fn is_handed_over(
         }
     }
     Ok(false)
+}
+
+/// The file of a handoff names it here.
+const NAMED: &str = "handoff";
+
+/// A session's handoff, to be stored when its file is written.
+pub(super) struct HookedSession {
+    handoff: Handoff,
+    work: Work,
+    store: SharedStore,
+    runtime: Runtime,
+}
+
+impl HookedSession {
+    /// `None` where the file is all that is wanted, or the store is unavailable: the file then names no handoff.
+    pub(super) fn of(
+        args: &CreateArgs,
+        config: &Config,
+        made: Option<(Handoff, Work)>,
+        file: &mut HandoffFile,
+    ) -> Option<Self> {
+        let is_elsewhere = args.out.is_some() || args.folder.dir.is_some();
+        let is_kept = config.documents.enabled && config.store.kind != StoreKind::Memory;
+        let found = match made {
+            Some(made) if args.hook && args.auto && is_kept && !is_elsewhere => Self::opened(config, made),
+            _ => Ok(None),
+        };
+        let found = found.unwrap_or_else(|failure| {
+            tell_failure(&failure);
+            None
+        });
+        match &found {
+            Some(session) => file
+                .findings
+                .insert(NAMED.to_owned(), session.handoff.id.to_string()),
+            None => file.findings.remove(NAMED),
+        };
+        found
+    }
+
+    fn opened(config: &Config, (mut handoff, work): (Handoff, Work)) -> CliResult<Option<Self>> {
+        let (runtime, store) = (runtime()?, drafting::for_writing(config)?);
+        if let Some(id) = runtime.block_on(written_before(&store, &handoff.conversation))? {
+            handoff.id = id;
+        }
+        Ok(Some(Self {
+            handoff,
+            work,
+            store,
+            runtime,
+        }))
+    }
+
+    /// When it was made.
+    pub(super) fn made(&self) -> Time {
+        Time::of_seconds(i64::try_from(self.handoff.created_ms / 1000).unwrap_or(i64::MAX))
+    }
+
+    /// Stores it with its document. A failure is reported: the file is there.
+    pub(super) fn leave(self, config: &Config) {
+        let left = drafting::leave(config, &self.store, &self.handoff, &self.work);
+        if let Err(failure) = self.runtime.block_on(left) {
+            tell_failure(&failure);
+        }
+    }
+}
+
+/// The handoff that a hook of this session wrote before, where nobody has resumed it: hooks may run after every turn, and a session
+/// has one document.
+async fn written_before(store: &SharedStore, conversation: &str) -> CliResult<Option<HandoffId>> {
+    let newest = HandoffFilter {
+        principal: Some(LOCAL.to_owned()),
+        conversation: Some(conversation.to_owned()),
+        limit: 1,
+        ..HandoffFilter::default()
+    };
+    let Some(last) = store.handoffs(&newest).await?.pop() else {
+        return Ok(None);
+    };
+    let record = documents::find(store, LOCAL, last.id).await.ok().flatten();
+    let document = record.and_then(|record| documents::document_of(&record));
+    // One that baton saw names its exchange.
+    if document.is_none_or(|document| document.exchange.is_some()) {
+        return Ok(None);
+    }
+    let mut after = Some(String::new());
+    while let Some(from) = after {
+        let page = store.page(RecordKind::Conversation, &from).await?;
+        let is_in = |record: &StoredRecord| matches!(record, StoredRecord::Conversation(found) if found.active == Some(last.id));
+        if page.records.iter().any(is_in) {
+            return Ok(None);
+        }
+        after = page.next;
+    }
+    Ok(Some(last.id))
 }

@@ -1,28 +1,33 @@
 //! `baton handoffs check`, and the summary of `show --for`: the contents of a file, and whether they are still true.
 
+use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::json;
 
+use super::args::{CheckHandoffArgs, ShowArgs};
 use super::files::session_here;
-use super::lookup::{HandoffLookup, failure, warn};
-use crate::cli::exit::{CommandFailure, Exit};
-use crate::cli::handoff_args::{CheckHandoffArgs, ShowArgs};
-use crate::cli::output::{Out, visible};
+use super::lookup::{self, HandoffLookup, NamedHandoff, blocking};
+use crate::cli::exit::{CliResult, Exit};
+use crate::cli::output::{Out, plural, shown, visible};
 use crate::state::config::Config;
+use crate::state::files::documents::{JSON, MARKDOWN};
 use crate::state::files::yaml_files::gather::compared;
-use crate::state::files::yaml_files::{HandoffYaml, now};
+use crate::state::files::yaml_files::{FileError, now, read_file};
+use baton_core::handoffs::FieldError;
+use baton_core::handoffs::document::fields::validate;
 use baton_core::handoffs::yaml::{Drift, RecoveryPurpose, recover as recovered, score};
 
 /// Time for all queries to git.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// Prints a summary of a handoff file, and whether it is still true.
-pub(super) fn summary(args: &ShowArgs, names: &HandoffLookup, out: &mut Out) -> Result<(), CommandFailure> {
+pub(super) fn summary(args: &ShowArgs, names: &HandoffLookup, out: &mut Out) -> CliResult {
     let found = match (args.here, &args.name) {
-        (true, _) => newest(names, session_here().as_deref())?,
-        (false, name) => found(names, name.as_deref())?,
+        (true, _) => names.latest(session_here().as_deref())?,
+        (false, name) => names.find_file(name.as_deref())?.ok(),
     };
     let Some(found) = found else {
         if args.json {
@@ -30,48 +35,41 @@ pub(super) fn summary(args: &ShowArgs, names: &HandoffLookup, out: &mut Out) -> 
         }
         return Ok(());
     };
-    let purpose = args
-        .purpose
-        .as_deref()
-        .and_then(RecoveryPurpose::named)
-        .unwrap_or_default();
+    let purpose = args.purpose.unwrap_or_default();
     let text = recovered(&found.file, purpose);
     let dir = repository(args.git_dir.as_deref(), &names.config);
     let (drift, is_compared) = compared(&found.file, Some(dir), LIMIT);
     if args.json {
-        out.json(&json!({
+        return out.json(&json!({
             "path": found.path,
             "text": text,
             "drift": drift,
             "drifted": drift.is_drift(),
             "compared": is_compared,
-        }))?;
-        return Ok(());
+        }));
     }
-    out.line(format_args!("{}", visible(&text)))?;
+    out.line(visible(&text))?;
     if purpose != RecoveryPurpose::Compact {
         let line = match is_compared {
             true => drift.line(),
             false => uncompared(&drift, dir),
         };
-        out.line(format_args!("{}", visible(&line)))?;
+        out.line(visible(&line))?;
     }
     Ok(())
 }
 
-pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> Result<(), CommandFailure> {
+pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> CliResult {
     let names = HandoffLookup::of(&args.folder)?;
     let name = match &args.names[..] {
         [] => None,
         [name] => Some(name.as_str()),
         _ => {
             let message = "one handoff at a time is compared with the repository";
-            return Err(Exit::USAGE.failure(message).help("--syntax checks any number"));
+            return Err(Exit::USAGE.with_help(message, "--syntax checks any number"));
         }
     };
-    let Some(found) = found(&names, name)? else {
-        return Err(names.nothing(name));
-    };
+    let found = names.find_file(name)??;
     let dir = repository(args.git_dir.as_deref(), &names.config);
     let (drift, is_compared) = compared(&found.file, Some(dir), LIMIT);
     if !is_compared {
@@ -88,26 +86,12 @@ pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> Result<(), CommandF
             "errors": found.errors,
         }))?;
     } else {
-        out.line(format_args!("{}", visible(&drift.line())))?;
+        out.line(visible(&drift.line()))?;
     }
     match drift.is_drift() {
         true => Err(Exit::DRIFT.silent()),
         false => Ok(()),
     }
-}
-
-/// A session's newest file, a file, a handoff of the store as the file that it makes, or the newest file of all.
-fn found(names: &HandoffLookup, what: Option<&str>) -> Result<Option<HandoffYaml>, CommandFailure> {
-    match what {
-        Some(what) => names.find_file(what),
-        None => newest(names, None),
-    }
-}
-
-fn newest(names: &HandoffLookup, session: Option<&str>) -> Result<Option<HandoffYaml>, CommandFailure> {
-    let listing = names.folder.latest(session).map_err(failure)?;
-    warn(&listing.warnings);
-    Ok(listing.found)
 }
 
 /// The folder that a handoff is compared with.
@@ -119,7 +103,7 @@ fn repository<'a>(git_dir: Option<&'a Path>, config: &'a Config) -> &'a Path {
 fn no_repository(dir: &Path) -> String {
     match dir == Path::new(".") {
         true => "the working directory is no Git repository".to_owned(),
-        false => format!("{} is no Git repository", visible(&dir.display().to_string())),
+        false => format!("{} is no Git repository", shown(dir)),
     }
 }
 
@@ -130,4 +114,141 @@ fn uncompared(drift: &Drift, dir: &Path) -> String {
         Some(age) => format!("Not compared: {why}; {age}"),
         None => format!("Not compared: {why}"),
     }
+}
+
+/// The errors of a document. The names are API.
+#[derive(Serialize)]
+struct CheckedDocument {
+    path: String,
+    valid: bool,
+    errors: Vec<FieldError>,
+    /// Hints that are no errors.
+    notes: Vec<FieldError>,
+}
+
+impl CheckedDocument {
+    fn new(path: &Path, errors: Vec<FieldError>, notes: Vec<FieldError>) -> Self {
+        Self {
+            path: path.display().to_string(),
+            valid: errors.is_empty(),
+            errors,
+            notes,
+        }
+    }
+}
+
+/// `check --syntax`: documents of the store and handoff files.
+pub(super) fn syntax(args: &CheckHandoffArgs, out: &mut Out) -> CliResult {
+    let names = HandoffLookup::of(&args.folder)?;
+    let wanted = match args.names.is_empty() {
+        true => everything(&names)?,
+        false => {
+            let found = args.names.iter().map(|what| names.find(what));
+            found.collect::<Result<_, _>>()?
+        }
+    };
+    let (mut checked, mut unread) = (Vec::new(), None);
+    for one in &wanted {
+        let files = match one {
+            NamedHandoff::Stored(id) => {
+                let record = blocking(&names.config, async |store| lookup::one(&store, *id).await)?;
+                checked.push(document(&Path::new(&record.folder).join(JSON)));
+                continue;
+            }
+            NamedHandoff::Document(path) => {
+                checked.push(document(path));
+                continue;
+            }
+            NamedHandoff::File(path) => vec![path.clone()],
+            NamedHandoff::Session(session) => names.folder.paths(session)?,
+        };
+        for path in files {
+            match file(&path) {
+                Ok(one) => checked.push(one),
+                Err(failure) => unread = unread.or(Some(failure)),
+            }
+        }
+    }
+    match args.json {
+        true => out.json(&checked)?,
+        false if wanted.is_empty() => Out::stderr().line("no files to check")?,
+        false => print(&checked, out)?,
+    }
+    let wrong = checked.iter().filter(|one| !one.valid).count();
+    match (unread, wrong) {
+        (Some(failure), _) => Err(failure),
+        (None, 0) => Ok(()),
+        (None, wrong) => {
+            let are = if wrong == 1 { "is" } else { "are" };
+            let all = plural(checked.len() as u64, "file");
+            Err(Exit::DATA.failure(format!("{wrong} of {all} {are} not valid")))
+        }
+    }
+}
+
+/// Every document of the store, and every handoff file.
+fn everything(names: &HandoffLookup) -> CliResult<Vec<NamedHandoff>> {
+    let documents = blocking(&names.config, async |store| lookup::all(&store, true).await)?;
+    let documents = documents
+        .into_iter()
+        .map(|document| NamedHandoff::Stored(document.handoff));
+    let sessions = names.folder.sessions()?;
+    Ok(documents
+        .chain(sessions.into_iter().map(NamedHandoff::Session))
+        .collect())
+}
+
+/// A handoff file. Invalid YAML is one error; a missing file is a failure.
+fn file(path: &Path) -> CliResult<CheckedDocument> {
+    match read_file(path) {
+        Ok(found) => {
+            let notes = found.file.notes();
+            Ok(CheckedDocument::new(path, found.errors, notes))
+        }
+        Err(FileError::Malformed(_, error)) => {
+            let error = FieldError {
+                field: String::new(),
+                message: error.to_string(),
+                value: String::new(),
+            };
+            Ok(CheckedDocument::new(path, vec![error], Vec::new()))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A document's JSON, with its Markdown.
+fn document(json: &Path) -> CheckedDocument {
+    let errors = match fs::read_to_string(json) {
+        Ok(text) => {
+            // A JSON file of another name has no Markdown.
+            let beside = json.file_name().is_some_and(|name| name == JSON);
+            let markdown =
+                beside.then(|| fs::read_to_string(json.with_file_name(MARKDOWN)).unwrap_or_default());
+            validate(&text, markdown.as_deref())
+        }
+        Err(error) => vec![FieldError {
+            field: JSON.to_owned(),
+            message: error.to_string(),
+            value: String::new(),
+        }],
+    };
+    CheckedDocument::new(json, errors, Vec::new())
+}
+
+/// A line for each problem, or one that reports none.
+fn print(checked: &[CheckedDocument], out: &mut Out) -> CliResult {
+    for one in checked {
+        let path = visible(&one.path);
+        for error in &one.errors {
+            out.line(format_args!("{path}: {}", visible(&error.to_string())))?;
+        }
+        for note in &one.notes {
+            out.line(format_args!("{path}: note: {}", visible(&note.to_string())))?;
+        }
+        if one.valid {
+            out.line(format_args!("{path}: valid"))?;
+        }
+    }
+    Ok(())
 }

@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use serde_json::json;
 
-use super::common::print;
-use super::hooked::HookedSession;
-use super::lookup::{failure, folder, warn};
-use super::sources::{self, Sourced};
-use crate::cli::exit::{CommandFailure, Exit};
-use crate::cli::handoff_args::{CreateArgs, DocumentFormat};
-use crate::cli::output::{Out, visible};
+use super::args::{CreateArgs, DocumentFormat};
+use super::at_exit::HookedSession;
+use super::files::print;
+use super::lookup::{HandoffLookup, warn};
+use super::sources;
+use crate::cli::exit::{CliResult, CommandFailure, Exit};
+use crate::cli::output::{self, Out, shown};
 use crate::state::config::Config;
 use crate::state::files::yaml_files::gather::GitRunner;
-use crate::state::files::yaml_files::{FileError, FileNaming, now, write_text, write_to};
+use crate::state::files::yaml_files::{FileError, FileNaming, HandoffFolder, now, write_text, write_to};
 use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{HandoffFile, names, score};
 
@@ -26,20 +26,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// The part of a time limit reserved for writing: one of so many.
 const FOR_WRITING: u32 = 6;
 
-/// The output of `--json`; the names are API.
-#[derive(Serialize)]
-struct Created<'a> {
-    success: bool,
-    path: Option<&'a Path>,
-    session: &'a str,
-    goal: &'a str,
-    now: &'a str,
-    status: &'a str,
-    file_count: usize,
-    blocker_count: usize,
-}
-
-pub(super) fn run(args: &CreateArgs, out: &mut Out) -> Result<(), CommandFailure> {
+pub(super) fn run(args: &CreateArgs, out: &mut Out) -> CliResult {
     let mut limit = LIMIT;
     if args.auto {
         limit = Duration::from_secs(args.within.into());
@@ -56,17 +43,13 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> Result<(), CommandFailure
         let message = "--json asks no questions: give --goal and --now, or a source";
         return Err(Exit::USAGE.failure(message));
     }
-    let (folder, config) = folder(&args.folder)?;
+    let HandoffLookup { folder, config } = HandoffLookup::of(&args.folder)?;
     let mut file = given(args)?;
-    let Sourced {
-        folder: worked_in,
-        handoff,
-    } = sources::fill(args, &config, until, &mut file)?;
-    let session = HookedSession::of(args, &config, handoff, &mut file);
+    let sourced = sources::fill(args, &config, until, &mut file)?;
+    let worked_in = sourced.folder.as_deref();
+    let session = HookedSession::of(args, &config, sourced.handoff, &mut file);
     // Its document then has a file already.
-    let at = session
-        .as_ref()
-        .map_or_else(now, |session| Time::of_seconds(session.created_seconds()));
+    let at = session.as_ref().map_or_else(now, HookedSession::made);
     if !has_source && !args.auto && !is_given {
         ask(&mut file)?;
     }
@@ -74,13 +57,12 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> Result<(), CommandFailure
         file.set_tokens(args.tokens_used.unwrap_or(file.tokens_used), max);
     }
     if !args.alone {
-        enrich(args, &config, worked_in.as_deref(), until, &mut file);
+        enrich(args, &config, worked_in, until, &mut file);
     }
-    transfer(args, &config, worked_in.as_deref(), at, &mut file)?;
+    transfer(args, &config, worked_in, at, &mut file)?;
     file.infer_status();
     if args.auto && !leave_nothing_open(&mut file) {
-        Out::stderr().line(format_args!("nothing to hand off yet"))?;
-        return Ok(());
+        return Out::stderr().line("nothing to hand off yet");
     }
     if file.session.is_empty() {
         file.session = file.session_name().to_owned();
@@ -100,7 +82,7 @@ fn end_after(limit: Duration) {
     thread::spawn(move || {
         thread::sleep(limit);
         let late = Exit::UNAVAILABLE.failure(format!("not done within {} s", limit.as_secs()));
-        let _ = late.report();
+        output::report(&late);
         std::process::exit(Exit::UNAVAILABLE.code());
     });
 }
@@ -120,7 +102,7 @@ fn leave_nothing_open(file: &mut HandoffFile) -> bool {
 }
 
 /// The fields that the arguments give.
-fn given(args: &CreateArgs) -> Result<HandoffFile, CommandFailure> {
+fn given(args: &CreateArgs) -> CliResult<HandoffFile> {
     let text = |given: &Option<String>| given.clone().unwrap_or_default();
     let mut file = HandoffFile {
         session: args.session.clone(),
@@ -154,11 +136,11 @@ fn pair(text: &str) -> Option<(String, String)> {
 }
 
 /// Asks the person for what matters most.
-fn ask(file: &mut HandoffFile) -> Result<(), CommandFailure> {
+fn ask(file: &mut HandoffFile) -> CliResult {
     let mut err = Out::stderr();
     let mut lines = std::io::stdin().lock().lines();
-    let mut answer = |question: &str| -> Result<String, CommandFailure> {
-        err.line(format_args!("{question}"))?;
+    let mut answer = |question: &str| -> CliResult<String> {
+        err.line(question)?;
         let line = lines.next().transpose()?.unwrap_or_default();
         Ok(line.trim().to_owned())
     };
@@ -191,7 +173,7 @@ fn transfer(
     worked_in: Option<&Path>,
     at: Time,
     file: &mut HandoffFile,
-) -> Result<(), CommandFailure> {
+) -> CliResult {
     if args.project.is_none() && args.transfer_ttl.is_none() && args.transfer_grace.is_none() {
         return Ok(());
     }
@@ -253,11 +235,11 @@ fn enrich(
 /// Writes the file; returns where it is, unless it was printed.
 fn write(
     args: &CreateArgs,
-    folder: &crate::state::files::yaml_files::HandoffFolder,
+    folder: &HandoffFolder,
     file: &mut HandoffFile,
     at: Time,
     out: &mut Out,
-) -> Result<Option<PathBuf>, CommandFailure> {
+) -> CliResult<Option<PathBuf>> {
     let Some(place) = &args.out else {
         let naming = match (args.auto, &args.description) {
             (true, _) => FileNaming::Automatic,
@@ -290,40 +272,30 @@ fn write(
 
 /// The failure to write a file, with the arguments that give what it lacks.
 fn unwritten(error: FileError) -> CommandFailure {
-    let lacks =
-        |name| matches!(&error, FileError::Invalid(errors) if errors.iter().any(|one| one.field == name));
-    let help = match (lacks("goal"), lacks("now")) {
-        (true, true) => Some("give --goal and --now"),
-        (true, false) => Some("give --goal"),
-        (false, true) => Some("give --now"),
-        (false, false) => None,
-    };
-    let failed = failure(error);
-    match help {
-        Some(help) => failed.help(help),
-        None => failed,
+    let lacks = |name: &str| matches!(&error, FileError::Invalid(errors) if errors.iter().any(|one| one.field == name));
+    let missing: Vec<_> = ["goal", "now"].into_iter().filter(|name| lacks(name)).collect();
+    let failed = CommandFailure::from(error);
+    match missing.is_empty() {
+        true => failed,
+        false => failed.help(format!("give --{}", missing.join(" and --"))),
     }
 }
 
-fn print_created(
-    args: &CreateArgs,
-    path: Option<&Path>,
-    file: &HandoffFile,
-    out: &mut Out,
-) -> Result<(), CommandFailure> {
+fn print_created(args: &CreateArgs, path: Option<&Path>, file: &HandoffFile, out: &mut Out) -> CliResult {
     if args.json {
-        out.json(&Created {
-            success: true,
-            path,
-            session: file.session_name(),
-            goal: &file.goal,
-            now: &file.now,
-            status: &file.status,
-            file_count: file.file_count(),
-            blocker_count: file.blockers.len(),
-        })?;
+        // The names are API.
+        out.json(&json!({
+            "success": true,
+            "path": path,
+            "session": file.session_name(),
+            "goal": file.goal,
+            "now": file.now,
+            "status": file.status,
+            "file_count": file.file_count(),
+            "blocker_count": file.blockers.len(),
+        }))?;
     } else if let Some(path) = path {
-        out.line(format_args!("{}", visible(&path.display().to_string())))?;
+        out.line(shown(path))?;
     }
     Ok(())
 }

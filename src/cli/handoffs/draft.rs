@@ -4,22 +4,19 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde_json::json;
 use uuid::Uuid;
 
-use crate::cli::exit::{CommandFailure, Exit};
-use crate::cli::handoff_args::DraftArgs;
-
+use super::args::DraftArgs;
+use crate::cli::exit::{CliResult, CommandFailure, Exit};
+use crate::cli::journal::{self, JournalRequest, RequestForm, full_key, open_existing};
 use crate::cli::load_state;
-use crate::cli::log::{full_key, open_existing, unread};
-use crate::cli::newest::JournalRequest;
 use crate::cli::output::{Out, size, visible};
-use crate::cli::stored::{resume_line, unanswered};
 use crate::state::clock::now_ms;
 use crate::state::config::{Config, PreambleMode as Keep, StoreKind};
 use crate::state::files::documents::{self, DocumentSettings, StoredHandoff};
 use crate::state::files::repository;
-use crate::state::journal::{ExchangeFilter, JournalReader};
+use crate::state::journal::JournalReader;
 use crate::state::store::{self, SharedStore};
 use baton_core::handoffs::carry::{self, Carried, CarryPolicy, PersonTexts, RuleSources};
 use baton_core::handoffs::document::fields::{HandoffDocument, HandoffSize};
@@ -30,22 +27,7 @@ use baton_core::rewrite::preamble::{self, Preamble};
 use baton_core::transcript::{AnswerContent, Transcript};
 use baton_core::wire;
 
-/// Requests of the conversation that are examined, newest first: those for titles and counts hold no tools.
-const NEWEST: usize = 50;
-
-/// The output of `--json`; the names are API.
-#[derive(Serialize)]
-struct Made<'a> {
-    handoff: String,
-    resume: String,
-    origin: &'static str,
-    document: &'a str,
-    /// The document's estimated size.
-    tokens: usize,
-    folder: Option<String>,
-}
-
-pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), CommandFailure> {
+pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> CliResult {
     let config = load_state(&args.state)?;
     let query = open_existing(&config.state_dir)?;
     let key = full_key(&query, &args.key)?;
@@ -55,12 +37,25 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), CommandFa
     if !draft::enough(index.spoken()) {
         return Err(Exit::NO_INPUT.failure("nothing to hand off yet"));
     }
-    let repository = repository_of(&config, args);
-    let request = request(&config, args, &repository);
+    let dir = args.git_dir.as_ref().or(config.draft.git_dir.as_ref());
+    let dir = dir.filter(|_| !args.no_git);
+    let tokens = match args.bundle {
+        true => config.draft.bundle_tokens,
+        false => config.draft.facts_tokens,
+    };
+    let request = DraftSpec {
+        focus: &args.focus,
+        preset: args.preset,
+        tokens: args.tokens.map_or(tokens, |tokens| tokens as usize),
+        repository: &dir.map_or(String::new(), |dir| repository::state(dir)),
+        git: !args.no_git,
+        commands: !args.no_commands,
+        why: !args.no_why,
+    };
     let prompts = Prompts::default();
     if args.bundle {
         let text = index.with_bundle(&request, &prompts).map_err(too_small)?;
-        return Ok(out.body(text.as_bytes())?);
+        return out.body(text.as_bytes());
     }
     let (document, origin) = match &args.from {
         Some(file) => (
@@ -87,13 +82,19 @@ pub(super) struct Work {
 }
 
 impl Work {
-    pub(super) async fn of(
-        query: &JournalReader,
-        store: &SharedStore,
-        key: &str,
-    ) -> Result<Self, CommandFailure> {
+    /// Work that no store knows.
+    pub(super) fn alone(newest: JournalRequest) -> Self {
+        Self {
+            principal: LOCAL.to_owned(),
+            newest,
+            earlier: None,
+            dropped: Vec::new(),
+        }
+    }
+
+    pub(super) async fn of(query: &JournalReader, store: &SharedStore, key: &str) -> CliResult<Self> {
         let newest = newest(query, key)?;
-        let conversation = store.conversation(key).await.map_err(unanswered)?;
+        let conversation = store.conversation(key).await?;
         let (principal, dropped) = conversation.map_or_else(
             || (LOCAL.to_owned(), Vec::new()),
             |conversation| (conversation.principal, conversation.dropped_rules),
@@ -106,7 +107,7 @@ impl Work {
             .filter(|_| newest.leg.is_some_and(|leg| leg > 0));
         let id = fired.or(event.pinned.as_ref());
         let earlier = match id.and_then(|id| Uuid::parse_str(id).ok()) {
-            Some(id) => store.handoff(&principal, id).await.map_err(unanswered)?,
+            Some(id) => store.handoff(&principal, id).await?,
             None => None,
         };
         Ok(Self {
@@ -119,7 +120,7 @@ impl Work {
 }
 
 /// The document as a carry-over prompt, with what it lacks behind it.
-pub(super) fn carried(config: &Config, index: &DraftIndex, work: &Work, document: &str) -> Carried {
+fn carried(config: &Config, index: &DraftIndex, work: &Work, document: &str) -> Carried {
     let transcript = Transcript::of(&work.newest.view);
     let earlier = work.earlier.as_ref();
     let carry_over = earlier.map(|handoff| handoff.prompt.as_str());
@@ -169,8 +170,8 @@ pub(super) async fn leave(
     store: &SharedStore,
     handoff: &Handoff,
     work: &Work,
-) -> Result<Option<PathBuf>, CommandFailure> {
-    store.put_draft(handoff).await.map_err(unanswered)?;
+) -> CliResult<Option<PathBuf>> {
+    store.put_draft(handoff).await?;
     let Some(settings) = DocumentSettings::of(config) else {
         return Ok(None);
     };
@@ -192,19 +193,19 @@ fn print_draft(
     folder: Option<PathBuf>,
     json: bool,
     out: &mut Out,
-) -> Result<(), CommandFailure> {
+) -> CliResult {
     let folder = folder.map(|folder| folder.display().to_string());
     let tokens = draft::tokens(document);
     if json {
-        out.json(&Made {
-            handoff: handoff.id.to_string(),
-            resume: resume_line(handoff),
-            origin: handoff.origin.name(),
-            document,
-            tokens,
-            folder,
-        })?;
-        return Ok(());
+        // The names are API; the tokens are the document's estimated size.
+        return out.json(&json!({
+            "handoff": handoff.id,
+            "resume": sentinel::opening(handoff.id),
+            "origin": handoff.origin.name(),
+            "document": document,
+            "tokens": tokens,
+            "folder": folder,
+        }));
     }
     out.line(format_args!(
         "drafted {} from {} of history: {}, ≈ {tokens} tokens",
@@ -213,29 +214,21 @@ fn print_draft(
         size(handoff.prompt.len() as u64)
     ))?;
     if handoff.prompt.len() as u64 > handoff.history_bytes {
-        out.line(format_args!(
-            "it is larger than the history: continuing the same session with it saves nothing"
-        ))?;
+        out.line("it is larger than the history: continuing the same session with it saves nothing")?;
     }
     if let Some(folder) = folder {
         out.line(format_args!("document: {}", visible(&folder)))?;
     }
-    out.line(format_args!("begin a new session's first message with:"))?;
-    out.line(format_args!("{}", resume_line(handoff)))?;
-    Ok(())
+    out.line("begin a new session's first message with:")?;
+    out.line(sentinel::opening(handoff.id))
 }
 
 /// The newest request of a conversation.
-pub(super) fn newest(query: &JournalReader, key: &str) -> Result<JournalRequest, CommandFailure> {
-    let filter = ExchangeFilter {
-        conversation: Some(key.to_owned()),
-        limit: NEWEST,
-        ..ExchangeFilter::default()
-    };
-    let rows = query.list(&filter).map_err(unread)?;
+pub(super) fn newest(query: &JournalReader, key: &str) -> CliResult<JournalRequest> {
+    let rows = journal::newest_rows(query, key)?;
     // A command in the chat may have named another since the request.
     let topic = rows.first().and_then(|row| row.event.topic.clone());
-    let newest = crate::cli::newest::newest(query, rows, crate::cli::newest::RequestForm::Sent)?;
+    let newest = journal::newest(query, rows, RequestForm::Sent)?;
     let newest = newest.map(|mut newest| {
         newest.row.event.topic = topic;
         newest
@@ -245,13 +238,14 @@ pub(super) fn newest(query: &JournalReader, key: &str) -> Result<JournalRequest,
             "the journal has no request of conversation {} that can be read",
             visible(key)
         );
-        Exit::NO_INPUT
-            .failure(message)
-            .help("it keeps the newest exchanges only (journal.max_bytes, journal.max_age_days)")
+        Exit::NO_INPUT.with_help(
+            message,
+            "it keeps the newest exchanges only (journal.max_bytes, journal.max_age_days)",
+        )
     })
 }
 
-pub(super) fn indexed(config: &Config, work: &Work) -> DraftIndex {
+fn indexed(config: &Config, work: &Work) -> DraftIndex {
     let newest = &work.newest;
     let carry_over = work.earlier.as_ref().map(|handoff| handoff.prompt.clone());
     let settings = config.draft_settings(carry_over, config.redactor());
@@ -262,55 +256,57 @@ pub(super) fn indexed(config: &Config, work: &Work) -> DraftIndex {
     index
 }
 
-fn request<'r>(config: &Config, args: &'r DraftArgs, repository: &'r str) -> DraftSpec<'r> {
-    let tokens = match args.bundle {
-        true => config.draft.bundle_tokens,
-        false => config.draft.facts_tokens,
-    };
-    DraftSpec {
-        focus: &args.focus,
-        preset: args.preset,
-        tokens: args.tokens.map_or(tokens, |tokens| tokens as usize),
-        repository,
-        git: !args.no_git,
-        commands: !args.no_commands,
-        why: !args.no_why,
+/// The carry-over prompt of a draft without a model, of all the work and with the state of this repository; `None` where there
+/// is too little of it.
+pub(super) fn locally(
+    config: &Config,
+    work: &Work,
+    repository: impl FnOnce(&DraftIndex) -> String,
+) -> CliResult<Option<Carried>> {
+    let index = indexed(config, work);
+    if !draft::enough(index.spoken()) {
+        return Ok(None);
     }
+    let spec = DraftSpec {
+        tokens: config.draft.facts_tokens,
+        repository: &repository(&index),
+        ..DraftSpec::default()
+    };
+    let document = index.local(&spec).map_err(too_small)?;
+    Ok(Some(carried(config, &index, work, &document)))
 }
 
-fn repository_of(config: &Config, args: &DraftArgs) -> String {
-    let dir = args.git_dir.as_ref().or(config.draft.git_dir.as_ref());
-    dir.filter(|_| !args.no_git)
-        .map_or(String::new(), |dir| repository::state(dir))
-}
-
-pub(super) fn too_small(error: BudgetTooSmall) -> CommandFailure {
-    Exit::USAGE
-        .failure(error.to_string())
-        .help(format!("give more: --tokens {}", error.needed))
+fn too_small(error: BudgetTooSmall) -> CommandFailure {
+    Exit::USAGE.with_help(error.to_string(), format!("give more: --tokens {}", error.needed))
 }
 
 /// A document by a person, or by a model that a person prompted.
-fn given(file: &Path) -> Result<String, CommandFailure> {
-    let mut text = String::new();
-    let read = match file.as_os_str() == "-" {
-        true => std::io::stdin().read_to_string(&mut text).map(|_| ()),
-        false => std::fs::read_to_string(file).map(|read| text = read),
-    };
-    read.map_err(|error| Exit::NO_INPUT.failure(format!("{}: {error}", file.display())))?;
+fn given(file: &Path) -> CliResult<String> {
+    let text = text_of(file)?;
     match text.trim().is_empty() {
         true => Err(Exit::NO_INPUT.failure(format!("{} is empty", file.display()))),
         false => Ok(text),
     }
 }
 
+/// The text of a file, or of standard input.
+pub(super) fn text_of(path: &Path) -> CliResult<String> {
+    let mut bytes = Vec::new();
+    let read = match path.as_os_str() == "-" {
+        true => std::io::stdin().read_to_end(&mut bytes).map(|_| ()),
+        false => std::fs::read(path).map(|read| bytes = read),
+    };
+    read.map_err(|error| Exit::NO_INPUT.failure(format!("{}: {error}", path.display())))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// The store, created if missing: the handoff must outlive this process.
-pub(super) fn for_writing(config: &Config) -> Result<SharedStore, CommandFailure> {
+pub(super) fn for_writing(config: &Config) -> CliResult<SharedStore> {
     if config.store.kind == StoreKind::Memory {
         let message = "store.kind is \"memory\": a handoff made here would be lost at once";
-        return Err(Exit::UNAVAILABLE.failure(message).help("use \"sqlite\""));
+        return Err(Exit::UNAVAILABLE.with_help(message, "use \"sqlite\""));
     }
-    store::open(&config.store, &config.state_dir).map_err(unanswered)
+    Ok(store::open(&config.store, &config.state_dir)?)
 }
 
 pub(super) fn handoff(

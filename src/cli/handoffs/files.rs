@@ -6,14 +6,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::common::print;
-use super::lookup::{HandoffLookup, NamedHandoff};
-use super::lookup::{failure, warn};
-use crate::cli::exit::{CommandFailure, Exit};
-use crate::cli::handoff_args::{DocumentFormat, ListArgs, ShowArgs};
-use crate::cli::output::{Out, first_line, plural, table, visible};
-use crate::state::files::yaml_files::{FileSummary, HandoffYaml, LineReader, OldFiles, now, read_file};
-use baton_core::handoffs::yaml::names;
+use super::args::{DocumentFormat, ListArgs, ShowArgs};
+use super::lookup::{HandoffLookup, NamedHandoff, warn};
+use crate::cli::exit::{CliResult, CommandFailure, Exit};
+use crate::cli::output::{Out, first_line, plural, shown, table, visible};
+use crate::state::files::yaml_files::{FileSummary, HandoffYaml, LineReader, OldFiles, now};
+use baton_core::handoffs::yaml::{HandoffFile, names};
 
 /// Pause between two reads of `show --line --follow`.
 const LOOK: Duration = Duration::from_secs(1);
@@ -24,61 +22,51 @@ const LISTED: usize = 10;
 /// Width of a goal in a list on a terminal.
 const GOAL_WIDTH: usize = 60;
 
-pub(super) fn list(args: &ListArgs, names: &HandoffLookup, out: &mut Out) -> Result<(), CommandFailure> {
+pub(super) fn list(args: &ListArgs, names: &HandoffLookup, out: &mut Out) -> CliResult {
     let folder = &names.folder;
     if args.ledger {
         return ledger(args.session.as_deref().unwrap_or_default(), names, out);
     }
     if args.sessions {
-        let sessions = folder.sessions().map_err(failure)?;
+        let sessions = folder.sessions()?;
         if args.format.jsonl {
             out.rows(&sessions, args.format)?;
         } else if args.format.json {
             out.json(&json!({"count": sessions.len(), "sessions": sessions}))?;
         } else {
             for session in sessions {
-                out.line(format_args!("{session}"))?;
+                out.line(session)?;
             }
         }
         return Ok(());
     }
-    let listing = folder
-        .list(args.session.as_deref(), args.limit.unwrap_or(LISTED), args.all)
-        .map_err(failure)?;
+    let listing = folder.list(args.session.as_deref(), args.limit.unwrap_or(LISTED), args.all)?;
     warn(&listing.warnings);
     let found = listing.found;
     if args.format.jsonl {
-        return Ok(out.rows(&found, args.format)?);
+        return out.rows(&found, args.format);
     }
     if args.format.json {
-        out.json(&json!({"session": args.session, "count": found.len(), "handoffs": found}))?;
-        return Ok(());
+        return out.json(&json!({"session": args.session, "count": found.len(), "handoffs": found}));
     }
     if found.is_empty() {
         return none(args.session.as_deref(), names);
     }
     let rows: Vec<_> = found.iter().map(|one| row(one, out.width())).collect();
-    Ok(out.lines(table(&rows))?)
+    out.lines(table(&rows))
 }
 
 /// Prints to standard error what exists instead; a missing file is not an error.
-fn none(session: Option<&str>, names: &HandoffLookup) -> Result<(), CommandFailure> {
+fn none(session: Option<&str>, names: &HandoffLookup) -> CliResult {
     let mut beside = Out::stderr();
-    let sessions = names.folder.sessions().map_err(failure)?;
-    let dir = names.folder.dir().display().to_string();
+    let sessions = names.folder.sessions()?;
+    let dir = shown(names.folder.dir());
     let of = session.map_or(String::new(), |session| format!(" of the session {session}"));
-    beside.line(format_args!(
-        "no handoff files{} in {}",
-        visible(&of),
-        visible(&dir)
-    ))?;
+    beside.line(format_args!("no handoff files{} in {}", visible(&of), dir))?;
     if !sessions.is_empty() {
         beside.line(format_args!("sessions that have some: {}", sessions.join(", ")))?;
     }
-    beside.line(format_args!(
-        "`baton handoffs list` lists the handoffs of the store"
-    ))?;
-    Ok(())
+    beside.line("`baton handoffs list` lists the handoffs of the store")
 }
 
 fn row(one: &FileSummary, width: Option<usize>) -> Vec<String> {
@@ -94,25 +82,29 @@ fn row(one: &FileSummary, width: Option<usize>) -> Vec<String> {
     ]
 }
 
-pub(super) fn show(args: &ShowArgs, path: &Path, out: &mut Out) -> Result<(), CommandFailure> {
-    print_found(args, &read_file(path).map_err(failure)?, out)
-}
-
 /// The newest file of a session, of the session that is named after the working directory, or of all.
 pub(super) fn newest(
     args: &ShowArgs,
     session: Option<&str>,
     lookup: &HandoffLookup,
     out: &mut Out,
-) -> Result<(), CommandFailure> {
+) -> CliResult {
     let here = args.here.then(session_here).flatten();
     let session = session.or(here.as_deref());
-    let listing = lookup.folder.latest(session).map_err(failure)?;
-    warn(&listing.warnings);
-    match listing.found {
+    match lookup.latest(session)? {
         Some(found) => print_found(args, &found, out),
         None => none(session, lookup),
     }
+}
+
+/// Prints a file as a document of this format.
+pub(super) fn print(file: &HandoffFile, format: DocumentFormat, out: &mut Out) -> CliResult {
+    match format {
+        DocumentFormat::Yaml => out.document(&file.to_yaml())?,
+        DocumentFormat::Json => out.json(&file.to_value().to_json())?,
+        DocumentFormat::Md => out.document(&file.to_markdown())?,
+    }
+    Ok(())
 }
 
 /// The session that is named after the working directory.
@@ -121,41 +113,34 @@ pub(super) fn session_here() -> Option<String> {
     Some(names::session_of(&dir.file_name()?.to_string_lossy()))
 }
 
-fn print_found(args: &ShowArgs, found: &HandoffYaml, out: &mut Out) -> Result<(), CommandFailure> {
+pub(super) fn print_found(args: &ShowArgs, found: &HandoffYaml, out: &mut Out) -> CliResult {
     if args.path {
-        out.line(format_args!("{}", visible(&found.path.display().to_string())))?;
-        return Ok(());
+        return out.line(shown(&found.path));
     }
     // A file that breaks rules is printed nevertheless.
     warn(&found.errors);
-    let by_default = if args.json {
-        DocumentFormat::Json
-    } else {
-        DocumentFormat::Yaml
+    let by_default = match args.json {
+        true => DocumentFormat::Json,
+        false => DocumentFormat::Yaml,
     };
     print(&found.file, args.format.unwrap_or(by_default), out)
 }
 
 /// The error for a session where a single file is needed.
 pub(super) fn is_session(session: &str) -> CommandFailure {
-    Exit::USAGE.failure(format!("{session} is a session")).help(format!(
+    Exit::USAGE.with_help(format!("{session} is a session"), format!(
         "`baton handoffs show {session}` prints its newest handoff file, `baton handoffs list {session}` lists them"
     ))
 }
 
-pub(super) fn line(
-    session: Option<&str>,
-    follow: bool,
-    lookup: &HandoffLookup,
-    out: &mut Out,
-) -> Result<(), CommandFailure> {
+pub(super) fn line(session: Option<&str>, follow: bool, lookup: &HandoffLookup, out: &mut Out) -> CliResult {
     let mut reader = LineReader::new(lookup.folder.clone());
     let mut before = String::new();
     loop {
-        let newest = reader.read(session, Instant::now()).map_err(failure)?;
+        let newest = reader.read(session, Instant::now())?;
         let line = newest.map_or(String::new(), |newest| newest.line());
         if line != before && !line.is_empty() {
-            out.line(format_args!("{}", visible(&line)))?;
+            out.line(visible(&line))?;
         }
         before = line;
         if !follow {
@@ -166,12 +151,7 @@ pub(super) fn line(
 }
 
 /// Archives a file, or takes it out again, named by its path in the archive or by the one before.
-pub(super) fn archive(
-    path: &Path,
-    undo: bool,
-    names: &HandoffLookup,
-    out: &mut Out,
-) -> Result<(), CommandFailure> {
+pub(super) fn archive(path: &Path, undo: bool, names: &HandoffLookup, out: &mut Out) -> CliResult {
     let archived = names.folder.archived(path).filter(|_| undo);
     let path = archived.as_deref().unwrap_or(path);
     exists(path, names)?;
@@ -179,77 +159,68 @@ pub(super) fn archive(
         true => names.folder.restore(path),
         false => names.folder.archive(path),
     };
-    let place = place.map_err(failure)?;
-    out.line(format_args!("{}", visible(&place.display().to_string())))?;
-    Ok(())
+    let place = place?;
+    out.line(shown(&place))
 }
 
 /// The failure for a file of the folder that does not exist, and for a relative path to nothing.
-fn exists(path: &Path, names: &HandoffLookup) -> Result<(), CommandFailure> {
+fn exists(path: &Path, names: &HandoffLookup) -> CliResult {
     let dir = names.folder.dir();
     let is_missing =
         std::fs::symlink_metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
     if !is_missing || (path.is_absolute() && !path.starts_with(dir)) {
         return Ok(());
     }
-    let shown = |path: &Path| visible(&path.strip_prefix(dir).unwrap_or(path).display().to_string());
-    let given = shown(path);
+    let inside = |path: &Path| shown(path.strip_prefix(dir).unwrap_or(path));
+    let given = inside(path);
     Err(match names.folder.archived(path) {
-        Some(place) => Exit::NO_INPUT
-            .failure(format!("{given} is in the archive"))
-            .help(format!("its name there is {}", shown(&place))),
-        None => Exit::NO_INPUT
-            .failure(format!(
-                "there is no handoff file {given} in {}",
-                visible(&dir.display().to_string())
-            ))
-            .help("`baton handoffs list --files` lists the files, with --all archived ones too"),
+        Some(place) => Exit::NO_INPUT.with_help(
+            format!("{given} is in the archive"),
+            format!("its name there is {}", inside(&place)),
+        ),
+        None => Exit::NO_INPUT.with_help(
+            format!("there is no handoff file {given} in {}", shown(dir)),
+            "`baton handoffs list --files` lists the files, with --all archived ones too",
+        ),
     })
 }
 
-/// The handoff file that the name refers to; `not_of_store` is the advice for a handoff of the store.
-pub(super) fn named(
-    given: &Path,
-    names: &HandoffLookup,
-    not_of_store: &str,
-) -> Result<PathBuf, CommandFailure> {
+/// The handoff file that is to be deleted.
+pub(super) fn deletable(given: &Path, names: &HandoffLookup) -> CliResult<PathBuf> {
     let text = given.to_string_lossy();
-    match names.find(&text)? {
-        NamedHandoff::File(path) => exists(&path, names).map(|()| path),
-        NamedHandoff::Session(session) => Err(Exit::USAGE
-            .failure(format!("{session} is a session"))
-            .help(format!("name one of its files: `baton handoffs list {session}`"))),
-        NamedHandoff::Stored(_) | NamedHandoff::Document(_) => {
-            let message = format!("{} is a handoff of the store, not a handoff file", visible(&text));
-            Err(Exit::USAGE.failure(message).help(not_of_store))
-        }
-    }
+    let (message, help) = match names.find(&text)? {
+        NamedHandoff::File(path) => return exists(&path, names).map(|()| path),
+        NamedHandoff::Session(session) => (
+            format!("{session} is a session"),
+            format!("name one of its files: `baton handoffs list {session}`"),
+        ),
+        NamedHandoff::Stored(_) | NamedHandoff::Document(_) => (
+            format!("{} is a handoff of the store, not a handoff file", visible(&text)),
+            "a handoff of the store is not deleted, since it can be resumed: `baton handoffs archive ID`"
+                .to_owned(),
+        ),
+    };
+    Err(Exit::USAGE.with_help(message, help))
 }
 
-pub(super) fn clean(
-    old: OldFiles,
-    dry_run: bool,
-    lookup: &HandoffLookup,
-    out: &mut Out,
-) -> Result<(), CommandFailure> {
-    let deleted = lookup.folder.clean(old, now(), dry_run).map_err(failure)?;
+pub(super) fn clean(old: OldFiles, dry_run: bool, lookup: &HandoffLookup, out: &mut Out) -> CliResult {
+    let deleted = lookup.folder.clean(old, now(), dry_run)?;
     if dry_run {
         for path in &deleted {
-            out.line(format_args!("{}", visible(&path.display().to_string())))?;
+            out.line(shown(path))?;
         }
     }
     let done = if dry_run { "would be deleted" } else { "deleted" };
-    out.line(format_args!("{} {done}", plural(deleted.len() as u64, "file")))?;
-    Ok(())
+    out.line(format_args!("{} {done}", plural(deleted.len() as u64, "file")))
 }
 
-fn ledger(session: &str, lookup: &HandoffLookup, out: &mut Out) -> Result<(), CommandFailure> {
+fn ledger(session: &str, lookup: &HandoffLookup, out: &mut Out) -> CliResult {
     let session = names::session(session);
     if !names::is_session(session) {
         return Err(Exit::USAGE.failure("not a valid session name: use letters, digits, `_` and `-`"));
     }
     match std::fs::read(lookup.folder.ledger(session)) {
-        Ok(text) => Ok(out.body(&text)?),
+        Ok(text) => out.body(&text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => none(Some(session), lookup),
         Err(error) => Err(Exit::IO.failure(format!("the ledger cannot be read: {error}"))),
     }

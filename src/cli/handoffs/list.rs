@@ -1,22 +1,25 @@
 //! `baton handoffs list`: newest first, or as a map of chains and forks.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
-use serde::Serialize;
+use serde_json::{Value, json};
 
-use super::lookup::{HandoffLookup, blocking};
-use super::record::{HandoffOutput, named};
-use super::{documents, files, follow};
-use crate::cli::exit::CommandFailure;
-use crate::cli::handoff_args::ListArgs;
+use super::args::ListArgs;
+use super::files;
+use super::lookup::{self, HandoffLookup, blocking};
+use super::record::{named, record, with_document};
+use crate::cli::exit::CliResult;
 use crate::cli::output::{Out, age, first_line, size, table};
-use crate::cli::stored::unanswered;
+use crate::cli::stored::open;
 use crate::state::clock::now_ms;
 use crate::state::files::documents::document_of;
 use crate::state::store::{HandoffFilter, SharedStore};
-use baton_core::handoffs::document::fields::HandoffKind;
 use baton_core::record::lineage::{self, LineageEntry};
 use baton_core::record::{DocumentRecord, Handoff, HandoffId, HandoffStatus};
+
+/// Pause between two reads of the store with `--follow`.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// Handoffs of a list, unless --limit is given.
 const LISTED: usize = 20;
@@ -27,13 +30,13 @@ const PROMPT_COLUMNS: usize = 20;
 /// Maximum depth of forks that is indented.
 const MOST_DEPTH: usize = 12;
 
-pub(super) fn run(args: &ListArgs, out: &mut Out) -> Result<(), CommandFailure> {
+pub(super) fn run(args: &ListArgs, out: &mut Out) -> CliResult {
     let lookup = HandoffLookup::of(&args.folder)?;
     if args.files || args.sessions || args.ledger || args.session.is_some() {
         return files::list(args, &lookup, out);
     }
     if args.follow {
-        return follow::run(&lookup, out);
+        return follow(&lookup, out);
     }
     blocking(&lookup.config, async |store| {
         list_stored(args, &store, &lookup, out).await
@@ -45,7 +48,7 @@ async fn list_stored(
     store: &SharedStore,
     lookup: &HandoffLookup,
     out: &mut Out,
-) -> Result<(), CommandFailure> {
+) -> CliResult {
     let limit = args.limit.unwrap_or(LISTED);
     let filter = HandoffFilter {
         conversation: args.conversation.clone(),
@@ -53,55 +56,40 @@ async fn list_stored(
         limit: 0,
         ..HandoffFilter::default()
     };
-    let mut handoffs = store.handoffs(&filter).await.map_err(unanswered)?;
+    let mut handoffs = store.handoffs(&filter).await?;
     let is_for_programs = args.format.is_for_programs();
-    let records = documents::of_all(store, !is_for_programs).await?;
+    let records = lookup::by_handoff(store, !is_for_programs).await?;
     handoffs.retain(|handoff| matches(args, handoff, records.get(&handoff.id)));
     handoffs.truncate(if limit == 0 { usize::MAX } else { limit });
-    let all = store
-        .handoffs(&HandoffFilter::everything())
-        .await
-        .map_err(unanswered)?;
-    let (handoffs, placed) = placed(handoffs, &all, args.map);
+    let all = store.handoffs(&HandoffFilter::everything()).await?;
+    let placed = placed(handoffs, &all, args.map);
+    let both = placed
+        .iter()
+        .map(|(placed, handoff)| (placed, handoff, records.get(&handoff.id)));
     if is_for_programs {
-        let both = handoffs.iter().zip(&placed);
-        let listed_rows: Vec<_> = both
-            .map(|(handoff, placed)| listed(handoff, placed, &records))
+        let rows: Vec<_> = both
+            .map(|(placed, handoff, record)| listed(handoff, placed, record))
             .collect();
-        return Ok(out.rows(&listed_rows, args.format)?);
+        return out.rows(&rows, args.format);
     }
-    if handoffs.is_empty() {
-        return nothing(all.len(), lookup);
-    }
-    let statuses: Vec<_> = handoffs
-        .iter()
-        .zip(&placed)
-        .map(|(handoff, placed)| status(handoff, records.get(&handoff.id), placed))
+    let rows: Vec<_> = both
+        .map(|(placed, handoff, record)| ListRow {
+            handoff,
+            status: status(handoff, record, placed),
+            depth: if args.map { placed.depth } else { 0 },
+        })
         .collect();
-    let depths: Vec<_> = placed
-        .iter()
-        .map(|it| if args.map { it.depth } else { 0 })
-        .collect();
-    let rows = rows(&handoffs, (&statuses, &depths), now_ms(), out.width());
-    out.lines(rows)?;
-    if let Some(files) = lookup.files_hint() {
-        Out::stderr().line(format_args!("{files}"))?;
-    }
-    Ok(())
-}
-
-/// Prints to standard error what exists instead, since scripts read handoffs from standard output.
-fn nothing(all: usize, lookup: &HandoffLookup) -> Result<(), CommandFailure> {
+    // What exists instead is printed to standard error, since scripts read handoffs from standard output.
     let mut hints = Out::stderr();
-    if all == 0 {
-        hints.line(format_args!("no handoffs yet"))?;
-    } else {
-        hints.line(format_args!(
+    match all.len() {
+        _ if !rows.is_empty() => out.lines(self::rows(&rows, now_ms(), out.width()))?,
+        0 => hints.line("no handoffs yet")?,
+        all => hints.line(format_args!(
             "none of {all}: baton handoffs list --all lists them"
-        ))?;
+        ))?,
     }
     if let Some(files) = lookup.files_hint() {
-        hints.line(format_args!("{files}"))?;
+        hints.line(files)?;
     }
     Ok(())
 }
@@ -117,28 +105,27 @@ fn matches(args: &ListArgs, handoff: &Handoff, record: Option<&DocumentRecord>) 
 }
 
 /// The position of each handoff among all; as a map, the handoffs are sorted by that.
-fn placed(handoffs: Vec<Handoff>, all: &[Handoff], as_map: bool) -> (Vec<Handoff>, Vec<LineageEntry>) {
+fn placed(handoffs: Vec<Handoff>, all: &[Handoff], as_map: bool) -> Vec<(LineageEntry, Handoff)> {
     let map = lineage::map(all);
     let at: HashMap<HandoffId, usize> = map.iter().enumerate().map(|(at, it)| (it.id, at)).collect();
     // A handoff that was made meanwhile is its own chain.
-    let of = |handoff: &Handoff| {
-        let known = at.get(&handoff.id).map(|at| map[*at]);
-        known.unwrap_or(LineageEntry {
-            id: handoff.id,
-            depth: 0,
-            siblings: 1,
-            children: 0,
-        })
+    let of = |id: HandoffId| {
+        at.get(&id).map_or(
+            LineageEntry {
+                id,
+                depth: 0,
+                siblings: 1,
+                children: 0,
+            },
+            |at| map[*at],
+        )
     };
-    let mut both: Vec<_> = handoffs
-        .into_iter()
-        .map(|handoff| (of(&handoff), handoff))
-        .collect();
+    let placed = handoffs.into_iter().map(|handoff| (of(handoff.id), handoff));
+    let mut placed: Vec<_> = placed.collect();
     if as_map {
-        both.sort_by_key(|(placed, _)| at.get(&placed.id).copied());
+        placed.sort_by_key(|(placed, _)| at.get(&placed.id).copied());
     }
-    let (placed, handoffs) = both.into_iter().unzip();
-    (handoffs, placed)
+    placed
 }
 
 /// The handoff's status, and whether it is a branch of a fork or forks itself.
@@ -166,74 +153,79 @@ fn status_name(handoff: &Handoff, record: Option<&DocumentRecord>) -> Option<&'s
 }
 
 /// A handoff in the output of `list --json`. The names are API.
-#[derive(Serialize)]
-struct ListedHandoff<'a> {
-    #[serde(flatten)]
-    record: HandoffOutput<'a>,
-    status: Option<&'static str>,
-    kind: Option<HandoffKind>,
-    repository: Option<&'a str>,
-    branch: Option<&'a str>,
-    topic: Option<&'a str>,
-    next_action: Option<String>,
-    folder: Option<&'a str>,
-    /// How many forks lead to it.
-    depth: usize,
-    /// How many handoffs continue its parent, and how many continue it.
-    siblings: usize,
-    children: usize,
+fn listed(handoff: &Handoff, placed: &LineageEntry, record: Option<&DocumentRecord>) -> Value {
+    let mut shown = self::record(handoff);
+    shown["status"] = json!(status_name(handoff, record));
+    let mut shown = with_document(shown, record);
+    // How many forks lead to it, how many handoffs continue its parent, and how many continue it.
+    shown["depth"] = json!(placed.depth);
+    shown["siblings"] = json!(placed.siblings);
+    shown["children"] = json!(placed.children);
+    shown
 }
 
-fn listed<'a>(
+/// `--follow`: a line of JSON for each handoff that is new or has another status.
+fn follow(lookup: &HandoffLookup, out: &mut Out) -> CliResult {
+    blocking(&lookup.config, async |mut store| {
+        let mut known: Option<HashMap<HandoffId, HandoffStatus>> = None;
+        loop {
+            let documents = lookup::all(&store, false).await?;
+            for record in documents.iter().rev() {
+                let before = known.as_ref().map(|known| known.get(&record.handoff));
+                if before.is_some_and(|before| before != Some(&record.status)) {
+                    out.json_line(&report(record))?;
+                }
+            }
+            if documents.is_empty() {
+                // If nothing is stored yet, there is no file to open.
+                store = open(&lookup.config)?;
+            }
+            let statuses = documents.iter().map(|record| (record.handoff, record.status));
+            known = Some(statuses.collect());
+            tokio::time::sleep(PAUSE).await;
+        }
+    })
+}
+
+/// A handoff whose status is reported. The names are API.
+fn report(record: &DocumentRecord) -> Value {
+    let reported = json!({
+        "id": record.handoff,
+        "status": record.status.name(),
+        "created_ms": record.created_ms,
+        "parent": document_of(record).and_then(|document| document.parent),
+    });
+    with_document(reported, Some(record))
+}
+
+/// A row of `list`.
+struct ListRow<'a> {
     handoff: &'a Handoff,
-    placed: &LineageEntry,
-    records: &'a HashMap<HandoffId, DocumentRecord>,
-) -> ListedHandoff<'a> {
-    let record = records.get(&handoff.id);
-    let document = record.and_then(document_of);
-    ListedHandoff {
-        record: HandoffOutput::of(handoff),
-        status: status_name(handoff, record),
-        kind: document.as_ref().map(|document| document.kind),
-        repository: record.map(|record| record.repository.as_str()),
-        branch: record.map(|record| record.branch.as_str()),
-        topic: record.map(|record| record.topic.as_str()),
-        next_action: document.and_then(|document| document.next_action),
-        folder: record.map(|record| record.folder.as_str()),
-        depth: placed.depth,
-        siblings: placed.siblings,
-        children: placed.children,
-    }
+    status: String,
+    depth: usize,
 }
 
 /// The rows of `list`, heading first. In a map each branch is indented.
-fn rows(
-    handoffs: &[Handoff],
-    (statuses, depths): (&[String], &[usize]),
-    now_ms: u64,
-    width: Option<usize>,
-) -> Vec<String> {
+fn rows(listed: &[ListRow<'_>], now_ms: u64, width: Option<usize>) -> Vec<String> {
     let heading = ["ID", "AGE", "HISTORY", "PROMPT", "STATUS", "MODEL", "BEGINS"];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
-    for ((handoff, status), depth) in handoffs.iter().zip(statuses).zip(depths) {
-        rows.push(vec![
-            format!("{}{}", "  ".repeat(*depth.min(&MOST_DEPTH)), handoff.id),
+    let cells = |row: &ListRow<'_>| {
+        let handoff = row.handoff;
+        vec![
+            format!("{}{}", "  ".repeat(row.depth.min(MOST_DEPTH)), handoff.id),
             age(handoff.created_ms, now_ms),
             size(handoff.history_bytes),
             size(handoff.prompt.len() as u64),
-            status.clone(),
+            row.status.clone(),
             first_line(handoff.model.as_deref().unwrap_or("-"), Some(30)),
-        ]);
-    }
-    let taken = table(&rows)
-        .iter()
-        .map(|line| line.chars().count())
-        .max()
-        .unwrap_or(0)
-        + 2;
+        ]
+    };
+    rows.extend(listed.iter().map(cells));
+    let widest = table(&rows).iter().map(|line| line.chars().count()).max();
+    let taken = widest.unwrap_or(0) + 2;
     let room = width.map(|width| width.saturating_sub(taken).max(PROMPT_COLUMNS));
-    for (row, handoff) in rows.iter_mut().skip(1).zip(handoffs) {
-        row.push(first_line(&named(handoff), room));
+    for (row, listed) in rows.iter_mut().skip(1).zip(listed) {
+        row.push(first_line(&named(listed.handoff), room));
     }
     table(&rows)
 }
@@ -248,16 +240,28 @@ mod tests {
 
     #[test]
     fn a_list_shows_where_each_prompt_begins() {
-        let active = (&["active".to_owned()][..], &[0][..]);
-        let lines = rows(&[handoff(A)], active, 7_200_000, None);
+        let handoff = handoff(A);
+        let rows = |depth, now_ms, width| {
+            let status = "active".to_owned();
+            let handoff = &handoff;
+            rows(
+                &[ListRow {
+                    handoff,
+                    status,
+                    depth,
+                }],
+                now_ms,
+                width,
+            )
+        };
+        let lines = rows(0, 7_200_000, None);
         assert_eq!(
             lines[1],
             format!("{A}  2h   2.0 KiB  22 B    active  claude  done\\u{{7}}: \\u{{1b}}[2JDo it.")
         );
         assert!(lines[0].starts_with("ID    "));
-        assert!(rows(&[handoff(A)], active, 0, Some(10))[1].ends_with("done\\u{7}: \\u{1b}[2…"));
-        let branch = (&["active".to_owned()][..], &[2][..]);
-        assert!(rows(&[handoff(A)], branch, 0, None)[1].starts_with(&format!("    {A}  ")));
+        assert!(rows(0, 0, Some(10))[1].ends_with("done\\u{7}: \\u{1b}[2…"));
+        assert!(rows(2, 0, None)[1].starts_with(&format!("    {A}  ")));
     }
 
     #[test]
@@ -268,12 +272,8 @@ mod tests {
         };
         // Newest first: two continue the first, and another one has begun between them.
         let all = [child(D, A), handoff(C), child(B, A), handoff(A)];
-        let (listed, where_it_is) = placed(all.to_vec(), &all, false);
-        let names: Vec<_> = listed
-            .iter()
-            .zip(&where_it_is)
-            .map(|(one, it)| status(one, None, it))
-            .collect();
+        let listed = placed(all.to_vec(), &all, false);
+        let names: Vec<_> = listed.iter().map(|(it, one)| status(one, None, it)).collect();
         assert_eq!(
             names,
             [
@@ -283,12 +283,12 @@ mod tests {
                 "-, forks into 2"
             ]
         );
-        let (listed, _) = placed(all.to_vec(), &all, true);
-        let ids: Vec<_> = listed.iter().map(|one| one.id.to_string()).collect();
+        let mapped = placed(all.to_vec(), &all, true);
+        let ids: Vec<_> = mapped.iter().map(|(_, one)| one.id.to_string()).collect();
         assert_eq!(ids, [C, A, B, D]);
         // A partial list keeps the positions in the whole.
-        let (_, where_it_is) = placed(all[..1].to_vec(), &all, true);
-        assert_eq!((where_it_is[0].depth, where_it_is[0].siblings), (1, 2));
+        let (it, _) = placed(all[..1].to_vec(), &all, true)[0].clone();
+        assert_eq!((it.depth, it.siblings), (1, 2));
     }
 
     #[test]

@@ -1,50 +1,32 @@
 //! Looks up what a user names: a handoff of the store (by its id, its folder or its JSON), or a YAML file (by its path
 //! or its session).
 
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use crate::cli::exit::{CommandFailure, Exit};
-use crate::cli::handoff_args::FolderArgs;
-use crate::cli::output::{Out, plural, visible};
-use crate::cli::stored::{find_id, is_id, open, unanswered};
+use super::args::FolderArgs;
+use crate::cli::exit::{CliResult, CommandFailure, Exit};
+use crate::cli::output::{Out, plural, shown, visible};
+use crate::cli::stored::{find_id, is_id, open};
 use crate::cli::{load_state, runtime};
 use crate::state::config::Config;
 use crate::state::files::documents::{JSON, document_of};
-use crate::state::files::yaml_files::{FileError, HandoffFolder, HandoffYaml, read_file};
+use crate::state::files::yaml_files::{HandoffFolder, HandoffYaml, read_file};
 use crate::state::store::{DocumentFilter, HandoffFilter, SharedStore};
 use baton_core::handoffs::document::fields::HandoffDocument;
 use baton_core::handoffs::yaml::{HandoffFile, names};
 use baton_core::record::{DocumentRecord, HandoffId};
-
-/// The folder of handoff files, and the config that it was found by.
-pub(super) fn folder(args: &FolderArgs) -> Result<(HandoffFolder, Config), CommandFailure> {
-    let config = load_state(&args.state)?;
-    let dir = args.dir.clone().unwrap_or_else(|| config.handoffs_dir());
-    let folder = HandoffFolder::new(&dir).map_err(failure)?;
-    Ok((folder.keeping(config.documents.keep_files), config))
-}
-
-pub(super) fn failure(error: FileError) -> CommandFailure {
-    let exit = match &error {
-        FileError::Invalid(_) | FileError::Malformed(..) => Exit::DATA,
-        FileError::Refused(..) => Exit::USAGE,
-        FileError::Missing(_) => Exit::NO_INPUT,
-        FileError::Folder(..) => Exit::CANNOT_CREATE,
-        FileError::Busy(_) => Exit::UNAVAILABLE,
-        FileError::Io(..) => Exit::IO,
-    };
-    exit.failure(visible(&error.to_string()))
-}
 
 /// Where names come from.
 const LISTS: &str = "`baton handoffs list --all` lists handoffs, `baton handoffs list --files` their files";
 
 /// The failure for a name of nothing.
 fn unknown(given: &str) -> CommandFailure {
-    Exit::NO_INPUT
-        .failure(format!("there is no handoff, session or file {}", visible(given)))
-        .help(LISTS)
+    Exit::NO_INPUT.with_help(
+        format!("there is no handoff, session or file {}", visible(given)),
+        LISTS,
+    )
 }
 
 /// Prints problems that do not stop a command.
@@ -75,13 +57,15 @@ pub(super) struct HandoffLookup {
 }
 
 impl HandoffLookup {
-    pub(super) fn of(args: &FolderArgs) -> Result<Self, CommandFailure> {
-        let (folder, config) = folder(args)?;
+    pub(super) fn of(args: &FolderArgs) -> CliResult<Self> {
+        let config = load_state(&args.state)?;
+        let dir = args.dir.clone().unwrap_or_else(|| config.handoffs_dir());
+        let folder = HandoffFolder::new(&dir)?.keeping(config.documents.keep_files);
         Ok(Self { folder, config })
     }
 
     /// Resolves a name: a path on disk, else a session, else a handoff's id or a unique prefix of one.
-    pub(super) fn find(&self, given: &str) -> Result<NamedHandoff, CommandFailure> {
+    pub(super) fn find(&self, given: &str) -> CliResult<NamedHandoff> {
         let path = self.folder.named(Path::new(given));
         if path.join(JSON).is_file() {
             return Ok(NamedHandoff::Document(path.join(JSON)));
@@ -102,64 +86,53 @@ impl HandoffLookup {
         if !is_id(given) {
             return Err(unknown(given));
         }
-        blocking(&self.config, async |store| {
-            let documents = all(&store, true).await?;
-            let handoffs = store
-                .handoffs(&HandoffFilter::everything())
-                .await
-                .map_err(unanswered)?;
-            let mut ids: Vec<_> = handoffs.iter().map(|handoff| handoff.id).collect();
-            ids.extend(documents.iter().map(|document| document.handoff));
-            ids.sort();
-            ids.dedup();
-            let id = find_id(ids.into_iter(), given).map_err(|failure| match failure.exit {
-                Exit::NO_INPUT => unknown(given),
-                _ => failure,
-            })?;
-            Ok(NamedHandoff::Stored(id))
-        })
+        let ids = blocking(&self.config, async |store| ids(&store).await)?;
+        let id = find_id(ids.into_iter(), given).map_err(|failure| match failure.exit {
+            Exit::NO_INPUT => unknown(given),
+            _ => failure,
+        })?;
+        Ok(NamedHandoff::Stored(id))
     }
 
-    /// Resolves a name to a handoff file; a document is converted to one. `None` where nothing has this name, or a
-    /// session has no file that can be read.
-    pub(super) fn find_file(&self, given: &str) -> Result<Option<HandoffYaml>, CommandFailure> {
-        let named = match self.find(given) {
-            Err(unknown) if unknown.exit == Exit::NO_INPUT || unknown.exit == Exit::USAGE => return Ok(None),
-            named => named?,
-        };
-        match named {
-            NamedHandoff::Stored(id) => {
-                let Ok(record) = blocking(&self.config, async |store| one(&store, id).await) else {
-                    return Ok(None);
-                };
-                let document = document_of(&record).ok_or_else(|| other_version(&record))?;
-                Ok(Some(found(PathBuf::from(&record.folder).join(JSON), &document)))
+    /// The newest handoff file, or that of a session.
+    pub(super) fn latest(&self, session: Option<&str>) -> CliResult<Option<HandoffYaml>> {
+        let listing = self.folder.latest(session)?;
+        warn(&listing.warnings);
+        Ok(listing.found)
+    }
+
+    /// Resolves a name to a handoff file, by default the newest; a document is converted to one. The inner failure says that there
+    /// is nothing to compare.
+    pub(super) fn find_file(&self, given: Option<&str>) -> CliResult<CliResult<HandoffYaml>> {
+        let nothing = |message| Exit::NO_INPUT.with_help(message, LISTS);
+        let named = match given.map(|given| self.find(given)) {
+            None => {
+                let dir = shown(self.folder.dir());
+                let none = || nothing(format!("there is no handoff file in {dir}"));
+                return Ok(self.latest(None)?.ok_or_else(none));
             }
+            Some(Err(unknown)) if [Exit::NO_INPUT, Exit::USAGE].contains(&unknown.exit) => {
+                return Ok(Err(unknown));
+            }
+            Some(named) => named?,
+        };
+        Ok(match named {
+            NamedHandoff::Stored(id) => match blocking(&self.config, async |store| one(&store, id).await) {
+                Err(_) => Err(nothing(format!("handoff {id} has no document"))),
+                Ok(record) => {
+                    let document = document_of(&record).ok_or_else(|| other_version(&record))?;
+                    Ok(found(PathBuf::from(&record.folder).join(JSON), &document))
+                }
+            },
             NamedHandoff::Document(path) => {
                 let document = read_document(&path)?;
-                Ok(Some(found(path, &document)))
+                Ok(found(path, &document))
             }
-            NamedHandoff::File(path) => read_file(&path).map(Some).map_err(failure),
-            NamedHandoff::Session(session) => {
-                let listing = self.folder.latest(Some(&session)).map_err(failure)?;
-                warn(&listing.warnings);
-                Ok(listing.found)
-            }
-        }
-    }
-
-    /// Why [`Self::find_file`] found nothing to compare.
-    pub(super) fn nothing(&self, given: Option<&str>) -> CommandFailure {
-        let dir = visible(&self.folder.dir().display().to_string());
-        let message = match given.map(|given| self.find(given)) {
-            Some(Err(unknown)) => return unknown,
-            Some(Ok(NamedHandoff::Stored(id))) => format!("handoff {id} has no document"),
-            Some(Ok(NamedHandoff::Session(session))) => format!("no file of session {session} can be read"),
-            Some(Ok(NamedHandoff::Document(_) | NamedHandoff::File(_))) | None => {
-                format!("there is no handoff file in {dir}")
-            }
-        };
-        Exit::NO_INPUT.failure(message).help(LISTS)
+            NamedHandoff::File(path) => Ok(read_file(&path)?),
+            NamedHandoff::Session(session) => self
+                .latest(Some(&session))?
+                .ok_or_else(|| nothing(format!("no file of session {session} can be read"))),
+        })
     }
 
     /// How many handoff files there are, and the command that lists them; `None` where there is none.
@@ -187,9 +160,10 @@ pub(super) fn only_stored(config: &Config, given: &str, failure: CommandFailure)
         "a handoff file"
     };
     let message = format!("{given} is {kind}; only handoffs in the store can be resumed");
-    Exit::USAGE.failure(message).help(format!(
-        "`baton handoffs show {given} --for fresh` prints a summary to begin a session with"
-    ))
+    Exit::USAGE.with_help(
+        message,
+        format!("`baton handoffs show {given} --for fresh` prints a summary to begin a session with"),
+    )
 }
 
 /// Whether a JSON file is a handoff file (`--format json`), and no document.
@@ -208,14 +182,14 @@ fn found(path: PathBuf, document: &HandoffDocument) -> HandoffYaml {
 }
 
 /// A document from its JSON.
-pub(super) fn read_document(path: &Path) -> Result<HandoffDocument, CommandFailure> {
-    let shown = || visible(&path.display().to_string());
+pub(super) fn read_document(path: &Path) -> CliResult<HandoffDocument> {
     let text = std::fs::read_to_string(path)
-        .map_err(|error| Exit::NO_INPUT.failure(format!("{}: {error}", shown())))?;
+        .map_err(|error| Exit::NO_INPUT.failure(format!("{}: {error}", shown(path))))?;
     HandoffDocument::read(&text).map_err(|error| {
-        Exit::DATA
-            .failure(format!("{}: not the document of a handoff: {error}", shown()))
-            .help("`baton handoffs create --from-file FILE` reads a handoff file in JSON")
+        Exit::DATA.with_help(
+            format!("{}: not the document of a handoff: {error}", shown(path)),
+            "`baton handoffs create --from-file FILE` reads a handoff file in JSON",
+        )
     })
 }
 
@@ -227,24 +201,44 @@ pub(super) fn other_version(record: &DocumentRecord) -> CommandFailure {
 }
 
 /// All documents, newest first.
-pub(super) async fn all(
-    store: &SharedStore,
-    without_documents: bool,
-) -> Result<Vec<DocumentRecord>, CommandFailure> {
+pub(super) async fn all(store: &SharedStore, without_documents: bool) -> CliResult<Vec<DocumentRecord>> {
     let all = DocumentFilter {
         without_documents,
         ..DocumentFilter::default()
     };
-    store.documents(&all).await.map_err(unanswered)
+    Ok(store.documents(&all).await?)
+}
+
+/// The records of all documents, by their handoffs.
+pub(super) async fn by_handoff(
+    store: &SharedStore,
+    without_documents: bool,
+) -> CliResult<HashMap<HandoffId, DocumentRecord>> {
+    let documents = all(store, without_documents).await?.into_iter();
+    Ok(documents.map(|document| (document.handoff, document)).collect())
+}
+
+/// The ids of all handoffs and documents, archived ones included.
+pub(super) async fn ids(store: &SharedStore) -> CliResult<BTreeSet<HandoffId>> {
+    let handoffs = store.handoffs(&HandoffFilter::everything()).await?;
+    let documents = all(store, true)
+        .await?
+        .into_iter()
+        .map(|document| document.handoff);
+    Ok(handoffs
+        .iter()
+        .map(|handoff| handoff.id)
+        .chain(documents)
+        .collect())
 }
 
 /// The document of a handoff.
-pub(super) async fn one(store: &SharedStore, id: HandoffId) -> Result<DocumentRecord, CommandFailure> {
+pub(super) async fn one(store: &SharedStore, id: HandoffId) -> CliResult<DocumentRecord> {
     let one = DocumentFilter {
         handoff: Some(id),
         ..DocumentFilter::default()
     };
-    let found = store.documents(&one).await.map_err(unanswered)?.pop();
+    let found = store.documents(&one).await?.pop();
     found.ok_or_else(|| {
         Exit::NO_INPUT.failure("this handoff has no document in the store of this state directory")
     })
@@ -253,8 +247,8 @@ pub(super) async fn one(store: &SharedStore, id: HandoffId) -> Result<DocumentRe
 /// Asks the store of a config, from outside of any runtime.
 pub(super) fn blocking<T>(
     config: &Config,
-    ask: impl AsyncFnOnce(SharedStore) -> Result<T, CommandFailure>,
-) -> Result<T, CommandFailure> {
+    ask: impl AsyncFnOnce(SharedStore) -> CliResult<T>,
+) -> CliResult<T> {
     // Within the runtime: a client of a server starts its tasks there.
     runtime()?.block_on(async { ask(open(config)?).await })
 }

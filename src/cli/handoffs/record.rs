@@ -1,51 +1,43 @@
 //! A handoff as the commands print it.
 
-use serde::Serialize;
+use serde_json::{Value, json};
 
-use crate::cli::stored::resume_line;
-use baton_core::record::{CarriedItem, Handoff, distinctive_line};
+use crate::state::files::documents::document_of;
+use baton_core::mark::sentinel;
+use baton_core::record::{DocumentRecord, Handoff, distinctive_line};
 
 /// A handoff as JSON, without internal fields. The names are API.
-#[derive(Serialize)]
-pub(super) struct HandoffOutput<'a> {
-    id: String,
-    resume: String,
-    principal: &'a str,
-    conversation: &'a str,
-    wire: &'static str,
-    model: Option<&'a str>,
-    parent: Option<String>,
-    created_ms: u64,
-    history_bytes: u64,
-    origin: &'static str,
-    prompt_bytes: usize,
-    archived: bool,
-    reason: Option<&'a str>,
-    /// The rules, to-dos and claims that the prompt was checked for.
-    carried: &'a [CarriedItem],
-    prompt: &'a str,
+pub(super) fn record(handoff: &Handoff) -> Value {
+    json!({
+        "id": handoff.id,
+        "resume": sentinel::opening(handoff.id),
+        "principal": handoff.principal,
+        "conversation": handoff.conversation,
+        "wire": handoff.wire.name(),
+        "model": handoff.model,
+        "parent": handoff.parent,
+        "created_ms": handoff.created_ms,
+        "history_bytes": handoff.history_bytes,
+        "origin": handoff.origin.name(),
+        "prompt_bytes": handoff.prompt.len(),
+        "archived": handoff.archived,
+        "reason": handoff.reason,
+        // The rules, to-dos and claims that the prompt was checked for.
+        "carried": handoff.carried,
+        "prompt": handoff.prompt,
+    })
 }
 
-impl<'a> HandoffOutput<'a> {
-    pub(super) fn of(handoff: &'a Handoff) -> Self {
-        Self {
-            id: handoff.id.to_string(),
-            resume: resume_line(handoff),
-            principal: &handoff.principal,
-            conversation: &handoff.conversation,
-            wire: handoff.wire.name(),
-            model: handoff.model.as_deref(),
-            parent: handoff.parent.map(|id| id.to_string()),
-            created_ms: handoff.created_ms,
-            history_bytes: handoff.history_bytes,
-            origin: handoff.origin.name(),
-            prompt_bytes: handoff.prompt.len(),
-            archived: handoff.archived,
-            reason: handoff.reason.as_deref(),
-            carried: &handoff.carried,
-            prompt: &handoff.prompt,
-        }
-    }
+/// Adds what a list says of a handoff's document; null where there is none. The names are API.
+pub(super) fn with_document(mut shown: Value, record: Option<&DocumentRecord>) -> Value {
+    let document = record.and_then(document_of);
+    shown["kind"] = json!(document.as_ref().map(|document| document.kind));
+    shown["repository"] = json!(record.map(|record| &record.repository));
+    shown["branch"] = json!(record.map(|record| &record.branch));
+    shown["topic"] = json!(record.map(|record| &record.topic));
+    shown["next_action"] = json!(document.and_then(|document| document.next_action));
+    shown["folder"] = json!(record.map(|record| &record.folder));
+    shown
 }
 
 /// The title of a handoff in a list: the first distinctive line of its prompt, and its reason.

@@ -4,40 +4,27 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde_json::json;
 
-use super::documents;
+use super::args::ResumeArgs;
 use super::lookup::only_stored;
-use crate::cli::exit::{CommandFailure, Exit};
+use crate::cli::exit::CliResult;
 use crate::cli::output::{Out, visible};
-use crate::cli::resume_args::ResumeArgs;
 use crate::cli::run::AgentStart;
 use crate::cli::shells::ShellSyntax;
 use crate::cli::{agents, env, load_state, run, runtime, stored};
-use crate::state::files::documents::{self as state_documents, DriftReport};
-use baton_core::record::Handoff;
+use crate::state::files::documents::{self, DriftReport};
+use crate::state::store::SharedStore;
+use baton_core::mark::sentinel;
+use baton_core::record::{Handoff, HandoffStatus};
 
 /// Time for all queries to git.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// The output of `--json`. The names are API.
-#[derive(Serialize)]
-struct ResumeCommand<'a> {
-    id: String,
-    agent: &'a str,
-    known: bool,
-    archived: bool,
-    drifted: bool,
-    /// The changes since, in a line; null where there is no document.
-    drift: Option<String>,
-    prompt: &'a str,
-    command: &'a [String],
-}
-
-pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> Result<(), CommandFailure> {
+pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> CliResult {
     let (handoff, compared) = wanted(args)?;
     let agent = agents::find_or_generic(&args.with);
-    let mut prompt = stored::resume_line(&handoff);
+    let mut prompt = sentinel::opening(handoff.id);
     // The model is informed too, where the handoff was compared with a repository.
     if let Some(DriftReport { drift, .. }) = compared.as_ref().filter(|compared| compared.repository) {
         prompt = format!("{prompt}\n{}.", drift.line());
@@ -75,60 +62,66 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> Result<(), CommandFailure
             .map(|word| word.to_string_lossy().into_owned()),
     );
     if args.json {
-        out.json(&ResumeCommand {
-            id: handoff.id.to_string(),
-            agent: if agent.is_known() { &agent.name } else { &args.with },
-            known: agent.is_known(),
-            archived: handoff.archived,
-            drifted: compared
-                .as_ref()
-                .is_some_and(|compared| compared.drift.is_drift()),
-            drift: compared.as_ref().map(|compared| compared.drift.line()),
-            prompt: &prompt,
-            command: &command,
-        })?;
-        return Ok(());
+        // The names are API. The drift is null where there is no document.
+        return out.json(&json!({
+            "id": handoff.id,
+            "agent": if agent.is_known() { &agent.name } else { &args.with },
+            "known": agent.is_known(),
+            "archived": handoff.archived,
+            "drifted": compared.as_ref().is_some_and(|compared| compared.drift.is_drift()),
+            "drift": compared.as_ref().map(|compared| compared.drift.line()),
+            "prompt": prompt,
+            "command": command,
+        }));
     }
     let shell = ShellSyntax::of(std::env::var("SHELL").ok().as_deref());
     let words: Vec<_> = command.iter().map(|word| shell.quoted(word)).collect();
-    out.line(format_args!("{}", words.join(" ")))?;
-    Ok(())
+    out.line(words.join(" "))
 }
 
 /// The handoff, and what has changed in the repository since. Nothing is changed without `--run`.
-fn wanted(args: &ResumeArgs) -> Result<(Handoff, Option<DriftReport>), CommandFailure> {
+fn wanted(args: &ResumeArgs) -> CliResult<(Handoff, Option<DriftReport>)> {
     let config = load_state(&args.state)?;
     let store = stored::open(&config)?;
     runtime()?.block_on(async {
         let handoff = stored::wanted(&store, &args.id).await;
         let handoff = handoff.map_err(|failure| only_stored(&config, &args.id, failure))?;
         if args.run {
-            documents::activate(&store, &handoff).await?;
+            activate(&store, &handoff).await?;
         }
         let dir = config.repository().map(Path::to_owned);
         let compared =
-            state_documents::compare_with_repository(&store, &handoff.principal, handoff.id, dir, LIMIT)
-                .await;
-        let compared = compared.map_err(|error| Exit::UNAVAILABLE.failure(visible(&error.to_string())))?;
+            documents::compare_with_repository(&store, &handoff.principal, handoff.id, dir, LIMIT).await;
+        let compared = compared?;
         Ok((handoff, compared))
     })
 }
 
+/// Makes the handoff the active one of its work, and reports that on standard error.
+async fn activate(store: &SharedStore, handoff: &Handoff) -> CliResult {
+    let active = HandoffStatus::Active;
+    let done = documents::set_status(store, &handoff.principal, handoff.id, active).await?;
+    if let Some(done) = done.filter(|done| done.before != active) {
+        let mut out = Out::stderr();
+        out.line(format_args!(
+            "baton: the handoff was {}; it is active again",
+            done.before.name()
+        ))?;
+        for id in done.superseded {
+            out.line(format_args!("baton: superseded: {id}"))?;
+        }
+    }
+    Ok(())
+}
+
 /// Warns on standard error of what the user may not expect.
-fn warn(
-    handoff: &Handoff,
-    compared: Option<&DriftReport>,
-    known: bool,
-    args: &ResumeArgs,
-) -> Result<(), CommandFailure> {
+fn warn(handoff: &Handoff, compared: Option<&DriftReport>, known: bool, args: &ResumeArgs) -> CliResult {
     let mut out = Out::stderr();
     if let Some(compared) = compared.filter(|compared| compared.repository) {
         out.line(format_args!("baton: {}", visible(&compared.drift.line())))?;
     }
     if handoff.archived {
-        out.line(format_args!(
-            "baton: this handoff is archived; it can still be resumed"
-        ))?;
+        out.line("baton: this handoff is archived; it can still be resumed")?;
     }
     if !known && !args.run {
         let named = visible(&args.with);

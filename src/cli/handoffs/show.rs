@@ -4,27 +4,28 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use serde_json::json;
 
-use super::documents;
-use super::lookup::{HandoffLookup, NamedHandoff, blocking, one, other_version, read_document};
-use super::record::HandoffOutput;
+use super::args::{DocumentFormat, ShowArgs};
+use super::lookup::{self, HandoffLookup, NamedHandoff, blocking, one, other_version, read_document};
+use super::record::record;
 use super::{check, files};
-use crate::cli::exit::{CommandFailure, Exit};
-use crate::cli::handoff_args::{DocumentFormat, ShowArgs};
-use crate::cli::log::unread;
-use crate::cli::output::{Out, age, first_line, plural, size, table, visible};
-use crate::cli::stored::{resume_line, unanswered, wanted};
+use crate::cli::exit::{CliResult, Exit};
+use crate::cli::output::{Out, age, first_line, plural, shown, size, table, visible};
+use crate::cli::stored::wanted;
 use crate::state::clock::now_ms;
-use crate::state::files::documents::document_of;
+use crate::state::files::documents::{self, document_of};
+use crate::state::files::yaml_files::read_file;
 use crate::state::journal::JournalReader;
 use crate::state::looked_up;
 use crate::state::store::{DocumentFilter, HandoffFilter, SharedStore};
 use baton_core::handoffs::carry::{self, Receipt};
 use baton_core::handoffs::document::fields::{HandoffDocument, NO_NEXT_ACTION};
 use baton_core::handoffs::yaml::HandoffFile;
-use baton_core::record::{CarriedState, Handoff, HandoffId, HandoffStatus};
+use baton_core::mark::sentinel;
+use baton_core::record::{CarriedState, DocumentRecord, Handoff, HandoffId, HandoffStatus};
 
-pub(super) fn run(args: &ShowArgs, out: &mut Out) -> Result<(), CommandFailure> {
+pub(super) fn run(args: &ShowArgs, out: &mut Out) -> CliResult {
     let lookup = HandoffLookup::of(&args.folder)?;
     if args.line {
         return files::line(args.name.as_deref(), args.follow, &lookup, out);
@@ -45,67 +46,53 @@ pub(super) fn run(args: &ShowArgs, out: &mut Out) -> Result<(), CommandFailure> 
             let folder = path.parent().unwrap_or(&path).to_owned();
             print_document(args, &folder, &read_document(&path)?, out)
         }
-        NamedHandoff::File(path) => files::show(args, &path, out),
+        NamedHandoff::File(path) => files::print_found(args, &read_file(&path)?, out),
         NamedHandoff::Session(session) => files::newest(args, Some(&session), &lookup, out),
     }
 }
 
 /// The newest handoff, or the newest active one about a topic.
-fn newest(args: &ShowArgs, lookup: &HandoffLookup) -> Result<HandoffId, CommandFailure> {
-    let found = blocking(&lookup.config, async |store| {
-        if args.topic.is_some() {
-            let filter = DocumentFilter {
-                status: Some(HandoffStatus::Active),
-                topic: args.topic.clone(),
-                limit: 1,
-                without_documents: true,
-                ..DocumentFilter::default()
-            };
-            let newest = store.documents(&filter).await.map_err(unanswered)?.pop();
-            return Ok((
-                newest.map(|record| record.handoff),
-                documents::count(&store).await?,
-            ));
-        }
-        let filter = HandoffFilter {
-            limit: 1,
-            ..HandoffFilter::default()
+fn newest(args: &ShowArgs, lookup: &HandoffLookup) -> CliResult<HandoffId> {
+    let (newest, count) = blocking(&lookup.config, async |store| {
+        let newest = match &args.topic {
+            Some(topic) => {
+                let filter = DocumentFilter {
+                    status: Some(HandoffStatus::Active),
+                    topic: Some(topic.clone()),
+                    limit: 1,
+                    without_documents: true,
+                    ..DocumentFilter::default()
+                };
+                store.documents(&filter).await?.pop().map(|record| record.handoff)
+            }
+            None => {
+                let filter = HandoffFilter {
+                    limit: 1,
+                    ..HandoffFilter::default()
+                };
+                store.handoffs(&filter).await?.pop().map(|handoff| handoff.id)
+            }
         };
-        let newest = store.handoffs(&filter).await.map_err(unanswered)?.pop();
-        Ok((newest.map(|handoff| handoff.id), documents::count(&store).await?))
-    });
-    let (newest, count) = found?;
+        Ok((newest, lookup::ids(&store).await?.len()))
+    })?;
     newest.ok_or_else(|| {
-        let mut help: Vec<_> = (count > 0)
-            .then(|| {
-                format!(
-                    "all {}: baton handoffs list --all",
-                    plural(count as u64, "handoff")
-                )
-            })
-            .into_iter()
-            .collect();
-        help.extend(lookup.files_hint().map(|hint| format!("{hint}, or show --files")));
-        let message = if args.topic.is_some() {
-            "no active handoff about this"
-        } else {
-            "no handoffs yet"
+        let message = match args.topic {
+            Some(_) => "no active handoff about this",
+            None => "no handoffs yet",
         };
-        let failure = Exit::NO_INPUT.failure(message);
-        if help.is_empty() {
-            failure
-        } else {
-            failure.help(help.join("; "))
-        }
+        let all = || {
+            format!(
+                "all {}: baton handoffs list --all",
+                plural(count as u64, "handoff")
+            )
+        };
+        let files = lookup.files_hint().map(|hint| format!("{hint}, or show --files"));
+        let help: Vec<_> = (count > 0).then(all).into_iter().chain(files).collect();
+        Exit::NO_INPUT.with_help(message, help.join("; "))
     })
 }
 
-fn stored(
-    args: &ShowArgs,
-    id: HandoffId,
-    lookup: &HandoffLookup,
-    out: &mut Out,
-) -> Result<(), CommandFailure> {
+fn stored(args: &ShowArgs, id: HandoffId, lookup: &HandoffLookup, out: &mut Out) -> CliResult {
     blocking(&lookup.config, async |store| {
         let handoff = match wanted(&store, &id.to_string()).await {
             Ok(handoff) => handoff,
@@ -119,32 +106,28 @@ fn stored(
         if !args.path && args.format.is_none() {
             return print_all(&store, &handoff, args.json, lookup, out).await;
         }
-        let document = documents::of_handoff(&store, &handoff.principal, handoff.id).await;
+        let document = of_handoff(&store, &handoff).await;
         match (document, args.format) {
             (Some((record, Some(document))), _) => {
                 print_document(args, &PathBuf::from(&record.folder), &document, out)
             }
             (Some((record, None)), _) => Err(other_version(&record)),
             // A handoff without a document is its prompt under a head.
-            (None, Some(DocumentFormat::Json)) => Ok(out.json(&HandoffOutput::of(&handoff))?),
-            (None, Some(DocumentFormat::Md)) => Ok(out.body(markdown(&handoff).as_bytes())?),
-            (None, Some(DocumentFormat::Yaml)) => Ok(out.body(yaml(&handoff).as_bytes())?),
-            (None, None) => Err(Exit::NO_INPUT
-                .failure("this handoff has no folder")
-                .help("handoffs.documents writes one for each handoff that is made from now on")),
+            (None, Some(DocumentFormat::Json)) => out.json(&record(&handoff)),
+            (None, Some(DocumentFormat::Md)) => out.body(markdown(&handoff).as_bytes()),
+            (None, Some(DocumentFormat::Yaml)) => out.body(yaml(&handoff).as_bytes()),
+            (None, None) => Err(Exit::NO_INPUT.with_help(
+                "this handoff has no folder",
+                "handoffs.documents writes one for each handoff that is made from now on",
+            )),
         }
     })
 }
 
 /// Prints a document: its YAML is the handoff file that it makes.
-fn print_document(
-    args: &ShowArgs,
-    folder: &Path,
-    document: &HandoffDocument,
-    out: &mut Out,
-) -> Result<(), CommandFailure> {
+fn print_document(args: &ShowArgs, folder: &Path, document: &HandoffDocument, out: &mut Out) -> CliResult {
     if args.path {
-        return Ok(out.line(format_args!("{}", visible(&folder.display().to_string())))?);
+        return out.line(shown(folder));
     }
     match args.format {
         Some(DocumentFormat::Yaml) => out.document(&HandoffFile::of_document(document).to_yaml())?,
@@ -161,85 +144,70 @@ async fn print_all(
     json: bool,
     lookup: &HandoffLookup,
     out: &mut Out,
-) -> Result<(), CommandFailure> {
-    let stored = documents::of_handoff(store, &handoff.principal, handoff.id).await;
+) -> CliResult {
+    let stored = of_handoff(store, handoff).await;
     let everything = HandoffFilter {
         principal: Some(handoff.principal.clone()),
         ..HandoffFilter::everything()
     };
-    let all = store.handoffs(&everything).await.map_err(unanswered)?;
+    let all = store.handoffs(&everything).await?;
     let lineage = HandoffLineage::of(handoff, &all);
-    let journal = JournalReader::open(&lookup.config.state_dir).map_err(unread)?;
+    let journal = JournalReader::open(&lookup.config.state_dir)?;
     let calls = journal.map(|journal| journal.called_again(&handoff.conversation, handoff.id));
-    let calls = calls.transpose().map_err(unread)?.flatten();
-    let pairs = looked_up::pairs_since(store, handoff).await.map_err(unanswered)?;
+    let calls = calls.transpose()?.flatten();
+    let pairs = looked_up::pairs_since(store, handoff).await?;
     let again = carry::looked_up_again(calls, &pairs, &lookup.config.redactor());
     if json {
-        let record = HandoffOutput::of(handoff);
         let document = stored.as_ref().map(|(record, _)| record);
-        return Ok(out.json(&ShowOutput {
-            record,
-            status: document.map(|document| document.status.name()),
-            folder: document.map(|document| document.folder.as_str()),
-            lineage,
-            looked_up_again: again,
-        })?);
+        let mut shown = record(handoff);
+        shown["status"] = json!(document.map(|document| document.status.name()));
+        shown["folder"] = json!(document.map(|document| &document.folder));
+        shown["lineage"] = json!(lineage);
+        // Files, commands and questions; null where nothing of it is known.
+        shown["looked_up_again"] = json!(again);
+        return out.json(&shown);
     }
+    let row = |what: &str, text: &str| vec![what.to_owned(), visible(text)];
     let mut rows = vec![];
     if let Some((record, document)) = &stored {
-        rows.push(vec!["folder".to_owned(), visible(&record.folder)]);
-        rows.push(vec!["status".to_owned(), record.status.name().to_owned()]);
-        let next = document
-            .as_ref()
-            .map(|document| document.next_action.as_deref().unwrap_or(NO_NEXT_ACTION));
-        rows.extend(next.map(|next| vec!["next".to_owned(), first_line(next, None)]));
-        for claim in document.iter().flat_map(|document| &document.claims) {
-            let text = format!("{}: {} ({})", claim.verdict, claim.claim, claim.why);
-            rows.push(vec!["claim".to_owned(), visible(&text)]);
+        rows.push(row("folder", &record.folder));
+        rows.push(row("status", record.status.name()));
+        if let Some(document) = document {
+            let next = document.next_action.as_deref().unwrap_or(NO_NEXT_ACTION);
+            rows.push(row("next", &first_line(next, None)));
+            let claims = document.claims.iter();
+            rows.extend(claims.map(|it| row("claim", &format!("{}: {} ({})", it.verdict, it.claim, it.why))));
         }
     }
-    rows.push(vec!["lineage".to_owned(), lineage.line()]);
+    rows.push(row("lineage", &lineage.line()));
     let receipt = Receipt::of(&handoff.carried).line();
-    rows.extend(receipt.map(|receipt| vec!["carried".to_owned(), receipt]));
-    rows.extend(lacking(handoff));
-    let row = |what: &str, text: &String| vec![what.to_owned(), visible(text)];
+    rows.extend(receipt.map(|receipt| row("carried", &receipt)));
+    for item in &handoff.carried {
+        let what = match item.state {
+            CarriedState::InPrompt => continue,
+            CarriedState::LeftOut => "did not fit",
+            _ => "added",
+        };
+        rows.push(row(what, &format!("{}: {}", item.kind.name(), item.text)));
+    }
     rows.extend(again.iter().flatten().map(|text| row("again", text)));
     out.line(format_args!(
         "{}\n\n{}",
         described(handoff, now_ms(), rows),
         visible(&handoff.prompt)
-    ))?;
-    Ok(())
+    ))
 }
 
-/// Rows of what the prompt lacked: added, or left out.
-fn lacking(handoff: &Handoff) -> impl Iterator<Item = Vec<String>> {
-    let lacking = handoff
-        .carried
-        .iter()
-        .filter(|item| item.state != CarriedState::InPrompt);
-    lacking.map(|item| {
-        let what = match item.state {
-            CarriedState::LeftOut => "did not fit",
-            _ => "added",
-        };
-        vec![
-            what.to_owned(),
-            visible(&format!("{}: {}", item.kind.name(), item.text)),
-        ]
-    })
-}
-
-/// The output of `show --json`. The names are API.
-#[derive(Serialize)]
-struct ShowOutput<'a> {
-    #[serde(flatten)]
-    record: HandoffOutput<'a>,
-    status: Option<&'static str>,
-    folder: Option<&'a str>,
-    lineage: HandoffLineage,
-    /// Files, commands and questions; none where nothing of it is known.
-    looked_up_again: Option<Vec<String>>,
+/// The record and the document of a handoff; the document is absent if another version wrote it.
+async fn of_handoff(
+    store: &SharedStore,
+    handoff: &Handoff,
+) -> Option<(DocumentRecord, Option<HandoffDocument>)> {
+    let record = documents::find(store, &handoff.principal, handoff.id)
+        .await
+        .ok()??;
+    let document = document_of(&record);
+    Some((record, document))
 }
 
 /// The chain that ends with a handoff, and the handoffs made after it. The names are API.
@@ -279,7 +247,7 @@ impl HandoffLineage {
 
 /// A handoff as YAML. JSON strings are valid YAML strings.
 fn yaml(handoff: &Handoff) -> String {
-    let value = serde_json::to_value(HandoffOutput::of(handoff)).unwrap_or_default();
+    let value = record(handoff);
     let members = value.as_object().into_iter().flatten();
     members
         .map(|(name, value)| format!("{name}: {value}\n"))
@@ -301,7 +269,7 @@ fn described(handoff: &Handoff, now_ms: u64, more: Vec<Vec<String>>) -> String {
     let text = |text: &str| first_line(text, None);
     let fields = [
         ("id", Some(handoff.id.to_string())),
-        ("resume", Some(resume_line(handoff))),
+        ("resume", Some(sentinel::opening(handoff.id))),
         ("age", Some(age(handoff.created_ms, now_ms))),
         ("wire", Some(handoff.wire.name().to_owned())),
         ("model", handoff.model.as_deref().map(text)),
@@ -364,7 +332,7 @@ mod tests {
 
     #[test]
     fn the_names_of_the_record_are_api() {
-        let value = serde_json::to_value(HandoffOutput::of(&handoff(A))).unwrap();
+        let value = record(&handoff(A));
         let names: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
         let expected = "id resume principal conversation wire model parent created_ms history_bytes origin prompt_bytes \
             archived reason carried prompt";

@@ -1,24 +1,24 @@
 //! The sources of a handoff as a YAML file.
 
-use std::io::Read;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde::Deserialize;
 
-use super::draft::{self, Work};
-use super::{at_exit, session};
-use crate::cli::exit::{CommandFailure, Exit};
-use crate::cli::handoff_args::CreateArgs;
-use crate::cli::log::{full_key, open_existing, unread};
-use crate::cli::newest::JournalRequest;
-use crate::cli::output::visible;
+use super::args::CreateArgs;
+use super::at_exit;
+use super::draft::{self, Work, text_of};
+use crate::cli::exit::{CliResult, Exit};
+use crate::cli::journal::{JournalRequest, full_key, open_existing};
+use crate::cli::output::{shown, visible};
 use crate::state::config::Config;
 use crate::state::files::documents::DocumentSettings;
 use crate::state::session::conversation_key;
 use baton_core::handoffs::draft::one_line;
 use baton_core::handoffs::yaml::{
-    HandoffFile, LastWords, MAX_BYTES, SessionReader, SessionUsage, analyze, names, read,
+    HandoffFile, LastWords, MAX_BYTES, MAX_LINE_BYTES, SessionReader, SessionUsage, analyze, names, read,
 };
 use baton_core::record::{Handoff, LOCAL, WireId};
 use baton_core::redact::Redactor;
@@ -27,6 +27,9 @@ use baton_core::transcript::{AnswerContent, Transcript};
 
 /// Bytes of an agent's output that are examined: its end.
 const OUTPUT_BYTES: usize = 4 << 20;
+
+/// Bytes of a session file that are read, its end: an agent's last words matter.
+const SESSION_BYTES: u64 = 64 << 20;
 
 /// Bytes of an error that ended a session.
 const ERROR_BYTES: usize = 200;
@@ -71,14 +74,14 @@ pub(super) fn fill(
     config: &Config,
     until: Instant,
     file: &mut HandoffFile,
-) -> Result<Sourced, CommandFailure> {
+) -> CliResult<Sourced> {
     if let Some(path) = &args.output {
         let text = end_of(&text_of(path)?).to_owned();
         fill_from_text(&text, &config.redactor(), file);
     }
     if let Some(path) = &args.session_file {
         let mut reader = SessionReader::default();
-        session::read(path, &mut reader, until)?;
+        read_session(path, &mut reader, until)?;
         return of_session(&reader, config, "", file);
     }
     if let Some(key) = &args.conversation {
@@ -103,18 +106,13 @@ fn of_session(
     config: &Config,
     key: &str,
     file: &mut HandoffFile,
-) -> Result<Sourced, CommandFailure> {
+) -> CliResult<Sourced> {
     let errors = reader.error.iter();
     file.blockers
         .extend(errors.map(|error| one_line(&config.redactor().cleaned(error), ERROR_BYTES)));
     let mut handoff = None;
     if let Some(newest) = JournalRequest::of_session(reader) {
-        let work = Work {
-            principal: LOCAL.to_owned(),
-            newest,
-            earlier: None,
-            dropped: Vec::new(),
-        };
+        let work = Work::alone(newest);
         handoff = of_work(work, config, key, file)?;
     }
     set_context(&reader.usage, config, file);
@@ -139,7 +137,7 @@ fn of_work(
     config: &Config,
     key: &str,
     file: &mut HandoffFile,
-) -> Result<Option<(Handoff, Work)>, CommandFailure> {
+) -> CliResult<Option<(Handoff, Work)>> {
     let redactor = config.redactor();
     let answer = work.newest.answer.as_deref().map(AnswerContent::of);
     let mut words = LastWords::of(&Transcript::of(&work.newest.view), answer.as_ref());
@@ -155,7 +153,7 @@ fn of_work(
     Ok(handoff.map(|handoff| (handoff, work)))
 }
 
-fn hook(config: &Config, until: Instant, file: &mut HandoffFile) -> Result<Sourced, CommandFailure> {
+fn hook(config: &Config, until: Instant, file: &mut HandoffFile) -> CliResult<Sourced> {
     let mut text = String::new();
     let read = std::io::stdin().take(HOOK_BYTES).read_to_string(&mut text);
     read.map_err(|error| Exit::NO_INPUT.failure(format!("standard input: {error}")))?;
@@ -167,8 +165,8 @@ fn hook(config: &Config, until: Instant, file: &mut HandoffFile) -> Result<Sourc
     let mut reader = SessionReader::default();
     hook.messages.iter().for_each(|message| reader.entry(message));
     let kept = hook.transcript_path.clone();
-    if let Some(path) = kept.or_else(|| session::of_codex(hook.thread_id.as_ref()?)) {
-        session::read(&path, &mut reader, until)?;
+    if let Some(path) = kept.or_else(|| of_codex(hook.thread_id.as_ref()?)) {
+        read_session(&path, &mut reader, until)?;
     }
     if let (0, Some(tokens)) = (reader.usage.tokens, hook.tokens_used) {
         reader.usage = SessionUsage {
@@ -207,29 +205,23 @@ impl Hook {
 }
 
 /// A file that somebody wrote: YAML, or JSON, which is YAML too. Values that are already set stay.
-fn from_file(path: &Path, file: &mut HandoffFile) -> Result<(), CommandFailure> {
+fn from_file(path: &Path, file: &mut HandoffFile) -> CliResult {
     let text = text_of(path)?;
-    let named = || visible(&path.display().to_string());
-    let read = read(&text).map_err(|error| Exit::DATA.failure(format!("{}: {error}", named())))?;
+    let read = read(&text).map_err(|error| Exit::DATA.failure(format!("{}: {error}", shown(path))))?;
     if let Some(error) = read.mistyped.first() {
-        return Err(Exit::DATA.failure(format!("{}: {}", named(), visible(&error.to_string()))));
+        return Err(Exit::DATA.failure(format!("{}: {}", shown(path), visible(&error.to_string()))));
     }
     let given = std::mem::replace(file, read.file);
     file.take(given);
     Ok(())
 }
 
-fn conversation(key: &str, config: &Config, file: &mut HandoffFile) -> Result<(), CommandFailure> {
+fn conversation(key: &str, config: &Config, file: &mut HandoffFile) -> CliResult {
     let query = open_existing(&config.state_dir)?;
     let key = full_key(&query, key)?;
-    let work = Work {
-        principal: LOCAL.to_owned(),
-        newest: draft::newest(&query, &key)?,
-        earlier: None,
-        dropped: Vec::new(),
-    };
+    let work = Work::alone(draft::newest(&query, &key)?);
     of_work(work, config, &key, file)?;
-    if let Some((tokens, model)) = query.context_tokens(&key).map_err(unread)? {
+    if let Some((tokens, model)) = query.context_tokens(&key)? {
         let usage = SessionUsage {
             tokens,
             model,
@@ -240,20 +232,132 @@ fn conversation(key: &str, config: &Config, file: &mut HandoffFile) -> Result<()
     Ok(())
 }
 
-/// The text of a file, or of standard input.
-fn text_of(path: &Path) -> Result<String, CommandFailure> {
-    let mut bytes = Vec::new();
-    let read = match path.as_os_str() == "-" {
-        true => std::io::stdin().read_to_end(&mut bytes).map(|_| ()),
-        false => std::fs::read(path).map(|read| bytes = read),
-    };
-    read.map_err(|error| Exit::NO_INPUT.failure(format!("{}: {error}", path.display())))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
 fn end_of(text: &str) -> &str {
     &text[ceil(text, text.len().saturating_sub(OUTPUT_BYTES))..]
 }
 
 // A person's file has the same size limit as any other.
 const _: () = assert!(MAX_BYTES <= OUTPUT_BYTES);
+
+/// Codex's file of the session with this id: `sessions/YEAR/MONTH/DAY/rollout-TIME-ID.jsonl` in its folder.
+fn of_codex(id: &str) -> Option<PathBuf> {
+    let home = std::env::var_os("CODEX_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".codex")))?;
+    in_codex(&home.join("sessions"), id)
+}
+
+fn in_codex(sessions: &Path, id: &str) -> Option<PathBuf> {
+    /// Newest days that are searched.
+    const DAYS: usize = 60;
+    let newest_first = |dir: &Path| {
+        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        paths.sort_unstable_by(|a, b| b.cmp(a));
+        paths
+    };
+    let ends = format!("-{id}.jsonl");
+    let years = newest_first(sessions).into_iter();
+    let days = years
+        .flat_map(|year| newest_first(&year))
+        .flat_map(|month| newest_first(&month));
+    let mut files = days.take(DAYS).flat_map(|day| newest_first(&day));
+    files.find(|file| file.to_string_lossy().ends_with(&ends))
+}
+
+/// Gives every line of a session file to the reader, until the time is over.
+fn read_session(path: &Path, reader: &mut SessionReader, until: Instant) -> CliResult {
+    let unread = |error: std::io::Error| Exit::NO_INPUT.failure(format!("{}: {error}", path.display()));
+    let mut file = File::open(path).map_err(unread)?;
+    let length = file.metadata().map_err(unread)?.len();
+    let mut lines = BufReader::with_capacity(1 << 16, {
+        if length > SESSION_BYTES {
+            file.seek(SeekFrom::Start(length - SESSION_BYTES))
+                .map_err(unread)?;
+        }
+        file
+    });
+    let mut line = Vec::new();
+    // A file that is read from its middle begins with the end of a line.
+    let mut partial = length > SESSION_BYTES;
+    while Instant::now() < until {
+        let is_whole = match next_line(&mut lines, &mut line).map_err(unread)? {
+            LineRead::End => return Ok(()),
+            LineRead::Line => true,
+            LineRead::TooLong => false,
+        };
+        match is_whole {
+            _ if std::mem::take(&mut partial) => {}
+            true => reader.line(&line),
+            false => reader.skip(),
+        }
+    }
+    Ok(())
+}
+
+/// What of a file was read.
+pub(in crate::cli) enum LineRead {
+    Line,
+    TooLong,
+    End,
+}
+
+/// Reads the next line; skips one that is too long.
+pub(in crate::cli) fn next_line(lines: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<LineRead> {
+    line.clear();
+    let most = MAX_LINE_BYTES as u64 + 1;
+    if lines.by_ref().take(most).read_until(b'\n', line)? == 0 {
+        return Ok(LineRead::End);
+    }
+    if line.len() <= MAX_LINE_BYTES || line.ends_with(b"\n") {
+        return Ok(LineRead::Line);
+    }
+    line.clear();
+    lines.skip_until(b'\n')?;
+    Ok(LineRead::TooLong)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn codexs_session_file_is_found_by_its_id() {
+        let dir = tempfile::tempdir().unwrap();
+        for (day, name) in [
+            ("2026/11/25", "rollout-2026-11-25T06-11-48-01a2167b.jsonl"),
+            ("2026/11/26", "rollout-2026-11-26T06-11-48-01a21999.jsonl"),
+        ] {
+            let day = dir.path().join(day);
+            std::fs::create_dir_all(&day).unwrap();
+            std::fs::write(day.join(name), "").unwrap();
+        }
+        let found = in_codex(dir.path(), "01a2167b").unwrap();
+        assert!(found.ends_with("2026/11/25/rollout-2026-11-25T06-11-48-01a2167b.jsonl"));
+        assert_eq!(in_codex(dir.path(), "01a2"), None);
+        assert_eq!(in_codex(&dir.path().join("none"), "01a2167b"), None);
+    }
+
+    #[test]
+    fn long_and_malformed_lines_are_skipped() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.jsonl");
+        let long = format!(
+            "{{\"role\":\"assistant\",\"content\":\"{}\"}}",
+            "x".repeat(MAX_LINE_BYTES)
+        );
+        let text = format!(
+            "{{\"role\":\"assistant\",\"content\":\"Done: the parser\"}}\n\nnot JSON\n[1]\n{long}\n{{\"role\":\"user\",\"content\":\"thanks\"}}"
+        );
+        std::fs::write(&path, text).unwrap();
+        let mut reader = SessionReader::default();
+        read_session(&path, &mut reader, Instant::now() + Duration::from_secs(60)).unwrap();
+        assert_eq!(reader.skipped, 3);
+        let (_, request) = reader.request();
+        assert!(String::from_utf8_lossy(&request).contains("Done: the parser"));
+        let mut late = SessionReader::default();
+        read_session(&path, &mut late, Instant::now()).unwrap();
+        assert_eq!(late.skipped, 0);
+    }
+}

@@ -3,7 +3,16 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use super::super::system_args::ManagerKind;
+use clap::ValueEnum;
+
+/// A service manager.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum ManagerKind {
+    /// A user unit
+    Systemd,
+    /// A launch agent
+    Launchd,
+}
 
 /// What a manager starts.
 pub(super) struct ServicePlan {

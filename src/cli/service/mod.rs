@@ -7,12 +7,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use self::manager::{ServiceManager, ServicePlan, ServiceStep};
-use super::exit::{CommandFailure, Exit};
+use clap::{Args as ClapArgs, Subcommand};
+
+use self::manager::{ManagerKind, ServiceManager, ServicePlan, ServiceStep};
+use super::exit::{CliResult, Exit};
 use super::output::{Out, visible};
 use super::running;
 use super::state_args::StateArgs;
-use super::system_args::{ServiceCommand, ServiceInstallArgs, ServiceUninstallArgs};
 use super::{config_file, load_state};
 use crate::state::config::Config;
 
@@ -22,20 +23,73 @@ pub(super) const LOG: &str = "service.log";
 /// Time for the last writes after open streams have ended.
 const LAST_WRITES_SECS: u64 = 15;
 
-pub(super) fn run(command: &ServiceCommand, out: &mut Out) -> Result<(), CommandFailure> {
-    match command {
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  baton service install
+  baton service uninstall")]
+pub(super) struct ServiceArgs {
+    #[command(subcommand)]
+    command: ServiceCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ServiceCommand {
+    /// Start the proxy now and at each login
+    Install(ServiceInstallArgs),
+    /// Stop the proxy, and do not start it at login any more
+    Uninstall(ServiceUninstallArgs),
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Writes a systemd user unit or a launch agent with this binary's path, this config and this state directory, and starts \
+it.
+
+Examples:
+  baton service install
+  baton service install --config ~/team.toml
+  baton service install --print --manager launchd")]
+pub(super) struct ServiceInstallArgs {
+    #[command(flatten)]
+    state: StateArgs,
+    /// The service manager; by default the platform's own
+    #[arg(long)]
+    manager: Option<ManagerKind>,
+    /// Only print the file
+    #[arg(long)]
+    print: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Handoffs, keys and journal stay.
+
+Examples:
+  baton service uninstall
+  baton service uninstall --print")]
+pub(super) struct ServiceUninstallArgs {
+    /// The service manager; by default the platform's own
+    #[arg(long)]
+    manager: Option<ManagerKind>,
+    /// Only print the commands that are run and the files that are removed
+    #[arg(long)]
+    print: bool,
+}
+
+pub(super) fn run(args: &ServiceArgs, out: &mut Out) -> CliResult {
+    match &args.command {
         ServiceCommand::Install(args) => install(args, out),
         ServiceCommand::Uninstall(args) => uninstall(args, out),
     }
 }
 
-fn install(args: &ServiceInstallArgs, out: &mut Out) -> Result<(), CommandFailure> {
+fn install(args: &ServiceInstallArgs, out: &mut Out) -> CliResult {
     let manager = manager::of(args.manager);
     let config = load_state(&args.state)?;
     let text = (manager.render)(&plan(&args.state, &config)?);
     if args.print {
-        out.document(&text)?;
-        return Ok(());
+        return out.document(&text);
     }
     let path = path(manager)?;
     write(&path, &text).map_err(|error| {
@@ -44,23 +98,21 @@ fn install(args: &ServiceInstallArgs, out: &mut Out) -> Result<(), CommandFailur
     })?;
     out.line(format_args!("wrote {}", path.display()))?;
     perform(manager, ServiceStep::Start)?;
-    let scheme = if config.server.tls().is_some() {
-        "https"
-    } else {
-        "http"
-    };
     let here = running::reachable(config.server.listen);
     match here.port() {
-        0 => out.line(format_args!(
-            "started; set `server.listen` to a fixed port, so that agents can have the URL in their config"
+        0 => out.line(
+            "started; set `server.listen` to a fixed port, so that agents can have the URL in their config",
+        )?,
+        _ => out.line(format_args!(
+            "started at {}, also at each login",
+            running::url(&config, here)
         ))?,
-        _ => out.line(format_args!("started at {scheme}://{here}, also at each login"))?,
     }
     Ok(())
 }
 
 /// The command is independent of the folder and the environment that the manager has.
-fn plan(state: &StateArgs, config: &Config) -> Result<ServicePlan, CommandFailure> {
+fn plan(state: &StateArgs, config: &Config) -> CliResult<ServicePlan> {
     let text = |path: PathBuf| path.display().to_string();
     let mut command = vec![text(std::env::current_exe()?), "serve".to_owned()];
     if let Some(file) = config_file(state.config.as_ref()) {
@@ -75,7 +127,7 @@ fn plan(state: &StateArgs, config: &Config) -> Result<ServicePlan, CommandFailur
     })
 }
 
-fn path(manager: &ServiceManager) -> Result<PathBuf, CommandFailure> {
+fn path(manager: &ServiceManager) -> CliResult<PathBuf> {
     let missing = || Exit::CANNOT_CREATE.failure("there is no home folder");
     manager.path().ok_or_else(missing)
 }
@@ -87,27 +139,24 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
     fs::write(path, text)
 }
 
-fn uninstall(args: &ServiceUninstallArgs, out: &mut Out) -> Result<(), CommandFailure> {
+fn uninstall(args: &ServiceUninstallArgs, out: &mut Out) -> CliResult {
     let manager = manager::of(args.manager);
     let path = path(manager)?;
     if args.print {
         for command in manager.commands(ServiceStep::Stop, uid()) {
-            out.line(format_args!("{}", command.join(" ")))?;
+            out.line(command.join(" "))?;
         }
-        out.line(format_args!("rm {}", path.display()))?;
-        return Ok(());
+        return out.line(format_args!("rm {}", path.display()));
     }
     if !path.exists() {
-        out.line(format_args!("not installed: there is no {}", path.display()))?;
-        return Ok(());
+        return out.line(format_args!("not installed: there is no {}", path.display()));
     }
     remove(manager, &path)?;
-    out.line(format_args!("stopped, and removed {}", path.display()))?;
-    Ok(())
+    out.line(format_args!("stopped, and removed {}", path.display()))
 }
 
 /// Stops the service and removes its file. A manager that does not know the service does not keep the file.
-pub(super) fn remove(manager: &ServiceManager, path: &Path) -> Result<(), CommandFailure> {
+pub(super) fn remove(manager: &ServiceManager, path: &Path) -> CliResult {
     if let Err(failure) = perform(manager, ServiceStep::Stop) {
         // Standard error may be closed.
         let _ = Out::stderr().line(format_args!("baton: {}", visible(&failure.message)));
@@ -139,7 +188,7 @@ impl ServiceState {
 }
 
 /// Runs the manager's commands of a step, up to the first that fails.
-fn perform(manager: &ServiceManager, step: ServiceStep) -> Result<(), CommandFailure> {
+fn perform(manager: &ServiceManager, step: ServiceStep) -> CliResult {
     for command in manager.commands(step, uid()) {
         let [program, arguments @ ..] = &command[..] else {
             continue;
@@ -154,10 +203,13 @@ fn perform(manager: &ServiceManager, step: ServiceStep) -> Result<(), CommandFai
             Err(error) => error.to_string(),
         };
         let message = format!("`{}` failed: {}", command.join(" "), visible(&why));
-        return Err(Exit::UNAVAILABLE.failure(message).help(format!(
-            "{} must run for this user; else start `baton serve` by other means",
-            manager.name
-        )));
+        return Err(Exit::UNAVAILABLE.with_help(
+            message,
+            format!(
+                "{} must run for this user; else start `baton serve` by other means",
+                manager.name
+            ),
+        ));
     }
     Ok(())
 }

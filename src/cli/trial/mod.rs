@@ -49,8 +49,8 @@ pub(super) fn run(args: &TryArgs, out: &mut Out) -> Result<(), CommandFailure> {
     if let Some(id) = &args.session {
         let one = named(id, &tried)?;
         return match args.json {
-            true => Ok(out.json(one)?),
-            false => Ok(out.lines(detail::lines(one, &files, &config)?)?),
+            true => out.json(one),
+            false => out.lines(detail::lines(one, &files, &config)?),
         };
     }
     let report = TrialReport::of(&tried);
@@ -62,7 +62,7 @@ pub(super) fn run(args: &TryArgs, out: &mut Out) -> Result<(), CommandFailure> {
         written(dir, Promise::of(&report, now_ms()).keep(dir))?;
     }
     if args.csv {
-        return Ok(out.document(&csv(&tried))?);
+        return out.document(&csv(&tried));
     }
     let rules = rules::dropped(&tried, report.best, &files, &config)?;
     if args.json {
@@ -81,7 +81,7 @@ pub(super) fn run(args: &TryArgs, out: &mut Out) -> Result<(), CommandFailure> {
         gathered: &gathered,
         prices: &prices,
     };
-    Ok(out.lines(screen.lines())?)
+    out.lines(screen.lines())
 }
 
 fn session_files(args: &TryArgs) -> Result<Vec<SessionFile>, CommandFailure> {

@@ -27,6 +27,17 @@ pub struct RowQuery<'a> {
     pub now_ms: u64,
 }
 
+impl RowQuery<'_> {
+    fn holds(&self, row: &ExchangeRow, costs: &HashMap<String, f64>) -> bool {
+        self.filter.holds(FilteredRow {
+            row,
+            cost: costs.get(&row.id).copied(),
+            now_ms: self.now_ms,
+            command_prefix: self.command_prefix,
+        })
+    }
+}
+
 impl JournalReader {
     /// The exchanges for which the filter holds, newest first.
     ///
@@ -53,13 +64,7 @@ impl JournalReader {
                 if row.at_ms < oldest {
                     return Ok(found);
                 }
-                let exchange = FilteredRow {
-                    row: &row,
-                    cost: costs.get(&row.id).copied(),
-                    now_ms: query.now_ms,
-                    command_prefix: query.command_prefix,
-                };
-                if query.filter.holds(exchange) {
+                if query.holds(&row, &costs) {
                     found.push(row);
                 }
                 if found.len() == limit {
@@ -70,6 +75,16 @@ impl JournalReader {
                 return Ok(found);
             }
         }
+    }
+
+    /// Whether the filter holds for an exchange.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn is_filtered(&self, query: &RowQuery<'_>, row: &ExchangeRow) -> Result<bool, JournalError> {
+        let mut of_row = query.clone();
+        of_row.range.conversation.clone_from(&row.conversation);
+        Ok(query.holds(row, &self.costs(&of_row)?))
     }
 
     /// What each exchange cost, where the filter asks for it.

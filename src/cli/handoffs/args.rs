@@ -1,13 +1,14 @@
-//! Raw arguments of `baton handoffs`, as clap reads them.
+//! Arguments of `baton handoffs`, as clap reads them.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Subcommand};
 
-use super::resume_args::ResumeArgs;
-use super::state_args::{ListFormat, StateArgs, duration, named, number};
+use crate::cli::state_args::{ListFormat, StateArgs, duration, named, number};
 use baton_core::handoffs::draft::Preset;
+use baton_core::handoffs::yaml::RecoveryPurpose;
 use baton_core::record::HandoffStatus;
 
 #[derive(Debug, ClapArgs)]
@@ -21,7 +22,7 @@ Examples:
   baton handoffs resume 0199a3c2 --with codex --run
   baton handoffs create api --goal 'Login works' --now 'Write the logout'
   baton handoffs show api --for fresh     # the newest handoff file of the session `api`")]
-pub(super) struct HandoffsArgs {
+pub(in crate::cli) struct HandoffsArgs {
     #[command(subcommand)]
     pub(super) command: HandoffsCommand,
 }
@@ -154,8 +155,8 @@ pub(super) struct ShowArgs {
     #[arg(long, group = "form")]
     pub(super) path: bool,
     /// Print a summary: fresh (for a new session), clear (after its context was cleared), compact (one line)
-    #[arg(long = "for", value_name = "PURPOSE", group = "form", value_parser = ["fresh", "clear", "compact"])]
-    pub(super) purpose: Option<String>,
+    #[arg(long = "for", value_name = "PURPOSE", group = "form", value_parser = named(RecoveryPurpose::ALL, RecoveryPurpose::name))]
+    pub(super) purpose: Option<RecoveryPurpose>,
     /// Print goal and next step of a handoff file in one line, for a prompt; nothing if there is none
     #[arg(long, group = "form")]
     pub(super) line: bool,
@@ -399,4 +400,38 @@ pub(super) struct DeleteArgs {
     /// Delete nothing, and list what would be deleted
     #[arg(long, requires = "older_than", conflicts_with = "file")]
     pub(super) dry_run: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Without --run the command is printed, and nothing is changed. The new session starts with the handoff's \
+resume line: its model sees the carry-over prompt, then --prompt.
+
+Examples:
+  baton handoffs resume 0199a3c2-7d1e --with codex
+  baton handoffs resume 0199a3c2-7d1e --with claude --run
+  baton handoffs resume 0199a3c2-7d1e --with pi --headless --prompt \"Do the tests first.\" --run -- --mode json")]
+pub(super) struct ResumeArgs {
+    /// The handoff's id, or a unique prefix of it
+    pub(super) id: String,
+    /// The agent, as for `baton run`
+    #[arg(long, value_name = "AGENT")]
+    pub(super) with: String,
+    #[command(flatten)]
+    pub(super) state: StateArgs,
+    /// Text after the carry-over prompt
+    #[arg(long, value_name = "TEXT")]
+    pub(super) prompt: Option<String>,
+    /// One answer, without the agent's screen
+    #[arg(long)]
+    pub(super) headless: bool,
+    /// Start the agent, through baton
+    #[arg(long)]
+    pub(super) run: bool,
+    /// Print JSON
+    #[arg(long, conflicts_with = "run")]
+    pub(super) json: bool,
+    /// More arguments for the agent
+    #[arg(last = true, value_name = "ARGS")]
+    pub(super) arguments: Vec<OsString>,
 }

@@ -1,12 +1,58 @@
-//! The newest request of a conversation, from the journal: its transcript as it was sent to the provider, and the answer.
+//! What commands read from the journal: its conversations, and the newest request of one, with its transcript as it was sent to
+//! the provider, and the answer.
 
-use super::exit::CommandFailure;
-use super::log::unread;
-use crate::state::journal::{BodySide, EventColumns, ExchangeRow, JournalReader};
+use std::path::Path;
+
+use super::exit::{CliResult, Exit};
+use super::output::{shown, visible};
+use super::stored::only;
+use crate::state::journal::{BodySide, EventColumns, ExchangeFilter, ExchangeRow, JournalReader};
 use crate::state::telemetry::UsageTokens;
 use baton_core::handoffs::yaml::SessionReader;
 use baton_core::record::WireId;
 use baton_core::wire::{self, Operation, Role, View};
+
+/// The journal, if there is one.
+pub(super) fn open(dir: &Path) -> CliResult<Option<JournalReader>> {
+    Ok(JournalReader::open(dir)?)
+}
+
+/// The journal of a command that needs one.
+pub(super) fn open_existing(dir: &Path) -> CliResult<JournalReader> {
+    open(dir)?.ok_or_else(|| Exit::NO_INPUT.with_help(nothing_yet(dir), FIRST_RUN))
+}
+
+/// What to do where the journal has nothing.
+pub(super) const FIRST_RUN: &str =
+    "run an agent first: `baton run AGENT`; or name the folder of another journal with --state-dir";
+
+pub(super) fn nothing_yet(dir: &Path) -> String {
+    format!("nothing in the journal yet ({})", shown(dir))
+}
+
+/// The conversation with this key or unique key prefix.
+pub(super) fn full_key(query: &JournalReader, beginning: &str) -> CliResult<String> {
+    let all = query.conversations(None, 0)?.into_iter();
+    let matching = all.map(|one| one.key).filter(|key| key.starts_with(beginning));
+    only(matching, ["conversation", "the key"], beginning, || {
+        let message = format!("there is no conversation {} in the journal", visible(beginning));
+        let help = "`baton log` has the keys of conversations in the column KEY";
+        Exit::NO_INPUT.with_help(message, help)
+    })
+}
+
+/// Requests of a conversation that are examined, newest first: those for titles and counts hold no tools.
+const NEWEST: usize = 50;
+
+/// The newest exchanges of a conversation.
+pub(super) fn newest_rows(query: &JournalReader, key: &str) -> CliResult<Vec<ExchangeRow>> {
+    let filter = ExchangeFilter {
+        conversation: Some(key.to_owned()),
+        limit: NEWEST,
+        ..ExchangeFilter::default()
+    };
+    Ok(query.list(&filter)?)
+}
 
 /// Which form of a request is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +110,7 @@ pub(super) fn newest(
     query: &JournalReader,
     rows: impl IntoIterator<Item = ExchangeRow>,
     form: RequestForm,
-) -> Result<Option<JournalRequest>, CommandFailure> {
+) -> CliResult<Option<JournalRequest>> {
     let mut other = None;
     for row in rows {
         let Some(found) = read(query, row, form)? else {
@@ -78,11 +124,7 @@ pub(super) fn newest(
     Ok(other)
 }
 
-fn read(
-    query: &JournalReader,
-    row: ExchangeRow,
-    form: RequestForm,
-) -> Result<Option<JournalRequest>, CommandFailure> {
+fn read(query: &JournalReader, row: ExchangeRow, form: RequestForm) -> CliResult<Option<JournalRequest>> {
     let Some(wire) = row.wire.as_deref().and_then(WireId::named) else {
         return Ok(None);
     };
@@ -95,12 +137,12 @@ fn read(
     }
     let last = of_agent.unwrap_or_default();
     let sent = match form {
-        RequestForm::Sent => query.body(&row.id, BodySide::Sent(last)).map_err(unread)?,
+        RequestForm::Sent => query.body(&row.id, BodySide::Sent(last))?,
         RequestForm::Received => None,
     };
     let (body, leg) = match sent {
         Some(body) => (Some(body), Some(last)),
-        None => (query.body(&row.id, BodySide::Received).map_err(unread)?, None),
+        None => (query.body(&row.id, BodySide::Received)?, None),
     };
     let Some(view) = body.and_then(|body| wire::wire(wire).read(&body.into(), Operation::Generate).ok())
     else {
@@ -110,7 +152,7 @@ fn read(
         RequestForm::Sent => BodySide::Response(last),
         RequestForm::Received => BodySide::Shown,
     };
-    let answer = query.body(&row.id, answer).map_err(unread)?;
+    let answer = query.body(&row.id, answer)?;
     let of_loop = view.tools.is_some_and(|tools| tools.count > 0)
         || view.turns.iter().any(|turn| turn.role == Role::Tools);
     Ok(Some(JournalRequest {
