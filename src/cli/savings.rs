@@ -213,7 +213,11 @@ fn row(name: &str, amount: String, more: String) -> String {
 /// What `baton try` had said, and what its rules and a shadow would have saved in these conversations.
 fn tried(report: &SavingsReport) -> Vec<String> {
     let line = |name: &str, saved: f64, error: f64, about: &str| {
-        row(name, signed_dollars(saved), format!("± {}, {about}", dollars(error)))
+        row(
+            name,
+            signed_dollars(saved),
+            format!("± {}, {about}", dollars(error)),
+        )
     };
     let mut lines = Vec::new();
     if let Some(had) = report.promised.as_ref().filter(|had| had.paid > 0.0) {

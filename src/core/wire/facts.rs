@@ -101,6 +101,9 @@ impl WireFacts {
     }
 }
 
+/// A turn and the edits at it; `None` where there is no place.
+pub type PlacedEdits = Option<(usize, Vec<Edit>)>;
+
 /// What a transcript of items needs besides.
 #[derive(Clone, Copy)]
 pub struct ItemRules {
@@ -120,7 +123,7 @@ pub struct ItemRules {
     pub lone_result: fn(&str, &HiddenResult) -> String,
     /// The edits that put back pairs whose siblings have only results in the transcript, at or after this offset, each with
     /// the result's turn. Upstream stores the calls, or the agent refers to them by item id.
-    pub put_by_results: fn(&View, &[&HiddenPair], usize) -> Vec<Option<(usize, Vec<Edit>)>>,
+    pub put_by_results: fn(&View, &[&HiddenPair], usize) -> Vec<PlacedEdits>,
     /// A reply whose echo of the request is the agent's own.
     pub shaped_for: fn(&View, Bytes) -> Bytes,
 }

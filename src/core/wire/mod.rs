@@ -49,7 +49,7 @@ pub use call_fingerprint::unique_part;
 pub use dropped_thinking::DroppedThinking;
 pub(crate) use error::error_in;
 pub use error::{Errors, OwnError, is_error};
-pub use facts::{ItemRules, WireFacts};
+pub use facts::{ItemRules, PlacedEdits, WireFacts};
 pub use fingerprints::CallMemo;
 pub use framing::Framing;
 pub use leg::{Ending, HiddenCall, Leg, LegOutput, LegReport, ResponseWatch, StopReason, Usage};

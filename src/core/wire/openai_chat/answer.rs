@@ -247,7 +247,7 @@ impl ChatDialect {
         }
         let shape = self.shape(state, data, chunk, choice);
         if choice.finish.is_some() {
-            self.finish(state, raw, data, chunk, choice, shape, out);
+            self.finish(state, raw, data, chunk, shape, out);
         } else if shape.left || !shape.taken {
             out.push(sse::edited(raw, data, shape.edits));
         }
@@ -260,10 +260,10 @@ impl ChatDialect {
         raw: &Bytes,
         data: &[u8],
         chunk: &ChatChunk,
-        choice: &ChunkChoice,
         shape: ChunkShape,
         out: &mut Vec<Bytes>,
     ) {
+        let Some(choice) = &chunk.choice else { return };
         // A call cut off by the end of its leg is not whole.
         let natural = state.report.stop.natural();
         let last = state.report.hidden.len();

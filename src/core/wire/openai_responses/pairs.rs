@@ -2,7 +2,7 @@
 
 use super::OpenaiResponses;
 use super::repair;
-use crate::wire::Pairs;
+use crate::wire::{Pairs, PlacedEdits};
 use std::collections::HashMap;
 
 use memchr::memmem;
@@ -101,11 +101,7 @@ impl Pairs for OpenaiResponses {
 
 /// The siblings' calls are upstream's to remember, and ours with them: only the results are missing there. Where
 /// the agent refers to its calls by item id, ours are missing, too. Any other result is one whose call was cut.
-pub(super) fn put_by_results(
-    view: &View,
-    pairs: &[&HiddenPair],
-    from: usize,
-) -> Vec<Option<(usize, Vec<Edit>)>> {
+pub(super) fn put_by_results(view: &View, pairs: &[&HiddenPair], from: usize) -> Vec<PlacedEdits> {
     let siblings: Vec<&str> = pairs.iter().map(|pair| pair.place.sibling()).collect();
     let found = results_of(view, &siblings, from);
     if found.iter().all(Option::is_none) {
