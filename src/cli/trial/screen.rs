@@ -171,6 +171,9 @@ impl Screen<'_> {
             _ => (format!(", {paid}"), format!("{verb} {amount} ± {error}")),
         };
         let advice = match (verdict.outcome, verdict.from_tokens.map(short)) {
+            (Outcome::NotForYou, _) if sum.cuts == 0 => {
+                "Not for you: nothing would have been cut; the tool in each request costs that.".to_owned()
+            }
             (Outcome::NotForYou, _) => "Not for you: that is no more than the error, or little.".to_owned(),
             (Outcome::Dearer, _) => "Not for you: handoffs would have made it dearer.".to_owned(),
             (Outcome::ForYou, None) => format!("For you: `{}`.", verdict.setting),
