@@ -86,7 +86,7 @@ pub(crate) fn machine(wire: &dyn Wire, legs: usize) -> StreamMerge {
         _ => r#"{"model":"m","messages":[{"role":"user","content":"Go on."}]}"#,
     };
     let view = wire.read(&body.into(), Operation::Generate).unwrap();
-    let mut merge = StreamMerge::new(wire.dialect(&view, WATCH), 1 << 20, true);
+    let mut merge = StreamMerge::new(wire.machine(&view, WATCH), 1 << 20, true);
     let opening = Bytes::from(opening(wire.id()));
     let mut out = Vec::new();
     merge.feed(opening.clone(), &mut out);

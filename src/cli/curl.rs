@@ -5,7 +5,7 @@ use super::shells::ShellSyntax;
 use crate::state::config::Config;
 use crate::state::journal::ExchangeDetail;
 use baton_core::record::WireId;
-use baton_core::wire::error::{CREDENTIAL_HEADERS, KeyHeader, key_header};
+use baton_core::wire::error::{CREDENTIAL_HEADERS, KeyHeader};
 use baton_core::wire::wire;
 
 /// How the journal marks what it left out.
@@ -55,8 +55,8 @@ fn key(config: &Config, exchange: &ExchangeDetail, url: &str) -> Option<(&'stati
     let wire = wire(WireId::named(row.wire.as_deref()?)?);
     let upstream = config.upstreams.get(row.upstream.as_deref()?);
     let path = upstream.and_then(|upstream| url.strip_prefix(&upstream.base_url));
-    let variable = wire.key_variables().first()?;
-    Some((variable, key_header(wire, path.unwrap_or(url), "")))
+    let variable = wire.facts().key_variables.first()?;
+    Some((variable, wire.facts().key_header(path.unwrap_or(url), "")))
 }
 
 /// The journal has no queries: the one that makes Gemini stream.

@@ -11,7 +11,7 @@ use baton_core::record::{HiddenPair, HiddenResult, LOCAL};
 use baton_core::rewrite::preamble;
 use baton_core::rewrite::{ContinuedResponse, Cut, RequestReading, Rewrite, rewrite};
 use baton_core::text::splice;
-use baton_core::wire::{Ending, Framing, Leg, Operation, ResponseWatch, Wire};
+use baton_core::wire::{Ending, Framing, Leg, Operation, ResponseWatch, View, Wire};
 use bytes::Bytes;
 use pretty_assertions::assert_eq;
 use serde_json::Value;
@@ -156,7 +156,7 @@ impl<'a> Merged<'a> {
 
     /// Runs the legs through the machine, each cut at `at`.
     fn cut_at(&self, at: usize) -> Vec<u8> {
-        let mut merge = StreamMerge::new(self.f.0.dialect(&self.request.view, WATCH), 1 << 20, true);
+        let mut merge = StreamMerge::new(self.f.0.machine(&self.request.view, WATCH), 1 << 20, true);
         let mut out = Vec::new();
         let feed = |merge: &mut StreamMerge, leg: &Bytes, out: &mut Vec<Bytes>| {
             let at = at.min(leg.len());
@@ -208,7 +208,7 @@ fn stream_merges(f: &Folder) {
 
 fn reply_merges(f: &Folder) {
     let first = f.bytes("02_response_handoff.json");
-    let report = f.0.reply(&first, WATCH).unwrap();
+    let report = f.0.reply(&View::default(), &first, WATCH).unwrap();
     let now = VerdictInput {
         messages: 3,
         legs: 1,
@@ -227,7 +227,7 @@ fn reply_merges(f: &Folder) {
             then: Some(shown(f.0)),
         },
         Leg {
-            report: f.0.reply(&second, WATCH).unwrap(),
+            report: f.0.reply(&View::default(), &second, WATCH).unwrap(),
             body: second,
             then: None,
         },
@@ -242,7 +242,7 @@ fn mixed_batch(f: &Folder) {
     let wanted = events(&f.stream("21_mixed_to_agent"));
     let mut whole = Vec::new();
     for cut in 0..stream.len() {
-        let mut merge = StreamMerge::new(f.0.dialect(&request.view, WATCH), 1 << 20, true);
+        let mut merge = StreamMerge::new(f.0.machine(&request.view, WATCH), 1 << 20, true);
         let mut out = Vec::new();
         merge.feed(stream.slice(..cut), &mut out);
         merge.feed(stream.slice(cut..), &mut out);
@@ -402,13 +402,13 @@ fn damage_never_panics(f: &Folder) {
                 let mut damaged = leg.to_vec();
                 let at = at % damaged.len();
                 damaged[at] = byte;
-                let mut merge = StreamMerge::new(f.0.dialect(&view, WATCH), 1 << 20, true);
+                let mut merge = StreamMerge::new(f.0.machine(&view, WATCH), 1 << 20, true);
                 let mut out = Vec::new();
                 merge.feed(damaged.clone().into(), &mut out);
                 merge.finish_leg(&mut out);
                 merge.say("mark", &mut out);
                 merge.close(Ending::WithoutCall, &mut out);
-                let _ = f.0.reply(&damaged.into(), WATCH);
+                let _ = f.0.reply(&View::default(), &damaged.into(), WATCH);
             }
         }
     }
@@ -437,7 +437,7 @@ fn gemini_json_array_merges_at_every_split() {
     let (leg1, leg2) = (as_array(&f.stream("03_leg1")), as_array(&f.stream("04_leg2")));
     for cut in 0..leg1.len().max(leg2.len()) {
         let mut merge = StreamMerge::framed(
-            f.0.dialect(&request.view, WATCH),
+            f.0.machine(&request.view, WATCH),
             Framing::JsonArray,
             1 << 20,
             true,

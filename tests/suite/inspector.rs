@@ -6,7 +6,7 @@ use std::time::Duration;
 use baton_core::bill::CacheMissReason;
 use baton_core::record::WireId;
 use baton_core::rewrite::ChangeReason;
-use baton_core::wire::ResponseWatch;
+use baton_core::wire::{ResponseWatch, View};
 use baton_llm::state::journal::{
     self, BodySide as Body, ExchangeDetail, ExchangeFilter, ExchangeRow, JournalReader, MessageState,
     Recorder,
@@ -181,7 +181,10 @@ fn input_tokens_have_the_same_parts_on_every_wire() {
     ];
     for (id, written, reply) in replies {
         let wire = baton_core::wire::wire(id);
-        let usage = wire.reply(&reply.to_string().into(), watch).unwrap().usage;
+        let usage = wire
+            .reply(&View::default(), &reply.to_string().into(), watch)
+            .unwrap()
+            .usage;
         let parts = (usage.input, usage.cache_read, usage.cache_write, usage.output);
         assert_eq!(parts, (100, 60, written, 7), "{id:?}");
     }

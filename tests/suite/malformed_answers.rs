@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use baton_core::course::StreamMerge;
 use baton_core::record::WireId;
 use baton_core::rewrite::RequestReading;
-use baton_core::wire::Replies;
-use baton_core::wire::{self, Ending, Leg, LegOutput, Operation, ResponseWatch, Wire};
+use baton_core::wire::{self, Ending, Leg, LegOutput, Operation, ResponseWatch, View, Wire};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
@@ -73,7 +72,7 @@ fn walk(value: &Value, place: String, places: &mut Vec<String>) {
 
 fn leg(wire: &dyn Wire, body: &Bytes, then: Option<&str>) -> Option<Leg> {
     Some(Leg {
-        report: wire.reply(body, WATCH)?,
+        report: wire.reply(&View::default(), body, WATCH)?,
         body: body.clone(),
         then: then.map(str::to_owned),
     })
@@ -140,16 +139,28 @@ fn a_reply_without_a_message_is_relayed() {
     let message = |value: Value| json!({"id": "x", "choices": [{"index": 0, "message": value, "finish_reason": "stop"}], "x": "handoff-"});
     for value in [json!("words"), json!(7), json!(["words"])] {
         let body = Bytes::from(message(value).to_string());
-        assert!(wire::openai_chat::OpenaiChat.reply(&body, WATCH).is_none());
+        assert!(
+            wire::wire(WireId::OpenaiChat)
+                .reply(&View::default(), &body, WATCH)
+                .is_none()
+        );
     }
     let reply = |content: Value| json!({"id": "x", "type": "message", "content": content, "stop_reason": "end_turn", "x": "handoff-"});
     for value in [json!("words"), json!(7), json!({"type": "text"})] {
         let body = Bytes::from(reply(value).to_string());
-        assert!(wire::anthropic::Anthropic.reply(&body, WATCH).is_none());
+        assert!(
+            wire::wire(WireId::Anthropic)
+                .reply(&View::default(), &body, WATCH)
+                .is_none()
+        );
     }
     let output = json!({"id": "x", "output": 7, "x": "handoff-"}).to_string();
-    let responses = wire::openai_responses::OpenaiResponses;
-    assert!(responses.reply(&Bytes::from(output), WATCH).is_none());
+    let responses = wire::wire(WireId::OpenaiResponses);
+    assert!(
+        responses
+            .reply(&View::default(), &Bytes::from(output), WATCH)
+            .is_none()
+    );
 }
 
 /// The stream's frames, each with its separator.
@@ -179,7 +190,7 @@ fn streams_remain_valid_json(wire: &dyn Wire) {
         for (n, changed) in odd(&value).into_iter().enumerate() {
             let mut stream = first.clone();
             stream[i] = format!("{front}{changed}{end}");
-            let mut merge = StreamMerge::new(wire.dialect(&request.view, WATCH), 1 << 20, true);
+            let mut merge = StreamMerge::new(wire.machine(&request.view, WATCH), 1 << 20, true);
             let mut out = Vec::new();
             merge.feed(stream.concat().into(), &mut out);
             merge.finish_leg(&mut out);

@@ -10,7 +10,7 @@ use crate::limits::LEG_LOG;
 use crate::tools::ToolNames;
 use crate::wire::framer::{FrameBatch, Framer, OversizeFrame};
 use crate::wire::framing::{ArrayWriter, Framing};
-use crate::wire::{Dialect, Ending, LegOutput, LegReport, StreamOpening};
+use crate::wire::{Ending, LegMachine, LegOutput, LegReport, StreamOpening};
 
 /// Takes upstream's frames and emits what the agent may see.
 pub struct StreamMerge {
@@ -18,7 +18,7 @@ pub struct StreamMerge {
     framer: Framer,
     /// The array that is sent, where that is the framing.
     array: ArrayWriter,
-    dialect: Box<dyn Dialect>,
+    machine: LegMachine,
     /// The present leg's stream, for a follow-up; `None` once it exceeds its limit. A copy: slices would hold all that
     /// was read with them, and upstream's events are small.
     log: Option<Vec<u8>>,
@@ -38,13 +38,13 @@ pub struct StreamMerge {
 impl StreamMerge {
     /// A machine for one response. Frames over `frame_limit` bytes are passed on unread, where nothing was hidden yet.
     /// `keep`: the leg's output is kept for a follow-up.
-    pub fn new(dialect: Box<dyn Dialect>, frame_limit: usize, keep: bool) -> Self {
-        let framing = dialect.framing();
+    pub fn new(machine: LegMachine, frame_limit: usize, keep: bool) -> Self {
+        let framing = machine.framing();
         Self {
             framing,
             framer: Framer::of(framing, frame_limit),
             array: ArrayWriter::default(),
-            dialect,
+            machine,
             log: keep.then(Vec::new),
             logged: 0,
             committed: false,
@@ -57,12 +57,12 @@ impl StreamMerge {
     }
 
     /// As [`new`](Self::new), for a stream that upstream frames another way than the wire's usual one.
-    pub fn framed(mut dialect: Box<dyn Dialect>, framing: Framing, frame_limit: usize, keep: bool) -> Self {
-        dialect.frame_as(framing);
+    pub fn framed(mut machine: LegMachine, framing: Framing, frame_limit: usize, keep: bool) -> Self {
+        machine.frame_as(framing);
         Self {
             framing,
             framer: Framer::of(framing, frame_limit),
-            ..Self::new(dialect, frame_limit, keep)
+            ..Self::new(machine, frame_limit, keep)
         }
     }
 
@@ -116,8 +116,8 @@ impl StreamMerge {
         let data = self.framing.data(&raw);
         match self.framing {
             _ if data.is_empty() => out.push(raw.clone()),
-            Framing::JsonArray => self.dialect.frame(&raw.slice_ref(&data), &data, out),
-            _ => self.dialect.frame(&raw, &data, out),
+            Framing::JsonArray => self.machine.frame(&raw.slice_ref(&data), &data, out),
+            _ => self.machine.frame(&raw, &data, out),
         }
     }
 
@@ -128,7 +128,7 @@ impl StreamMerge {
         }
     }
 
-    /// Frames of the dialect's own making.
+    /// Frames of the machine's own making.
     fn show(&mut self, made: Vec<Bytes>, out: &mut Vec<Bytes>) {
         match self.framing {
             Framing::JsonArray => self.elements(made, out),
@@ -169,7 +169,7 @@ impl StreamMerge {
 
     /// The result of the present leg so far.
     pub fn report(&self) -> &LegReport {
-        self.dialect.report()
+        self.machine.report()
     }
 
     /// Whether the leg's own last event was seen.
@@ -189,17 +189,17 @@ impl StreamMerge {
 
     /// Whether upstream's last frames are buffered, so that the agent receives nothing.
     pub fn withholding(&self) -> bool {
-        self.withholding || self.dialect.holds_end()
+        self.withholding || self.machine.holds_end()
     }
 
     /// Buffers terminal frames until the verdict, even without a hidden call.
     pub fn hold_ends(&mut self) {
-        self.dialect.hold_ends(true);
+        self.machine.hold_ends();
     }
 
     /// Judges the leg.
     pub fn judge(&self, now: &VerdictInput) -> Verdict {
-        judge(self.dialect.report(), now)
+        judge(self.machine.report(), now)
     }
 
     /// What the model wrote in this leg; `None` where it was too much to keep.
@@ -226,7 +226,7 @@ impl StreamMerge {
 
     /// Sets the calls to hide from here on: the next leg may offer other tools of ours.
     pub fn hide(&mut self, tools: ToolNames) {
-        self.dialect.hide(tools);
+        self.machine.hide(tools);
     }
 
     /// The bytes that follow belong to another leg.
@@ -240,18 +240,18 @@ impl StreamMerge {
         self.blind = false;
         // Nothing of this leg was shown yet.
         self.withholding = true;
-        self.dialect.next_leg();
+        self.machine.next_leg();
     }
 
     /// The present leg failed before anything of it was shown: the agent sees neither it nor its cost.
     pub fn forget_leg(&mut self) {
-        self.dialect.forget_leg();
+        self.machine.forget_leg();
     }
 
     /// The response begins with a text of ours: a note, or the sentinel of a handoff after which its first leg starts.
     pub fn open_with(&mut self, text: String) {
         self.committed = true;
-        self.dialect.open_with(text);
+        self.machine.open_with(text);
     }
 
     /// Begins a response before any leg does: a text of our own follows, and a leg after
@@ -265,28 +265,25 @@ impl StreamMerge {
         }
     }
 
-    /// Shows what the dialect makes of its own.
-    fn make(&mut self, out: &mut Vec<Bytes>, of: impl FnOnce(&mut dyn Dialect, &mut Vec<Bytes>)) {
-        let mut made = Vec::new();
-        of(&mut *self.dialect, &mut made);
-        self.show(made, out);
-    }
-
     /// Assistant text of our own.
     pub fn say(&mut self, text: &str, out: &mut Vec<Bytes>) {
-        self.make(out, |dialect, made| dialect.say(text, made));
+        let mut made = Vec::new();
+        self.machine.say(text, &mut made);
+        self.show(made, out);
     }
 
     /// Emits a keep-alive; none where bytes pass unread, since they may be in the middle of a frame.
     pub fn keepalive(&mut self, out: &mut Vec<Bytes>) {
         if !self.blind {
-            self.dialect.keepalive(out);
+            self.machine.keepalive(out);
         }
     }
 
     /// The response's end.
     pub fn close(&mut self, ending: Ending, out: &mut Vec<Bytes>) {
-        self.make(out, |dialect, made| dialect.close(ending, made));
+        let mut made = Vec::new();
+        self.machine.close(ending, &mut made);
+        self.show(made, out);
         if self.framing == Framing::JsonArray && !self.blind {
             self.array.end(out);
         }

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use super::StreamMerge;
 use crate::record::WireId;
 use crate::tools::ToolNames;
-use crate::wire::{Dialect, Ending, Operation, ResponseWatch, WIRES, Wire};
+use crate::wire::{Ending, LegMachine, Operation, ResponseWatch, WIRES, Wire};
 
-fn dialect(wire: &dyn Wire, hide: bool) -> Box<dyn Dialect> {
+fn machine(wire: &dyn Wire, hide: bool) -> LegMachine {
     let (list, says) = match wire.id() {
         WireId::OpenaiResponses => ("input", "content"),
         WireId::Gemini => ("contents", "parts"),
@@ -28,7 +28,7 @@ fn dialect(wire: &dyn Wire, hide: bool) -> Box<dyn Dialect> {
         },
         buffered_bytes: 1 << 10,
     };
-    wire.dialect(&view, watch)
+    wire.machine(&view, watch)
 }
 
 /// The end of a line that says nothing but itself, and the frames of one kind, with a text that is the inside of a
@@ -231,8 +231,8 @@ fn leg() -> impl Strategy<Value = Frames> {
 }
 
 /// What the agent sees of these legs, and their outcomes, the stream being cut into reads of these sizes.
-fn shown(dialect: Box<dyn Dialect>, wire: WireId, legs: &[Frames], cuts: &[usize]) -> (String, Vec<String>) {
-    let mut merge = StreamMerge::new(dialect, 1 << 20, true);
+fn shown(machine: LegMachine, wire: WireId, legs: &[Frames], cuts: &[usize]) -> (String, Vec<String>) {
+    let mut merge = StreamMerge::new(machine, 1 << 20, true);
     let (mut out, mut reports) = (Vec::new(), Vec::new());
     let mut cuts = cuts.iter().cycle();
     for (i, frames) in legs.iter().enumerate() {
@@ -267,8 +267,8 @@ proptest! {
     ) {
         for wire in WIRES {
             let id = wire.id();
-            let whole = shown(dialect(*wire, hide), id, &legs, &[]);
-            let in_pieces = shown(dialect(*wire, hide), id, &legs, &cuts);
+            let whole = shown(machine(*wire, hide), id, &legs, &[]);
+            let in_pieces = shown(machine(*wire, hide), id, &legs, &cuts);
             prop_assert_eq!(&whole, &in_pieces, "{}", id.name());
         }
     }

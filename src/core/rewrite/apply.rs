@@ -33,7 +33,8 @@ fn listed(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -> Opti
     if uncut && !owes && what.more.is_empty() && what.insertions.is_empty() {
         return None;
     }
-    reading.edited(wire, wire.listed(&reading.view))
+    let items = wire.facts().items?;
+    reading.edited(wire, (items.listed)(&reading.view))
 }
 
 fn rewrite_list(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -> RewriteOutcome {
@@ -126,7 +127,7 @@ fn independent_edits(
     ));
     if let Some(ours) = what.tools {
         let mut tool: Vec<Edit> = wire.tools(view, ours).into_iter().collect();
-        tool.extend(wire.companions(view));
+        tool.extend((wire.facts().companions)(view));
         all.push((ChangeReason::Tool, tool));
     }
     if let Some(model) = what.model {
@@ -150,10 +151,10 @@ fn members_of_own_history(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> V
     }
     let mut gone = Vec::new();
     if what.tools.is_some() || !matches!(what.cut, Cut::None) {
-        gone.extend_from_slice(wire.holding_members());
+        gone.extend_from_slice(wire.facts().holding_members);
     }
     if matches!(what.cut, Cut::Fresh { .. }) {
-        gone.extend_from_slice(wire.first_leg_members());
+        gone.extend_from_slice(wire.facts().first_leg_members);
     }
     let around = |key: &&str| view.has_beside_transcript(key);
     if !gone.iter().any(around) {
@@ -166,12 +167,15 @@ fn members_of_own_history(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> V
 /// The previous response by upstream's id; a cut drops it.
 fn previous(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
     let named = view.facts.previous.as_ref().map(|previous| &*previous.id);
+    let Some(items) = wire.facts().items else {
+        return Vec::new();
+    };
     match (what.cut, what.previous.map(|previous| previous.id)) {
         // Baton itself answered the conversation's first request.
-        (Cut::None | Cut::Text { .. }, Some("")) => wire.previous(view, None),
-        (Cut::None | Cut::Text { .. }, Some(id)) if named != Some(id) => wire.previous(view, Some(id)),
+        (Cut::None | Cut::Text { .. }, Some("")) => (items.previous)(view, None),
+        (Cut::None | Cut::Text { .. }, Some(id)) if named != Some(id) => (items.previous)(view, Some(id)),
         (Cut::None | Cut::Text { .. }, _) => Vec::new(),
-        _ => wire.previous(view, None),
+        _ => (items.previous)(view, None),
     }
 }
 

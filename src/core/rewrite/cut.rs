@@ -66,7 +66,7 @@ fn cut_before_turn(wire: &dyn Wire, view: &View, turn: usize, head: &str) -> Vec
     }
     let with = opening(wire, view, from, turn, head);
     let cut = Span::new(view.turns[from].span.start, view.turns[turn - 1].span.end);
-    let mended = wire.repair(view, turn - 1);
+    let mended = wire.facts().items.map(|items| (items.repair)(view, turn - 1));
     let mut edits = vec![Edit::replace(cut, with)];
     edits.extend(mended.unwrap_or_else(|| orphans::dropped(wire, view, turn - 1, &[])));
     edits
@@ -93,7 +93,10 @@ fn cut_at(
         None => (view.turns[candidate.turn].span.end, content.parts.len()),
     };
     let mut edits = vec![Edit::replace(Span::new(start, end), with)];
-    let mended = wire.repair(view, candidate.turn);
+    let mended = wire
+        .facts()
+        .items
+        .map(|items| (items.repair)(view, candidate.turn));
     let left = content.parts.get(kept..).unwrap_or_default();
     edits.extend(mended.unwrap_or_else(|| orphans::dropped(wire, view, candidate.turn, left)));
     edits
@@ -135,7 +138,7 @@ fn tail(
     let left = Span::new(rest, inside.end);
     let next = content.parts.get(candidate.part + 1);
     // A blank message counts as empty, also where blank text is allowed next to calls.
-    let empty = if wire.drops_blank_text() || next.is_none() {
+    let empty = if wire.facts().drops_blank_text || next.is_none() {
         json::unescape(left.of(text)).trim().is_empty()
     } else {
         left.is_empty()
@@ -153,7 +156,7 @@ fn tail(
         (list, true) => {
             next?;
             let content = list.unwrap_or(here.span);
-            (until(content.start) + wire.absent_content()?, content.end)
+            (until(content.start) + wire.facts().absent_content?, content.end)
         }
     };
     let part = candidate.part + usize::from(empty);

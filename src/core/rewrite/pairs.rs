@@ -128,10 +128,8 @@ pub(super) fn drop_references(wire: &dyn Wire, reading: &RequestReading, from: u
         .filter(|i| i.reference && turns[i.turn].span.start >= from);
     lost.map(|i| {
         let whole = turns[i.turn].span;
-        if let Some(spoken) = wire
-            .filler(&reading.view, i)
-            .filter(|_| i.kind == OwnKind::Filler)
-        {
+        let rules = wire.facts().items.filter(|_| i.kind == OwnKind::Filler);
+        if let Some(spoken) = rules.and_then(|rules| (rules.filler)(&reading.view, i)) {
             return Edit::replace(whole, spoken);
         }
         Edit::delete(match (i.turn.checked_sub(1), turns.get(i.turn + 1)) {
@@ -186,7 +184,11 @@ pub(super) fn put_besides(
         .map(|(pair, _)| *pair)
         .collect();
     let mut beside = wire.put_beside(view, &besides).into_iter();
-    let mut by_result = wire.put_by_results(view, &missing, from).into_iter();
+    let by_result = wire
+        .facts()
+        .items
+        .map(|items| (items.put_by_results)(view, &missing, from));
+    let mut by_result = by_result.into_iter().flatten();
     let mut pending: Option<(usize, (String, Option<String>))> = None;
     for (pair, at) in pairs.iter().zip(&found) {
         let back = match at {

@@ -49,7 +49,10 @@ impl RequestReading {
         let (marks, others) = mark::marks_and_others(list);
         let marks = marks.into_iter().map(|m| shifted(m, view.list.start)).collect();
         let others = others.into_iter().map(|at| at + view.list.start).collect();
-        let items = wire.own_items(&view);
+        let items = wire
+            .facts()
+            .items
+            .map_or(Vec::new(), |items| (items.own_items)(&view));
         Ok(Self {
             view,
             marks,

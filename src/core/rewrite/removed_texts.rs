@@ -141,13 +141,13 @@ impl RemovedTexts {
                 let in_list: Vec<Span> = inside.iter().map(|&n| spans[n]).collect();
                 let lost: Vec<bool> = inside.iter().map(|&n| lost[n]).collect();
                 let kept = view::kept(&in_list, &lost);
-                let absent = || vec![Edit::replace(list, wire.absent_content().unwrap_or("[]"))];
+                let absent = || vec![Edit::replace(list, wire.facts().absent_content.unwrap_or("[]"))];
                 edits.extend(kept.unwrap_or_else(absent));
             }
             // A string next to calls.
             None => {
                 let first = content.parts.first().filter(|p| p.text.is_some())?;
-                let absent = wire.absent_content()?;
+                let absent = wire.facts().absent_content?;
                 edits.push(Edit::replace(first.span, absent));
             }
         }

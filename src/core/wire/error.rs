@@ -13,7 +13,7 @@ pub struct OwnError<'a> {
     pub message: &'a str,
 }
 
-/// What differs from API to API in errors and credentials.
+/// The form of errors.
 pub trait Errors {
     /// The body of an error of our own, as JSON in the provider's error shape.
     fn error_body(&self, error: OwnError<'_>) -> String;
@@ -21,36 +21,6 @@ pub trait Errors {
     /// The event of a stream (server-sent) that states an error of this body, on one line.
     fn error_event(&self, body: &str) -> String {
         format!("data: {body}\n\n")
-    }
-
-    /// The header that the provider expects a key in.
-    fn key_header(&self) -> KeyHeader {
-        BEARER
-    }
-
-    /// Environment variables in which people have a key of the provider, the usual one first.
-    fn key_variables(&self) -> &'static [&'static str] {
-        &["OPENAI_API_KEY"]
-    }
-
-    /// Whether upstream checks that returned blocks follow their original prefix.
-    fn binds_prefixes(&self) -> bool {
-        false
-    }
-
-    /// Whether an error answer (status 400) reports a mismatch of that check.
-    fn is_prefix_mismatch(&self, _body: &[u8]) -> bool {
-        false
-    }
-
-    /// Whether upstream may refuse returned thinking.
-    fn may_refuse_thinking(&self) -> bool {
-        self.binds_prefixes()
-    }
-
-    /// Whether an error answer (status 400) refuses thinking that the request may leave out.
-    fn refuses_thinking(&self, body: &[u8]) -> bool {
-        self.is_prefix_mismatch(body)
     }
 }
 
@@ -71,27 +41,13 @@ impl KeyHeader {
 }
 
 /// A bearer token (RFC 6750).
-const BEARER: KeyHeader = KeyHeader {
+pub(super) const BEARER: KeyHeader = KeyHeader {
     name: "authorization",
     prefix: "Bearer ",
 };
 
 /// Headers that may carry a credential, of whichever wire.
 pub const CREDENTIAL_HEADERS: &[&str] = &["x-api-key", "authorization", "x-goog-api-key", "api-key"];
-
-/// The header that `key` goes into, in a request to `target`: the provider's, except for clouds that sell several
-/// providers' models. OAuth tokens are bearer tokens, Anthropic's and Google's; and Google's are what Vertex takes,
-/// whoever made the model. Azure's older paths know only one header.
-pub fn key_header(wire: &(impl Errors + ?Sized), target: &str, key: &str) -> KeyHeader {
-    let token = key.starts_with("sk-ant-oat") || key.starts_with("ya29.");
-    if target.contains("/openai/deployments/") {
-        KeyHeader::plain("api-key")
-    } else if token || target.contains("/publishers/anthropic/") {
-        BEARER
-    } else {
-        wire.key_header()
-    }
-}
 
 /// Whether a reply in one piece is or contains an error: all APIs have it in a member of the same name, which may be
 /// there and null.

@@ -16,28 +16,9 @@ pub(super) trait ProviderUsage: Clone + Default {
 
     /// The usage of the whole response: input side of the last leg, output of all. `None` where nothing was counted.
     fn merged(legs: &[Self]) -> Option<String>;
-
-    /// What a usage object says, where there is one.
-    fn read(data: &[u8], usage: Option<Span>) -> Self {
-        let mut counters = Self::default();
-        if let Some(usage) = usage.filter(|usage| data[usage.start] == b'{') {
-            counters.take(data, usage);
-        }
-        counters
-    }
-
-    /// What a joined reply has in place of its last leg's usage; `stopped` makes that of a response which ends with its
-    /// sentinel.
-    fn joined(legs: &[Self], ending: Ending, stopped: fn(&[Self], u64) -> String) -> Option<String> {
-        match ending.next_input() {
-            Some(next_input) => Some(stopped(legs, next_input)),
-            None if legs.len() < 2 => None,
-            None => Self::merged(legs),
-        }
-    }
 }
 
-/// The counters of a stream's legs.
+/// The counters of an answer's legs.
 #[derive(Default)]
 pub(super) struct LegUsage<U> {
     earlier: Vec<U>,
@@ -51,19 +32,25 @@ impl<U: ProviderUsage> LegUsage<U> {
         report.usage = self.now.usage();
     }
 
-    /// Begins the next leg.
-    pub(super) fn next_leg(&mut self) {
-        self.earlier.push(std::mem::take(&mut self.now));
-    }
-
-    /// Forgets what the present leg cost.
-    pub(super) fn forget(&mut self) {
-        self.now = U::default();
+    /// The present leg is over. Where it does not count, what it cost is forgotten.
+    pub(super) fn end_leg(&mut self, counts: bool) {
+        let leg = std::mem::take(&mut self.now);
+        self.earlier.extend(Some(leg).filter(|_| counts));
     }
 
     /// Whether the present leg was counted.
     pub(super) fn is_reported(&self) -> bool {
         self.now.is_reported()
+    }
+
+    /// What a joined reply has in place of its last leg's usage; `stopped` makes that of a response which ends with its
+    /// sentinel.
+    pub(super) fn joined(&self, ending: Ending, stopped: fn(&[U], u64) -> String) -> Option<String> {
+        match ending.next_input() {
+            Some(next_input) => Some(stopped(&self.all(), next_input)),
+            None if self.earlier.is_empty() => None,
+            None => U::merged(&self.all()),
+        }
     }
 
     /// The usage of each leg that was counted.
@@ -79,7 +66,7 @@ mod tests {
 
     use super::*;
     use crate::tools::ToolNames;
-    use crate::wire::{Leg, ResponseWatch, WIRES};
+    use crate::wire::{Leg, ResponseWatch, View, WIRES};
 
     const REPLIES: [&str; 5] = [
         r#"{"id":"a","type":"message","content":[],"usage":{"input_tokens":N,"output_tokens":N}}"#,
@@ -97,7 +84,7 @@ mod tests {
         };
         for (wire, reply) in WIRES.iter().zip(REPLIES) {
             let body = Bytes::from(reply.replace('N', &u64::MAX.to_string()));
-            let report = wire.reply(&body, watch).unwrap();
+            let report = wire.reply(&View::default(), &body, watch).unwrap();
             assert!(report.usage.output > 0, "{reply}");
             let leg = Leg {
                 body,

@@ -13,11 +13,13 @@ pub(super) fn exactly(key: &[u8], name: &str) -> bool {
 }
 
 /// What a wire changes in a request that asks for a text, and for no call.
-pub struct TextRules {
+pub(super) struct TextRules {
     /// How names are spelled.
     pub(super) named: NameTest,
     /// Members that are invalid without tools and history.
     pub(super) with_tools: &'static [&'static str],
+    /// The edits for another model, where it is not a member in the place of the others.
+    pub(super) for_model: Option<fn(&View, &str) -> Vec<Edit>>,
     /// Members that other models may not support.
     pub(super) of_model: &'static [&'static str],
     /// Bounds the output; whether a request without a bound gets one is the last argument.

@@ -1,7 +1,8 @@
 //! Provider APIs. A wire is a folder with the same files in each: `request` (what an agent sends), `turns` (the parts
-//! of a message), `texts` (inserted texts), `pairs` (restored hidden pairs). `stream` and `reply` read upstream's
-//! answers. `ask_again` returns the model's output to it, `compose` makes an answer of our own; `error` and `usage`
-//! complete the set. Each implements one of the traits of `api`; what a wire needs besides is in files of its own.
+//! of a message), `pairs` (restored hidden pairs). `answer` reads upstream's answers, streamed and in one piece, inside
+//! `leg_machine`, which is the same for all. `ask_again` returns the model's output to it, `compose` makes an answer of
+//! our own; `text_only`, `error` and `usage` complete the set. Each implements one of the traits of `api`, and what is a
+//! value is a row of `facts`; what a wire needs besides is in files of its own.
 //!
 //! Knows JSON and a provider's rules. Knows nothing of stores, sockets or policies, and there is no
 //! translation between wires.
@@ -16,12 +17,15 @@ mod dialect;
 mod dropped_thinking;
 mod effort;
 pub mod error;
+mod facts;
 mod fingerprint_index;
 mod fingerprints;
 pub mod framer;
 pub mod framing;
 pub mod gemini;
 pub mod leg;
+mod leg_machine;
+mod leg_state;
 mod leg_usage;
 mod local_answer;
 mod members;
@@ -33,31 +37,27 @@ mod own_text;
 mod served;
 mod sibling_calls;
 pub mod sse;
-mod stream_state;
 #[cfg(test)]
 mod text_only_tests;
 mod turn;
 pub mod view;
 mod walk;
 
-pub use api::{
-    AskAgain, Compose, LoneText, Pairs, Replies, Requests, StreamOpening, Streams, TextOnly, TextRequests,
-    Turns, Wire,
-};
+pub use api::{Answers, AskAgain, Compose, LoneText, Pairs, Requests, StreamOpening, TextOnly, Turns, Wire};
 pub use aside::AsidePlace;
 pub use call_fingerprint::unique_part;
-pub use dialect::Dialect;
 pub use dropped_thinking::DroppedThinking;
 pub(crate) use error::error_in;
 pub use error::{Errors, OwnError, is_error};
+pub use facts::{ItemRules, PlacedEdits, WireFacts};
 pub use fingerprints::CallMemo;
 pub use framing::Framing;
 pub use leg::{Ending, HiddenCall, Leg, LegOutput, LegReport, ResponseWatch, StopReason, Usage};
+pub use leg_machine::LegMachine;
 pub use local_answer::{AnswerShape, LocalAnswer};
 pub use own_text::EMPTY_TURN;
 pub use served::ServedBy;
 pub use sibling_calls::{CallAt, SiblingPair};
-pub use stream_state::StreamState;
 pub use view::{
     Operation, OwnItem, OwnKind, PreviousResponse, RequestFacts, Role, ToolChoice, ToolList, Turn,
     TurnContent, TurnPart, TurnPartKind, UnreadReason, View,

@@ -25,13 +25,6 @@ pub struct ServedBy {
 }
 
 impl ServedBy {
-    /// What a response object says.
-    pub(super) fn of(data: &[u8], response: Span) -> Self {
-        let mut served = Self::default();
-        served.take(data, response);
-        served
-    }
-
     /// Reads the members of a response object: `model` or `modelVersion`; `usage.speed`, `diagnostics.cache_miss_reason`
     /// (Anthropic); `service_tier` (OpenAI). Members that are absent change nothing.
     pub(super) fn take(&mut self, data: &[u8], response: Span) {
@@ -73,7 +66,9 @@ mod tests {
     fn the_providers_diagnosis_of_its_cache_is_read() {
         let found = |diagnostics: &str| {
             let message = format!(r#"{{"model":"m","diagnostics":{diagnostics}}}"#);
-            ServedBy::of(message.as_bytes(), Span::new(0, message.len())).cache_miss
+            let mut served = ServedBy::default();
+            served.take(message.as_bytes(), Span::new(0, message.len()));
+            served.cache_miss
         };
         let miss = |reason, tokens| Some(CacheMiss { reason, tokens });
         for (diagnostics, expected) in [

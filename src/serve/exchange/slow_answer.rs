@@ -16,7 +16,7 @@ use super::answer_form::content_type;
 use super::{Exchange, heavy, local_answer};
 use crate::serve::proxy::download::{PolledFrame, StreamFault};
 use crate::serve::proxy::response_body::ResponseBody;
-use baton_core::wire::{Dialect, Framing, OwnError, Wire};
+use baton_core::wire::{Framing, LegMachine, OwnError, Wire};
 
 /// Bytes of an error answer that are reported in a stream.
 const ERROR_BYTES: usize = 64 << 10;
@@ -49,13 +49,13 @@ pub(super) async fn answered(
     };
     let wire = exchange.offered.agent.wire;
     let framing = exchange.form().framing();
-    let mut dialect = wire.dialect(view, exchange.watch(exchange.hidden()));
-    dialect.frame_as(framing);
+    let mut machine = wire.machine(view, exchange.watch(exchange.hidden()));
+    machine.frame_as(framing);
     let kind = content_type(framing);
     // If something was already shown, a keep-alive is not due yet.
     let due = exchange.begun_draft().map_or(Duration::ZERO, |_| every);
     let mut waiting = WaitingBody {
-        dialect,
+        machine,
         phase: WaitPhase::Waits(work),
         every,
         due: Box::pin(tokio::time::sleep(due)),
@@ -79,7 +79,7 @@ async fn begun(exchange: &Exchange) {
 struct WaitingBody {
     exchange: Exchange,
     /// Its keep-alives are those of a stream that has not begun.
-    dialect: Box<dyn Dialect>,
+    machine: LegMachine,
     phase: WaitPhase,
     every: Duration,
     due: Pin<Box<Sleep>>,
@@ -171,7 +171,7 @@ impl Body for WaitingBody {
                         continue;
                     }
                     let mut out = Vec::new();
-                    self.dialect.keepalive(&mut out);
+                    self.machine.keepalive(&mut out);
                     if !out.is_empty() {
                         return Poll::Ready(Some(Ok(Frame::data(out.concat().into()))));
                     }

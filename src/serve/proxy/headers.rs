@@ -5,7 +5,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use crate::state::config::UpstreamConfig;
 use baton_core::record::WireId;
-use baton_core::wire::error::{CREDENTIAL_HEADERS, KeyHeader, key_header};
+use baton_core::wire::error::{CREDENTIAL_HEADERS, KeyHeader};
 use baton_core::wire::wire;
 
 /// Meant for one connection only (RFC 9110 section 7.6.1), besides what `Connection` names.
@@ -128,7 +128,7 @@ pub fn onward(
 /// The config's key and headers for this upstream, in place of the agent's.
 fn own_credentials(out: &mut HeaderMap, upstream: &UpstreamConfig, of: WireId, target: &str) {
     if let Some(key) = &upstream.api_key {
-        let KeyHeader { name, prefix } = key_header(wire(of), target, key.reveal());
+        let KeyHeader { name, prefix } = wire(of).facts().key_header(target, key.reveal());
         if let Some(value) = secret_value(&format!("{prefix}{}", key.reveal())) {
             out.insert(HeaderName::from_static(name), value);
         }

@@ -280,7 +280,7 @@ impl ExchangeEvent {
             baton.upstream = self.upstream,
             http.request.method = method,
             url.path = shortened(path),
-            gen_ai.provider.name = self.wire.map(|id| wire(id).provider()),
+            gen_ai.provider.name = self.wire.map(|id| wire(id).facts().provider),
             gen_ai.request.model = model,
             gen_ai.conversation.id = self.conversation,
             http.response.status_code = self.status,

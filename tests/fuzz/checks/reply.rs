@@ -2,7 +2,7 @@
 
 use super::{is_json, wire_of};
 use baton_core::tools::ToolNames;
-use baton_core::wire::{Ending, Leg, ResponseWatch};
+use baton_core::wire::{Ending, Leg, ResponseWatch, View};
 use bytes::Bytes;
 
 pub fn check(input: &[u8]) {
@@ -13,7 +13,7 @@ pub fn check(input: &[u8]) {
         hide: ToolNames::HANDOFF,
         buffered_bytes: 4096,
     };
-    let Some(report) = wire.reply(&body, watch) else {
+    let Some(report) = wire.reply(&View::default(), &body, watch) else {
         return;
     };
     let ending = match ending % 4 {

@@ -32,7 +32,7 @@ fn answered(at: usize, chunks: Vec<Bytes>) -> (Vec<u8>, String) {
         hide: ToolNames::HANDOFF,
         buffered_bytes: 4096,
     };
-    let mut merge = StreamMerge::new(WIRES[at].dialect(&READINGS[at].view, watch), usize::MAX / 2, true);
+    let mut merge = StreamMerge::new(WIRES[at].machine(&READINGS[at].view, watch), usize::MAX / 2, true);
     let mut out = Vec::new();
     for chunk in chunks {
         merge.feed(chunk, &mut out);

@@ -1,11 +1,12 @@
 //! What a model wrote to Anthropic's API, returned to it with the answers to its calls.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::Anthropic;
 use super::pairs;
-use super::reply::called;
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
 use crate::tools::ToolNames;
@@ -27,8 +28,7 @@ impl AskAgain for Anthropic {
             }
             LegOutput::Stream(frames) => streamed(frames),
         };
-        let ours =
-            |b: &String| called(b.as_bytes(), Span::new(0, b.len())).is_some_and(|name| ours.has(&name));
+        let ours = |b: &String| called(b).is_some_and(|name| ours.has(&name));
         let first = blocks.iter().position(ours).unwrap_or(blocks.len());
         if blocks[first..].iter().any(|b| is_thinking(b)) {
             return None;
@@ -42,6 +42,13 @@ impl AskAgain for Anthropic {
             results.join(",")
         ))
     }
+}
+
+/// The name of the tool that a block calls.
+fn called(block: &str) -> Option<Cow<'_, str>> {
+    let (text, whole) = (block.as_bytes(), Span::new(0, block.len()));
+    json::get_string(text, whole, "type").filter(|kind| kind == "tool_use")?;
+    json::get_string(text, whole, "name")
 }
 
 fn is_thinking(block: &str) -> bool {

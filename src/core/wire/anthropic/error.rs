@@ -1,10 +1,9 @@
-//! Anthropic's errors and its key header.
+//! Anthropic's errors.
 
-use memchr::memmem;
 use serde_json::json;
 
 use super::Anthropic;
-use crate::wire::error::{Errors, KeyHeader, OwnError};
+use crate::wire::error::{Errors, OwnError};
 
 impl Errors for Anthropic {
     fn error_body(&self, error: OwnError<'_>) -> String {
@@ -16,24 +15,6 @@ impl Errors for Anthropic {
 
     fn error_event(&self, body: &str) -> String {
         format!("event: error\ndata: {body}\n\n")
-    }
-
-    fn key_variables(&self) -> &'static [&'static str] {
-        &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"]
-    }
-
-    fn key_header(&self) -> KeyHeader {
-        KeyHeader::plain("x-api-key")
-    }
-
-    fn binds_prefixes(&self) -> bool {
-        true
-    }
-
-    /// Recognised by the error's wording for signed thinking.
-    fn is_prefix_mismatch(&self, body: &[u8]) -> bool {
-        let has = |needle: &str| memmem::find(body, needle.as_bytes()).is_some();
-        has("thinking") && has("signature") && has("bound to a different conversation")
     }
 }
 

@@ -55,16 +55,6 @@ impl Requests for Anthropic {
             .or_else(|| own_text::as_blocks(content, r#"{"type":"text","text":"#, &block))
             .or_else(|| Some(Vec::new()))
     }
-
-    fn holding_members(&self) -> &'static [&'static str] {
-        &["thread"]
-    }
-
-    /// How much the agent could clear (beta `context-hint-2026-04-09`): the provider may refuse a request for that, and
-    /// the agent clears and asks again. No agent could clear for a later leg.
-    fn first_leg_members(&self) -> &'static [&'static str] {
-        &["context_hint"]
-    }
 }
 
 fn role(literal: &[u8]) -> Role {

@@ -1,23 +1,18 @@
 //! Requests to Anthropic that ask only for text.
 
-use super::Anthropic;
 use crate::text::splice::Edit;
-use crate::wire::TextRequests;
 use crate::wire::members::{TextRules, TranscriptMembers, bounded, exactly};
 use crate::wire::view::ToolChoice;
 
-impl TextRequests for Anthropic {
-    fn rules(&self) -> &'static TextRules {
-        &TextRules {
-            named: exactly,
-            with_tools: &["tools", "tool_choice", "mcp_servers", "container", "thread"],
-            of_model: &["thinking", "output_config", "speed"],
-            bound,
-            bounds_lone: true,
-            choice,
-        }
-    }
-}
+pub(super) const RULES: TextRules = TextRules {
+    named: exactly,
+    with_tools: &["tools", "tool_choice", "mcp_servers", "container", "thread"],
+    for_model: None,
+    of_model: &["thinking", "output_config", "speed"],
+    bound,
+    bounds_lone: true,
+    choice,
+};
 
 /// `max_tokens` must be above what the model may think.
 fn bound(members: &TranscriptMembers<'_>, most: u64, _adds: bool) -> Option<Edit> {

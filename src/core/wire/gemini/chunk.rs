@@ -1,7 +1,6 @@
 //! One `GenerateContentResponse`, a stream's chunk or a whole reply, as spans; and the edits made in it.
 
 use super::part::{self, PartMembers};
-use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::leg::StopReason;
@@ -156,11 +155,4 @@ impl GeminiChunk {
 fn added(object: Span, empty: bool, key: &str, value: &str) -> Edit {
     let comma = if empty { "" } else { "," };
     Edit::insert(object.end - 1, format!(r#"{comma}"{key}":{value}"#))
-}
-
-/// Breaks up what looks like a sentinel in a text part. All texts of a message are one: agents join them, and some
-/// put them in front of the calls between.
-pub(super) fn breaks(data: &[u8], piece: &PartMembers, escaper: &mut Escaper) -> Vec<Edit> {
-    let text = piece.part.text;
-    text.map_or(Vec::new(), |inside| escaper.breaks(data, inside))
 }

@@ -1,10 +1,9 @@
-//! Gemini's errors and its key header.
+//! Gemini's errors.
 
-use memchr::memmem;
 use serde_json::json;
 
 use super::Gemini;
-use crate::wire::error::{Errors, KeyHeader, OwnError};
+use crate::wire::error::{Errors, OwnError};
 
 impl Errors for Gemini {
     fn error_body(&self, error: OwnError<'_>) -> String {
@@ -14,34 +13,7 @@ impl Errors for Gemini {
         })
         .to_string()
     }
-
-    fn key_variables(&self) -> &'static [&'static str] {
-        &["GEMINI_API_KEY", "GOOGLE_API_KEY"]
-    }
-
-    fn key_header(&self) -> KeyHeader {
-        KeyHeader::plain("x-goog-api-key")
-    }
-
-    /// The prefix is not checked. What was signed for another model or by another service is refused.
-    fn may_refuse_thinking(&self) -> bool {
-        true
-    }
-
-    /// A signature that is missing is another matter.
-    fn refuses_thinking(&self, body: &[u8]) -> bool {
-        REFUSALS
-            .iter()
-            .any(|words| memmem::find(body, words.as_bytes()).is_some())
-    }
 }
-
-/// How the Gemini API and Vertex refuse a signature.
-const REFUSALS: [&str; 3] = [
-    "Corrupted thought signature",
-    "Thought signature is not valid",
-    "Invalid thought signature",
-];
 
 /// The status as Google's APIs name it.
 fn name(status: u16) -> &'static str {

@@ -3,16 +3,16 @@
 //!
 //! Model and streaming are in the path: the caller sets `facts.model` and `facts.stream`.
 
+mod answer;
 mod ask_again;
 mod chunk;
 mod compose;
 mod error;
+mod facts;
 mod identity;
 mod pairs;
 mod part;
-mod reply;
 mod request;
-mod stream;
 mod streamed_call;
 mod turns;
 mod usage;
@@ -21,17 +21,4 @@ mod usage;
 mod tests;
 mod text_only;
 
-use crate::record::WireId;
-use crate::wire::Wire;
-
 pub struct Gemini;
-
-impl Wire for Gemini {
-    fn id(&self) -> WireId {
-        WireId::Gemini
-    }
-
-    fn provider(&self) -> &'static str {
-        "gcp.gemini"
-    }
-}

@@ -1,48 +1,32 @@
 //! Requests to Gemini that ask only for text.
 
-use super::Gemini;
 use super::part::is;
 use crate::text::json;
 use crate::text::splice::Edit;
 use crate::wire::members::{TextRules, TranscriptMembers, bounded};
 use crate::wire::view::{ToolChoice, View};
-use crate::wire::{LoneText, Requests, TextRequests};
 
 /// Members that are invalid without tools and history.
 const WITH_TOOLS: [&str; 3] = ["tools", "toolConfig", "cachedContent"];
 
-impl TextRequests for Gemini {
-    fn rules(&self) -> &'static TextRules {
-        &TextRules {
-            named: is,
-            with_tools: &WITH_TOOLS,
-            of_model: &[],
-            bound,
-            bounds_lone: true,
-            choice,
-        }
-    }
+pub(super) const RULES: TextRules = TextRules {
+    named: is,
+    with_tools: &WITH_TOOLS,
+    for_model: Some(for_model),
+    of_model: &[],
+    bound,
+    bounds_lone: true,
+    choice,
+};
 
-    /// The model is in the path, or next to the envelope.
-    fn lone_text(&self, view: &View, lone: LoneText<'_>) -> Vec<Edit> {
-        let members = TranscriptMembers::of(view, is);
-        let mut edits = vec![members.only_turn(&self.user_text(lone.text))];
-        if let Some(model) = lone.model {
-            edits.extend(self.for_model(view, model));
-        }
-        edits.extend(bound(&members, lone.max_tokens, true));
-        edits.extend(members.without(&WITH_TOOLS));
-        edits
-    }
-
-    fn for_model(&self, view: &View, model: &str) -> Vec<Edit> {
-        let text: &[u8] = &view.body;
-        let whole = json::root(text);
-        let named = json::get(text, whole, "model").map(|named| Edit::replace(named, json::quote(model)));
-        let thinks = TranscriptMembers::of(view, is).get_in("generationConfig", "thinkingConfig");
-        let thinks = thinks.map(|thinks| Edit::replace(thinks, "{}"));
-        named.into_iter().chain(thinks).collect()
-    }
+/// The model is in the path, or next to the envelope.
+fn for_model(view: &View, model: &str) -> Vec<Edit> {
+    let text: &[u8] = &view.body;
+    let whole = json::root(text);
+    let named = json::get(text, whole, "model").map(|named| Edit::replace(named, json::quote(model)));
+    let thinks = TranscriptMembers::of(view, is).get_in("generationConfig", "thinkingConfig");
+    let thinks = thinks.map(|thinks| Edit::replace(thinks, "{}"));
+    named.into_iter().chain(thinks).collect()
 }
 
 /// What the model thinks counts as output.

@@ -1,9 +1,8 @@
 //! What a model wrote to Ollama, returned to it with the answers to its calls.
 
 use super::Ollama;
+use super::answer::{LineMembers, OllamaMessage};
 use super::pairs;
-use super::reply::{JoinedMessage, calls};
-use super::stream::LineMembers;
 use super::turns::name;
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
@@ -18,7 +17,7 @@ impl AskAgain for Ollama {
             LegOutput::Reply(body) => vec![body.to_vec()],
             LegOutput::Stream(frames) => frames.iter().map(|f| payload(f).into_owned()).collect(),
         };
-        let mut message = JoinedMessage::default();
+        let mut message = OllamaMessage::default();
         let mut ours = pairs.iter();
         for text in &pieces {
             let Some(line) = LineMembers::read(text) else {
@@ -29,7 +28,7 @@ impl AskAgain for Ollama {
             message.thinking.push_str(&string(line.thinking));
             message
                 .calls
-                .extend(calls(text, &line).into_iter().filter_map(|call| {
+                .extend(line.calls(text).into_iter().filter_map(|call| {
                     if !name(text, call).is_some_and(|name| ours_are.has(&name)) {
                         return Some(call.text(text));
                     }

@@ -6,11 +6,6 @@ use super::Ollama;
 use crate::wire::error::{Errors, OwnError};
 
 impl Errors for Ollama {
-    /// It knows no keys.
-    fn key_variables(&self) -> &'static [&'static str] {
-        &[]
-    }
-
     fn error_body(&self, error: OwnError<'_>) -> String {
         json!({ "error": error.message }).to_string()
     }

@@ -35,10 +35,6 @@ impl Requests for Ollama {
     fn text_inside(&self, content: &TurnContent, text: &str) -> Option<Vec<Edit>> {
         own_text::in_string(content, text)
     }
-
-    fn absent_content(&self) -> Option<&'static str> {
-        Some(r#""""#)
-    }
 }
 
 fn role(literal: &[u8]) -> Role {

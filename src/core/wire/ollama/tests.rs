@@ -12,8 +12,10 @@ use crate::rewrite::untooled;
 use crate::rewrite::{Cut, RequestReading, Rewrite, rewrite};
 use crate::text::splice;
 use crate::wire::AskAgain;
+use crate::wire::Requests;
 use crate::wire::{Ending, Operation, ResponseWatch, StopReason};
-use crate::wire::{Requests, Streams};
+
+const WIRE: &dyn crate::wire::Wire = &Ollama;
 
 const ID: uuid::Uuid = uuid::Uuid::from_u128(7);
 const OURS: &str = r#"{"function":{"name":"session_handoff","arguments":{"prompt":"p"}}}"#;
@@ -72,7 +74,7 @@ fn fed(stream: &str, cut: usize) -> (StreamMerge, Vec<Bytes>) {
         hide: crate::tools::ToolNames::HANDOFF,
         buffered_bytes: 1 << 20,
     };
-    let mut merge = StreamMerge::new(Ollama.dialect(&view, watch), 1 << 20, true);
+    let mut merge = StreamMerge::new(WIRE.machine(&view, watch), 1 << 20, true);
     let mut out = Vec::new();
     let bytes = Bytes::copy_from_slice(stream.as_bytes());
     merge.feed(bytes.slice(..cut), &mut out);

@@ -1,22 +1,17 @@
 //! Requests to Ollama that ask only for text. It knows no tool choice: the caller ignores calls.
 
-use super::Ollama;
 use crate::text::splice::Edit;
-use crate::wire::TextRequests;
 use crate::wire::members::{TextRules, TranscriptMembers, bounded, exactly};
 
-impl TextRequests for Ollama {
-    fn rules(&self) -> &'static TextRules {
-        &TextRules {
-            named: exactly,
-            with_tools: &["tools"],
-            of_model: &["think"],
-            bound,
-            bounds_lone: true,
-            choice: |_, _| None,
-        }
-    }
-}
+pub(super) const RULES: TextRules = TextRules {
+    named: exactly,
+    with_tools: &["tools"],
+    for_model: None,
+    of_model: &["think"],
+    bound,
+    bounds_lone: true,
+    choice: |_, _| None,
+};
 
 /// A negative `num_predict` is no bound.
 fn bound(members: &TranscriptMembers<'_>, most: u64, _adds: bool) -> Option<Edit> {

@@ -34,3 +34,16 @@ pub(super) fn summed(text: &[u8], object: Span, spent: u64) -> Option<Edit> {
 pub(super) fn stopped(output: u64, next_input: u64) -> String {
     format!(r#""{INPUT}":{next_input},"{OUTPUT}":{output}"#)
 }
+
+/// As [`stopped`], in place of what a reply states.
+pub(super) fn stopped_edits(text: &[u8], root: Span, output: u64, next_input: u64) -> Vec<Edit> {
+    let set = |key: &str, value: String| match json::get(text, root, key) {
+        Some(span) => Edit::replace(span, value),
+        None => Edit::insert(root.end - 1, format!(r#","{key}":{value}"#)),
+    };
+    vec![
+        set("done_reason", r#""stop""#.to_owned()),
+        set(INPUT, next_input.to_string()),
+        set(OUTPUT, output.to_string()),
+    ]
+}

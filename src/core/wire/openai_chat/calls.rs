@@ -8,13 +8,12 @@ use bytes::Bytes;
 
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
-use crate::tools::ToolNames;
-use crate::wire::ResponseWatch;
 use crate::wire::leg::{HiddenCall, LegReport};
+use crate::wire::leg_state::LegState;
 
 /// The calls of one leg, and how many the agent has seen over all legs.
+#[derive(Default)]
 pub(super) struct LegCalls {
-    watch: ResponseWatch,
     slots: Vec<CallSlot>,
     /// Index of the next call the agent sees.
     next: usize,
@@ -71,7 +70,7 @@ impl CallElement {
 }
 
 /// A call's arguments: the string, or what a sloppy server sends in its place.
-pub(super) fn arguments(data: &[u8], function: Span) -> String {
+fn arguments(data: &[u8], function: Span) -> String {
     match json::get(data, function, "arguments") {
         Some(v) if data[v.start] == b'"' => json::unescape(v.inner().of(data)).into_owned(),
         Some(v) if v.of(data) != b"null" => v.text(data),
@@ -79,8 +78,27 @@ pub(super) fn arguments(data: &[u8], function: Span) -> String {
     }
 }
 
+/// A call of a whole reply. Places count calls alone: content is a list of its own on this wire.
+pub(super) fn whole(state: &mut LegState, data: &[u8], call: Span) {
+    let [id, function] = json::pick(data, call, ["id", "function"]);
+    let id = id
+        .and_then(|id| json::string(data, id))
+        .unwrap_or_default()
+        .into_owned();
+    let function = function.unwrap_or_default();
+    let after = state.report.calls.len();
+    let name = json::get_string(data, function, "name");
+    let Some(tool) = name.and_then(|name| state.ours(&name)) else {
+        return state.report.calls.push((id, after));
+    };
+    let arguments = arguments(data, function);
+    let mut hidden = HiddenCall::whole(id, tool, after, &arguments, state.watch.buffered_bytes);
+    hidden.raw = Some(extras(data, call)).filter(|extras| !extras.is_empty());
+    state.report.hidden.push(hidden);
+}
+
 /// What else a call's element holds and must come back with it (Gemini's thought signature): raw members.
-pub(super) fn extras(data: &[u8], element: Span) -> String {
+fn extras(data: &[u8], element: Span) -> String {
     let own: [&[u8]; 4] = [b"index", b"id", b"type", b"function"];
     let members = json::members(data, element);
     let others = members
@@ -92,55 +110,27 @@ pub(super) fn extras(data: &[u8], element: Span) -> String {
     texts.join(",")
 }
 
-impl Default for LegCalls {
-    fn default() -> Self {
-        Self::new(ResponseWatch {
-            hide: ToolNames::NONE,
-            buffered_bytes: 0,
-        })
-    }
-}
-
 impl LegCalls {
-    pub(super) fn new(watch: ResponseWatch) -> Self {
-        Self {
-            watch,
-            slots: Vec::new(),
-            next: 0,
-        }
-    }
-
-    /// The calls that are ours to hide from here on.
-    pub(super) fn hide(&mut self, tools: ToolNames) {
-        self.watch.hide = tools;
-    }
-
     /// Forgets a leg's calls; the numbering continues.
     pub(super) fn next_leg(&mut self) {
         self.slots.clear();
     }
 
-    /// Takes the `tool_calls` of a delta. `later`: not the first leg.
-    pub(super) fn take(
-        &mut self,
-        data: &[u8],
-        list: Span,
-        later: bool,
-        report: &mut LegReport,
-    ) -> CallListFate {
+    /// Takes the `tool_calls` of a delta.
+    pub(super) fn take(&mut self, data: &[u8], list: Span, state: &mut LegState) -> CallListFate {
         let mut shown = Vec::new();
         let mut rebuilt = false;
         for span in json::elements(data, list) {
             let element = CallElement::read(data, span);
             let slot = self.slot(&element);
-            let released = self.follow(slot, &element, data, report);
+            let released = self.follow(slot, &element, data, state);
             rebuilt |= released.as_ref().is_none_or(|buffered| !buffered.is_empty());
             if let (Some(buffered), CallState::Shown { index, .. }) = (released, &self.slots[slot].state) {
                 shown.push((buffered, span, *index));
             }
         }
         // A server without indices stays so, unless the stream has our own numbering.
-        let number = later || !report.hidden.is_empty();
+        let number = state.leg > 0 || !state.report.hidden.is_empty();
         if !rebuilt {
             let edits = shown
                 .iter()
@@ -194,7 +184,7 @@ impl LegCalls {
         slot: usize,
         element: &CallElement,
         data: &[u8],
-        report: &mut LegReport,
+        state: &mut LegState,
     ) -> Option<Vec<String>> {
         let slot = &mut self.slots[slot];
         if slot.id.is_empty() {
@@ -203,29 +193,29 @@ impl LegCalls {
         match &mut slot.state {
             CallState::Shown { entry, .. } => {
                 // An id that comes late.
-                if let Some(call) = report.calls.get_mut(*entry).filter(|c| c.0.is_empty()) {
+                if let Some(call) = state.report.calls.get_mut(*entry).filter(|c| c.0.is_empty()) {
                     call.0.clone_from(&slot.id);
                 }
                 return Some(Vec::new());
             }
             CallState::Hidden(at) => {
-                if let Some(call) = report.hidden.get_mut(*at) {
-                    collect(call, element, data, &slot.id, self.watch.buffered_bytes);
+                if let Some(call) = state.report.hidden.get_mut(*at) {
+                    collect(call, element, data, &slot.id, state.watch.buffered_bytes);
                 }
                 return None;
             }
             CallState::Undecided { .. } => {}
         }
-        slot.decide(element, data, &mut self.next, self.watch, report)
+        slot.decide(element, data, &mut self.next, state)
     }
 
     /// Ends the leg's calls: buffered ones are not ours. Returns their elements, to be shown.
-    pub(super) fn flush(&mut self, later: bool, report: &mut LegReport) -> Option<String> {
-        let number = later || !report.hidden.is_empty();
+    pub(super) fn flush(&mut self, state: &mut LegState) -> Option<String> {
+        let number = state.leg > 0 || !state.report.hidden.is_empty();
         let mut all = Vec::new();
         for slot in &mut self.slots {
             if matches!(slot.state, CallState::Undecided { .. }) {
-                let buffered = slot.show(&mut self.next, report);
+                let buffered = slot.show(&mut self.next, &mut state.report);
                 let CallState::Shown { index, .. } = slot.state else {
                     continue;
                 };
@@ -250,35 +240,34 @@ impl CallSlot {
         element: &CallElement,
         data: &[u8],
         next: &mut usize,
-        watch: ResponseWatch,
-        report: &mut LegReport,
+        state: &mut LegState,
     ) -> Option<Vec<String>> {
         let CallState::Undecided { name, buffered } = &mut self.state else {
             return None;
         };
         name.push_str(&element.name);
-        if let Some(tool) = watch.hide.find(name).filter(|_| !element.custom) {
+        if let Some(tool) = state.watch.hide.find(name).filter(|_| !element.custom) {
             let mut call = HiddenCall {
                 tool,
-                after: report.calls.len(),
+                after: state.report.calls.len(),
                 ..HiddenCall::default()
             };
             for before in buffered.iter() {
                 let text = before.as_bytes();
                 let earlier = CallElement::read(text, Span::new(0, text.len()));
-                collect(&mut call, &earlier, text, &self.id, watch.buffered_bytes);
+                collect(&mut call, &earlier, text, &self.id, state.watch.buffered_bytes);
             }
-            collect(&mut call, element, data, &self.id, watch.buffered_bytes);
-            report.hidden.push(call);
-            self.state = CallState::Hidden(report.hidden.len() - 1);
+            collect(&mut call, element, data, &self.id, state.watch.buffered_bytes);
+            state.report.hidden.push(call);
+            self.state = CallState::Hidden(state.report.hidden.len() - 1);
             return None;
         }
-        let may_be = watch.hide.may_become(name);
+        let may_be = state.watch.hide.may_become(name);
         if may_be && !element.custom && element.arguments.is_empty() {
             buffered.push(element.span.text(data));
             return None;
         }
-        Some(self.show(next, report))
+        Some(self.show(next, &mut state.report))
     }
 
     /// Shows a call from here on; returns what waited of it.

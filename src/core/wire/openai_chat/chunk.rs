@@ -2,7 +2,7 @@
 
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::leg::StopReason;
+use crate::wire::leg::{Ending, StopReason};
 use crate::wire::view::members_without;
 
 /// The spans of a chunk that matter.
@@ -108,5 +108,15 @@ pub(super) fn stop(reason: Option<&str>) -> StopReason {
         Some("error") => StopReason::Error,
         Some("") | None => StopReason::Open,
         Some(_) => StopReason::Truncated,
+    }
+}
+
+/// A finish reason as the response's.
+pub(super) fn reason_edit(data: &[u8], reason: Span, ending: Ending) -> Option<Edit> {
+    let asks = reason.of(data) == b"\"tool_calls\"";
+    match ending {
+        Ending::Own => None,
+        Ending::WithoutCall if !asks => None,
+        _ => Some(Edit::replace(reason, r#""stop""#)),
     }
 }

@@ -2,14 +2,13 @@
 
 use bytes::Bytes;
 
-use super::chunk::ChatChunk;
-use crate::text::json;
 use crate::text::splice::Edit;
+use crate::text::{Span, json};
 use crate::wire::sse;
 
 /// Top-level members by which a completion is known: leg 1's in every chunk. Others (`obfuscation`, filter
 /// results) are a chunk's own.
-pub(super) const IDENTITY: [&str; 7] = [
+const IDENTITY: [&str; 7] = [
     "id",
     "object",
     "created",
@@ -24,24 +23,20 @@ pub(super) const IDENTITY: [&str; 7] = [
 pub(super) struct ChatIdentity(Vec<(String, String)>);
 
 impl ChatIdentity {
-    /// Takes a chunk's identity, unless there is one.
-    pub(super) fn take(&mut self, data: &[u8], chunk: &ChatChunk) {
-        if !chunk.named || !self.0.is_empty() {
+    /// Takes the identity among these members, unless there is one.
+    pub(super) fn take(&mut self, data: &[u8], members: &[(Span, Span)]) {
+        if !self.0.is_empty() {
             return;
         }
-        let all = chunk.members.iter().map(|(k, v)| (k.text(data), v.text(data)));
+        let all = members.iter().map(|(k, v)| (k.text(data), v.text(data)));
         self.0 = all.filter(|(key, _)| IDENTITY.contains(&key.as_str())).collect();
     }
 
-    /// The edits that put a chunk under this name.
-    pub(super) fn edits(&self, data: &[u8], chunk: &ChatChunk) -> Vec<Edit> {
-        if !chunk.named {
-            return Vec::new();
-        }
+    /// The edits that put an object with these members under this name; the one named `but` stays.
+    pub(super) fn edits(&self, data: &[u8], members: &[(Span, Span)], but: &str) -> Vec<Edit> {
         let first = |key: &[u8]| self.0.iter().find(|(name, _)| name.as_bytes() == key);
-        let renamed = chunk.members.iter().filter_map(|(key, value)| {
-            // Azure marks its late filter chunks with an empty `object`.
-            let (_, raw) = first(key.of(data)).filter(|(name, _)| name != "object")?;
+        let renamed = members.iter().filter_map(|(key, value)| {
+            let (_, raw) = first(key.of(data)).filter(|(name, _)| name != but)?;
             (value.of(data) != raw.as_bytes()).then(|| Edit::replace(*value, raw.clone()))
         });
         renamed.collect()

@@ -54,36 +54,6 @@ impl Requests for OpenaiChat {
         openai::TOOL
     }
 
-    /// Usage is requested in every stream that may have a later leg: without it the size is unknown.
-    fn companions(&self, view: &View) -> Vec<Edit> {
-        if !view.facts.stream || view.facts.wants_usage {
-            return Vec::new();
-        }
-        let text: &[u8] = &view.body;
-        let whole = json::root(text);
-        let include_usage = r#"{"include_usage":true}"#;
-        let Some(options) = json::get(text, whole, "stream_options") else {
-            let stream = json::get(text, whole, "stream")
-                .map(|s| Edit::insert(s.end, format!(r#","stream_options":{include_usage}"#)));
-            return stream.into_iter().collect();
-        };
-        if text[options.start] != b'{' {
-            return vec![Edit::replace(options, include_usage)];
-        }
-        if let Some(no) = json::get(text, options, "include_usage") {
-            return vec![Edit::replace(no, "true")];
-        }
-        let comma = if json::members(text, options).is_empty() {
-            ""
-        } else {
-            ","
-        };
-        vec![Edit::insert(
-            options.start + 1,
-            format!(r#""include_usage":true{comma}"#),
-        )]
-    }
-
     fn carry_over(&self, blocks: &[String], prompt: &str) -> String {
         own_text::user_message(blocks, prompt)
     }
@@ -94,14 +64,36 @@ impl Requests for OpenaiChat {
     fn text_inside(&self, content: &TurnContent, text: &str) -> Option<Vec<Edit>> {
         own_text::among_blocks(content, &own_text::block(text)).or_else(|| own_text::in_string(content, text))
     }
+}
 
-    fn drops_blank_text(&self) -> bool {
-        false
+/// Usage is requested in every stream that may have a later leg: without it the size is unknown.
+pub(super) fn companions(view: &View) -> Vec<Edit> {
+    if !view.facts.stream || view.facts.wants_usage {
+        return Vec::new();
     }
-
-    fn absent_content(&self) -> Option<&'static str> {
-        Some("null")
+    let text: &[u8] = &view.body;
+    let whole = json::root(text);
+    let include_usage = r#"{"include_usage":true}"#;
+    let Some(options) = json::get(text, whole, "stream_options") else {
+        let stream = json::get(text, whole, "stream")
+            .map(|s| Edit::insert(s.end, format!(r#","stream_options":{include_usage}"#)));
+        return stream.into_iter().collect();
+    };
+    if text[options.start] != b'{' {
+        return vec![Edit::replace(options, include_usage)];
     }
+    if let Some(no) = json::get(text, options, "include_usage") {
+        return vec![Edit::replace(no, "true")];
+    }
+    let comma = if json::members(text, options).is_empty() {
+        ""
+    } else {
+        ","
+    };
+    vec![Edit::insert(
+        options.start + 1,
+        format!(r#""include_usage":true{comma}"#),
+    )]
 }
 
 fn role(literal: &[u8]) -> Role {

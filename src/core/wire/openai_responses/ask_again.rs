@@ -27,7 +27,8 @@ impl AskAgain for OpenaiResponses {
         }
         let known = stored || items.iter().all(|i| resendable(i));
         let ours = |item: &String| {
-            response_object::ours(item.as_bytes(), json::root(item.as_bytes()), ours).is_some()
+            let name = response_object::called(item.as_bytes(), json::root(item.as_bytes()));
+            name.is_some_and(|name| ours.has(&name))
         };
         let last_thought = items.iter().rposition(|i| is_reasoning(i));
         // Reasoning that our call followed: what follows it now is not what it was for. Where the provider keeps the

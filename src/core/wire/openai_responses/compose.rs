@@ -2,12 +2,13 @@
 //! <https://platform.openai.com/docs/api-reference/responses-streaming>.
 
 use super::OpenaiResponses;
+use super::answer::shaped_for;
 use bytes::Bytes;
 
 use super::item::SENTINEL_ITEM;
 use super::own_message::OwnMessage;
 use crate::text::json;
-use crate::wire::{AnswerShape, Compose, Framing, LocalAnswer, Replies, StreamOpening, View, sse};
+use crate::wire::{AnswerShape, Compose, Framing, LocalAnswer, StreamOpening, View, sse};
 
 /// Members of a response object that repeat the request's, and their values where the request has none
 /// (<https://platform.openai.com/docs/api-reference/responses/object>). `previous_response_id` is restored with the
@@ -82,7 +83,7 @@ impl OpenaiResponses {
         (output, usage): (&str, &str),
     ) -> String {
         let object = object(view, answer, status, (output, usage));
-        let shaped = self.shaped_for(view, object.into());
+        let shaped = shaped_for(view, object.into());
         String::from_utf8_lossy(&shaped).into_owned()
     }
 }

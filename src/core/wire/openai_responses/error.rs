@@ -1,7 +1,5 @@
 //! The Responses API's errors: OpenAI's shape.
 
-use memchr::memmem;
-
 use super::OpenaiResponses;
 use crate::text::json;
 use crate::wire::error::{Errors, OwnError};
@@ -10,17 +8,6 @@ use crate::wire::openai;
 impl Errors for OpenaiResponses {
     fn error_body(&self, error: OwnError<'_>) -> String {
         openai::error_body(error)
-    }
-
-    /// Reasoning with another prefix is dropped without an error. What cannot be decrypted, since it was made for
-    /// another account or by another server, is refused.
-    fn may_refuse_thinking(&self) -> bool {
-        true
-    }
-
-    fn refuses_thinking(&self, body: &[u8]) -> bool {
-        let has = |needle: &str| memmem::find(body, needle.as_bytes()).is_some();
-        has("invalid_encrypted_content") || has("encrypted content") && has("could not be verified")
     }
 
     /// Its code and its message are at the event's top.

@@ -3,35 +3,22 @@
 //!
 //! Every item is a turn of its own, calls and results included, and the sentinel is an item, too.
 
+mod answer;
 mod ask_again;
 mod compose;
 mod error;
 mod event;
+mod facts;
 mod item;
 mod own_message;
 mod pairs;
 mod repair;
-mod reply;
 mod request;
 mod response_object;
-mod stream;
 mod turns;
 mod usage;
 
-use crate::record::WireId;
-use crate::wire::Wire;
-
 pub struct OpenaiResponses;
-
-impl Wire for OpenaiResponses {
-    fn id(&self) -> WireId {
-        WireId::OpenaiResponses
-    }
-
-    fn provider(&self) -> &'static str {
-        "openai"
-    }
-}
 
 #[cfg(test)]
 mod tests;

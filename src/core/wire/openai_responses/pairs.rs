@@ -2,7 +2,7 @@
 
 use super::OpenaiResponses;
 use super::repair;
-use crate::wire::Pairs;
+use crate::wire::{Pairs, PlacedEdits};
 use std::collections::HashMap;
 
 use memchr::memmem;
@@ -32,10 +32,6 @@ impl Pairs for OpenaiResponses {
             call.name(),
             json::quote(call.put_back())
         )
-    }
-
-    fn lone_result(&self, call_id: &str, answer: &HiddenResult) -> Option<String> {
-        Some(output(call_id, answer))
     }
 
     /// Calls by their ids, and the reasoning that a dropped call was bound to by its item's.
@@ -82,40 +78,6 @@ impl Pairs for OpenaiResponses {
         edits.collect()
     }
 
-    /// The siblings' calls are upstream's to remember, and ours with them: only the results are missing there. Where
-    /// the agent refers to its calls by item id, ours are missing, too. Any other result is one whose call was cut.
-    fn put_by_results(
-        &self,
-        view: &View,
-        pairs: &[&HiddenPair],
-        from: usize,
-    ) -> Vec<Option<(usize, Vec<Edit>)>> {
-        let siblings: Vec<&str> = pairs.iter().map(|pair| pair.place.sibling()).collect();
-        let found = results_of(view, &siblings, from);
-        if found.iter().all(Option::is_none) {
-            return vec![None; pairs.len()];
-        }
-        let results = Neighbours::of(view, |role| role == Role::Tool);
-        let mut referred: HashMap<usize, Option<ReferencedItems>> = HashMap::new();
-        let edits = pairs.iter().zip(found).map(|(pair, turn)| {
-            let turn = turn?;
-            let first = results.0[turn].0;
-            let back = Edit::insert(view.turns[first].span.start, format!("{},", result(pair)));
-            let before = first.checked_sub(1);
-            let referred = before.and_then(|before| {
-                let read = || ReferencedItems::after(view, from, before);
-                *referred.entry(before).or_insert_with(read)
-            });
-            Some(match (&view.facts.previous, referred) {
-                (Some(_), _) => (turn, vec![back]),
-                // The result in front of the others: several pairs are one batch then.
-                (None, Some(referred)) => (turn, vec![referred.call(view, pair), back]),
-                (None, None) => (turn, Vec::new()),
-            })
-        });
-        edits.collect()
-    }
-
     /// The aside's item gives way to the pair. Where an agent glued other text to it, that stays in items of its
     /// own.
     fn put_aside(&self, aside: &AsidePlace<'_>, pair: &HiddenPair) -> Vec<Edit> {
@@ -137,12 +99,42 @@ impl Pairs for OpenaiResponses {
     }
 }
 
+/// The siblings' calls are upstream's to remember, and ours with them: only the results are missing there. Where
+/// the agent refers to its calls by item id, ours are missing, too. Any other result is one whose call was cut.
+pub(super) fn put_by_results(view: &View, pairs: &[&HiddenPair], from: usize) -> Vec<PlacedEdits> {
+    let siblings: Vec<&str> = pairs.iter().map(|pair| pair.place.sibling()).collect();
+    let found = results_of(view, &siblings, from);
+    if found.iter().all(Option::is_none) {
+        return vec![None; pairs.len()];
+    }
+    let results = Neighbours::of(view, |role| role == Role::Tool);
+    let mut referred: HashMap<usize, Option<ReferencedItems>> = HashMap::new();
+    let edits = pairs.iter().zip(found).map(|(pair, turn)| {
+        let turn = turn?;
+        let first = results.0[turn].0;
+        let back = Edit::insert(view.turns[first].span.start, format!("{},", result(pair)));
+        let before = first.checked_sub(1);
+        let referred = before.and_then(|before| {
+            let read = || ReferencedItems::after(view, from, before);
+            *referred.entry(before).or_insert_with(read)
+        });
+        Some(match (&view.facts.previous, referred) {
+            (Some(_), _) => (turn, vec![back]),
+            // The result in front of the others: several pairs are one batch then.
+            (None, Some(referred)) => (turn, vec![referred.call(view, pair), back]),
+            (None, None) => (turn, Vec::new()),
+        })
+    });
+    edits.collect()
+}
+
 /// The result of a hidden call, as an item.
 pub(super) fn result(pair: &HiddenPair) -> String {
     output(&pair.call_id, &pair.answer)
 }
 
-fn output(call_id: &str, answer: &HiddenResult) -> String {
+/// The result of the call with this id, as an item.
+pub(super) fn output(call_id: &str, answer: &HiddenResult) -> String {
     format!(
         r#"{{"type":"function_call_output","call_id":{},"output":{}}}"#,
         json::quote(call_id),

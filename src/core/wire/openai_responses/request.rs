@@ -1,7 +1,6 @@
 //! What an agent sends to the Responses API, as spans, and the edits that a rewrite makes in it.
 
 use super::OpenaiResponses;
-use super::repair;
 use bytes::Bytes;
 
 use crate::text::splice::Edit;
@@ -101,33 +100,6 @@ impl Requests for OpenaiResponses {
         ])
     }
 
-    /// Brackets and a message around a string input.
-    fn listed(&self, view: &View) -> Vec<Edit> {
-        if view.text(view.list).first() != Some(&b'"') {
-            return Vec::new();
-        }
-        vec![
-            Edit::insert(view.list.start, r#"[{"type":"message","role":"user","content":"#),
-            Edit::insert(view.list.end, "}]"),
-        ]
-    }
-
-    /// Another `previous_response_id`, or none at all.
-    fn previous(&self, view: &View, id: Option<&str>) -> Vec<Edit> {
-        let Some(now) = &view.facts.previous else {
-            return Vec::new();
-        };
-        if let Some(id) = id {
-            return vec![Edit::replace(now.value, json::quote(id))];
-        }
-        let text: &[u8] = &view.body;
-        take_out_members(text, json::root(text), &["previous_response_id"])
-    }
-
-    fn goes_on_by_id(&self) -> bool {
-        true
-    }
-
     fn carry_over(&self, blocks: &[String], prompt: &str) -> String {
         let mut all = blocks.to_vec();
         all.push(format!(
@@ -144,10 +116,29 @@ impl Requests for OpenaiResponses {
     fn text_inside(&self, _content: &TurnContent, _text: &str) -> Option<Vec<Edit>> {
         None
     }
+}
 
-    fn repair(&self, view: &View, cut: usize) -> Option<Vec<Edit>> {
-        Some(repair::after_cut(view, cut))
+/// Brackets and a message around a string input.
+pub(super) fn listed(view: &View) -> Vec<Edit> {
+    if view.text(view.list).first() != Some(&b'"') {
+        return Vec::new();
     }
+    vec![
+        Edit::insert(view.list.start, r#"[{"type":"message","role":"user","content":"#),
+        Edit::insert(view.list.end, "}]"),
+    ]
+}
+
+/// Another `previous_response_id`, or none at all.
+pub(super) fn previous(view: &View, id: Option<&str>) -> Vec<Edit> {
+    let Some(now) = &view.facts.previous else {
+        return Vec::new();
+    };
+    if let Some(id) = id {
+        return vec![Edit::replace(now.value, json::quote(id))];
+    }
+    let text: &[u8] = &view.body;
+    take_out_members(text, json::root(text), &["previous_response_id"])
 }
 
 /// The list that ours goes into: the top-level one, or Codex's where that is missing or empty.

@@ -10,7 +10,8 @@ use crate::mark::escape::Escaper;
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 use crate::wire::HiddenCall;
-use crate::wire::leg::{LegReport, StopReason};
+use crate::wire::leg::StopReason;
+use crate::wire::leg_state::LegState;
 
 /// Items that wait for the agent's answer, besides those with a `call_id`.
 const APPROVAL: &str = "mcp_approval_request";
@@ -23,8 +24,8 @@ pub(super) fn called(text: &[u8], item: Span) -> Option<Cow<'_, str>> {
 }
 
 /// The tool of ours that an output item calls.
-pub(super) fn ours(text: &[u8], item: Span, ours: ToolNames) -> Option<&'static str> {
-    called(text, item).and_then(|name| ours.find(&name))
+pub(super) fn ours(text: &[u8], item: Span, state: &LegState) -> Option<&'static str> {
+    called(text, item).and_then(|name| state.ours(&name))
 }
 
 /// The id by which the agent answers an item, where it is a call that the agent has to answer.
@@ -117,37 +118,6 @@ pub(super) fn usage(text: &[u8], response: Span) -> Option<Span> {
 /// The items under `output`.
 pub(super) fn output(text: &[u8], response: Span) -> Vec<Span> {
     json::get(text, response, "output").map_or(Vec::new(), |list| json::elements(text, list))
-}
-
-/// Takes the items under `output` into a report, and returns those that the agent sees.
-pub(super) fn take_output(
-    text: &[u8],
-    response: Span,
-    report: &mut LegReport,
-    hide: impl Fn(&str) -> Option<&'static str>,
-    buffered_bytes: usize,
-) -> Vec<String> {
-    let mut seen = Vec::new();
-    // All texts are one: agents join them.
-    let mut escaper = Escaper::default();
-    let mut before: Option<Span> = None;
-    for item in output(text, response) {
-        let before = before.replace(item);
-        if let Some(tool) = called(text, item).and_then(|name| hide(&name)) {
-            let mut call = hidden(text, item, tool, report.parts, buffered_bytes);
-            call.bound_to = before.and_then(|before| binds(text, before));
-            report.hidden.push(call);
-            continue;
-        }
-        if let Some(id) = call_id(text, item) {
-            report.call(id);
-        }
-        report.parts += 1;
-        let edits = breaks(text, item, &mut escaper);
-        report.broken_up += edits.len();
-        seen.push(shown(text, item, edits));
-    }
-    seen
 }
 
 /// Why a leg ended, from its response object. `calls`: whether the agent has any to answer.

@@ -30,12 +30,6 @@ impl Turns for OpenaiResponses {
         }
     }
 
-    fn is_models(&self, view: &View, turn: usize) -> bool {
-        let here = &view.turns[turn];
-        let refers = || ResponsesItem::read(&view.body, here.span).reference;
-        here.role == Role::Assistant || here.role == Role::Other && refers()
-    }
-
     /// The model's items that are together.
     fn message(&self, view: &View, turn: usize) -> Range<usize> {
         let models = |t: &&Turn| t.role.may_be_models();
@@ -68,33 +62,39 @@ impl Turns for OpenaiResponses {
             Cow::Borrowed(_) => None,
         }
     }
+}
 
-    fn filler(&self, view: &View, item: &OwnItem) -> Option<String> {
-        let id = ResponsesItem::read(&view.body, view.turns[item.turn].span).id?;
-        Some(OwnMessage::named(view.str(id).into_owned(), EMPTY_TURN).done())
-    }
+/// Whether a turn is nothing but a reference, which may stand for one of the model's.
+pub(super) fn refers(view: &View, turn: usize) -> bool {
+    let here = &view.turns[turn];
+    here.role == Role::Other && ResponsesItem::read(&view.body, here.span).reference
+}
 
-    /// Items of ours by their ids, whatever their text.
-    fn own_items(&self, view: &View) -> Vec<OwnItem> {
-        let list = view.text(view.list);
-        // An item has one id: it is read once, however often the words are in it.
-        let mut read: Option<(usize, ResponsesItem)> = None;
-        // All of them begin alike: one search.
-        memmem::find_iter(list, b"\"msg_")
-            .filter_map(|hit| {
-                let at = view.list.start + hit + 1;
-                let (prefix, kind) = OWN_ITEMS
-                    .iter()
-                    .find(|(prefix, _)| view.body[at..].starts_with(prefix.as_bytes()))?;
-                let turn = view.turn_at(at)?;
-                if read.as_ref().is_none_or(|(of, _)| *of != turn) {
-                    read = Some((turn, ResponsesItem::read(&view.body, view.turns[turn].span)));
-                }
-                let (_, item) = read.as_ref()?;
-                own_item(view, (turn, item), at, prefix.len(), *kind)
-            })
-            .collect()
-    }
+pub(super) fn filler(view: &View, item: &OwnItem) -> Option<String> {
+    let id = ResponsesItem::read(&view.body, view.turns[item.turn].span).id?;
+    Some(OwnMessage::named(view.str(id).into_owned(), EMPTY_TURN).done())
+}
+
+/// Items of ours by their ids, whatever their text.
+pub(super) fn own_items(view: &View) -> Vec<OwnItem> {
+    let list = view.text(view.list);
+    // An item has one id: it is read once, however often the words are in it.
+    let mut read: Option<(usize, ResponsesItem)> = None;
+    // All of them begin alike: one search.
+    memmem::find_iter(list, b"\"msg_")
+        .filter_map(|hit| {
+            let at = view.list.start + hit + 1;
+            let (prefix, kind) = OWN_ITEMS
+                .iter()
+                .find(|(prefix, _)| view.body[at..].starts_with(prefix.as_bytes()))?;
+            let turn = view.turn_at(at)?;
+            if read.as_ref().is_none_or(|(of, _)| *of != turn) {
+                read = Some((turn, ResponsesItem::read(&view.body, view.turns[turn].span)));
+            }
+            let (_, item) = read.as_ref()?;
+            own_item(view, (turn, item), at, prefix.len(), *kind)
+        })
+        .collect()
 }
 
 /// How the ids of our items begin.

@@ -71,7 +71,7 @@ impl Exchange {
     /// Reads a reply, from which calls of these tools are hidden.
     pub(in crate::serve::exchange) fn read_reply(&self, body: &Bytes, hide: ToolNames) -> Option<LegReport> {
         let agent = &self.offered.agent;
-        agent.wire.reply_to(agent.request.view(), body, self.watch(hide))
+        agent.wire.reply(agent.request.view(), body, self.watch(hide))
     }
 
     /// All of an answer.

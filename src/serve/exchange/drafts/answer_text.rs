@@ -44,7 +44,7 @@ mod tests {
             buffered_bytes: 1 << 20,
         };
         let raw = answer.to_string().into();
-        let report = wire.reply_to(&view, &raw, watch).unwrap();
+        let report = wire.reply(&view, &raw, watch).unwrap();
         draft_of(&raw, &report)
     }
 

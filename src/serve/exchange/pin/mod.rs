@@ -197,9 +197,10 @@ fn may_recall(app: &App, agent: &mut AgentRequest, active: Option<&Active>) -> b
 
 /// The results that calls of ours wait for in the response which the request continues.
 fn owed(wire: &dyn Wire, origin: Option<&ResponseOrigin>) -> Vec<String> {
-    let owed = origin.and_then(ResponseOrigin::open).map(|open| open.owed.iter());
-    owed.into_iter()
-        .flatten()
-        .filter_map(|owed| wire.lone_result(&owed.call_id, &owed.answer))
+    let (Some(items), Some(open)) = (wire.facts().items, origin.and_then(ResponseOrigin::open)) else {
+        return Vec::new();
+    };
+    let owed = open.owed.iter();
+    owed.map(|owed| (items.lone_result)(&owed.call_id, &owed.answer))
         .collect()
 }

@@ -64,12 +64,16 @@ impl AgentRequest {
 
     /// The form in which the answer is expected.
     pub(super) fn form(&self, target: &str) -> AnswerForm {
-        AnswerForm::of(target, self.wire.framing(), self.request.view().facts.stream)
+        AnswerForm::of(
+            target,
+            self.wire.facts().framing,
+            self.request.view().facts.stream,
+        )
     }
 
     /// Whether the agent sends its whole history with each request, and does not continue by an id alone.
     pub(super) fn resends(&self) -> bool {
-        !self.wire.goes_on_by_id() || self.request.view().facts.unstored
+        self.wire.facts().items.is_none() || self.request.view().facts.unstored
     }
 
     /// Whether the agent's own loop sent it: a model call with the agent's tools that brings its history along.
@@ -88,10 +92,10 @@ impl AgentRequest {
         limit: usize,
         tooled: bool,
     ) -> StreamMerge {
-        let dialect = self.wire.dialect(self.request.view(), watch);
+        let machine = self.wire.machine(self.request.view(), watch);
         match form.by_path() {
-            Some(framing) => StreamMerge::framed(dialect, framing, limit, tooled),
-            None => StreamMerge::new(dialect, limit, tooled),
+            Some(framing) => StreamMerge::framed(machine, framing, limit, tooled),
+            None => StreamMerge::new(machine, limit, tooled),
         }
     }
 

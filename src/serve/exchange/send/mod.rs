@@ -37,8 +37,8 @@ pub(super) async fn send(exchange: Exchange) -> FirstLeg {
     };
     ctx.recorder.first_byte();
     let wire = offered.agent.wire;
-    let may_retry = wire.binds_prefixes()
-        || offered.pin.active.is_some() && wire.may_refuse_thinking()
+    let may_retry = wire.facts().binds_prefixes()
+        || offered.pin.active.is_some() && wire.facts().may_refuse_thinking()
         || retry::lacks_pairs(offered);
     let refused = response.status() == StatusCode::BAD_REQUEST && may_retry && !app.is_shadow(ctx);
     let sent = Sent {

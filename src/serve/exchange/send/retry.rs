@@ -91,8 +91,8 @@ fn changed(exchange: &mut Exchange, error: &[u8], first: &RewriteOutcome) -> Opt
         needs_tool: offered.places.are_any(),
         has_room: untooled::no_room(offered.agent.request.view()).is_none(),
         is_tool_forbidden: offered.agent.forbidden.is_some(),
-        refuses_thinking: wire.refuses_thinking(error),
-        is_prefix_mismatch: wire.is_prefix_mismatch(error),
+        refuses_thinking: wire.facts().refuses_thinking(error),
+        is_prefix_mismatch: wire.facts().is_prefix_mismatch(error),
     };
     match refused.remedy()? {
         Remedy::WithoutThinking => Some(Retry {
@@ -126,7 +126,7 @@ async fn without_thinking_as_well(
     let body = sender::readable(exchange, &parts, body).ok()?;
     let error = exchange.collect(body).await.ok()?;
     let is_bound = exchange.offered.offer.untooled == Some(ToolOmission::BoundHistory);
-    if !is_bound || !exchange.offered.agent.wire.is_prefix_mismatch(&error) {
+    if !is_bound || !exchange.offered.agent.wire.facts().is_prefix_mismatch(&error) {
         return None;
     }
     Arc::make_mut(&mut exchange.offered).offer.tooled = true;

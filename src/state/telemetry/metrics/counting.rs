@@ -187,7 +187,7 @@ impl Metrics {
         let histogram = |kind| {
             let label = ByTokenType {
                 gen_ai_operation_name: OPERATION,
-                gen_ai_provider_name: baton_core::wire::wire(wire).provider(),
+                gen_ai_provider_name: baton_core::wire::wire(wire).facts().provider,
                 gen_ai_request_model: model.to_owned(),
                 gen_ai_token_type: kind,
             };

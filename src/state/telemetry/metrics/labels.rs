@@ -119,7 +119,7 @@ impl ByModel {
     pub(super) fn of(wire: WireId, model: &str) -> Self {
         Self {
             gen_ai_operation_name: OPERATION,
-            gen_ai_provider_name: baton_core::wire::wire(wire).provider(),
+            gen_ai_provider_name: baton_core::wire::wire(wire).facts().provider,
             gen_ai_request_model: model.to_owned(),
         }
     }

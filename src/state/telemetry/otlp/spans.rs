@@ -149,7 +149,10 @@ impl Attributes {
         self.text("baton.upstream", Some(&event.upstream));
         if let Some(wire) = event.wire {
             self.put("gen_ai.operation.name", "chat");
-            self.put("gen_ai.provider.name", baton_core::wire::wire(wire).provider());
+            self.put(
+                "gen_ai.provider.name",
+                baton_core::wire::wire(wire).facts().provider,
+            );
         }
         self.text("gen_ai.request.model", event.model.as_deref());
         self.text("gen_ai.conversation.id", event.conversation.as_deref());

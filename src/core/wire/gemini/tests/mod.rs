@@ -13,6 +13,8 @@ use crate::text::splice;
 use crate::tools::{Tool, ToolTable};
 use crate::wire::{Operation, ResponseWatch};
 
+const WIRE: &dyn crate::wire::Wire = &Gemini;
+
 const WATCH: ResponseWatch = ResponseWatch {
     hide: crate::tools::ToolNames::HANDOFF,
     buffered_bytes: 1 << 20,

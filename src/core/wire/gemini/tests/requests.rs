@@ -3,7 +3,6 @@ use crate::mark::{aside, sentinel};
 use crate::rewrite::untooled;
 use crate::text::cost;
 use crate::wire::Pairs;
-use crate::wire::Replies;
 use crate::wire::Turns;
 use crate::wire::view::{Role, ToolChoice, TurnPartKind};
 use crate::wire::{CallAt, UnreadReason};
@@ -186,7 +185,7 @@ const RESULT: &str = r#"{"functionResponse":{"id":"h","name":"session_handoff","
 fn fingerprint_of(call: &str) -> String {
     let request = reading(r#"{"contents":[{"parts":[{"text":"go"}]}]}"#);
     let body = format!(r#"{{"candidates":[{{"content":{{"role":"model","parts":[{call}]}}}}]}}"#);
-    let report = Gemini.reply_to(&request.view, &body.into(), WATCH).unwrap();
+    let report = WIRE.reply(&request.view, &body.into(), WATCH).unwrap();
     report.calls[0].0.clone()
 }
 

@@ -2,8 +2,7 @@ use super::*;
 use crate::course::{StreamMerge, Verdict, VerdictInput};
 use crate::wire::AskAgain;
 use crate::wire::Pairs;
-use crate::wire::Replies;
-use crate::wire::Streams;
+use crate::wire::View;
 use crate::wire::{Ending, Framing, StopReason};
 use serde_json::{Value, json};
 
@@ -25,7 +24,7 @@ fn text(t: &str) -> String {
 
 fn merge() -> StreamMerge {
     let view = reading(r#"{"contents":[{"parts":[{"text":"go"}]}]}"#).view;
-    StreamMerge::new(Gemini.dialect(&view, WATCH), 1 << 20, true)
+    StreamMerge::new(WIRE.machine(&view, WATCH), 1 << 20, true)
 }
 
 fn fed(stream: &str, cut: usize) -> (StreamMerge, Vec<Bytes>) {
@@ -263,7 +262,7 @@ fn an_array_of_one_element_or_none_stays_an_array() {
             1,
         ),
     ] {
-        let mut merge = StreamMerge::framed(Gemini.dialect(&view, WATCH), Framing::JsonArray, 1 << 20, true);
+        let mut merge = StreamMerge::framed(WIRE.machine(&view, WATCH), Framing::JsonArray, 1 << 20, true);
         let mut out = Vec::new();
         merge.feed(Bytes::copy_from_slice(stream.as_bytes()), &mut out);
         merge.finish_leg(&mut out);
@@ -328,11 +327,10 @@ fn replies_without_a_candidate_are_read_and_joined() {
     let blocked = Bytes::from_static(
         br#"{"promptFeedback":{"blockReason":"SAFETY"},"usageMetadata":{"promptTokenCount":3}}"#,
     );
-    let report = Gemini.reply(&blocked, WATCH).unwrap();
+    let report = WIRE.reply(&View::default(), &blocked, WATCH).unwrap();
     assert_eq!(report.stop, StopReason::Refused);
     assert!(
-        Gemini
-            .reply(&Bytes::from_static(b"{\"error\":{}}"), WATCH)
+        WIRE.reply(&View::default(), &Bytes::from_static(b"{\"error\":{}}"), WATCH)
             .is_none()
     );
     let leg = crate::wire::Leg {
@@ -340,7 +338,7 @@ fn replies_without_a_candidate_are_read_and_joined() {
         report,
         then: None,
     };
-    let joined: Value = serde_json::from_slice(&Gemini.join(&[leg], None, Ending::Own)).unwrap();
+    let joined: Value = serde_json::from_slice(&WIRE.join(&[leg], None, Ending::Own)).unwrap();
     assert_eq!(*parts(&joined), json!([{"text":""}]));
 }
 
@@ -349,7 +347,7 @@ fn grounding_of_the_last_leg_counts_parts_anew() {
     let leg = |body: &str| {
         let body = Bytes::copy_from_slice(body.as_bytes());
         crate::wire::Leg {
-            report: Gemini.reply(&body, WATCH).unwrap(),
+            report: WIRE.reply(&View::default(), &body, WATCH).unwrap(),
             body,
             then: Some("m".into()),
         }
@@ -358,7 +356,7 @@ fn grounding_of_the_last_leg_counts_parts_anew() {
     let two = leg(
         r#"{"candidates":[{"content":{"parts":[{"text":"b"}]},"finishReason":"STOP","groundingMetadata":{"groundingSupports":[{"segment":{"endIndex":3}},{"segment":{"partIndex":1}},{"segment":{}}]}}]}"#,
     );
-    let joined: Value = serde_json::from_slice(&Gemini.join(&[one, two], None, Ending::Own)).unwrap();
+    let joined: Value = serde_json::from_slice(&WIRE.join(&[one, two], None, Ending::Own)).unwrap();
     let supports = &joined["candidates"][0]["groundingMetadata"]["groundingSupports"];
     let indices: Vec<_> = (0..3)
         .map(|i| supports[i]["segment"]["partIndex"].clone())
@@ -373,7 +371,7 @@ fn a_stream_without_our_tool_stays_as_it_came() {
         hide: crate::tools::ToolNames::NONE,
         ..WATCH
     };
-    let mut merge = StreamMerge::new(Gemini.dialect(&view, watch), 1 << 20, false);
+    let mut merge = StreamMerge::new(WIRE.machine(&view, watch), 1 << 20, false);
     let stream = [chunk("", ""), chunk(&text("a"), ""), chunk(OURS, STOP)].concat();
     let mut out = Vec::new();
     merge.feed(Bytes::from(stream.clone()), &mut out);

@@ -7,7 +7,6 @@ use super::*;
 use crate::course::StreamMerge;
 use crate::rewrite::untooled;
 use crate::wire::Requests;
-use crate::wire::Streams;
 use crate::wire::framer::Framer;
 use crate::wire::sse;
 use crate::wire::{Ending, LegReport};
@@ -79,7 +78,7 @@ pub(super) fn machine(request: &str) -> StreamMerge {
         },
         ..WATCH
     };
-    StreamMerge::new(OpenaiChat.dialect(&view, watch), 1 << 20, true)
+    StreamMerge::new(WIRE.machine(&view, watch), 1 << 20, true)
 }
 
 /// Runs legs at one split; what the agent gets, and the last leg's report.

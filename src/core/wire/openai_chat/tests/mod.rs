@@ -18,6 +18,8 @@ use crate::text::splice;
 use crate::wire::Pairs;
 use crate::wire::{HiddenCall, Operation, ResponseWatch};
 
+const WIRE: &dyn crate::wire::Wire = &OpenaiChat;
+
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
 
 fn pair(id: Uuid, call_id: &str, answer: HiddenResult, place: InsertionPlace) -> HiddenPair {

@@ -127,7 +127,7 @@ fn unreadable_bodies_are_reported() {
 fn usage_is_requested_where_the_agent_did_not() {
     let options_for = |members: &str| -> Value {
         let view = with(members);
-        let sent = splice::edited(&view.body, OpenaiChat.companions(&view));
+        let sent = splice::edited(&view.body, crate::wire::openai_chat::request::companions(&view));
         serde_json::from_slice::<Value>(&sent).unwrap()["stream_options"].take()
     };
     let usage = json!({"include_usage": true});
@@ -144,9 +144,10 @@ fn usage_is_requested_where_the_agent_did_not() {
     );
     assert_eq!(options_for(r#""stream":false"#), Value::Null);
     assert!(
-        OpenaiChat
-            .companions(&with(r#""stream":true,"stream_options":{"include_usage":true}"#))
-            .is_empty()
+        crate::wire::openai_chat::request::companions(&with(
+            r#""stream":true,"stream_options":{"include_usage":true}"#
+        ))
+        .is_empty()
     );
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::mark::{aside, gap};
 use crate::wire::AskAgain;
-use crate::wire::Replies;
+use crate::wire::View;
 use crate::wire::{Ending, Leg, LegOutput, StopReason};
 
 fn body(message: Value, reason: &str) -> Bytes {
@@ -19,13 +19,13 @@ fn body(message: Value, reason: &str) -> Bytes {
 fn leg(body: &Bytes, then: Option<&str>) -> Leg {
     Leg {
         body: body.clone(),
-        report: OpenaiChat.reply(body, WATCH).unwrap(),
+        report: WIRE.reply(&View::default(), body, WATCH).unwrap(),
         then: then.map(str::to_owned),
     }
 }
 
 fn joined(legs: &[Leg], ending: Ending) -> Value {
-    serde_json::from_slice(&OpenaiChat.join(legs, None, ending)).unwrap()
+    serde_json::from_slice(&WIRE.join(legs, None, ending)).unwrap()
 }
 
 fn ours() -> Value {
@@ -38,8 +38,9 @@ fn theirs() -> Value {
 
 #[test]
 fn a_reply_is_read() {
-    let report = OpenaiChat
+    let report = WIRE
         .reply(
+            &View::default(),
             &body(
                 json!({"role":"assistant","content":null,"tool_calls":[ours(), theirs()]}),
                 "tool_calls",
@@ -55,11 +56,13 @@ fn a_reply_is_read() {
     assert_eq!((report.hidden[0].after, report.hidden[0].complete), (0, true));
     assert_eq!((report.usage.input, report.usage.output), (10, 4));
     assert!(
-        OpenaiChat
-            .reply(&Bytes::from_static(b"{\"error\":{}}"), WATCH)
+        WIRE.reply(&View::default(), &Bytes::from_static(b"{\"error\":{}}"), WATCH)
             .is_none()
     );
-    assert!(OpenaiChat.reply(&Bytes::from_static(b"oops"), WATCH).is_none());
+    assert!(
+        WIRE.reply(&View::default(), &Bytes::from_static(b"oops"), WATCH)
+            .is_none()
+    );
 }
 
 #[test]
@@ -81,7 +84,7 @@ fn our_call_goes_and_the_rest_stays() {
         assert_eq!(out["choices"][0]["finish_reason"], "stop");
     }
     let plain = body(json!({"role":"assistant","content":"é\u{1}"}), "stop");
-    assert_eq!(OpenaiChat.join(&[leg(&plain, None)], None, Ending::Own), plain);
+    assert_eq!(WIRE.join(&[leg(&plain, None)], None, Ending::Own), plain);
 }
 
 #[test]
@@ -101,7 +104,7 @@ fn a_reply_ends_with_its_sentinel() {
         json!({"prompt_tokens":5,"completion_tokens":4,"total_tokens":9})
     );
     let second = leg(&body(json!({"role":"assistant","content":null}), "stop"), None);
-    let out: Value = serde_json::from_slice(&OpenaiChat.join(&[second], Some("S"), Ending::Own)).unwrap();
+    let out: Value = serde_json::from_slice(&WIRE.join(&[second], Some("S"), Ending::Own)).unwrap();
     assert_eq!(
         out["choices"][0]["message"],
         json!({"role":"assistant","content":"S"})
@@ -122,7 +125,7 @@ fn lists_and_lookalikes_join() {
         json!([text("[[handoff-aside\\:x"), text("S"), text("two")])
     );
     assert_eq!(out["usage"]["completion_tokens"], 8);
-    assert_eq!(OpenaiChat.reply(&first, WATCH).unwrap().broken_up, 1);
+    assert_eq!(WIRE.reply(&View::default(), &first, WATCH).unwrap().broken_up, 1);
 }
 
 /// A follow-up within a request and the restored pair on the next one give the model the same prefix.

@@ -19,6 +19,8 @@ use crate::rewrite::{ContinuedResponse, Cut, RequestReading, Rewrite, RewriteOut
 use crate::text::splice;
 use crate::wire::Operation;
 
+const WIRE: &dyn crate::wire::Wire = &OpenaiResponses;
+
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
 const ITEM: &str = "msg_handoff_0199a3c27d1e7c3a9b1f2f6f0c9d8e11";
 const ASIDE: &str = "msg_aside_0199a3c27d1e7c3a9b1f2f6f0c9d8e11";

@@ -297,9 +297,9 @@ fn an_earlier_response_is_renamed_or_left_out_wherever_it_stands() {
         ),
     ] {
         let view = read(body).unwrap();
-        let edits = OpenaiResponses.previous(&view, None);
+        let edits = crate::wire::openai_responses::request::previous(&view, None);
         assert_eq!(splice::edited(&view.body, edits), without);
-        let edits = OpenaiResponses.previous(&view, Some("up"));
+        let edits = crate::wire::openai_responses::request::previous(&view, Some("up"));
         let renamed = splice::edited(&view.body, edits);
         assert_eq!(renamed, body.replace("\"r\"", "\"up\""));
     }

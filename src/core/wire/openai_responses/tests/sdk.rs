@@ -4,7 +4,6 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 use crate::course::StreamMerge;
-use crate::wire::Streams;
 use crate::wire::{Ending, LegReport, ResponseWatch};
 
 pub(super) const WATCH: ResponseWatch = ResponseWatch {
@@ -110,9 +109,9 @@ impl SdkRun {
     }
 
     pub(super) fn watching(request: &Value, watch: ResponseWatch) -> Self {
-        let dialect = OpenaiResponses.dialect(&reading(request).view, watch);
+        let machine = WIRE.machine(&reading(request).view, watch);
         Self {
-            merge: StreamMerge::new(dialect, 1 << 20, true),
+            merge: StreamMerge::new(machine, 1 << 20, true),
             out: Vec::new(),
         }
     }

@@ -3,22 +3,23 @@
 use bytes::Bytes;
 
 use super::super::event::{ResponsesEvent, number};
-use super::{OutputSlot, ResponsesStream};
+use super::{OutputSlot, ResponsesDialect};
 use crate::text::splice::Edit;
+use crate::wire::leg_state::LegState;
 use crate::wire::sse;
 
-impl ResponsesStream {
+impl ResponsesDialect {
     /// The agent's index of an item, given now where it is new.
-    pub(super) fn slot(&mut self, index: u64) -> usize {
-        let known = self.slots.iter().find_map(|(i, slot)| match slot {
+    pub(super) fn slot(&mut self, state: &mut LegState, index: u64) -> usize {
+        let known = self.leg.slots.iter().find_map(|(i, slot)| match slot {
             OutputSlot::Shown(shown) if *i == index => Some(*shown),
             _ => None,
         });
         known.unwrap_or_else(|| {
             let shown = self.items.len();
             self.items.push(String::new());
-            self.state.report.parts += 1;
-            self.slots.push((index, OutputSlot::Shown(shown)));
+            state.report.parts += 1;
+            self.leg.slots.push((index, OutputSlot::Shown(shown)));
             shown
         })
     }
@@ -29,15 +30,15 @@ impl ResponsesStream {
         out.push(sse::named(kind, &data));
     }
 
-    /// Sends an event on: as it is, or with its numbers moved and its edits made.
-    pub(super) fn send(
+    /// An event as it is sent on: as it is, or with its numbers moved and its edits made.
+    pub(super) fn sent(
         &mut self,
+        state: &mut LegState,
         raw: &Bytes,
         data: &[u8],
         event: &ResponsesEvent,
         mut edits: Vec<Edit>,
-        out: &mut Vec<Bytes>,
-    ) {
+    ) -> Bytes {
         if let Some(span) = event.sequence {
             let given = number(data, event.sequence);
             let shown = self.sequence.of_given(given);
@@ -45,15 +46,11 @@ impl ResponsesStream {
                 edits.push(Edit::replace(span, shown.to_string()));
             }
         }
-        edits.extend(self.index_edit(data, event));
-        out.push(sse::edited(raw, data, edits));
-    }
-
-    /// The edit that moves an event to the agent's index of its item.
-    pub(super) fn index_edit(&mut self, data: &[u8], event: &ResponsesEvent) -> Option<Edit> {
-        let span = event.index?;
-        let index = number(data, event.index);
-        let shown = self.slot(index);
-        (shown as u64 != index).then(|| Edit::replace(span, shown.to_string()))
+        if let Some(span) = event.index {
+            let index = number(data, event.index);
+            let shown = self.slot(state, index);
+            edits.extend((shown as u64 != index).then(|| Edit::replace(span, shown.to_string())));
+        }
+        sse::edited(raw, data, edits)
     }
 }

@@ -19,11 +19,6 @@ pub(super) struct PartText {
 pub(super) struct PartTexts(Vec<PartText>);
 
 impl PartTexts {
-    /// Another leg begins.
-    pub(super) fn clear(&mut self) {
-        self.0.clear();
-    }
-
     /// Forgets the text of a part, which starts again.
     pub(super) fn forget(&mut self, key: (u64, u64)) {
         self.0.retain(|text| text.key != key);

@@ -1,0 +1,391 @@
+//! Anthropic's answers: one message to the agent, however many legs it has. Events:
+//! <https://docs.anthropic.com/en/docs/build-with-claude/streaming>.
+
+use super::Anthropic;
+use bytes::Bytes;
+
+use super::event::{AnthropicEvent, event};
+use super::usage::{AnthropicUsage, stopped};
+use crate::text::splice::Edit;
+use crate::text::{Span, json};
+use crate::wire::dialect::Dialect;
+use crate::wire::error::error_in;
+use crate::wire::leg::{HiddenCall, StopReason};
+use crate::wire::leg_state::{HeldFrame, HeldKind, LegState};
+use crate::wire::leg_usage::{LegUsage, ProviderUsage};
+use crate::wire::{Answers, DroppedThinking, Ending, View, own_text, sse, view};
+
+impl Answers for Anthropic {
+    fn dialect(&self, _view: &View) -> Box<dyn Dialect> {
+        Box::new(AnthropicDialect::default())
+    }
+}
+
+/// State of an answer.
+#[derive(Default)]
+struct AnthropicDialect {
+    usage: LegUsage<AnthropicUsage>,
+    block: OpenBlock,
+    /// Index of the next block the agent sees.
+    next: usize,
+    transformations: Option<String>,
+    /// The blocks that a whole reply has for the agent.
+    shown: Vec<String>,
+    /// Members by which it is known: the first leg's, as literals.
+    identity: [Option<String>; 2],
+}
+
+/// See `identity`.
+const IDENTITY: [&str; 2] = ["id", "model"];
+
+#[derive(Default)]
+enum OpenBlock {
+    #[default]
+    None,
+    /// A visible block with this index.
+    Shown(usize),
+    /// Ours.
+    Hidden(HiddenCall),
+}
+
+impl Dialect for AnthropicDialect {
+    fn frame(&mut self, state: &mut LegState, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
+        let (event, mut kind) = event(data);
+        // Gateways have error shapes of their own.
+        if kind.is_empty() && error_in(data, json::root(data)).is_some() {
+            kind = b"error";
+        }
+        match kind {
+            b"message_start" => self.message_start(state, raw, data, &event, out),
+            b"content_block_start" => {
+                let block = event.block.unwrap_or_default();
+                if let Some(text) = self.begin(state, data, block, false) {
+                    out.push(self.shown(state, raw, data, &event, text));
+                }
+            }
+            b"content_block_delta" => self.block_delta(state, raw, data, &event, out),
+            b"content_block_stop" => match std::mem::take(&mut self.block) {
+                OpenBlock::Hidden(call) => state.report.hidden.push(HiddenCall {
+                    complete: true,
+                    ..call
+                }),
+                shown => {
+                    self.block = shown;
+                    out.push(self.shown(state, raw, data, &event, None));
+                    self.block = OpenBlock::None;
+                }
+            },
+            b"message_delta" => self.message_delta(state, raw, data, &event, out),
+            b"message_stop" => {
+                state.report.ended = true;
+                state.end(HeldKind::Done, raw, data, out);
+            }
+            b"error" => state.pass_error(state.report.parts > 0, raw, out),
+            _ => out.push(raw.clone()),
+        }
+    }
+
+    fn whole(&mut self, state: &mut LegState, body: &Bytes) -> Option<()> {
+        let data: &[u8] = body;
+        let message = json::whole(data).ok()?;
+        let [id, content, reason] = json::pick(data, message, ["id", "content", "stop_reason"]);
+        id.and_then(|id| json::string(data, id))?;
+        // Any other value in its place cannot be extended.
+        let content = content.filter(|content| data[content.start] == b'[')?;
+        if state.leg == 0 {
+            self.identity = json::pick(data, message, IDENTITY).map(|own| own.map(|own| own.text(data)));
+        }
+        self.learn(state, data, message);
+        for block in json::elements(data, content) {
+            let text = self.begin(state, data, block, true);
+            match (std::mem::take(&mut self.block), text) {
+                (OpenBlock::Hidden(call), _) => state.report.hidden.push(HiddenCall {
+                    complete: true,
+                    ..call
+                }),
+                (_, text) => {
+                    let edits = text.flatten().map(|text| state.break_up(data, text));
+                    let shown = view::edited_part(data, block, &edits.unwrap_or_default());
+                    self.shown.push(shown);
+                }
+            }
+        }
+        state.report.stop = stop(reason.and_then(|reason| json::string(data, reason)).as_deref());
+        state.report.ended = true;
+        Some(())
+    }
+
+    fn end_leg(&mut self, _state: &LegState, counts: bool) {
+        self.usage.end_leg(counts);
+        self.block = OpenBlock::None;
+    }
+
+    fn say(&mut self, _state: &LegState, text: &str, out: &mut Vec<Bytes>) {
+        let (at, text) = (self.next, json::quote(text));
+        let block = r#""content_block":{"type":"text","text":""}"#;
+        let delta = format!(r#""delta":{{"type":"text_delta","text":{text}}}"#);
+        for (event, rest) in [
+            ("content_block_start", format!(",{block}")),
+            ("content_block_delta", format!(",{delta}")),
+            ("content_block_stop", String::new()),
+        ] {
+            let data = format!(r#"{{"type":"{event}","index":{at}{rest}}}"#);
+            out.push(sse::named(event, &data));
+        }
+        self.next += 1;
+    }
+
+    fn say_whole(&mut self, _state: &LegState, text: &str) {
+        self.shown.push(own_text::block(text));
+    }
+
+    fn keepalive(&mut self, state: &LegState, out: &mut Vec<Bytes>) {
+        // Nothing but a comment may be in front of the message's start.
+        out.push(match state.leg == 0 && state.report.id.is_empty() {
+            true => Bytes::from_static(b": keep-alive\n\n"),
+            false => sse::named("ping", r#"{"type":"ping"}"#),
+        });
+    }
+
+    fn last(&mut self, state: &mut LegState, held: HeldFrame, ending: Ending) -> Option<Bytes> {
+        if held.kind != HeldKind::End || (ending == Ending::Own && state.leg == 0) {
+            return Some(held.raw);
+        }
+        let edits = self.final_edits(state, &held.data, ending);
+        Some(sse::edited(&held.raw, &held.data, edits))
+    }
+
+    fn own_end(&mut self, state: &mut LegState, ending: Ending, next_input: u64, out: &mut Vec<Bytes>) {
+        let (reason, usage) = (own_reason(ending), stopped(&self.usage.all(), next_input));
+        let delta = format!(
+            r#"{{"type":"message_delta","delta":{{"stop_reason":{reason},"stop_sequence":null}},"usage":{usage}}}"#
+        );
+        out.push(sse::named("message_delta", &delta));
+        let made = || sse::named("message_stop", r#"{"type":"message_stop"}"#);
+        out.push(state.take(HeldKind::Done).map_or_else(made, |done| done.raw));
+    }
+
+    /// With the first leg's identity: all other members are the last one's.
+    fn joined(&mut self, state: &LegState, last: &[u8], ending: Ending) -> Vec<Edit> {
+        let mut edits = Vec::new();
+        for (key, value) in json::members(last, json::root(last)) {
+            let now = match key.of(last) {
+                b"content" => Some(format!("[{}]", self.shown.join(","))),
+                b"id" if state.leg > 0 => self.identity[0].clone(),
+                b"model" if state.leg > 0 => self.identity[1].clone(),
+                b"stop_reason" => ends_otherwise(value.of(last), ending).map(str::to_owned),
+                b"usage" => self.usage.joined(ending, stopped),
+                _ => None,
+            };
+            edits.extend(now.map(|now| Edit::replace(value, now)));
+        }
+        edits
+    }
+}
+
+impl AnthropicDialect {
+    /// Takes what a message says of itself.
+    fn learn(&mut self, state: &mut LegState, data: &[u8], message: Span) {
+        let report = &mut state.report;
+        report.id = json::get_owned(data, message, "id");
+        let usage = json::get(data, message, "usage").filter(|usage| data[usage.start] == b'{');
+        if let Some(usage) = usage {
+            self.usage.take(data, usage, report);
+        }
+        report.served.take(data, message);
+        report.dropped_thinking = DroppedThinking::of_member(data, message).unwrap_or_default();
+        self.transformations = json::get(data, message, "input_transformations").map(|s| s.text(data));
+    }
+
+    fn message_start(
+        &mut self,
+        state: &mut LegState,
+        raw: &Bytes,
+        data: &[u8],
+        event: &AnthropicEvent,
+        out: &mut Vec<Bytes>,
+    ) {
+        let mut prefilled = Vec::new();
+        if let Some(message) = event.message {
+            self.learn(state, data, message);
+            prefilled = json::get(data, message, "content").map_or(Vec::new(), |c| json::elements(data, c));
+        }
+        state.report.parts += prefilled.len();
+        if state.leg == 0 {
+            self.next += prefilled.len();
+            out.push(raw.clone());
+            if let Some(text) = state.opening.take() {
+                self.say(state, &text, out);
+            }
+            return;
+        }
+        for block in prefilled {
+            let i = self.next;
+            self.next += 1;
+            let block = block.text(data);
+            let start = format!(r#"{{"type":"content_block_start","index":{i},"content_block":{block}}}"#);
+            out.push(sse::named("content_block_start", &start));
+            out.push(sse::named(
+                "content_block_stop",
+                &format!(r#"{{"type":"content_block_stop","index":{i}}}"#),
+            ));
+        }
+    }
+
+    /// Begins a block. Of a visible one, the inside of its text, where it is a text. `whole`: no deltas follow, and an
+    /// empty input is no placeholder.
+    fn begin(&mut self, state: &mut LegState, data: &[u8], block: Span, whole: bool) -> Option<Option<Span>> {
+        let [kind, id, name, input, text] = json::pick(data, block, ["type", "id", "name", "input", "text"]);
+        let string = |span: Option<Span>| span.and_then(|span| json::string(data, span)).unwrap_or_default();
+        let kind = string(kind);
+        let is_call = kind == "tool_use";
+        let id = || string(id).into_owned();
+        if let Some(tool) = state.ours(&string(name)).filter(|_| is_call) {
+            let mut call = HiddenCall {
+                id: id(),
+                tool,
+                after: state.report.parts,
+                ..HiddenCall::default()
+            };
+            let input = input.filter(|input| whole || input.len() > 2);
+            call.collect(&input.unwrap_or_default().text(data), state.watch.buffered_bytes);
+            self.block = OpenBlock::Hidden(call);
+            return None;
+        }
+        self.block = OpenBlock::Shown(self.next);
+        self.next += 1;
+        if is_call {
+            state.report.call(id());
+        }
+        state.report.parts += 1;
+        state.report.unfit = matches!(&*kind, "thinking" | "redacted_thinking");
+        Some(
+            text.filter(|text| kind == "text" && text.len() >= 2)
+                .map(Span::inner),
+        )
+    }
+
+    fn block_delta(
+        &mut self,
+        state: &mut LegState,
+        raw: &Bytes,
+        data: &[u8],
+        event: &AnthropicEvent,
+        out: &mut Vec<Bytes>,
+    ) {
+        let delta = event.delta.unwrap_or_default();
+        if let OpenBlock::Hidden(call) = &mut self.block {
+            if let Some(piece) = json::get_string(data, delta, "partial_json") {
+                call.collect(&piece, state.watch.buffered_bytes);
+            }
+            return;
+        }
+        let is_text = json::get(data, delta, "type").is_some_and(|t| t.of(data) == b"\"text_delta\"");
+        let text = json::get_inner(data, delta, "text").filter(|_| is_text);
+        out.push(self.shown(state, raw, data, event, text));
+    }
+
+    /// An event of a visible block: as it is, or with its index moved and its text escaped.
+    fn shown(
+        &mut self,
+        state: &mut LegState,
+        raw: &Bytes,
+        data: &[u8],
+        event: &AnthropicEvent,
+        text: Option<Span>,
+    ) -> Bytes {
+        let mut edits = Vec::new();
+        if let (OpenBlock::Shown(shown), Some(index)) = (&self.block, event.index)
+            && json::number(index.of(data)) != Some(*shown as u64)
+        {
+            edits.push(Edit::replace(index, shown.to_string()));
+        }
+        if let Some(text) = text {
+            edits.extend(state.break_up(data, text));
+        }
+        sse::edited(raw, data, edits)
+    }
+
+    fn message_delta(
+        &mut self,
+        state: &mut LegState,
+        raw: &Bytes,
+        data: &[u8],
+        event: &AnthropicEvent,
+        out: &mut Vec<Bytes>,
+    ) {
+        // After a fallback it is the list of the model that answered.
+        let whole = json::root(data);
+        if let Some(dropped) = DroppedThinking::of_member(data, whole) {
+            state.report.dropped_thinking = dropped;
+        }
+        if let OpenBlock::Hidden(call) = std::mem::take(&mut self.block) {
+            state.report.hidden.push(call);
+        }
+        if let Some(usage) = event.usage {
+            self.usage.take(data, usage, &mut state.report);
+        }
+        let reason = event.delta.and_then(|d| json::get_string(data, d, "stop_reason"));
+        state.report.stop = stop(reason.as_deref());
+        state.end(HeldKind::End, raw, data, out);
+    }
+
+    /// What the last `message_delta` says in place of the leg's own.
+    fn final_edits(&mut self, state: &LegState, data: &[u8], ending: Ending) -> Vec<Edit> {
+        let (event, _) = event(data);
+        let mut edits = Vec::new();
+        if let Some(delta) = event.delta {
+            let reason = json::get(data, delta, "stop_reason");
+            let now = reason.and_then(|reason| Some((reason, ends_otherwise(reason.of(data), ending)?)));
+            edits.extend(now.map(|(reason, now)| Edit::replace(reason, now)));
+            // Valid only with the body of a leg that the agent never received.
+            if state.leg > 0
+                && let Some(token) = json::at_path(data, delta, &["stop_details", "fallback_credit_token"])
+            {
+                edits.push(Edit::replace(token, "null"));
+            }
+        }
+        if state.leg > 0 {
+            let usage_now = AnthropicUsage::merged(&self.usage.all()).unwrap_or_default();
+            let close = data.iter().rposition(|&b| b == b'}').unwrap_or(data.len());
+            match event.usage {
+                Some(span) => edits.push(Edit::replace(span, usage_now)),
+                None => edits.push(Edit::insert(close, format!(r#","usage":{usage_now}"#))),
+            }
+            let is_reported = memchr::memmem::find(data, b"\"input_transformations\"").is_some();
+            if let Some(list) = self.transformations.take().filter(|_| !is_reported) {
+                edits.push(Edit::insert(close, format!(r#","input_transformations":{list}"#)));
+            }
+        }
+        edits
+    }
+}
+
+/// The reason of an end of our own, as a literal.
+fn own_reason(ending: Ending) -> &'static str {
+    match ending {
+        Ending::Lost { .. } => r#""pause_turn""#,
+        _ => r#""end_turn""#,
+    }
+}
+
+/// What is said in place of a leg's own reason to end.
+fn ends_otherwise(reason: &[u8], ending: Ending) -> Option<&'static str> {
+    match ending {
+        Ending::Own => None,
+        Ending::WithoutCall if reason != b"\"tool_use\"" => None,
+        _ => Some(own_reason(ending)),
+    }
+}
+
+/// A stop reason's meaning.
+fn stop(reason: Option<&str>) -> StopReason {
+    match reason {
+        Some("end_turn" | "stop_sequence") => StopReason::Done,
+        Some("tool_use") => StopReason::Calls,
+        Some("pause_turn" | "compaction") => StopReason::Paused,
+        Some("refusal") => StopReason::Refused,
+        Some(_) => StopReason::Truncated,
+        None => StopReason::Open,
+    }
+}

@@ -1,0 +1,134 @@
+//! What of a wire is a value: one row a wire, in its `facts.rs`.
+
+use bytes::Bytes;
+use memchr::memmem;
+
+use super::error::{BEARER, KeyHeader};
+use super::framing::Framing;
+use super::members::TextRules;
+use super::view::{OwnItem, View};
+use crate::record::{HiddenPair, HiddenResult, WireId};
+use crate::text::splice::Edit;
+
+/// Lists of words: an error is meant that has all words of one.
+pub(super) type Wordings = &'static [&'static [&'static str]];
+
+/// The facts of a wire. A row names what differs from [`of`](Self::of).
+pub struct WireFacts {
+    pub id: WireId,
+    /// The provider as OpenTelemetry's conventions spell it (`gen_ai.provider.name`).
+    pub provider: &'static str,
+    /// How streams are framed where the request does not say.
+    pub framing: Framing,
+    /// The header that the provider expects a key in.
+    pub(super) header: KeyHeader,
+    /// Environment variables in which people have a key of the provider, the usual one first.
+    pub key_variables: &'static [&'static str],
+    /// Error answers (status 400) by which upstream says that returned blocks do not follow their original prefix;
+    /// none where it does not check.
+    pub(super) prefix_mismatches: Wordings,
+    /// Error answers (status 400) that refuse thinking which the request may leave out.
+    pub(super) thinking_refusals: Wordings,
+    /// Whether a text block of only whitespace is refused, and so dropped.
+    pub drops_blank_text: bool,
+    /// The placeholder for the content of a message with calls and without text.
+    pub absent_content: Option<&'static str>,
+    /// Members around the transcript by which a provider holds the agent's own history: without a cut or our tool.
+    pub holding_members: &'static [&'static str],
+    /// Members around the transcript that describe the agent's history, which a later leg does not have.
+    pub first_leg_members: &'static [&'static str],
+    /// Further edits that every request with the tool needs.
+    pub companions: fn(&View) -> Vec<Edit>,
+    /// What holds of a transcript of items that have ids, and of responses that a request continues by their ids alone.
+    pub items: Option<ItemRules>,
+    /// What changes in a request that asks for a text.
+    pub(super) text: TextRules,
+}
+
+impl WireFacts {
+    /// Those of most wires.
+    pub(super) const fn of(id: WireId, provider: &'static str, text: TextRules) -> Self {
+        Self {
+            id,
+            provider,
+            framing: Framing::Sse,
+            header: BEARER,
+            key_variables: &["OPENAI_API_KEY"],
+            prefix_mismatches: &[],
+            thinking_refusals: &[],
+            drops_blank_text: true,
+            absent_content: None,
+            holding_members: &[],
+            first_leg_members: &[],
+            companions: |_| Vec::new(),
+            items: None,
+            text,
+        }
+    }
+
+    /// The header that `key` goes into, in a request to `target`: the provider's, except for clouds that sell several
+    /// providers' models. OAuth tokens are bearer tokens, Anthropic's and Google's; and Google's are what Vertex takes,
+    /// whoever made the model. Azure's older paths know only one header.
+    pub fn key_header(&self, target: &str, key: &str) -> KeyHeader {
+        let token = key.starts_with("sk-ant-oat") || key.starts_with("ya29.");
+        if target.contains("/openai/deployments/") {
+            KeyHeader::plain("api-key")
+        } else if token || target.contains("/publishers/anthropic/") {
+            BEARER
+        } else {
+            self.header
+        }
+    }
+
+    /// Whether upstream checks that returned blocks follow their original prefix.
+    pub fn binds_prefixes(&self) -> bool {
+        !self.prefix_mismatches.is_empty()
+    }
+
+    /// Whether an error answer (status 400) reports a mismatch of that check.
+    pub fn is_prefix_mismatch(&self, body: &[u8]) -> bool {
+        says(body, self.prefix_mismatches)
+    }
+
+    /// Whether upstream may refuse returned thinking.
+    pub fn may_refuse_thinking(&self) -> bool {
+        !self.thinking_refusals.is_empty()
+    }
+
+    /// Whether an error answer (status 400) refuses thinking that the request may leave out.
+    pub fn refuses_thinking(&self, body: &[u8]) -> bool {
+        says(body, self.thinking_refusals)
+    }
+}
+
+/// A turn and the edits at it; `None` where there is no place.
+pub type PlacedEdits = Option<(usize, Vec<Edit>)>;
+
+/// What a transcript of items needs besides.
+#[derive(Clone, Copy)]
+pub struct ItemRules {
+    /// Edits that make a list of a transcript that is there as a lone string; none where it is a list.
+    pub listed: fn(&View) -> Vec<Edit>,
+    /// The repairs after a cut in this turn: results right after it are without their calls.
+    pub repair: fn(&View, usize) -> Vec<Edit>,
+    /// Makes the request continue another earlier response (`Some`), or none.
+    pub previous: fn(&View, Option<&str>) -> Vec<Edit>,
+    /// Whether a turn that is no message represents one of the model's.
+    pub(super) refers: fn(&View, usize) -> bool,
+    /// Replaces a reference to an item of ours, where the model had written nothing, by the whole item.
+    pub filler: fn(&View, &OwnItem) -> Option<String>,
+    /// Items of ours that are identified by their id.
+    pub own_items: fn(&View) -> Vec<OwnItem>,
+    /// The result of a hidden call without its call: upstream holds the call itself.
+    pub lone_result: fn(&str, &HiddenResult) -> String,
+    /// The edits that put back pairs whose siblings have only results in the transcript, at or after this offset, each with
+    /// the result's turn. Upstream stores the calls, or the agent refers to them by item id.
+    pub put_by_results: fn(&View, &[&HiddenPair], usize) -> Vec<PlacedEdits>,
+    /// A reply whose echo of the request is the agent's own.
+    pub shaped_for: fn(&View, Bytes) -> Bytes,
+}
+
+fn says(body: &[u8], wordings: Wordings) -> bool {
+    let has = |word: &&str| memmem::find(body, word.as_bytes()).is_some();
+    wordings.iter().any(|words| words.iter().all(has))
+}

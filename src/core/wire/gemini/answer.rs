@@ -1,0 +1,359 @@
+//! Gemini's answers: one response to the agent, however many legs it has. Events:
+//! <https://ai.google.dev/api/generate-content>.
+
+use super::Gemini;
+use bytes::Bytes;
+
+use super::chunk::{GeminiChunk, NO_PARTS};
+use super::identity::{ChunkParts, GeminiIdentity};
+use super::part::PartMembers;
+use super::request::text_part;
+use super::streamed_call::{self, StreamedCall, StreamingCall};
+use super::usage::{GeminiUsage, stopped};
+use crate::text::json;
+use crate::text::splice::Edit;
+use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
+use crate::wire::dialect::Dialect;
+use crate::wire::error::error_in;
+use crate::wire::leg::StopReason;
+use crate::wire::leg_state::{HeldFrame, HeldKind, LegState};
+use crate::wire::leg_usage::{LegUsage, ProviderUsage};
+use crate::wire::view::TurnPartKind;
+use crate::wire::{Answers, Ending, Framing, View, fingerprints, sse};
+
+impl Answers for Gemini {
+    fn dialect(&self, view: &View) -> Box<dyn Dialect> {
+        Box::new(GeminiDialect {
+            place: fingerprints::place_of_answer(self, view),
+            ..GeminiDialect::default()
+        })
+    }
+}
+
+/// State of an answer.
+#[derive(Default)]
+struct GeminiDialect {
+    /// Where the agent's transcript will have this response.
+    place: MessageNumber,
+    usage: LegUsage<GeminiUsage>,
+    /// Leg 1's, for every chunk: JSON values.
+    identity: GeminiIdentity,
+    leg: GeminiLeg,
+    /// The parts that whole replies have for the agent, and how many of them are in front of the last leg's.
+    shown: Vec<String>,
+    earlier: usize,
+    /// Whether upstream's frames end in line feeds alone: ours end the same way.
+    bare: bool,
+}
+
+/// What is one leg's alone.
+#[derive(Default)]
+struct GeminiLeg {
+    /// Whether anything of it was shown.
+    spoke: bool,
+    fingerprints: Fingerprints,
+    run: StreamingCall,
+    /// Whether the last visible part was a text: agents join neighbouring ones.
+    in_text: bool,
+}
+
+impl Dialect for GeminiDialect {
+    fn frame(&mut self, state: &mut LegState, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
+        let Some(chunk) = GeminiChunk::read(data) else {
+            return out.push(raw.clone());
+        };
+        self.bare = !raw.ends_with(b"\r\n");
+        if error_in(data, chunk.root).is_some() {
+            return state.pass_error(self.leg.spoke, raw, out);
+        }
+        self.learn(state, data, &chunk);
+        if let Some(text) = state.opening.take() {
+            self.say(state, &text, out);
+        }
+        let seen = self.parts(state, data, &chunk);
+        let stop = self.stop(state, data, &chunk);
+        if stop == StopReason::Open {
+            return self.go_on(state, raw, data, &chunk, &seen, out);
+        }
+        self.ends(state, stop);
+        if !state.holds() {
+            return out.push(sse::edited(raw, data, seen.breaks));
+        }
+        let visible = seen.visible().then(|| {
+            let parts = format!("[{}]", seen.texts(data).join(","));
+            self.own(state, &parts, "", "")
+        });
+        state.keep(HeldFrame {
+            visible,
+            edits: seen.edits().unwrap_or_default(),
+            ..HeldFrame::new(HeldKind::End, raw, data)
+        });
+    }
+
+    fn whole(&mut self, state: &mut LegState, body: &Bytes) -> Option<()> {
+        let data: &[u8] = body;
+        let chunk = GeminiChunk::read(data)?;
+        if chunk.candidate.is_none() && chunk.get(data, "promptFeedback").is_none() {
+            return None;
+        }
+        self.learn(state, data, &chunk);
+        self.earlier = self.shown.len();
+        let seen = self.parts(state, data, &chunk);
+        self.shown.extend(seen.texts(data));
+        let stop = self.stop(state, data, &chunk);
+        self.ends(state, stop);
+        Some(())
+    }
+
+    fn end_leg(&mut self, _state: &LegState, counts: bool) {
+        self.usage.end_leg(counts);
+        self.leg = GeminiLeg::default();
+    }
+
+    fn say(&mut self, state: &LegState, text: &str, out: &mut Vec<Bytes>) {
+        let parts = format!("[{}]", text_part(text));
+        out.push(self.own(state, &parts, "", ""));
+    }
+
+    fn say_whole(&mut self, _state: &LegState, text: &str) {
+        self.shown.push(text_part(text));
+    }
+
+    /// An empty line between events, whitespace between elements; both SDKs choke on comments.
+    fn keepalive(&mut self, _state: &LegState, out: &mut Vec<Bytes>) {
+        out.push(Bytes::from_static(b"\n"));
+    }
+
+    /// The chunk that ends the response, in place of the leg's own last one.
+    fn last(&mut self, state: &mut LegState, held: HeldFrame, _ending: Ending) -> Option<Bytes> {
+        let data = &state.framing.data(&held.raw)[..];
+        let chunk = GeminiChunk::read(data)?;
+        let mut edits = match held.visible {
+            Some(_) => held.edits,
+            // Untouched, a leg's own end is the provider's to shape.
+            None if state.leg == 0 && chunk.pieces(data).is_empty() && state.report.hidden.is_empty() => {
+                Vec::new()
+            }
+            None => vec![chunk.with_parts(data, NO_PARTS)],
+        };
+        if state.leg > 0 {
+            let usage = GeminiUsage::merged(&self.usage.all());
+            edits.extend(usage.and_then(|u| chunk.with(data, "usageMetadata", u)));
+            edits.extend(self.identity.edits(data, &chunk));
+        }
+        Some(sse::edited(&held.raw, data, edits))
+    }
+
+    fn own_end(&mut self, state: &mut LegState, _ending: Ending, next_input: u64, out: &mut Vec<Bytes>) {
+        let usage = stopped(&self.usage.all(), next_input);
+        let usage = format!(r#","usageMetadata":{usage}"#);
+        out.push(self.own(state, NO_PARTS, r#","finishReason":"STOP""#, &usage));
+    }
+
+    /// With the first leg's identity: all other members are the last one's.
+    fn joined(&mut self, state: &LegState, last: &[u8], ending: Ending) -> Vec<Edit> {
+        let Some(chunk) = GeminiChunk::read(last) else {
+            return Vec::new();
+        };
+        let list = match self.shown.is_empty() {
+            true => NO_PARTS.to_owned(),
+            false => format!("[{}]", self.shown.join(",")),
+        };
+        let mut edits = vec![chunk.with_parts(last, &list)];
+        if let Some(reason) = chunk.finish.filter(|_| ending.next_input().is_some()) {
+            edits.push(Edit::replace(reason, r#""STOP""#));
+        }
+        if let Some(usage) = self.usage.joined(ending, stopped) {
+            edits.extend(chunk.with(last, "usageMetadata", usage));
+        }
+        edits.extend(grounding(last, &chunk, self.earlier));
+        if state.leg > 0 {
+            edits.extend(self.identity.edits(last, &chunk));
+        }
+        edits
+    }
+}
+
+impl GeminiDialect {
+    fn learn(&mut self, state: &mut LegState, data: &[u8], chunk: &GeminiChunk) {
+        if let Some(usage) = chunk.get(data, "usageMetadata") {
+            self.usage.take(data, usage, &mut state.report);
+        }
+        if state.report.served.model.is_empty() {
+            state.report.served.take(data, chunk.root);
+        }
+        let id = chunk.get(data, "responseId");
+        if let Some(id) = id.and_then(|i| json::string(data, i)) {
+            state.report.id = id.into_owned();
+        }
+        self.identity.learn(data, chunk);
+    }
+
+    fn hides(&self, state: &LegState) -> bool {
+        !state.report.hidden.is_empty() || matches!(self.leg.run, StreamingCall::Hidden(_))
+    }
+
+    fn stop(&self, state: &LegState, data: &[u8], chunk: &GeminiChunk) -> StopReason {
+        chunk.stop(data, !state.report.calls.is_empty() || self.hides(state))
+    }
+
+    /// The leg's last chunk was read.
+    fn ends(&mut self, state: &mut LegState, stop: StopReason) {
+        self.cut_short(state);
+        state.report.stop = stop;
+        state.report.ended = true;
+    }
+
+    /// A call of ours whose arguments were still to come ends here.
+    fn cut_short(&mut self, state: &mut LegState) {
+        if let StreamingCall::Hidden(streamed) = std::mem::take(&mut self.leg.run) {
+            state.report.hidden.push(streamed.finish(false));
+        }
+    }
+
+    /// Goes through a chunk's parts: ours are hidden, calls are named, text is escaped.
+    fn parts(&mut self, state: &mut LegState, data: &[u8], chunk: &GeminiChunk) -> ChunkParts {
+        let mut seen = ChunkParts::default();
+        for piece in chunk.pieces(data) {
+            let hidden = piece.part.kind == TurnPartKind::Call && self.call(state, data, &piece);
+            if !hidden {
+                let text = piece.part.text.map(|inside| state.break_up(data, inside));
+                seen.breaks.extend(text.into_iter().flatten());
+                self.count(state, &piece);
+            }
+            seen.parts.push(piece.part.span);
+            seen.hidden.push(hidden);
+        }
+        seen
+    }
+
+    /// One call part; whether it is hidden.
+    fn call(&mut self, state: &mut LegState, data: &[u8], piece: &PartMembers) -> bool {
+        let goes_on = streamed_call::goes_on(data, piece);
+        if piece.name.is_none() {
+            return self.more_arguments(state, data, piece, goes_on);
+        }
+        self.cut_short(state);
+        let (after, limit) = (state.report.parts, state.watch.buffered_bytes);
+        let Some(tool) = piece.called(data).and_then(|name| state.ours(&name)) else {
+            let fingerprint = self.leg.fingerprints.next(data, piece.traits(), self.place);
+            state.report.call(fingerprint.text());
+            state.report.parts += 1;
+            self.leg.run = match goes_on {
+                true => StreamingCall::Shown,
+                false => StreamingCall::None,
+            };
+            return false;
+        };
+        if goes_on {
+            let streamed = StreamedCall::new(data, piece, tool, after, limit);
+            self.leg.run = StreamingCall::Hidden(Box::new(streamed));
+        } else {
+            let call = streamed_call::whole(data, piece, tool, after, limit);
+            state.report.hidden.push(call);
+        }
+        true
+    }
+
+    fn more_arguments(
+        &mut self,
+        state: &mut LegState,
+        data: &[u8],
+        piece: &PartMembers,
+        goes_on: bool,
+    ) -> bool {
+        match std::mem::take(&mut self.leg.run) {
+            StreamingCall::Hidden(mut streamed) => {
+                streamed.take(data, piece);
+                if goes_on {
+                    self.leg.run = StreamingCall::Hidden(streamed);
+                } else {
+                    state.report.hidden.push(streamed.finish(true));
+                }
+                true
+            }
+            StreamingCall::Shown if goes_on => {
+                self.leg.run = StreamingCall::Shown;
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// Counts a visible part the way agents echo them: calls are counted already, neighbouring texts are one,
+    /// thinking and empty texts may be dropped.
+    fn count(&mut self, state: &mut LegState, piece: &PartMembers) {
+        match piece.part.kind {
+            TurnPartKind::Thinking => {}
+            TurnPartKind::Call => self.leg.in_text = false,
+            TurnPartKind::Text if piece.is_empty_text() => {}
+            TurnPartKind::Text => {
+                state.report.parts += usize::from(!self.leg.in_text);
+                self.leg.in_text = true;
+            }
+            _ => {
+                state.report.parts += 1;
+                self.leg.in_text = false;
+            }
+        }
+    }
+
+    /// Sends a chunk on that is not the leg's last: without its usage, which is a running total of this leg
+    /// alone, and only with parts.
+    fn go_on(
+        &mut self,
+        state: &LegState,
+        raw: &Bytes,
+        data: &[u8],
+        chunk: &GeminiChunk,
+        seen: &ChunkParts,
+        out: &mut Vec<Bytes>,
+    ) {
+        if state.leg == 0 && !state.watch.hide.any() {
+            // Nothing can be hidden in it: the stream stays as upstream shapes it.
+            return out.push(sse::edited(raw, data, seen.breaks.clone()));
+        }
+        let mut edits = match seen.edits() {
+            Some(edits) => edits,
+            None if !seen.parts.is_empty() || !chunk.says_more(data) => return,
+            None => vec![chunk.with_parts(data, NO_PARTS)],
+        };
+        edits.extend(chunk.without(data, "usageMetadata"));
+        if state.leg > 0 {
+            edits.extend(self.identity.edits(data, chunk));
+        }
+        self.leg.spoke = true;
+        out.push(sse::edited(raw, data, edits));
+    }
+
+    /// A chunk of our own.
+    fn own(&self, state: &LegState, parts: &str, finish: &str, usage: &str) -> Bytes {
+        let json = self.identity.chunk(parts, finish, usage);
+        let end = if self.bare { "\n\n" } else { "\r\n\r\n" };
+        match state.framing {
+            Framing::Sse => Bytes::from(format!("data: {json}{end}")),
+            _ => Bytes::from(json),
+        }
+    }
+}
+
+/// What the last leg's grounding says of parts by their number, `by` parts further on.
+fn grounding(text: &[u8], chunk: &GeminiChunk, by: usize) -> Vec<Edit> {
+    let supports = chunk
+        .candidate
+        .filter(|_| by > 0)
+        .and_then(|c| json::at_path(text, c, &["groundingMetadata", "groundingSupports"]));
+    let supports = supports.map_or(Vec::new(), |s| json::elements(text, s));
+    let segments = supports.into_iter().filter_map(|s| json::get(text, s, "segment"));
+    let shifted = segments.map(|segment| match json::get(text, segment, "partIndex") {
+        Some(index) => {
+            let now = json::number(index.of(text)).unwrap_or_default() + by as u64;
+            Edit::replace(index, now.to_string())
+        }
+        None if json::members(text, segment).is_empty() => {
+            Edit::replace(segment, format!(r#"{{"partIndex":{by}}}"#))
+        }
+        None => Edit::insert(segment.start + 1, format!(r#""partIndex":{by},"#)),
+    });
+    shifted.collect()
+}

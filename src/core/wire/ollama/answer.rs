@@ -1,0 +1,311 @@
+//! Ollama's answers: one response to the agent, however many legs it has. Events:
+//! <https://github.com/ollama/ollama/blob/main/docs/api.md>.
+
+use super::Ollama;
+use bytes::Bytes;
+use std::borrow::Cow;
+
+use super::turns::{name, traits};
+use super::usage;
+use crate::mark::escape;
+use crate::text::splice::Edit;
+use crate::text::{Span, json};
+use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
+use crate::wire::dialect::Dialect;
+use crate::wire::error::error_in;
+use crate::wire::leg::{HiddenCall, LegReport, StopReason};
+use crate::wire::leg_state::{HeldFrame, HeldKind, LegState};
+use crate::wire::{Answers, Ending, Framing, View, fingerprints, sse, view};
+
+impl Answers for Ollama {
+    fn dialect(&self, view: &View) -> Box<dyn Dialect> {
+        Box::new(OllamaDialect {
+            place: fingerprints::place_of_answer(self, view),
+            ..OllamaDialect::default()
+        })
+    }
+}
+
+/// State of an answer.
+#[derive(Default)]
+struct OllamaDialect {
+    /// Where the agent's transcript will have this response.
+    place: MessageNumber,
+    /// Whether anything of this leg was shown.
+    spoke: bool,
+    /// Whether the model wrote any text in it.
+    has_text: bool,
+    /// Output tokens of earlier legs.
+    spent: u64,
+    fingerprints: Fingerprints,
+    /// `model` and `created_at` of the first line, as members with their commas.
+    identity: String,
+    /// What whole replies have for the agent.
+    shown: OllamaMessage,
+}
+
+/// A message of the model's, put together.
+#[derive(Default)]
+pub(super) struct OllamaMessage {
+    pub(super) content: String,
+    pub(super) thinking: String,
+    pub(super) calls: Vec<String>,
+}
+
+impl OllamaMessage {
+    pub(super) fn members(&self) -> String {
+        let mut out = format!(r#""role":"assistant","content":{}"#, json::quote(&self.content));
+        if !self.thinking.is_empty() {
+            out.push_str(&format!(r#","thinking":{}"#, json::quote(&self.thinking)));
+        }
+        if !self.calls.is_empty() {
+            out.push_str(&format!(r#","tool_calls":[{}]"#, self.calls.join(",")));
+        }
+        out
+    }
+}
+
+/// One line's spans.
+#[derive(Default)]
+pub(super) struct LineMembers {
+    pub(super) root: Span,
+    pub(super) message: Option<Span>,
+    pub(super) content: Option<Span>,
+    pub(super) thinking: Option<Span>,
+    pub(super) calls: Option<Span>,
+}
+
+impl LineMembers {
+    /// Reads a line or a reply; `None` where it is no JSON object.
+    pub(super) fn read(data: &[u8]) -> Option<Self> {
+        let root = json::whole(data).ok().filter(|r| data[r.start] == b'{')?;
+        let message = json::get(data, root, "message").filter(|m| data[m.start] == b'{');
+        let member = |name: &str| json::get(data, message?, name);
+        let literal = |span: &Span| data[span.start] == b'"';
+        Some(Self {
+            root,
+            message,
+            content: member("content").filter(literal),
+            thinking: member("thinking").filter(literal),
+            calls: member("tool_calls").filter(|c| data[c.start] == b'['),
+        })
+    }
+
+    /// The elements of its list of calls.
+    pub(super) fn calls(&self, data: &[u8]) -> Vec<Span> {
+        self.calls.map_or(Vec::new(), |calls| json::elements(data, calls))
+    }
+
+    /// What its reason to be done means.
+    fn stop(&self, data: &[u8], report: &LegReport) -> StopReason {
+        if !json::get(data, self.root, "done").is_some_and(|d| json::is_true(d.of(data))) {
+            return StopReason::Open;
+        }
+        match json::get_string(data, self.root, "done_reason").as_deref() {
+            Some("length") => StopReason::Truncated,
+            Some("load" | "unload") => StopReason::Paused,
+            _ if report.calls.is_empty() && report.hidden.is_empty() => StopReason::Done,
+            _ => StopReason::Calls,
+        }
+    }
+}
+
+/// Our call, with the element that it is; arguments of more than `limit` bytes are not kept.
+fn hidden(data: &[u8], call: Span, tool: &'static str, after: usize, limit: usize) -> HiddenCall {
+    let known = traits(data, call);
+    let id = known.id.map_or(Cow::default(), |id| json::unescape(id.of(data)));
+    let arguments = known
+        .arguments
+        .map_or(Cow::from("{}"), |arguments| arguments.text(data).into());
+    let mut hidden = HiddenCall::whole(id.into_owned(), tool, after, &arguments, limit);
+    hidden.raw = (!hidden.oversize && arguments.starts_with('{')).then(|| call.text(data));
+    hidden
+}
+
+impl Dialect for OllamaDialect {
+    fn frame(&mut self, state: &mut LegState, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
+        let Some(line) = LineMembers::read(data) else {
+            return out.push(raw.clone());
+        };
+        if error_in(data, line.root).is_some() {
+            return state.pass_error(self.spoke, raw, out);
+        }
+        self.learn(data, &line);
+        if let Some(text) = state.opening.take() {
+            self.say(state, &text, out);
+        }
+        let mut edits = self.broken_up(state, data, &line);
+        let (calls, lost) = self.calls(state, data, &line);
+        edits.extend(calls_edits(data, &line, &calls, &lost));
+        let hid = lost.contains(&true);
+        let says = says(&line, &lost);
+        let stop = line.stop(data, &state.report);
+        if stop == StopReason::Open {
+            if !hid || says {
+                self.spoke = true;
+                out.push(sse::edited(raw, data, edits));
+            }
+            return;
+        }
+        self.ends(state, data, &line, stop);
+        if !state.holds() {
+            out.push(sse::edited(raw, data, edits));
+            return;
+        }
+        let visible = line.message.filter(|_| says);
+        let visible = visible.map(|message| self.own(&view::edited_part(data, message, &edits), "false"));
+        edits.extend(usage::summed(data, line.root, self.spent));
+        state.keep(HeldFrame {
+            edits,
+            visible,
+            ..HeldFrame::new(HeldKind::End, raw, data)
+        });
+    }
+
+    fn whole(&mut self, state: &mut LegState, body: &Bytes) -> Option<()> {
+        let data: &[u8] = body;
+        let line = LineMembers::read(data)?;
+        line.message?;
+        self.broken_up(state, data, &line);
+        let (calls, lost) = self.calls(state, data, &line);
+        let stop = line.stop(data, &state.report);
+        self.ends(state, data, &line, stop);
+        let string = |span: Option<Span>| span.and_then(|s| json::string(data, s)).unwrap_or_default();
+        self.shown
+            .content
+            .push_str(&escape::break_up(&string(line.content)));
+        self.shown.thinking.push_str(&string(line.thinking));
+        let visible = calls.iter().zip(lost).filter(|(_, lost)| !lost);
+        self.shown.calls.extend(visible.map(|(call, _)| call.text(data)));
+        Some(())
+    }
+
+    fn end_leg(&mut self, state: &LegState, counts: bool) {
+        if counts {
+            self.spent += state.report.usage.output;
+        }
+        (self.spoke, self.has_text) = (false, false);
+        self.fingerprints = Fingerprints::default();
+    }
+
+    fn say(&mut self, _state: &LegState, text: &str, out: &mut Vec<Bytes>) {
+        let message = format!(r#"{{"role":"assistant","content":{}}}"#, json::quote(text));
+        out.push(self.own(&message, "false"));
+    }
+
+    fn say_whole(&mut self, _state: &LegState, text: &str) {
+        self.shown.content.push_str(text);
+    }
+
+    /// Blank lines break clients that parse each one; an empty piece of text does not.
+    fn keepalive(&mut self, _state: &LegState, out: &mut Vec<Bytes>) {
+        if !self.identity.is_empty() {
+            out.push(self.own(EMPTY, "false"));
+        }
+    }
+
+    fn last(&mut self, _state: &mut LegState, held: HeldFrame, _ending: Ending) -> Option<Bytes> {
+        let data = Framing::Lines.data(&held.raw);
+        Some(sse::edited(&held.raw, &data, held.edits))
+    }
+
+    fn own_end(&mut self, state: &mut LegState, _ending: Ending, next_input: u64, out: &mut Vec<Bytes>) {
+        let usage = usage::stopped(self.spent + state.report.usage.output, next_input);
+        out.push(self.own(EMPTY, &format!(r#"true,"done_reason":"stop",{usage}"#)));
+    }
+
+    /// What is not named here is the last leg's own.
+    fn joined(&mut self, state: &LegState, last: &[u8], ending: Ending) -> Vec<Edit> {
+        let Some(line) = LineMembers::read(last) else {
+            return Vec::new();
+        };
+        let own = format!("{{{}}}", self.shown.members());
+        let mut edits: Vec<Edit> = line.message.map(|m| Edit::replace(m, own)).into_iter().collect();
+        match ending.next_input() {
+            None => edits.extend(usage::summed(last, line.root, self.spent)),
+            Some(next_input) => {
+                let output = self.spent + state.report.usage.output;
+                edits.extend(usage::stopped_edits(last, line.root, output, next_input));
+            }
+        }
+        edits
+    }
+}
+
+/// An empty message.
+const EMPTY: &str = r#"{"role":"assistant","content":""}"#;
+
+impl OllamaDialect {
+    fn learn(&mut self, data: &[u8], line: &LineMembers) {
+        if !self.identity.is_empty() {
+            return;
+        }
+        let members = ["model", "created_at"].map(|key| {
+            let value = json::get(data, line.root, key);
+            value.map_or(String::new(), |v| format!(r#""{key}":{},"#, v.text(data)))
+        });
+        self.identity = members.concat();
+    }
+
+    fn broken_up(&mut self, state: &mut LegState, data: &[u8], line: &LineMembers) -> Vec<Edit> {
+        let Some(inside) = line.content.map(Span::inner) else {
+            return Vec::new();
+        };
+        self.has_text |= !inside.is_empty();
+        state.break_up(data, inside)
+    }
+
+    /// Takes the calls of a line. Of each, whether it is hidden.
+    fn calls(&mut self, state: &mut LegState, data: &[u8], line: &LineMembers) -> (Vec<Span>, Vec<bool>) {
+        let all = line.calls(data);
+        let mut lost = Vec::with_capacity(all.len());
+        for call in &all {
+            let after = state.report.parts;
+            let tool = name(data, *call).and_then(|name| state.ours(&name));
+            lost.push(tool.is_some());
+            if let Some(tool) = tool {
+                let call = hidden(data, *call, tool, after, state.watch.buffered_bytes);
+                state.report.hidden.push(call);
+                continue;
+            }
+            let fingerprint = self.fingerprints.next(data, traits(data, *call), self.place);
+            state.report.call(fingerprint.text());
+            state.report.parts += 1;
+        }
+        (all, lost)
+    }
+
+    /// Takes what the last line says of the leg.
+    fn ends(&self, state: &mut LegState, data: &[u8], line: &LineMembers, stop: StopReason) {
+        let report = &mut state.report;
+        report.stop = stop;
+        report.ended = true;
+        // Calls are counted among themselves, and the one text once they are all there.
+        report.parts += usize::from(self.has_text);
+        report.usage = usage::of(data, line.root);
+        report.served.take(data, line.root);
+    }
+
+    /// A line of our own: `done` is that member's value, and what follows it.
+    fn own(&self, message: &str, done: &str) -> Bytes {
+        Bytes::from(format!(
+            "{{{}\"message\":{message},\"done\":{done}}}\n",
+            self.identity
+        ))
+    }
+}
+
+/// The edits that take the hidden ones of a line's calls out.
+fn calls_edits(data: &[u8], line: &LineMembers, calls: &[Span], lost: &[bool]) -> Vec<Edit> {
+    let without = || view::without_member(data, line.message?, "tool_calls");
+    view::kept(calls, lost).unwrap_or_else(|| match calls {
+        [] => Vec::new(),
+        _ => without().into_iter().collect(),
+    })
+}
+
+/// Whether a line says anything besides our calls.
+fn says(line: &LineMembers, lost: &[bool]) -> bool {
+    let text = |span: Option<Span>| span.is_some_and(|s| s.len() > 2);
+    text(line.content) || text(line.thinking) || lost.contains(&false)
+}

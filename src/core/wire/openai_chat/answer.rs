@@ -1,0 +1,394 @@
+//! Chat answers: one completion to the agent, however many legs it has. Events:
+//! <https://platform.openai.com/docs/api-reference/chat-streaming>.
+
+use super::OpenaiChat;
+use bytes::Bytes;
+
+use super::calls::{self, CallListFate, LegCalls};
+use super::chunk::{self, ChatChunk, ChunkChoice};
+use super::identity::ChatIdentity;
+use super::message::JoinedMessage;
+use super::usage::stopped;
+use crate::text::splice::Edit;
+use crate::text::{Span, json};
+use crate::wire::dialect::Dialect;
+use crate::wire::leg_state::{HeldFrame, HeldKind, LegState};
+use crate::wire::leg_usage::{LegUsage, ProviderUsage};
+use crate::wire::openai::OpenaiUsage;
+use crate::wire::{Answers, Ending, View, sse};
+
+const DONE: &[u8] = b"[DONE]";
+
+impl Answers for OpenaiChat {
+    fn dialect(&self, view: &View) -> Box<dyn Dialect> {
+        Box::new(ChatDialect::new(view))
+    }
+}
+
+/// State of an answer.
+#[derive(Default)]
+struct ChatDialect {
+    /// The agent requested usage.
+    wants_usage: bool,
+    /// More than one choice: relayed as it is.
+    many: bool,
+    usage: LegUsage<OpenaiUsage>,
+    identity: ChatIdentity,
+    calls: LegCalls,
+    /// The leg has a content.
+    spoke: bool,
+    /// Accumulators glue strings together: a role is shown once.
+    role_shown: bool,
+    /// Whether the text of ours before upstream's first output was emitted.
+    opened: bool,
+    /// What whole replies have for the agent.
+    joined: JoinedMessage,
+}
+
+/// What a chunk becomes.
+#[derive(Default)]
+struct ChunkShape {
+    edits: Vec<Edit>,
+    /// Something of its delta was taken out.
+    taken: bool,
+    /// Something in its delta is left to say.
+    left: bool,
+    /// Names the role.
+    role: bool,
+}
+
+impl Dialect for ChatDialect {
+    fn frame(&mut self, state: &mut LegState, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
+        if data.trim_ascii() == DONE {
+            return self.done(state, raw, data, out);
+        }
+        let Some(chunk) = ChatChunk::read(data) else {
+            return out.push(raw.clone());
+        };
+        if chunk.error {
+            let shown = state.report.parts > 0 || !state.report.id.is_empty();
+            return state.pass_error(shown, raw, out);
+        }
+        self.note(state, data, &chunk);
+        match &chunk.choice {
+            _ if self.many => out.push(raw.clone()),
+            Some(choice) => self.choice(state, raw, data, &chunk, choice, out),
+            None if chunk.usage.is_some() => {
+                if state.holds() || !self.hides_usage(state) {
+                    state.end(HeldKind::Usage, raw, data, out);
+                }
+            }
+            None => {
+                let edits = self.identity_edits(state, data, &chunk);
+                out.push(sse::edited(raw, data, edits));
+            }
+        }
+    }
+
+    fn whole(&mut self, state: &mut LegState, body: &Bytes) -> Option<()> {
+        let data: &[u8] = body;
+        let whole = json::whole(data).ok()?;
+        let choices = json::elements(data, json::get(data, whole, "choices")?);
+        let choice = *choices.first()?;
+        let report = &mut state.report;
+        report.id = json::get_owned(data, whole, "id");
+        report.stop = chunk::stop(json::get_string(data, choice, "finish_reason").as_deref());
+        report.ended = true;
+        report.served.take(data, whole);
+        if let Some(usage) = json::get(data, whole, "usage").filter(|usage| data[usage.start] == b'{') {
+            self.usage.take(data, usage, report);
+        }
+        if state.leg == 0 {
+            self.identity.take(data, &json::members(data, whole));
+        }
+        self.many = choices.len() > 1;
+        if self.many {
+            return Some(());
+        }
+        // Any other value in its place cannot be extended.
+        let message = json::get(data, choice, "message").filter(|m| data[m.start] == b'{')?;
+        let [calls, content] = json::pick(data, message, ["tool_calls", "content"]);
+        for call in calls.map_or(Vec::new(), |calls| json::elements(data, calls)) {
+            calls::whole(state, data, call);
+        }
+        if let Some(content) = content {
+            let edits = chunk::texts(data, content).into_iter();
+            let edits: Vec<Edit> = edits.flat_map(|inside| state.break_up(data, inside)).collect();
+            self.joined.take(data, content, &edits);
+        }
+        let spoken = content.is_some_and(|content| chunk::says_something(content.of(data)));
+        state.report.parts = state.report.calls.len() + usize::from(spoken);
+        Some(())
+    }
+
+    fn end_leg(&mut self, _state: &LegState, counts: bool) {
+        self.usage.end_leg(counts);
+        self.calls.next_leg();
+        self.spoke = false;
+    }
+
+    fn say(&mut self, _state: &LegState, text: &str, out: &mut Vec<Bytes>) {
+        let delta = format!(r#"{{"content":{}}}"#, json::quote(text));
+        out.push(self.own(&delta, "null"));
+    }
+
+    fn say_whole(&mut self, _state: &LegState, text: &str) {
+        self.joined.say(text);
+    }
+
+    fn keepalive(&mut self, _state: &LegState, out: &mut Vec<Bytes>) {
+        // Not a data event: the TypeScript SDK throws on one without choices.
+        out.push(Bytes::from_static(b": keep-alive\n\n"));
+    }
+
+    fn last(&mut self, state: &mut LegState, held: HeldFrame, ending: Ending) -> Option<Bytes> {
+        match held.kind {
+            HeldKind::Done => return Some(held.raw),
+            HeldKind::Usage if self.hides_usage(state) => return None,
+            HeldKind::Usage | HeldKind::End => {}
+        }
+        let (raw, data) = (&held.raw, &held.data[..]);
+        let Some(chunk) = ChatChunk::read(data) else {
+            return Some(held.raw);
+        };
+        let mut edits = self.identity_edits(state, data, &chunk);
+        let reason = chunk.choice.as_ref().and_then(|c| c.finish);
+        edits.extend(reason.and_then(|reason| chunk::reason_edit(data, reason, ending)));
+        if let Some(usage) = chunk.usage.filter(|_| state.leg > 0) {
+            let merged = OpenaiUsage::merged(&self.usage.all());
+            edits.extend(merged.map(|m| Edit::replace(usage, m)));
+        }
+        Some(sse::edited(raw, data, edits))
+    }
+
+    fn own_end(&mut self, _state: &mut LegState, _ending: Ending, next_input: u64, out: &mut Vec<Bytes>) {
+        out.push(self.own("{}", r#""stop""#));
+        if self.wants_usage {
+            let usage = stopped(&self.usage.all(), next_input);
+            out.push(self.bare("[]", &usage));
+        }
+        out.push(sse::unnamed("[DONE]"));
+    }
+
+    /// With the first leg's identity: all other members are the last one's.
+    fn joined(&mut self, state: &LegState, last: &[u8], ending: Ending) -> Vec<Edit> {
+        let whole = json::root(last);
+        let mut edits = Vec::new();
+        if state.leg > 0 {
+            edits.extend(self.identity.edits(last, &json::members(last, whole), ""));
+        }
+        let [usage, choices] = json::pick(last, whole, ["usage", "choices"]);
+        if let Some(usage) = usage.filter(|usage| ending.next_input().is_some() || last[usage.start] == b'{')
+        {
+            let now = self.usage.joined(ending, stopped);
+            edits.extend(now.map(|now| Edit::replace(usage, now)));
+        }
+        let choices = choices.map_or(Vec::new(), |choices| json::elements(last, choices));
+        let choice = choices.first().copied().unwrap_or_default();
+        let [reason, message] = json::pick(last, choice, ["finish_reason", "message"]);
+        edits.extend(reason.and_then(|reason| chunk::reason_edit(last, reason, ending)));
+        // More than one choice: a single leg without our tool.
+        if let Some(message) = message.filter(|_| !self.many) {
+            edits.extend(self.joined.edits(state, last, message));
+        }
+        edits
+    }
+}
+
+impl ChatDialect {
+    pub(super) fn new(view: &View) -> Self {
+        Self {
+            wants_usage: view.facts.wants_usage,
+            many: view.facts.many,
+            ..Self::default()
+        }
+    }
+
+    /// Whether the agent did not request usage, and we did: the chunk that holds nothing else is not shown. A later leg
+    /// carries the tool, and so our wish.
+    fn hides_usage(&self, state: &LegState) -> bool {
+        !self.wants_usage && (state.leg > 0 || state.watch.hide.any())
+    }
+
+    /// Notes what every chunk states: its identity, its usage, its finish reason.
+    fn note(&mut self, state: &mut LegState, data: &[u8], chunk: &ChatChunk) {
+        if state.report.served.model.is_empty() || chunk.usage.is_some() {
+            state.report.served.take(data, chunk.root);
+        }
+        if chunk.named && state.report.id.is_empty() {
+            let own = chunk.members.iter().find(|(key, _)| key.of(data) == b"id");
+            state.report.id = own.map(|(_, id)| id.inner().text(data)).unwrap_or_default();
+        }
+        if chunk.named {
+            self.identity.take(data, &chunk.members);
+        }
+        if let Some(usage) = chunk.usage {
+            self.usage.take(data, usage, &mut state.report);
+        }
+        if let Some(reason) = chunk.choice.as_ref().and_then(|c| c.finish) {
+            state.report.stop = chunk::stop(json::string(data, reason).as_deref());
+        }
+    }
+
+    fn choice(
+        &mut self,
+        state: &mut LegState,
+        raw: &Bytes,
+        data: &[u8],
+        chunk: &ChatChunk,
+        choice: &ChunkChoice,
+        out: &mut Vec<Bytes>,
+    ) {
+        if let Some(text) = state.opening.take() {
+            out.push(self.own(r#"{"role":"assistant","content":""}"#, "null"));
+            self.role_shown = true;
+            self.opened = true;
+            self.say(state, &text, out);
+        }
+        let shape = self.shape(state, data, chunk, choice);
+        if choice.finish.is_some() {
+            self.finish(state, raw, data, chunk, shape, out);
+        } else if shape.left || !shape.taken {
+            out.push(sse::edited(raw, data, shape.edits));
+        }
+    }
+
+    /// The chunk that ends the choice. Its other content is not buffered with it.
+    fn finish(
+        &mut self,
+        state: &mut LegState,
+        raw: &Bytes,
+        data: &[u8],
+        chunk: &ChatChunk,
+        shape: ChunkShape,
+        out: &mut Vec<Bytes>,
+    ) {
+        let Some(choice) = &chunk.choice else { return };
+        // A call cut off by the end of its leg is not whole.
+        let natural = state.report.stop.natural();
+        let last = state.report.hidden.len();
+        for (i, call) in state.report.hidden.iter_mut().enumerate() {
+            call.complete = natural || i + 1 < last;
+        }
+        let waiting = self.calls.flush(state);
+        if !state.holds() {
+            self.release(waiting, out);
+            return out.push(sse::edited(raw, data, shape.edits));
+        }
+        if shape.left {
+            let mut edits = shape.edits;
+            edits.extend(choice.finish.map(|f| Edit::replace(f, "null")));
+            edits.extend(chunk.usage.map(|u| Edit::replace(u, "null")));
+            out.push(sse::edited(raw, data, edits));
+        }
+        self.release(waiting, out);
+        let rest = choice.delta.filter(|_| shape.left || shape.taken);
+        let buffered = sse::edited(
+            raw,
+            data,
+            rest.map(|d| Edit::replace(d, "{}")).into_iter().collect(),
+        );
+        state.keep(HeldFrame::new(HeldKind::End, &buffered, &sse::data(&buffered)));
+    }
+
+    /// Calls that waited for a name until the end.
+    fn release(&mut self, elements: Option<String>, out: &mut Vec<Bytes>) {
+        if let Some(elements) = elements {
+            out.push(self.own(&format!(r#"{{"tool_calls":[{elements}]}}"#), "null"));
+        }
+    }
+
+    fn shape(
+        &mut self,
+        state: &mut LegState,
+        data: &[u8],
+        chunk: &ChatChunk,
+        choice: &ChunkChoice,
+    ) -> ChunkShape {
+        let mut shape = ChunkShape {
+            edits: self.identity_edits(state, data, chunk),
+            ..ChunkShape::default()
+        };
+        // Running totals (Gemini, vLLM) are this leg's alone.
+        if let Some(usage) = chunk.usage.filter(|_| state.leg > 0 && choice.finish.is_none()) {
+            let now = OpenaiUsage::merged(&self.usage.all());
+            shape.edits.extend(now.map(|n| Edit::replace(usage, n)));
+        }
+        let members = choice.delta.map_or(Vec::new(), |d| json::members(data, d));
+        let mut gone = Vec::new();
+        for &(key, value) in &members {
+            let goes = match key.of(data) {
+                b"role" => self.role(state, &mut shape),
+                b"tool_calls" => self.tool_calls(state, data, value, &mut shape),
+                b"content" => self.content(state, data, value, &mut shape),
+                _ => {
+                    shape.left |= chunk::says_something(value.of(data));
+                    false
+                }
+            };
+            gone.extend(goes.then_some(key));
+        }
+        shape.taken = !gone.is_empty();
+        shape.edits.extend(chunk::without(&members, &gone));
+        shape
+    }
+
+    fn role(&mut self, state: &LegState, shape: &mut ChunkShape) -> bool {
+        let shown = std::mem::replace(&mut self.role_shown, true);
+        shape.role = true;
+        shape.left |= !shown;
+        // Some servers repeat it in every chunk; on the first leg that is their own business.
+        shown && (state.leg > 0 || self.opened)
+    }
+
+    fn content(&mut self, state: &mut LegState, data: &[u8], value: Span, shape: &mut ChunkShape) -> bool {
+        if chunk::says_something(value.of(data)) {
+            shape.left = true;
+            state.report.parts += usize::from(!std::mem::replace(&mut self.spoke, true));
+        }
+        for inside in chunk::texts(data, value) {
+            shape.edits.extend(state.break_up(data, inside));
+        }
+        false
+    }
+
+    fn tool_calls(&mut self, state: &mut LegState, data: &[u8], value: Span, shape: &mut ChunkShape) -> bool {
+        if json::elements(data, value).is_empty() {
+            return false;
+        }
+        match self.calls.take(data, value, state) {
+            CallListFate::Shown(edits) => shape.edits.extend(edits),
+            CallListFate::Rebuilt(list) => shape.edits.push(Edit::replace(value, list)),
+            CallListFate::Gone => return true,
+        }
+        shape.left = true;
+        false
+    }
+
+    fn done(&mut self, state: &mut LegState, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
+        state.report.ended = true;
+        let waiting = self.calls.flush(state);
+        self.release(waiting, out);
+        state.end(HeldKind::Done, raw, data, out);
+    }
+
+    /// A later leg's chunk under leg 1's name.
+    fn identity_edits(&self, state: &LegState, data: &[u8], chunk: &ChatChunk) -> Vec<Edit> {
+        if state.leg == 0 || !chunk.named {
+            return Vec::new();
+        }
+        // Azure marks its late filter chunks with an empty `object`.
+        self.identity.edits(data, &chunk.members, "object")
+    }
+
+    /// A chunk of our own.
+    fn own(&self, delta: &str, finish: &str) -> Bytes {
+        let choice = format!(r#"[{{"index":0,"delta":{delta},"logprobs":null,"finish_reason":{finish}}}]"#);
+        self.bare(&choice, "null")
+    }
+
+    fn bare(&self, choices: &str, usage: &str) -> Bytes {
+        self.identity
+            .chunk(choices, Some(usage).filter(|_| self.wants_usage))
+    }
+}

@@ -1,0 +1,117 @@
+//! The message of a reply that several legs make.
+
+use super::chunk::without;
+use crate::text::splice::Edit;
+use crate::text::{Span, json};
+use crate::wire::leg_state::LegState;
+use crate::wire::view;
+
+/// What the legs wrote as content, one after the other, with what is shown between.
+#[derive(Default)]
+pub(super) struct JoinedMessage(Vec<ContentPiece>);
+
+/// A piece of the content that the agent gets.
+enum ContentPiece {
+    /// The inside of a string literal.
+    Text(String),
+    /// A block of a list.
+    Block(String),
+}
+
+impl JoinedMessage {
+    /// A text of ours.
+    pub(super) fn say(&mut self, text: &str) {
+        let quoted = json::quote(text);
+        self.0
+            .push(ContentPiece::Text(quoted[1..quoted.len() - 1].to_owned()));
+    }
+
+    /// A leg's content, with these edits made in it.
+    pub(super) fn take(&mut self, data: &[u8], content: Span, edits: &[Edit]) {
+        let broken = view::edited_part(data, content, edits);
+        let text = broken.as_bytes();
+        let whole = json::root(text);
+        match text.first() {
+            Some(b'"') => self.0.push(ContentPiece::Text(whole.inner().text(text))),
+            Some(b'[') => {
+                let blocks = json::elements(text, whole).into_iter();
+                self.0
+                    .extend(blocks.map(|block| ContentPiece::Block(block.text(text))));
+            }
+            _ => {}
+        }
+    }
+
+    /// The content out of its pieces: one string, or a list where a leg had one; `None` where nothing was written.
+    fn content(&self) -> Option<String> {
+        let text = |p: &ContentPiece| match p {
+            ContentPiece::Text(text) => Some(text.clone()),
+            ContentPiece::Block(_) => None,
+        };
+        let pieces = &self.0;
+        if pieces.is_empty() {
+            return None;
+        }
+        if let Some(all) = pieces.iter().map(text).collect::<Option<Vec<_>>>() {
+            return Some(format!("\"{}\"", all.concat()));
+        }
+        let blocks: Vec<String> = pieces
+            .iter()
+            .map(|p| match p {
+                ContentPiece::Text(text) => format!(r#"{{"type":"text","text":"{text}"}}"#),
+                ContentPiece::Block(raw) => raw.clone(),
+            })
+            .collect();
+        Some(format!("[{}]", blocks.join(",")))
+    }
+
+    /// All that was written as its content, and none of our calls.
+    pub(super) fn edits(&self, state: &LegState, text: &[u8], message: Span) -> Vec<Edit> {
+        let is_ours = |call: &Span| {
+            let name =
+                json::at_path(text, *call, &["function", "name"]).and_then(|name| json::string(text, name));
+            name.is_some_and(|name| state.ours(&name).is_some())
+        };
+        let members = json::members(text, message);
+        let find = |name: &str| members.iter().position(|(k, _)| k.of(text) == name.as_bytes());
+        let listed = find("tool_calls");
+        let elements = listed.map_or(Vec::new(), |i| json::elements(text, members[i].1));
+        let (ours, theirs): (Vec<Span>, Vec<Span>) = elements.into_iter().partition(is_ours);
+        let hidden = listed.filter(|_| !ours.is_empty());
+        let bare = hidden.filter(|_| theirs.is_empty());
+        // A message without calls must have a content, be it empty, or it cannot be sent back.
+        let content = self.content().or(bare.map(|_| r#""""#.to_owned()));
+        let mut edits = Vec::new();
+        match (find("content"), &content) {
+            (Some(i), Some(now)) if members[i].1.of(text) != now.as_bytes() => {
+                edits.push(Edit::replace(members[i].1, now.clone()));
+            }
+            (None, Some(now)) if bare.is_none() => {
+                let comma = if members.is_empty() { "" } else { "," };
+                edits.push(Edit::insert(
+                    message.start + 1,
+                    format!(r#""content":{now}{comma}"#),
+                ));
+            }
+            _ => {}
+        }
+        match (hidden, bare, content) {
+            // An empty list would be refused when the agent sends it back: the content takes its place.
+            (_, Some(i), Some(now)) if find("content").is_none() => {
+                let (key, value) = members[i];
+                let place = Span::new(key.start - 1, value.end);
+                edits.push(Edit::replace(place, format!(r#""content":{now}"#)));
+            }
+            (_, Some(i), _) => edits.extend(without(&members, &[members[i].0])),
+            (Some(i), None, _) => {
+                let kept: Vec<_> = theirs
+                    .iter()
+                    .map(|c| String::from_utf8_lossy(c.of(text)))
+                    .collect();
+                edits.push(Edit::replace(members[i].1, format!("[{}]", kept.join(","))));
+            }
+            (None, None, _) => {}
+        }
+        edits
+    }
+}

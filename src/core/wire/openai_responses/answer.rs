@@ -1,0 +1,347 @@
+//! Responses answers: one response to the agent, however many legs it has. Events:
+//! <https://platform.openai.com/docs/api-reference/responses-streaming>.
+
+mod end;
+mod send;
+mod sequence;
+mod texts;
+
+use super::OpenaiResponses;
+use bytes::Bytes;
+
+use self::sequence::Sequence;
+use self::texts::PartTexts;
+use super::event::{ResponsesEvent, broken, event, number};
+use super::own_message::OwnMessage;
+
+use super::response_object::{self, ObjectOverrides, ResponseIdentity};
+use super::usage::stopped;
+use crate::text::json;
+use crate::text::splice::{self, Edit};
+use crate::tools::ToolNames;
+use crate::wire::dialect::Dialect;
+use crate::wire::error::error_in;
+use crate::wire::leg::HiddenCall;
+use crate::wire::leg_state::{HeldFrame, HeldKind, LegState};
+use crate::wire::leg_usage::{LegUsage, ProviderUsage};
+use crate::wire::openai::OpenaiUsage;
+use crate::wire::{Answers, Ending, View, sse};
+
+/// What some servers send after the last event.
+const DONE: &[u8] = b"[DONE]";
+
+impl Answers for OpenaiResponses {
+    fn dialect(&self, view: &View) -> Box<dyn Dialect> {
+        Box::new(ResponsesDialect::new(view))
+    }
+}
+
+/// The reply without our tool, and with the `previous_response_id` that the agent knows.
+pub(super) fn shaped_for(view: &View, reply: Bytes) -> Bytes {
+    let literal = view.facts.previous.as_ref().map(|p| json::quote(&p.id));
+    let now = ObjectOverrides {
+        previous: literal.as_deref(),
+        offered: match view.tools {
+            Some(tools) if !tools.taken && view.facts.ours.any() => view.facts.ours,
+            Some(tools) if !tools.taken => ToolNames::HANDOFF,
+            _ => ToolNames::NONE,
+        },
+        ..ObjectOverrides::default()
+    };
+    let edits = response_object::edits(&reply, json::root(&reply), &now);
+    splice::edited(&reply, edits)
+}
+
+/// State of an answer.
+#[derive(Default)]
+struct ResponsesDialect {
+    /// The agent's own `previous_response_id`, as a literal.
+    previous: Option<String>,
+    /// What every response object says: the first leg's.
+    identity: ResponseIdentity,
+    /// The newest response object of which an end can be made.
+    object: Option<String>,
+    leg: ResponsesLeg,
+    /// Every item the agent has seen, in its order.
+    items: Vec<String>,
+    /// How many of them are of earlier legs.
+    earlier: usize,
+    phase: bool,
+    /// Whether the items are others than upstream's: one is ours or is escaped, or a call is hidden.
+    changed: bool,
+    sequence: Sequence,
+    usage: LegUsage<OpenaiUsage>,
+}
+
+/// What is one leg's alone.
+#[derive(Default)]
+struct ResponsesLeg {
+    /// Items by upstream's index.
+    slots: Vec<(u64, OutputSlot)>,
+    /// Texts by upstream's index of the item and of the part.
+    texts: PartTexts,
+}
+
+/// An output item of upstream's.
+enum OutputSlot {
+    /// A visible block with this index.
+    Shown(usize),
+    /// Ours.
+    Hidden(HiddenCall),
+    /// Ours, and complete.
+    Gone,
+}
+
+impl Dialect for ResponsesDialect {
+    fn frame(&mut self, state: &mut LegState, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
+        if data == DONE {
+            return state.end(HeldKind::Done, raw, data, out);
+        }
+        let (event, mut kind) = event(data);
+        // Gateways have error shapes of their own.
+        if kind.is_empty() && error_in(data, json::root(data)).is_some() {
+            kind = b"error";
+        }
+        let opens = matches!(
+            kind,
+            b"response.created" | b"response.queued" | b"response.in_progress"
+        );
+        if !opens {
+            self.say_opening(state, out);
+        }
+        let edits = match kind {
+            b"response.completed" | b"response.failed" | b"response.incomplete" => {
+                return self.terminal(state, raw, data, &event, out);
+            }
+            b"response.output_item.added" => self.item_added(state, data, &event),
+            b"response.output_item.done" => self.item_done(state, data, &event),
+            b"error" => state.fail(state.report.parts > 0).then(Vec::new),
+            _ if opens => self.lifecycle(state, data, &event),
+            _ => self.item_event(state, data, &event, kind),
+        };
+        match edits {
+            Some(edits) => out.push(self.sent(state, raw, data, &event, edits)),
+            None => self.sequence.count(),
+        }
+    }
+
+    fn whole(&mut self, state: &mut LegState, body: &Bytes) -> Option<()> {
+        let data: &[u8] = body;
+        let response = json::whole(data).ok()?;
+        // Any other value in its place cannot be extended.
+        json::get(data, response, "output").filter(|output| data[output.start] == b'[')?;
+        json::get_string(data, response, "id")?;
+        self.take_output(state, data, response);
+        self.take_end(state, data, response);
+        Some(())
+    }
+
+    fn end_leg(&mut self, _state: &LegState, counts: bool) {
+        self.usage.end_leg(counts);
+        self.leg = ResponsesLeg::default();
+        self.earlier = self.items.len();
+        self.sequence.count();
+    }
+
+    fn say(&mut self, state: &LegState, text: &str, out: &mut Vec<Bytes>) {
+        let index = self.items.len();
+        let message = OwnMessage::new(text, &state.report.id, self.phase);
+        for (event, members) in message.events(index) {
+            self.own_event(event, &members, out);
+        }
+        self.add(&message);
+    }
+
+    fn say_whole(&mut self, state: &LegState, text: &str) {
+        self.add(&OwnMessage::new(text, &state.report.id, self.phase));
+    }
+
+    /// An event, since idle timers do not see comments; before the response's own first event a comment all
+    /// the same, since readers take no other event first.
+    fn keepalive(&mut self, _state: &LegState, out: &mut Vec<Bytes>) {
+        if self.object.is_some() {
+            let n = self.sequence.of_ours();
+            out.push(sse::named(
+                "keepalive",
+                &format!(r#"{{"type":"keepalive","sequence_number":{n}}}"#),
+            ));
+        } else {
+            out.push(Bytes::from_static(b": keepalive\n\n"));
+        }
+    }
+
+    fn last(&mut self, state: &mut LegState, held: HeldFrame, _ending: Ending) -> Option<Bytes> {
+        match held.kind {
+            HeldKind::End => Some(self.end_with(state, &held.raw, &held.data)),
+            _ => Some(held.raw),
+        }
+    }
+
+    fn own_end(&mut self, state: &mut LegState, _ending: Ending, next_input: u64, out: &mut Vec<Bytes>) {
+        self.completed(state, next_input, out);
+        out.extend(state.take(HeldKind::Done).map(|done| done.raw));
+    }
+
+    fn joined(&mut self, state: &LegState, last: &[u8], ending: Ending) -> Vec<Edit> {
+        let later = state.leg > 0;
+        let stopped = ending
+            .next_input()
+            .map(|next_input| stopped(&self.usage.all(), next_input));
+        let now = ObjectOverrides {
+            identity: later.then_some(&self.identity),
+            previous: None,
+            output: (later || self.changed).then(|| self.output()),
+            completed: stopped.is_some(),
+            usage: stopped.or_else(|| OpenaiUsage::merged(&self.usage.all()).filter(|_| later)),
+            offered: match later || !state.report.hidden.is_empty() {
+                true => ToolNames::HANDOFF,
+                false => ToolNames::NONE,
+            },
+        };
+        response_object::edits(last, json::root(last), &now)
+    }
+}
+
+impl ResponsesDialect {
+    pub(super) fn new(view: &View) -> Self {
+        Self {
+            previous: view.facts.previous.as_ref().map(|p| json::quote(&p.id)),
+            ..Self::default()
+        }
+    }
+
+    /// `created`, `queued`, `in_progress`: a response has them once. This and the next three return the edits of an
+    /// event that is sent on.
+    fn lifecycle(&mut self, state: &mut LegState, data: &[u8], event: &ResponsesEvent) -> Option<Vec<Edit>> {
+        let response = event.response.unwrap_or_default();
+        if let Some(id) = json::get_string(data, response, "id") {
+            state.report.id = id.into_owned();
+        }
+        if state.leg > 0 && self.object.is_some() {
+            return None;
+        }
+        self.identity.take(data, response);
+        self.object = event.response.map(|r| r.text(data));
+        let now = ObjectOverrides {
+            previous: self.previous.as_deref(),
+            offered: state.watch.hide,
+            ..ObjectOverrides::default()
+        };
+        let edits = response_object::edits(data, response, &now);
+        Some(edits)
+    }
+
+    fn say_opening(&mut self, state: &mut LegState, out: &mut Vec<Bytes>) {
+        if let Some(text) = state.opening.take() {
+            self.say(state, &text, out);
+        }
+    }
+
+    fn item_added(&mut self, state: &mut LegState, data: &[u8], event: &ResponsesEvent) -> Option<Vec<Edit>> {
+        let (index, item) = (number(data, event.index), event.item.unwrap_or_default());
+        if let Some(tool) = response_object::ours(data, item, state) {
+            let call = HiddenCall {
+                raw: None,
+                complete: false,
+                bound_to: self.bound_to(),
+                ..response_object::hidden(data, item, tool, state.report.parts, state.watch.buffered_bytes)
+            };
+            self.leg.slots.push((index, OutputSlot::Hidden(call)));
+            return None;
+        }
+        self.phase |= response_object::has_phase(data, item);
+        if let Some(id) = response_object::call_id(data, item) {
+            state.report.call(id);
+        }
+        let shown = self.slot(state, index);
+        let edits = response_object::breaks(data, item, &mut self.leg.texts.so_far());
+        self.items[shown] = response_object::shown(data, item, edits.clone());
+        Some(edits)
+    }
+
+    fn item_done(&mut self, state: &mut LegState, data: &[u8], event: &ResponsesEvent) -> Option<Vec<Edit>> {
+        let (index, item) = (number(data, event.index), event.item.unwrap_or_default());
+        let known = self.leg.slots.iter_mut().find(|(i, _)| *i == index);
+        let ours = match known {
+            Some((_, slot @ (OutputSlot::Hidden(_) | OutputSlot::Gone))) => {
+                match std::mem::replace(slot, OutputSlot::Gone) {
+                    OutputSlot::Hidden(begun) => Some((begun.tool, begun.after, begun.bound_to)),
+                    _ => return None,
+                }
+            }
+            // Never announced.
+            None => response_object::ours(data, item, state).map(|tool| {
+                let bound_to = self.bound_to();
+                self.leg.slots.push((index, OutputSlot::Gone));
+                (tool, state.report.parts, bound_to)
+            }),
+            _ => None,
+        };
+        if let Some((tool, after, bound_to)) = ours {
+            let call = response_object::hidden(data, item, tool, after, state.watch.buffered_bytes);
+            state.report.hidden.push(HiddenCall { bound_to, ..call });
+            return None;
+        }
+        let shown = self.slot(state, index);
+        let (edits, unseen) = self.leg.texts.item_breaks(index, data, item);
+        state.report.broken_up += unseen;
+        self.items[shown] = response_object::shown(data, item, edits.clone());
+        Some(edits)
+    }
+
+    /// What a hidden call that comes now is bound to: the reasoning right before it.
+    fn bound_to(&self) -> Option<String> {
+        let before = match self.leg.slots.last()? {
+            (_, OutputSlot::Shown(shown)) => self.items.get(*shown)?.as_bytes(),
+            _ => return None,
+        };
+        response_object::binds(before, json::root(before))
+    }
+
+    /// Any other event: of an item, or of none.
+    fn item_event(
+        &mut self,
+        state: &mut LegState,
+        data: &[u8],
+        event: &ResponsesEvent,
+        kind: &[u8],
+    ) -> Option<Vec<Edit>> {
+        if event.index.is_none() {
+            return Some(Vec::new());
+        }
+        let index = number(data, event.index);
+        match self.leg.slots.iter_mut().find(|(i, _)| *i == index) {
+            Some((_, OutputSlot::Hidden(call))) => {
+                let is_piece = kind == b"response.function_call_arguments.delta";
+                let piece = event.delta.filter(|_| is_piece);
+                if let Some(piece) = piece.and_then(|d| json::string(data, d)) {
+                    call.collect(&piece, state.watch.buffered_bytes);
+                }
+                return None;
+            }
+            Some((_, OutputSlot::Gone)) => return None,
+            _ => {}
+        }
+        self.slot(state, index);
+        let key = (index, number(data, event.content));
+        let edits = match kind {
+            b"response.output_text.delta" => {
+                let edits = self.leg.texts.follow(key, data, event.delta);
+                state.report.broken_up += edits.len();
+                edits
+            }
+            b"response.content_part.added" => {
+                self.leg.texts.forget(key);
+                let text = event.part.and_then(|p| response_object::part_text(data, p));
+                self.leg.texts.follow(key, data, text)
+            }
+            b"response.content_part.done" => {
+                let text = event.part.and_then(|p| response_object::part_text(data, p));
+                broken(data, text, self.leg.texts.text(key).before)
+            }
+            b"response.output_text.done" => broken(data, event.text, self.leg.texts.text(key).before),
+            _ => Vec::new(),
+        };
+        Some(edits)
+    }
+}

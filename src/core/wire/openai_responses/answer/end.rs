@@ -1,0 +1,151 @@
+//! A leg's last event, and the response's.
+
+use bytes::Bytes;
+
+use super::super::event::{ResponsesEvent, event};
+use super::super::own_message::{self, OwnMessage};
+use super::super::response_object::{self, ObjectOverrides};
+use super::super::usage::stopped;
+use super::{OutputSlot, ResponsesDialect};
+use crate::text::{Span, json};
+use crate::wire::DroppedThinking;
+use crate::wire::leg::{HiddenCall, StopReason};
+use crate::wire::leg_state::{HeldFrame, HeldKind, LegState};
+use crate::wire::leg_usage::ProviderUsage;
+use crate::wire::openai::OpenaiUsage;
+
+impl ResponsesDialect {
+    /// `completed`, `failed`, `incomplete`.
+    pub(super) fn terminal(
+        &mut self,
+        state: &mut LegState,
+        raw: &Bytes,
+        data: &[u8],
+        event: &ResponsesEvent,
+        out: &mut Vec<Bytes>,
+    ) {
+        let response = event.response.unwrap_or_default();
+        for (_, slot) in self.leg.slots.drain(..) {
+            if let OutputSlot::Hidden(call) = slot {
+                let call = response_object::finished(data, response, &call, state.watch.buffered_bytes)
+                    .unwrap_or(call);
+                state.report.hidden.push(call);
+            }
+        }
+        // A server that streams no items.
+        if self.items.len() == self.earlier && state.report.hidden.is_empty() {
+            self.take_output(state, data, response);
+        }
+        self.take_end(state, data, response);
+        let report = &mut state.report;
+        report.again = report.stop == StopReason::Error && state.leg > 0 && report.parts == 0;
+        if report.stop != StopReason::Error {
+            self.object = event.response.map(|r| r.text(data));
+        }
+        if state.holds() {
+            state.keep(HeldFrame::new(HeldKind::End, raw, data));
+        } else {
+            out.push(self.end_with(state, raw, data));
+        }
+    }
+
+    /// Takes the items of a response object, where no events have brought them.
+    pub(super) fn take_output(&mut self, state: &mut LegState, data: &[u8], response: Span) {
+        let mut before: Option<Span> = None;
+        for item in response_object::output(data, response) {
+            let before = before.replace(item);
+            self.phase |= response_object::has_phase(data, item);
+            if let Some(tool) = response_object::ours(data, item, state) {
+                let limit = state.watch.buffered_bytes;
+                let call = response_object::hidden(data, item, tool, state.report.parts, limit);
+                let bound_to = before.and_then(|before| response_object::binds(data, before));
+                state.report.hidden.push(HiddenCall { bound_to, ..call });
+                self.changed = true;
+                continue;
+            }
+            if let Some(id) = response_object::call_id(data, item) {
+                state.report.call(id);
+            }
+            state.report.parts += 1;
+            // All texts are one: agents join them.
+            let edits = response_object::breaks(data, item, &mut state.escaper);
+            state.report.broken_up += edits.len();
+            self.changed |= !edits.is_empty();
+            self.items.push(response_object::shown(data, item, edits));
+        }
+    }
+
+    /// Takes what a response object says of the leg's end.
+    pub(super) fn take_end(&mut self, state: &mut LegState, data: &[u8], response: Span) {
+        let report = &mut state.report;
+        if let Some(id) = json::get_string(data, response, "id") {
+            report.id = id.into_owned();
+        }
+        if let Some(usage) = response_object::usage(data, response) {
+            self.usage.take(data, usage, report);
+        }
+        report.stop = response_object::stop(data, response, !report.calls.is_empty());
+        report.ended = true;
+        report.served.take(data, response);
+        report.dropped_thinking = DroppedThinking::of_member(data, response).unwrap_or_default();
+        if state.leg == 0 {
+            self.identity.take(data, response);
+        }
+    }
+
+    /// Adds an item of ours to those that the agent has seen.
+    pub(super) fn add(&mut self, message: &OwnMessage) {
+        self.items.push(message.done());
+        self.changed = true;
+    }
+
+    /// The leg's own end, as the end of the whole response.
+    pub(super) fn end_with(&mut self, state: &mut LegState, raw: &Bytes, data: &[u8]) -> Bytes {
+        let (event, _) = event(data);
+        let hidden = !state.report.hidden.is_empty();
+        let changed = state.leg > 0 || self.changed || hidden || state.report.broken_up > 0;
+        let now = ObjectOverrides {
+            identity: (state.leg > 0).then_some(&self.identity),
+            previous: self.previous.as_deref(),
+            output: changed.then(|| self.output()),
+            usage: OpenaiUsage::merged(&self.usage.all())
+                .filter(|_| state.leg > 0 && self.usage.is_reported()),
+            offered: state.watch.hide,
+            completed: false,
+        };
+        let edits = response_object::edits(data, event.response.unwrap_or_default(), &now);
+        self.sent(state, raw, data, &event, edits)
+    }
+
+    /// An end of our own: made of the newest response object there is.
+    pub(super) fn completed(&mut self, state: &mut LegState, next_input: u64, out: &mut Vec<Bytes>) {
+        if self.object.is_none() {
+            let object = own_message::made_up(state.opening.as_deref().unwrap_or_default());
+            self.identity
+                .take(object.as_bytes(), json::root(object.as_bytes()));
+            self.own_event("response.created", &format!(r#""response":{object}"#), out);
+            self.object = Some(object);
+        }
+        self.say_opening(state, out);
+        let now = ObjectOverrides {
+            identity: Some(&self.identity),
+            previous: self.previous.as_deref(),
+            output: Some(self.output()),
+            usage: Some(stopped(&self.usage.all(), next_input)),
+            offered: state.watch.hide,
+            completed: true,
+        };
+        let object = response_object::edited(self.object.as_deref().unwrap_or_default(), &now);
+        self.own_event("response.completed", &format!(r#""response":{object}"#), out);
+    }
+
+    pub(super) fn output(&self) -> String {
+        let all: Vec<&str> = self
+            .items
+            .iter()
+            .map(String::as_str)
+            .filter(|i| !i.is_empty())
+            .collect();
+        format!("[{}]", all.join(","))
+    }
+}
