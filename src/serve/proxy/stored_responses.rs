@@ -59,7 +59,7 @@ pub(super) async fn run(
 }
 
 async fn mapped(gateway: &Gateway, ctx: &RequestContext) -> Result<Option<Mapped>, StoreError> {
-    if !ctx.wire.is_some_and(|id| wire(id).facts().items.is_some()) {
+    if ctx.wire.is_none_or(|id| wire(id).facts().items.is_none()) {
         return Ok(None);
     }
     let Some((before, id, rest)) = split(&ctx.target) else {
