@@ -25,7 +25,7 @@ use uuid::Uuid;
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Agents: claude, codex, opencode, gemini, qwen, pi, goose, cline, aider, or a path to one. Any other program gets the \
+Agents: claude, codex, opencode, gemini, agy, qwen, pi, goose, cline, aider, or a path to one. Any other program gets the \
 variables that the SDKs read. All arguments after the agent's name are the agent's.
 
 Uses the proxy that serves from the state directory, or starts one in the background, which stops when the last agent \

@@ -267,7 +267,7 @@ pub(super) struct CreateArgs {
     /// Read an agent's output; - is standard input
     #[arg(long, value_name = "FILE", group = "source")]
     pub(super) output: Option<PathBuf>,
-    /// Read a session file of Claude Code, Codex or pi
+    /// Read a session file of Claude Code, Codex, gemini-cli, qwen-code or pi
     #[arg(long, value_name = "FILE", group = "source")]
     pub(super) session_file: Option<PathBuf>,
     /// Read a proxied conversation: its key, or a unique prefix of it
