@@ -8,9 +8,12 @@ use serde_json::{Value, json};
 
 use super::query::{ApiResult, QueryParams, Unanswered, read, shown};
 use super::responses::{FullResponse, TEXT, respond};
-use super::{Inspector, api_drafts, api_handoffs, api_savings};
+use super::{Inspector, api_drafts, api_handoffs};
 use crate::state::clock::now_ms;
-use crate::state::journal::{BodySide, ExchangeFilter, ExchangeRow, JournalReader, RowFilter, RowQuery};
+use crate::state::journal::{
+    BillFilter, BillGroup, BodySide, ExchangeFilter, ExchangeRow, JournalReader, Promise, RowFilter,
+    RowQuery, SavingsReport, age_ms,
+};
 use baton_core::nudge::WindowQuery;
 
 /// Answers `/api/{path}?{query}`.
@@ -20,7 +23,7 @@ pub(super) async fn answer(inspector: &Inspector, path: &str, query: Option<&str
         ["status"] => status(inspector).await,
         ["conversations"] => conversations(inspector, params).await,
         ["conversations", key] => conversation(inspector, key).await,
-        ["conversations", key, "carried"] => api_savings::carried(inspector, key).await,
+        ["conversations", key, "carried"] => carried(inspector, key).await,
         ["exchanges"] => exchanges(inspector, params).await,
         ["exchanges", id] => exchange(inspector, id).await,
         ["exchanges", id, "message"] => message(inspector, id, params).await,
@@ -31,7 +34,7 @@ pub(super) async fn answer(inspector: &Inspector, path: &str, query: Option<&str
         ["handoffs", id] => api_handoffs::one(inspector, id).await,
         ["drafts"] => api_drafts::list(inspector),
         ["drafts", id] => api_drafts::one(inspector, id).await,
-        ["savings"] => api_savings::report(inspector, params).await,
+        ["savings"] => savings(inspector, params).await,
         ["search"] => search(inspector, params).await,
         _ => Err(Unanswered::NotFound("there is nothing at this path")),
     };
@@ -211,4 +214,46 @@ async fn search(inspector: &Inspector, params: &QueryParams) -> ApiResult {
     let limit = params.limit()?;
     let found = read(inspector, move |q| q.search(&wanted, limit)).await?;
     shown(&found.unwrap_or_default())
+}
+
+/// `/api/savings?by=&since=&conversation=`.
+async fn savings(inspector: &Inspector, params: &QueryParams) -> ApiResult {
+    let by = params.text("by").unwrap_or_else(|| "day".to_owned());
+    let group = BillGroup::named(&by).ok_or_else(|| {
+        Unanswered::Bad(format!(
+            "by: {by:?} is not one of day, model, conversation, handoff, client"
+        ))
+    })?;
+    let age = |text: String| {
+        let why = format!("since: {text:?} is not a duration such as 30m, 12h or 7d");
+        age_ms(&text).ok_or(Unanswered::Bad(why))
+    };
+    let since = params.text("since").map(age).transpose()?;
+    let filter = BillFilter {
+        conversation: params.text("conversation"),
+        since_ms: since.map_or(0, |age| now_ms().saturating_sub(age)),
+    };
+    let prices = Arc::clone(&inspector.prices);
+    let report = read(inspector, move |q| {
+        Ok(SavingsReport::of(&q.bill(&filter, &prices)?, group, &prices))
+    });
+    let report = report.await?;
+    let report = report.unwrap_or_else(|| SavingsReport::of(&[], group, &inspector.prices));
+    let promised = Promise::kept(&inspector.dir);
+    shown(&SavingsReport { promised, ..report })
+}
+
+/// `/api/conversations/KEY/carried`: what it cost to send results again.
+pub(super) async fn carried(inspector: &Inspector, key: &str) -> ApiResult {
+    let (wanted, prices) = (key.to_owned(), Arc::clone(&inspector.prices));
+    let found = read(inspector, move |q| {
+        match q.conversations(Some(&wanted), 1)?.is_empty() {
+            true => Ok(None),
+            false => q.carried(&wanted, &prices).map(Some),
+        }
+    });
+    let found = found.await?.flatten();
+    shown(&found.ok_or(Unanswered::NotFound(
+        "there is no such conversation in the journal",
+    ))?)
 }

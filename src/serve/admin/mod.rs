@@ -7,7 +7,6 @@ mod api;
 mod api_drafts;
 mod api_events;
 mod api_handoffs;
-mod api_savings;
 mod guard;
 mod page;
 mod query;

@@ -1,6 +1,13 @@
 //! Exit codes in plain text, as tools of any name write them: `[exit code: 1]`, `Exit Code: 1`, `exit status 1`,
 //! `Command failed with exit code 1: make`, `… returned non-zero exit status 1.`
 
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use crate::agents::commands::CommandPurpose;
+use crate::text::table;
+
 /// Lines at the end of a text among which such a line is looked for: others label a signal, a duration, a folder.
 const LAST: usize = 6;
 
@@ -148,6 +155,30 @@ fn number(text: &str, carries: bool) -> Option<i32> {
         || !rest.contains(|c: char| c.is_alphanumeric()) && !rest.starts_with('-');
     ends.then(|| digits.parse().ok()).flatten()
 }
+
+/// A program with its closing lines: regular expressions over lines without colours, with single spaces.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Runner {
+    #[allow(dead_code, reason = "names the row; the tests hold one sample to each")]
+    pub(super) name: &'static str,
+    /// What it does where it passes.
+    pub(super) purpose: CommandPurpose,
+    /// The program closes each part of its work, so a failure counts even if later parts pass.
+    #[serde(default)]
+    pub(super) by_parts: bool,
+    /// A line without which those of `passed` mean nothing.
+    pub(super) opens: Option<&'static str>,
+    /// Lines of a run that went well.
+    #[serde(default)]
+    pub(super) passed: Vec<&'static str>,
+    /// Lines of a run that did not.
+    #[serde(default)]
+    pub(super) failed: Vec<&'static str>,
+}
+
+pub(super) static RUNNERS: LazyLock<Vec<Runner>> =
+    LazyLock::new(|| table::rows(include_str!("runners.toml")));
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,6 @@
 
 mod exit_lines;
 mod report;
-mod runner;
 
 use self::exit_lines::ExitLine;
 use super::commands::{self, ShellCommand};

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use regex::RegexSet;
 
-use super::runner::RUNNERS;
+use super::exit_lines::RUNNERS;
 use crate::agents::commands::CommandPurpose;
 
 /// Lines at the start and at the end of a text that are examined.

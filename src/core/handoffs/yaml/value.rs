@@ -93,6 +93,8 @@ pub(super) fn is_plain(text: &str) -> bool {
         .strip_prefix('-')
         .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     (text.starts_with(begins) || is_negative)
+        // The end of a document, where nothing is in front of it.
+        && !text.starts_with("...")
         && !text.ends_with(char::is_whitespace)
         && !text.ends_with(':')
         && !text.contains(": ")

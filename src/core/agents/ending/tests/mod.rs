@@ -3,7 +3,7 @@
 mod closing;
 
 use self::closing::CLOSING;
-use super::runner::RUNNERS;
+use super::exit_lines::RUNNERS;
 use super::*;
 use crate::agents::commands::CommandPurpose;
 
