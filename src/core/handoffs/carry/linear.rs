@@ -7,9 +7,11 @@ use serde_json::{Value, json};
 use super::{CarryPolicy, CarryScope, PersonTexts, RuleSources, carry, rules};
 use crate::handoffs::draft::tests::linear::worked;
 use crate::handoffs::draft::{DraftIndexSettings, SeenFacts};
+use crate::limits;
 use crate::record::WireId;
 use crate::redact::Redactor;
 use crate::text::cost::at_sizes;
+use crate::text::cut::floor;
 use crate::transcript::Transcript;
 use crate::wire::{self, Operation};
 
@@ -42,7 +44,8 @@ fn time(texts: &[String]) -> Duration {
             scope: CarryScope::All,
             tokens: 600,
         };
-        let prompt = texts.join("\n");
+        let mut prompt = texts.join("\n");
+        prompt.truncate(floor(&prompt, limits::PROMPT));
         let seen = SeenFacts::of_work(DraftIndexSettings::default(), &transcript);
         let _ = carry(&prompt, &rules, Some(&seen), policy);
     })
