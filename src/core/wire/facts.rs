@@ -13,7 +13,7 @@ use crate::text::splice::Edit;
 /// Lists of words: an error is meant that has all words of one.
 pub(super) type Wordings = &'static [&'static [&'static str]];
 
-/// The facts of a wire. A row names what differs from [`of`](Self::of).
+/// The facts of a wire. A row names what differs from `of`.
 pub struct WireFacts {
     pub id: WireId,
     /// The provider as OpenTelemetry's conventions spell it (`gen_ai.provider.name`).
