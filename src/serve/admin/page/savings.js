@@ -63,7 +63,7 @@ export function billFacts(total) {
 function promised(it) {
   if (!it?.paid) return null;
   const day = new Date(it.at_ms).toISOString().slice(0, 10);
-  return `baton try had said on ${day}: ${line(it.sum.arm)} saves ${dollars(it.sum.saved)} ± ${dollars(it.sum.error)}, ${Math.round((100 * it.sum.saved) / it.paid)} % of ${dollars(it.paid)}.`;
+  return `baton try had said on ${day}: ${line(it.sum.arm)} saves ${signedDollars(it.sum.saved)} ± ${dollars(it.sum.error)}, ${Math.round((100 * it.sum.saved) / it.paid)} % of ${dollars(it.paid)}.`;
 }
 
 /** The moments of a shadow, newest first. */
@@ -80,7 +80,7 @@ function remarks(report) {
     `At the prices of ${report.prices?.date ?? "?"} (${line(report.prices?.source ?? "?")}).`,
     total.unpriced ? `${plural(total.unpriced, "exchange")} without a price: ${line((report.unpriced_models ?? []).join(", "))} (bill.prices).` : null,
     promised(report.promised),
-    report.tried?.length ? `In these conversations ${report.tried.map((rule) => `${rule.arm === "model" ? "handoffs at the moments of the shadow" : line(rule.arm)} would have saved ${dollars(rule.saved)} ± ${dollars(rule.error)} in ${plural(rule.cuts, "cut")}`).join("; ")}.` : null,
+    report.tried?.length ? `In these conversations ${report.tried.map((rule) => `${rule.arm === "model" ? "handoffs at the moments of the shadow" : line(rule.arm)} saves ${signedDollars(rule.saved)} ± ${dollars(rule.error)} in ${plural(rule.cuts, "cut")}`).join("; ")}.` : null,
     total.subscription ? `${plural(total.subscription, "exchange")} on a subscription: tokens only.` : null,
     total.compacted ? `${plural(total.compacted, "exchange")} would have been too long without baton: counted as compacted by the agent, not as saved.` : null,
   ].filter(Boolean).join(" ");
