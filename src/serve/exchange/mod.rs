@@ -226,11 +226,11 @@ impl Exchange {
 
     /// Enters the request's thread. Puts a notice after the request, or returns what answers it otherwise, where that is
     /// due.
-    async fn follow_context(&mut self) -> Option<FollowUp> {
+    async fn follow_context(&mut self, repeats: bool) -> Option<FollowUp> {
         let EnteredThread { thread, is_new } = context::enter(self)?;
         let thread = self.thread.insert(thread).clone();
-        // What is sent again is sent as before.
-        if !is_new || context::waits_for_turn_end(&self.offered) {
+        // What is sent again is sent as before. To this process it may be new.
+        if !is_new || repeats || context::waits_for_turn_end(&self.offered) {
             return None;
         }
         let Some(due) = thread.due(&self.offered, self.app.clock.now_ms()) else {
@@ -320,12 +320,13 @@ async fn run(app: Arc<App>, ctx: RequestContext, body: RequestBody, weight: usiz
 
 /// Has the model answer a request, after an automatic handoff if one is due.
 async fn answer_model(mut exchange: Exchange) -> Response<ResponseBody> {
-    match exchange.follow_context().await {
+    let repeated = exchange.repeated();
+    match exchange.follow_context(repeated.is_some()).await {
         Some(FollowUp::HandOff(job)) => return Box::pin(drafts::run(exchange, job)).await,
         Some(FollowUp::Offer(text)) => return exchange.local_answer(&text, None),
         None => {}
     }
-    if let Some(handoff) = exchange.repeated() {
+    if let Some(handoff) = repeated {
         return Box::pin(exchange.go_on(handoff)).await;
     }
     if exchange.app.drafting.is_idle() {
