@@ -131,14 +131,14 @@ async fn a_notice_in_plain_words_names_no_number() {
 async fn a_notice_is_sent_once_and_stays_in_the_model_s_view() {
     let stage = Stage::with(thresholds);
     let mut first = exchange(&stage, 0).await;
-    assert!(first.follow_context().await.is_none());
+    assert!(first.follow_context(false).await.is_none());
     first
         .thread
         .as_ref()
         .unwrap()
         .measure(&first.ctx, None, &used(1_500));
     let mut next = exchange(&stage, 1).await;
-    assert!(next.follow_context().await.is_none());
+    assert!(next.follow_context(false).await.is_none());
     let notices = |exchange: &Exchange| exchange.offered.places.insertions.len();
     assert_eq!(notices(&next), 1);
     next.thread
@@ -146,6 +146,6 @@ async fn a_notice_is_sent_once_and_stays_in_the_model_s_view() {
         .unwrap()
         .measure(&next.ctx, None, &used(1_510));
     let mut later = exchange(&stage, 2).await;
-    assert!(later.follow_context().await.is_none());
+    assert!(later.follow_context(false).await.is_none());
     assert_eq!(notices(&later), 1);
 }
