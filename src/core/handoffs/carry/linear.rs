@@ -53,6 +53,19 @@ fn time(texts: &[String]) -> Duration {
 
 at_sizes! {
     hostile_words_cost_time_in_proportion_to_their_size
+    sentinels_without_an_end_cost_time_in_proportion_to_their_size
+}
+
+/// A person's text of nothing but beginnings, in lines and in one.
+fn sentinels_without_an_end_cost_time_in_proportion_to_their_size(sizes: &[usize]) {
+    for pair in sizes.windows(2) {
+        for begins in ["[[handoff-resume:x\n", "[[handoff-resume:x [[/handoff-resume:y]] "] {
+            let text = |bytes: usize| [begins.repeat(bytes / begins.len())];
+            let small = time(&text(pair[0])).max(Duration::from_millis(4));
+            let large = time(&text(pair[1]));
+            assert!(large < small * 40, "{small:?}, then {large:?} at {}", pair[1]);
+        }
+    }
 }
 
 /// Ten times the size takes about ten times as long.

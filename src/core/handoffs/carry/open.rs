@@ -9,7 +9,7 @@ use crate::text::prose::{has_word, sentences};
 /// Bytes of a listed item.
 const LINE: usize = 120;
 
-/// Items of a to-do list and of a prompt, each of which is compared with each.
+/// Most items of a to-do list, and of a prompt: every one is compared with every other.
 const MOST: usize = 200;
 
 /// A line for each item that a prompt lists as open and that is not.

@@ -92,18 +92,23 @@ fn of_turn(
 
 /// A text without the sentinels that a person pasted, each with the carry-over prompt after it.
 fn without_sentinels(text: &str) -> String {
+    // Found once: a text may have any number of beginnings without an end.
+    let last_end = text.rfind(SENTINEL_ENDS).unwrap_or_default();
     let mut kept = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once(SENTINEL) {
         // With the mark of a quotation in front of it.
         kept.push_str(before.trim_end_matches(['>', ' ']));
         kept.push('\n');
-        let below = after.split_once('\n').map_or("", |(_, below)| below);
-        rest = match after.split_once(SENTINEL_ENDS) {
+        let has_end = text.len() - after.len() <= last_end;
+        rest = match has_end.then(|| after.split_once(SENTINEL_ENDS)).flatten() {
             Some((_, end)) => end.split_once("]]").map_or("", |(_, rest)| rest),
-            // A block that was cut off: where it ends is not known.
-            None if below.trim_start().starts_with("*Handed over") => "",
-            None => below,
+            None => {
+                let below = after.split_once('\n').map_or("", |(_, below)| below);
+                // A block that was cut off: where it ends is not known.
+                let is_block = below.trim_start().starts_with("*Handed over");
+                if is_block { "" } else { below }
+            }
         };
     }
     kept + rest
