@@ -1,5 +1,6 @@
 //! Whether the model has just finished a step of its to-do list, or the person has just accepted a plan.
 
+use memchr::memmem;
 use serde_json::Value;
 
 use crate::agents::todo::{self, TodoItem, TodoState};
@@ -42,6 +43,12 @@ pub fn step_done(view: &View, from: usize) -> bool {
 
 /// Whether the person has just accepted a plan: the call that asks for that is answered since the model's last turn.
 pub fn plan_accepted(view: &View) -> bool {
+    // Looked for as bytes first: most transcripts have none of these names.
+    let transcript = view.text(view.list);
+    let mut names = tools::PLANS.iter();
+    if !names.any(|name| memmem::find(transcript, name.as_bytes()).is_some()) {
+        return false;
+    }
     let newest = view.turns.iter().rposition(|turn| turn.role.may_be_models());
     let mut uses = Transcript::of(view).tool_uses().into_iter();
     uses.any(|one| {
