@@ -1,4 +1,4 @@
-//! The record of a conversation.
+//! The record of a conversation, with the draft that was written ahead of its next handoff.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;

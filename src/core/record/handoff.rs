@@ -1,4 +1,4 @@
-//! The record of a handoff.
+//! The record of a handoff, and of what its prompt was compared with.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Restores hidden pairs.
+//! Restores hidden pairs, and finds those whose place is lost.
 
 use std::collections::{HashMap, HashSet};
 

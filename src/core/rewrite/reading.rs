@@ -1,4 +1,4 @@
-//! Finds marks of baton's form in a request, and where they are valid.
+//! Finds marks of baton's form in a request, the texts that they are in, and where they are valid.
 
 use std::collections::HashSet;
 

@@ -10,7 +10,7 @@ use super::view::{OwnItem, View};
 use crate::record::{HiddenPair, HiddenResult, WireId};
 use crate::text::splice::Edit;
 
-/// Lists of words: an error is meant that has all words of one.
+/// Lists of words: an error matches that has all words of one list.
 pub(super) type Wordings = &'static [&'static [&'static str]];
 
 /// The facts of a wire. A row names what differs from `of`.
@@ -46,7 +46,7 @@ pub struct WireFacts {
 }
 
 impl WireFacts {
-    /// Those of most wires.
+    /// What most wires have.
     pub(super) const fn of(id: WireId, provider: &'static str, text: TextRules) -> Self {
         Self {
             id,

@@ -1,5 +1,6 @@
 //! Exit codes in plain text, as tools of any name write them: `[exit code: 1]`, `Exit Code: 1`, `exit status 1`,
 //! `Command failed with exit code 1: make`, `… returned non-zero exit status 1.`
+//! Programs whose output ends with known lines are in `runners.toml`.
 
 use std::sync::LazyLock;
 

@@ -214,7 +214,7 @@ const STILL_RUNNING: [&str; 5] = [
 const JUDGED: [&str; 9] = ["grep", "egrep", "fgrep", "rg", "find", "diff", "test", "[", "git"];
 
 /// Commands whose `test` is one of their own.
-const RUNNERS: [&str; 15] = [
+const WITH_A_TEST: [&str; 15] = [
     "cargo", "npm", "yarn", "pnpm", "bun", "deno", "go", "make", "just", "mvn", "gradle", "gradlew",
     "dotnet", "swift", "run",
 ];
@@ -230,7 +230,7 @@ pub fn is_judged(command: &str) -> bool {
     let before = std::iter::once("").chain(words.clone());
     // `cargo test` is not the command `test`.
     let mut judged = words.zip(before).filter(|(word, _)| JUDGED.contains(word));
-    judged.any(|(word, before)| word != "test" || !RUNNERS.contains(&before))
+    judged.any(|(word, before)| word != "test" || !WITH_A_TEST.contains(&before))
 }
 
 #[cfg(test)]

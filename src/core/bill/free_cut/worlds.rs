@@ -1,4 +1,4 @@
-//! What the next calls cost with a cut, and without.
+//! What the next calls cost with a cut and without, and what is assumed of a cut.
 
 use super::super::cost::TokenCounts;
 use super::super::prices::Rates;

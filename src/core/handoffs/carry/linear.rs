@@ -59,7 +59,10 @@ at_sizes! {
 /// A person's text of nothing but beginnings, in lines and in one.
 fn sentinels_without_an_end_cost_time_in_proportion_to_their_size(sizes: &[usize]) {
     for pair in sizes.windows(2) {
-        for begins in ["[[handoff-resume:x\n", "[[handoff-resume:x [[/handoff-resume:y]] "] {
+        for begins in [
+            "[[handoff-resume:x\n",
+            "[[handoff-resume:x [[/handoff-resume:y]] ",
+        ] {
             let text = |bytes: usize| [begins.repeat(bytes / begins.len())];
             let small = time(&text(pair[0])).max(Duration::from_millis(4));
             let large = time(&text(pair[1]));

@@ -1,4 +1,4 @@
-//! Required content of a conversation.
+//! Required content of a conversation, and which of it a later sentence replaces.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

@@ -1,4 +1,5 @@
-//! The two values of a status line, read without the rest of the file.
+//! What fits a line or a few of a file: its entry in the ledger, and the two values of a status line. They are read without
+//! the rest of the file.
 //!
 //! In a block document only keys of the outermost mapping begin in the first column. So the lines of one key are cut
 //! out, and the parser reads those alone: values in quotes, folded ones and blocks are read like in the whole document.
@@ -102,7 +103,7 @@ const ENTRY_BYTES: usize = 200;
 const ENTRY_ITEMS: usize = 5;
 
 /// The ledger's entry for a file written at `now` under this name.
-pub fn entry(file: &HandoffFile, name: &str, automatic: bool, now: Time) -> String {
+pub fn ledger_entry(file: &HandoffFile, name: &str, automatic: bool, now: Time) -> String {
     let mode = if automatic { "auto" } else { "manual" };
     let mut text = format!("## {} ({mode})\n- file: {name}\n", now.rfc3339());
     let values = [

@@ -35,8 +35,7 @@ mod tests;
 pub use beads::beads;
 pub use drift::{CurrentRepository, Drift};
 pub use last_words::LastWords;
-pub use line::entry as ledger_entry;
-pub use line::{GoalAndNow, goal_and_now, value_of};
+pub use line::{GoalAndNow, goal_and_now, ledger_entry, value_of};
 pub use model::{
     CompletedTask, Dimension, FileChanges, HandoffFile, QualityReport, ReservationSnapshot,
     ReservationTransfer,

@@ -1,4 +1,4 @@
-//! Names of files and folders, and their meaning.
+//! Names of files and folders and their meaning, and the words of the format.
 
 use time::UtcDateTime;
 

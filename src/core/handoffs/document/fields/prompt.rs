@@ -1,4 +1,4 @@
-//! Sections of a carry-over prompt by heading.
+//! Sections of a carry-over prompt by heading, and the lists in them.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! The document as a value.
+//! The document as a value, and what it is made from.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;

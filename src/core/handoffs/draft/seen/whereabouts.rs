@@ -1,4 +1,4 @@
-//! The working directory and branch, as the agent describes them to its model.
+//! The working directory and branch, as the agent describes them to its model, and the folder that its shell is in.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
