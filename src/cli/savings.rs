@@ -13,7 +13,7 @@ use super::load_state;
 use super::output::{Out, first_line, plural, short};
 use super::state_args::{StateArgs, duration, named};
 use crate::state::clock::now_ms;
-use crate::state::journal::{BillEntry, BillFilter, BillGroup, BillSum, Promise, SavingsReport};
+use crate::state::journal::{BillEntry, BillFilter, BillGroup, BillSum, KeptVerdict, SavingsReport};
 use baton_core::bill::{Arm, PriceTable, TokenCounts};
 use baton_core::text::date::rfc3339;
 
@@ -67,7 +67,7 @@ pub(super) fn run(args: &SavingsArgs, out: &mut Out) -> CliResult {
     let prices = super::prices(file)?;
     let entries = entries(args, &config.state_dir, &prices)?;
     let report = SavingsReport {
-        promised: Promise::kept(&config.state_dir),
+        promised: KeptVerdict::kept(&config.state_dir),
         ..SavingsReport::of(&entries, args.by, &prices)
     };
     if args.json {

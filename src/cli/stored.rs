@@ -66,11 +66,10 @@ pub(super) fn only<T>(
 
 /// The handoff with this id or unique id prefix, with its full prompt.
 pub(super) async fn wanted(store: &SharedStore, id: &str) -> CliResult<Handoff> {
-    let handoffs = store.handoffs(&HandoffFilter::everything()).await;
-    let handoffs = handoffs?;
+    let handoffs = store.handoffs(&HandoffFilter::everything()).await?;
     let found = find(&handoffs, id)?;
-    let whole = store.handoff(&found.principal, found.id).await;
-    Ok(whole?.unwrap_or_else(|| found.clone()))
+    let whole = store.handoff(&found.principal, found.id).await?;
+    Ok(whole.unwrap_or_else(|| found.clone()))
 }
 
 /// The handoff with this id or unique id prefix.

@@ -188,9 +188,13 @@ pub(super) fn answer(body: &[u8]) -> Option<ExportedTurn> {
 }
 
 impl ExportedPart {
-    /// A part of a turn; `of` is the use of a tool that it belongs to.
-    fn of(part: &TranscriptPart<'_>, of: Option<&ToolUse<'_>>, agent: Option<AgentKind>) -> Option<Self> {
-        if of.is_some_and(|tool| tool.call.named() == TOOL_NAME) {
+    /// A part of a turn, and the use of a tool that it belongs to.
+    fn of(
+        part: &TranscriptPart<'_>,
+        tool_use: Option<&ToolUse<'_>>,
+        agent: Option<AgentKind>,
+    ) -> Option<Self> {
+        if tool_use.is_some_and(|tool| tool.call.named() == TOOL_NAME) {
             return None;
         }
         let exported = match part.kind {
@@ -205,8 +209,8 @@ impl ExportedPart {
                     .map_or(Value::Null, |given| arguments(&given.get())),
             },
             TranscriptPartKind::Result(result) => {
-                let end = of.map(|tool| tool.end(agent));
-                let name = of.and_then(|tool| tool.call.name).or(result.name);
+                let end = tool_use.map(|tool| tool.end(agent));
+                let name = tool_use.and_then(|tool| tool.call.name).or(result.name);
                 Self::Result {
                     tool: name.map(|name| name.get().into_owned()),
                     text: part.text(),

@@ -6,7 +6,7 @@ use std::iter;
 use super::places::SessionFile;
 use super::rules;
 use super::screen::counted;
-use crate::cli::exit::CommandFailure;
+use crate::cli::exit::CliResult;
 use crate::cli::output::{first_line, short, table, visible};
 use crate::cli::savings::{dollars, signed_dollars};
 use crate::state::config::Config;
@@ -16,11 +16,7 @@ use baton_core::trial::{ArmResult, Reckoned};
 /// Cuts of which a draft is made.
 const DRAFTS: usize = 3;
 
-pub(super) fn lines(
-    one: &Reckoned,
-    files: &[SessionFile],
-    config: &Config,
-) -> Result<Vec<String>, CommandFailure> {
+pub(super) fn lines(one: &Reckoned, files: &[SessionFile], config: &Config) -> CliResult<Vec<String>> {
     let session = &one.session;
     let (id, title) = (visible(&session.id), first_line(&session.title, None));
     let (model, folder) = (&one.model, session.folder.as_deref().unwrap_or_default());

@@ -18,12 +18,13 @@ use serde::Serialize;
 
 use self::gather::Gathered;
 use self::places::SessionFile;
-use super::exit::{CommandFailure, Exit};
+use super::exit::{CliResult, CommandFailure, Exit};
 use super::load_state;
 use super::output::{Out, visible};
+use super::stored::only;
 use super::trial_args::TryArgs;
 use crate::state::clock::now_ms;
-use crate::state::journal::Promise;
+use crate::state::journal::KeptVerdict;
 use baton_core::bill::PriceTable;
 use baton_core::text::date::rfc3339_millis;
 use baton_core::trial::{self, ARMS, Reckoned, TrialReport};
@@ -37,7 +38,7 @@ struct TriedJson<'a> {
     sessions: &'a [Reckoned],
 }
 
-pub(super) fn run(args: &TryArgs, out: &mut Out) -> Result<(), CommandFailure> {
+pub(super) fn run(args: &TryArgs, out: &mut Out) -> CliResult {
     let config = load_state(&args.state)?;
     let prices = super::prices(args.prices.as_deref().or(config.bill.prices.as_deref()))?;
     let files = session_files(args)?;
@@ -59,20 +60,19 @@ pub(super) fn run(args: &TryArgs, out: &mut Out) -> Result<(), CommandFailure> {
     }
     if args.keep {
         let dir = &config.state_dir;
-        written(dir, Promise::of(&report, now_ms()).keep(dir))?;
+        written(dir, KeptVerdict::of(&report, now_ms()).keep(dir))?;
     }
     if args.csv {
         return out.document(&csv(&tried));
     }
     let rules = rules::dropped(&tried, report.best, &files, &config)?;
     if args.json {
-        out.json(&TriedJson {
+        return out.json(&TriedJson {
             report: &report,
             rules: &rules,
             unread: &gathered.unread,
             sessions: &tried,
-        })?;
-        return Ok(());
+        });
     }
     let screen = screen::Screen {
         report: &report,
@@ -84,7 +84,7 @@ pub(super) fn run(args: &TryArgs, out: &mut Out) -> Result<(), CommandFailure> {
     out.lines(screen.lines())
 }
 
-fn session_files(args: &TryArgs) -> Result<Vec<SessionFile>, CommandFailure> {
+fn session_files(args: &TryArgs) -> CliResult<Vec<SessionFile>> {
     match &args.from {
         None => Ok(places::files(args.agent.as_deref(), args.since)),
         Some(path) => places::given(path, args.since).map_err(|error| {
@@ -106,11 +106,7 @@ fn nothing(args: &TryArgs, unread: &[String]) -> CommandFailure {
 }
 
 /// The sessions that are asked for, each call counted once.
-fn tried(
-    args: &TryArgs,
-    gathered: &mut Gathered,
-    prices: &PriceTable,
-) -> Result<Vec<Reckoned>, CommandFailure> {
+fn tried(args: &TryArgs, gathered: &mut Gathered, prices: &PriceTable) -> CliResult<Vec<Reckoned>> {
     let from = args.since.map_or(0, |since| {
         let since = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
         now_ms().saturating_sub(since)
@@ -133,18 +129,15 @@ fn tried(
 }
 
 /// The one session whose id begins like this.
-fn named<'t>(id: &str, tried: &'t [Reckoned]) -> Result<&'t Reckoned, CommandFailure> {
-    let is_named = |one: &&Reckoned| one.session.id.starts_with(id);
-    let matching: Vec<&Reckoned> = tried.iter().filter(is_named).collect();
-    let (count, id) = (matching.len(), visible(id));
-    let wrong = || Exit::NO_INPUT.failure(format!("{count} sessions have an id that begins with {id}"));
-    match matching[..] {
-        [one] => Ok(one),
-        _ => Err(wrong().help("baton try --csv lists them")),
-    }
+fn named<'t>(id: &str, tried: &'t [Reckoned]) -> CliResult<&'t Reckoned> {
+    let matching = tried.iter().filter(|one| one.session.id.starts_with(id));
+    only(matching, ["session", "the id"], id, || {
+        let message = format!("there is no session {}", visible(id));
+        Exit::NO_INPUT.with_help(message, "`baton try --csv` lists them")
+    })
 }
 
-fn written(file: &Path, done: std::io::Result<()>) -> Result<(), CommandFailure> {
+fn written(file: &Path, done: std::io::Result<()>) -> CliResult {
     done.map_err(|error| {
         let name = visible(&file.display().to_string());
         Exit::CANNOT_CREATE.failure(format!("{name}: {error}"))

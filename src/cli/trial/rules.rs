@@ -2,7 +2,7 @@
 
 use super::files;
 use super::places::SessionFile;
-use crate::cli::exit::CommandFailure;
+use crate::cli::exit::CliResult;
 use crate::cli::handoffs::carried_of_session;
 use crate::state::config::Config;
 use baton_core::bill::Arm;
@@ -21,7 +21,7 @@ pub(super) fn dropped(
     arm: Arm,
     files: &[SessionFile],
     config: &Config,
-) -> Result<Vec<String>, CommandFailure> {
+) -> CliResult<Vec<String>> {
     let saved = |one: &Reckoned| one.arm(arm).map_or(0.0, |result| result.saved);
     let mut best: Vec<&Reckoned> = tried.iter().filter(|one| saved(one) > 0.0).collect();
     best.sort_by(|a, b| saved(b).total_cmp(&saved(a)));
@@ -48,7 +48,7 @@ pub(super) fn carried_at(
     at: usize,
     files: &[SessionFile],
     config: &Config,
-) -> Result<Option<Carried>, CommandFailure> {
+) -> CliResult<Option<Carried>> {
     let call = &one.session.calls[at];
     let file = &files[call.source as usize];
     let mut reader = SessionReader::default();
