@@ -11,7 +11,7 @@ use super::responses::{FullResponse, TEXT, respond};
 use super::{Inspector, api_drafts, api_handoffs};
 use crate::state::clock::now_ms;
 use crate::state::journal::{
-    BillFilter, BillGroup, BodySide, ExchangeFilter, ExchangeRow, JournalReader, Promise, RowFilter,
+    BillFilter, BillGroup, BodySide, ExchangeFilter, ExchangeRow, JournalReader, KeptVerdict, RowFilter,
     RowQuery, SavingsReport, age_ms,
 };
 use baton_core::nudge::WindowQuery;
@@ -239,7 +239,7 @@ async fn savings(inspector: &Inspector, params: &QueryParams) -> ApiResult {
     });
     let report = report.await?;
     let report = report.unwrap_or_else(|| SavingsReport::of(&[], group, &inspector.prices));
-    let promised = Promise::kept(&inspector.dir);
+    let promised = KeptVerdict::kept(&inspector.dir);
     shown(&SavingsReport { promised, ..report })
 }
 

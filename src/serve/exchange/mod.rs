@@ -225,7 +225,7 @@ impl Exchange {
     }
 
     /// Enters the request's thread. Puts a notice after the request, or returns what answers it otherwise, where that is
-    /// due. `repeats`: the request continues after its handoff, as another process knows.
+    /// due. A request that `repeats` an earlier one continues after its handoff, and gets neither.
     async fn follow_context(&mut self, repeats: bool) -> Option<FollowUp> {
         let EnteredThread { thread, is_new } = context::enter(self)?;
         let thread = self.thread.insert(thread).clone();

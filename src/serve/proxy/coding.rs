@@ -1,4 +1,4 @@
-//! Content codings: which a body has, and its decoder.
+//! Content codings: which a body has, and its decoder, also of bodies with several members.
 
 use std::io;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! Readers of addresses: where to listen, whom to call.
+//! Readers of addresses: where to listen, whom to call, and which host names and origins the listener accepts.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! Readers of secrets, also in lists, tables and headers. Problems never show one.
+//! Secrets that are never printed, and their readers, also in lists, tables and headers. Problems never show one.
 
 use std::str::FromStr;
 

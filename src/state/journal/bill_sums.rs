@@ -1,11 +1,11 @@
-//! Sums of the bill: over everything, and by day, model, conversation, handoff or client. Pure.
+//! Sums of the bill, and the report that the CLI and the API show: over everything, and by day, model, conversation, handoff or client. Pure.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use super::bill::BillEntry;
-use super::tried::{Promise, tried};
+use super::tried::{KeptVerdict, tried};
 use baton_core::bill::{PriceTable, TokenCounts};
 use baton_core::text::date;
 use baton_core::trial::ArmSum;
@@ -130,7 +130,7 @@ pub struct SavingsReport {
     pub moments: Vec<BillEntry>,
     /// What `baton try` had said.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub promised: Option<Promise>,
+    pub promised: Option<KeptVerdict>,
 }
 
 /// Where prices are from. The names are API.

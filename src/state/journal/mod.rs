@@ -81,7 +81,7 @@ pub use row::{EventColumns, ExchangeRow, LegChange};
 pub use schema::{FILE, JournalError};
 pub use search::{SearchHit, SearchResult, TextPosition};
 pub use summary::ShownPart;
-pub use tried::Promise;
+pub use tried::KeptVerdict;
 pub(crate) use units::{short, size, unsent};
 
 use self::archive::Archive;

@@ -20,7 +20,7 @@ const KEPT: &str = "tried.json";
 
 /// What `baton try` had said. The names are API.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Promise {
+pub struct KeptVerdict {
     /// When, in milliseconds since the Unix epoch.
     pub at_ms: u64,
     /// Dollars of the sessions that it was said of.
@@ -29,7 +29,7 @@ pub struct Promise {
     pub sum: ArmSum,
 }
 
-impl Promise {
+impl KeptVerdict {
     /// What a report promises.
     pub fn of(report: &TrialReport, at_ms: u64) -> Self {
         let (paid, sum) = (report.paid, report.arm(report.best).clone());
@@ -136,12 +136,12 @@ mod tests {
     fn what_was_promised_is_kept_until_the_next_time() {
         let dir = tempfile::tempdir().unwrap();
         let below = dir.path().join("not/made/yet");
-        assert_eq!(Promise::kept(&below), None);
+        assert_eq!(KeptVerdict::kept(&below), None);
         let mut sum = tried(&entries(120), &prices::table(None).unwrap()).remove(1);
         (sum.saved, sum.error, sum.lost) = (61.0, 9.0, 0.0);
         let (at_ms, paid) = (1_795_435_200_000, 212.0);
-        let promise = Promise { at_ms, paid, sum };
+        let promise = KeptVerdict { at_ms, paid, sum };
         promise.keep(&below).unwrap();
-        assert_eq!(Promise::kept(&below), Some(promise));
+        assert_eq!(KeptVerdict::kept(&below), Some(promise));
     }
 }

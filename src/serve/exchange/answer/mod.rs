@@ -1,4 +1,5 @@
-//! Sixth stage: shows the agent an answer, streamed or in one piece. Both drive the same course.
+//! Sixth stage: shows the agent an answer, streamed or in one piece. Both drive the same course. What follows
+//! when the agent has read its end.
 
 mod answered;
 mod effects;

@@ -1,4 +1,4 @@
-//! The folder of all sessions.
+//! The folder of all sessions: which paths may be touched, and the lock of each session.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

@@ -1,4 +1,4 @@
-//! Writes a file atomically: under a temporary name next to it, flushed, and then renamed.
+//! Writes a file atomically: under a temporary name next to it, flushed, and then renamed. Where a session's folder is full, its oldest files go into the archive.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;

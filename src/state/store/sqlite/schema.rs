@@ -1,4 +1,4 @@
-//! Creates and opens the database file.
+//! Creates and opens the database file; values of its columns, and errors of its rows.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
