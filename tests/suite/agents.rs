@@ -6,11 +6,14 @@ use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use baton_strict::{Options, Received, Reply, Strict};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use serde_json::Value;
+use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGQUIT};
 
 use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::{PROMPT, handoff, history, texts};
@@ -292,6 +295,11 @@ async fn a_proxy_of_ones_own_is_used_and_stays() {
 
 #[tokio::test]
 async fn signals_reach_the_agent_and_its_end_is_the_commands() {
+    // In the background of a script, and under nohup, some are ignored, and programs inherit that. What is handled they
+    // inherit as the default.
+    for signal in [SIGHUP, SIGINT, SIGQUIT] {
+        signal_hook::flag::register_conditional_default(signal, Arc::new(AtomicBool::new(true))).unwrap();
+    }
     let scene = Scene::new().await;
     for (name, trap, signal, code) in [
         ("handles", "trap 'exit 9' TERM", Signal::TERM, 9),
