@@ -33,6 +33,8 @@ pub struct AgentConversation {
     pub name: usize,
     pub history: Vec<Value>,
     pub view: View,
+    /// Whether the opening forbids something.
+    forbids: bool,
     /// What the person forbade, oldest first.
     pub rules: Vec<String>,
     pub quirks: AgentQuirks,
@@ -67,24 +69,31 @@ fn kind_on(profile: &WireProfile, kind: u8) -> u8 {
     }
 }
 
+/// What a person forbids from the start.
+const FIRST_RULE: &str = "Never touch module 0.";
+
 /// How agents open a conversation. Without a preamble, or with one: in blocks, in a message of its own, with
 /// a system message after it, inside one string, the last two together.
-pub fn opening(kind: u8) -> Opening {
+fn opening(kind: u8, forbids: bool) -> Opening {
+    let ask = |ask: &str| match forbids {
+        true => format!("{ask} {FIRST_RULE}"),
+        false => ask.to_owned(),
+    };
     let harness = text("<system-reminder>CLAUDE.md says: be brief.</system-reminder>");
-    let ask = text("Mend the importer.");
+    let begin = text(ask("Mend the importer."));
     let system = message("system", &[text("Environment: a test.")]);
-    let first = message("user", &[harness.clone(), ask.clone()]);
+    let first = message("user", &[harness.clone(), begin.clone()]);
     let mut out = Opening {
         counted: 1,
         ..Opening::default()
     };
     match kind {
-        0 => out.messages = vec![message("user", &[ask])],
+        0 => out.messages = vec![message("user", &[begin])],
         1 => (out.messages, out.blocks) = (vec![first], vec![harness]),
         2 => {
             out.messages = vec![
                 message("user", std::slice::from_ref(&harness)),
-                message("user", &[ask]),
+                message("user", &[begin]),
             ];
             out.before = vec![message("user", &[harness])];
         }
@@ -93,7 +102,7 @@ pub fn opening(kind: u8) -> Opening {
             (out.blocks, out.behind) = (vec![harness], vec![system]);
         }
         _ => {
-            let both = format!("{}\nMend it.", harness["text"].as_str().unwrap());
+            let both = format!("{}\n{}", harness["text"].as_str().unwrap(), ask("Mend it."));
             out.messages = vec![message("user", &[text(both)])];
             out.before = vec![message("user", &[harness])];
             if kind == 5 {
@@ -106,9 +115,10 @@ pub fn opening(kind: u8) -> Opening {
 }
 
 impl AgentConversation {
-    pub fn new(profile: WireProfile, name: usize, kind: u8, quirks: AgentQuirks) -> Self {
+    pub fn new(profile: WireProfile, name: usize, kind: u8, forbids: bool, quirks: AgentQuirks) -> Self {
         let kind = kind_on(&profile, kind);
-        let opening = opening(kind);
+        let forbids = forbids && !quirks.stored();
+        let opening = opening(kind, forbids);
         // In a string the preamble is found as text; in blocks it must fill its block.
         let strings = quirks.strings || kind == 4 && profile.traits.blocks;
         let text_first = quirks.text_first && !profile.traits.text_first && !profile.traits.apart;
@@ -127,6 +137,7 @@ impl AgentConversation {
             name,
             history: Vec::new(),
             view: View::new(opening.clone()),
+            forbids,
             rules: Vec::new(),
             quirks,
             profile,
@@ -184,6 +195,9 @@ impl AgentConversation {
     fn open(&mut self, opening: &Opening) {
         self.history = opening.messages.iter().map(|m| self.native(m)).collect();
         self.asked = true;
+        if self.forbids && self.states_rules() {
+            self.rules.push(FIRST_RULE.to_owned());
+        }
     }
 
     /// The next message of the agent's: results of its calls, or what a person says.
@@ -214,7 +228,7 @@ impl AgentConversation {
 
     /// Whether each request has all that the person said, as it was said.
     fn states_rules(&self) -> bool {
-        !self.is_subagent() && !self.quirks.stored() && !self.quirks.glue && !self.quirks.trim
+        !self.is_subagent() && !self.quirks.stored()
     }
 
     /// Whether its user is the model of another one: nothing that it says is a rule of the person.

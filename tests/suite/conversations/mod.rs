@@ -145,7 +145,24 @@ struct Run {
     stops: bool,
     /// The handoffs that a threshold began.
     automatic: HashSet<HandoffId>,
+    /// What each conversation has been through.
+    met: [[bool; Met::ALL]; CONVERSATIONS],
     happened: Happened,
+}
+
+/// What a person's rules must outlive.
+#[derive(Debug, Clone, Copy)]
+enum Met {
+    /// A second handoff.
+    Chain,
+    Fork,
+    Undo,
+    Restart,
+    LostStore,
+}
+
+impl Met {
+    const ALL: usize = Self::LostStore as usize + 1;
 }
 
 /// Where the conversations go.
@@ -172,6 +189,8 @@ struct Happened {
     automatic: usize,
     /// Answers to conversations that are cut with rules behind the prompt.
     ruled: usize,
+    /// Those of conversations that have been through it, by [`Met`].
+    ruled_after: [usize; Met::ALL],
     /// Undos, by whether they undid a handoff or reverted an undo.
     undos: [usize; 2],
 }
@@ -180,6 +199,9 @@ impl Happened {
     fn add(&mut self, other: Self) {
         self.automatic += other.automatic;
         self.ruled += other.ruled;
+        for at in 0..Met::ALL {
+            self.ruled_after[at] += other.ruled_after[at];
+        }
         for at in 0..2 {
             self.undos[at] += other.undos[at];
         }
@@ -187,7 +209,8 @@ impl Happened {
 
     /// Whether all of it occurred.
     fn is_all(&self) -> bool {
-        self.automatic > 0 && self.ruled > 0 && self.undos.iter().all(|count| *count > 0)
+        let each = self.ruled_after.iter().chain(&self.undos);
+        self.automatic > 0 && self.ruled > 0 && each.into_iter().all(|count| *count > 0)
     }
 }
 
@@ -199,7 +222,7 @@ impl Run {
             stored: profile.traits.apart && plan.quirks.stored(),
         };
         let conversations: Vec<AgentConversation> = (0..CONVERSATIONS)
-            .map(|name| AgentConversation::new(profile, name, plan.opening, plan.quirks))
+            .map(|name| AgentConversation::new(profile, name, plan.opening, plan.forbids, plan.quirks))
             .collect();
         let mut options = Options::default();
         if conversations.iter().any(|t| t.agent().unordered) {
@@ -223,6 +246,7 @@ impl Run {
             recall: plan.recall,
             stops: plan.stops,
             automatic: HashSet::new(),
+            met: [[false; Met::ALL]; CONVERSATIONS],
             happened: Happened::default(),
         };
         match setting {
@@ -235,6 +259,7 @@ impl Run {
     }
 
     fn restart(&mut self) {
+        self.all_met(Met::Restart);
         if let Proxies::Many(replicas) = &mut self.proxies {
             return replicas.restart_one();
         }
@@ -269,6 +294,12 @@ impl Run {
         config
     }
 
+    fn all_met(&mut self, what: Met) {
+        for (met, conversation) in self.met.iter_mut().zip(&self.conversations) {
+            met[what as usize] |= conversation.begun();
+        }
+    }
+
     fn n(&mut self) -> usize {
         self.counter += 1;
         self.counter
@@ -295,10 +326,12 @@ impl Run {
             Step::Count { who } => self.count(*who).await,
             Step::Fork { who, back } => {
                 self.conversations[*who].fork(*back);
+                self.met[*who][Met::Fork as usize] = true;
                 Ok(())
             }
             Step::Compact { who } => {
                 self.conversations[*who].compact(n);
+                self.met[*who] = Default::default();
                 Ok(())
             }
             Step::Restart => {
@@ -307,6 +340,7 @@ impl Run {
             }
             Step::Lose => {
                 if self.conversations.iter().all(AgentConversation::stands_alone) {
+                    self.all_met(Met::LostStore);
                     self.conversations
                         .iter_mut()
                         .for_each(AgentConversation::forget_dependent);
@@ -460,6 +494,7 @@ impl Run {
             rules: &self.conversations[who].rules.clone(),
         };
         let agent = self.conversations[who].agent();
+        let before_it = self.conversations[who].view.cut.clone();
         let outcome = oracle::replay(
             agent,
             &mut self.conversations[who].view,
@@ -470,7 +505,13 @@ impl Run {
         )
         .map_err(|e| format!("{e}\nheard {} {}", response.status, response.text()))?;
         let cut = self.conversations[who].view.cut.as_deref();
-        self.happened.ruled += usize::from(cut.is_some_and(|prompt| prompt.ends_with("</carried-over>")));
+        self.met[who][Met::Chain as usize] |= before_it.is_some() && before_it.as_deref() != cut;
+        if cut.is_some_and(|prompt| prompt.ends_with("</carried-over>")) {
+            self.happened.ruled += 1;
+            for (count, met) in self.happened.ruled_after.iter_mut().zip(self.met[who]) {
+                *count += usize::from(met);
+            }
+        }
         if let (Ended::Broken | Ended::Status(_), Some(text)) = (&outcome.ended, &outcome.told) {
             self.conversations[who].view.tell(text);
         }

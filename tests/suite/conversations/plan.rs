@@ -124,6 +124,8 @@ pub enum Step {
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub opening: u8,
+    /// Whether the opening forbids something.
+    pub forbids: bool,
     pub quirks: AgentQuirks,
     /// Whether recall is on.
     pub recall: bool,
@@ -236,11 +238,19 @@ pub fn plan() -> impl Strategy<Value = Plan> {
     let steps = prop::collection::vec(step(), 4..24);
     let nudge_from = prop_oneof![2 => Just(0u64), 2 => Just(1), 3 => 400u64..2_500];
     let auto_from = prop_oneof![3 => Just(0u64), 3 => 300u64..2_500];
-    let all = (0u8..5, quirks(), steps, nudge_from, auto_from);
-    all.prop_map(|(opening, quirks, steps, nudge_from, auto_from)| {
+    let opening = (0u8..5, any::<bool>());
+    let steps = (steps, any::<bool>()).prop_map(|(mut steps, alone)| {
+        if alone {
+            steps.iter_mut().filter_map(Step::who).for_each(|who| *who = 0);
+        }
+        steps
+    });
+    let all = (opening, quirks(), steps, nudge_from, auto_from);
+    all.prop_map(|((opening, forbids), quirks, steps, nudge_from, auto_from)| {
         let recall = steps.len() % 2 == 0;
         let mut plan = Plan {
             opening,
+            forbids,
             quirks,
             recall,
             stops: steps.len() % 5 < 2,
@@ -253,6 +263,20 @@ pub fn plan() -> impl Strategy<Value = Plan> {
         }
         plan
     })
+}
+
+impl Step {
+    /// The conversation that it is of.
+    fn who(&mut self) -> Option<&mut usize> {
+        match self {
+            Self::Turn { who, .. }
+            | Self::Undo { who, .. }
+            | Self::Count { who }
+            | Self::Fork { who, .. }
+            | Self::Compact { who } => Some(who),
+            Self::Restart | Self::Lose => None,
+        }
+    }
 }
 
 impl Plan {

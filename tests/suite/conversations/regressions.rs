@@ -42,6 +42,7 @@ fn holds(steps: Vec<Step>) {
 fn holds_with(quirks: AgentQuirks, steps: Vec<Step>) {
     let plan = Plan {
         opening: 1,
+        forbids: false,
         quirks,
         recall: true,
         stops: false,
@@ -344,6 +345,7 @@ fn an_automatic_handoff_at_which_an_answer_ends_is_known_by_its_item() {
     };
     goes_well(&Plan {
         opening: 1,
+        forbids: false,
         quirks,
         recall: true,
         stops: true,
@@ -376,6 +378,7 @@ fn a_notice_in_front_of_an_undone_handoff_keeps_its_place() {
     let then = vec![fires(), plain(0), undo(), plain(0), undo(), plain(0)];
     goes_well(&Plan {
         opening: 1,
+        forbids: false,
         quirks: AgentQuirks::default(),
         recall: true,
         stops: false,
@@ -400,6 +403,7 @@ fn a_hidden_call_without_an_id_keeps_its_place_when_an_undo_is_taken_back() {
         for opening in 0..4 {
             goes_well(&Plan {
                 opening,
+                forbids: false,
                 quirks,
                 recall: false,
                 stops,
@@ -432,6 +436,7 @@ fn a_hidden_call_without_an_id_keeps_its_place_when_a_later_handoff_is_undone() 
     let says = |piece| turn(3, false, vec![leg(&[piece], End::Natural)]);
     goes_well(&Plan {
         opening: 0,
+        forbids: false,
         quirks: AgentQuirks::default(),
         recall: true,
         stops: true,
@@ -462,6 +467,7 @@ fn a_thought_before_a_handoff_that_was_undone_does_not_end_a_message() {
     for (stream, stops) in [(true, true), (false, true), (true, false), (false, false)] {
         goes_well(&Plan {
             opening: 0,
+            forbids: false,
             quirks: AgentQuirks::default(),
             recall: false,
             stops,
@@ -486,6 +492,7 @@ fn an_error_behind_an_automatic_handoff_is_told_as_the_agent_can_read_it() {
         let think = || turn(0, false, vec![leg(&[Piece::Think], End::Natural)]);
         goes_well(&Plan {
             opening: 0,
+            forbids: false,
             quirks: AgentQuirks {
                 references,
                 ..AgentQuirks::default()

@@ -1,6 +1,6 @@
 //! Undos at any place.
 
-use super::{Checked, Run};
+use super::{Checked, Met, Run};
 
 impl Run {
     /// A person requests it in the chat: baton answers, nothing goes upstream, and none of it is ever in the model's
@@ -33,6 +33,7 @@ impl Run {
         conversation.keep(answer.keep, Vec::new());
         if let Some(undoes) = undoes {
             conversation.view.undo();
+            self.met[who][Met::Undo as usize] = true;
             self.happened.undos[usize::from(undoes)] += 1;
         }
         Ok(())
