@@ -18,7 +18,7 @@ mod rule;
 mod words;
 
 #[cfg(test)]
-mod linear;
+mod linear_tests;
 #[cfg(test)]
 mod tests;
 
