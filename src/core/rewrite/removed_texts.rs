@@ -194,28 +194,59 @@ pub(super) fn says(raw: &[u8]) -> bool {
     false
 }
 
-/// Empty elements of the same answer: an agent may store a stream's chunks as elements.
+/// Blank elements of the same answer next to what is gone: an agent may store a stream's chunks as elements. Others are words of
+/// the model's, as the blank between two of its chunks.
 pub(super) fn blank_neighbours(wire: &dyn Wire, view: &View, lost: &mut [bool]) {
-    let answers: Vec<usize> = (0..lost.len())
-        .filter(|&n| lost[n] && view.turns[n].role == Role::Assistant)
-        .collect();
     let blank = |turn: usize| {
-        let parts = wire.content(view, turn).parts;
         let says_nothing =
             |p: &TurnPart| p.kind == TurnPartKind::Text && p.text.is_some_and(|t| !says(view.text(t)));
-        parts.iter().all(says_nothing)
+        wire.content(view, turn).parts.iter().all(says_nothing)
     };
-    let mut done = 0;
-    for answer in answers {
-        if answer < done {
-            continue;
+    let of_model = |turn: usize| view.turns[turn].role == Role::Assistant;
+    let gone: Vec<usize> = (0..lost.len()).filter(|&n| lost[n] && of_model(n)).collect();
+    let mut message = 0..0;
+    for turn in gone {
+        if turn >= message.end {
+            message = wire.message(view, turn);
         }
-        let message = wire.message(view, answer);
-        done = message.end;
-        for turn in message {
-            if !lost[turn] && view.turns[turn].role == Role::Assistant && blank(turn) {
-                lost[turn] = true;
-            }
+        let is_blank = |next: usize| !lost[next] && of_model(next) && blank(next);
+        let before = (message.start..turn).rev().take_while(|&next| is_blank(next));
+        let after = (turn + 1..message.end).take_while(|&next| is_blank(next));
+        for next in before.chain(after).collect::<Vec<_>>() {
+            lost[next] = true;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use serde_json::{Value, json};
+    use uuid::Uuid;
+
+    use crate::mark::note;
+    use crate::record::WireId;
+    use crate::rewrite::{RequestReading, notes};
+    use crate::wire::{Operation, wire};
+
+    #[test]
+    fn a_blank_between_two_chunks_of_an_answer_is_text_of_the_model() {
+        let content = |role: &str, text: &str| json!({"role": role, "parts": [{"text": text}]});
+        let said = ["\n\n", "So", " ", "be it."].map(|chunk| content("model", chunk));
+        let note = note::answer("a handoff is being written.", Uuid::from_u128(7));
+        let mut contents = vec![content("user", "Hello."), content("model", &note)];
+        contents.extend(said.clone());
+        contents.push(content("user", "Go on."));
+        let wire = wire(WireId::Gemini);
+        let body = Bytes::from(json!({"contents": contents}).to_string());
+        let reading = RequestReading::new(wire, &body, Operation::Generate).unwrap();
+        let look = notes::NoteSearch {
+            prefix: "::",
+            tags: &[],
+        };
+        let cleaned = notes::take_out(wire, &reading, look).unwrap();
+        let left: Value = serde_json::from_slice(&cleaned.reading.view.body).unwrap();
+        let texts: Vec<&Value> = left["contents"].as_array().unwrap()[1..].iter().collect();
+        assert_eq!(texts, [&said[1], &said[2], &said[3], &contents[6]]);
     }
 }
