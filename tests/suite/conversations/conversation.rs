@@ -47,6 +47,8 @@ pub struct AgentConversation {
     asked: bool,
     /// The last response, where the agent continues by its id.
     previous: Option<Held>,
+    /// Whether the history has an answer that broke off and the one that repeats it: what an undo makes of both is not modelled.
+    pub doubled: bool,
 }
 
 fn text(text: impl Into<String>) -> Value {
@@ -146,6 +148,7 @@ impl AgentConversation {
             opening,
             asked: false,
             previous: None,
+            doubled: false,
         }
     }
 
@@ -254,7 +257,7 @@ impl AgentConversation {
     pub fn may_command(&self) -> bool {
         let lost = self.view.cut.is_some() && self.view.may_undo().is_none();
         let held = self.quirks.stored();
-        self.begun() && !self.asked && self.calls.is_empty() && !lost && !held
+        self.begun() && !self.asked && self.calls.is_empty() && !lost && !held && !self.doubled
     }
 
     /// A person says this to baton: it is in no view of the model's.
