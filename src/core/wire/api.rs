@@ -246,12 +246,12 @@ impl dyn Wire + '_ {
         if let Some(source) = self.fingerprinted() {
             return fingerprints::call_names(source, view, turn, memo);
         }
-        let calls = self
-            .content(view, turn)
-            .parts
-            .into_iter()
-            .filter(|p| p.kind == TurnPartKind::Call);
-        calls.filter_map(|p| Some(view.str(p.id?).into_owned())).collect()
+        let parts = self.content(view, turn).parts.into_iter();
+        let calls = parts.filter(|p| p.kind == TurnPartKind::Call);
+        let ids = calls.filter_map(|p| Some(view.str(p.id?).into_owned()));
+        let items = self.facts().items.as_ref();
+        ids.chain(items.and_then(|items| (items.bound)(view, turn)))
+            .collect()
     }
 
     /// The siblings by names that survive edits before the calls, where their own do not.

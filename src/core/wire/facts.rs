@@ -113,6 +113,8 @@ pub struct ItemRules {
     pub repair: fn(&View, usize) -> Vec<Edit>,
     /// Makes the request continue another earlier response (`Some`), or none.
     pub previous: fn(&View, Option<&str>) -> Vec<Edit>,
+    /// The sibling of a dropped call that was between this reasoning and the text of the model's after it.
+    pub(super) bound: fn(&View, usize) -> Option<String>,
     /// Whether a turn that is no message represents one of the model's.
     pub(super) refers: fn(&View, usize) -> bool,
     /// Replaces a reference to an item of ours, where the model had written nothing, by the whole item.

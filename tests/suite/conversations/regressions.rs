@@ -529,3 +529,17 @@ fn what_a_person_quotes_of_a_handoff_is_no_rule() {
         plain(0),
     ]);
 }
+
+/// A call that was dropped, and that text of the model's follows, is found again behind an undo: its reasoning needs it.
+#[test]
+fn a_dropped_call_is_found_by_its_reasoning_behind_an_undo() {
+    for stream in [false, true] {
+        let dropped = leg(&[Piece::Think, Piece::Good(0), Piece::Text(0)], End::MaxTokens);
+        holds(vec![
+            turn(0, stream, vec![dropped]),
+            turn(0, stream, vec![leg(&[Piece::Good(0)], End::Natural)]),
+            Step::Undo { who: 0, stream },
+            turn(0, stream, vec![leg(&[Piece::Think], End::Natural)]),
+        ]);
+    }
+}

@@ -17,6 +17,7 @@ static FACTS: WireFacts = WireFacts {
         listed: request::listed,
         repair: repair::after_cut,
         previous: request::previous,
+        bound: pairs::bound,
         refers: turns::refers,
         filler: turns::filler,
         own_items: turns::own_items,

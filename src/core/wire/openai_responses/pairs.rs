@@ -1,7 +1,7 @@
 //! Hidden pairs, restored into what the agent sends: each call at its place, each result after the group.
 
 use super::OpenaiResponses;
-use super::repair;
+use super::{repair, response_object};
 use crate::wire::{Pairs, PlacedEdits};
 use std::collections::HashMap;
 
@@ -160,6 +160,16 @@ fn find_items(view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>
     cost::add(view.body.len().saturating_sub(from));
     let found = ids.map(|id| wanted.get(id?.as_bytes()).copied().flatten());
     found.collect()
+}
+
+/// What a call that was dropped between this reasoning and the text after it is found by.
+pub(super) fn bound(view: &View, turn: usize) -> Option<String> {
+    let is = |turn: usize, part: TurnPartKind| {
+        let here = view.turns.get(turn).filter(|here| here.role == Role::Assistant);
+        here.is_some_and(|here| ResponsesItem::read(&view.body, here.span).part == part)
+    };
+    let is_followed = is(turn, TurnPartKind::Thinking) && is(turn + 1, TurnPartKind::Text);
+    is_followed.then(|| response_object::binds(&view.body, view.turns[turn].span))?
 }
 
 /// The call as this agent would send it: one that leaves out the ids of its items has none here, either,
