@@ -113,6 +113,10 @@ impl Drafted {
         let Some((_, open)) = self.prompt.split_once(OPEN) else {
             return Ok(());
         };
+        // The person quotes an answer of baton's there, with what was open then.
+        if open.trim_start().starts_with("See ") {
+            return Ok(());
+        }
         let told = answered.iter().find(|item| match item {
             Item::User(text) => text.starts_with("Go on, ") && open.contains(text.trim()),
             _ => false,

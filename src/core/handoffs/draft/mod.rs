@@ -56,6 +56,8 @@ pub use since::completed_since;
 pub use tokens::tokens;
 pub use turns::IndexRow;
 
+use std::borrow::Cow;
+
 use self::facts::DraftFacts;
 use self::terms::TermCounts;
 use self::turns::IndexedTurn;
@@ -210,11 +212,24 @@ pub fn document_of(prompt: &str) -> &str {
     inside.map_or(prompt, |(document, _)| document)
 }
 
+/// What leads the person's last message behind a document.
+const OPEN_MESSAGE: &str = "The person's last message, still to be answered:";
+
 /// A carry-over prompt with the person's last message, which has no answer yet.
 pub fn with_open_message(prompt: &str, message: &str) -> String {
     match message.trim() {
         "" => prompt.to_owned(),
-        message => format!("{prompt}\n\nThe person's last message, still to be answered:\n\n{message}"),
+        message => format!("{prompt}\n\n{OPEN_MESSAGE}\n\n{message}"),
+    }
+}
+
+/// A carry-over prompt as a later document quotes it: its last message was answered since.
+fn as_quoted(prompt: &str) -> Cow<'_, str> {
+    match prompt.contains(OPEN_MESSAGE) {
+        true => prompt
+            .replace(OPEN_MESSAGE, "The person's last message at that time:")
+            .into(),
+        false => prompt.into(),
     }
 }
 

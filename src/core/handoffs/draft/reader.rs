@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use super::as_quoted;
 use super::effects;
 use super::errors;
 use super::excerpt::{self, one_line};
@@ -163,7 +164,7 @@ impl<'a> MessageReader<'_, 'a> {
         {
             items.push(IndexedItem::Text(IndexedText {
                 kind: UserText::Summary,
-                text: self.clean(&bounded(carried, TEXT)),
+                text: self.clean(&bounded(&as_quoted(carried), TEXT)),
                 anchors: Vec::new(),
             }));
             return self.text(rest, role, items);
@@ -189,6 +190,7 @@ impl<'a> MessageReader<'_, 'a> {
                 true => text.trim().to_owned(),
                 false => return,
             },
+            UserText::Summary => self.clean(&bounded(&as_quoted(text), TEXT)),
             _ => self.clean(&bounded(text, TEXT)),
         };
         let anchors = match kind {

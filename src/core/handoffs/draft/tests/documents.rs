@@ -1,3 +1,4 @@
+use super::super::with_open_message;
 use super::*;
 
 fn local(messages: &[Value]) -> String {
@@ -191,6 +192,22 @@ fn an_earlier_carry_over_is_no_request() {
         document.contains("Goal (the last open request): Now go on."),
         "{document}"
     );
+}
+
+#[test]
+fn what_an_earlier_carry_over_left_open_is_not_told_as_open() {
+    let carried = with_open_message("Goal: port the parser.", "Port the lexer, too.");
+    let settings = DraftIndexSettings {
+        carry_overs: vec![carried.clone()],
+        ..DraftIndexSettings::default()
+    };
+    let view = view(&[user(&carried), model("Both are ported."), user("Now the docs.")]);
+    let index = DraftIndex::of(settings, &Transcript::of(&view));
+    for document in [index.local(&request(4000)), index.bundle(&request(8000))] {
+        let document = document.unwrap();
+        assert!(document.contains("Port the lexer, too."), "{document}");
+        assert!(!document.contains("still to be answered"), "{document}");
+    }
 }
 
 #[test]
