@@ -5,10 +5,10 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{PROMPT, Stage, an_id, claude, model, sent, user};
-use crate::serve::exchange::active_handoff::Unresolved;
 use crate::state::config::TranscriptDetail;
 use crate::state::store::sqlite::SqliteStore;
 use baton_core::mark::sentinel;
+use baton_core::plan::Unresolved;
 use baton_core::record::{Handoff, HandoffId};
 
 const BEFORE: &str = "Mend the importer.";
@@ -28,8 +28,7 @@ fn short(handoff: &Handoff) -> String {
 
 async fn active(stage: &Stage, messages: &[Value], principal: &str) -> Option<HandoffId> {
     let request = stage.request(claude(messages)).principal(principal);
-    let pinned = request.pinned().await.unwrap_or_else(|_| panic!("not pinned"));
-    pinned.pin.active.map(|active| active.id)
+    request.offered().await.active_id()
 }
 
 #[tokio::test]
