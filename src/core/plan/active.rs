@@ -23,7 +23,7 @@ pub enum Unresolved {
 }
 
 /// The position of a request's active handoff.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub enum CutPlace {
     /// At its sentinel.
     Sentinel(Candidate),
@@ -36,7 +36,7 @@ pub enum CutPlace {
 }
 
 /// The active handoff.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Active {
     pub place: CutPlace,
     pub id: HandoffId,

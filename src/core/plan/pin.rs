@@ -12,7 +12,7 @@ use crate::rewrite::notes::UndoneHandoffs;
 use crate::wire::{Role, View, Wire};
 
 /// What a request is pinned to.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Pin {
     /// The handoff that the request is cut at.
     pub active: Option<Active>,

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::pairs::{FoundInsertions, FoundPairs};
 use super::pin::FoundPin;
+use super::places::{FoundInsertions, FoundPairs};
 use super::{
     AgentCall, Need, Needs, OriginalTranscript, Pin, Places, Policy, Records, ToolDecision, ToolOffer,
-    active, commands, offer, pairs, pin,
+    active, commands, offer, pin, places,
 };
 use crate::record::{CutPoint, HandoffId, HiddenPair, Insertion};
 use crate::rewrite::notes;
@@ -37,7 +37,7 @@ pub enum Effect {
 }
 
 /// What becomes of a request.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Plan {
     pub pin: Pin,
     pub places: Places,
@@ -181,7 +181,7 @@ impl Planning {
             pairs,
             beside_calls,
             new,
-        } = pairs::find(&self.call, live, &self.plan.pin, records, policy)?;
+        } = places::find_pairs(&self.call, live, &self.plan.pin, records, policy)?;
         self.plan.effects.push(Effect::KnowPairs(new));
         self.plan.places.pairs = pairs;
         self.plan.places.beside_calls = beside_calls;
@@ -224,7 +224,7 @@ impl Planning {
             placed,
             lost,
             taken_over,
-        } = pairs::find_insertions(call, live, records, policy)?;
+        } = places::find_insertions(call, live, records, policy)?;
         if live.may_be_copy && policy.may_have_insertions {
             plan.effects.push(Effect::TakeOverInsertions(taken_over));
         }
@@ -232,7 +232,7 @@ impl Planning {
         let lost = lost.filter(|_| call.is_of_the_loop());
         plan.effects.extend(lost.map(Effect::LoseInsertions));
         plan.places.insertions = placed;
-        plan.places.omitted = pairs::omitted_until(call, live, &plan.pin);
+        plan.places.omitted = places::omitted_until(call, live, &plan.pin);
         Ok(Stage::Offer)
     }
 

@@ -157,7 +157,13 @@ impl Records {
 
     /// Fails with those of these that are not read.
     pub(super) fn all(&self, needs: impl IntoIterator<Item = Need>) -> Result<(), Needs> {
-        let lacking: Needs = needs.into_iter().filter(|need| !self.has(need)).collect();
+        let mut lacking = Needs::new();
+        for need in needs {
+            // An agent may have sent a sentinel twice.
+            if !self.has(&need) && !lacking.contains(&need) {
+                lacking.push(need);
+            }
+        }
         lacking.is_empty().then_some(()).ok_or(lacking)
     }
 

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use proptest::prelude::*;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::*;
 use crate::mark::seal::{SealKey, SealKeys};
-use crate::mark::sentinel;
+use crate::mark::{note, sentinel};
 use crate::record::{
     CutPoint, Handoff, HandoffId, HandoffOrigin, HiddenPair, HiddenResult, Insertion, InsertionContent,
     InsertionPlace, ThinkingOmission, WireId,
@@ -125,6 +126,11 @@ impl Script {
     }
 
     fn plan_of(&self, body: Value, operation: Operation) -> Planned {
+        self.plan_with(body, operation, true)
+    }
+
+    /// `ahead`: what is most likely needed is read first, and what is lacking together; else one record after the other.
+    fn plan_with(&self, body: Value, operation: Operation, ahead: bool) -> Planned {
         let recall_tools = ToolTable::new(vec![Tool::handoff(None, true), Tool::recall(3)]);
         let policy = Policy {
             look: NoteSearch {
@@ -157,8 +163,10 @@ impl Script {
             conversation: self.live.clone(),
             ..Records::default()
         };
-        let (mut reads, mut asked) = (Vec::new(), planning.needs());
+        let mut reads = Vec::new();
+        let mut asked = if ahead { planning.needs() } else { Needs::new() };
         loop {
+            asked.truncate(if ahead { usize::MAX } else { 1 });
             for need in &asked {
                 assert!(!records.has(need), "asked for twice: {need:?}");
                 records.add(need.clone(), self.answer(need));
@@ -419,7 +427,7 @@ fn a_command_is_taken_out_and_what_was_read_for_the_whole_is_asked_for_anew() {
     assert_eq!(planned.plan.pin.command.as_deref(), Some("::pins"));
     let mut script = Script::new();
     let id = script.handoff(None);
-    let note = crate::mark::note::answer(&format!("the handoff {id} was undone."), id);
+    let note = note::answer(&format!("the handoff {id} was undone."), id);
     let mut messages = after(&[short(id)]);
     messages.extend([user("::handoff undo"), model(&note), user("Go on.")]);
     let planned = script.plan(&messages);
@@ -458,6 +466,65 @@ fn the_tool_is_the_conversations_decision() {
         effects.any(|effect| matches!(effect, Effect::DecideTool(_)))
     };
     assert!(!decides(&count) && decides(&Script::new().plan(&opening)));
+}
+
+#[test]
+fn a_request_that_is_no_agents_turn_gets_no_tool() {
+    let rows = [
+        (json!({"tools": []}), ToolOmission::NoClientTools),
+        (
+            json!({"tool_choice": {"type": "tool", "name": "run"}}),
+            ToolOmission::ToolChoice,
+        ),
+        (json!({"max_tokens": 512}), ToolOmission::SmallOutput),
+    ];
+    let with = |messages: &[Value], members: &Value| {
+        let mut body = request(messages);
+        body.as_object_mut()
+            .unwrap()
+            .extend(members.as_object().unwrap().clone());
+        body
+    };
+    let untooled = |script: &Script, body, operation| script.plan_of(body, operation).plan.offer.untooled;
+    let mut script = Script::new();
+    for (members, why) in rows {
+        let body = with(&[user(BEFORE)], &members);
+        assert_eq!(
+            untooled(&script, body, Operation::Generate),
+            Some(why),
+            "{members}"
+        );
+    }
+    // A tool that is counted alone, besides no system prompt.
+    let mut lone = request(&[user(BEFORE)]);
+    lone.as_object_mut().unwrap().remove("system");
+    assert_eq!(
+        untooled(&script, lone, Operation::Count),
+        Some(ToolOmission::CountProbe)
+    );
+    // The first request would not have got it with so small an output; a conversation that has it keeps it.
+    script.live().tooled = Some(true);
+    let small = with(&after(&["Yes.".to_owned()]), &json!({"max_tokens": 512}));
+    assert_eq!(untooled(&script, small, Operation::Generate), None);
+}
+
+#[test]
+fn a_cut_keeps_the_search_that_it_was_made_with() {
+    let mut script = Script::new();
+    let id = script.handoff(None);
+    let offer = |script: &Script, messages: &[Value]| {
+        let offer = script.plan(messages).plan.offer;
+        (offer.recall, offer.recall_next, offer.searchable)
+    };
+    let cut = after(&[short(id)]);
+    assert_eq!(offer(&script, &[user(BEFORE)]), (false, true, true));
+    assert_eq!(offer(&script, &cut), (true, true, true));
+    script.recall = false;
+    assert_eq!(offer(&script, &[user(BEFORE)]), (false, false, false));
+    assert_eq!(offer(&script, &cut), (true, false, true));
+    script.handoffs[0].recall = false;
+    script.recall = true;
+    assert_eq!(offer(&script, &cut), (false, true, false));
 }
 
 #[test]
@@ -504,5 +571,108 @@ fn without_a_store_nothing_is_written() {
     for messages in [after(&[]), after(&[short(id)])] {
         let effects = script.plan(&messages).plan.effects;
         assert!(effects.is_empty(), "{effects:?}");
+    }
+}
+
+/// A turn of a random transcript.
+#[derive(Debug, Clone)]
+enum Step {
+    Say,
+    Call(u8),
+    /// A sentinel of this handoff; the last ones are unknown to the store.
+    HandOver(u8),
+    Sealed(bool),
+    Command,
+    /// The answer is missing.
+    Interrupt,
+    Undo(u8),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        3 => Just(Step::Say),
+        2 => (0..4u8).prop_map(Step::Call),
+        3 => (0..5u8).prop_map(Step::HandOver),
+        1 => proptest::bool::ANY.prop_map(Step::Sealed),
+        1 => Just(Step::Command),
+        2 => Just(Step::Interrupt),
+        2 => (0..5u8).prop_map(Step::Undo),
+    ];
+    proptest::collection::vec(step, 0..12)
+}
+
+fn transcript(steps: &[Step], ids: &[HandoffId]) -> Vec<Value> {
+    let mut messages = vec![user(BEFORE)];
+    for step in steps {
+        match step {
+            Step::Say => messages.extend([model("Yes."), user("Go on.")]),
+            Step::Call(n) => {
+                let id = format!("toolu_{n}");
+                let call = json!({"type": "tool_use", "id": id, "name": "run", "input": {}});
+                let result = json!({"type": "tool_result", "tool_use_id": id, "content": "ok"});
+                messages.push(json!({"role": "assistant", "content": [call]}));
+                messages.push(json!({"role": "user", "content": [result]}));
+            }
+            Step::HandOver(n) => messages.extend([model(&short(ids[usize::from(*n)])), user("Go on.")]),
+            Step::Sealed(is_ours) => {
+                let (id, key) = (Uuid::from_u128(9 << 76), if *is_ours { "local" } else { "alice" });
+                let shown = sentinel::full(id, None, PROMPT, &keys().seal(key, id, PROMPT));
+                messages.extend([model(&shown), user("Go on.")]);
+            }
+            Step::Command => {
+                messages.extend([user("::pins"), model(&note::answer("none.", Uuid::from_u128(8)))])
+            }
+            Step::Interrupt => messages.push(user("No, stop.")),
+            Step::Undo(n) => {
+                let id = ids[usize::from(*n)];
+                let answer = note::answer(&format!("the handoff {id} was undone."), id);
+                messages.extend([user("::handoff undo"), model(&answer), user("Go on.")]);
+            }
+        }
+    }
+    messages
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Whatever is read ahead or together, the plan is the same, and few reads make it.
+    #[test]
+    fn what_is_read_first_changes_no_plan(
+        steps in steps(),
+        is_copy in proptest::bool::ANY,
+        recall in proptest::bool::ANY,
+        point in 0..20usize,
+    ) {
+        let mut script = Script::new();
+        let known = [script.handoff(None), script.handoff(None), script.handoff(None)];
+        let ids: Vec<HandoffId> = known.into_iter().chain([Uuid::now_v7(), Uuid::now_v7()]).collect();
+        let messages = transcript(&steps, &ids);
+        script.recall = recall;
+        script.live().may_be_copy = is_copy;
+        script.live().tooled = (!is_copy).then_some(true);
+        script.left_out_elsewhere = ids.clone();
+        script.pairs = (0..4).map(|n| pair("c", &format!("toolu_{n}"))).collect();
+        script.cut_points = vec![CutPoint {
+            handoff: ids[0],
+            principal: "local".to_owned(),
+            conversation: "origin".to_owned(),
+            position: positions::of(&view(&messages[..(point + 1).min(messages.len())])),
+            texts: Vec::new(),
+            created_ms: 1,
+        }];
+        let mut ahead = script.plan(&messages);
+        let mut singly = script.plan_with(request(&messages), Operation::Generate, false);
+        for planned in [&mut ahead, &mut singly] {
+            let undone = std::mem::take(&mut planned.plan.pin.undone);
+            prop_assert!(planned.active().is_none_or(|id| !undone.is_undone(id)));
+        }
+        prop_assert_eq!(format!("{:?}", ahead.plan), format!("{:?}", singly.plan));
+        prop_assert_eq!(&ahead.call.reading.view.body, &singly.call.reading.view.body);
+        // However long the transcript is.
+        prop_assert!(ahead.reads.len() <= 12, "{:?}", ahead.reads);
+        if let Some(id) = ahead.active() {
+            prop_assert!(known.contains(&id) || id == Uuid::from_u128(9 << 76));
+        }
     }
 }

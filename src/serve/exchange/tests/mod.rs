@@ -113,11 +113,6 @@ impl TestRequest<'_> {
         self
     }
 
-    fn operation(mut self, operation: Operation) -> Self {
-        self.ctx.operation = Some(operation);
-        self
-    }
-
     fn principal(mut self, name: &str) -> Self {
         self.ctx.principal = name.to_owned();
         self

@@ -41,7 +41,7 @@ pub(super) struct FoundPairs {
 }
 
 /// The conversation's pairs, and those that another branch or another conversation left in this transcript.
-pub(super) fn find(
+pub(super) fn find_pairs(
     call: &AgentCall,
     live: &KnownConversation,
     pin: &Pin,
