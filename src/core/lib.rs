@@ -15,6 +15,7 @@ pub mod handoffs;
 pub mod limits;
 pub mod mark;
 pub mod nudge;
+pub mod plan;
 pub mod record;
 pub mod redact;
 pub mod rewrite;

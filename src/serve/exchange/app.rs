@@ -10,7 +10,7 @@ use super::clock::Clock;
 use super::once::OnceLog;
 use crate::serve::proxy::spill::Spill;
 use crate::serve::proxy::{BodyMemory, RequestContext, headers};
-use crate::state::config::{Config, InjectPolicy};
+use crate::state::config::{Config, InjectPolicy, PreambleMode, TranscriptDetail};
 use crate::state::files::documents::DocumentWriter;
 use crate::state::jobs::drafts::DraftQueue;
 use crate::state::jobs::recalls::{CallAnswerer, Recaller};
@@ -22,6 +22,7 @@ use crate::state::store::seals::Seals;
 use baton_core::bill::PriceTable;
 use baton_core::handoffs::draft::Prompts;
 use baton_core::handoffs::recall::RecallIndexSettings;
+use baton_core::plan::Policy;
 use baton_core::redact::Redactor;
 use baton_core::rewrite::notes::NoteSearch;
 use baton_core::tools::{Tool, ToolTable};
@@ -145,6 +146,20 @@ impl App {
         NoteSearch {
             prefix: &self.config.commands.prefix,
             tags: &self.config.handoff.preamble_tags,
+        }
+    }
+
+    /// What plans of requests depend on.
+    pub(crate) fn policy(&self) -> Policy<'_> {
+        let (handoff, recall) = (&self.config.handoff, &self.config.recall);
+        Policy {
+            look: self.note_search(),
+            keeps_preamble: handoff.preamble == PreambleMode::Keep,
+            spelled_out: handoff.transcript == TranscriptDetail::Full,
+            recall: recall.enabled,
+            recall_tools: self.recall_tools.names(),
+            agents_reset: handoff.inject == InjectPolicy::Auto,
+            may_have_insertions: self.sessions.store().may_have_insertions(),
         }
     }
 

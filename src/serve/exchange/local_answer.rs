@@ -4,10 +4,10 @@ use http::{HeaderValue, Response, header};
 use uuid::Uuid;
 
 use super::Exchange;
-use super::active_handoff::Unresolved;
 use super::answer_form::content_type;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::telemetry::ExchangeOutcome;
+use baton_core::plan::Unresolved;
 use baton_core::record::HandoffId;
 use baton_core::wire::{AnswerShape, LocalAnswer};
 

@@ -1,12 +1,11 @@
-//! One request whose transcript the proxy reads: prepared, sent, and its answer shown to the agent. Each stage is a value
+//! One request whose transcript the proxy reads: planned, sent, and its answer shown to the agent. Each stage is a value
 //! that the next one consumes.
 //!
 //! ```text
-//! read ─► pin ─► place ─► offer ─► send ─► answer (stream | whole), which drives the course
-//! Received Pinned Placed  Offered  Sent    Answered      └► effects (write, send a later leg)
+//! read ─► planned (reader ⇄ core::plan, effects) ─► send ─► answer (stream | whole), which drives the course
+//! Received Offered                                  Sent    Answered      └► effects (write, send a later leg)
 //! ```
 
-mod active_handoff;
 mod answer;
 mod answer_form;
 mod app;
@@ -16,7 +15,6 @@ mod commands;
 mod context;
 mod costs;
 mod drafts;
-mod flattened;
 mod free_cut;
 mod heavy;
 mod insertions;
@@ -24,12 +22,9 @@ mod local_answer;
 mod offer;
 mod once;
 mod opening;
-mod pairs;
-mod pin;
-mod place;
-mod placed;
+mod planned;
 mod read;
-mod read_ahead;
+mod reader;
 mod record_writer;
 mod recording;
 mod request;
@@ -39,7 +34,6 @@ mod shadow;
 mod shown;
 mod slow_answer;
 mod thinking;
-mod tool_offer;
 mod topic;
 
 #[cfg(test)]
@@ -68,8 +62,8 @@ use crate::state::jobs::drafts::DraftJob;
 use crate::state::journal::PackedHeaders;
 use crate::state::session::AnswerId;
 use crate::state::sync::locked;
+use baton_core::plan::is_model_call;
 use baton_core::record::{Handoff, HandoffId};
-use baton_core::wire::Operation;
 
 pub use self::app::App;
 pub use self::clock::Clock;
@@ -287,7 +281,7 @@ impl TranscriptHandler for App {
 }
 
 async fn run(app: Arc<App>, ctx: RequestContext, body: RequestBody, weight: usize) -> Response<ResponseBody> {
-    let Some(received) = read::receive(&app, &ctx, &body, weight).await else {
+    let Some(received) = read::receive(&app, &ctx, &body, weight) else {
         return untouched(&ctx, body).await;
     };
     // The exchange owns the body from here on, and drops it while the response streams.
@@ -295,12 +289,8 @@ async fn run(app: Arc<App>, ctx: RequestContext, body: RequestBody, weight: usiz
     if app.is_shadow(&ctx) {
         return Box::pin(shadow::relayed(app, ctx, received)).await;
     }
-    let placed = match pin::pin(&app, &ctx, received).await {
-        Ok(pinned) => place::place(&app, &ctx, pinned).await,
-        Err(fault) => return ctx.refuse(fault),
-    };
-    let mut offered = match placed {
-        Ok(placed) => offer::offer(&app, &ctx, placed).await,
+    let mut offered = match planned::plan(&app, &ctx, received).await {
+        Ok(offered) => offered,
         Err(fault) => return ctx.refuse(fault),
     };
     let original = offered.pin.taken_out.original.take();
@@ -346,8 +336,4 @@ async fn untouched(ctx: &RequestContext, body: RequestBody) -> Response<Response
     let rope = RopeBody::from(body.as_it_came().cloned().unwrap_or_default());
     drop(body);
     relay::send(ctx, Sending::default(), rope).await
-}
-
-fn is_model_call(operation: Option<Operation>) -> bool {
-    operation == Some(Operation::Generate)
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::active_handoff::Active;
 use super::carry::HandedOverWork;
 use super::{Exchange, heavy, recording};
 use crate::serve::proxy::headers;
@@ -16,6 +15,7 @@ use baton_core::handoffs::carry::Carried;
 use baton_core::handoffs::document::fields::HandoffSize;
 use baton_core::handoffs::draft::OWN_MODEL;
 use baton_core::handoffs::recall::CutPart;
+use baton_core::plan::Active;
 use baton_core::record::{
     CutPoint, Handoff, HandoffId, HandoffOrigin, HiddenPair, HiddenResult, InsertionPlace, RepeatedAnswer,
     ResponseOrigin,

@@ -1,10 +1,10 @@
 //! Records an exchange: its event, log lines, and the journal's copy of the request.
 
-use super::pin::OriginalTranscript;
 use super::{Exchange, is_model_call};
 use crate::serve::proxy::RequestContext;
 use crate::state::journal::{BodyLayout, PackedHeaders, ReceivedRequest};
 use crate::state::telemetry::LegEnd;
+use baton_core::plan::OriginalTranscript;
 use baton_core::rewrite::RewriteOutcome;
 use baton_core::wire::{LegReport, Operation};
 
@@ -39,13 +39,7 @@ fn received_request(exchange: &Exchange, original: Option<OriginalTranscript>) -
     let (ctx, agent) = (&exchange.ctx, &exchange.offered.agent);
     let path = ctx.target.split('?').next().unwrap_or_default();
     let view = agent.request.view();
-    let original = original.unwrap_or_else(|| OriginalTranscript {
-        text: agent.request.text().clone(),
-        layout: BodyLayout {
-            list: view.list,
-            turns: view.turns.clone(),
-        },
-    });
+    let OriginalTranscript { text, list, turns } = original.unwrap_or_else(|| view.into());
     ReceivedRequest {
         id: ctx.id.clone(),
         at_ms: exchange.app.clock.now_ms(),
@@ -57,8 +51,8 @@ fn received_request(exchange: &Exchange, original: Option<OriginalTranscript>) -
         route: format!("{} {path}", ctx.method),
         model: view.facts.model.clone(),
         headers: PackedHeaders::new(&ctx.headers),
-        received: original.text,
-        transcript: Some(original.layout),
+        received: text,
+        transcript: Some(BodyLayout { list, turns }),
     }
 }
 

@@ -11,7 +11,6 @@ use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::spill::Spill;
 use crate::state::journal::PackedHeaders;
 use baton_core::rewrite::RequestReading;
-use baton_core::tools::ToolNames;
 use baton_core::wire::{View, Wire};
 
 /// A request that was read: its body, and where in it is what. While the body is spilled only its facts are known.
@@ -59,16 +58,6 @@ impl Request {
         let text = self.text();
         let same = only.as_ptr() == text.as_ptr() && only.len() == text.len();
         self.body.as_it_came().filter(|_| same)
-    }
-
-    /// The parsed request; the body is released.
-    pub(super) fn into_reading(self) -> RequestReading {
-        self.reading
-    }
-
-    /// Sets whose calls count as ours.
-    pub(super) fn set_own_tools(&mut self, tools: ToolNames) {
-        self.reading.view.facts.ours = tools;
     }
 
     fn spill(&mut self, spill: &Spill) {

@@ -6,15 +6,16 @@ use std::sync::Arc;
 use http::Response;
 
 use super::context::{self, DueStep, EnteredThread, note_nudge};
-use super::offer::{Offered, ToolOffer};
-use super::pin::Pin;
-use super::placed::Places;
-use super::read::Received;
+use super::offer::Offered;
+use super::read::{AgentRequest, Received};
+use super::request::Request;
+use super::topic::note_topic;
 use super::{Exchange, drafts, free_cut, recording};
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
 use crate::serve::proxy::response_body::ResponseBody;
 use baton_core::nudge::{self, NudgeOutcome, ShadowMoment};
+use baton_core::plan::{Pin, Places, ToolOffer};
 use baton_core::rewrite::untooled::ToolOmission;
 
 /// Relays a request and its answer, and notes the moment.
@@ -23,18 +24,17 @@ pub(super) async fn relayed(
     ctx: RequestContext,
     received: Received,
 ) -> Response<ResponseBody> {
-    let why = Some(received.agent.forbidden.unwrap_or(ToolOmission::Shadow));
+    let Received { call, body, weight } = received;
+    let opened = app.sessions.open(&call.key, &ctx.principal, app.clock.now_ms());
+    let opened = opened.await.inspect(|live| note_topic(&ctx, live));
+    let opened = opened.inspect_err(|error| tracing::error!(%error, "the store cannot be read"));
+    let mut offer = ToolOffer::default();
+    offer.set(Some(call.forbidden.unwrap_or(ToolOmission::Shadow)));
     let offered = Offered {
-        agent: received.agent,
+        agent: AgentRequest::new(call, |reading| Request::new(body, reading), weight, opened.ok()),
         pin: Pin::default(),
         places: Places::default(),
-        offer: ToolOffer {
-            tooled: false,
-            untooled: why,
-            recall: false,
-            recall_next: false,
-            searchable: false,
-        },
+        offer,
     };
     let mut exchange = Exchange::new(app, ctx, offered);
     recording::begin(&exchange, None);

@@ -10,26 +10,9 @@
 
 use super::Exchange;
 use super::offer::Offered;
-use super::pin::Pin;
-use super::placed::Placed;
 use crate::serve::exchange::app::App;
-use baton_core::record::{HandoffId, ThinkingOmission};
-use baton_core::rewrite::{ChangeReason, RewriteOutcome, positions, thinking};
-
-/// The turn up to which a request leaves thinking out, since an earlier one of the stretch was refused with it.
-pub(super) fn omitted_until(placed: &Placed) -> Option<usize> {
-    let omissions = placed.agent.live.as_ref()?.omissions(stretch(&placed.pin));
-    if omissions.is_empty() {
-        return None;
-    }
-    let view = placed.agent.request.view();
-    thinking::omitted_until(view, &omissions)
-}
-
-/// The handoff that the stretch of a request begins with.
-fn stretch(pin: &Pin) -> HandoffId {
-    pin.active_id().unwrap_or(ThinkingOmission::UNCUT)
-}
+use baton_core::record::ThinkingOmission;
+use baton_core::rewrite::{ChangeReason, RewriteOutcome, positions};
 
 /// The request without any thinking after its cut; `None` where it has none that was sent.
 pub(super) fn leave_out(app: &App, offered: &mut Offered, sent: &RewriteOutcome) -> Option<RewriteOutcome> {
@@ -49,7 +32,7 @@ pub(super) async fn remember_omission(exchange: &Exchange) {
         return;
     };
     let omission = ThinkingOmission {
-        handoff: stretch(&offered.pin),
+        handoff: offered.pin.stretch(),
         position: positions::of(offered.agent.request.view()),
     };
     if let Err(error) = app

@@ -137,10 +137,16 @@ impl Checkpoints {
         }
     }
 
+    /// Whether no pair was written since these calls were walked.
+    pub(super) fn is_current(&self, unknown: &NewCalls) -> bool {
+        unknown.written == self.written
+    }
+
     /// Sets a checkpoint at the newest of the calls; `found` are all pairs that the store has next to the unknown ones.
     /// The checkpoint that the walk ended at moves there.
     pub(super) fn set(&mut self, unknown: NewCalls, found: &[Arc<HiddenPair>]) {
-        let Some(call) = unknown.newest.filter(|_| unknown.written == self.written) else {
+        let is_current = self.is_current(&unknown);
+        let Some(call) = unknown.newest.filter(|_| is_current) else {
             return;
         };
         let mut pairs = found.to_vec();

@@ -66,8 +66,11 @@ impl Insertions {
         new
     }
 
-    /// Whether this is the first call.
-    pub(super) fn check_copy(&mut self) -> bool {
-        !std::mem::replace(&mut self.copy_checked, true)
+    pub(super) fn is_copy_checked(&self) -> bool {
+        self.copy_checked
+    }
+
+    pub(super) fn copy_checked(&mut self) {
+        self.copy_checked = true;
     }
 }

@@ -13,9 +13,10 @@ use super::repeats::{AnswerId, Repeats, in_time};
 use super::spoken::ViewLength;
 use crate::state::sync::locked;
 use baton_core::nudge::ContextUse;
+use baton_core::plan::KnownConversation;
 use baton_core::record::{
-    Conversation, CutPoint, HandoffId, HiddenPair, Insertion, InsertionPlace, Position, ReadyDraft,
-    RecordChange, Update, UpdateOutcome,
+    Conversation, CutPoint, HandoffId, HiddenPair, Insertion, InsertionPlace, ReadyDraft, RecordChange,
+    Update, UpdateOutcome,
 };
 
 /// A conversation in use. The record here is never older than the store's; where several processes share the store,
@@ -198,6 +199,11 @@ impl LiveConversation {
         walk(transcript)
     }
 
+    /// Whether no pair was written next to older calls since the transcript's were walked.
+    pub fn is_current(&self, unknown: &NewCalls) -> bool {
+        self.state().checkpoints.is_current(unknown)
+    }
+
     /// Notes that `found` is all that the store has next to these calls.
     pub fn record_lookup(&self, unknown: NewCalls, found: &[Arc<HiddenPair>]) {
         self.state().checkpoints.set(unknown, found);
@@ -244,27 +250,22 @@ impl LiveConversation {
         self.state().record.topic(declared).map(str::to_owned)
     }
 
-    /// Whether any text of ours is after its turns.
-    pub fn has_insertions(&self) -> bool {
-        !self.state().record.insertions.is_empty()
-    }
-
-    /// The thinking that requests cut at this handoff leave out.
-    pub fn omissions(&self, handoff: HandoffId) -> Vec<Position> {
+    /// What plans of its requests depend on, without what its record lists.
+    pub fn known(&self) -> KnownConversation {
         let state = self.state();
-        let of_cut = state
-            .record
-            .omissions
-            .iter()
-            .filter(|omission| omission.handoff == handoff);
-        of_cut.map(|omission| omission.position.clone()).collect()
+        KnownConversation {
+            key: self.key.clone(),
+            tooled: state.record.tooled,
+            active: state.record.active,
+            may_be_copy: state.record.tooled.is_none() && !state.insertions.is_copy_checked(),
+            omissions: state.record.omissions.clone(),
+            listed: None,
+        }
     }
 
-    /// Whether it may be a copy of another conversation, of which it should have the insertions: checked once, for one
-    /// that is new here.
-    pub fn may_be_copy(&self) -> bool {
-        let mut state = self.state();
-        state.insertions.check_copy() && state.record.tooled.is_none()
+    /// The store was queried for the insertions of a conversation that this one may be the copy of.
+    pub fn copy_checked(&self) {
+        self.state().insertions.copy_checked();
     }
 
     /// How many of the insertions that found no place had one in the request before, or were never reported as lost.

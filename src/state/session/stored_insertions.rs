@@ -84,24 +84,21 @@ impl Sessions {
         Ok(found)
     }
 
-    /// Takes over a cut point of the conversation that this one was copied from, where it holds there. Durable.
+    /// Takes over a cut point of the conversation that this one was copied from. Durable.
     ///
     /// # Errors
     /// The store cannot be written.
     pub async fn take_over(
         &self,
         live: &Arc<LiveConversation>,
-        point: &CutPoint,
+        point: CutPoint,
         now_ms: u64,
-    ) -> Result<bool, StoreError> {
-        let origin = self.store.conversation(&point.conversation).await?;
-        if !origin.is_some_and(|c| c.left_out.contains(&point.handoff)) {
-            return Ok(false);
-        }
+    ) -> Result<(), StoreError> {
         let change = RecordChange::LeftOut(point.handoff);
-        let cached = CacheUpdate::LeftOut(Arc::new(point.clone()));
-        self.write(live, change, cached, now_ms, put_record).await?;
-        Ok(true)
+        let cached = CacheUpdate::LeftOut(Arc::new(point));
+        self.write(live, change, cached, now_ms, put_record)
+            .await
+            .map(drop)
     }
 
     /// Makes the change of a command, where it makes one. Durable.
@@ -180,6 +177,9 @@ impl Sessions {
         found: Vec<Insertion>,
         now_ms: u64,
     ) -> Result<(), StoreError> {
+        if found.is_empty() {
+            return Ok(());
+        }
         let change = RecordChange::Inserted(found.iter().map(|insertion| insertion.id).collect());
         let cached = CacheUpdate::Inserted(found.into_iter().map(Arc::new).collect());
         self.write(live, change, cached, now_ms, put_record)

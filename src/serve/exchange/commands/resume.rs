@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::reply::{CommandReply, ReplySentinel};
-use crate::serve::exchange::active_handoff::meant;
+use crate::serve::exchange::reader::between;
 use crate::serve::exchange::{Exchange, resumed};
 use crate::state::store::StoreError;
 use baton_core::mark::pasted;
@@ -17,7 +17,7 @@ const SHOWN: usize = 80;
 pub(super) async fn resume(exchange: &Exchange, id: &str) -> Result<CommandReply, StoreError> {
     let Exchange { app, ctx, .. } = exchange;
     let found = match id_range(id) {
-        Some(ids) => meant(app, ctx, ids).await?,
+        Some(ids) => between(app, ctx, ids).await?,
         None => Vec::new(),
     };
     let handoff = match found[..] {

@@ -1,15 +1,15 @@
 //! Undoes a handoff, or reverts its undo.
 
 use super::reply::CommandReply;
-use crate::serve::exchange::active_handoff::{Active, PinLookup};
 use crate::serve::exchange::app::App;
 use crate::serve::exchange::context::window_query;
-use crate::serve::exchange::pin::Pin;
 use crate::serve::exchange::read::AgentRequest;
+use crate::serve::exchange::reader::Reader;
 use crate::serve::proxy::RequestContext;
 use crate::state::store::StoreError;
 use baton_core::commands::UndoOutcome;
 use baton_core::limits::BYTES_PER_TOKEN;
+use baton_core::plan::{Active, Pin, PinLookup};
 use baton_core::record::HandoffId;
 use baton_core::rewrite::Candidate;
 
@@ -67,6 +67,25 @@ impl UndoSubject<'_> {
         }
     }
 
+    /// The handoff of the last of these sentinels that counts.
+    async fn active(&self, candidates: &[Candidate]) -> Result<Option<Active>, StoreError> {
+        let policy = self.app.policy();
+        let mut reader = Reader::new(self.app, self.ctx);
+        loop {
+            let lookup = PinLookup {
+                wire: self.agent.wire,
+                reading: self.agent.request.reading(),
+                principal: &self.ctx.principal,
+                records: &reader.records,
+                policy: &policy,
+            };
+            match lookup.active(candidates) {
+                Ok(active) => return Ok(active),
+                Err(needs) => reader.read(needs).await?,
+            }
+        }
+    }
+
     /// The undo of this handoff, with what the model sees without it.
     async fn undone(
         &self,
@@ -75,13 +94,7 @@ impl UndoSubject<'_> {
     ) -> Result<CommandReply, StoreError> {
         let reading = self.agent.request.reading();
         candidates.retain(|c| c.sentinel.id != target);
-        let lookup = PinLookup {
-            app: self.app,
-            ctx: self.ctx,
-            wire: self.agent.wire,
-            reading,
-        };
-        let before = lookup.active(candidates).await?;
+        let before = self.active(&candidates).await?;
         let from = before.as_ref().and_then(Active::turn);
         let view = &reading.view;
         let start = from.map_or(view.list.start, |turn| view.turns[turn].span.start);

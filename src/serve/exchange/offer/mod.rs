@@ -1,38 +1,18 @@
-//! Fourth stage: offers the tool, and builds the upstream request.
+//! A planned request, of which the upstream requests are built.
 
-use super::active_handoff::{CutPlace, fresh_preamble, is_spelled_out};
-use super::pin::Pin;
-use super::placed::{Placed, Places};
 use super::read::AgentRequest;
-use super::tool_offer::why_untooled;
 use crate::serve::exchange::app::App;
-use crate::serve::proxy::RequestContext;
 use baton_core::agents::{goals, loaded_tools, wordings};
 use baton_core::commands::pinned_text;
 use baton_core::course::NextLeg;
 use baton_core::mark::sentinel;
+use baton_core::plan::{CutPlace, Pin, Places, ToolOffer};
 use baton_core::record::{Handoff, HandoffId, OpenResponse};
-use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::rewrite::{
     ChangeReason, ContinuedResponse, Cut, Rewrite, RewriteOutcome, SizeChange, lost, preamble, rewrite,
 };
 use baton_core::transcript::{SessionGoal, Transcript};
-use baton_core::wire::{Operation, TextOnly};
-
-/// What baton adds to the request's tools.
-#[derive(Clone)]
-pub(super) struct ToolOffer {
-    /// Whether the request gets the handoff tool.
-    pub(super) tooled: bool,
-    /// Why not.
-    pub(super) untooled: Option<ToolOmission>,
-    /// Whether the request gets the tool that searches the cut transcript, too.
-    pub(super) recall: bool,
-    /// Whether requests after a cut that is made now get the search tool.
-    pub(super) recall_next: bool,
-    /// Whether the handoff tool's description says so. After a cut the text stays as it was there, since the prefix has it.
-    pub(super) searchable: bool,
-}
+use baton_core::wire::TextOnly;
 
 /// A request with all that is known of it before it is sent.
 #[derive(Clone)]
@@ -46,42 +26,6 @@ pub(super) struct Offered {
 /// The model of a route, unless upstream is known to refuse it.
 fn known_model<'a>(app: &App, routed: Option<&'a str>) -> Option<&'a str> {
     routed.filter(|model| !app.refused_models.contains(model))
-}
-
-/// Decides whether the request gets the tool, and writes the request's place in the conversation into the record.
-pub(super) async fn offer(app: &App, ctx: &RequestContext, placed: Placed) -> Offered {
-    let untooled = why_untooled(app, ctx, &placed).await;
-    let Placed {
-        agent,
-        pin,
-        places,
-        scope,
-    } = placed;
-    if let Some(active) = pin.active.as_ref().filter(|_| pin.resumed) {
-        app.documents.resumed(&ctx.principal, active.id);
-    }
-    if let Some(live) = agent.live.as_ref().filter(|_| scope.of_the_loop) {
-        let now = app.clock.now_ms();
-        app.sessions.follow(live, pin.active_id(), now);
-    }
-    // A request that names an earlier response alone would not say which tools that one was sent with.
-    // A token count does not say whether its request would be stored, unless it goes on from a stored one.
-    let goes_on = agent.request.view().facts.previous.is_some();
-    let resends = agent.resends() || (ctx.operation == Some(Operation::Count) && !goes_on);
-    let recall_next = scope.may_recall && app.config.recall.enabled && resends;
-    let offer = ToolOffer {
-        tooled: untooled.is_none(),
-        untooled,
-        recall: scope.has_recall(&pin),
-        recall_next,
-        searchable: pin.active.as_ref().map_or(recall_next, |active| active.recall),
-    };
-    Offered {
-        agent,
-        pin,
-        places,
-        offer,
-    }
 }
 
 impl Offered {
@@ -144,7 +88,7 @@ impl Offered {
     /// The sentinel of a handoff as it is shown.
     pub(super) fn sentinel(&self, app: &App, handoff: &Handoff) -> String {
         let (id, reason) = (handoff.id, handoff.reason.as_deref());
-        let mark = match is_spelled_out(app, handoff) {
+        let mark = match handoff.spelled_out.unwrap_or(app.policy().spelled_out) {
             true => {
                 let seal = app.seals.now().seal(&handoff.principal, id, &handoff.prompt);
                 sentinel::full(id, reason, &handoff.prompt, &seal)
@@ -282,7 +226,9 @@ impl Offered {
         let prompt = &format!("{}{goal}{prompt}{loaded}", pinned_text(&pins));
         let found = match &self.pin.active {
             Some(active) => preamble::of_head(self.agent.wire, self.agent.request.view(), &active.head),
-            None => fresh_preamble(app, self.agent.wire, self.agent.request.reading(), None),
+            None => app
+                .policy()
+                .preamble(self.agent.wire, self.agent.request.reading(), None),
         };
         preamble::head(self.agent.wire, &found, prompt)
     }

@@ -1,4 +1,4 @@
-//! First stage: reads an agent's request and opens its conversation.
+//! Reads an agent's request.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -7,10 +7,7 @@ use bytes::Bytes;
 use twox_hash::XxHash3_128;
 
 use super::answer_form::AnswerForm;
-use super::is_model_call;
-use super::read_ahead::{self, Ahead, OpenedConversation};
 use super::request::Request;
-use super::topic::note_topic;
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::route;
@@ -19,12 +16,13 @@ use crate::state::config::InjectPolicy;
 use crate::state::session::{LiveConversation, conversation_key};
 use crate::state::store::StoreError;
 use baton_core::course::StreamMerge;
+use baton_core::plan::{self, AgentCall, is_model_call};
+use baton_core::rewrite::RequestReading;
 use baton_core::rewrite::untooled::ToolOmission;
-use baton_core::rewrite::{Candidate, RequestReading};
 use baton_core::text::json;
 use baton_core::tools::TOOL_NAME;
 use baton_core::transcript::Transcript;
-use baton_core::wire::{Operation, ResponseWatch, Role, Turn, TurnPartKind, UnreadReason, View, Wire, wire};
+use baton_core::wire::{Operation, ResponseWatch, Role, Turn, TurnPartKind, UnreadReason, Wire, wire};
 
 /// The agent's request and its conversation.
 #[derive(Clone)]
@@ -46,6 +44,25 @@ pub(super) struct AgentRequest {
 }
 
 impl AgentRequest {
+    /// A planned request in this conversation.
+    pub(super) fn new(
+        call: AgentCall,
+        request: impl FnOnce(RequestReading) -> Request,
+        weight: usize,
+        live: Option<Arc<LiveConversation>>,
+    ) -> Self {
+        Self {
+            wire: call.wire,
+            side_call: call.is_side_call(),
+            request: request(call.reading),
+            weight,
+            named: call.named,
+            live,
+            forbidden: call.forbidden,
+            original_hash: None,
+        }
+    }
+
     /// The conversation.
     ///
     /// # Errors
@@ -73,15 +90,12 @@ impl AgentRequest {
 
     /// Whether the agent sends its whole history with each request, and does not continue by an id alone.
     pub(super) fn resends(&self) -> bool {
-        self.wire.facts().items.is_none() || self.request.view().facts.unstored
+        plan::resends(self.wire, self.request.view())
     }
 
     /// Whether the agent's own loop sent it: a model call with the agent's tools that brings its history along.
     pub(super) fn is_of_the_loop(&self, operation: Option<Operation>) -> bool {
-        let view = self.request.view();
-        is_model_call(operation)
-            && view.tools.is_some_and(|tools| tools.client)
-            && view.facts.previous.is_none()
+        plan::is_of_the_loop(self.request.view(), operation)
     }
 
     /// What a streamed answer to the request goes through. `limit`: of a frame, in bytes.
@@ -131,19 +145,16 @@ impl AgentRequest {
     }
 }
 
-/// A request that was read, with the reads that its next stages need.
+/// A request that was read, with its body.
 pub(super) struct Received {
-    pub(super) agent: AgentRequest,
-    /// Key of the conversation.
-    pub(super) key: String,
-    /// Sentinels in the transcript as the agent sent it, newest first.
-    pub(super) candidates: Vec<Candidate>,
-    /// Results of speculative reads of a shared store.
-    pub(super) ahead: Ahead,
+    pub(super) call: AgentCall,
+    pub(super) body: RequestBody,
+    /// Cost of one pass over the request.
+    pub(super) weight: usize,
 }
 
-/// Reads a request of this weight and opens its conversation. `None`: the request is relayed unchanged.
-pub(super) async fn receive(
+/// Reads a request of this weight. `None`: the request is relayed unchanged.
+pub(super) fn receive(
     app: &App,
     ctx: &RequestContext,
     body: &RequestBody,
@@ -155,41 +166,23 @@ pub(super) async fn receive(
     let reading = reading.map_err(unread).ok()?;
     let ConversationKey { key, named } = key(ctx, wire, &reading);
     ctx.recorder.note(|e| e.conversation = Some(key.clone()));
-    let candidates = reading.candidates(wire);
-    let newest = candidates.first();
-    let OpenedConversation { live, ahead } = match app.sessions.is_shared() {
-        true => Box::pin(read_ahead::read(app, ctx, wire, &reading, &key, newest)).await,
-        false => OpenedConversation {
-            live: app.sessions.open(&key, &ctx.principal, app.clock.now_ms()).await,
-            ahead: Ahead::default(),
-        },
-    };
-    if let Ok(live) = &live {
-        note_topic(ctx, live);
-    }
-    let agent = AgentRequest {
+    let call = AgentCall {
         wire,
-        side_call: is_side_call(ctx, &reading.view),
-        request: Request::new(body.clone(), reading),
-        weight,
+        operation: ctx.operation,
+        principal: ctx.principal.clone(),
+        key,
         named,
-        live: live
-            .inspect_err(|error| tracing::error!(%error, "the store cannot be read"))
-            .ok(),
+        declared_side: summary_class(ctx),
         forbidden: forbidden(app, ctx),
-        original_hash: None,
+        candidates: reading.candidates(wire),
+        reading,
+        edition: 0,
     };
     Some(Received {
-        agent,
-        key,
-        candidates,
-        ahead,
+        call,
+        body: body.clone(),
+        weight,
     })
-}
-
-/// Whether a request is a summary, or another side call.
-pub(super) fn is_side_call(ctx: &RequestContext, view: &View) -> bool {
-    view.facts.summary || summary_class(ctx)
 }
 
 /// Has the wire read a request.

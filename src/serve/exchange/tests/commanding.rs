@@ -63,7 +63,7 @@ async fn a_topic_is_named_in_the_chat_or_declared_by_the_request() {
         if let Some(name) = declared {
             request = request.header("x-baton-topic", name);
         }
-        request.received().await.unwrap();
+        request.offered().await;
         request.ctx.recorder.read(|event| event.topic.clone())
     };
     assert_eq!(topic(None).await, None);

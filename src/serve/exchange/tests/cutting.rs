@@ -6,10 +6,10 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use super::{PROMPT, Stage, an_id, calls, changed, claude, model, result, sent, user};
-use crate::serve::exchange::active_handoff::Unresolved;
 use crate::serve::exchange::{Exchange, free_cut, local_answer, resumed, thinking};
 use crate::state::config::TranscriptDetail;
 use baton_core::mark::sentinel;
+use baton_core::plan::Unresolved;
 use baton_core::record::{CachedHistory, Handoff, HandoffId, ReadyDraft};
 use baton_core::rewrite::positions;
 

@@ -21,9 +21,8 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::{Value, json};
 
-use super::offer::{self, Offered};
-use super::pin::{self, Pinned};
-use super::place;
+use super::offer::Offered;
+use super::planned;
 use super::read::{self, Received};
 use super::record_writer;
 use super::{App, Exchange};
@@ -114,32 +113,24 @@ impl TestRequest<'_> {
         self
     }
 
-    fn operation(mut self, operation: Operation) -> Self {
-        self.ctx.operation = Some(operation);
-        self
-    }
-
     fn principal(mut self, name: &str) -> Self {
         self.ctx.principal = name.to_owned();
         self
     }
 
-    async fn received(&self) -> Option<Received> {
+    fn received(&self) -> Option<Received> {
         let body = RequestBody::Plain(self.body.clone().into());
         let weight = self.body.len();
-        read::receive(&self.stage.app, &self.ctx, &body, weight).await
+        read::receive(&self.stage.app, &self.ctx, &body, weight)
     }
 
-    async fn pinned(&self) -> Result<Pinned, Fault> {
-        let received = self.received().await.expect("a request that is read");
-        pin::pin(&self.stage.app, &self.ctx, received).await
+    async fn planned(&self) -> Result<Offered, Fault> {
+        let received = self.received().expect("a request that is read");
+        planned::plan(&self.stage.app, &self.ctx, received).await
     }
 
     async fn offered(&self) -> Offered {
-        let pinned = self.pinned().await.unwrap_or_else(|_| panic!("not pinned"));
-        let placed = place::place(&self.stage.app, &self.ctx, pinned).await;
-        let placed = placed.unwrap_or_else(|_| panic!("not placed"));
-        offer::offer(&self.stage.app, &self.ctx, placed).await
+        self.planned().await.unwrap_or_else(|_| panic!("not planned"))
     }
 
     async fn exchange(self) -> Exchange {

@@ -1,15 +1,9 @@
-//! The third and the fourth stage: what is added to a request.
+//! What is added to a request, of a real store. What is decided: `core/plan`.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Stage, calls, changed, claude, model, result, sent, user};
+use super::{Stage, claude, model, sent, user};
 use crate::serve::exchange::insertions::append;
-use baton_core::rewrite::untooled::ToolOmission;
-use baton_core::wire::Operation;
-
-async fn untooled(stage: &Stage, body: Value) -> Option<ToolOmission> {
-    stage.request(body).offered().await.offer.untooled
-}
 
 #[tokio::test]
 async fn every_request_of_a_loop_gets_the_tool_once() {
@@ -17,51 +11,6 @@ async fn every_request_of_a_loop_gets_the_tool_once() {
     let offered = stage.request(claude(&[user("Mend it.")])).offered().await;
     assert!(offered.offer.tooled);
     assert_eq!(sent(&stage, &offered).tools, ["run", "session_handoff"]);
-}
-
-#[tokio::test]
-async fn a_request_that_is_no_agents_turn_gets_none() {
-    let body = || claude(&[user("Mend it.")]);
-    let rows = [
-        (json!({"tools": null}), ToolOmission::NoClientTools),
-        (json!({"tools": []}), ToolOmission::NoClientTools),
-        (
-            json!({"tool_choice": {"type": "tool", "name": "run"}}),
-            ToolOmission::ToolChoice,
-        ),
-        (json!({"tool_choice": {"type": "none"}}), ToolOmission::ToolChoice),
-        (json!({"max_tokens": 512}), ToolOmission::SmallOutput),
-    ];
-    for (members, why) in rows {
-        let stage = Stage::new();
-        assert_eq!(
-            untooled(&stage, changed(body(), members.clone())).await,
-            Some(why),
-            "{members}"
-        );
-    }
-    let stage = Stage::new();
-    let off = stage
-        .request(body())
-        .header("x-baton-handoff", "off")
-        .offered()
-        .await;
-    assert_eq!(off.offer.untooled, Some(ToolOmission::OffByHeader));
-    // A tool that is counted alone, besides no system prompt.
-    let lone = changed(body(), json!({"system": null}));
-    let count = stage.request(lone).operation(Operation::Count).offered().await;
-    assert_eq!(count.offer.untooled, Some(ToolOmission::CountProbe));
-}
-
-#[tokio::test]
-async fn a_conversation_keeps_the_tool_that_its_prefix_has() {
-    let stage = Stage::new();
-    let opening = [user("Mend it.")];
-    assert_eq!(untooled(&stage, claude(&opening)).await, None);
-    let later = [&opening[..], &[calls("t1"), result("t1")]].concat();
-    // The first request would not have got it with so small an output.
-    let small = changed(claude(&later), json!({"max_tokens": 512}));
-    assert_eq!(untooled(&stage, small).await, None);
 }
 
 #[tokio::test]
@@ -92,22 +41,6 @@ async fn an_appended_text_does_not_move_to_another_transcript() {
     assert!(offered.places.insertions.is_empty());
     let lost = rewound.ctx.recorder.read(|e| e.lost_insertions);
     assert_eq!(lost, 1);
-}
-
-#[tokio::test]
-async fn recall_is_offered_after_a_cut_that_was_made_with_it() {
-    let stage = Stage::new();
-    let opening = stage.request(claude(&[user("Mend it.")])).offered().await;
-    assert!(!opening.offer.recall && opening.offer.recall_next);
-    let handoff = stage.handoff(&[user("Mend it.")]).await;
-    let shown = opening.sentinel(&stage.app, &handoff);
-    let after = stage.request(claude(&[user("Mend it."), model(&shown), user("Go on.")]));
-    let offered = after.offered().await;
-    assert!(offered.offer.recall);
-    assert_eq!(sent(&stage, &offered).tools.len(), 3);
-    let off = Stage::with(|config| config.recall.enabled = false);
-    let opening = off.request(claude(&[user("Mend it.")])).offered().await;
-    assert!(!opening.offer.recall_next);
 }
 
 #[tokio::test]

@@ -24,18 +24,18 @@ async fn what_cannot_be_read_is_left_alone_and_its_reason_is_noted() {
     let stage = Stage::new();
     for (body, why) in rows {
         let request = stage.request(&body);
-        assert!(request.received().await.is_none(), "{body}");
+        assert!(request.received().is_none(), "{body}");
         assert_eq!(request.ctx.recorder.read(|e| e.untooled), Some(why), "{body}");
     }
 }
 
 async fn key(stage: &Stage, body: Value, principal: &str) -> String {
     let request = stage.request(body).principal(principal);
-    request.received().await.unwrap().key
+    request.received().unwrap().call.key
 }
 
 async fn is_named(stage: &Stage, body: Value) -> bool {
-    stage.request(body).received().await.unwrap().agent.named
+    stage.request(body).received().unwrap().call.named
 }
 
 #[tokio::test]
@@ -80,7 +80,7 @@ async fn the_config_and_a_header_rule_the_tool_out() {
         if let Some(value) = header {
             request = request.header("x-baton-handoff", value);
         }
-        request.received().await.unwrap().agent.forbidden
+        request.received().unwrap().call.forbidden
     };
     let stage = Stage::new();
     assert_eq!(forbidden(&stage, None).await, None);
@@ -105,8 +105,8 @@ async fn a_summary_is_no_request_of_the_loop() {
     for (class, side_call) in [("compaction", true), ("auxiliary", true), ("main", false)] {
         let request = stage.request(claude(&[user("x")]));
         let request = request.header("x-claude-code-request-class", class);
-        let received = request.received().await.unwrap();
-        assert_eq!(received.agent.side_call, side_call, "{class}");
+        let call = request.received().unwrap().call;
+        assert_eq!(call.is_side_call(), side_call, "{class}");
     }
 }
 
@@ -145,30 +145,26 @@ async fn a_conversation_is_cut_only_where_the_model_has_no_open_call() {
     let stage = Stage::new();
     for (what, body, safe) in rows {
         let request = stage.request(body);
-        let received = request.received().await.unwrap();
-        assert_eq!(
-            received.agent.is_safe_point(Some(Operation::Generate)),
-            *safe,
-            "{what}"
-        );
-        assert!(!received.agent.is_safe_point(Some(Operation::Count)), "{what}");
+        let agent = request.offered().await.agent;
+        assert_eq!(agent.is_safe_point(Some(Operation::Generate)), *safe, "{what}");
+        assert!(!agent.is_safe_point(Some(Operation::Count)), "{what}");
     }
     let off = stage
         .request(claude(&[user("a")]))
         .header("x-baton-handoff", "off");
-    let off = off.received().await.unwrap();
+    let off = off.offered().await;
     assert!(!off.agent.is_safe_point(Some(Operation::Generate)));
 }
 
 #[tokio::test]
 async fn a_request_is_the_same_by_its_bytes_or_by_the_command_that_it_had() {
     let stage = Stage::new();
-    let hash = async |body: Value| stage.request(body).received().await.unwrap().agent.hash();
+    let hash = async |body: Value| stage.request(body).offered().await.agent.hash();
     let first = hash(claude(&[user("a")])).await;
     assert_eq!(first, hash(claude(&[user("a")])).await);
     assert_ne!(first, hash(claude(&[user("b")])).await);
     let request = stage.request(claude(&[user("b")]));
-    let mut agent = request.received().await.unwrap().agent;
+    let mut agent = request.offered().await.agent;
     agent.original_hash = Some(first);
     assert_eq!(agent.hash(), first);
 }

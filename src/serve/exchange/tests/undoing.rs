@@ -5,8 +5,7 @@ use serde_json::Value;
 
 use super::{Stage, an_id, claude, model, user};
 use crate::serve::exchange::commands;
-use crate::serve::exchange::pin::Pinned;
-use baton_core::record::{Handoff, HandoffId};
+use baton_core::record::Handoff;
 
 const BEFORE: &str = "Mend it.";
 
@@ -32,10 +31,6 @@ async fn handed_over() -> Undone {
         handoff,
         transcript,
     }
-}
-
-fn active(pinned: &Pinned) -> Option<HandoffId> {
-    pinned.pin.active.as_ref().map(|active| active.id)
 }
 
 #[tokio::test]
@@ -65,15 +60,12 @@ async fn an_undo_in_the_chat_is_reverted_by_the_same_command() {
         undone.contains(&format!("the handoff {} was undone", handoff.id)),
         "{undone}"
     );
-    let pinned = stage.request(claude(&transcript)).pinned().await;
-    assert_eq!(active(&pinned.unwrap_or_else(|_| panic!("not pinned"))), None);
+    let offered = stage.request(claude(&transcript)).offered().await;
+    assert_eq!(offered.active_id(), None);
     let reverted = reply(&mut transcript).await;
     assert!(reverted.contains("the undo was reverted"), "{reverted}");
-    let pinned = stage.request(claude(&transcript)).pinned().await;
-    assert_eq!(
-        active(&pinned.unwrap_or_else(|_| panic!("not pinned"))),
-        Some(handoff.id)
-    );
+    let offered = stage.request(claude(&transcript)).offered().await;
+    assert_eq!(offered.active_id(), Some(handoff.id));
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Decides what a found or a missing sentinel means. No IO.
 
-use baton_core::record::HandoffId;
+use crate::record::HandoffId;
 
 /// The newest sentinel of a transcript, if it names no known handoff.
 #[derive(Debug, Clone, Copy)]

@@ -1,0 +1,314 @@
+//! The handoff that a request is pinned to: found by its sentinel, by the response that the request continues, or by
+//! where an answer was left out.
+
+use crate::mark::sentinel::SealedBody;
+use crate::record::{CutPoint, Handoff, HandoffId, LEFT_OUT_KEPT, ResponseOrigin};
+use crate::rewrite::notes::UndoneHandoffs;
+use crate::rewrite::{Candidate, RequestReading, left_out, preamble};
+use crate::text::splice::Edit;
+use crate::wire::Wire;
+
+use super::{Need, Needs, Policy, Records};
+
+/// Maximum sentinels looked up in one request, last ones first; no real transcript has more.
+pub(super) const MOST_CANDIDATES: usize = 64;
+
+/// Why a person's resume line matches no handoff.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unresolved {
+    /// None with this id, or with one that begins so, is known.
+    Unknown,
+    /// Several ids begin so.
+    Ambiguous,
+}
+
+/// The position of a request's active handoff.
+#[derive(Debug, Clone)]
+pub enum CutPlace {
+    /// At its sentinel.
+    Sentinel(Candidate),
+    /// In front of this turn: the agent left out the answer that showed the sentinel.
+    BeforeTurn(usize),
+    /// In front of the whole request: what was before it is stored upstream.
+    Upstream,
+    /// In a transcript that was flattened into one text: the cut there.
+    Text(Vec<Edit>),
+}
+
+/// The active handoff.
+#[derive(Debug, Clone)]
+pub struct Active {
+    pub place: CutPlace,
+    pub id: HandoffId,
+    pub prompt: String,
+    /// Whether transcripts show the prompt: the text after a sentinel without it is the model's own.
+    pub spelled_out: bool,
+    pub head: String,
+    /// The model that requests go to which are cut at it, where that is not the requested one.
+    pub routed: Option<String>,
+    /// Whether the requests that are cut at it have the tool that searches what was cut. If the store has lost it, the
+    /// config decides.
+    pub recall: bool,
+}
+
+impl Active {
+    /// A stored handoff whose prompt transcripts show.
+    pub fn of(handoff: &Handoff, place: CutPlace, head: String, reading: &RequestReading) -> Self {
+        Self {
+            place,
+            id: handoff.id,
+            prompt: handoff.prompt.clone(),
+            spelled_out: true,
+            head,
+            routed: routed(reading, handoff),
+            recall: handoff.recall,
+        }
+    }
+
+    /// Its sentinel in the transcript.
+    pub fn candidate(&self) -> Option<&Candidate> {
+        match &self.place {
+            CutPlace::Sentinel(candidate) => Some(candidate),
+            CutPlace::BeforeTurn(_) | CutPlace::Upstream | CutPlace::Text(_) => None,
+        }
+    }
+
+    /// Whether a person pasted its sentinel.
+    pub fn is_by_user(&self) -> bool {
+        self.candidate().is_some_and(|candidate| candidate.by_user)
+    }
+
+    /// The turn that it is in, or in front of which.
+    pub fn turn(&self) -> Option<usize> {
+        match &self.place {
+            CutPlace::Sentinel(candidate) => Some(candidate.turn),
+            CutPlace::BeforeTurn(turn) => Some(*turn),
+            CutPlace::Upstream | CutPlace::Text(_) => None,
+        }
+    }
+}
+
+/// A request whose handoff is looked up.
+#[derive(Clone, Copy)]
+pub struct PinLookup<'a> {
+    pub wire: &'a dyn Wire,
+    pub reading: &'a RequestReading,
+    pub principal: &'a str,
+    pub records: &'a Records,
+    pub policy: &'a Policy<'a>,
+}
+
+/// What a request is found to be pinned to.
+#[derive(Default)]
+pub(super) struct PinnedTo {
+    /// The handoff that the request is cut at.
+    pub(super) active: Option<Active>,
+    /// Offset of the sentinel that the store knows or whose seal verifies.
+    pub(super) by_sentinel: Option<usize>,
+    /// The origin of the response that the request continues.
+    pub(super) previous: Option<ResponseOrigin>,
+    /// The handoff whose cut point the cut relies on.
+    pub(super) relies_on: Option<HandoffId>,
+    /// Cut points of the conversation that this one was copied from.
+    pub(super) taken_over: Vec<CutPoint>,
+}
+
+impl PinLookup<'_> {
+    /// The handoff of the last sentinel that counts, else of the response that the request continues. A later one whose
+    /// answer the agent left out comes first. Else one in a flattened transcript. `session`: the conversation's key, where
+    /// the agent named its session.
+    pub(super) fn pinned_to(
+        &self,
+        candidates: &[Candidate],
+        undone: &UndoneHandoffs,
+        session: Option<&str>,
+    ) -> Result<PinnedTo, Needs> {
+        let marked = self.active(candidates)?;
+        let ContinuedOrigin { active, origin } = self.previous()?;
+        let sentinel = marked.as_ref().and_then(Active::candidate);
+        let mut found = PinnedTo {
+            by_sentinel: sentinel.map(|candidate| candidate.sentinel.at),
+            previous: origin,
+            active: marked.or(active),
+            ..PinnedTo::default()
+        };
+        self.left_out(&mut found, undone)?;
+        if found.active.is_none() {
+            found.active = self.flattened(session)?;
+        }
+        Ok(found)
+    }
+
+    /// The last sentinel whose id the store knows or whose seal verifies.
+    ///
+    /// # Errors
+    /// Records are lacking.
+    pub fn active(&self, candidates: &[Candidate]) -> Result<Option<Active>, Needs> {
+        let candidates = &candidates[..candidates.len().min(MOST_CANDIDATES)];
+        for (i, candidate) in candidates.iter().enumerate() {
+            // The newest one is mostly known. Where it is not, all others are read at once.
+            if i > 0 {
+                self.records.all(candidates[i..].iter().map(meant))?;
+            }
+            if let Some(active) = self.at(candidate)? {
+                return Ok(Some(active));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The handoff of this sentinel.
+    fn at(&self, candidate: &Candidate) -> Result<Option<Active>, Needs> {
+        let mut candidate = candidate.clone();
+        if candidate.id_range.is_some() {
+            match *self.records.ids(meant(&candidate))? {
+                [only] => candidate.sentinel.id = only,
+                _ => return Ok(None),
+            }
+        }
+        let id = candidate.sentinel.id;
+        let until = candidate.by_user.then_some((candidate.turn, candidate.part));
+        if let Some(handoff) = self.records.handoff(id)? {
+            let head = self.head(handoff, until);
+            return Ok(Some(Active {
+                spelled_out: handoff.spelled_out.unwrap_or(self.policy.spelled_out),
+                ..Active::of(handoff, CutPlace::Sentinel(candidate), head, self.reading)
+            }));
+        }
+        let Some(sealed) = candidate.sentinel.sealed else {
+            return Ok(None);
+        };
+        let keys = self.records.seal_keys()?;
+        let prompt = SealedBody::opened(&sealed, &self.reading.view.body, keys, self.principal, id);
+        Ok(prompt.map(|prompt| Active {
+            id,
+            head: self.new_head(&prompt, until),
+            prompt,
+            // What a seal proves is there.
+            spelled_out: true,
+            routed: None,
+            recall: self.policy.recall,
+            place: CutPlace::Sentinel(candidate),
+        }))
+    }
+
+    /// Finds the response that the request continues, and the handoff that it ended at.
+    fn previous(&self) -> Result<ContinuedOrigin, Needs> {
+        let Some(previous) = &self.reading.view.facts.previous else {
+            return Ok(ContinuedOrigin::default());
+        };
+        let id = match self.records.response(&previous.id)? {
+            Some(ResponseOrigin::Handoff(id)) => id,
+            origin => return Ok(ContinuedOrigin { active: None, origin }),
+        };
+        let Some(handoff) = self.records.handoff(id)? else {
+            return Ok(ContinuedOrigin::default());
+        };
+        let head = self.head(handoff, None);
+        Ok(ContinuedOrigin {
+            active: Some(Active::of(handoff, CutPlace::Upstream, head, self.reading)),
+            origin: Some(ResponseOrigin::Handoff(id)),
+        })
+    }
+
+    /// The stored head, where it is of this wire, else a new one. `until`: where this request's preamble ends.
+    fn head(&self, handoff: &Handoff, until: Option<(usize, usize)>) -> String {
+        match handoff.wire == self.wire.id() && !handoff.head.is_empty() {
+            true => handoff.head.clone(),
+            false => self.new_head(&handoff.prompt, until),
+        }
+    }
+
+    /// A head made of this request's preamble.
+    fn new_head(&self, prompt: &str, until: Option<(usize, usize)>) -> String {
+        let preamble = self.policy.preamble(self.wire, self.reading, until);
+        preamble::head(self.wire, &preamble, prompt)
+    }
+
+    /// A later handoff whose answer the agent interrupted and left out: the transcript continues the request in which it fired,
+    /// with new text.
+    fn left_out(&self, found: &mut PinnedTo, undone: &UndoneHandoffs) -> Result<(), Needs> {
+        let (wire, view) = (self.wire, &self.reading.view);
+        let Some(live) = &self.records.conversation else {
+            return Ok(());
+        };
+        let listed = &live.listed()?.cut_points;
+        let sentinel = found.active.as_ref().and_then(Active::candidate);
+        let after = sentinel.map(|candidate| candidate.turn);
+        let mut taken_over = Vec::new();
+        if live.tooled.is_none() && view.under_way() {
+            let missing = left_out::missing_answers(wire, view, after);
+            taken_over = self.copied(missing, |id| listed.iter().any(|point| point.handoff == id))?;
+        }
+        let points: Vec<&CutPoint> = listed.iter().map(|point| &**point).chain(&taken_over).collect();
+        let points = &points[points.len().saturating_sub(LEFT_OUT_KEPT)..];
+        let known = points.iter().copied().filter(|p| !undone.is_undone(p.handoff));
+        if let Some((turn, point)) = left_out::last_in(wire, view, known, after)
+            && let Some(handoff) = self.records.handoff(point.handoff)?
+        {
+            let (place, head) = (CutPlace::BeforeTurn(turn), self.head(handoff, None));
+            found.relies_on = Some(handoff.id);
+            found.active = Some(Active::of(handoff, place, head, self.reading));
+        }
+        found.taken_over = taken_over;
+        Ok(())
+    }
+
+    /// Cut points of a conversation that this one, which is new here and has a history, may be a copy of.
+    fn copied(
+        &self,
+        missing: Vec<String>,
+        is_known: impl Fn(HandoffId) -> bool,
+    ) -> Result<Vec<CutPoint>, Needs> {
+        if missing.is_empty() {
+            return Ok(Vec::new());
+        }
+        let points = self.records.cut_points(Need::CutPointsAt(missing))?.iter();
+        let new: Vec<&CutPoint> = points.filter(|point| !is_known(point.handoff)).collect();
+        let origin = |point: &CutPoint| Need::LeftOutIn(point.conversation.clone());
+        self.records.all(new.iter().map(|point| origin(point)))?;
+        let mut copied = Vec::new();
+        for point in new {
+            if self.records.ids(origin(point))?.contains(&point.handoff) {
+                copied.push(point.clone());
+            }
+        }
+        Ok(copied)
+    }
+
+    /// Why no handoff was found by a person's line.
+    pub(super) fn why_unresolved(&self, line: &Candidate) -> Result<Unresolved, Needs> {
+        let found = match line.id_range {
+            Some(_) => self.records.ids(meant(line))?.len(),
+            None => 0,
+        };
+        Ok(match found {
+            0 | 1 => Unresolved::Unknown,
+            _ => Unresolved::Ambiguous,
+        })
+    }
+}
+
+/// The handoff that a sentinel names, or those that its truncated id may mean.
+pub(super) fn meant(candidate: &Candidate) -> Need {
+    match candidate.id_range {
+        Some((first, last)) => Need::HandoffsBetween(first, last),
+        None => Need::Handoff(candidate.sentinel.id),
+    }
+}
+
+/// The model that a request goes to which is cut at this handoff. Where the person has changed the agent's model since, that choice
+/// counts.
+fn routed(reading: &RequestReading, handoff: &Handoff) -> Option<String> {
+    let same = reading.view.facts.model == handoff.model;
+    handoff.routed.clone().filter(|_| same)
+}
+
+/// The response that a request continues.
+#[derive(Default)]
+struct ContinuedOrigin {
+    /// The handoff that it ended at.
+    active: Option<Active>,
+    /// `None`: nothing is stored of it.
+    origin: Option<ResponseOrigin>,
+}

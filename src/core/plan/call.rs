@@ -1,0 +1,78 @@
+//! An agent's request as it is planned.
+
+use std::mem;
+
+use super::Need;
+use crate::record::HandoffId;
+use crate::rewrite::untooled::{self, ToolOmission};
+use crate::rewrite::{Candidate, RequestReading};
+use crate::tools::RECALL_NAME;
+use crate::wire::{Operation, View, Wire};
+
+/// An agent's request as it is planned.
+pub struct AgentCall {
+    pub wire: &'static dyn Wire,
+    pub operation: Option<Operation>,
+    pub principal: String,
+    /// Key of the conversation.
+    pub key: String,
+    /// Whether the agent named its session: no other conversation has its key.
+    pub named: bool,
+    /// A header says that it is a side call.
+    pub declared_side: bool,
+    /// Why the tool is ruled out, by the config or by the request's header.
+    pub forbidden: Option<ToolOmission>,
+    pub reading: RequestReading,
+    /// Sentinels in the transcript, newest first.
+    pub candidates: Vec<Candidate>,
+    /// How often the transcript was changed here.
+    pub edition: usize,
+}
+
+impl AgentCall {
+    /// Whether the agent's own loop sent it.
+    pub(super) fn is_of_the_loop(&self) -> bool {
+        is_of_the_loop(&self.reading.view, self.operation)
+    }
+
+    /// Whether it is a summary, or another side call.
+    pub fn is_side_call(&self) -> bool {
+        self.declared_side || self.reading.view.facts.summary
+    }
+
+    /// Whether it has room for the tool that searches what was cut.
+    pub(super) fn may_recall(&self) -> bool {
+        let view = &self.reading.view;
+        untooled::has_room_for_two(view) && !view.has_beside_transcript(RECALL_NAME)
+    }
+
+    /// What its calls after a cut need.
+    pub(super) fn pairs_after(&self, cut: Option<HandoffId>, from: usize) -> Need {
+        Need::PairsAfter {
+            cut,
+            from,
+            edition: self.edition,
+        }
+    }
+
+    /// Takes another transcript in place of its own, which is returned.
+    pub(super) fn replace(&mut self, reading: RequestReading) -> RequestReading {
+        self.edition += 1;
+        mem::replace(&mut self.reading, reading)
+    }
+}
+
+/// Whether a model answers the request.
+pub fn is_model_call(operation: Option<Operation>) -> bool {
+    operation == Some(Operation::Generate)
+}
+
+/// Whether the agent's own loop sent a request: a model call with the agent's tools that brings its history along.
+pub fn is_of_the_loop(view: &View, operation: Option<Operation>) -> bool {
+    is_model_call(operation) && view.tools.is_some_and(|tools| tools.client) && view.facts.previous.is_none()
+}
+
+/// Whether the agent sends its whole history with each request, and does not continue by an id alone.
+pub fn resends(wire: &dyn Wire, view: &View) -> bool {
+    wire.facts().items.is_none() || view.facts.unstored
+}

@@ -1,0 +1,104 @@
+//! Takes chat commands and their answers out of a transcript.
+
+use bytes::Bytes;
+
+use super::Policy;
+use crate::commands;
+use crate::rewrite::RequestReading;
+use crate::rewrite::notes::{self, UndoneHandoffs};
+use crate::text::Span;
+use crate::wire::{Turn, View, Wire};
+
+/// A transcript as the agent sent it.
+#[derive(Debug, Clone)]
+pub struct OriginalTranscript {
+    pub text: Bytes,
+    /// The array of turns, brackets included.
+    pub list: Span,
+    /// Its elements, in order.
+    pub turns: Vec<Turn>,
+}
+
+impl From<&View> for OriginalTranscript {
+    fn from(view: &View) -> Self {
+        Self {
+            text: view.body.clone(),
+            list: view.list,
+            turns: view.turns.clone(),
+        }
+    }
+}
+
+/// What of the agent's transcript is not passed on.
+#[derive(Debug, Clone, Default)]
+pub struct TakenOut {
+    /// Bytes that were removed; `None`: the transcript had no command.
+    pub removed: Option<usize>,
+    /// The transcript before the removal, until it is in the journal.
+    pub original: Option<OriginalTranscript>,
+}
+
+impl TakenOut {
+    /// Adds bytes that a later step removes from the same transcript.
+    pub fn add(&mut self, removed: usize) {
+        self.removed = Some(self.removed.unwrap_or_default() + removed);
+    }
+}
+
+/// A transcript without commands and their answers.
+pub(super) struct WithoutCommands {
+    pub(super) reading: RequestReading,
+    pub(super) removed: usize,
+    pub(super) undone: UndoneHandoffs,
+}
+
+/// The request without commands and their answers; `None` where it has none. `tooled`: whether the conversation's requests
+/// carry the tool.
+pub(super) fn taken_out(
+    wire: &dyn Wire,
+    reading: &RequestReading,
+    tooled: bool,
+    policy: &Policy<'_>,
+) -> Option<WithoutCommands> {
+    let unquoted = without_quoted(wire, reading, tooled, policy);
+    match notes::take_out(wire, unquoted.as_ref().unwrap_or(reading), policy.look) {
+        Some(cleaned) => Some(WithoutCommands {
+            reading: cleaned.reading,
+            removed: cleaned.removed,
+            undone: cleaned.undone,
+        }),
+        None => unquoted.map(|reading| WithoutCommands {
+            reading,
+            removed: 0,
+            undone: UndoneHandoffs::default(),
+        }),
+    }
+}
+
+/// The user's last text, where it is a command.
+pub(super) fn command(wire: &dyn Wire, view: &View, policy: &Policy<'_>) -> Option<String> {
+    let prefix = policy.look.prefix;
+    if !notes::may_say(wire, view, prefix) {
+        return None;
+    }
+    let text = notes::last_message(wire, view, policy.look.tags)?;
+    commands::parse(&text, prefix).is_some().then_some(text)
+}
+
+/// Takes the command out of a request that only quotes it: one that asks for a title or a classification. It has no tools,
+/// in a session whose requests have, or asks for JSON; a text that answered it would do the command twice.
+fn without_quoted(
+    wire: &dyn Wire,
+    reading: &RequestReading,
+    tooled: bool,
+    policy: &Policy<'_>,
+) -> Option<RequestReading> {
+    let view = &reading.view;
+    if view.tools.is_some_and(|tools| tools.client) || !notes::may_say(wire, view, policy.look.prefix) {
+        return None;
+    }
+    let beside = view.facts.structured || tooled;
+    (beside || command(wire, view, policy).is_none())
+        .then(|| notes::without_quoted(wire, reading, policy.look))
+        .flatten()
+}

@@ -1,0 +1,169 @@
+//! Finds the active handoff of a summary request, whose transcript is flattened into one text. Its sentinel is in that
+//! text, or after it: agents summarise the earlier part of a transcript, and keep the later one as it is.
+
+use std::sync::Arc;
+
+use super::active::MOST_CANDIDATES;
+use super::{Active, CutPlace, Need, Needs, PinLookup, Records};
+use crate::record::{Handoff, HandoffId};
+use crate::rewrite::flattened::{self, FlattenedTranscript, FoundSentinel};
+use crate::text::splice::Edit;
+
+/// Sentinels looked up in one transcript where no session is named: their handoffs are in memory together.
+const MOST_IN_TEXT: usize = 256;
+
+/// Sentinels that are tried as the first one of this conversation.
+const MOST_FIRST: usize = 4;
+
+/// A sentinel in the text, and its handoff.
+struct Resolved<'a> {
+    found: &'a FoundSentinel,
+    handoff: &'a Arc<Handoff>,
+}
+
+impl PinLookup<'_> {
+    /// The handoff at which a transcript is cut that was flattened for a summary. That is the conversation's active one
+    /// where all of the text lies before it, else the last one in the text. `key`: the conversation's, where the agent
+    /// named its session.
+    pub(super) fn flattened(&self, key: Option<&str>) -> Result<Option<Active>, Needs> {
+        let Some(flat) = flattened::find(&self.reading.view) else {
+            return Ok(None);
+        };
+        let mut sentinels = flat.sentinels();
+        match key {
+            Some(_) => {
+                sentinels.sort_by_key(|f| std::cmp::Reverse(f.id));
+                sentinels.dedup_by_key(|f| f.id);
+                sentinels.truncate(MOST_CANDIDATES);
+            }
+            None => sentinels.truncate(MOST_IN_TEXT),
+        }
+        let lookup = FlattenedLookup {
+            records: self.records,
+            flat: &flat,
+        };
+        let known = lookup.known(&sentinels)?;
+        let found = match key {
+            // Ids sort by time, so what is quoted after the newest handoff of a named session is older or the same.
+            Some(key) => known.into_iter().find(|known| known.handoff.conversation == key),
+            None => lookup.last_in_line(known)?,
+        };
+        if let Some(handoff) = lookup.active_after(found.as_ref(), key)? {
+            let edits = flat.cut_whole(&handoff.prompt);
+            return Ok(Some(pinned(handoff, edits)));
+        }
+        Ok(found.map(|Resolved { found, handoff }| {
+            let edits = flat.cut(found, &handoff.prompt);
+            pinned(handoff, edits)
+        }))
+    }
+}
+
+fn pinned(handoff: &Handoff, edits: Vec<Edit>) -> Active {
+    Active {
+        id: handoff.id,
+        prompt: handoff.prompt.clone(),
+        head: handoff.head.clone(),
+        spelled_out: true,
+        // A summary is no request of the loop's: it calls nothing.
+        recall: false,
+        // It goes to the model that it names.
+        routed: None,
+        place: CutPlace::Text(edits),
+    }
+}
+
+/// A flattened transcript whose handoffs are looked up.
+struct FlattenedLookup<'a> {
+    records: &'a Records,
+    flat: &'a FlattenedTranscript<'a>,
+}
+
+impl<'a> FlattenedLookup<'a> {
+    /// The sentinels whose handoffs are known.
+    fn known(&self, sentinels: &'a [FoundSentinel]) -> Result<Vec<Resolved<'a>>, Needs> {
+        self.records
+            .all(sentinels.iter().map(|found| Need::Handoff(found.id)))?;
+        let mut known = Vec::new();
+        for found in sentinels {
+            let handoff = self.records.handoff(found.id)?;
+            known.extend(handoff.map(|handoff| Resolved { found, handoff }));
+        }
+        Ok(known)
+    }
+
+    /// Without a name, the transcript in front of the first sentinel must be the one that its handoff was made in. Each later
+    /// handoff must have followed from the one before.
+    fn last_in_line(&self, known: Vec<Resolved<'a>>) -> Result<Option<Resolved<'a>>, Needs> {
+        if known.is_empty() {
+            return Ok(None);
+        }
+        let first = known.iter().take(MOST_FIRST);
+        let points = self
+            .records
+            .cut_points(Need::CutPoints(first.map(|k| k.handoff.id).collect()))?;
+        let leads_up = |known: &Resolved<'_>| {
+            let mut own = points.iter().filter(|p| p.handoff == known.handoff.id);
+            own.any(|p| self.flat.leads_up_to(known.found, &p.texts))
+        };
+        let Some(at) = known.iter().take(MOST_FIRST).position(leads_up) else {
+            return Ok(None);
+        };
+        let mut line = known.into_iter().skip(at);
+        let mut last = line.next();
+        let later: Vec<_> = line.collect();
+        self.records
+            .all(later.iter().map(|later| Need::Line(later.handoff.id)))?;
+        for next in later {
+            // Or after one that was left out of the transcript there.
+            let before = last.as_ref().map(|last| last.handoff.id);
+            if self.line(next.handoff.id, before)?.is_some() {
+                last = Some(next);
+            }
+        }
+        Ok(last)
+    }
+
+    /// The active handoff of the conversation, where all of the text (or all of it after `found`) is older than that
+    /// handoff. Its sentinel then is in what the agent keeps, and the text is of finished work.
+    fn active_after(
+        &self,
+        found: Option<&Resolved<'_>>,
+        key: Option<&str>,
+    ) -> Result<Option<&'a Arc<Handoff>>, Needs> {
+        let until = found.map(|f| f.handoff.id);
+        let candidates = self
+            .records
+            .ids(match key.or(found.map(|f| &*f.handoff.conversation)) {
+                Some(key) => Need::ActiveIn(key.to_owned()),
+                None => Need::NewestActive,
+            })?;
+        let candidates = candidates.iter().copied().filter(|id| Some(*id) != until);
+        self.records.all(candidates.clone().map(Need::Line))?;
+        let mut lines = Vec::new();
+        for id in candidates {
+            lines.extend(self.line(id, until)?);
+        }
+        let points = |line: &[Arc<Handoff>]| Need::CutPoints(line.iter().map(|handoff| handoff.id).collect());
+        self.records.all(lines.iter().map(|line| points(line)))?;
+        for line in lines {
+            let points = self.records.cut_points(points(line))?;
+            let texts: Vec<u32> = points.iter().flat_map(|p| &p.texts).copied().collect();
+            if self.flat.lies_before(found.map(|f| f.found), &texts) {
+                return Ok(line.first());
+            }
+        }
+        Ok(None)
+    }
+
+    /// A handoff and those that it followed from, newest first; those after `until`, where one is named, and `None` where it did
+    /// not follow from that.
+    fn line(&self, id: HandoffId, until: Option<HandoffId>) -> Result<Option<&'a [Arc<Handoff>]>, Needs> {
+        let line = self.records.line(id)?;
+        let end = line.iter().position(|handoff| Some(handoff.id) == until);
+        let line = &line[..end.unwrap_or(line.len())];
+        let next = line.last().and_then(|last| last.parent);
+        let is_whole = until.is_none() || next == until;
+        Ok(Some(line).filter(|line| is_whole && !line.is_empty()))
+    }
+}

@@ -1,0 +1,34 @@
+//! What becomes of an agent's request, decided without IO.
+//!
+//! ```text
+//! needs ─► (the driver reads) ─► Records ─► Planning::advance ─► Plan: pin, places, offer, effects
+//!                                   ▲            └ lacks a record
+//!                                   └────────────────┘
+//! ```
+//!
+//! A stage runs again only where it lacked a record. Knows the request, what was read, and the policy; knows no store and
+//! no clock.
+
+mod active;
+mod call;
+mod commands;
+mod flattened;
+mod offer;
+mod pin;
+mod places;
+mod planning;
+mod policy;
+mod records;
+#[cfg(test)]
+mod tests;
+mod verdict;
+
+pub use self::active::{Active, CutPlace, PinLookup, Unresolved};
+pub use self::call::{AgentCall, is_model_call, is_of_the_loop, resends};
+pub use self::commands::{OriginalTranscript, TakenOut};
+pub use self::offer::{ToolDecision, ToolOffer};
+pub use self::pin::Pin;
+pub use self::places::Places;
+pub use self::planning::{Effect, Plan, Planning};
+pub use self::policy::Policy;
+pub use self::records::{Answer, KnownConversation, ListedRecords, Need, Needs, PairsAfter, Records};

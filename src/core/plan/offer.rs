@@ -1,0 +1,165 @@
+//! Whether a request gets our tools.
+
+use super::{AgentCall, Needs, Pin, PinLookup, Places, Policy, Records, is_model_call, resends};
+use crate::agents::tools::{context_resets, resets_context};
+use crate::rewrite::RequestReading;
+use crate::rewrite::untooled::{self, ToolOmission};
+use crate::transcript::Transcript;
+use crate::wire::{Operation, View};
+
+/// What baton adds to the request's tools.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ToolOffer {
+    /// Whether the request gets the handoff tool.
+    pub tooled: bool,
+    /// Why not.
+    pub untooled: Option<ToolOmission>,
+    /// Whether the request gets the tool that searches the cut transcript, too.
+    pub recall: bool,
+    /// Whether requests after a cut that is made now get the search tool.
+    pub recall_next: bool,
+    /// Whether the handoff tool's description says so. After a cut the text stays as it was there, since the prefix has it.
+    pub searchable: bool,
+}
+
+/// A decision on the tool: the conversation's, made once and kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ToolDecision {
+    pub(super) untooled: Option<ToolOmission>,
+    /// A sentinel, hidden calls or insertions prove that the tool was offered.
+    is_proven: bool,
+    /// Whether the conversation's record is to have it.
+    pub(super) is_kept: bool,
+}
+
+impl ToolDecision {
+    /// For this request alone.
+    fn once(untooled: Option<ToolOmission>) -> Self {
+        Self {
+            untooled,
+            ..Self::default()
+        }
+    }
+
+    /// Whether the request gets the tool.
+    pub fn tooled(self) -> bool {
+        self.untooled.is_none()
+    }
+
+    /// Why the request does not get the tool, where the record says `stands` after the write.
+    pub fn written(self, stands: bool) -> Option<ToolOmission> {
+        match stands == self.tooled() || self.is_proven {
+            true => self.untooled,
+            // Another process has decided otherwise meanwhile.
+            false => (!stands).then_some(ToolOmission::BoundHistory),
+        }
+    }
+
+    /// The same where the write failed. Without a record the next request might decide otherwise: better no tool than one that
+    /// comes and goes.
+    pub fn unwritten(self) -> Option<ToolOmission> {
+        (!self.is_proven).then_some(ToolOmission::StoreDown)
+    }
+}
+
+impl ToolOffer {
+    /// Offers the handoff tool, or does not for this reason.
+    pub fn set(&mut self, untooled: Option<ToolOmission>) {
+        self.tooled = untooled.is_none();
+        self.untooled = untooled;
+    }
+}
+
+/// What the request gets besides the handoff tool. `may_recall`: it has room for the tool that searches.
+pub(super) fn offer(call: &AgentCall, pin: &Pin, policy: &Policy<'_>, may_recall: bool) -> ToolOffer {
+    let view = &call.reading.view;
+    // A request that names an earlier response alone would not say which tools that one was sent with.
+    // A token count does not say whether its request would be stored, unless it goes on from a stored one.
+    let is_count = call.operation == Some(Operation::Count) && view.facts.previous.is_none();
+    let recall_next = may_recall && policy.recall && (resends(call.wire, view) || is_count);
+    let active = pin.active.as_ref();
+    ToolOffer {
+        recall: may_recall && active.is_some_and(|active| active.recall),
+        recall_next,
+        searchable: active.map_or(recall_next, |active| active.recall),
+        ..ToolOffer::default()
+    }
+}
+
+/// Whether the request gets the tool, and whether that is to be written.
+pub(super) fn decide(
+    call: &AgentCall,
+    pin: &Pin,
+    places: &Places,
+    records: &Records,
+    policy: &Policy<'_>,
+) -> Result<ToolDecision, Needs> {
+    let view = &call.reading.view;
+    if let Some(why) = call.forbidden.or(untooled::no_room(view)) {
+        return Ok(ToolDecision::once(Some(why)));
+    }
+    if call.operation == Some(Operation::Compact) {
+        return Ok(ToolDecision::once(Some(ToolOmission::Summary)));
+    }
+    let is_pinned = pin.active.is_some();
+    // Claude Code sizes its tools this way, one by one, and sums up: each number would have ours in it.
+    if call.operation == Some(Operation::Count) && !is_pinned && view.is_lone_message() {
+        return Ok(ToolDecision::once(Some(ToolOmission::CountProbe)));
+    }
+    let Some(live) = &records.conversation else {
+        return Ok(ToolDecision::once(Some(ToolOmission::StoreDown)));
+    };
+    let unfit = untooled::unfit(view);
+    let unfit = unfit.or(call.is_side_call().then_some(ToolOmission::Summary));
+    let bound = || call.wire.bound(view).then_some(ToolOmission::BoundHistory);
+    // A conversation that has the tool keeps it: its history is bound to the list of tools.
+    let resets = || (policy.agents_reset && has_reset(view)).then_some(ToolOmission::AgentResets);
+    let ours = places.are_any();
+    let untooled = match live.tooled {
+        _ if is_pinned => None,
+        Some(true) => return Ok(ToolDecision::once(unfit.filter(|_| !view.under_way()))),
+        Some(false) if !ours => unfit.or_else(resets).or_else(bound),
+        _ if unfit.is_some() => return Ok(ToolDecision::once(unfit)),
+        _ if ours => None,
+        _ if !view.under_way() => resets(),
+        _ => match resets().or_else(bound) {
+            Some(_) if had_handoff(call, pin, records, policy)? => None,
+            why => why,
+        },
+    };
+    Ok(ToolDecision {
+        untooled,
+        is_proven: ours || is_pinned,
+        is_kept: is_model_call(call.operation),
+    })
+}
+
+/// Whether the agent offers the model a tool of its own that starts a new context.
+fn has_reset(view: &View) -> bool {
+    // The names are looked for as bytes first: the list of tools is long, and most requests have none of them.
+    context_resets().any(|name| view.has_beside_transcript(name))
+        && Transcript::of(view)
+            .tool_names()
+            .iter()
+            .any(|name| resets_context(&name.get()))
+}
+
+/// Whether a handoff that was undone proves that the conversation has the tool, though the store has lost it: by its seal.
+fn had_handoff(call: &AgentCall, pin: &Pin, records: &Records, policy: &Policy<'_>) -> Result<bool, Needs> {
+    let Some(received) = pin.original_with_undos() else {
+        return Ok(false);
+    };
+    let Ok(reading) = RequestReading::new(call.wire, &received.text, Operation::Generate) else {
+        return Ok(false);
+    };
+    let mut candidates = reading.candidates(call.wire);
+    candidates.retain(|candidate| pin.undone.ever().contains(&candidate.sentinel.id));
+    let lookup = PinLookup {
+        wire: call.wire,
+        reading: &reading,
+        principal: &call.principal,
+        records,
+        policy,
+    };
+    Ok(lookup.active(&candidates)?.is_some())
+}

@@ -1,0 +1,255 @@
+//! The stages of a plan, each of which runs once it has its records.
+
+use std::mem;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::pin::FoundPin;
+use super::places::{FoundInsertions, FoundPairs};
+use super::{
+    AgentCall, Need, Needs, OriginalTranscript, Pin, Places, Policy, Records, ToolDecision, ToolOffer,
+    active, commands, offer, pin, places,
+};
+use crate::record::{CutPoint, HandoffId, HiddenPair, Insertion};
+use crate::rewrite::notes;
+use crate::tools::RECALL_NAME;
+
+/// A write that a plan makes, or a note for the next request of its conversation.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// A cut point of the conversation that this one was copied from is this one's, too. Durable.
+    TakeOverCutPoint(CutPoint),
+    /// The request was cut by the cut point of this handoff.
+    KeepCutPoint(HandoffId),
+    /// These are all pairs next to the calls that are new in the transcript.
+    KnowPairs(Vec<Arc<HiddenPair>>),
+    /// The insertions of a conversation that this one may be a copy of were looked for, and are this one's, too. Durable.
+    TakeOverInsertions(Vec<Insertion>),
+    /// These insertions have no place in the transcript.
+    LoseInsertions(Vec<Uuid>),
+    /// The conversation's requests carry the tool, or do not. Durable; another process may have decided otherwise.
+    DecideTool(ToolDecision),
+    /// A person has resumed this handoff.
+    Resume(HandoffId),
+    /// The newest transcript of the conversation is pinned to this.
+    Follow(Option<HandoffId>),
+}
+
+/// What becomes of a request.
+#[derive(Debug, Default)]
+pub struct Plan {
+    pub pin: Pin,
+    pub places: Places,
+    pub offer: ToolOffer,
+    /// In the order in which they are made, before anything is sent.
+    pub effects: Vec<Effect>,
+}
+
+/// What a plan waits for.
+#[derive(Clone, Copy)]
+enum Stage {
+    Commands,
+    Pin,
+    Pairs,
+    Insertions,
+    Offer,
+    Done,
+}
+
+/// A plan in progress.
+pub struct Planning {
+    pub call: AgentCall,
+    stage: Stage,
+    plan: Plan,
+    may_recall: bool,
+}
+
+impl Planning {
+    /// Begins the plan of a request.
+    pub fn new(mut call: AgentCall, policy: &Policy<'_>) -> Self {
+        let may_recall = policy.recall && call.may_recall();
+        if may_recall {
+            call.reading.view.facts.ours = policy.recall_tools;
+        }
+        Self {
+            call,
+            stage: Stage::Commands,
+            plan: Plan::default(),
+            may_recall,
+        }
+    }
+
+    /// What this request most likely needs, besides its conversation.
+    pub fn needs(&self) -> Needs {
+        let call = &self.call;
+        // A truncated id may mean another handoff.
+        let newest = call.candidates.first().filter(|newest| newest.id_range.is_none());
+        let previous = call.reading.view.facts.previous.as_ref();
+        let cut = newest.map(|newest| newest.sentinel.id);
+        let from = newest.map_or(0, |newest| newest.turn);
+        newest
+            .map(active::meant)
+            .into_iter()
+            .chain(previous.map(|previous| Need::Response(previous.id.clone())))
+            .chain([call.pairs_after(cut, from)])
+            .collect()
+    }
+
+    /// Plans as far as the records reach.
+    ///
+    /// # Errors
+    /// What is to be read before this is called again.
+    pub fn advance(&mut self, records: &Records, policy: &Policy<'_>) -> Result<(), Needs> {
+        loop {
+            self.stage = match self.stage {
+                Stage::Commands => self.take_commands_out(records, policy),
+                Stage::Pin => self.find_pin(records, policy)?,
+                Stage::Pairs => self.find_pairs(records, policy)?,
+                Stage::Insertions => self.find_insertions(records, policy)?,
+                Stage::Offer => self.decide(records, policy)?,
+                Stage::Done => return Ok(()),
+            }
+        }
+    }
+
+    /// The request as it is passed on, and what becomes of it.
+    pub fn done(self) -> (AgentCall, Plan) {
+        (self.call, self.plan)
+    }
+
+    /// Takes chat commands out of the request, which is then another transcript, with other offsets and maybe another last text.
+    fn take_commands_out(&mut self, records: &Records, policy: &Policy<'_>) -> Stage {
+        let call = &mut self.call;
+        let live = records.conversation.as_ref();
+        let tooled = live.is_some_and(|live| live.tooled == Some(true));
+        if let Some(taken) = commands::taken_out(call.wire, &call.reading, tooled, policy) {
+            let before = call.replace(taken.reading);
+            call.candidates = call.reading.candidates(call.wire);
+            self.plan.pin.undone = taken.undone;
+            self.plan.pin.taken_out.removed = Some(taken.removed);
+            self.plan.pin.taken_out.original = Some((&before.view).into());
+        }
+        Stage::Pin
+    }
+
+    /// Finds what the request is pinned to.
+    fn find_pin(&mut self, records: &Records, policy: &Policy<'_>) -> Result<Stage, Needs> {
+        let Self { call, plan, .. } = self;
+        let FoundPin {
+            found,
+            unresolved,
+            verdict,
+            command,
+        } = pin::find(call, &plan.pin.undone, records, policy)?;
+        let effects = &mut plan.effects;
+        effects.extend(found.taken_over.into_iter().map(Effect::TakeOverCutPoint));
+        effects.extend(found.relies_on.map(Effect::KeepCutPoint));
+        plan.pin = Pin {
+            owed: pin::owed(call.wire, found.previous.as_ref()),
+            active: found.active,
+            previous: found.previous,
+            command,
+            unresolved,
+            unpinned: verdict.unpinned,
+            lost: verdict.lost,
+            resumed: verdict.resumed,
+            ..mem::take(&mut plan.pin)
+        };
+        let recalls = plan.pin.active.as_ref().is_some_and(|active| active.recall);
+        // Where the request may have the tool that searches, the tool's calls are known as ours.
+        if !policy.recall && recalls && call.may_recall() {
+            self.may_recall = true;
+            call.reading.view.facts.ours = policy.recall_tools;
+            call.edition += 1;
+        }
+        Ok(Stage::Pairs)
+    }
+
+    /// Whether the request gets the tool that searches the cut transcript.
+    fn has_recall(&self) -> bool {
+        let active = self.plan.pin.active.as_ref();
+        self.may_recall && active.is_some_and(|active| active.recall)
+    }
+
+    /// Finds the places of hidden pairs.
+    fn find_pairs(&mut self, records: &Records, policy: &Policy<'_>) -> Result<Stage, Needs> {
+        let Some(live) = &records.conversation else {
+            return Ok(Stage::Offer);
+        };
+        let FoundPairs {
+            pairs,
+            beside_calls,
+            new,
+        } = places::find_pairs(&self.call, live, &self.plan.pin, records, policy)?;
+        self.plan.effects.push(Effect::KnowPairs(new));
+        self.plan.places.pairs = pairs;
+        self.plan.places.beside_calls = beside_calls;
+        if !self.has_recall() && !self.plan.places.pairs.is_empty() {
+            self.leave_out_searches();
+        }
+        Ok(Stage::Insertions)
+    }
+
+    /// After a handoff that was undone the model sees what it searched, and has no tool to search: its searches go.
+    fn leave_out_searches(&mut self) {
+        let Self { call, plan, .. } = self;
+        let searches = plan.places.pairs.extract_if(.., |pair| pair.tool == RECALL_NAME);
+        let searches: Vec<_> = searches.map(|pair| pair.id).collect();
+        if searches.is_empty() {
+            return;
+        }
+        // In front of the cut nothing is sent, and the cut is identified by its offset.
+        let from = plan.pin.turn().and_then(|turn| call.reading.view.turns.get(turn));
+        let from = from.map_or(0, |turn| turn.span.end);
+        if let Some(without) = notes::without_asides(call.wire, &call.reading, &searches, from) {
+            let before = call.replace(without).view;
+            let removed = before.body.len().saturating_sub(call.reading.view.body.len());
+            let taken_out = &mut plan.pin.taken_out;
+            taken_out
+                .original
+                .get_or_insert_with(|| OriginalTranscript::from(&before));
+            taken_out.add(removed);
+        }
+        plan.places.without_searches = searches;
+    }
+
+    /// Finds the places of texts of ours, and of thinking that is left out.
+    fn find_insertions(&mut self, records: &Records, policy: &Policy<'_>) -> Result<Stage, Needs> {
+        let Self { call, plan, .. } = self;
+        let Some(live) = &records.conversation else {
+            return Ok(Stage::Offer);
+        };
+        let FoundInsertions {
+            placed,
+            lost,
+            taken_over,
+        } = places::find_insertions(call, live, records, policy)?;
+        if live.may_be_copy && policy.may_have_insertions {
+            plan.effects.push(Effect::TakeOverInsertions(taken_over));
+        }
+        // Side calls share a session's id but not its transcript; a transcript that upstream stores has its insertions.
+        let lost = lost.filter(|_| call.is_of_the_loop());
+        plan.effects.extend(lost.map(Effect::LoseInsertions));
+        plan.places.insertions = placed;
+        plan.places.omitted = places::omitted_until(call, live, &plan.pin);
+        Ok(Stage::Offer)
+    }
+
+    /// Decides whether the request gets the tool.
+    fn decide(&mut self, records: &Records, policy: &Policy<'_>) -> Result<Stage, Needs> {
+        let Self { call, plan, .. } = self;
+        let decision = offer::decide(call, &plan.pin, &plan.places, records, policy)?;
+        plan.offer = offer::offer(call, &plan.pin, policy, self.may_recall);
+        plan.offer.set(decision.untooled);
+        plan.effects
+            .extend(decision.is_kept.then_some(Effect::DecideTool(decision)));
+        let pin = &plan.pin;
+        let resumed = pin.active_id().filter(|_| pin.resumed);
+        plan.effects.extend(resumed.map(Effect::Resume));
+        if records.conversation.is_some() && call.is_of_the_loop() {
+            plan.effects.push(Effect::Follow(pin.active_id()));
+        }
+        Ok(Stage::Done)
+    }
+}

@@ -1,0 +1,41 @@
+//! What of the config a plan depends on.
+
+use crate::rewrite::notes::NoteSearch;
+use crate::rewrite::{RequestReading, preamble};
+use crate::tools::ToolNames;
+use crate::wire::Wire;
+
+/// What of the config a plan depends on.
+#[derive(Debug, Clone, Copy)]
+pub struct Policy<'a> {
+    /// How commands and their notes are recognised in a transcript.
+    pub look: NoteSearch<'a>,
+    /// Whether the texts that the agent puts in front of its conversations survive a cut.
+    pub keeps_preamble: bool,
+    /// Whether transcripts show the prompts of handoffs, where their records do not say.
+    pub spelled_out: bool,
+    /// Whether a cut that is made now is followed by the tool that searches what was cut.
+    pub recall: bool,
+    /// Our tools where that one is among them.
+    pub recall_tools: ToolNames,
+    /// Whether an agent with a tool that starts a new context keeps to that one.
+    pub agents_reset: bool,
+    /// Whether the store may have texts of ours at all.
+    pub may_have_insertions: bool,
+}
+
+impl Policy<'_> {
+    /// The texts that the agent put in front of the conversation. Unknown for a conversation that the provider stores,
+    /// since a later request does not begin with them.
+    pub fn preamble(
+        &self,
+        wire: &dyn Wire,
+        reading: &RequestReading,
+        until: Option<(usize, usize)>,
+    ) -> preamble::Preamble {
+        match self.keeps_preamble && reading.view.facts.previous.is_none() {
+            true => preamble::of(wire, &reading.view, until, self.look.tags),
+            false => preamble::Preamble::default(),
+        }
+    }
+}

@@ -1,0 +1,678 @@
+//! Plans over a scripted store: what is decided, what is written, and how often is read.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::*;
+use crate::mark::seal::{SealKey, SealKeys};
+use crate::mark::{note, sentinel};
+use crate::record::{
+    CutPoint, Handoff, HandoffId, HandoffOrigin, HiddenPair, HiddenResult, Insertion, InsertionContent,
+    InsertionPlace, ThinkingOmission, WireId,
+};
+use crate::rewrite::notes::NoteSearch;
+use crate::rewrite::untooled::ToolOmission;
+use crate::rewrite::{RequestReading, positions};
+use crate::tools::{Tool, ToolTable};
+use crate::wire::{Operation, View, wire};
+
+const PROMPT: &str = "Go on with the importer.";
+const BEFORE: &str = "Mend the importer.";
+
+/// What a store has, and what memory knows of the conversation.
+struct Script {
+    handoffs: Vec<Handoff>,
+    cut_points: Vec<CutPoint>,
+    /// The handoffs that other conversations list as left out.
+    left_out_elsewhere: Vec<HandoffId>,
+    pairs: Vec<HiddenPair>,
+    insertions: Vec<Insertion>,
+    live: Option<KnownConversation>,
+    spelled_out: bool,
+    recall: bool,
+    agents_reset: bool,
+    named: bool,
+}
+
+impl Script {
+    fn new() -> Self {
+        let live = KnownConversation {
+            key: "c".to_owned(),
+            listed: Some(ListedRecords::default()),
+            ..KnownConversation::default()
+        };
+        Self {
+            handoffs: Vec::new(),
+            cut_points: Vec::new(),
+            left_out_elsewhere: Vec::new(),
+            pairs: Vec::new(),
+            insertions: Vec::new(),
+            live: Some(live),
+            spelled_out: false,
+            recall: true,
+            agents_reset: false,
+            named: true,
+        }
+    }
+
+    fn live(&mut self) -> &mut KnownConversation {
+        self.live.as_mut().unwrap()
+    }
+
+    fn handoff(&mut self, parent: Option<HandoffId>) -> HandoffId {
+        let handoff = Handoff {
+            id: Uuid::now_v7(),
+            principal: "local".to_owned(),
+            conversation: "c".to_owned(),
+            wire: WireId::Anthropic,
+            prompt: PROMPT.to_owned(),
+            reason: None,
+            head: format!("{{\"role\":\"user\",\"content\":\"{PROMPT}\"}}"),
+            parent,
+            model: Some("m".to_owned()),
+            created_ms: 1,
+            history_bytes: 1,
+            origin: HandoffOrigin::Model,
+            recall: true,
+            archived: false,
+            spelled_out: None,
+            routed: Some("small".to_owned()),
+            carried: Vec::new(),
+        };
+        self.handoffs.push(handoff);
+        self.handoffs.last().unwrap().id
+    }
+
+    fn answer(&self, need: &Need) -> Answer {
+        let handoff = |id: &HandoffId| self.handoffs.iter().find(|h| h.id == *id);
+        match need {
+            Need::Handoff(id) => Answer::Handoffs(handoff(id).cloned().map(Arc::new).into_iter().collect()),
+            Need::HandoffsBetween(first, last) => {
+                let ids = self.handoffs.iter().map(|handoff| handoff.id);
+                Answer::Ids(ids.filter(|id| (first..=last).contains(&id)).take(2).collect())
+            }
+            Need::Line(id) => {
+                let line = std::iter::successors(handoff(id), |before| handoff(&before.parent?));
+                Answer::Handoffs(line.cloned().map(Arc::new).collect())
+            }
+            Need::ActiveIn(_) | Need::NewestActive | Need::Listed => Answer::Ids(Vec::new()),
+            Need::Response(_) => Answer::Response(None),
+            Need::CutPoints(ids) => Answer::CutPoints(self.points(|p| ids.contains(&p.handoff))),
+            Need::CutPointsAt(at) => Answer::CutPoints(self.points(|p| at.contains(&p.position.digest))),
+            Need::LeftOutIn(_) => Answer::Ids(self.left_out_elsewhere.clone()),
+            Need::PairsAfter { .. } => Answer::PairsAfter(PairsAfter {
+                known: Vec::new(),
+                found: self.pairs.clone(),
+            }),
+            Need::Pairs(ids) => {
+                let found = self.pairs.iter().filter(|pair| ids.contains(&pair.id));
+                Answer::Pairs(found.cloned().collect())
+            }
+            Need::PairsBeside(_) => Answer::Pairs(Vec::new()),
+            Need::InsertionsAt(_) => Answer::Insertions(self.insertions.clone()),
+            Need::SealKeys => Answer::SealKeys(Arc::new(keys())),
+        }
+    }
+
+    fn points(&self, wanted: impl Fn(&CutPoint) -> bool) -> Vec<CutPoint> {
+        self.cut_points.iter().filter(|p| wanted(p)).cloned().collect()
+    }
+
+    fn plan(&self, messages: &[Value]) -> Planned {
+        self.plan_of(request(messages), Operation::Generate)
+    }
+
+    fn plan_of(&self, body: Value, operation: Operation) -> Planned {
+        self.plan_with(body, operation, true)
+    }
+
+    /// `ahead`: what is most likely needed is read first, and what is lacking together; else one record after the other.
+    fn plan_with(&self, body: Value, operation: Operation, ahead: bool) -> Planned {
+        let recall_tools = ToolTable::new(vec![Tool::handoff(None, true), Tool::recall(3)]);
+        let policy = Policy {
+            look: NoteSearch {
+                prefix: "::",
+                tags: &[],
+            },
+            keeps_preamble: true,
+            spelled_out: self.spelled_out,
+            recall: self.recall,
+            recall_tools: recall_tools.names(),
+            agents_reset: self.agents_reset,
+            may_have_insertions: true,
+        };
+        let wire = wire(WireId::Anthropic);
+        let reading = RequestReading::new(wire, &body.to_string().into(), operation).unwrap();
+        let call = AgentCall {
+            wire,
+            operation: Some(operation),
+            principal: "local".to_owned(),
+            key: "c".to_owned(),
+            named: self.named,
+            declared_side: false,
+            forbidden: None,
+            candidates: reading.candidates(wire),
+            reading,
+            edition: 0,
+        };
+        let mut planning = Planning::new(call, &policy);
+        let mut records = Records {
+            conversation: self.live.clone(),
+            ..Records::default()
+        };
+        let mut reads = Vec::new();
+        let mut asked = if ahead { planning.needs() } else { Needs::new() };
+        loop {
+            asked.truncate(if ahead { usize::MAX } else { 1 });
+            for need in &asked {
+                assert!(!records.has(need), "asked for twice: {need:?}");
+                records.add(need.clone(), self.answer(need));
+            }
+            reads.push(asked);
+            match planning.advance(&records, &policy) {
+                Ok(()) => break,
+                Err(needs) => asked = needs,
+            }
+        }
+        let (call, plan) = planning.done();
+        Planned { call, plan, reads }
+    }
+}
+
+struct Planned {
+    call: AgentCall,
+    plan: Plan,
+    /// What was read, in the order of the reads.
+    reads: Vec<Needs>,
+}
+
+impl Planned {
+    fn active(&self) -> Option<HandoffId> {
+        self.plan.pin.active_id()
+    }
+}
+
+fn keys() -> SealKeys {
+    SealKey::new(*b"key").into()
+}
+
+fn request(messages: &[Value]) -> Value {
+    json!({
+        "model": "m", "max_tokens": 32000, "system": "s",
+        "tools": [{"name": "run", "input_schema": {"type": "object"}}],
+        "messages": messages,
+    })
+}
+
+fn user(text: &str) -> Value {
+    json!({"role": "user", "content": [{"type": "text", "text": text}]})
+}
+
+fn model(text: &str) -> Value {
+    json!({"role": "assistant", "content": [{"type": "text", "text": text}]})
+}
+
+/// The transcript after answers that showed these texts.
+fn after(shown: &[String]) -> Vec<Value> {
+    let mut messages = vec![user(BEFORE)];
+    for text in shown {
+        messages.extend([model(text), user("Go on.")]);
+    }
+    messages
+}
+
+fn short(id: HandoffId) -> String {
+    sentinel::short(id, None)
+}
+
+fn view(messages: &[Value]) -> View {
+    let body = request(messages).to_string();
+    wire(WireId::Anthropic)
+        .read(&body.into(), Operation::Generate)
+        .unwrap()
+}
+
+#[test]
+fn a_pinned_request_is_planned_with_one_read() {
+    let mut script = Script::new();
+    let id = script.handoff(None);
+    let planned = script.plan(&after(&[short(id)]));
+    assert_eq!((planned.active(), planned.reads.len()), (Some(id), 1));
+    let active = planned.plan.pin.active.unwrap();
+    assert_eq!(
+        (active.prompt.as_str(), active.routed.as_deref()),
+        (PROMPT, Some("small"))
+    );
+    assert!(planned.plan.offer.tooled && planned.plan.offer.recall);
+    assert_eq!(planned.plan.effects.last(), Some(&Effect::Follow(Some(id))));
+}
+
+#[test]
+fn many_unknown_sentinels_cost_as_many_reads_as_one() {
+    let mut script = Script::new();
+    let id = script.handoff(None);
+    let after_unknown = |count: usize| {
+        let unknown = (0..count).map(|_| short(Uuid::now_v7()));
+        let shown: Vec<String> = [short(id)].into_iter().chain(unknown).collect();
+        let planned = script.plan(&after(&shown));
+        assert_eq!(planned.active(), Some(id));
+        assert_eq!(planned.plan.pin.lost.map(short), shown.last().cloned());
+        planned.reads.len()
+    };
+    // The newest, the others, and what is next to the calls after the one that counts.
+    assert_eq!((after_unknown(1), after_unknown(40)), (3, 3));
+}
+
+#[test]
+fn the_last_sentinel_that_is_known_counts() {
+    let mut script = Script::new();
+    let first = script.handoff(None);
+    let second = script.handoff(Some(first));
+    assert_eq!(
+        script.plan(&after(&[short(first), short(second)])).active(),
+        Some(second)
+    );
+    assert_eq!(
+        script.plan(&after(&[short(second), short(first)])).active(),
+        Some(first)
+    );
+}
+
+#[test]
+fn a_seal_stands_for_a_lost_record_and_no_other_text_does() {
+    let script = Script::new();
+    let id = Uuid::now_v7();
+    let shown = sentinel::full(id, None, PROMPT, &keys().seal("local", id, PROMPT));
+    let planned = script.plan(&after(std::slice::from_ref(&shown)));
+    assert_eq!(planned.active(), Some(id));
+    assert_eq!(planned.reads[1..], [vec![Need::SealKeys]]);
+    let forged = script.plan(&after(&[shown.replace("importer", "exporter")]));
+    assert_eq!((forged.active(), forged.plan.pin.lost), (None, Some(id)));
+    let others = sentinel::full(id, None, PROMPT, &keys().seal("alice", id, PROMPT));
+    assert_eq!(script.plan(&after(&[others])).active(), None);
+}
+
+#[test]
+fn a_named_session_that_shows_no_sentinel_is_unpinned() {
+    let mut script = Script::new();
+    script.live().active = Some(Uuid::now_v7());
+    let fork = after(&["Yes.".to_owned()]);
+    assert!(script.plan(&fork).plan.pin.unpinned);
+    // Another conversation may have the same opening.
+    script.named = false;
+    assert!(!script.plan(&fork).plan.pin.unpinned);
+}
+
+#[test]
+fn a_persons_line_resumes_a_handoff_or_is_answered_here() {
+    let mut script = Script::new();
+    let id = script.handoff(None);
+    let line = |id: &str| vec![user(&format!("[[handoff-resume:{id}]]\n\nGo on."))];
+    let known = script.plan(&line(&id.to_string()));
+    assert_eq!((known.active(), known.plan.pin.resumed), (Some(id), true));
+    assert!(known.plan.effects.contains(&Effect::Resume(id)));
+    let unknown = script.plan(&line(&Uuid::from_u128(7 << 76).to_string())).plan.pin;
+    assert_eq!(unknown.unresolved, Some(Unresolved::Unknown));
+    assert!(!unknown.resumed);
+    let beginning = &id.to_string()[..13];
+    assert_eq!(script.plan(&line(beginning)).active(), Some(id));
+    let twin = Handoff {
+        id: Uuid::from_u128(id.as_u128() ^ 1),
+        ..script.handoffs[0].clone()
+    };
+    script.handoffs.push(twin);
+    let ambiguous = script.plan(&line(beginning)).plan.pin;
+    assert_eq!(ambiguous.unresolved, Some(Unresolved::Ambiguous));
+}
+
+/// A conversation that is new here may be a copy of one whose answer was left out.
+#[test]
+fn a_copied_cut_point_counts_where_its_conversation_still_lists_it() {
+    let mut script = Script::new();
+    let id = script.handoff(None);
+    let before = [user(BEFORE), model("Yes."), user("More.")];
+    let point = CutPoint {
+        handoff: id,
+        principal: "local".to_owned(),
+        conversation: "origin".to_owned(),
+        position: positions::of(&view(&before)),
+        texts: Vec::new(),
+        created_ms: 1,
+    };
+    script.cut_points = vec![point.clone()];
+    let next = [&before[..], &[user("And now?")]].concat();
+    assert_eq!(script.plan(&next).active(), None, "it was shown there meanwhile");
+    script.left_out_elsewhere = vec![id];
+    let planned = script.plan(&next);
+    assert_eq!(planned.active(), Some(id));
+    let effects = [Effect::TakeOverCutPoint(point), Effect::KeepCutPoint(id)];
+    assert_eq!(planned.plan.effects[..2], effects);
+    // A conversation with a decision of its own is no copy.
+    script.live().tooled = Some(true);
+    assert_eq!(script.plan(&next).active(), None);
+}
+
+#[test]
+fn a_copys_insertions_are_taken_over_with_their_places() {
+    let mut script = Script::new();
+    let opening = [user(BEFORE)];
+    let insertion = Insertion {
+        id: Uuid::now_v7(),
+        principal: "local".to_owned(),
+        conversation: "origin".to_owned(),
+        wire: WireId::Anthropic,
+        place: InsertionPlace::After(positions::of(&view(&opening))),
+        content: InsertionContent::Text("a notice".to_owned()),
+        created_ms: 1,
+    };
+    script.insertions = vec![insertion.clone()];
+    let next = after(&["Yes.".to_owned()]);
+    assert!(script.plan(&next).plan.places.insertions.is_empty(), "no copy");
+    script.live().may_be_copy = true;
+    let planned = script.plan(&next).plan;
+    assert_eq!(planned.places.insertions[0].text, "a notice");
+    assert!(
+        planned
+            .effects
+            .contains(&Effect::TakeOverInsertions(vec![insertion]))
+    );
+    assert!(planned.offer.tooled, "they prove that the tool was offered");
+    let other = [user("Mend that."), model("Yes."), user("Go on.")];
+    let planned = script.plan(&other).plan;
+    let lost = vec![script.insertions[0].id];
+    assert!(planned.places.insertions.is_empty() && planned.effects.contains(&Effect::LoseInsertions(lost)));
+}
+
+fn pair(conversation: &str, sibling: &str) -> HiddenPair {
+    HiddenPair {
+        id: Uuid::now_v7(),
+        principal: "local".to_owned(),
+        conversation: conversation.to_owned(),
+        wire: WireId::Anthropic,
+        tool: "session_handoff".to_owned(),
+        call_id: "toolu_hidden".to_owned(),
+        call: r#"{"type":"tool_use","id":"toolu_hidden","name":"session_handoff","input":{}}"#.to_owned(),
+        answer: HiddenResult::QUEUED,
+        place: InsertionPlace::Beside {
+            sibling: sibling.to_owned(),
+            offset: 0,
+        },
+        pending: None,
+        created_ms: 1,
+    }
+}
+
+#[test]
+fn a_hidden_call_belongs_to_its_conversation() {
+    let mut script = Script::new();
+    let call = json!({"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "run", "input": {}}]});
+    let result =
+        json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "ok"}]});
+    let messages = [user(BEFORE), call, result];
+    let own = pair("c", "t1");
+    script.pairs = vec![own.clone(), pair("another", "t1")];
+    let Plan { places, effects, .. } = script.plan(&messages).plan;
+    assert_eq!(places.pairs, std::slice::from_ref(&own));
+    assert_eq!(places.beside_calls, [own.id]);
+    assert!(effects.contains(&Effect::KnowPairs(vec![Arc::new(own)])));
+}
+
+#[test]
+fn a_command_is_taken_out_and_what_was_read_for_the_whole_is_asked_for_anew() {
+    let script = Script::new();
+    let planned = script.plan(&[user(BEFORE), model("Yes."), user("::pins")]);
+    assert_eq!(planned.plan.pin.command.as_deref(), Some("::pins"));
+    let mut script = Script::new();
+    let id = script.handoff(None);
+    let note = note::answer(&format!("the handoff {id} was undone."), id);
+    let mut messages = after(&[short(id)]);
+    messages.extend([user("::handoff undo"), model(&note), user("Go on.")]);
+    let planned = script.plan(&messages);
+    assert_eq!(planned.active(), None);
+    assert!(planned.plan.pin.undone.is_undone(id));
+    assert!(planned.plan.pin.taken_out.original.is_some());
+    assert_eq!(planned.call.edition, 1);
+    let walks = planned.reads.iter().flatten();
+    assert_eq!(
+        walks
+            .filter(|need| matches!(need, Need::PairsAfter { .. }))
+            .count(),
+        2
+    );
+}
+
+#[test]
+fn the_tool_is_the_conversations_decision() {
+    let opening = [user(BEFORE)];
+    let thinking = json!({"role": "assistant", "content": [
+        {"type": "thinking", "thinking": "t", "signature": "s"}, {"type": "text", "text": "Yes."}]});
+    let under_way = [user(BEFORE), thinking, user("Go on.")];
+    let untooled = |script: &Script, messages: &[Value]| script.plan(messages).plan.offer.untooled;
+    let mut script = Script::new();
+    assert_eq!(untooled(&script, &opening), None);
+    assert_eq!(untooled(&script, &under_way), Some(ToolOmission::BoundHistory));
+    script.live().tooled = Some(true);
+    assert_eq!(untooled(&script, &under_way), None);
+    script.live().tooled = Some(false);
+    assert_eq!(untooled(&script, &under_way), Some(ToolOmission::BoundHistory));
+    script.live = None;
+    assert_eq!(untooled(&script, &opening), Some(ToolOmission::StoreDown));
+    let count = Script::new().plan_of(request(&under_way), Operation::Count);
+    let decides = |planned: &Planned| {
+        let mut effects = planned.plan.effects.iter();
+        effects.any(|effect| matches!(effect, Effect::DecideTool(_)))
+    };
+    assert!(!decides(&count) && decides(&Script::new().plan(&opening)));
+}
+
+#[test]
+fn a_request_that_is_no_agents_turn_gets_no_tool() {
+    let rows = [
+        (json!({"tools": []}), ToolOmission::NoClientTools),
+        (
+            json!({"tool_choice": {"type": "tool", "name": "run"}}),
+            ToolOmission::ToolChoice,
+        ),
+        (json!({"max_tokens": 512}), ToolOmission::SmallOutput),
+    ];
+    let with = |messages: &[Value], members: &Value| {
+        let mut body = request(messages);
+        body.as_object_mut()
+            .unwrap()
+            .extend(members.as_object().unwrap().clone());
+        body
+    };
+    let untooled = |script: &Script, body, operation| script.plan_of(body, operation).plan.offer.untooled;
+    let mut script = Script::new();
+    for (members, why) in rows {
+        let body = with(&[user(BEFORE)], &members);
+        assert_eq!(
+            untooled(&script, body, Operation::Generate),
+            Some(why),
+            "{members}"
+        );
+    }
+    // A tool that is counted alone, besides no system prompt.
+    let mut lone = request(&[user(BEFORE)]);
+    lone.as_object_mut().unwrap().remove("system");
+    assert_eq!(
+        untooled(&script, lone, Operation::Count),
+        Some(ToolOmission::CountProbe)
+    );
+    // The first request would not have got it with so small an output; a conversation that has it keeps it.
+    script.live().tooled = Some(true);
+    let small = with(&after(&["Yes.".to_owned()]), &json!({"max_tokens": 512}));
+    assert_eq!(untooled(&script, small, Operation::Generate), None);
+}
+
+#[test]
+fn a_cut_keeps_the_search_that_it_was_made_with() {
+    let mut script = Script::new();
+    let id = script.handoff(None);
+    let offer = |script: &Script, messages: &[Value]| {
+        let offer = script.plan(messages).plan.offer;
+        (offer.recall, offer.recall_next, offer.searchable)
+    };
+    let cut = after(&[short(id)]);
+    assert_eq!(offer(&script, &[user(BEFORE)]), (false, true, true));
+    assert_eq!(offer(&script, &cut), (true, true, true));
+    script.recall = false;
+    assert_eq!(offer(&script, &[user(BEFORE)]), (false, false, false));
+    assert_eq!(offer(&script, &cut), (true, false, true));
+    script.handoffs[0].recall = false;
+    script.recall = true;
+    assert_eq!(offer(&script, &cut), (false, true, false));
+}
+
+#[test]
+fn what_the_record_says_after_the_write_is_what_holds() {
+    let decision = |script: &Script, messages: &[Value]| {
+        let effects = script.plan(messages).plan.effects;
+        let mut decided = effects.into_iter().filter_map(|effect| match effect {
+            Effect::DecideTool(decision) => Some(decision),
+            _ => None,
+        });
+        decided.next().unwrap()
+    };
+    let open = decision(&Script::new(), &[user(BEFORE)]);
+    assert_eq!(
+        (open.written(true), open.written(false)),
+        (None, Some(ToolOmission::BoundHistory))
+    );
+    assert_eq!(open.unwritten(), Some(ToolOmission::StoreDown));
+    let mut script = Script::new();
+    let id = script.handoff(None);
+    let proven = decision(&script, &after(&[short(id)]));
+    assert_eq!((proven.written(false), proven.unwritten()), (None, None));
+}
+
+#[test]
+fn thinking_that_was_refused_in_the_stretch_is_left_out() {
+    let mut script = Script::new();
+    let messages = after(&["Yes.".to_owned()]);
+    let omission = |handoff| ThinkingOmission {
+        handoff,
+        position: positions::of(&view(&messages)),
+    };
+    script.live().omissions = vec![omission(Uuid::now_v7())];
+    assert_eq!(script.plan(&messages).plan.places.omitted, None);
+    script.live().omissions.push(omission(ThinkingOmission::UNCUT));
+    assert_eq!(script.plan(&messages).plan.places.omitted, Some(3));
+}
+
+#[test]
+fn without_a_store_nothing_is_written() {
+    let mut script = Script::new();
+    script.live = None;
+    let id = script.handoff(None);
+    for messages in [after(&[]), after(&[short(id)])] {
+        let effects = script.plan(&messages).plan.effects;
+        assert!(effects.is_empty(), "{effects:?}");
+    }
+}
+
+/// A turn of a random transcript.
+#[derive(Debug, Clone)]
+enum Step {
+    Say,
+    Call(u8),
+    /// A sentinel of this handoff; the last ones are unknown to the store.
+    HandOver(u8),
+    Sealed(bool),
+    Command,
+    /// The answer is missing.
+    Interrupt,
+    Undo(u8),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        3 => Just(Step::Say),
+        2 => (0..4u8).prop_map(Step::Call),
+        3 => (0..5u8).prop_map(Step::HandOver),
+        1 => proptest::bool::ANY.prop_map(Step::Sealed),
+        1 => Just(Step::Command),
+        2 => Just(Step::Interrupt),
+        2 => (0..5u8).prop_map(Step::Undo),
+    ];
+    proptest::collection::vec(step, 0..12)
+}
+
+fn transcript(steps: &[Step], ids: &[HandoffId]) -> Vec<Value> {
+    let mut messages = vec![user(BEFORE)];
+    for step in steps {
+        match step {
+            Step::Say => messages.extend([model("Yes."), user("Go on.")]),
+            Step::Call(n) => {
+                let id = format!("toolu_{n}");
+                let call = json!({"type": "tool_use", "id": id, "name": "run", "input": {}});
+                let result = json!({"type": "tool_result", "tool_use_id": id, "content": "ok"});
+                messages.push(json!({"role": "assistant", "content": [call]}));
+                messages.push(json!({"role": "user", "content": [result]}));
+            }
+            Step::HandOver(n) => messages.extend([model(&short(ids[usize::from(*n)])), user("Go on.")]),
+            Step::Sealed(is_ours) => {
+                let (id, key) = (Uuid::from_u128(9 << 76), if *is_ours { "local" } else { "alice" });
+                let shown = sentinel::full(id, None, PROMPT, &keys().seal(key, id, PROMPT));
+                messages.extend([model(&shown), user("Go on.")]);
+            }
+            Step::Command => {
+                messages.extend([user("::pins"), model(&note::answer("none.", Uuid::from_u128(8)))])
+            }
+            Step::Interrupt => messages.push(user("No, stop.")),
+            Step::Undo(n) => {
+                let id = ids[usize::from(*n)];
+                let answer = note::answer(&format!("the handoff {id} was undone."), id);
+                messages.extend([user("::handoff undo"), model(&answer), user("Go on.")]);
+            }
+        }
+    }
+    messages
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Whatever is read ahead or together, the plan is the same, and few reads make it.
+    #[test]
+    fn what_is_read_first_changes_no_plan(
+        steps in steps(),
+        is_copy in proptest::bool::ANY,
+        recall in proptest::bool::ANY,
+        point in 0..20usize,
+    ) {
+        let mut script = Script::new();
+        let known = [script.handoff(None), script.handoff(None), script.handoff(None)];
+        let ids: Vec<HandoffId> = known.into_iter().chain([Uuid::now_v7(), Uuid::now_v7()]).collect();
+        let messages = transcript(&steps, &ids);
+        script.recall = recall;
+        script.live().may_be_copy = is_copy;
+        script.live().tooled = (!is_copy).then_some(true);
+        script.left_out_elsewhere = ids.clone();
+        script.pairs = (0..4).map(|n| pair("c", &format!("toolu_{n}"))).collect();
+        script.cut_points = vec![CutPoint {
+            handoff: ids[0],
+            principal: "local".to_owned(),
+            conversation: "origin".to_owned(),
+            position: positions::of(&view(&messages[..(point + 1).min(messages.len())])),
+            texts: Vec::new(),
+            created_ms: 1,
+        }];
+        let mut ahead = script.plan(&messages);
+        let mut singly = script.plan_with(request(&messages), Operation::Generate, false);
+        for planned in [&mut ahead, &mut singly] {
+            let undone = std::mem::take(&mut planned.plan.pin.undone);
+            prop_assert!(planned.active().is_none_or(|id| !undone.is_undone(id)));
+        }
+        prop_assert_eq!(format!("{:?}", ahead.plan), format!("{:?}", singly.plan));
+        prop_assert_eq!(&ahead.call.reading.view.body, &singly.call.reading.view.body);
+        // However long the transcript is.
+        prop_assert!(ahead.reads.len() <= 12, "{:?}", ahead.reads);
+        if let Some(id) = ahead.active() {
+            prop_assert!(known.contains(&id) || id == Uuid::from_u128(9 << 76));
+        }
+    }
+}

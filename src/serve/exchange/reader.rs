@@ -1,0 +1,317 @@
+//! Reads what a plan lacks: from memory, else from the store. What is asked for together is sent together, which is one
+//! round trip to a shared store.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use futures_util::future::{join, join_all, join3};
+
+use super::topic::note_topic;
+use crate::serve::exchange::app::App;
+use crate::serve::proxy::RequestContext;
+use crate::state::session::{CallsAfterCut, LiveConversation, NewCalls};
+use crate::state::store::{HandoffFilter, StoreError};
+use baton_core::plan::{AgentCall, Answer, ListedRecords, Need, Needs, PairsAfter, Records};
+use baton_core::record::{Handoff, HandoffId, HiddenPair};
+use baton_core::text::Span;
+
+/// Maximum reads for one plan, each of which may need another one.
+const MOST_READS: usize = 32;
+
+/// Handoffs among which the active one of a conversation without a name is looked for, the newest ones.
+const MOST_ACTIVE: usize = 32;
+
+/// Handoffs between two that are in a transcript: their answers were left out of it.
+const MOST_LEFT_OUT: usize = 8;
+
+/// What a byte under a seal weighs: it is unescaped and hashed, twice at most.
+const SEALING: usize = 16;
+
+/// The records that were read for a request.
+pub(super) struct Reader<'a> {
+    app: &'a App,
+    ctx: &'a RequestContext,
+    pub(super) records: Records,
+    /// `None` while the store cannot be reached.
+    pub(super) live: Option<Arc<LiveConversation>>,
+    /// The walk over the transcript's calls whose pairs were asked for last.
+    calls: Option<(Need, NewCalls)>,
+    /// What was read for a walk before that.
+    before: Option<(Vec<String>, Vec<HiddenPair>)>,
+    reads: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// Nothing is read yet.
+    pub(super) fn new(app: &'a App, ctx: &'a RequestContext) -> Self {
+        Self {
+            app,
+            ctx,
+            records: Records::default(),
+            live: None,
+            calls: None,
+            before: None,
+            reads: 0,
+        }
+    }
+
+    /// Opens the conversation, and reads with it what its request most likely needs: before it is known that all is
+    /// needed. What cannot be read is asked for again.
+    pub(super) async fn open(&mut self, call: &AgentCall, needs: Needs) {
+        let (app, ctx, now) = (self.app, self.ctx, self.app.clock.now_ms());
+        self.walk_calls(call, &app.sessions.peek(&call.key, &ctx.principal), &needs);
+        let opened = app.sessions.open(&call.key, &ctx.principal, now);
+        // In this order on one connection: what is next to the calls is not older than the record.
+        let (opened, found) = join(opened, self.read_all(&needs)).await;
+        for (need, answer) in needs.into_iter().zip(found) {
+            if let Ok(answer) = answer {
+                self.records.add(need, answer);
+            }
+        }
+        let opened = opened.inspect_err(|error| tracing::error!(%error, "the store cannot be read"));
+        let Ok(live) = opened else { return };
+        // Another process may have written pairs.
+        if self
+            .calls
+            .as_ref()
+            .is_some_and(|(_, calls)| !live.is_current(calls))
+        {
+            self.forget_calls();
+        }
+        note_topic(ctx, &live);
+        let mut known = live.known();
+        known.listed = self.listed(&live).await.ok();
+        self.records.conversation = Some(known);
+        self.live = Some(live);
+    }
+
+    /// Reads what a plan of this request lacks.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(super) async fn read_for(&mut self, call: &AgentCall, needs: Needs) -> Result<(), StoreError> {
+        if let Some(live) = self.live.clone() {
+            self.walk_calls(call, &live, &needs);
+        }
+        self.read(needs).await
+    }
+
+    /// Reads what is lacking.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(super) async fn read(&mut self, needs: Needs) -> Result<(), StoreError> {
+        self.reads += 1;
+        if self.reads > MOST_READS {
+            return Err(StoreError::new(format!(
+                "too many reads for one request: {needs:?}"
+            )));
+        }
+        if let (true, Some(live)) = (needs.contains(&Need::Listed), &self.live) {
+            let listed = self.listed(live).await?;
+            if let Some(conversation) = &mut self.records.conversation {
+                conversation.listed = Some(listed);
+            }
+        }
+        let found = self.read_all(&needs).await;
+        for (need, answer) in needs.into_iter().zip(found) {
+            self.records.add(need, answer?);
+        }
+        Ok(())
+    }
+
+    /// The walk over the transcript's calls, once the plan is made.
+    pub(super) fn into_calls(self) -> Option<NewCalls> {
+        self.calls.map(|(_, calls)| calls)
+    }
+
+    /// What it weighs to verify the seals of a text, where the plan verifies any.
+    pub(super) fn sealing_weight(&self, text: usize) -> usize {
+        match self.records.has(&Need::SealKeys) {
+            true => text * SEALING * self.app.seals.now().count(),
+            false => 0,
+        }
+    }
+
+    async fn read_all(&self, needs: &Needs) -> Vec<Result<Answer, StoreError>> {
+        join_all(needs.iter().map(|need| self.answer(need))).await
+    }
+
+    async fn answer(&self, need: &Need) -> Result<Answer, StoreError> {
+        let (sessions, principal) = (&self.app.sessions, &self.ctx.principal);
+        let store = sessions.store();
+        Ok(match need {
+            Need::Handoff(id) => {
+                let found = sessions.handoff(principal, *id).await?;
+                Answer::Handoffs(found.into_iter().collect())
+            }
+            Need::HandoffsBetween(first, last) => {
+                Answer::Ids(between(self.app, self.ctx, (*first, *last)).await?)
+            }
+            Need::Line(id) => Answer::Handoffs(self.line(*id).await?),
+            Need::ActiveIn(key) => Answer::Ids(self.active_in(key).await?.into_iter().collect()),
+            Need::NewestActive => Answer::Ids(self.newest_active().await?),
+            Need::Response(id) => Answer::Response(store.response_id(principal, id).await?),
+            // Not an answer of its own: the conversation has it.
+            Need::Listed => Answer::Ids(Vec::new()),
+            Need::CutPoints(ids) => Answer::CutPoints(store.cut_points(principal, ids).await?),
+            Need::CutPointsAt(places) => Answer::CutPoints(store.cut_points_at(principal, places).await?),
+            Need::LeftOutIn(key) => {
+                let found = store.conversation(key).await?;
+                Answer::Ids(
+                    found
+                        .map(|conversation| conversation.left_out)
+                        .unwrap_or_default(),
+                )
+            }
+            Need::PairsAfter { .. } => Answer::PairsAfter(self.pairs_after().await?),
+            Need::Pairs(ids) => Answer::Pairs(store.pairs(principal, ids).await?),
+            Need::PairsBeside(calls) => Answer::Pairs(store.pairs_beside(principal, calls).await?),
+            Need::InsertionsAt(places) => Answer::Insertions(store.insertions_at(principal, places).await?),
+            Need::SealKeys => Answer::SealKeys(self.app.seals.now()),
+        })
+    }
+
+    /// What the record of this conversation lists.
+    async fn listed(&self, live: &LiveConversation) -> Result<ListedRecords, StoreError> {
+        let (sessions, now) = (&self.app.sessions, self.app.clock.now_ms());
+        let (cut_points, insertions) = (sessions.left_out(live, now), sessions.insertions_of(live, now));
+        let (pairs, cut_points, insertions) = join3(sessions.pairs_of(live), cut_points, insertions).await;
+        let (insertions, lost_insertions) = insertions?;
+        Ok(ListedRecords {
+            pairs: pairs?,
+            cut_points: cut_points?,
+            insertions,
+            lost_insertions,
+        })
+    }
+
+    /// A handoff and those that it followed from, newest first.
+    async fn line(&self, id: HandoffId) -> Result<Vec<Arc<Handoff>>, StoreError> {
+        let (mut line, mut next) = (Vec::new(), Some(id));
+        while let Some(id) = next.filter(|_| line.len() < MOST_LEFT_OUT) {
+            let Some(handoff) = self.app.sessions.handoff(&self.ctx.principal, id).await? else {
+                break;
+            };
+            next = handoff.parent;
+            line.push(handoff);
+        }
+        Ok(line)
+    }
+
+    /// The handoff that the newest request of this conversation was pinned to.
+    async fn active_in(&self, key: &str) -> Result<Option<HandoffId>, StoreError> {
+        let (sessions, now) = (&self.app.sessions, self.app.clock.now_ms());
+        Ok(sessions.open(key, &self.ctx.principal, now).await?.active())
+    }
+
+    /// The newest handoffs that are active in their conversations.
+    async fn newest_active(&self) -> Result<Vec<HandoffId>, StoreError> {
+        let filter = HandoffFilter {
+            principal: Some(self.ctx.principal.clone()),
+            archived: true,
+            limit: MOST_ACTIVE,
+            ..HandoffFilter::default()
+        };
+        let mut active = Vec::new();
+        for handoff in self.app.sessions.store().handoffs(&filter).await? {
+            if self.active_in(&handoff.conversation).await? == Some(handoff.id) {
+                active.push(handoff.id);
+            }
+        }
+        Ok(active)
+    }
+
+    /// Walks the calls whose pairs are asked for, as far as it is unknown what is next to them.
+    fn walk_calls(&mut self, call: &AgentCall, live: &LiveConversation, needs: &Needs) {
+        let after = needs.iter().find(|need| matches!(need, Need::PairsAfter { .. }));
+        let Some(need @ &Need::PairsAfter { cut, from, .. }) = after else {
+            return;
+        };
+        self.forget_calls();
+        let (reading, view) = (&call.reading, &call.reading.view);
+        let begin = view.turns.get(from).map_or(view.list.end, |t| t.span.start);
+        let transcript = CallsAfterCut {
+            newest_first: reading.call_names_back(call.wire, from),
+            up_to: &|turn| view.text(Span::new(begin, view.turns[turn].span.end)),
+        };
+        let calls = live.unknown_calls(cut, transcript, self.app.clock.now_ms());
+        self.calls = Some((need.clone(), calls));
+    }
+
+    /// Another walk is needed; what was read for this one may be enough for that.
+    fn forget_calls(&mut self) {
+        if let Some((need, calls)) = self.calls.take()
+            && let Some(Answer::PairsAfter(PairsAfter { found, .. })) = self.records.take(&need)
+        {
+            self.before = Some((calls.calls().to_vec(), found));
+        }
+    }
+
+    /// What is next to the calls of the walk.
+    async fn pairs_after(&self) -> Result<PairsAfter, StoreError> {
+        let Some((_, calls)) = &self.calls else {
+            return Ok(PairsAfter::default());
+        };
+        let found = match self
+            .before
+            .as_ref()
+            .and_then(|before| beside(before, calls.calls()))
+        {
+            Some(found) => found,
+            None if calls.calls().is_empty() => Vec::new(),
+            None => {
+                let store = self.app.sessions.store();
+                store.pairs_beside(&self.ctx.principal, calls.calls()).await?
+            }
+        };
+        Ok(PairsAfter {
+            known: calls.known().to_vec(),
+            found,
+        })
+    }
+}
+
+/// The pairs next to these calls, if all of them were asked for before.
+fn beside((asked, found): &(Vec<String>, Vec<HiddenPair>), calls: &[String]) -> Option<Vec<HiddenPair>> {
+    let asked: HashSet<&String> = asked.iter().collect();
+    let is_here = |pair: &&HiddenPair| {
+        let key = pair.place.key();
+        key.is_some_and(|key| calls.iter().any(|call| call == key))
+    };
+    let all = calls.iter().all(|call| asked.contains(call));
+    all.then(|| found.iter().filter(is_here).cloned().collect())
+}
+
+/// The handoffs that a truncated id may mean: two at most.
+pub(super) async fn between(
+    app: &App,
+    ctx: &RequestContext,
+    ids: (HandoffId, HandoffId),
+) -> Result<Vec<HandoffId>, StoreError> {
+    let filter = HandoffFilter {
+        principal: Some(ctx.principal.clone()),
+        ids: Some(ids),
+        archived: true,
+        limit: 2,
+        ..HandoffFilter::default()
+    };
+    let found = app.sessions.store().handoffs(&filter).await?;
+    Ok(found.iter().map(|handoff| handoff.id).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::store::tests::pair;
+
+    #[test]
+    fn a_pair_is_found_by_the_part_of_its_fingerprint_that_stays() {
+        let key = "~517c731ae14265a9.32f6252f3ec207eb".to_owned();
+        let found = pair("local", "c", Some(&format!("{key};-.toolu_1")));
+        let before = (vec![key.clone()], vec![found.clone()]);
+        assert_eq!(beside(&before, &[key]), Some(vec![found]));
+        assert_eq!(beside(&before, &["another".to_owned()]), None);
+        assert_eq!(beside(&before, &[]), Some(Vec::new()));
+    }
+}
