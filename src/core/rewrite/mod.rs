@@ -7,6 +7,7 @@ mod apply;
 mod chat_marks;
 mod count;
 mod cut;
+mod elements;
 pub mod flattened;
 mod flattened_wordings;
 pub mod insertions;
