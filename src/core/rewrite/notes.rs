@@ -8,7 +8,7 @@
 use uuid::Uuid;
 
 use super::chat_marks::ChatMark;
-use super::elements::Elements;
+use super::elements::{self, Elements};
 use super::reading::TextFinder;
 use super::removed_texts::RemovedTexts;
 pub use super::undone::UndoneHandoffs;
@@ -53,7 +53,7 @@ pub fn take_out(
     let (changes, undone) = removed(SentinelState::Now, wire, reading, look)?;
     // An agent that counts tokens may have emitted nothing yet but a command.
     let view = &reading.view;
-    let mut left = reading.changed(wire, changes)?;
+    let mut left = elements::changed(wire, reading, changes)?;
     left.view.facts.summary = view.facts.summary;
     left.view.tools = left.view.tools.filter(|_| view.tools.is_some());
     left.view.last_spoken()?;
@@ -147,7 +147,11 @@ pub fn without_last(
     let last = view.turns.iter().rposition(|t| t.role == Role::User)?;
     let mut gone = RemovedTexts::default();
     gone.command(wire, view, last, look);
-    reading.changed(wire, gone.changes(wire, view, &UndoneHandoffs::default()))
+    elements::changed(
+        wire,
+        reading,
+        gone.changes(wire, view, &UndoneHandoffs::default()),
+    )
 }
 
 /// The transcript without the lines that hold the places of these asides, as far as they follow offset `from`. `None`
@@ -175,7 +179,11 @@ pub fn without_asides(
             gone.whole(item.turn);
         }
     }
-    reading.changed(wire, gone.changes(wire, view, &UndoneHandoffs::default()))
+    elements::changed(
+        wire,
+        reading,
+        gone.changes(wire, view, &UndoneHandoffs::default()),
+    )
 }
 
 /// Placeholder for a command that a side call quotes.
@@ -199,7 +207,7 @@ pub fn without_quoted(
         quoted.extend(commands::parse(&text, look.prefix).map(|_| span));
     }
     let placeholder = |span| TurnChange::Within(turn, Edit::replace(span, QUOTED));
-    reading.changed(wire, quoted.into_iter().map(placeholder).collect())
+    elements::changed(wire, reading, quoted.into_iter().map(placeholder).collect())
 }
 
 /// For each turn, the user's turn that it answers: the one directly before, though the answer may come back

@@ -42,6 +42,9 @@ pub(super) fn put_asides(
         .iter()
         .filter(|p| p.place == InsertionPlace::Aside && p.wire == wire.id());
     let mut known: HashMap<Uuid, &HiddenPair> = mine.map(|p| (p.id, p)).collect();
+    if known.is_empty() {
+        return Vec::new();
+    }
     let places = elements.places();
     let here = reading.aside_places().filter(|(id, _)| known.contains_key(id));
     let here = here.filter_map(|(_, at)| places[reading.view.turn_at(at)?]);

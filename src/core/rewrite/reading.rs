@@ -5,14 +5,10 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 
-use super::ChangeReason;
-use super::elements::Elements;
-
 use crate::mark::sentinel::{self, Sentinel};
 use crate::mark::{self, MarkKind, RawMark, paste_tag, pasted};
-use crate::text::splice;
 use crate::text::{Span, cost};
-use crate::wire::view::{OwnItem, OwnKind, Role, Turn, TurnChange, TurnContent, TurnPartKind, View};
+use crate::wire::view::{OwnItem, OwnKind, Role, Turn, TurnContent, TurnPartKind, View};
 use crate::wire::{CallMemo, Operation, UnreadReason, Wire};
 
 /// A request, and everything in it that looks like ours.
@@ -81,16 +77,6 @@ impl RequestReading {
         facts.stream = earlier.stream;
         facts.ours = earlier.ours;
         Some(again)
-    }
-
-    /// The same with these changes; `None` where there are none.
-    pub(super) fn changed(&self, wire: &dyn Wire, changes: Vec<TurnChange>) -> Option<Self> {
-        if changes.is_empty() {
-            return None;
-        }
-        let mut elements = Elements::new(&self.view);
-        elements.settle(ChangeReason::Note, changes);
-        self.again(wire, &splice::flat(elements.written().0))
     }
 
     /// Sentinels that count if their ids do, last one first.
