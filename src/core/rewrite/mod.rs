@@ -8,6 +8,8 @@ mod chat_marks;
 mod count;
 mod cut;
 mod elements;
+#[cfg(test)]
+mod elements_tests;
 pub mod flattened;
 mod flattened_wordings;
 pub mod insertions;

@@ -303,13 +303,6 @@ impl TurnContent {
             list: None,
         }
     }
-
-    /// The call with this id.
-    pub fn call(&self, text: &[u8], id: &str) -> Option<usize> {
-        self.parts
-            .iter()
-            .position(|p| p.kind == TurnPartKind::Call && p.id.is_some_and(|s| s.of(text) == id.as_bytes()))
-    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
