@@ -1,109 +1,47 @@
-//! Applies a plan: its changes as edits on the request's own bytes.
+//! Applies a plan: passes over the request's elements, in order.
 
-use super::plan::{ChangeReason, Cut, Rewrite, RewriteOutcome, SizeChange};
-use super::reading::{Candidate, RequestReading};
+use super::elements::Elements;
+use super::plan::{ChangeReason, Cut, Rewrite, RewriteOutcome};
+use super::reading::RequestReading;
 use super::{count, cut, insertions, pairs, thinking, unescape};
 use crate::text::json;
-use crate::text::splice::{self, Edit};
-use crate::wire::Wire;
-use crate::wire::view::{View, take_out_members};
+use crate::text::splice::Edit;
+use crate::wire::view::{Role, TurnChange, View, take_out_members};
+use crate::wire::{MadeTurn, Wire};
 
 /// Rewrites a request. A rewrite that does nothing returns the same bytes.
 pub fn rewrite(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -> RewriteOutcome {
-    let Some(listed) = listed(wire, reading, what) else {
-        return rewrite_list(wire, reading, what);
-    };
-    let found = listed.candidates(wire);
-    let mut cut = what.cut;
-    if let Cut::At { candidate, head, .. } = &mut cut {
-        let is_same =
-            |c: &&Candidate| c.sentinel.id == candidate.sentinel.id || c.by_user && candidate.by_user;
-        match found.iter().find(is_same) {
-            Some(again) => *candidate = again,
-            None => cut = Cut::Before { head },
-        }
-    }
-    rewrite_list(wire, &listed, &Rewrite { cut, ..*what })
-}
-
-/// The request with a lone string converted to a list, where elements are inserted.
-fn listed(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -> Option<RequestReading> {
-    let uncut = matches!(what.cut, Cut::None | Cut::Text { .. });
-    let owes = what.previous.is_some_and(|previous| !previous.owed.is_empty());
-    if uncut && !owes && what.more.is_empty() && what.insertions.is_empty() {
-        return None;
-    }
-    let items = wire.facts().items?;
-    reading.edited(wire, (items.listed)(&reading.view))
-}
-
-fn rewrite_list(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -> RewriteOutcome {
-    let pairs = thinking::settled_pairs(wire, reading, what);
-    let pairs = pairs.as_deref().unwrap_or(what.pairs);
-    rewrite_with(wire, reading, &Rewrite { pairs, ..*what })
-}
-
-/// The same with the pairs in their outgoing form.
-fn rewrite_with(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -> RewriteOutcome {
-    let cut = cut::cut_edits(wire, &reading.view, what.cut);
-    let mut placed = Vec::new();
-    let mut changes: Vec<SizeChange> = SizeChange::of(ChangeReason::Cut, &cut).into_iter().collect();
-    let inserted = insertions::edits(wire, &reading.view, what);
-    changes.extend(SizeChange::of(ChangeReason::Inserted, &inserted));
-    let omitted = thinking::edits(wire, &reading.view, what, &cut);
-    changes.extend(SizeChange::of(ChangeReason::Thinking, &omitted));
-    let first_edits = [&inserted[..], &omitted].concat();
-    let with_asides = match what.cut {
-        _ if what.pairs.is_empty() => None,
-        Cut::Fresh { .. } => None,
-        _ => pairs::put_asides(
-            wire,
-            reading,
-            (&cut, &first_edits),
-            what,
-            &mut placed,
-            &mut changes,
-        ),
-    };
-    // These edits change the transcript and the places in it.
-    let settled = with_asides
-        .as_ref()
-        .map(|_| pairs::settled(wire, &reading.view, what));
-    let pairs = settled.as_deref().unwrap_or(what.pairs);
-    let what = &Rewrite { pairs, ..*what };
-    let (reading, from) = match &with_asides {
-        Some(again) => (again, 0),
-        None => (reading, cut::kept_from(&reading.view, what.cut)),
-    };
     let view = &reading.view;
-    let is_applied = with_asides.is_some();
-    let mut edits = if is_applied { Vec::new() } else { cut.clone() };
-    let mut beside = owed(view, what);
-    let pending = pairs::put_besides(wire, view, what, from, &mut beside, &mut placed);
-    if !is_applied {
-        thinking::keep_insertions(view, &mut beside, &omitted);
-    }
-    let mut taken_out = 0;
+    let mut elements = Elements::new(view);
+    cut::cut(wire, view, &mut elements, what.cut);
+    make_list(wire, view, &mut elements, what);
+    let mut placed = match what.cut {
+        Cut::Fresh { .. } => Vec::new(),
+        _ => pairs::put_asides(wire, reading, &mut elements, what.pairs),
+    };
+    let mut beside = owed(&mut elements, what);
+    let omitted = thinking::changes(wire, &elements, what);
+    let pending = pairs::put_besides(wire, reading, &elements, what, &mut beside, &mut placed);
+    thinking::keep_insertions(&elements.view, &mut beside, &omitted);
+    let mut messages = count::messages(wire, &elements.view, what);
     if what.tools.is_some() {
-        let repairs = wire.repairs(view, from, &beside);
-        // Gemini repairs a call in place and removes no message.
-        taken_out = repairs.iter().filter(|e| e.with.is_empty()).count();
+        let repairs = wire.repairs(&elements.view, &beside);
+        let is_left_out = |change: &&TurnChange| matches!(change, TurnChange::LeftOut(_));
+        messages = messages.saturating_sub(repairs.iter().filter(is_left_out).count());
         beside.extend(repairs);
     }
-    changes.extend(SizeChange::of(ChangeReason::Pair, &beside));
-    edits.extend(beside);
-    if !is_applied {
-        // After the results of hidden calls that go to the same place.
-        edits.extend(first_edits);
-    }
-    for (why, some) in independent_edits(wire, reading, what, from) {
-        changes.extend(SizeChange::of(why, &some));
-        edits.extend(some);
-    }
-    let messages = count::messages(wire, reading, what, &cut, is_applied);
-    let messages = messages.saturating_sub(taken_out);
+    elements.change(ChangeReason::Pair, beside);
+    // After the results of hidden calls that go to the same place.
+    let inserted = insertions::changes(wire, view, &elements, what);
+    elements.change(ChangeReason::Inserted, inserted);
+    elements.change(ChangeReason::Thinking, omitted);
+    elements.change(ChangeReason::GivenBack, unescape::changes(wire, &elements.view));
+    let references = pairs::drop_references(wire, reading, &elements);
+    elements.change(ChangeReason::Reference, references);
+    around(wire, view, &mut elements, what);
+    let (rope, changes) = elements.written();
     RewriteOutcome {
-        rope: splice::splice(&view.body, edits),
+        rope,
         messages,
         placed,
         pending,
@@ -112,35 +50,35 @@ fn rewrite_with(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -
     }
 }
 
-/// The independent edits, by reason.
-fn independent_edits(
-    wire: &dyn Wire,
-    reading: &RequestReading,
-    what: &Rewrite<'_>,
-    from: usize,
-) -> Vec<(ChangeReason, Vec<Edit>)> {
-    let view = &reading.view;
-    let mut all = vec![(ChangeReason::GivenBack, unescape::edits(wire, reading, from))];
-    all.push((
-        ChangeReason::Reference,
-        pairs::drop_references(wire, reading, from),
-    ));
+/// What changes around the turns.
+fn around(wire: &dyn Wire, view: &View, elements: &mut Elements<'_>, what: &Rewrite<'_>) {
     if let Some(ours) = what.tools {
-        let mut tool: Vec<Edit> = wire.tools(view, ours).into_iter().collect();
-        tool.extend((wire.facts().companions)(view));
-        all.push((ChangeReason::Tool, tool));
+        elements.edit(ChangeReason::Tool, wire.tools(view, ours).into_iter().collect());
+        elements.edit(ChangeReason::Tool, (wire.facts().companions)(view));
     }
     if let Some(model) = what.model {
-        all.push((ChangeReason::Model, wire.for_model(view, model)));
+        elements.edit(ChangeReason::Model, wire.for_model(view, model));
     }
-    all.push((ChangeReason::Previous, previous(wire, view, what)));
-    all.push((ChangeReason::History, members_of_own_history(wire, view, what)));
-    let more = more(view, what);
-    all.push(match what.text_only {
-        Some(how) => (ChangeReason::Draft, [more, wire.text_only(view, how)].concat()),
-        None => (ChangeReason::AskAgain, more),
-    });
-    all
+    elements.edit(ChangeReason::Previous, previous(wire, view, what));
+    elements.edit(ChangeReason::History, members_of_own_history(wire, view, what));
+    match what.text_only {
+        Some(how) => {
+            elements.append(ChangeReason::Draft, what.more);
+            elements.edit(ChangeReason::Draft, wire.text_only(view, how));
+        }
+        None => elements.append(ChangeReason::AskAgain, what.more),
+    }
+}
+
+/// Makes a list of a transcript that is a lone string, where elements are inserted.
+fn make_list(wire: &dyn Wire, view: &View, elements: &mut Elements<'_>, what: &Rewrite<'_>) {
+    let uncut = matches!(what.cut, Cut::None | Cut::Text { .. });
+    let owes = what.previous.is_some_and(|previous| !previous.owed.is_empty());
+    let is_unchanged = uncut && !owes && what.more.is_empty() && what.insertions.is_empty();
+    let is_string = view.text(view.list).first() == Some(&b'"');
+    if let Some(items) = wire.facts().items.filter(|_| is_string && !is_unchanged) {
+        elements.list(items.around_string);
+    }
 }
 
 /// Removes members that describe the agent's own history, where the provider gets another one.
@@ -181,7 +119,7 @@ fn previous(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
 
 /// Pending results of our calls in the response that the request continues. They come before all others, since the API
 /// requires them before any other item.
-fn owed(view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
+fn owed(elements: &mut Elements<'_>, what: &Rewrite<'_>) -> Vec<TurnChange> {
     let (Cut::None | Cut::Text { .. }, Some(previous)) = (what.cut, what.previous) else {
         return Vec::new();
     };
@@ -189,18 +127,9 @@ fn owed(view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
         return Vec::new();
     }
     let all = previous.owed.join(",");
-    vec![match view.turns.first() {
-        Some(first) => Edit::insert(first.span.start, format!("{all},")),
-        None => Edit::insert(view.list.end - 1, all),
-    }]
-}
-
-/// The elements to append.
-fn more(view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
-    let empty = view.turns.is_empty() && matches!(what.cut, Cut::None) && owed(view, what).is_empty();
-    let comma = |i: usize| if empty && i == 0 { "" } else { "," };
-    let elements = what.more.iter().enumerate();
-    elements
-        .map(|(i, element)| Edit::insert(view.list.end - 1, format!("{}{element}", comma(i))))
-        .collect()
+    if elements.view.turns.is_empty() {
+        elements.replace(ChangeReason::Pair, 0..0, vec![MadeTurn::new(Role::Tool, all)]);
+        return Vec::new();
+    }
+    vec![TurnChange::Before(0, all)]
 }

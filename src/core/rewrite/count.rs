@@ -1,74 +1,23 @@
 //! How many messages the model sees after its carry-over prompt.
 
-use super::{Cut, RequestReading, Rewrite};
+use super::{Cut, Rewrite};
 use crate::limits;
 use crate::rewrite::preamble;
-use crate::text::splice::Edit;
-use crate::text::{Span, json};
 use crate::wire::Wire;
 use crate::wire::view::View;
 
 /// Messages in the model's view after the carry-over prompt.
-pub(super) fn messages(
-    wire: &dyn Wire,
-    reading: &RequestReading,
-    what: &Rewrite<'_>,
-    cut: &[Edit],
-    applied: bool,
-) -> usize {
-    match (applied, what.cut) {
-        (false, Cut::At { .. } | Cut::BeforeTurn { .. } | Cut::Before { .. } | Cut::Fresh { .. }) => {
-            after_cut(&reading.view, what.cut, cut)
-        }
-        (true, Cut::At { head, .. } | Cut::BeforeTurn { head, .. } | Cut::Before { head }) => reading
-            .view
-            .turns
-            .iter()
-            .filter(|t| t.role.is_spoken())
-            .count()
-            .saturating_sub(heads(head)),
-        _ => counted(wire, &reading.view, what.tags),
-    }
-}
-
-/// Messages after the head of a cut.
-fn after_cut(view: &View, cut: Cut<'_>, edits: &[Edit]) -> usize {
-    let (left, kept) = match cut {
-        Cut::At { candidate, .. } => {
-            let whole = view.turns[candidate.turn].span;
-            let left = edits.first().is_some_and(|e| e.span.end < whole.end);
-            (usize::from(left), &view.turns[candidate.turn + 1..])
-        }
-        Cut::BeforeTurn { turn, .. } => (0, &view.turns[turn..]),
-        Cut::Before { .. } => (0, &view.turns[..]),
-        Cut::None | Cut::Text { .. } | Cut::Fresh { .. } => (0, &[][..]),
+pub(super) fn messages(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> usize {
+    let spoken = view.turns.iter().filter(|t| t.role.is_spoken()).count();
+    let unmeant = match what.cut {
+        Cut::Fresh { .. } => spoken,
+        // The head.
+        Cut::At { .. } | Cut::BeforeTurn { .. } | Cut::Before { .. } => 1,
+        Cut::None | Cut::Text { .. } => preamble::whole_turns(wire, view, what.tags),
     };
-    let dropped = edits
-        .iter()
-        .skip(1)
-        .filter(|e| ends_a_turn(view, e.span.end))
-        .count();
-    let later = kept.iter().filter(|t| t.role.is_spoken()).count();
-    (left + later).saturating_sub(dropped)
-}
-
-fn ends_a_turn(view: &View, end: usize) -> bool {
-    let turn = end.checked_sub(1).and_then(|last| view.turn_at(last));
-    turn.is_some_and(|t| view.turns[t].span.end == end)
-}
-
-/// Messages of a whole transcript, without system messages and preamble.
-fn counted(wire: &dyn Wire, view: &View, tags: &[String]) -> usize {
-    let all = view.turns.iter().filter(|t| t.role.is_spoken()).count();
     // The part that upstream stores counts as content, too: at least the question and its answer.
-    let upstream_messages = view.facts.previous.as_ref().map_or(0, |_| limits::LEAST_MESSAGES);
-    all.saturating_sub(preamble::whole_turns(wire, view, tags)) + upstream_messages
-}
-
-/// How many elements a head has.
-fn heads(head: &str) -> usize {
-    let wrapped = format!("[{head}]");
-    json::elements(wrapped.as_bytes(), Span::new(0, wrapped.len())).len()
+    let is_continued = matches!(what.cut, Cut::None | Cut::Text { .. }) && view.facts.previous.is_some();
+    spoken.saturating_sub(unmeant) + if is_continued { limits::LEAST_MESSAGES } else { 0 }
 }
 
 #[cfg(test)]

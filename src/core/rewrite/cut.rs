@@ -1,12 +1,15 @@
 //! The cut: what is removed, what replaces it, and the rest of the sentinel's turn.
 
-use super::{Candidate, Cut, orphans};
+use std::ops::Range;
+
+use super::elements::Elements;
+use super::{Candidate, ChangeReason, Cut, orphans};
 use crate::mark::{gap, paste_tag, sentinel};
 use crate::rewrite::preamble;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::Wire;
-use crate::wire::view::{TurnContent, View};
+use crate::wire::view::{Role, TurnChange, TurnContent, TurnPart, View};
+use crate::wire::{MadeTurn, Wire};
 
 /// Offset from which the agent's own bytes are kept.
 pub(super) fn kept_from(view: &View, cut: Cut<'_>) -> usize {
@@ -18,88 +21,65 @@ pub(super) fn kept_from(view: &View, cut: Cut<'_>) -> usize {
     }
 }
 
-pub(super) fn cut_edits(wire: &dyn Wire, view: &View, cut: Cut<'_>) -> Vec<Edit> {
+/// Cuts the transcript, and removes what upstream would refuse without what was cut.
+pub(super) fn cut(wire: &dyn Wire, view: &View, elements: &mut Elements<'_>, cut: Cut<'_>) {
+    let leading = view.leading();
     match cut {
-        Cut::None => Vec::new(),
-        Cut::Text { edits } => edits.to_vec(),
+        Cut::None => {}
+        Cut::Text { edits } => elements.edit(ChangeReason::Cut, edits.to_vec()),
         Cut::Before { head } => {
-            let next = view.turns.get(view.leading());
-            vec![match (next, view.turns.last()) {
-                (Some(next), _) => Edit::insert(next.span.start, format!("{head},")),
-                (None, Some(last)) => Edit::insert(last.span.end, format!(",{head}")),
-                (None, None) => Edit::insert(view.list.end - 1, head.to_owned()),
-            }]
+            elements.replace(ChangeReason::Cut, leading..leading, vec![user(head)]);
         }
-        Cut::Fresh { head } => {
-            let from = view.leading();
-            let with = opening(wire, view, from, view.turns.len(), head);
-            match (view.turns.get(from), view.turns.last()) {
-                (Some(first), Some(last)) => {
-                    vec![Edit::replace(Span::new(first.span.start, last.span.end), with)]
-                }
-                // Only system messages precede.
-                (None, Some(last)) => vec![Edit::insert(last.span.end, format!(",{with}"))],
-                (_, None) => vec![Edit::insert(view.list.end - 1, with)],
-            }
+        Cut::Fresh { head } => open(wire, view, elements, leading..view.turns.len(), head),
+        Cut::BeforeTurn { turn, head } if turn <= leading => {
+            self::cut(wire, view, elements, Cut::Before { head });
         }
-        Cut::BeforeTurn { turn, head } => cut_before_turn(wire, view, turn, head),
+        Cut::BeforeTurn { turn, head } => {
+            elements.settle(ChangeReason::Cut, orphaned(wire, view, turn - 1, &[]));
+            open(wire, view, elements, leading..turn, head);
+        }
         Cut::At {
             candidate,
             prompt,
             head,
-        } => cut_at(wire, view, candidate, prompt, head),
-    }
-}
-
-/// Head and re-emitted turns for a cut that drops `turns[from..to]`.
-fn opening(wire: &dyn Wire, view: &View, from: usize, to: usize, head: &str) -> String {
-    let mut all = vec![head.to_owned()];
-    all.extend(preamble::re_emitted(wire, view, from, to));
-    all.join(",")
-}
-
-/// Cuts in front of a turn, which is not the first one after the leading system messages.
-fn cut_before_turn(wire: &dyn Wire, view: &View, turn: usize, head: &str) -> Vec<Edit> {
-    let from = view.leading();
-    if turn <= from {
-        return cut_edits(wire, view, Cut::Before { head });
-    }
-    let with = opening(wire, view, from, turn, head);
-    let cut = Span::new(view.turns[from].span.start, view.turns[turn - 1].span.end);
-    let mended = wire.facts().items.map(|items| (items.repair)(view, turn - 1));
-    let mut edits = vec![Edit::replace(cut, with)];
-    edits.extend(mended.unwrap_or_else(|| orphans::dropped(wire, view, turn - 1, &[])));
-    edits
-}
-
-fn cut_at(
-    wire: &dyn Wire,
-    view: &View,
-    candidate: &Candidate,
-    prompt: Option<&str>,
-    head: &str,
-) -> Vec<Edit> {
-    let from = view.leading().min(candidate.turn);
-    let start = view.turns[from].span.start;
-    let mut with = opening(wire, view, from, candidate.turn, head);
-    let content = wire.content(view, candidate.turn);
-    let (end, kept) = match tail(wire, view, candidate, prompt, &content) {
-        Some(tail) => {
-            with.push(',');
-            with.push_str(&tail.prefix);
-            (tail.from, tail.part)
+        } => {
+            let turn = candidate.turn;
+            let content = wire.content(view, turn);
+            let (mine, left) = match tail(wire, view, candidate, prompt, &content) {
+                Some(tail) => {
+                    let gone = Span::new(view.turns[turn].span.start, tail.from);
+                    let left = content.parts.get(tail.part..).unwrap_or_default();
+                    (TurnChange::Within(turn, Edit::replace(gone, tail.prefix)), left)
+                }
+                // The message had nothing but the sentinel.
+                None => (TurnChange::LeftOut(turn), &[][..]),
+            };
+            let mut changes = orphaned(wire, view, turn, left);
+            changes.push(mine);
+            elements.settle(ChangeReason::Cut, changes);
+            open(wire, view, elements, leading.min(turn)..turn, head);
         }
-        // The message had nothing but the sentinel.
-        None => (view.turns[candidate.turn].span.end, content.parts.len()),
-    };
-    let mut edits = vec![Edit::replace(Span::new(start, end), with)];
-    let mended = wire
-        .facts()
-        .items
-        .map(|items| (items.repair)(view, candidate.turn));
-    let left = content.parts.get(kept..).unwrap_or_default();
-    edits.extend(mended.unwrap_or_else(|| orphans::dropped(wire, view, candidate.turn, left)));
-    edits
+    }
+}
+
+fn user(head: &str) -> MadeTurn {
+    MadeTurn::new(Role::User, head.to_owned())
+}
+
+/// Puts the head and re-emitted turns in the place of these turns.
+fn open(wire: &dyn Wire, view: &View, elements: &mut Elements<'_>, dropped: Range<usize>, head: &str) {
+    let re_emitted = preamble::re_emitted(wire, view, dropped.start, dropped.end).into_iter();
+    let re_emitted = re_emitted.map(|element| MadeTurn::new(Role::System, element));
+    let made = [user(head)].into_iter().chain(re_emitted).collect();
+    elements.replace(ChangeReason::Cut, dropped, made);
+}
+
+/// Removes after turn `cut` what upstream would refuse without what was cut. `left` is the rest of that turn.
+fn orphaned(wire: &dyn Wire, view: &View, cut: usize, left: &[TurnPart]) -> Vec<TurnChange> {
+    match wire.facts().items {
+        Some(items) => (items.repair)(view, cut),
+        None => orphans::dropped(wire, view, cut, left),
+    }
 }
 
 /// What is left of the sentinel's own turn.

@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use uuid::Uuid;
 
+use super::elements::Elements;
 use super::positions::digests;
 use super::{Cut, PlacedInsertion, Rewrite, cut};
 use crate::record::{Insertion, InsertionContent, InsertionPlace, Position};
-use crate::text::splice::Edit;
 use crate::wire::Wire;
-use crate::wire::view::{Role, View};
+use crate::wire::view::{Role, TurnChange, View};
 
 /// The turn after which a text goes at the end of a transcript; `None` where the model wrote last.
 pub fn last(view: &View) -> Option<usize> {
@@ -78,17 +78,39 @@ pub fn positions(view: &View) -> Vec<String> {
     digests(view, &counts)
 }
 
-/// The edits that put the texts in, those after the cut.
-pub(super) fn edits(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
+/// The changes that put the texts in, those after the cut.
+pub(super) fn changes(
+    wire: &dyn Wire,
+    agents: &View,
+    elements: &Elements<'_>,
+    what: &Rewrite<'_>,
+) -> Vec<TurnChange> {
     if what.insertions.is_empty() || matches!(what.cut, Cut::Fresh { .. }) {
         return Vec::new();
     }
-    let from = cut::kept_from(view, what.cut);
-    let kept = |placed: &&PlacedInsertion| view.turns.get(placed.turn).is_some_and(|t| t.span.start >= from);
+    let from = cut::kept_from(agents, what.cut);
+    let places = elements.places();
+    let kept = |placed: &&PlacedInsertion| {
+        agents
+            .turns
+            .get(placed.turn)
+            .is_some_and(|t| t.span.start >= from)
+    };
     let placed = what.insertions.iter().filter(kept);
-    placed
-        .flat_map(|placed| wire.put_text(view, placed.turn, &placed.text))
-        .collect()
+    let changes = placed.flat_map(|placed| match places[placed.turn] {
+        Some(turn) => wire.put_text(&elements.view, turn, &placed.text),
+        // A result that went with its call.
+        None if agents.turns[placed.turn].role == Role::Tool => {
+            let text = wire.user_text(&placed.text);
+            let next = places[placed.turn..].iter().find_map(|place| *place);
+            vec![match next {
+                Some(next) => TurnChange::Before(next, text),
+                None => TurnChange::After(elements.view.turns.len() - 1, text),
+            }]
+        }
+        None => Vec::new(),
+    });
+    changes.collect()
 }
 
 #[cfg(test)]

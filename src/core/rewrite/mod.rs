@@ -7,6 +7,9 @@ mod apply;
 mod chat_marks;
 mod count;
 mod cut;
+mod elements;
+#[cfg(test)]
+mod elements_tests;
 pub mod flattened;
 mod flattened_wordings;
 pub mod insertions;

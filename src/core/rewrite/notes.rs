@@ -7,19 +7,20 @@
 
 use uuid::Uuid;
 
-use super::RequestReading;
 use super::chat_marks::ChatMark;
+use super::elements::{self, Elements};
 use super::reading::TextFinder;
 use super::removed_texts::RemovedTexts;
 pub use super::undone::UndoneHandoffs;
 pub use super::users_words::{NoteSearch, last_message, may_say};
 use super::users_words::{own_text, unanswered};
+use super::{ChangeReason, RequestReading};
 use crate::commands;
 use crate::mark::MarkKind;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::Wire;
-use crate::wire::view::{OwnKind, Role, View};
+use crate::wire::view::{OwnKind, Role, TurnChange, View};
 
 /// What a transcript is without them.
 #[derive(Debug, Clone)]
@@ -49,16 +50,40 @@ pub fn take_out(
     reading: &RequestReading,
     look: NoteSearch<'_>,
 ) -> Option<CleanedTranscript> {
-    take_out_in(SentinelState::Now, wire, reading, look)
+    let (changes, undone) = removed(SentinelState::Now, wire, reading, look)?;
+    // An agent that counts tokens may have emitted nothing yet but a command.
+    let view = &reading.view;
+    let mut left = elements::changed(wire, reading, changes)?;
+    left.view.facts.summary = view.facts.summary;
+    left.view.tools = left.view.tools.filter(|_| view.tools.is_some());
+    left.view.last_spoken()?;
+    Some(CleanedTranscript {
+        removed: view.body.len().saturating_sub(left.view.body.len()),
+        reading: left,
+        undone,
+    })
 }
 
-/// The same with the handoffs in this state.
-pub(super) fn take_out_in(
+/// The turns of the same with the handoffs in this state.
+pub(super) fn turns_in(
     state: SentinelState,
     wire: &dyn Wire,
     reading: &RequestReading,
     look: NoteSearch<'_>,
-) -> Option<CleanedTranscript> {
+) -> Option<View> {
+    let (changes, _) = removed(state, wire, reading, look)?;
+    let mut elements = Elements::new(&reading.view);
+    elements.settle(ChangeReason::Note, changes);
+    Some(elements.view).filter(|view| view.last_spoken().is_some())
+}
+
+/// What goes with the handoffs in this state.
+fn removed(
+    state: SentinelState,
+    wire: &dyn Wire,
+    reading: &RequestReading,
+    look: NoteSearch<'_>,
+) -> Option<(Vec<TurnChange>, UndoneHandoffs)> {
     let noted = reading.marks.iter().any(|m| matches!(m.kind, MarkKind::Note(_)));
     let view = &reading.view;
     let unanswered = unanswered(wire, view, look);
@@ -89,16 +114,8 @@ pub(super) fn take_out_in(
             }
         }
     }
-    // An agent that counts tokens may have emitted nothing yet but a command.
-    let mut left = reading.edited(wire, gone.edits(wire, view, &undone))?;
-    left.view.facts.summary = view.facts.summary;
-    left.view.tools = left.view.tools.filter(|_| view.tools.is_some());
-    left.view.last_spoken()?;
-    Some(CleanedTranscript {
-        removed: view.body.len().saturating_sub(left.view.body.len()),
-        reading: left,
-        undone,
-    })
+    let changes = gone.changes(wire, view, &undone);
+    (!changes.is_empty()).then_some((changes, undone))
 }
 
 /// Commands with their answers.
@@ -130,7 +147,11 @@ pub fn without_last(
     let last = view.turns.iter().rposition(|t| t.role == Role::User)?;
     let mut gone = RemovedTexts::default();
     gone.command(wire, view, last, look);
-    reading.edited(wire, gone.edits(wire, view, &UndoneHandoffs::default()))
+    elements::changed(
+        wire,
+        reading,
+        gone.changes(wire, view, &UndoneHandoffs::default()),
+    )
 }
 
 /// The transcript without the lines that hold the places of these asides, as far as they follow offset `from`. `None`
@@ -158,7 +179,11 @@ pub fn without_asides(
             gone.whole(item.turn);
         }
     }
-    reading.edited(wire, gone.edits(wire, view, &UndoneHandoffs::default()))
+    elements::changed(
+        wire,
+        reading,
+        gone.changes(wire, view, &UndoneHandoffs::default()),
+    )
 }
 
 /// Placeholder for a command that a side call quotes.
@@ -181,8 +206,8 @@ pub fn without_quoted(
         let (_, span, text) = own_text(wire, view, turn, look.tags)?;
         quoted.extend(commands::parse(&text, look.prefix).map(|_| span));
     }
-    let placeholders = quoted.into_iter().map(|span| Edit::replace(span, QUOTED));
-    reading.edited(wire, placeholders.collect())
+    let placeholder = |span| TurnChange::Within(turn, Edit::replace(span, QUOTED));
+    elements::changed(wire, reading, quoted.into_iter().map(placeholder).collect())
 }
 
 /// For each turn, the user's turn that it answers: the one directly before, though the answer may come back

@@ -3,15 +3,14 @@
 use std::collections::HashSet;
 
 use crate::text::Span;
-use crate::text::splice::Edit;
-use crate::wire::view::{Role, TurnContent, TurnPart, TurnPartKind, View};
+use crate::wire::view::{Role, TurnChange, TurnContent, TurnPart, TurnPartKind, View};
 use crate::wire::{Wire, view};
 
-/// Edits that remove them after turn `cut`. `left` is the rest of that turn.
-pub(super) fn dropped(wire: &dyn Wire, view: &View, cut: usize, left: &[TurnPart]) -> Vec<Edit> {
+/// The changes that remove them after turn `cut`. `left` is the rest of that turn.
+pub(super) fn dropped(wire: &dyn Wire, view: &View, cut: usize, left: &[TurnPart]) -> Vec<TurnChange> {
     let mut calls = CallIds::new(&view.body);
     calls.made(left);
-    let mut edits = Vec::new();
+    let mut changes = Vec::new();
     for turn in cut + 1..view.turns.len() {
         let role = view.turns[turn].role;
         if !matches!(role, Role::Assistant | Role::User | Role::Tool) {
@@ -28,19 +27,22 @@ pub(super) fn dropped(wire: &dyn Wire, view: &View, cut: usize, left: &[TurnPart
         }
         let lost: Vec<bool> = content.parts.iter().map(|p| !calls.answers(p)).collect();
         if lost.contains(&true) {
-            edits.extend(without(view, turn, &content, &lost));
+            changes.extend(without(turn, &content, &lost));
         }
     }
-    edits
+    changes
 }
 
 /// The turn without these parts; nothing of it where nothing would be left.
-fn without(view: &View, turn: usize, content: &TurnContent, lost: &[bool]) -> Vec<Edit> {
+fn without(turn: usize, content: &TurnContent, lost: &[bool]) -> Vec<TurnChange> {
     let spans: Vec<Span> = content.parts.iter().map(|p| p.span).collect();
-    view::kept(&spans, lost).unwrap_or_else(|| {
-        let before = view.turns[turn - 1].span.end;
-        vec![Edit::delete(Span::new(before, view.turns[turn].span.end))]
-    })
+    match view::kept(&spans, lost) {
+        Some(edits) => edits
+            .into_iter()
+            .map(|edit| TurnChange::Within(turn, edit))
+            .collect(),
+        None => vec![TurnChange::LeftOut(turn)],
+    }
 }
 
 /// Maximum calls of one message that are compared one by one: a set costs more.

@@ -1,30 +1,18 @@
 //! Restores hidden pairs, and finds those whose place is lost.
 
-use std::collections::{HashMap, HashSet};
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use uuid::Uuid;
 
-use super::reading::TextFinder;
-use super::{ChangeReason, Cut, RequestReading, Rewrite, SizeChange, cut};
+use super::elements::Elements;
+use super::reading::SortedTexts;
+use super::{ChangeReason, Cut, RequestReading, Rewrite, cut};
 use crate::mark::MarkKind;
 use crate::record::{HiddenPair, InsertionPlace};
-use crate::text::Span;
-use crate::text::splice::{self, Edit};
-use crate::wire::view::{OwnKind, Role, TurnContent, View};
-use crate::wire::{AsidePlace, SiblingPair, Wire};
-
-/// Whether a pair belongs to the message that is cut. Its place may be before text that an agent appended to the
-/// sentinel, and exists only after the cut.
-fn beside_in_cut_message(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -> bool {
-    let Cut::At { candidate, .. } = what.cut else {
-        return false;
-    };
-    let from = candidate.sentinel.rest;
-    let message = wire.message(&reading.view, candidate.turn);
-    let siblings: Vec<&str> = beside(wire, what.pairs).map(|(_, sibling)| sibling).collect();
-    let found = wire.find_calls(&reading.view, &siblings, from);
-    found.into_iter().flatten().any(|at| message.contains(&at.turn))
-}
+use crate::text::splice::Edit;
+use crate::wire::view::{OwnKind, Role, TurnChange, TurnContent};
+use crate::wire::{CallAt, MadeTurn, SiblingPair, SplitTurn, Wire};
 
 /// The pairs of this wire that are next to a sibling, each with that.
 fn beside<'a>(
@@ -38,169 +26,197 @@ fn beside<'a>(
     })
 }
 
-/// Times that a body is read again for asides that share a turn. An answer has [`crate::limits::ASK_AGAIN`] of them, so
-/// only an agent that joins answers comes near. Further ones stay a line of text.
-const ASIDE_ROUNDS: usize = 16;
+/// Asides of one turn that are restored. An answer has [`crate::limits::ASK_AGAIN`] of them, so only an agent that joins
+/// answers comes near. Further ones stay a line of text.
+const MOST_ASIDES: usize = 16;
 
-/// Applies the cut and puts texts in, then puts the asides' pairs back; `None` where the cut need not come first.
+/// Puts the asides' pairs back, each between what was written before it and what was written after it; returns their ids.
+/// An aside that an agent resends twice is restored once.
 pub(super) fn put_asides(
     wire: &dyn Wire,
     reading: &RequestReading,
-    (cut, inserted): (&[Edit], &[Edit]),
-    what: &Rewrite<'_>,
-    placed: &mut Vec<uuid::Uuid>,
-    changes: &mut Vec<SizeChange>,
-) -> Option<RequestReading> {
-    let mine = what
-        .pairs
+    elements: &mut Elements<'_>,
+    pairs: &[HiddenPair],
+) -> Vec<Uuid> {
+    let mine = pairs
         .iter()
         .filter(|p| p.place == InsertionPlace::Aside && p.wire == wire.id());
-    let mut known: HashMap<uuid::Uuid, &HiddenPair> = mine.map(|p| (p.id, p)).collect();
-    // Removed results would be taken for siblings of a pair.
-    let mended = matches!(what.cut, Cut::At { .. } | Cut::BeforeTurn { .. }) && cut.len() > 1;
-    let asides = reading.asides().iter().any(|id| known.contains_key(id));
-    if !asides && !mended && !beside_in_cut_message(wire, reading, what) {
-        return None;
+    let mut known: HashMap<Uuid, &HiddenPair> = mine.map(|p| (p.id, p)).collect();
+    if known.is_empty() {
+        return Vec::new();
     }
-    let mut body = splice::edited(&reading.view.body, [cut, inserted].concat());
-    for _ in 0..ASIDE_ROUNDS {
-        let now = reading.again(wire, &body)?;
-        let edits = aside_round(wire, &now, &mut known, placed);
-        if edits.is_empty() {
-            return Some(now);
+    let places = elements.places();
+    let here = reading.aside_places().filter(|(id, _)| known.contains_key(id));
+    let here = here.filter_map(|(_, at)| places[reading.view.turn_at(at)?]);
+    let mut turns: BTreeSet<usize> = here.collect();
+    let mut placed = Vec::new();
+    for _ in 0..MOST_ASIDES {
+        let (mut mended, mut split) = (Vec::new(), Vec::new());
+        for &turn in &turns {
+            let Some((id, made)) = put_aside(wire, reading, elements, turn, &known) else {
+                continue;
+            };
+            known.remove(&id);
+            placed.push(id);
+            mended.extend(wire.mend_before_aside(&elements.view, turn));
+            split.push((turn, made));
         }
-        changes.extend(SizeChange::of(ChangeReason::Pair, &edits));
-        body = splice::edited(&body, edits);
+        if split.is_empty() {
+            break;
+        }
+        elements.settle(ChangeReason::Pair, mended);
+        turns = elements.split(ChangeReason::Pair, split).into_iter().collect();
     }
-    reading.again(wire, &body)
+    placed
 }
 
-/// Restores one aside of each turn: the edits of one turn do not touch another. An aside that an agent resends twice
-/// is restored once.
-fn aside_round(
+/// The first aside of a turn of the model's that has its place there, and the turns that take the turn's place.
+fn put_aside(
     wire: &dyn Wire,
-    now: &RequestReading,
-    known: &mut HashMap<uuid::Uuid, &HiddenPair>,
-    placed: &mut Vec<uuid::Uuid>,
-) -> Vec<Edit> {
-    let mut texts = TextFinder::new(wire, &now.view);
-    let mut touched = HashSet::new();
-    let mut all = Vec::new();
-    let marks = now.marks.iter().filter_map(|mark| match mark.kind {
-        MarkKind::Aside(id) => Some((id, mark.span, None)),
-        _ => None,
-    });
-    let items = now.items.iter().filter(|item| item.kind == OwnKind::Aside);
-    let items = items.map(|item| (item.id, now.view.turns[item.turn].span, Some(item.turn)));
-    let unread = TurnContent::default();
-    for (id, mark, item) in marks.chain(items) {
-        let Some(pair) = known.get(&id) else { continue };
-        let place = match item {
-            Some(turn) => Some((turn, 0)),
-            None => texts.at(mark.start, &[Role::Assistant]),
-        };
-        let Some((turn, part)) = place.filter(|(turn, _)| !touched.contains(turn)) else {
-            continue;
-        };
-        let aside = AsidePlace {
-            view: &now.view,
-            turn,
-            content: item.map_or(texts.content(), |_| &unread),
-            part,
-            mark,
-        };
-        let edits = wire.put_aside(&aside, pair);
-        if !edits.is_empty() {
-            known.remove(&id);
-            touched.insert(turn);
-            placed.push(id);
-            all.extend(edits);
+    reading: &RequestReading,
+    elements: &Elements<'_>,
+    turn: usize,
+    known: &HashMap<Uuid, &HiddenPair>,
+) -> Option<(Uuid, Vec<MadeTurn>)> {
+    let view = &elements.view;
+    if view.turns[turn].role == Role::Assistant {
+        let content = wire.content(view, turn);
+        let texts = SortedTexts::of(&content);
+        for mark in &*reading.marks_of(view, turn) {
+            let MarkKind::Aside(id) = mark.kind else { continue };
+            let (Some(pair), Some(part)) = (known.get(&id), texts.at(mark.span.start)) else {
+                continue;
+            };
+            let split = SplitTurn::at(view, turn, &content, part, mark.span);
+            let made = split.map(|split| wire.put_between(&split, pair));
+            if let Some(made) = made.filter(|made| !made.is_empty()) {
+                return Some((id, made));
+            }
         }
     }
-    all
+    let mut items = reading.items.iter().filter(|item| item.kind == OwnKind::Aside);
+    let is_here = |turn_of: usize| elements.is_agents(turn) && elements.origin(turn) == Some(turn_of);
+    let id = items.find(|item| is_here(item.turn))?.id;
+    let content = TurnContent::default();
+    let whole = SplitTurn::whole(view, turn, &content);
+    Some((id, wire.put_between(&whole, known.get(&id)?)))
 }
 
 /// References to items of ours that upstream does not know. The item in place of an empty turn is sent in full, as by
 /// agents that send whole items.
-pub(super) fn drop_references(wire: &dyn Wire, reading: &RequestReading, from: usize) -> Vec<Edit> {
-    let turns = &reading.view.turns;
-    let lost = reading
+pub(super) fn drop_references(
+    wire: &dyn Wire,
+    reading: &RequestReading,
+    elements: &Elements<'_>,
+) -> Vec<TurnChange> {
+    let Some(rules) = wire
+        .facts()
         .items
-        .iter()
-        .filter(|i| i.reference && turns[i.turn].span.start >= from);
-    lost.map(|i| {
-        let whole = turns[i.turn].span;
-        let rules = wire.facts().items.filter(|_| i.kind == OwnKind::Filler);
-        if let Some(spoken) = rules.and_then(|rules| (rules.filler)(&reading.view, i)) {
-            return Edit::replace(whole, spoken);
-        }
-        Edit::delete(match (i.turn.checked_sub(1), turns.get(i.turn + 1)) {
-            (Some(before), _) => Span::new(turns[before].span.end, whole.end),
-            (None, Some(next)) => Span::new(whole.start, next.span.start),
-            (None, None) => whole,
+        .filter(|_| reading.items.iter().any(|i| i.reference))
+    else {
+        return Vec::new();
+    };
+    let places = elements.places();
+    let lost = reading.items.iter().filter(|i| i.reference);
+    let changes = lost.filter_map(|item| {
+        let turn = places[item.turn].filter(|turn| elements.is_agents(*turn))?;
+        let filler = (item.kind == OwnKind::Filler)
+            .then(|| (rules.filler)(&reading.view, item))
+            .flatten();
+        Some(match filler {
+            Some(spoken) => TurnChange::Within(turn, Edit::replace(elements.view.turns[turn].span, spoken)),
+            None => TurnChange::LeftOut(turn),
         })
-    })
-    .collect()
+    });
+    changes.collect()
 }
 
-/// The pairs with siblings that are found whatever is edited before them.
-pub(super) fn settled(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<HiddenPair> {
-    let from = cut::kept_from(view, what.cut);
-    let mut pairs = what.pairs.to_vec();
-    let siblings: Vec<&str> = beside(wire, what.pairs).map(|(_, sibling)| sibling).collect();
-    let Some(settled) = wire.settled(view, &siblings, from) else {
-        return pairs;
-    };
-    let mut settled = settled.into_iter();
-    for pair in pairs.iter_mut().filter(|pair| pair.wire == wire.id()) {
-        if let InsertionPlace::Beside { sibling, .. } = &mut pair.place
-            && let Some(settled) = settled.next()
-        {
-            *sibling = settled;
+/// Where the siblings of pairs are in a rewritten request.
+fn find_siblings(
+    wire: &dyn Wire,
+    reading: &RequestReading,
+    elements: &Elements<'_>,
+    siblings: &[&str],
+    from: usize,
+) -> Vec<Option<CallAt>> {
+    let mut found = wire.find_calls(&reading.view, siblings, from);
+    let places = elements.places();
+    let mut moved = Vec::new();
+    for (n, found) in found.iter_mut().enumerate() {
+        let Some(at) = found else { continue };
+        match places[at.turn].filter(|turn| elements.is_agents(*turn)) {
+            Some(turn) => at.turn = turn,
+            // In pieces, or without its beginning.
+            None => moved.push(n),
         }
     }
-    pairs
+    if moved.is_empty() {
+        return found;
+    }
+    let names: Vec<&str> = moved.iter().map(|n| siblings[*n]).collect();
+    let settled = wire.settled(&reading.view, &names, from);
+    let names = settled
+        .as_ref()
+        .map_or(names, |settled| settled.iter().map(String::as_str).collect());
+    let again = wire.find_calls(&elements.view, &names, 0);
+    for (n, again) in moved.into_iter().zip(again) {
+        found[n] = again;
+    }
+    found
 }
 
 /// Puts pairs back next to their siblings, and returns what the last of them left pending.
 pub(super) fn put_besides(
     wire: &dyn Wire,
-    view: &View,
+    reading: &RequestReading,
+    elements: &Elements<'_>,
     what: &Rewrite<'_>,
-    from: usize,
-    edits: &mut Vec<Edit>,
-    placed: &mut Vec<uuid::Uuid>,
+    changes: &mut Vec<TurnChange>,
+    placed: &mut Vec<Uuid>,
 ) -> Option<(String, Option<String>)> {
-    if matches!(what.cut, Cut::Fresh { .. }) {
+    let (pairs, siblings): (Vec<_>, Vec<_>) = beside(wire, what.pairs).unzip();
+    if pairs.is_empty() || matches!(what.cut, Cut::Fresh { .. }) {
         return None;
     }
-    let (pairs, siblings): (Vec<_>, Vec<_>) = beside(wire, what.pairs).unzip();
-    let found = wire.find_calls(view, &siblings, from);
+    let view = &elements.view;
+    let from = cut::kept_from(&reading.view, what.cut);
+    let found = find_siblings(wire, reading, elements, &siblings, from);
+    let mut pairs: Vec<Cow<'_, HiddenPair>> = pairs.into_iter().map(Cow::Borrowed).collect();
+    for (pair, at) in pairs.iter_mut().zip(&found) {
+        // A call whose thinking is left out is bound to nothing.
+        if at
+            .and_then(|at| elements.origin(at.turn))
+            .is_some_and(|turn| Some(turn) < what.omitted)
+            && let Some(call) = wire.unbound_call(&pair.call)
+        {
+            pair.to_mut().call = call;
+        }
+    }
     let known = pairs.iter().zip(&found);
     let besides: Vec<SiblingPair<'_>> = known
         .clone()
         .filter_map(|(pair, at)| Some(SiblingPair { at: (*at)?, pair }))
         .collect();
-    let missing: Vec<_> = known
+    let missing: Vec<&HiddenPair> = known
         .filter(|(_, at)| at.is_none())
-        .map(|(pair, _)| *pair)
+        .map(|(pair, _)| &**pair)
         .collect();
     let mut beside = wire.put_beside(view, &besides).into_iter();
     let by_result = wire
         .facts()
         .items
-        .map(|items| (items.put_by_results)(view, &missing, from));
+        .map(|items| (items.put_by_results)(view, &missing));
     let mut by_result = by_result.into_iter().flatten();
     let mut pending: Option<(usize, (String, Option<String>))> = None;
     for (pair, at) in pairs.iter().zip(&found) {
         let back = match at {
-            Some(at) => beside.next().map(|edits| (at.turn, edits)),
+            Some(at) => beside.next().map(|changes| (at.turn, changes)),
             None => by_result.next().flatten(),
         };
         let Some((turn, back)) = back.filter(|(_, back)| !back.is_empty()) else {
             continue;
         };
-        edits.extend(back);
+        changes.extend(back);
         placed.push(pair.id);
         if let Some(waiting) = &pair.pending
             && pending.as_ref().is_none_or(|(at, _)| *at <= turn)

@@ -221,11 +221,10 @@ pub fn prompt_of_head(wire: &dyn Wire, view: &View, head: &str) -> Option<String
 /// The content of one element standing alone.
 fn lone(wire: &dyn Wire, view: &View, element: &str) -> TurnContent {
     let span = Span::new(0, element.len());
-    let role = Role::User;
     let alone = View {
         body: bytes::Bytes::copy_from_slice(element.as_bytes()),
         list: span,
-        turns: vec![Turn { span, role }],
+        turns: vec![Turn::new(span, Role::User)],
         facts: view.facts.clone(),
         ..View::default()
     };

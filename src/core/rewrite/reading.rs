@@ -1,14 +1,14 @@
 //! Finds marks of baton's form in a request, the texts that they are in, and where they are valid.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use bytes::Bytes;
 
 use crate::mark::sentinel::{self, Sentinel};
 use crate::mark::{self, MarkKind, RawMark, paste_tag, pasted};
-use crate::text::splice::{self, Edit};
 use crate::text::{Span, cost};
-use crate::wire::view::{OwnItem, OwnKind, Role, TurnContent, TurnPartKind, View};
+use crate::wire::view::{OwnItem, OwnKind, Role, Turn, TurnContent, TurnPartKind, View};
 use crate::wire::{CallMemo, Operation, UnreadReason, Wire};
 
 /// A request, and everything in it that looks like ours.
@@ -77,14 +77,6 @@ impl RequestReading {
         facts.stream = earlier.stream;
         facts.ours = earlier.ours;
         Some(again)
-    }
-
-    /// The same with these edits; `None` where there are none.
-    pub(super) fn edited(&self, wire: &dyn Wire, edits: Vec<Edit>) -> Option<Self> {
-        if edits.is_empty() {
-            return None;
-        }
-        self.again(wire, &splice::edited(&self.view.body, edits))
     }
 
     /// Sentinels that count if their ids do, last one first.
@@ -184,6 +176,16 @@ impl RequestReading {
         })
     }
 
+    /// The marks in a turn of a rewritten request: of the agent's own turns they are known.
+    pub(super) fn marks_of(&self, view: &View, turn: usize) -> Cow<'_, [RawMark]> {
+        let Turn { span, text: 0, .. } = view.turns[turn] else {
+            return Cow::Owned(mark::marks(view.raw(turn)));
+        };
+        let first = self.marks.partition_point(|mark| mark.span.start < span.start);
+        let last = self.marks.partition_point(|mark| mark.span.start < span.end);
+        Cow::Borrowed(&self.marks[first..last])
+    }
+
     /// Where asides begin, by their ids.
     pub(super) fn aside_places(&self) -> impl Iterator<Item = (uuid::Uuid, usize)> {
         let marks = self.marks.iter().filter_map(|mark| match mark.kind {
@@ -275,8 +277,28 @@ pub(super) struct TextFinder<'a> {
     view: &'a View,
     turn: Option<usize>,
     content: TurnContent,
-    /// The texts of the turn with their parts' numbers, by place: a turn's parts need not be in the body's order.
-    spans: Vec<(Span, usize)>,
+    texts: SortedTexts,
+}
+
+/// The texts of a turn with their parts' numbers, by place: a turn's parts need not be in the body's order.
+#[derive(Default)]
+pub(super) struct SortedTexts(Vec<(Span, usize)>);
+
+impl SortedTexts {
+    pub(super) fn of(content: &TurnContent) -> Self {
+        let parts = content.parts.iter().enumerate();
+        let texts = parts.filter(|(_, p)| p.kind == TurnPartKind::Text);
+        let mut spans: Vec<_> = texts.filter_map(|(i, p)| Some((p.text?, i))).collect();
+        spans.sort_unstable();
+        Self(spans)
+    }
+
+    /// The part whose text holds this offset.
+    pub(super) fn at(&self, offset: usize) -> Option<usize> {
+        let i = self.0.partition_point(|(span, _)| span.end <= offset);
+        let (_, part) = self.0.get(i).filter(|(span, _)| span.holds(offset))?;
+        Some(*part)
+    }
 }
 
 impl<'a> TextFinder<'a> {
@@ -286,7 +308,7 @@ impl<'a> TextFinder<'a> {
             view,
             turn: None,
             content: TurnContent::default(),
-            spans: Vec::new(),
+            texts: SortedTexts::default(),
         }
     }
 
@@ -300,9 +322,7 @@ impl<'a> TextFinder<'a> {
         if self.turn != Some(turn) {
             self.take_apart(turn);
         }
-        let i = self.spans.partition_point(|(span, _)| span.end <= offset);
-        let (_, part) = self.spans.get(i).filter(|(span, _)| span.holds(offset))?;
-        Some((turn, *part))
+        Some((turn, self.texts.at(offset)?))
     }
 
     /// The content of the turn that was requested last.
@@ -312,10 +332,7 @@ impl<'a> TextFinder<'a> {
 
     fn take_apart(&mut self, turn: usize) {
         self.content = self.wire.content(self.view, turn);
-        let parts = self.content.parts.iter().enumerate();
-        let texts = parts.filter(|(_, p)| p.kind == TurnPartKind::Text);
-        self.spans = texts.filter_map(|(i, p)| Some((p.text?, i))).collect();
-        self.spans.sort_unstable();
+        self.texts = SortedTexts::of(&self.content);
         self.turn = Some(turn);
     }
 }

@@ -1,4 +1,4 @@
-//! The edits that take texts and turns out of a transcript.
+//! The changes that take texts and turns out of a transcript.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,7 +8,7 @@ use crate::text::cost;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::Wire;
-use crate::wire::view::{self, Role, TurnPart, TurnPartKind, View};
+use crate::wire::view::{self, Role, TurnChange, TurnPart, TurnPartKind, View};
 
 use super::undone::UndoneHandoffs;
 use super::users_words::{NoteSearch, own_text};
@@ -55,7 +55,7 @@ impl RemovedTexts {
         }
     }
 
-    pub(super) fn edits(&self, wire: &dyn Wire, view: &View, undone: &UndoneHandoffs) -> Vec<Edit> {
+    pub(super) fn changes(&self, wire: &dyn Wire, view: &View, undone: &UndoneHandoffs) -> Vec<TurnChange> {
         let mut turns: Vec<usize> = self.texts.keys().map(|(turn, _)| *turn).collect();
         if undone.is_any() {
             let models = |turn: &usize| view.turns[*turn].role == Role::Assistant;
@@ -64,26 +64,27 @@ impl RemovedTexts {
         turns.sort_unstable();
         turns.dedup();
         let mut lost: Vec<bool> = (0..view.turns.len()).map(|n| self.turns.contains(&n)).collect();
-        let mut edits = Vec::new();
+        let mut changes = Vec::new();
         for turn in turns {
             if lost[turn] {
                 continue;
             }
             match self.in_turn(wire, view, turn, undone) {
-                Some(some) => edits.extend(some),
+                Some(edits) => changes.extend(edits.into_iter().map(|edit| TurnChange::Within(turn, edit))),
                 None => lost[turn] = true,
             }
         }
         blank_neighbours(wire, view, &mut lost);
-        let spans: Vec<Span> = view.turns.iter().map(|t| t.span).collect();
-        if lost.contains(&true) {
-            // Where nothing would be left, nothing is taken out.
-            let Some(whole) = view::kept(&spans, &lost) else {
-                return Vec::new();
-            };
-            edits.extend(whole);
+        // Where nothing would be left, nothing is taken out.
+        if !lost.contains(&false) {
+            return Vec::new();
         }
-        edits
+        changes.extend(
+            (0..lost.len())
+                .filter(|turn| lost[*turn])
+                .map(TurnChange::LeftOut),
+        );
+        changes
     }
 
     /// The edits in one turn; `None` where nothing is left of it.

@@ -1,15 +1,12 @@
 //! Leaves out thinking that upstream refused.
 
-use std::collections::HashMap;
-
-use uuid::Uuid;
-
+use super::elements::Elements;
 use super::positions::digests;
-use super::{Cut, RequestReading, Rewrite, cut};
-use crate::record::{HiddenPair, Position};
+use super::{Cut, Rewrite};
+use crate::record::Position;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::view::{self, TurnPart, TurnPartKind, View};
+use crate::wire::view::{self, TurnChange, TurnPart, TurnPartKind, View};
 use crate::wire::{EMPTY_TURN, Wire};
 
 /// The turn up to which these omissions leave thinking out; `None` where none of them has its place in the transcript.
@@ -27,97 +24,75 @@ pub fn omitted_until(view: &View, omissions: &[Position]) -> Option<usize> {
     found.map(|(position, _)| leading + position.turns)
 }
 
-/// The edits that leave out the thinking between a cut, which `cut` makes, and the turn that the rewrite names.
-pub(super) fn edits(wire: &dyn Wire, view: &View, what: &Rewrite<'_>, cut: &[Edit]) -> Vec<Edit> {
+/// The changes that leave out the thinking up to the turn that the rewrite names.
+pub(super) fn changes(wire: &dyn Wire, elements: &Elements<'_>, what: &Rewrite<'_>) -> Vec<TurnChange> {
     let Some(until) = what.omitted else {
         return Vec::new();
     };
-    let from = match what.cut {
-        Cut::At { .. } | Cut::BeforeTurn { .. } => cut.first().map_or(0, |edit| edit.span.end),
-        Cut::Before { .. } | Cut::None => 0,
-        // Nothing of the transcript is sent as turns.
-        Cut::Text { .. } | Cut::Fresh { .. } => return Vec::new(),
+    let view = &elements.view;
+    let opened = match what.cut {
+        Cut::At { candidate, .. } => Some(candidate.turn),
+        _ => None,
     };
-    let turns = view.turns.iter().enumerate().take(until);
-    turns
-        .filter(|(turn, kept)| kept.span.end > from && wire.is_models(view, *turn))
-        .flat_map(|(turn, _)| in_turn(wire, view, turn, from))
-        .collect()
+    let turns = elements
+        .origins()
+        .filter(|(turn, origin)| *origin < until && wire.is_models(view, *turn));
+    let changes = turns.map(|(turn, origin)| in_turn(wire, view, turn, opened == Some(origin)));
+    changes.flatten().collect()
 }
 
-/// The edits in one turn, of which the bytes before `from` are cut.
-fn in_turn(wire: &dyn Wire, view: &View, turn: usize, from: usize) -> Vec<Edit> {
-    let content = wire.content(view, turn);
-    let parts: Vec<_> = content.parts.iter().filter(|part| part.span.end > from).collect();
+/// The changes in one turn, which the cut may have opened.
+fn in_turn(wire: &dyn Wire, view: &View, turn: usize, is_opened_by_cut: bool) -> Vec<TurnChange> {
+    let parts = wire.content(view, turn).parts;
     let mut edits: Vec<Edit> = parts
         .iter()
         .flat_map(|part| wire.omit(view, turn, part))
         .collect();
     let spans: Vec<Span> = parts.iter().map(|part| part.span).collect();
-    let is_thinking = |part: &&TurnPart| part.kind == TurnPartKind::Thinking;
+    let is_thinking = |part: &TurnPart| part.kind == TurnPartKind::Thinking;
     let lost: Vec<bool> = parts.iter().map(is_thinking).collect();
-    let (Some(first), Some(last)) = (spans.first(), spans.last()) else {
-        return edits;
-    };
-    if !lost.contains(&true) {
-        return edits;
-    }
-    let is_opened_by_cut = view.turns[turn].span.start < from;
-    let only = Span::new(first.start, last.end);
-    match (view::kept(&spans, &lost), view.turns.get(turn + 1)) {
-        (Some(kept), _) => edits.extend(kept),
-        (None, _) if is_opened_by_cut => {
-            edits.extend(wire.own_part(EMPTY_TURN).map(|part| Edit::replace(only, part)));
+    if lost.contains(&true) {
+        let only = Span::new(spans[0].start, spans[spans.len() - 1].end);
+        match view::kept(&spans, &lost) {
+            Some(kept) => edits.extend(kept),
+            None if is_opened_by_cut => {
+                edits.extend(wire.own_part(EMPTY_TURN).map(|part| Edit::replace(only, part)));
+            }
+            None if turn + 1 < view.turns.len() => return vec![TurnChange::LeftOut(turn)],
+            None => {}
         }
-        (None, Some(next)) => {
-            let whole = Span::new(view.turns[turn].span.start, next.span.start);
-            edits = vec![Edit::delete(whole)];
-        }
-        (None, None) => {}
     }
     edits
+        .into_iter()
+        .map(|edit| TurnChange::Within(turn, edit))
+        .collect()
 }
 
-/// The pairs, those in front of the turn that the rewrite names without what binds their calls to thinking; `None`: as
-/// they are.
-pub(super) fn settled_pairs(
-    wire: &dyn Wire,
-    reading: &RequestReading,
-    what: &Rewrite<'_>,
-) -> Option<Vec<HiddenPair>> {
-    let until = what.omitted.filter(|_| !what.pairs.is_empty())?;
-    let view = &reading.view;
-    let siblings: Vec<&str> = what.pairs.iter().map(|pair| pair.place.sibling()).collect();
-    let found = wire.find_calls(view, &siblings, cut::kept_from(view, what.cut));
-    let asides = reading
-        .aside_places()
-        .filter_map(|(id, at)| Some((id, view.turn_at(at)?)));
-    let asides: HashMap<Uuid, usize> = asides.collect();
-    let mut pairs = what.pairs.to_vec();
-    for (pair, found) in pairs.iter_mut().zip(found) {
-        let turn = found.map(|at| at.turn).or_else(|| asides.get(&pair.id).copied());
-        if turn.is_some_and(|turn| turn < until)
-            && let Some(call) = wire.unbound_call(&pair.call)
-        {
-            pair.call = call;
-        }
-    }
-    Some(pairs)
-}
-
-/// Moves insertions out of what is left out, since a splice drops an edit inside another one. `omitted` is in order.
-pub(super) fn keep_insertions(view: &View, inserted: &mut [Edit], omitted: &[Edit]) {
-    for edit in inserted.iter_mut().filter(|edit| edit.span.is_empty()) {
+/// Moves insertions out of what is left out of the same turn, since a splice drops an edit inside another one.
+pub(super) fn keep_insertions(view: &View, inserted: &mut [TurnChange], omitted: &[TurnChange]) {
+    for change in inserted {
+        let TurnChange::Within(turn, edit) = change else {
+            continue;
+        };
         let at = edit.span.start;
-        let before = omitted.partition_point(|omitted| omitted.span.start < at);
-        let around = omitted[..before].last().filter(|omitted| omitted.span.end > at);
-        let Some(around) = around.map(|omitted| omitted.span) else {
+        let first = omitted.partition_point(|omitted| omitted.turn() < *turn);
+        let of_turn = omitted[first..]
+            .iter()
+            .take_while(|omitted| omitted.turn() == *turn);
+        let around = of_turn.filter_map(|omitted| match omitted {
+            TurnChange::Within(_, omitted) => {
+                Some(omitted.span).filter(|span| span.start < at && at < span.end)
+            }
+            _ => None,
+        });
+        let Some(around) = around.last().filter(|_| edit.span.is_empty()) else {
             continue;
         };
         let text = String::from_utf8_lossy(&edit.with).into_owned();
         let element = text.trim_matches(',');
         // An omission takes the comma before it or the one after it.
-        let takes_comma_before = view.body.get(json::blank(&view.body, around.start)) == Some(&b',');
+        let body = view.text_of(*turn);
+        let takes_comma_before = body.get(json::blank(body, around.start)) == Some(&b',');
         *edit = match takes_comma_before {
             true => Edit::insert(around.start, format!(",{element}")),
             false => Edit::insert(around.end, format!("{element},")),
@@ -129,10 +104,11 @@ pub(super) fn keep_insertions(view: &View, inserted: &mut [Edit], omitted: &[Edi
 mod tests {
     use bytes::Bytes;
     use serde_json::{Value, json};
+    use uuid::Uuid;
 
     use super::*;
-    use crate::record::{HiddenResult, InsertionPlace, WireId};
-    use crate::rewrite::{ChangeReason, SizeChange, positions, rewrite};
+    use crate::record::{HiddenPair, HiddenResult, InsertionPlace, WireId};
+    use crate::rewrite::{ChangeReason, RequestReading, SizeChange, positions, rewrite};
     use crate::wire::{Operation, wire};
 
     const HEAD: &str = r#"{"role":"user","content":"P"}"#;

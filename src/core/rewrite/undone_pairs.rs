@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use bytes::Bytes;
 
 use super::RequestReading;
-use super::notes::{NoteSearch, SentinelState, take_out_in};
+use super::notes::{NoteSearch, SentinelState, turns_in};
 use super::undone::UndoneHandoffs;
 use crate::record::{HiddenPair, InsertionPlace, sibling_key};
 use crate::wire::view::{Role, View};
@@ -59,9 +59,7 @@ pub fn other_keys(wire: &dyn Wire, received: &Bytes, now: &View, look: NoteSearc
     let present = keys(now);
     let mut others = BTreeSet::new();
     for state in [SentinelState::EverUndone, SentinelState::NeverUndone] {
-        if let Some(then) = take_out_in(state, wire, &reading, look) {
-            others.extend(keys(&then.reading.view));
-        }
+        others.extend(turns_in(state, wire, &reading, look).iter().flat_map(keys));
     }
     others.difference(&present).cloned().collect()
 }
@@ -84,11 +82,11 @@ fn relocate(
         if lost.is_empty() {
             return;
         }
-        let Some(then) = take_out_in(state, wire, reading, look) else {
+        let Some(then) = turns_in(state, wire, reading, look) else {
             continue;
         };
         let wanted: Vec<&str> = lost.iter().map(|&n| siblings[n]).collect();
-        let Some(distances) = wire.settled(&then.reading.view, &wanted, 0) else {
+        let Some(distances) = wire.settled(&then, &wanted, 0) else {
             return;
         };
         // What is taken out has no calls, so in both transcripts a call is equally far from the end.

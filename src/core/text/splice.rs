@@ -38,28 +38,74 @@ impl Edit {
 
 /// Applies edits to `body`, in any order. Insertions at the same offset keep their order; an edit that overlaps an
 /// earlier one is dropped, so that a wide cut wins over edits inside it.
-pub fn splice(body: &Bytes, mut edits: Vec<Edit>) -> Vec<Bytes> {
-    edits.sort_by_key(|e| (e.span.start, std::cmp::Reverse(e.span.end)));
-    // An insertion at the offset where a replacement begins goes before it.
-    edits.sort_by_key(|e| (e.span.start, !e.span.is_empty()));
-    cost::add(edits.len());
-    let mut rope = Vec::with_capacity(edits.len() * 2 + 1);
-    let mut at = 0;
-    for edit in edits {
-        if edit.span.start < at || edit.span.end > body.len() {
-            continue;
-        }
-        push(&mut rope, body.slice(at..edit.span.start));
-        push(&mut rope, edit.with);
-        at = edit.span.end;
-    }
-    push(&mut rope, body.slice(at..));
-    rope
+pub fn splice(body: &Bytes, edits: Vec<Edit>) -> Vec<Bytes> {
+    let mut rope = Rope::new(body.clone());
+    rope.splice(Span::new(0, body.len()), edits);
+    rope.done()
 }
 
-fn push(rope: &mut Vec<Bytes>, piece: Bytes) {
-    if !piece.is_empty() {
-        rope.push(piece);
+/// Slices of a body, with other pieces between them. Neighbouring slices are one.
+pub struct Rope {
+    body: Bytes,
+    /// The last slice, which may go on.
+    kept: Span,
+    pieces: Vec<Bytes>,
+}
+
+impl Rope {
+    pub fn new(body: Bytes) -> Self {
+        Self {
+            body,
+            kept: Span::default(),
+            pieces: Vec::new(),
+        }
+    }
+
+    /// Adds bytes of the body.
+    pub fn keep(&mut self, span: Span) {
+        if self.kept.end == span.start {
+            self.kept.end = span.end.max(span.start);
+        } else if !span.is_empty() {
+            self.end_slice();
+            self.kept = span;
+        }
+    }
+
+    /// Adds a piece that is none of the body's.
+    pub fn add(&mut self, piece: Bytes) {
+        if !piece.is_empty() {
+            self.end_slice();
+            self.pieces.push(piece);
+        }
+    }
+
+    /// Adds bytes of the body with those edits made that are in them.
+    pub fn splice(&mut self, span: Span, mut edits: Vec<Edit>) {
+        // A wide one goes first, and an insertion before the replacement that begins at its offset.
+        edits.sort_by_key(|e| (e.span.start, !e.span.is_empty(), std::cmp::Reverse(e.span.end)));
+        cost::add(edits.len());
+        let mut at = span.start;
+        for edit in edits {
+            if edit.span.start < at || edit.span.end > span.end {
+                continue;
+            }
+            self.keep(Span::new(at, edit.span.start));
+            self.add(edit.with);
+            at = edit.span.end;
+        }
+        self.keep(Span::new(at, span.end));
+    }
+
+    fn end_slice(&mut self) {
+        let kept = std::mem::take(&mut self.kept);
+        if !kept.is_empty() {
+            self.pieces.push(self.body.slice(kept.start..kept.end));
+        }
+    }
+
+    pub fn done(mut self) -> Vec<Bytes> {
+        self.end_slice();
+        self.pieces
     }
 }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::aside::{AsidePlace, SplitTurn};
+use super::aside::{MadeTurn, SplitTurn};
 use super::call_fingerprint;
 use super::dialect::Dialect;
 use super::error::Errors;
@@ -14,10 +14,9 @@ use super::framing::Framing;
 use super::leg::{HiddenCall, LegOutput};
 use super::local_answer::{AnswerShape, LocalAnswer};
 use super::members::{TranscriptMembers, other_choice};
-use super::own_text;
 use super::sibling_calls::{self, CallAt, SiblingPair};
 use super::view::{
-    Operation, Role, ToolList, ToolShape, TurnContent, TurnPart, TurnPartKind, UnreadReason, View,
+    Operation, Role, ToolList, ToolShape, TurnChange, TurnContent, TurnPart, TurnPartKind, UnreadReason, View,
 };
 use crate::mark::gap;
 use crate::record::{HiddenPair, WireId};
@@ -111,26 +110,24 @@ pub trait Pairs: Turns {
         }
     }
 
-    /// Final edits of a request with the tool, after `edits`: repairs without which a lost hidden pair would be
-    /// refused. Turns before `from` are not sent.
-    fn repairs(&self, _view: &View, _from: usize, _edits: &[Edit]) -> Vec<Edit> {
+    /// Final changes of a request with the tool, after `changes`: repairs without which a lost hidden pair would be
+    /// refused.
+    fn repairs(&self, _view: &View, _changes: &[TurnChange]) -> Vec<TurnChange> {
         Vec::new()
     }
 
     /// The call as restored in the upstream view: a block, an element, an item or a part.
     fn hidden_call(&self, call: &HiddenCall) -> String;
 
-    /// The edits that put each of these pairs back next to its sibling; none for one that has no place there.
-    fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<Edit>>;
+    /// The changes that put each of these pairs back next to its sibling; none for one that has no place there.
+    fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<TurnChange>>;
 
-    /// Puts a hidden pair back at its aside.
-    fn put_aside(&self, aside: &AsidePlace<'_>, pair: &HiddenPair) -> Vec<Edit> {
-        let split = aside.split();
-        split.map_or(Vec::new(), |split| self.put_between(&split, pair))
-    }
+    /// The turns that take the place of one with an aside: the two halves around the aside's line, and the hidden pair
+    /// between them.
+    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<MadeTurn>;
 
-    /// Puts a hidden pair between the two halves of a turn, in place of the aside's text.
-    fn put_between(&self, _split: &SplitTurn<'_>, _pair: &HiddenPair) -> Vec<Edit> {
+    /// What changes in the turns in front of an aside where a hidden pair was put back.
+    fn mend_before_aside(&self, _view: &View, _turn: usize) -> Vec<TurnChange> {
         Vec::new()
     }
 }
@@ -219,19 +216,20 @@ impl dyn Wire + '_ {
         self.carry_over(&[], text)
     }
 
-    /// The edits that append a text of ours to a turn of the user's or a tool's. It becomes the last text of the user's
+    /// The changes that append a text of ours to a turn of the user's or a tool's. It becomes the last text of the user's
     /// message, or a message of its own. None for another's turn.
-    pub fn put_text(&self, view: &View, turn: usize, text: &str) -> Vec<Edit> {
-        let Some(whole) = view.turns.get(turn) else {
-            return Vec::new();
+    pub fn put_text(&self, view: &View, turn: usize, text: &str) -> Vec<TurnChange> {
+        let inside = match view.turns[turn].role {
+            Role::User => self.text_inside(&self.content(view, turn), text),
+            Role::Tool => None,
+            _ => return Vec::new(),
         };
-        let message = || own_text::message(whole, self.user_text(text));
-        match whole.role {
-            Role::User => self
-                .text_inside(&self.content(view, turn), text)
-                .unwrap_or_else(message),
-            Role::Tool => message(),
-            _ => Vec::new(),
+        match inside {
+            Some(edits) => edits
+                .into_iter()
+                .map(|edit| TurnChange::Within(turn, edit))
+                .collect(),
+            None => vec![TurnChange::After(turn, self.user_text(text))],
         }
     }
 
@@ -248,7 +246,7 @@ impl dyn Wire + '_ {
         }
         let parts = self.content(view, turn).parts.into_iter();
         let calls = parts.filter(|p| p.kind == TurnPartKind::Call);
-        let ids = calls.filter_map(|p| Some(view.str(p.id?).into_owned()));
+        let ids = calls.filter_map(|p| Some(view.str_in(turn, p.id?).into_owned()));
         let items = self.facts().items.as_ref();
         ids.chain(items.and_then(|items| (items.bound)(view, turn)))
             .collect()

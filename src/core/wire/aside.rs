@@ -1,28 +1,20 @@
 //! An aside's line in a text of the model's: what was written before it, and what was written after it.
 
-use super::view::{TurnContent, TurnPart, View};
-use crate::mark::gap;
-use crate::text::splice::Edit;
-use crate::text::{Span, json};
+use std::borrow::Cow;
 
-/// The position of an aside. An item of its own has no parts.
-pub struct AsidePlace<'v> {
-    pub view: &'v View,
-    pub turn: usize,
-    /// What the turn is made of.
-    pub content: &'v TurnContent,
-    /// The part whose text the line is in.
-    pub part: usize,
-    /// The line.
-    pub mark: Span,
-}
+use bytes::Bytes;
+
+use super::view::{Role, TurnContent, TurnPart, View};
+use crate::mark::gap;
+use crate::text::{Span, json};
 
 /// A turn that is split at an aside's line.
 pub struct SplitTurn<'v> {
     pub(super) view: &'v View,
+    pub(super) turn: usize,
     pub(super) content: &'v TurnContent,
     pub(super) part: usize,
-    /// The turn.
+    /// The whole turn.
     pub(super) whole: Span,
     /// The part that holds the line.
     pub(super) here: TurnPart,
@@ -34,6 +26,19 @@ pub struct SplitTurn<'v> {
     pub(super) after: Span,
 }
 
+/// A turn that a rewrite makes.
+pub struct MadeTurn {
+    pub role: Role,
+    pub text: Bytes,
+}
+
+impl MadeTurn {
+    pub fn new(role: Role, text: impl Into<Bytes>) -> Self {
+        let text = text.into();
+        Self { role, text }
+    }
+}
+
 /// What a part that is in the place of a list gets around it when the turn is rewritten.
 #[derive(Default)]
 pub(super) struct LonePart {
@@ -43,31 +48,55 @@ pub(super) struct LonePart {
     pub(super) block: Option<[&'static str; 2]>,
 }
 
-impl<'v> AsidePlace<'v> {
-    /// Splits the turn; `None` where the line is in no text.
-    pub(super) fn split(&self) -> Option<SplitTurn<'v>> {
-        let text: &[u8] = &self.view.body;
-        let here = *self.content.parts.get(self.part)?;
+impl<'v> SplitTurn<'v> {
+    /// A turn that is nothing but an aside, as an item is that is known by its id.
+    pub fn whole(view: &'v View, turn: usize, content: &'v TurnContent) -> Self {
+        Self {
+            view,
+            turn,
+            content,
+            part: content.parts.len(),
+            whole: view.turns[turn].span,
+            here: TurnPart::default(),
+            inside: Span::default(),
+            before: Span::default(),
+            after: Span::default(),
+        }
+    }
+
+    /// Splits a turn at a line in the text of a part; `None` where the part has none.
+    pub fn at(
+        view: &'v View,
+        turn: usize,
+        content: &'v TurnContent,
+        part: usize,
+        line: Span,
+    ) -> Option<Self> {
+        let text = view.text_of(turn);
+        let here = *content.parts.get(part)?;
         let inside = here.text?;
-        let before = gap::before(text, inside.start, self.mark.start).max(inside.start);
-        let after = gap::after(text, self.mark.end, inside.end);
-        Some(SplitTurn {
-            view: self.view,
-            content: self.content,
-            part: self.part,
-            whole: self.view.turns[self.turn].span,
+        let before = gap::before(text, inside.start, line.start).max(inside.start);
+        let after = gap::after(text, line.end, inside.end);
+        Some(Self {
+            part,
             here,
             inside,
             before: Span::new(inside.start, before),
             after: Span::new(after, inside.end),
+            ..Self::whole(view, turn, content)
         })
     }
-}
 
-impl SplitTurn<'_> {
+    /// A piece of the turn.
+    pub(super) fn str(&self, piece: Span) -> Cow<'_, str> {
+        self.view.str_in(self.turn, piece)
+    }
+
     /// Whether only whitespace is in a piece of the text.
     pub(super) fn is_blank(&self, piece: Span) -> bool {
-        json::unescape(self.view.text(piece)).trim().is_empty()
+        json::unescape(piece.of(self.view.text_of(self.turn)))
+            .trim()
+            .is_empty()
     }
 
     /// The parts before the line and after it, each as it was, the text's own halves as parts.
@@ -75,20 +104,17 @@ impl SplitTurn<'_> {
         let mut first = self.texts(&self.content.parts[..self.part]);
         first.extend(self.block(self.before, lone));
         let mut last: Vec<String> = self.block(self.after, lone).into_iter().collect();
-        last.extend(self.texts(&self.content.parts[self.part + 1..]));
+        last.extend(self.texts(self.content.parts.get(self.part + 1..).unwrap_or_default()));
         [first, last]
     }
 
     /// The turn in two: the first half with `call` at its end, then the message `result`, then the second half, if any.
-    pub(super) fn around(&self, call: &str, result: &str, lone: &LonePart) -> Vec<Edit> {
+    pub(super) fn around(&self, call: &str, result: MadeTurn, lone: &LonePart) -> Vec<MadeTurn> {
         let [mut first, last] = self.halves(lone);
         first.push(call.to_owned());
-        let mut with = format!("{},{result}", self.message(&first, lone));
-        if !last.is_empty() {
-            with.push(',');
-            with.push_str(&self.message(&last, lone));
-        }
-        vec![Edit::replace(self.whole, with)]
+        let half = |parts: &[String]| MadeTurn::new(Role::Assistant, self.message(parts, lone));
+        let last = (!last.is_empty()).then(|| half(&last));
+        [half(&first), result].into_iter().chain(last).collect()
     }
 
     /// The turn with these parts in the place of its own.
@@ -97,13 +123,13 @@ impl SplitTurn<'_> {
             Some(list) => (list.inner(), ["", ""]),
             None => (self.here.span, lone.brackets),
         };
-        let head = self.view.str(Span::new(self.whole.start, list.start));
-        let tail = self.view.str(Span::new(list.end, self.whole.end));
+        let head = self.str(Span::new(self.whole.start, list.start));
+        let tail = self.str(Span::new(list.end, self.whole.end));
         format!("{head}{open}{}{close}{tail}", parts.join(","))
     }
 
     fn texts(&self, parts: &[TurnPart]) -> Vec<String> {
-        let text = |part: &TurnPart| self.view.str(part.span).into_owned();
+        let text = |part: &TurnPart| self.str(part.span).into_owned();
         parts.iter().map(text).collect()
     }
 
@@ -112,12 +138,12 @@ impl SplitTurn<'_> {
         if self.is_blank(piece) {
             return None;
         }
-        let text = self.view.str(piece);
+        let text = self.str(piece);
         Some(match lone.block.filter(|_| self.content.list.is_none()) {
             Some([open, close]) => format!("{open}{text}{close}"),
             None => {
-                let open = self.view.str(Span::new(self.here.span.start, self.inside.start));
-                let close = self.view.str(Span::new(self.inside.end, self.here.span.end));
+                let open = self.str(Span::new(self.here.span.start, self.inside.start));
+                let close = self.str(Span::new(self.inside.end, self.here.span.end));
                 format!("{open}{text}{close}")
             }
         })

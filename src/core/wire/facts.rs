@@ -6,7 +6,7 @@ use memchr::memmem;
 use super::error::{BEARER, KeyHeader};
 use super::framing::Framing;
 use super::members::TextRules;
-use super::view::{OwnItem, View};
+use super::view::{OwnItem, TurnChange, View};
 use crate::record::{HiddenPair, HiddenResult, WireId};
 use crate::text::splice::Edit;
 
@@ -101,16 +101,16 @@ impl WireFacts {
     }
 }
 
-/// A turn and the edits at it; `None` where there is no place.
-pub type PlacedEdits = Option<(usize, Vec<Edit>)>;
+/// A turn and the changes at it; `None` where there is no place.
+pub type PlacedChanges = Option<(usize, Vec<TurnChange>)>;
 
 /// What a transcript of items needs besides.
 #[derive(Clone, Copy)]
 pub struct ItemRules {
-    /// Edits that make a list of a transcript that is there as a lone string; none where it is a list.
-    pub listed: fn(&View) -> Vec<Edit>,
+    /// What makes the lone string that a transcript may be an element of a list.
+    pub around_string: [&'static str; 2],
     /// The repairs after a cut in this turn: results right after it are without their calls.
-    pub repair: fn(&View, usize) -> Vec<Edit>,
+    pub repair: fn(&View, usize) -> Vec<TurnChange>,
     /// Makes the request continue another earlier response (`Some`), or none.
     pub previous: fn(&View, Option<&str>) -> Vec<Edit>,
     /// The sibling of a dropped call that was between this reasoning and the text of the model's after it.
@@ -123,9 +123,9 @@ pub struct ItemRules {
     pub own_items: fn(&View) -> Vec<OwnItem>,
     /// The result of a hidden call without its call: upstream holds the call itself.
     pub lone_result: fn(&str, &HiddenResult) -> String,
-    /// The edits that put back pairs whose siblings have only results in the transcript, at or after this offset, each with
-    /// the result's turn. Upstream stores the calls, or the agent refers to them by item id.
-    pub put_by_results: fn(&View, &[&HiddenPair], usize) -> Vec<PlacedEdits>,
+    /// The changes that put back pairs whose siblings have only results in the transcript, each with the result's turn.
+    /// Upstream stores the calls, or the agent refers to them by item id.
+    pub put_by_results: fn(&View, &[&HiddenPair]) -> Vec<PlacedChanges>,
     /// A reply whose echo of the request is the agent's own.
     pub shaped_for: fn(&View, Bytes) -> Bytes,
 }

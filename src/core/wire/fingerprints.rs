@@ -76,7 +76,7 @@ pub(super) fn message(view: &View, turn: usize) -> Range<usize> {
 impl SharedPlaces {
     fn new(source: &dyn FingerprintSource, view: &View) -> Self {
         let first = view.turns.iter().position(|t| t.role == Role::User);
-        let opening = first.and_then(|t| source.user_texts(view, t).pop());
+        let opening = first.and_then(|t| Some((t, source.user_texts(view, t).pop()?)));
         let (mut begun, mut speaks) = (0, false);
         let count = view.turns.iter().map(|turn| {
             let models = turn.role == Role::Assistant;
@@ -87,7 +87,7 @@ impl SharedPlaces {
         Self {
             opening: opening.map_or_else(
                 || call_fingerprint::of_text(""),
-                |o| call_fingerprint::of_text(&json::unescape(view.text(o))),
+                |(turn, o)| call_fingerprint::of_text(&json::unescape(o.of(view.text_of(turn)))),
             ),
             messages: count.collect(),
         }
@@ -121,7 +121,7 @@ fn calls(
             calls.map(move |call| KnownCall {
                 turn,
                 call,
-                same: call_fingerprint::same(&view.body, &call.traits),
+                same: call_fingerprint::same(view.text_of(turn), &call.traits),
             })
         })
         .collect();
@@ -143,10 +143,14 @@ fn lead(source: &dyn FingerprintSource, view: &View, start: usize, memo: &mut Ca
             .iter()
             .fold(1, |all, known| call_fingerprint::mix(all, known.same));
     }
-    let texts = (last + 1..start)
-        .rev()
-        .flat_map(|t| source.user_texts(view, t).into_iter().rev());
-    let mut words = texts.map(|span| json::unescape(view.text(span)));
+    let texts = (last + 1..start).rev().flat_map(|t| {
+        source
+            .user_texts(view, t)
+            .into_iter()
+            .rev()
+            .map(move |span| (t, span))
+    });
+    let mut words = texts.map(|(turn, span)| json::unescape(span.of(view.text_of(turn))));
     let words = words.find_map(|text| {
         let text = text.trim();
         (!text.is_empty() && !text.starts_with('<')).then(|| call_fingerprint::of_text(text))
@@ -169,7 +173,12 @@ fn fingerprints(
     let places = memo.places.get_or_insert_with(|| SharedPlaces::new(source, view));
     let place = places.of(view, message.start, lead);
     let mut fingerprints = Fingerprints::default();
-    let fingerprint = |k: &KnownCall| (fingerprints.of(&view.body, k.call.traits, k.same, place), *k);
+    let fingerprint = |k: &KnownCall| {
+        (
+            fingerprints.of(view.text_of(k.turn), k.call.traits, k.same, place),
+            *k,
+        )
+    };
     known.iter().map(fingerprint).collect()
 }
 
@@ -271,7 +280,11 @@ fn visible<'a>(source: &'a dyn FingerprintSource, view: &'a View) -> impl Iterat
         calls.map(move |call| KnownCall { turn, call, same: 0 })
     });
     let agents = calls.filter(move |known| {
-        let name = known.call.traits.name.and_then(|n| json::string(&view.body, n));
+        let name = known
+            .call
+            .traits
+            .name
+            .and_then(|n| json::string(view.text_of(known.turn), n));
         name.is_none_or(|n| n != TOOL_NAME && !view.facts.ours.has(&n))
     });
     agents.map(|known| known.at())

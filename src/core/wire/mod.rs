@@ -44,12 +44,12 @@ pub mod view;
 mod walk;
 
 pub use api::{Answers, AskAgain, Compose, LoneText, Pairs, Requests, StreamOpening, TextOnly, Turns, Wire};
-pub use aside::AsidePlace;
+pub use aside::{MadeTurn, SplitTurn};
 pub use call_fingerprint::unique_part;
 pub use dropped_thinking::DroppedThinking;
 pub(crate) use error::error_in;
 pub use error::{Errors, OwnError, is_error};
-pub use facts::{ItemRules, PlacedEdits, WireFacts};
+pub use facts::{ItemRules, PlacedChanges, WireFacts};
 pub use fingerprints::CallMemo;
 pub use framing::Framing;
 pub use leg::{Ending, HiddenCall, Leg, LegOutput, LegReport, ResponseWatch, StopReason, Usage};
@@ -60,7 +60,7 @@ pub use served::ServedBy;
 pub use sibling_calls::{CallAt, SiblingPair};
 pub use view::{
     Operation, OwnItem, OwnKind, PreviousResponse, RequestFacts, Role, ToolChoice, ToolList, Turn,
-    TurnContent, TurnPart, TurnPartKind, UnreadReason, View,
+    TurnChange, TurnContent, TurnPart, TurnPartKind, UnreadReason, View,
 };
 
 pub fn wire(id: WireId) -> &'static dyn Wire {

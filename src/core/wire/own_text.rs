@@ -1,6 +1,6 @@
 //! How a text of ours goes into a message: the shapes that wires share.
 
-use super::view::{Turn, TurnContent};
+use super::view::TurnContent;
 use crate::text::json;
 use crate::text::splice::Edit;
 
@@ -55,9 +55,4 @@ pub(super) fn in_string(content: &TurnContent, text: &str) -> Option<Vec<Edit>> 
         inside.end,
         quoted[1..quoted.len() - 1].to_owned(),
     )])
-}
-
-/// A message after a turn.
-pub(super) fn message(turn: &Turn, message: String) -> Vec<Edit> {
-    vec![Edit::insert(turn.span.end, format!(",{message}"))]
 }

@@ -5,10 +5,9 @@ use std::collections::HashMap;
 
 use memchr::memmem;
 
-use super::view::{self, Role, TurnContent, TurnPart, TurnPartKind, View};
+use super::view::{self, Role, TurnChange, TurnContent, TurnPart, TurnPartKind, View};
 use crate::record::HiddenPair;
 use crate::text::cost;
-use crate::text::splice::Edit;
 
 /// Up to this many ids are searched for one by one: a search is many times faster than a walk over all calls.
 const FEW: usize = 4;
@@ -29,6 +28,49 @@ pub struct SiblingPair<'a> {
     pub pair: &'a HiddenPair,
 }
 
+/// Ids that are searched for in one walk over a transcript.
+pub(super) struct WantedIds<'a, T> {
+    found: HashMap<&'a [u8], Option<T>>,
+    missing: usize,
+    /// The ids where they are few: a search for these is many times faster than reading a turn.
+    few: Vec<memmem::Finder<'static>>,
+}
+
+impl<'a, T: Copy> WantedIds<'a, T> {
+    pub(super) fn new(ids: impl Iterator<Item = &'a str>) -> Self {
+        let ids = ids.filter(|id| !id.is_empty());
+        let found: HashMap<&[u8], Option<T>> = ids.map(|id| (id.as_bytes(), None)).collect();
+        let finder = |id: &&[u8]| memmem::Finder::new(&[b"\"", *id, b"\""].concat()).into_owned();
+        let few = found.keys().filter(|_| found.len() <= FEW);
+        Self {
+            missing: found.len(),
+            few: few.map(finder).collect(),
+            found,
+        }
+    }
+
+    /// Whether there is more to search for, and bytes of a turn may have it.
+    pub(super) fn may_be_in(&self, raw: &[u8]) -> bool {
+        if self.missing == 0 {
+            return false;
+        }
+        cost::add(raw.len());
+        self.few.is_empty() || self.few.iter().any(|id| id.find(raw).is_some())
+    }
+
+    /// What this id is the first of.
+    pub(super) fn take(&mut self, id: &[u8], what: T) {
+        if let Some(missing @ None) = self.found.get_mut(id) {
+            *missing = Some(what);
+            self.missing -= 1;
+        }
+    }
+
+    pub(super) fn found(&self, id: &str) -> Option<T> {
+        self.found.get(id.as_bytes()).copied().flatten()
+    }
+}
+
 /// The calls of these ids at or after offset `from`, where `parts_of` reads a turn's parts, as
 /// [`Pairs::find_calls`](super::Pairs::find_calls) returns them.
 pub(super) fn find_by_ids(
@@ -37,64 +79,33 @@ pub(super) fn find_by_ids(
     ids: &[&str],
     from: usize,
 ) -> Vec<Option<CallAt>> {
-    if ids.len() <= FEW {
-        let found = ids.iter().map(|id| find_by_id(&parts_of, view, id, from));
-        return found.collect();
-    }
-    let mut wanted: HashMap<&[u8], Option<CallAt>> = ids.iter().map(|id| (id.as_bytes(), None)).collect();
-    wanted.remove(&b""[..]);
-    let mut left = wanted.len();
+    let mut wanted = WantedIds::new(ids.iter().copied());
     let first = view.turns.partition_point(|t| t.span.end <= from);
     for turn in first..view.turns.len() {
-        if left == 0 {
-            break;
-        }
-        if view.turns[turn].role != Role::Assistant {
+        if view.turns[turn].role != Role::Assistant || !wanted.may_be_in(view.raw(turn)) {
             continue;
         }
         let parts = parts_of(turn).parts.into_iter().enumerate();
         let calls = parts.filter(|(_, p)| p.kind == TurnPartKind::Call);
         for (part, id) in calls.filter_map(|(part, p)| Some((part, p.id?))) {
-            let wanted_here = wanted.get_mut(view.text(id)).filter(|_| id.start > from);
-            if let Some(missing @ None) = wanted_here {
-                *missing = Some(CallAt { turn, part });
-                left -= 1;
+            if id.start > from {
+                wanted.take(id.of(view.text_of(turn)), CallAt { turn, part });
             }
         }
     }
-    let found = ids.iter().map(|id| wanted.get(id.as_bytes()).copied().flatten());
-    found.collect()
+    ids.iter().map(|id| wanted.found(id)).collect()
 }
 
-fn find_by_id(parts_of: impl Fn(usize) -> TurnContent, view: &View, id: &str, from: usize) -> Option<CallAt> {
-    if id.is_empty() {
-        return None;
-    }
-    let region = view.body.get(from..)?;
-    // A later hit in the same turn adds nothing to the first one.
-    let mut seen = None;
-    let found = memmem::find_iter(region, &format!("\"{id}\"")).find_map(|hit| {
-        let turn = view
-            .turn_at(from + hit)
-            .filter(|&t| view.turns[t].role == Role::Assistant && seen.replace(t) != Some(t))?;
-        let part = parts_of(turn).call(&view.body, id)?;
-        Some(CallAt { turn, part })
-    });
-    cost::add(found.map_or(region.len(), |at| view.turns[at.turn].span.end - from));
-    found
-}
-
-/// The edits that restore pairs where content and calls are two lists of a message. The call goes among the calls,
+/// The changes that restore pairs where content and calls are two lists of a message. The call goes among the calls,
 /// which alone count; the `result` goes right after the message.
 pub(super) fn among_calls(
     parts_of: impl Fn(usize) -> TurnContent,
-    view: &View,
     besides: &[SiblingPair<'_>],
     result: fn(&HiddenPair) -> String,
-) -> Vec<Vec<Edit>> {
+) -> Vec<Vec<TurnChange>> {
     // Of each message, its calls, and which of its parts they are.
     let mut messages: HashMap<usize, (Vec<TurnPart>, Vec<usize>)> = HashMap::new();
-    let edits = besides.iter().map(|SiblingPair { at, pair }| {
+    let changes = besides.iter().map(|SiblingPair { at, pair }| {
         let (calls, numbers) = messages.entry(at.turn).or_insert_with(|| {
             let parts = parts_of(at.turn).parts.into_iter().enumerate();
             let calls = parts.filter(|(_, part)| part.kind == TurnPartKind::Call);
@@ -103,10 +114,11 @@ pub(super) fn among_calls(
         let Ok(sibling) = numbers.binary_search(&at.part) else {
             return Vec::new();
         };
+        let call = view::beside(calls, sibling, pair.place.offset(), &pair.call);
         vec![
-            view::beside(calls, sibling, pair.place.offset(), &pair.call),
-            Edit::insert(view.turns[at.turn].span.end, format!(",{}", result(pair))),
+            TurnChange::Within(at.turn, call),
+            TurnChange::After(at.turn, result(pair)),
         ]
     });
-    edits.collect()
+    changes.collect()
 }

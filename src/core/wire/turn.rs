@@ -1,6 +1,7 @@
 //! The elements of a transcript, as far as all wires have them in common.
 
 use crate::text::Span;
+use crate::text::splice::Edit;
 
 /// One element of the transcript: a message, an item, a content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,6 +10,38 @@ pub struct Turn {
     pub span: Span,
     /// The role of its speaker.
     pub role: Role,
+    /// Which text of the view its spans are in: 0 is the agent's body, and a rewritten turn has one of its own.
+    pub text: usize,
+}
+
+impl Turn {
+    /// A turn of the agent's body.
+    pub fn new(span: Span, role: Role) -> Self {
+        Self { span, role, text: 0 }
+    }
+}
+
+/// A change at a turn of a transcript, which the number names.
+#[derive(Debug, Clone)]
+pub enum TurnChange {
+    /// An element in front of it.
+    Before(usize, String),
+    /// An element after it.
+    After(usize, String),
+    /// An edit of its own text.
+    Within(usize, Edit),
+    /// It is left out.
+    LeftOut(usize),
+}
+
+impl TurnChange {
+    pub fn turn(&self) -> usize {
+        match *self {
+            Self::Before(turn, _) | Self::After(turn, _) | Self::Within(turn, _) | Self::LeftOut(turn) => {
+                turn
+            }
+        }
+    }
 }
 
 /// Whose turn it is.

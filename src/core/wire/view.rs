@@ -5,7 +5,7 @@ use crate::tools::{ToolNames, ToolTable};
 use bytes::Bytes;
 use memchr::memmem;
 
-pub use super::turn::{Role, Turn};
+pub use super::turn::{Role, Turn, TurnChange};
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 
@@ -40,6 +40,8 @@ pub struct View {
     pub list: Span,
     /// Its elements, in order.
     pub turns: Vec<Turn>,
+    /// The texts of turns that a rewrite made.
+    pub made: Vec<Bytes>,
     pub tools: Option<ToolList>,
     /// What decides whether the tool is offered.
     pub facts: RequestFacts,
@@ -56,7 +58,25 @@ impl View {
         String::from_utf8_lossy(self.text(span))
     }
 
-    /// The turn that holds this offset.
+    /// The text that the spans of a turn and of its parts are in.
+    pub fn text_of(&self, turn: usize) -> &Bytes {
+        match self.turns.get(turn).map_or(0, |turn| turn.text) {
+            0 => &self.body,
+            n => &self.made[n - 1],
+        }
+    }
+
+    /// The bytes of a turn.
+    pub fn raw(&self, turn: usize) -> &[u8] {
+        self.turns[turn].span.of(self.text_of(turn))
+    }
+
+    /// A span of a turn as text.
+    pub fn str_in(&self, turn: usize, span: Span) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(span.of(self.text_of(turn)))
+    }
+
+    /// The turn that holds this offset of the agent's body.
     pub fn turn_at(&self, offset: usize) -> Option<usize> {
         let i = self.turns.partition_point(|t| t.span.end <= offset);
         self.turns
@@ -282,13 +302,6 @@ impl TurnContent {
             parts: vec![part],
             list: None,
         }
-    }
-
-    /// The call with this id.
-    pub fn call(&self, text: &[u8], id: &str) -> Option<usize> {
-        self.parts
-            .iter()
-            .position(|p| p.kind == TurnPartKind::Call && p.id.is_some_and(|s| s.of(text) == id.as_bytes()))
     }
 }
 

@@ -89,10 +89,7 @@ fn messages(text: &[u8], at: usize, role: impl Fn(&[u8]) -> Role, turns: &mut Ve
         if text.get(at) != Some(&b'{') {
             return json::value_end(text, at);
         }
-        let mut turn = Turn {
-            span: Span::new(at, at),
-            role: Role::Other,
-        };
+        let mut turn = Turn::new(Span::new(at, at), Role::Other);
         turn.span.end = json::object(text, at, |key, at| {
             let end = json::value_end(text, at)?;
             if key.of(text) == b"role" {

@@ -191,10 +191,7 @@ mod tests {
     }
 
     fn turns(spans: &[(usize, usize)]) -> Vec<Turn> {
-        let turn = |(start, end): &(usize, usize)| Turn {
-            span: Span::new(*start, *end),
-            role: Role::User,
-        };
+        let turn = |(start, end): &(usize, usize)| Turn::new(Span::new(*start, *end), Role::User);
         spans.iter().map(turn).collect()
     }
 

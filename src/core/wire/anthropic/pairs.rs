@@ -6,8 +6,8 @@ use super::Anthropic;
 use crate::record::HiddenPair;
 use crate::text::json;
 use crate::text::splice::Edit;
-use crate::wire::aside::{LonePart, SplitTurn};
-use crate::wire::view::{self, Role, TurnContent, View};
+use crate::wire::aside::{LonePart, MadeTurn, SplitTurn};
+use crate::wire::view::{self, Role, TurnChange, TurnContent, View};
 use crate::wire::{HiddenCall, Pairs, SiblingPair, Turns};
 
 impl Pairs for Anthropic {
@@ -23,25 +23,23 @@ impl Pairs for Anthropic {
     }
 
     /// The call goes among the blocks of its sibling's turn, the result in front of the other results.
-    fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<Edit>> {
+    fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<TurnChange>> {
         let mut turns: HashMap<usize, (TurnContent, ResultsAt)> = HashMap::new();
-        let edits = besides.iter().map(|SiblingPair { at, pair }| {
+        let changes = besides.iter().map(|SiblingPair { at, pair }| {
             let (content, results) = turns
                 .entry(at.turn)
                 .or_insert_with(|| (Anthropic.content(view, at.turn), ResultsAt::after(view, at.turn)));
-            vec![
-                view::beside(&content.parts, at.part, pair.place.offset(), &pair.call),
-                results.with(&result(pair)),
-            ]
+            let call = view::beside(&content.parts, at.part, pair.place.offset(), &pair.call);
+            vec![TurnChange::Within(at.turn, call), results.with(&result(pair))]
         });
-        edits.collect()
+        changes.collect()
     }
 
     /// The turn is split at the aside's line: what was written before it with the call, the result, what was written
     /// after it.
-    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<Edit> {
+    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<MadeTurn> {
         let answer = format!(r#"{{"role":"user","content":[{}]}}"#, result(pair));
-        split.around(&pair.call, &answer, &LONE)
+        split.around(&pair.call, MadeTurn::new(Role::User, answer), &LONE)
     }
 }
 
@@ -67,10 +65,10 @@ pub(super) fn result(pair: &HiddenPair) -> String {
 
 /// Where the results of a turn's calls go.
 enum ResultsAt {
-    /// First in the next user message, which is empty or not.
-    Among { at: usize, empty: bool },
-    /// In a message of their own: there is no user message, or it has no blocks.
-    Alone { at: usize },
+    /// First in this user message, which is empty or not.
+    Among { turn: usize, at: usize, empty: bool },
+    /// In a message of their own after this one: there is no user message, or it has no blocks.
+    Alone { turn: usize },
 }
 
 impl ResultsAt {
@@ -81,22 +79,23 @@ impl ResultsAt {
                 list: Some(list),
                 parts,
             }) => Self::Among {
+                turn: turn + 1,
                 at: list.start + 1,
                 empty: parts.is_empty(),
             },
-            _ => Self::Alone {
-                at: view.turns[turn].span.end,
-            },
+            _ => Self::Alone { turn },
         }
     }
 
-    fn with(&self, results: &str) -> Edit {
+    fn with(&self, results: &str) -> TurnChange {
         match *self {
-            Self::Among { at, empty } => {
+            Self::Among { turn, at, empty } => {
                 let comma = if empty { "" } else { "," };
-                Edit::insert(at, format!("{results}{comma}"))
+                TurnChange::Within(turn, Edit::insert(at, format!("{results}{comma}")))
             }
-            Self::Alone { at } => Edit::insert(at, format!(r#",{{"role":"user","content":[{results}]}}"#)),
+            Self::Alone { turn } => {
+                TurnChange::After(turn, format!(r#"{{"role":"user","content":[{results}]}}"#))
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::wire::{Turns, own_text};
 impl Turns for Anthropic {
     /// One walk, down to the members of each block: after a cut it is made over everything that is kept.
     fn content(&self, view: &View, turn: usize) -> TurnContent {
-        let text: &[u8] = &view.body;
+        let text = view.text_of(turn);
         let mut found = TurnContent::default();
         let Some(turn) = view.turns.get(turn) else {
             return found;
@@ -27,7 +27,7 @@ impl Turns for Anthropic {
 
     fn ends_at_next_user(&self, view: &View, turn: usize) -> bool {
         let whole = view.turns[turn].span;
-        json::get_string(&view.body, whole, "clear_at").is_some_and(|at| at == "next_user_message")
+        json::get_string(view.text_of(turn), whole, "clear_at").is_some_and(|at| at == "next_user_message")
     }
 
     fn compacted_changes(&self, view: &View, part: &TurnPart) -> Option<String> {

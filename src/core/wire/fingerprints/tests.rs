@@ -28,15 +28,15 @@ impl FingerprintSource for CountedSource {
 }
 
 fn view(roles: impl Iterator<Item = Role>) -> View {
-    let turns = roles.enumerate().map(|(i, role)| Turn {
-        span: Span::new(i, i + 1),
-        role,
-    });
+    let turns = roles
+        .enumerate()
+        .map(|(i, role)| Turn::new(Span::new(i, i + 1), role));
     let turns: Vec<Turn> = turns.collect();
     View {
         body: vec![b' '; turns.len()].into(),
         list: Span::new(0, turns.len()),
         turns,
+        made: Vec::new(),
         tools: None,
         facts: RequestFacts::default(),
     }

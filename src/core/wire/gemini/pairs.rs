@@ -2,7 +2,7 @@
 //! content for each streamed chunk: a message is a run of neighbouring model contents here.
 
 use super::Gemini;
-use crate::wire::aside::{LonePart, SplitTurn};
+use crate::wire::aside::{LonePart, MadeTurn, SplitTurn};
 use crate::wire::{CallAt, Pairs, Turns};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use crate::record::HiddenPair;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::fingerprints::{CallInTurn, FingerprintSource, message};
-use crate::wire::view::{Role, TurnPartKind, View};
+use crate::wire::view::{Role, TurnChange, TurnPartKind, View};
 use crate::wire::{HiddenCall, SiblingPair};
 
 /// Models that do not sign, or do not require signatures.
@@ -46,6 +46,14 @@ pub(super) fn result(pair: &HiddenPair) -> String {
 struct PlacedPart {
     turn: usize,
     piece: PartMembers,
+}
+
+/// A result, and whether its turn's parts are a list.
+#[derive(Clone, Copy)]
+struct PlacedResult {
+    turn: usize,
+    span: Span,
+    listed: bool,
 }
 
 fn placed(view: &View, turns: impl Iterator<Item = usize>) -> Vec<PlacedPart> {
@@ -109,8 +117,7 @@ struct MessageWithResults {
     listed: Vec<bool>,
     /// Of each unit, the next one in front of it that holds a sentinel, on request.
     marked: Option<Vec<Option<usize>>>,
-    /// The results, each with whether its turn's parts are a list.
-    results: Vec<(Span, bool)>,
+    results: Vec<PlacedResult>,
 }
 
 impl MessageWithResults {
@@ -158,7 +165,7 @@ impl MessageWithResults {
         Some((self.units[unit - most.min(distance - 1)].0, false))
     }
 
-    fn edits(&mut self, view: &View, at: CallAt, pair: &HiddenPair) -> Option<Vec<Edit>> {
+    fn changes(&mut self, view: &View, at: CallAt, pair: &HiddenPair) -> Option<Vec<TurnChange>> {
         let (part, after) = self.position(view, at, pair.place.offset())?;
         let here = self.all[part];
         if !self.listed[here.turn - self.turns.start] {
@@ -170,46 +177,53 @@ impl MessageWithResults {
         } else {
             Edit::insert(span.start, format!("{},", pair.call))
         };
-        let result = self.result(view, self.calls[part + usize::from(after)], &result(pair))?;
-        Some(vec![call, result])
+        let result = self.result(self.calls[part + usize::from(after)], &result(pair))?;
+        Some(vec![TurnChange::Within(here.turn, call), result])
     }
 
     /// The result at the same position among the results as the call has among the calls: their counts and order
     /// must agree. Where none has come yet it makes a content of its own.
-    fn result(&self, view: &View, position: usize, result: &str) -> Option<Edit> {
-        let Some((first, _)) = self.results.first() else {
-            let end = view.turns.get(self.turns.end.checked_sub(1)?)?.span.end;
-            return Some(Edit::insert(
-                end,
-                format!(r#",{{"role":"user","parts":[{result}]}}"#),
+    fn result(&self, position: usize, result: &str) -> Option<TurnChange> {
+        let Some(first) = self.results.first() else {
+            let last = self.turns.end.checked_sub(1)?;
+            return Some(TurnChange::After(
+                last,
+                format!(r#"{{"role":"user","parts":[{result}]}}"#),
             ));
         };
-        let (near, listed) = self.results[position.min(self.results.len()).saturating_sub(1)];
-        listed.then(|| match position {
-            0 => Edit::insert(first.start, format!("{result},")),
-            _ => Edit::insert(near.end, format!(",{result}")),
-        })
+        let near = self.results[position.min(self.results.len()).saturating_sub(1)];
+        let edit = match position {
+            0 => Edit::insert(first.span.start, format!("{result},")),
+            _ => Edit::insert(near.span.end, format!(",{result}")),
+        };
+        near.listed.then(|| TurnChange::Within(near.turn, edit))
     }
 }
 
 /// The results in the user's contents from turn `first` on.
-fn results(view: &View, first: usize) -> Vec<(Span, bool)> {
+fn results(view: &View, first: usize) -> Vec<PlacedResult> {
     let answers = (first..view.turns.len())
         .take_while(|&t| matches!(view.turns[t].role, Role::User | Role::Tool))
-        .map(|t| Gemini.content(view, t));
-    let results = answers.flat_map(|content| {
+        .map(|t| (t, Gemini.content(view, t)));
+    let results = answers.flat_map(|(turn, content)| {
         let listed = content.list.is_some();
-        let parts = content.parts.into_iter();
-        parts
-            .filter(|p| p.kind == TurnPartKind::Result)
-            .map(move |p| (p.span, listed))
+        let parts = content
+            .parts
+            .into_iter()
+            .filter(|p| p.kind == TurnPartKind::Result);
+        parts.map(move |p| PlacedResult {
+            turn,
+            span: p.span,
+            listed,
+        })
     });
     results.collect()
 }
 
 fn is_listed(view: &View, turn: usize) -> bool {
-    let parts = json::get(&view.body, view.turns[turn].span, "parts");
-    parts.is_some_and(|parts| view.text(parts).first() == Some(&b'['))
+    let text = view.text_of(turn);
+    let parts = json::get(text, view.turns[turn].span, "parts");
+    parts.is_some_and(|parts| text.get(parts.start) == Some(&b'['))
 }
 
 /// Whether a part holds a sentinel or an aside. A model's own text that looks like one is escaped.
@@ -218,7 +232,7 @@ fn marked(view: &View, p: &PlacedPart) -> bool {
         return false;
     };
     let literal = Span::new(inside.start - 1, inside.end + 1);
-    let marks = mark::marks(view.text(literal));
+    let marks = mark::marks(literal.of(view.text_of(p.turn)));
     marks.iter().any(|m| !matches!(m.kind, MarkKind::Broken(_)))
 }
 
@@ -248,14 +262,18 @@ impl Pairs for Gemini {
 
     /// The first call of each step of the current turn must be signed. One that is not had its signature on a hidden
     /// call that is lost: the API's placeholder is inserted, where the model signs.
-    fn repairs(&self, view: &View, from: usize, edits: &[Edit]) -> Vec<Edit> {
-        let history = &view.body[from.min(view.list.end)..view.list.end];
+    fn repairs(&self, view: &View, changes: &[TurnChange]) -> Vec<TurnChange> {
         let model = view.facts.model.as_deref().unwrap_or_default();
+        if UNSIGNED_MODELS.iter().any(|m| model.starts_with(m)) {
+            return Vec::new();
+        }
         // Models of a known name, and the others where their history shows it.
         let signs = model.starts_with("gemini-")
-            || memmem::find(history, b"\"thoughtSignature\"").is_some()
-            || memmem::find(history, b"\"thought_signature\"").is_some();
-        if !signs || UNSIGNED_MODELS.iter().any(|m| model.starts_with(m)) {
+            || (0..view.turns.len()).any(|turn| {
+                let has = |word: &str| memmem::find(view.raw(turn), word.as_bytes()).is_some();
+                has("\"thoughtSignature\"") || has("\"thought_signature\"")
+            });
+        if !signs {
             return Vec::new();
         }
         let mut repairs = Vec::new();
@@ -266,21 +284,24 @@ impl Pairs for Gemini {
                 continue;
             }
             let turns = message(view, turn);
-            let start = view.turns[turns.start].span.start;
             turn = turns.end;
-            let first = placed(view, turns)
+            let first = placed(view, turns.clone())
                 .into_iter()
-                .find(|p| p.piece.part.kind == TurnPartKind::Call && p.piece.part.span.start >= from);
+                .find(|p| p.piece.part.kind == TurnPartKind::Call);
             let Some(first) = first.filter(|p| p.piece.signature.is_none()) else {
                 continue;
             };
             let at = first.piece.part.span.start;
-            let restored = edits.iter().any(|e| {
-                (start..=at).contains(&e.span.start) && memmem::find(&e.with, b"\"functionCall\"").is_some()
+            let restored = changes.iter().any(|change| {
+                let TurnChange::Within(turn, edit) = change else {
+                    return false;
+                };
+                let is_before = *turn < first.turn || *turn == first.turn && edit.span.start <= at;
+                is_before && turns.contains(turn) && memmem::find(&edit.with, b"\"functionCall\"").is_some()
             });
             if !restored {
                 let signature = format!(r#""thoughtSignature":"{LOST_SIGNATURE}","#);
-                repairs.push(Edit::insert(at + 1, signature));
+                repairs.push(TurnChange::Within(first.turn, Edit::insert(at + 1, signature)));
             }
         }
         repairs
@@ -296,11 +317,11 @@ impl Pairs for Gemini {
         format!(r#"{{"functionCall":{{{id}"name":"{name}","args":{args}}}}}"#)
     }
 
-    fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<Edit>> {
+    fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<TurnChange>> {
         // Of each turn that was read, its message.
         let mut messages: HashMap<usize, usize> = HashMap::new();
         let mut read: Vec<MessageWithResults> = Vec::new();
-        let edits = besides.iter().map(|SiblingPair { at, pair }| {
+        let changes = besides.iter().map(|SiblingPair { at, pair }| {
             if !messages.contains_key(&at.turn) {
                 let message = MessageWithResults::read(view, at.turn);
                 messages.extend(message.turns.clone().map(|turn| (turn, read.len())));
@@ -308,17 +329,17 @@ impl Pairs for Gemini {
             }
             let message = messages.get(&at.turn).and_then(|&n| read.get_mut(n));
             message
-                .and_then(|message| message.edits(view, *at, pair))
+                .and_then(|message| message.changes(view, *at, pair))
                 .unwrap_or_default()
         });
-        edits.collect()
+        changes.collect()
     }
 
     /// The content is split at the aside's line: what was written before it with the call, the result, what was written
     /// after it.
-    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<Edit> {
+    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<MadeTurn> {
         let answer = format!(r#"{{"role":"user","parts":[{}]}}"#, result(pair));
-        split.around(&pair.call, &answer, &LONE)
+        split.around(&pair.call, MadeTurn::new(Role::User, answer), &LONE)
     }
 }
 

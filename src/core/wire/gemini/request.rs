@@ -147,7 +147,7 @@ fn turns(text: &[u8], contents: Span) -> Vec<Turn> {
             Some(b"\"system\"") => Role::System,
             Some(_) => Role::Other,
         };
-        Turn { span, role }
+        Turn::new(span, role)
     };
     objects.map(turn).collect()
 }

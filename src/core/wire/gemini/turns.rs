@@ -12,7 +12,7 @@ use crate::wire::{Turns, fingerprints};
 
 impl Turns for Gemini {
     fn content(&self, view: &View, turn: usize) -> TurnContent {
-        let text: &[u8] = &view.body;
+        let text = view.text_of(turn);
         let Some(turn) = view.turns.get(turn) else {
             return TurnContent::default();
         };
@@ -37,8 +37,8 @@ impl Turns for Gemini {
     }
 
     /// A signature is of the prefix; the call or the text that it is at is not.
-    fn unbind(&self, view: &View, _turn: usize, part: &TurnPart) -> Vec<Edit> {
-        let text: &[u8] = &view.body;
+    fn unbind(&self, view: &View, turn: usize, part: &TurnPart) -> Vec<Edit> {
+        let text = view.text_of(turn);
         let keys = ["thoughtSignature", "thought_signature"];
         let signed = keys
             .into_iter()
@@ -55,7 +55,7 @@ impl Turns for Gemini {
 
     /// A call of the current turn must have a signature: Google documents a placeholder for a missing one.
     fn omit(&self, view: &View, turn: usize, part: &TurnPart) -> Vec<Edit> {
-        let signature = part::piece(&view.body, part.span).signature;
+        let signature = part::piece(view.text_of(turn), part.span).signature;
         match signature.filter(|_| part.kind == TurnPartKind::Call) {
             Some(inside) => vec![Edit::replace(inside, LOST_SIGNATURE)],
             None => self.unbind(view, turn, part),
@@ -76,7 +76,7 @@ impl Turns for Gemini {
 
 /// The parts of a turn with all that this wire knows of them.
 pub(super) fn pieces(view: &View, turn: usize) -> Vec<PartMembers> {
-    let text: &[u8] = &view.body;
+    let text = view.text_of(turn);
     let parts = view
         .turns
         .get(turn)

@@ -3,13 +3,12 @@
 use super::Ollama;
 use super::turns::traits;
 use crate::record::HiddenPair;
-use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::HiddenCall;
-use crate::wire::aside::SplitTurn;
+use crate::wire::aside::{MadeTurn, SplitTurn};
 use crate::wire::fingerprints::{CallInTurn, FingerprintSource};
 use crate::wire::sibling_calls::{SiblingPair, among_calls};
-use crate::wire::view::{TurnPartKind, View};
+use crate::wire::view::{Role, TurnChange, TurnPartKind, View};
 use crate::wire::{Pairs, Turns};
 
 impl Pairs for Ollama {
@@ -33,28 +32,28 @@ impl Pairs for Ollama {
     }
 
     /// Only calls count as parts here: text and calls are members of their own.
-    fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<Edit>> {
-        among_calls(|turn| self.content(view, turn), view, besides, result)
+    fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<TurnChange>> {
+        among_calls(|turn| self.content(view, turn), besides, result)
     }
 
     /// The message is split at the aside's line: what was written before it with the call, the result, the message
     /// with what was written after it.
-    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<Edit> {
-        let view = split.view;
-        let mut with = format!(
-            r#"{{"role":"assistant","content":"{}","tool_calls":[{}]}},{}"#,
-            view.str(split.before),
+    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<MadeTurn> {
+        let first = format!(
+            r#"{{"role":"assistant","content":"{}","tool_calls":[{}]}}"#,
+            split.str(split.before),
             pair.call,
-            result(pair)
         );
+        let mut made = vec![
+            MadeTurn::new(Role::Assistant, first),
+            MadeTurn::new(Role::Tool, result(pair)),
+        ];
         if !split.is_blank(split.after) || split.content.parts.len() > 1 {
-            with.push_str(&format!(
-                ",{}{}",
-                view.str(Span::new(split.whole.start, split.inside.start)),
-                view.str(Span::new(split.after.start, split.whole.end))
-            ));
+            let open = split.str(Span::new(split.whole.start, split.inside.start));
+            let rest = open + split.str(Span::new(split.after.start, split.whole.end));
+            made.push(MadeTurn::new(Role::Assistant, rest.into_owned()));
         }
-        vec![Edit::replace(split.whole, with)]
+        made
     }
 }
 
@@ -80,7 +79,7 @@ impl FingerprintSource for Ollama {
         let calls = parts.filter(|(_, part)| part.kind == TurnPartKind::Call);
         calls
             .map(|(part, call)| CallInTurn {
-                traits: traits(&view.body, call.span),
+                traits: traits(view.text_of(turn), call.span),
                 part,
                 start,
             })

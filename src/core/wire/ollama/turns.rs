@@ -10,7 +10,7 @@ use std::borrow::Cow;
 impl Turns for Ollama {
     /// The content's text, then the calls. A tool's message is one result.
     fn content(&self, view: &View, turn: usize) -> TurnContent {
-        let text: &[u8] = &view.body;
+        let text = view.text_of(turn);
         let Some(turn) = view.turns.get(turn) else {
             return TurnContent::default();
         };

@@ -2,12 +2,11 @@
 
 use super::OpenaiChat;
 use crate::record::HiddenPair;
-use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::Turns;
-use crate::wire::aside::SplitTurn;
+use crate::wire::aside::{MadeTurn, SplitTurn};
 use crate::wire::sibling_calls::{SiblingPair, among_calls};
-use crate::wire::view::View;
+use crate::wire::view::{Role, TurnChange, View};
 use crate::wire::{CallAt, HiddenCall, Pairs, sibling_calls};
 
 /// The result of a hidden call, as a message.
@@ -21,25 +20,25 @@ pub(super) fn result(pair: &HiddenPair) -> String {
 
 /// Content of the first half: of the same kind as the message's own, null where nothing was written.
 fn text_before(split: &SplitTurn<'_>) -> String {
-    let (view, content, before) = (split.view, split.content, split.before);
+    let (content, before) = (split.content, split.before);
     let Some(list) = content.list else {
         return if before.is_empty() {
             "null".to_owned()
         } else {
-            format!("\"{}\"", view.str(before))
+            format!("\"{}\"", split.str(before))
         };
     };
     let here = split.here.span;
     let mut blocks: Vec<String> = content.parts[..split.part]
         .iter()
         .filter(|p| list.holds(p.span.start))
-        .map(|p| view.str(p.span).into_owned())
+        .map(|p| split.str(p.span).into_owned())
         .collect();
     if !before.is_empty() {
-        let open = view.str(Span::new(here.start, before.end));
+        let open = split.str(Span::new(here.start, before.end));
         blocks.push(format!(
             "{open}{}",
-            view.str(Span::new(split.inside.end, here.end))
+            split.str(Span::new(split.inside.end, here.end))
         ));
     }
     if blocks.is_empty() {
@@ -49,29 +48,27 @@ fn text_before(split: &SplitTurn<'_>) -> String {
     }
 }
 
-/// The edits that leave the second half in the message; `None` where nothing is left of it.
-fn rest(split: &SplitTurn<'_>) -> Option<Vec<Edit>> {
-    let (content, here, inside, after) = (split.content, split.here, split.inside, split.after);
+/// The message with the second half; `None` where nothing is left of it.
+fn rest(split: &SplitTurn<'_>) -> Option<String> {
+    let (content, here, whole, after) = (split.content, split.here.span, split.whole, split.after);
     let next = content.parts.get(split.part + 1);
-    let Some(list) = content.list else {
-        if !after.is_empty() {
-            return Some(vec![Edit::delete(Span::new(inside.start, after.start))]);
+    let until = |end: usize| split.str(Span::new(whole.start, end));
+    let from = |start: usize| split.str(Span::new(start, whole.end));
+    let null = |content: Span| until(content.start) + "null" + from(content.end);
+    Some(
+        match (content.list, after.is_empty()) {
+            (None, false) => until(split.inside.start) + from(after.start),
+            (Some(list), false) => {
+                let block = split.str(Span::new(here.start, split.inside.start));
+                until(list.start + 1) + block + from(after.start)
+            }
+            (Some(list), true) if list.holds(next?.span.start) => {
+                until(list.start + 1) + from(next?.span.start)
+            }
+            (list, true) => next.map(|_| null(list.unwrap_or(here)))?,
         }
-        return next.map(|_| vec![Edit::replace(here.span, "null")]);
-    };
-    let from = list.start + 1;
-    if !after.is_empty() {
-        return Some(vec![
-            Edit::delete(Span::new(from, here.span.start)),
-            Edit::delete(Span::new(inside.start, after.start)),
-        ]);
-    }
-    let next = next?.span.start;
-    Some(vec![if list.holds(next) {
-        Edit::delete(Span::new(from, next))
-    } else {
-        Edit::replace(list, "null")
-    }])
+        .into_owned(),
+    )
 }
 
 impl Pairs for OpenaiChat {
@@ -98,24 +95,23 @@ impl Pairs for OpenaiChat {
     }
 
     /// The call goes among its siblings, the result right after the message, before theirs.
-    fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<Edit>> {
-        among_calls(|turn| self.content(view, turn), view, besides, result)
+    fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<TurnChange>> {
+        among_calls(|turn| self.content(view, turn), besides, result)
     }
 
     /// The message is split at the aside's line into the earlier text with the call, the result, and the message with
     /// the later text, if any.
-    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<Edit> {
+    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<MadeTurn> {
         let first = format!(
             r#"{{"role":"assistant","content":{},"tool_calls":[{}]}}"#,
             text_before(split),
             pair.call
         );
-        let pair_of_messages = format!("{first},{}", result(pair));
-        let Some(rest) = rest(split) else {
-            return vec![Edit::replace(split.whole, pair_of_messages)];
-        };
-        let mut edits = vec![Edit::insert(split.whole.start, format!("{pair_of_messages},"))];
-        edits.extend(rest);
-        edits
+        let rest = rest(split).map(|rest| MadeTurn::new(Role::Assistant, rest));
+        let pair = [
+            MadeTurn::new(Role::Assistant, first),
+            MadeTurn::new(Role::Tool, result(pair)),
+        ];
+        pair.into_iter().chain(rest).collect()
     }
 }

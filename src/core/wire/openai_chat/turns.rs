@@ -29,7 +29,7 @@ impl Turns for OpenaiChat {
     /// The parts of a message: its content, then whatever is next to it (refusal, audio), then its calls, in
     /// whatever order its members are.
     fn content(&self, view: &View, turn: usize) -> TurnContent {
-        let text: &[u8] = &view.body;
+        let text = view.text_of(turn);
         let Some(turn) = view.turns.get(turn) else {
             return TurnContent::default();
         };

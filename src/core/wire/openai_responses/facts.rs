@@ -14,7 +14,7 @@ static FACTS: WireFacts = WireFacts {
         &["encrypted content", "could not be verified"],
     ],
     items: Some(ItemRules {
-        listed: request::listed,
+        around_string: [r#"{"type":"message","role":"user","content":"#, "}"],
         repair: repair::after_cut,
         previous: request::previous,
         bound: pairs::bound,

@@ -1,7 +1,7 @@
 //! Items, one by one: what each is, its text, and by which ids it is known.
 
 use crate::text::{Span, json};
-use crate::wire::view::TurnPartKind;
+use crate::wire::view::{TurnPartKind, View};
 
 /// Item id of a sentinel, up to the handoff's id without dashes.
 pub(super) const SENTINEL_ITEM: &str = "msg_handoff_";
@@ -31,6 +31,11 @@ pub(super) struct ResponsesItem {
 }
 
 impl ResponsesItem {
+    /// The item that is this turn.
+    pub(super) fn of(view: &View, turn: usize) -> Self {
+        Self::read(view.text_of(turn), view.turns[turn].span)
+    }
+
     pub(super) fn read(text: &[u8], whole: Span) -> Self {
         let mut kind = &b"message"[..];
         let mut item = Self::default();

@@ -2,23 +2,22 @@
 
 use super::OpenaiResponses;
 use super::{repair, response_object};
-use crate::wire::{Pairs, PlacedEdits};
+use crate::wire::{Pairs, PlacedChanges};
 use std::collections::HashMap;
-
-use memchr::memmem;
 
 use crate::record::{HiddenPair, HiddenResult};
 use crate::text::splice::Edit;
-use crate::text::{Span, cost, json};
-use crate::wire::aside::{AsidePlace, LonePart};
-use crate::wire::view::{Role, TurnPartKind, View};
+use crate::text::{Span, json};
+use crate::wire::aside::{LonePart, MadeTurn, SplitTurn};
+use crate::wire::sibling_calls::WantedIds;
+use crate::wire::view::{Role, TurnChange, TurnPartKind, View};
 use crate::wire::{CallAt, HiddenCall, SiblingPair, Turns, sibling_calls};
 
 use super::item::{BY_ITEM, ResponsesItem};
 
 impl Pairs for OpenaiResponses {
-    fn repairs(&self, view: &View, from: usize, edits: &[Edit]) -> Vec<Edit> {
-        repair::lone_reasoning(view, from, edits)
+    fn repairs(&self, view: &View, changes: &[TurnChange]) -> Vec<TurnChange> {
+        repair::lone_reasoning(view, changes)
     }
 
     /// A hidden call as an item: upstream's own, or one made of what was collected.
@@ -54,78 +53,103 @@ impl Pairs for OpenaiResponses {
         found
     }
 
-    fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<Edit>> {
+    fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<TurnChange>> {
         if besides.is_empty() {
             return Vec::new();
         }
         let spoken = Neighbours::of(view, Role::may_be_models);
         let mut named: HashMap<usize, bool> = HashMap::new();
-        let edits = besides.iter().map(|SiblingPair { at, pair }| {
+        let changes = besides.iter().map(|SiblingPair { at, pair }| {
             let offset = pair.place.offset();
             let has_id = *named.entry(at.turn).or_insert_with(|| has_id(view, at.turn));
             let call = call_like(has_id, pair);
             let distance = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
             let (first, last) = spoken.0[at.turn];
             let call = if offset < 0 {
-                let turn = at.turn.saturating_sub(distance - 1).max(first);
-                Edit::insert(view.turns[turn].span.start, format!("{call},"))
+                TurnChange::Before(at.turn.saturating_sub(distance - 1).max(first), call)
             } else {
-                let turn = (at.turn + distance).min(last);
-                Edit::insert(view.turns[turn].span.end, format!(",{call}"))
+                TurnChange::After((at.turn + distance).min(last), call)
             };
-            vec![call, after_item(view, last, &result(pair))]
+            // In front of the turn that follows, so that calls and results restored at one place keep apart.
+            let result = match last + 1 < view.turns.len() {
+                true => TurnChange::Before(last + 1, result(pair)),
+                false => TurnChange::After(last, result(pair)),
+            };
+            vec![call, result]
         });
-        edits.collect()
+        changes.collect()
     }
 
     /// The aside's item gives way to the pair. Where an agent glued other text to it, that stays in items of its
     /// own.
-    fn put_aside(&self, aside: &AsidePlace<'_>, pair: &HiddenPair) -> Vec<Edit> {
-        let (view, turn) = (aside.view, aside.turn);
-        let mut items = vec![call_like(has_id(view, turn), pair), result(pair)];
-        if let Some(split) = aside.split() {
-            let lone = LonePart::default();
-            // Two items of one id would be refused, and ours means nothing to upstream.
-            let message = |parts: Vec<String>| {
-                let message = (!parts.is_empty()).then(|| split.message(&parts, &lone));
-                message.map(|message| json::without(&message, "id").into_owned())
-            };
-            let [first, last] = split.halves(&lone).map(message);
-            items = first.into_iter().chain(items).chain(last).collect();
+    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<MadeTurn> {
+        let call = call_like(has_id(split.view, split.turn), pair);
+        let made = [
+            MadeTurn::new(Role::Assistant, call),
+            MadeTurn::new(Role::Tool, result(pair)),
+        ];
+        let lone = LonePart::default();
+        // Two items of one id would be refused, and ours means nothing to upstream.
+        let [first, last] = split.halves(&lone).map(|parts| {
+            let message = (!parts.is_empty()).then(|| split.message(&parts, &lone))?;
+            let bare = json::without(&message, "id").into_owned();
+            Some(MadeTurn::new(Role::Assistant, bare))
+        });
+        first.into_iter().chain(made).chain(last).collect()
+    }
+
+    /// Messages right after reasoning: our call may be what the reasoning was for, and an id that is in the place of
+    /// another is refused. They go without theirs.
+    fn mend_before_aside(&self, view: &View, turn: usize) -> Vec<TurnChange> {
+        let mut changes = Vec::new();
+        for before in (0..turn).rev() {
+            let whole = view.turns[before];
+            if whole.role != Role::Assistant {
+                return Vec::new();
+            }
+            let item = ResponsesItem::of(view, before);
+            match item.part {
+                TurnPartKind::Thinking => return changes,
+                TurnPartKind::Text if item.id.is_some() => {
+                    let message = view.str_in(before, whole.span);
+                    let bare = json::without(&message, "id").into_owned();
+                    changes.push(TurnChange::Within(before, Edit::replace(whole.span, bare)));
+                }
+                TurnPartKind::Text => {}
+                _ => return Vec::new(),
+            }
         }
-        let mut edits = bare_messages(view, turn);
-        edits.push(Edit::replace(view.turns[turn].span, items.join(",")));
-        edits
+        Vec::new()
     }
 }
 
 /// The siblings' calls are upstream's to remember, and ours with them: only the results are missing there. Where
 /// the agent refers to its calls by item id, ours are missing, too. Any other result is one whose call was cut.
-pub(super) fn put_by_results(view: &View, pairs: &[&HiddenPair], from: usize) -> Vec<PlacedEdits> {
+pub(super) fn put_by_results(view: &View, pairs: &[&HiddenPair]) -> Vec<PlacedChanges> {
     let siblings: Vec<&str> = pairs.iter().map(|pair| pair.place.sibling()).collect();
-    let found = results_of(view, &siblings, from);
+    let found = results_of(view, &siblings);
     if found.iter().all(Option::is_none) {
         return vec![None; pairs.len()];
     }
     let results = Neighbours::of(view, |role| role == Role::Tool);
     let mut referred: HashMap<usize, Option<ReferencedItems>> = HashMap::new();
-    let edits = pairs.iter().zip(found).map(|(pair, turn)| {
+    let changes = pairs.iter().zip(found).map(|(pair, turn)| {
         let turn = turn?;
         let first = results.0[turn].0;
-        let back = Edit::insert(view.turns[first].span.start, format!("{},", result(pair)));
+        let back = TurnChange::Before(first, result(pair));
         let before = first.checked_sub(1);
         let referred = before.and_then(|before| {
-            let read = || ReferencedItems::after(view, from, before);
+            let read = || ReferencedItems::after(view, before);
             *referred.entry(before).or_insert_with(read)
         });
         Some(match (&view.facts.previous, referred) {
             (Some(_), _) => (turn, vec![back]),
             // The result in front of the others: several pairs are one batch then.
-            (None, Some(referred)) => (turn, vec![referred.call(view, pair), back]),
+            (None, Some(referred)) => (turn, vec![referred.call(pair), back]),
             (None, None) => (turn, Vec::new()),
         })
     });
-    edits.collect()
+    changes.collect()
 }
 
 /// The result of a hidden call, as an item.
@@ -145,31 +169,27 @@ pub(super) fn output(call_id: &str, answer: &HiddenResult) -> String {
 /// The items that siblings name, at or after offset `from`: one walk for all of them.
 fn find_items(view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
     let ids = siblings.iter().map(|sibling| sibling.strip_prefix(BY_ITEM));
-    let mut wanted: HashMap<&[u8], Option<CallAt>> =
-        ids.clone().flatten().map(|id| (id.as_bytes(), None)).collect();
+    let mut wanted = WantedIds::new(ids.clone().flatten());
     let first = view.turns.partition_point(|t| t.span.end <= from);
-    for (turn, here) in view.turns.iter().enumerate().skip(first) {
-        if !here.role.may_be_models() {
-            continue;
-        }
-        let id = ResponsesItem::read(&view.body, here.span).id;
-        if let Some(missing @ None) = id.and_then(|id| wanted.get_mut(view.text(id))) {
-            *missing = Some(CallAt { turn, part: 0 });
+    for turn in first..view.turns.len() {
+        if view.turns[turn].role.may_be_models()
+            && wanted.may_be_in(view.raw(turn))
+            && let Some(id) = ResponsesItem::of(view, turn).id
+        {
+            wanted.take(id.of(view.text_of(turn)), CallAt { turn, part: 0 });
         }
     }
-    cost::add(view.body.len().saturating_sub(from));
-    let found = ids.map(|id| wanted.get(id?.as_bytes()).copied().flatten());
-    found.collect()
+    ids.map(|id| wanted.found(id?)).collect()
 }
 
 /// What a call that was dropped between this reasoning and the text after it is found by.
 pub(super) fn bound(view: &View, turn: usize) -> Option<String> {
     let is = |turn: usize, part: TurnPartKind| {
         let here = view.turns.get(turn).filter(|here| here.role == Role::Assistant);
-        here.is_some_and(|here| ResponsesItem::read(&view.body, here.span).part == part)
+        here.is_some_and(|_| ResponsesItem::of(view, turn).part == part)
     };
     let is_followed = is(turn, TurnPartKind::Thinking) && is(turn + 1, TurnPartKind::Text);
-    is_followed.then(|| response_object::binds(&view.body, view.turns[turn].span))?
+    is_followed.then(|| response_object::binds(view.text_of(turn), view.turns[turn].span))?
 }
 
 /// The call as this agent would send it: one that leaves out the ids of its items has none here, either,
@@ -184,8 +204,7 @@ fn call_like(has_id: bool, pair: &HiddenPair) -> String {
 
 /// Whether the item comes with an id of its own.
 fn has_id(view: &View, turn: usize) -> bool {
-    let turn = view.turns.get(turn);
-    turn.is_some_and(|t| ResponsesItem::read(&view.body, t.span).id.is_some())
+    ResponsesItem::of(view, turn).id.is_some()
 }
 
 /// Of each turn, the first and the last one of the neighbours that it is among.
@@ -221,21 +240,24 @@ struct ReferencedItems {
 }
 
 impl ReferencedItems {
-    /// Those that end with turn `last`; `None` where it is no reference. What is before `from` is not sent.
-    fn after(view: &View, from: usize, last: usize) -> Option<Self> {
+    /// Those that end with turn `last`; `None` where it is no reference.
+    fn after(view: &View, last: usize) -> Option<Self> {
         let mut found = Self {
             first: last,
             last,
             call: None,
         };
         for turn in (0..=last).rev() {
-            let whole = &view.turns[turn];
-            let item = ResponsesItem::read(&view.body, whole.span);
-            if !item.reference || whole.span.start < from {
+            let item = ResponsesItem::of(view, turn);
+            if !item.reference {
                 return Some(found).filter(|_| turn < last);
             }
             found.first = turn;
-            let is_call = |id: Span| CALLS.iter().any(|prefix| view.text(id).starts_with(prefix));
+            let is_call = |id: Span| {
+                CALLS
+                    .iter()
+                    .any(|prefix| id.of(view.text_of(turn)).starts_with(prefix))
+            };
             if item.id.is_some_and(is_call) {
                 found.call = Some(turn);
             }
@@ -245,15 +267,15 @@ impl ReferencedItems {
 
     /// Puts the call back at its distance in front of the first call, since reasoning may have been for it. After one
     /// of several only the order is lost: it goes after them all.
-    fn call(self, view: &View, pair: &HiddenPair) -> Edit {
+    fn call(self, pair: &HiddenPair) -> TurnChange {
         let offset = pair.place.offset();
         match self.call {
             Some(call) if offset < 0 => {
                 let distance = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
                 let turn = (call + 1).saturating_sub(distance).max(self.first);
-                Edit::insert(view.turns[turn].span.start, format!("{},", pair.call))
+                TurnChange::Before(turn, pair.call.clone())
             }
-            _ => Edit::insert(view.turns[self.last].span.end, format!(",{}", pair.call)),
+            _ => TurnChange::After(self.last, pair.call.clone()),
         }
     }
 }
@@ -261,73 +283,17 @@ impl ReferencedItems {
 /// How the ids of calls begin.
 const CALLS: [&[u8]; 2] = [b"fc_", b"ctc_"];
 
-/// In front of the turn that follows, so that calls and results restored at one place keep apart.
-fn after_item(view: &View, turn: usize, item: &str) -> Edit {
-    match view.turns.get(turn + 1) {
-        Some(next) => Edit::insert(next.span.start, format!("{item},")),
-        None => Edit::insert(view.list.end - 1, format!(",{item}")),
-    }
-}
-
-/// Up to this many ids are searched for before any item is read.
-const FEW: usize = 4;
-
-/// The turns at or after offset `from` that are the results of these calls.
-fn results_of(view: &View, ids: &[&str], from: usize) -> Vec<Option<usize>> {
-    let region = view.body.get(from..).unwrap_or_default();
-    let here = |id: &&str| !id.is_empty() && memmem::find(region, id.as_bytes()).is_some();
-    let mut wanted: HashMap<&[u8], Option<usize>> = match ids.len() <= FEW {
-        true => ids
-            .iter()
-            .filter(|id| here(id))
-            .map(|id| (id.as_bytes(), None))
-            .collect(),
-        false => ids
-            .iter()
-            .filter(|id| !id.is_empty())
-            .map(|id| (id.as_bytes(), None))
-            .collect(),
-    };
-    cost::add(region.len() * ids.len().min(FEW));
-    if wanted.is_empty() {
-        return vec![None; ids.len()];
-    }
-    let first = view.turns.partition_point(|t| t.span.end <= from);
-    for (turn, whole) in view.turns.iter().enumerate().skip(first) {
-        if whole.role != Role::Tool {
+/// The turns that are the results of these calls.
+fn results_of(view: &View, ids: &[&str]) -> Vec<Option<usize>> {
+    let mut wanted = WantedIds::new(ids.iter().copied());
+    for (turn, whole) in view.turns.iter().enumerate() {
+        if whole.role != Role::Tool || !wanted.may_be_in(view.raw(turn)) {
             continue;
         }
-        let item = ResponsesItem::read(&view.body, whole.span);
-        let answered = item.call_id.filter(|_| item.part == TurnPartKind::Result);
-        if let Some(missing @ None) = answered.and_then(|id| wanted.get_mut(view.text(id))) {
-            *missing = Some(turn);
+        let item = ResponsesItem::of(view, turn);
+        if let Some(id) = item.call_id.filter(|_| item.part == TurnPartKind::Result) {
+            wanted.take(id.of(view.text_of(turn)), turn);
         }
     }
-    let found = ids.iter().map(|id| wanted.get(id.as_bytes()).copied().flatten());
-    found.collect()
-}
-
-/// Messages right after reasoning, in front of `turn`: our call may be what the reasoning was for, and an id that
-/// is in the place of another is refused. They go without theirs.
-fn bare_messages(view: &View, turn: usize) -> Vec<Edit> {
-    let mut edits = Vec::new();
-    for before in view.turns[..turn].iter().rev() {
-        if before.role != Role::Assistant {
-            return Vec::new();
-        }
-        let item = ResponsesItem::read(&view.body, before.span);
-        match item.part {
-            TurnPartKind::Thinking => return edits,
-            TurnPartKind::Text if item.id.is_some() => {
-                let whole = view.str(before.span);
-                edits.push(Edit::replace(
-                    before.span,
-                    json::without(&whole, "id").into_owned(),
-                ));
-            }
-            TurnPartKind::Text => {}
-            _ => return Vec::new(),
-        }
-    }
-    Vec::new()
+    ids.iter().map(|id| wanted.found(id)).collect()
 }

@@ -4,33 +4,25 @@ use std::collections::HashSet;
 
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::view::{Role, Turn, TurnPartKind, View};
+use crate::wire::view::{Role, TurnChange, TurnPartKind, View};
 
 use super::item::ResponsesItem;
 
-/// Edits after the sentinel's turn: results and references to what was cut go, and so does reasoning that
+/// The changes after the sentinel's turn: results and references to what was cut go, and so does reasoning that
 /// lost its item; items that lost their reasoning continue without ids.
-pub(super) fn after_cut(view: &View, cut: usize) -> Vec<Edit> {
+pub(super) fn after_cut(view: &View, cut: usize) -> Vec<TurnChange> {
     let text: &[u8] = &view.body;
     let items: Vec<ResponsesItem> = view.turns[cut + 1..]
         .iter()
         .map(|t| ResponsesItem::read(text, t.span))
         .collect();
     let lost = lost(view, cut, &items);
-    let mut edits: Vec<Edit> = lost
-        .iter()
-        .map(|&i| {
-            let turn = cut + 1 + i;
-            Edit::delete(Span::new(
-                view.turns[turn - 1].span.end,
-                view.turns[turn].span.end,
-            ))
-        })
-        .collect();
+    let gone = lost.iter().map(|i| TurnChange::LeftOut(cut + 1 + i));
+    let mut changes: Vec<TurnChange> = gone.collect();
     if reasoning_went_first(view, cut) {
-        edits.extend(without_ids(view, cut, &items));
+        changes.extend(without_ids(view, cut, &items));
     }
-    edits
+    changes
 }
 
 fn lost(view: &View, cut: usize, items: &[ResponsesItem]) -> Vec<usize> {
@@ -75,29 +67,25 @@ fn lost(view: &View, cut: usize, items: &[ResponsesItem]) -> Vec<usize> {
 }
 
 /// Reasoning without an item of the model's after it: the item was a call of ours that was dropped. The reasoning is
-/// removed, as the API would refuse it. Turns before `from` are not sent; `edits` put calls back.
-pub(super) fn lone_reasoning(view: &View, from: usize, edits: &[Edit]) -> Vec<Edit> {
-    let thought = |turn: &Turn| {
-        let here = turn.role.may_be_models() && turn.span.start >= from;
-        here && is_reasoning(&view.body, &ResponsesItem::read(&view.body, turn.span))
+/// removed, as the API would refuse it. `changes` put calls back.
+pub(super) fn lone_reasoning(view: &View, changes: &[TurnChange]) -> Vec<TurnChange> {
+    let thought = |turn: &usize| {
+        view.turns[*turn].role.may_be_models()
+            && is_reasoning(view.text_of(*turn), &ResponsesItem::of(view, *turn))
     };
-    let mut put_back: Vec<usize> = edits.iter().map(|e| e.span.start).collect();
-    put_back.sort_unstable();
+    // The turns in front of which something is put back.
+    let put_back = changes.iter().filter_map(|change| match change {
+        TurnChange::Before(turn, _) => Some(*turn),
+        TurnChange::After(turn, _) => Some(turn + 1),
+        _ => None,
+    });
+    let put_back: HashSet<usize> = put_back.collect();
     let mut gone = Vec::new();
-    for (i, pair) in view.turns.windows(2).enumerate().skip(1) {
-        let (here, next) = (pair[0], pair[1]);
-        if !matches!(next.role, Role::User | Role::System) || !thought(&here) {
-            continue;
+    for next in 2..view.turns.len() {
+        if matches!(view.turns[next].role, Role::User | Role::System) && !put_back.contains(&next) {
+            let run = (1..next).rev().take_while(thought);
+            gone.extend(run.map(TurnChange::LeftOut));
         }
-        let edit = put_back.partition_point(|at| *at < here.span.end);
-        if put_back.get(edit).is_some_and(|at| *at <= next.span.start) {
-            continue;
-        }
-        let run = view.turns[1..=i].iter().enumerate().rev();
-        let run = run.take_while(|(_, turn)| thought(turn));
-        gone.extend(
-            run.map(|(before, turn)| Edit::delete(Span::new(view.turns[before].span.end, turn.span.end))),
-        );
     }
     gone
 }
@@ -165,18 +153,15 @@ fn reasoning_went_first(view: &View, cut: usize) -> bool {
 }
 
 /// Removes the ids of the items right after the cut, up to the first that has its reasoning.
-fn without_ids(view: &View, cut: usize, items: &[ResponsesItem]) -> Vec<Edit> {
+fn without_ids(view: &View, cut: usize, items: &[ResponsesItem]) -> Vec<TurnChange> {
     let run = items
         .iter()
-        .zip(&view.turns[cut + 1..])
-        .take_while(|(item, turn)| turn.role == Role::Assistant && item.part != TurnPartKind::Thinking);
+        .zip(view.turns.iter().enumerate().skip(cut + 1))
+        .take_while(|(item, (_, turn))| turn.role == Role::Assistant && item.part != TurnPartKind::Thinking);
     run.filter(|(item, _)| item.id.is_some())
-        .map(|(_, turn)| {
-            // The closing brace stays, so that the edit is not taken for the whole item's end.
-            let whole = view.str(turn.span);
-            let bare = json::without(&whole, "id");
-            let open = Span::new(turn.span.start, turn.span.end - 1);
-            Edit::replace(open, bare[..bare.len() - 1].to_owned())
+        .map(|(_, (number, turn))| {
+            let bare = json::without(&view.str(turn.span), "id").into_owned();
+            TurnChange::Within(number, Edit::replace(turn.span, bare))
         })
         .collect()
 }

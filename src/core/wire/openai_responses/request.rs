@@ -118,17 +118,6 @@ impl Requests for OpenaiResponses {
     }
 }
 
-/// Brackets and a message around a string input.
-pub(super) fn listed(view: &View) -> Vec<Edit> {
-    if view.text(view.list).first() != Some(&b'"') {
-        return Vec::new();
-    }
-    vec![
-        Edit::insert(view.list.start, r#"[{"type":"message","role":"user","content":"#),
-        Edit::insert(view.list.end, "}]"),
-    ]
-}
-
 /// Another `previous_response_id`, or none at all.
 pub(super) fn previous(view: &View, id: Option<&str>) -> Vec<Edit> {
     let Some(now) = &view.facts.previous else {
@@ -157,10 +146,7 @@ fn read_input(text: &[u8], at: usize, found: &mut BodyWalk) -> json::WalkResult 
         Some(b'"') => {
             let end = json::value_end(text, at)?;
             let span = Span::new(at, end);
-            found.view.turns.push(Turn {
-                span,
-                role: Role::User,
-            });
+            found.view.turns.push(Turn::new(span, Role::User));
             Ok(end)
         }
         Some(b'[') => json::array(text, at, |at| read_item(text, at, found)),
@@ -193,10 +179,7 @@ fn read_item(text: &[u8], at: usize, found: &mut BodyWalk) -> json::WalkResult {
         }
     }
     found.led |= role.is_spoken();
-    found.view.turns.push(Turn {
-        span: Span::new(at, end),
-        role,
-    });
+    found.view.turns.push(Turn::new(Span::new(at, end), role));
     Ok(end)
 }
 

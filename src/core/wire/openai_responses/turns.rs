@@ -16,7 +16,7 @@ use crate::wire::{EMPTY_TURN, Turns};
 
 impl Turns for OpenaiResponses {
     fn content(&self, view: &View, turn: usize) -> TurnContent {
-        let text: &[u8] = &view.body;
+        let text = view.text_of(turn);
         let Some(whole) = view.turns.get(turn).map(|t| t.span) else {
             return TurnContent::default();
         };
@@ -49,10 +49,9 @@ impl Turns for OpenaiResponses {
     /// An item after reasoning that is left out loses its id: the API requires the two together.
     fn unbind(&self, view: &View, turn: usize, part: &TurnPart) -> Vec<Edit> {
         let whole = view.turns[turn].span;
-        let own = part.kind != TurnPartKind::Thinking && view.body.get(whole.start) == Some(&b'{');
-        let edit = own
-            .then(|| view::without_member(&view.body, whole, "id"))
-            .flatten();
+        let text = view.text_of(turn);
+        let own = part.kind != TurnPartKind::Thinking && text.get(whole.start) == Some(&b'{');
+        let edit = own.then(|| view::without_member(text, whole, "id")).flatten();
         edit.into_iter().collect()
     }
 
@@ -66,12 +65,11 @@ impl Turns for OpenaiResponses {
 
 /// Whether a turn is nothing but a reference, which may stand for one of the model's.
 pub(super) fn refers(view: &View, turn: usize) -> bool {
-    let here = &view.turns[turn];
-    here.role == Role::Other && ResponsesItem::read(&view.body, here.span).reference
+    view.turns[turn].role == Role::Other && ResponsesItem::of(view, turn).reference
 }
 
 pub(super) fn filler(view: &View, item: &OwnItem) -> Option<String> {
-    let id = ResponsesItem::read(&view.body, view.turns[item.turn].span).id?;
+    let id = ResponsesItem::of(view, item.turn).id?;
     Some(OwnMessage::named(view.str(id).into_owned(), EMPTY_TURN).done())
 }
 
@@ -89,7 +87,7 @@ pub(super) fn own_items(view: &View) -> Vec<OwnItem> {
                 .find(|(prefix, _)| view.body[at..].starts_with(prefix.as_bytes()))?;
             let turn = view.turn_at(at)?;
             if read.as_ref().is_none_or(|(of, _)| *of != turn) {
-                read = Some((turn, ResponsesItem::read(&view.body, view.turns[turn].span)));
+                read = Some((turn, ResponsesItem::of(view, turn)));
             }
             let (_, item) = read.as_ref()?;
             own_item(view, (turn, item), at, prefix.len(), *kind)

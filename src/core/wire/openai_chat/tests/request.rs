@@ -48,7 +48,8 @@ fn roles_and_parts() {
     assert_eq!(kinds(3), [TurnPartKind::Result]);
     let result = OpenaiChat.content(&view, 3).parts[0];
     assert_eq!(view.text(result.id.unwrap()), b"c1");
-    assert_eq!(OpenaiChat.content(&view, 2).call(&view.body, "c1"), Some(1));
+    let ids = OpenaiChat.content(&view, 2).parts.into_iter().map(|part| part.id);
+    assert_eq!(ids.flatten().map(|id| view.str(id)).collect::<Vec<_>>(), ["c1"]);
     assert!(OpenaiChat.content(&view, 2).list.is_none());
 }
 
