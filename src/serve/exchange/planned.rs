@@ -45,8 +45,9 @@ pub(super) async fn plan(app: &App, ctx: &RequestContext, received: Received) ->
         Some(_) => Request::plain(reading),
         None => Request::new(body, reading),
     };
+    let original = pin.taken_out.original.as_ref().map(|original| &original.text);
     let mut offered = Offered {
-        agent: AgentRequest::new(call, request, weight, live),
+        agent: AgentRequest::new(call, request, weight, live, original),
         pin,
         places,
         offer,

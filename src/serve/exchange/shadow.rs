@@ -31,7 +31,13 @@ pub(super) async fn relayed(
     let mut offer = ToolOffer::default();
     offer.set(Some(call.forbidden.unwrap_or(ToolOmission::Shadow)));
     let offered = Offered {
-        agent: AgentRequest::new(call, |reading| Request::new(body, reading), weight, opened.ok()),
+        agent: AgentRequest::new(
+            call,
+            |reading| Request::new(body, reading),
+            weight,
+            opened.ok(),
+            None,
+        ),
         pin: Pin::default(),
         places: Places::default(),
         offer,

@@ -39,17 +39,18 @@ pub(super) struct AgentRequest {
     pub(super) side_call: bool,
     /// Why the tool is ruled out, by the config or by the request's header.
     pub(super) forbidden: Option<ToolOmission>,
-    /// Hash of the whole request, where the command at its end was taken out.
+    /// Hash of the request as the agent sent it, where commands were taken out: without them two requests may be alike.
     pub(super) original_hash: Option<u64>,
 }
 
 impl AgentRequest {
-    /// A planned request in this conversation.
+    /// A planned request in this conversation. `original`: what the agent sent, where that is another text.
     pub(super) fn new(
         call: AgentCall,
         request: impl FnOnce(RequestReading) -> Request,
         weight: usize,
         live: Option<Arc<LiveConversation>>,
+        original: Option<&Bytes>,
     ) -> Self {
         Self {
             wire: call.wire,
@@ -59,7 +60,7 @@ impl AgentRequest {
             named: call.named,
             live,
             forbidden: call.forbidden,
-            original_hash: None,
+            original_hash: original.map(body_hash),
         }
     }
 

@@ -1,9 +1,11 @@
 //! The first stage: what is read of a request, and which conversation it is of.
 
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::{Stage, calls, changed, claude, model, result, user};
 use crate::state::config::InjectPolicy;
+use baton_core::mark::note;
 use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::wire::Operation;
 
@@ -157,14 +159,19 @@ async fn a_conversation_is_cut_only_where_the_model_has_no_open_call() {
 }
 
 #[tokio::test]
-async fn a_request_is_the_same_by_its_bytes_or_by_the_command_that_it_had() {
+async fn a_request_is_the_same_by_the_bytes_that_the_agent_sent() {
     let stage = Stage::new();
     let hash = async |body: Value| stage.request(body).offered().await.agent.hash();
     let first = hash(claude(&[user("a")])).await;
     assert_eq!(first, hash(claude(&[user("a")])).await);
     assert_ne!(first, hash(claude(&[user("b")])).await);
-    let request = stage.request(claude(&[user("b")]));
-    let mut agent = request.offered().await.agent;
-    agent.original_hash = Some(first);
-    assert_eq!(agent.hash(), first);
+    // The second time it comes behind a command, which the model does not see.
+    let status = [
+        user("a"),
+        user("::handoff status"),
+        model(&note::answer("on.", Uuid::now_v7())),
+    ];
+    let behind = [&status[..], &[user("::handoff accept")]].concat();
+    let accept = [user("a"), user("::handoff accept")];
+    assert_ne!(hash(claude(&accept)).await, hash(claude(&behind)).await);
 }
