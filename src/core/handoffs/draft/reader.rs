@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use super::as_quoted;
+use super::carried::as_quoted;
 use super::effects;
 use super::errors;
 use super::excerpt::{self, one_line};
