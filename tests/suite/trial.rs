@@ -187,7 +187,7 @@ fn a_session_in_detail_says_what_would_have_been_carried() {
     );
     let none = run(home.path(), &["--session", "none"]);
     assert!(
-        String::from_utf8_lossy(&none.stderr).contains("0 sessions have an id"),
+        String::from_utf8_lossy(&none.stderr).contains("there is no session none"),
         "{none:?}"
     );
 }
