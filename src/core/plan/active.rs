@@ -74,7 +74,7 @@ impl Active {
     }
 
     /// Whether a person pasted its sentinel.
-    pub fn is_by_user(&self) -> bool {
+    pub(super) fn is_by_user(&self) -> bool {
         self.candidate().is_some_and(|candidate| candidate.by_user)
     }
 
