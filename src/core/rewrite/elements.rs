@@ -233,12 +233,14 @@ impl<'v> Elements<'v> {
         let close = if is_list { list.end - 1 } else { list.end };
         let opens = turns.first().map_or(close, |turn| turn.span.start);
         let closes = turns.last().map_or(close, |turn| turn.span.end);
-        let places = self.places();
+        // Most requests have edits around their turns alone.
+        let mut places = None;
         let mut around = Vec::new();
         for edit in std::mem::take(&mut self.edits) {
             if !Span::new(opens, closes).holds(edit.span.start) {
                 around.push(edit);
-            } else if let Some(turn) = self.agents.turn_at(edit.span.start).and_then(|turn| places[turn])
+            } else if let Some(turn) = self.agents.turn_at(edit.span.start)
+                && let Some(turn) = places.get_or_insert_with(|| self.places())[turn]
                 && self.is_agents(turn)
             {
                 self.changes.push(TurnChange::Within(turn, edit));
