@@ -1,5 +1,6 @@
 //! Which commands test, build, lint, or have lasting effects: `commands.toml`.
 
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
@@ -65,6 +66,27 @@ pub(super) struct CommandRow {
     pub(super) words: Vec<&'static str>,
 }
 
-/// The first row that fits counts.
-pub(super) static COMMANDS: LazyLock<Vec<CommandRow>> =
-    LazyLock::new(|| table::rows(include_str!("commands.toml")));
+/// What a command is for, by its words: the first row of the table that fits counts. `words` begin with the program's name.
+pub(super) fn purpose(words: &[&str]) -> Option<CommandPurpose> {
+    /// By the program: what it is for, and the further words, in the order of the rows.
+    type Patterns = HashMap<&'static str, Vec<(CommandPurpose, Vec<&'static str>)>>;
+    static BY_PROGRAM: LazyLock<Patterns> = LazyLock::new(|| {
+        let mut programs = Patterns::new();
+        for row in table::rows::<CommandRow>(include_str!("commands.toml")) {
+            for pattern in row.words {
+                let mut words = pattern.split(' ');
+                let patterns = programs.entry(words.next().unwrap_or_default()).or_default();
+                patterns.push((row.purpose, words.collect()));
+            }
+        }
+        programs
+    });
+    let (program, given) = words.split_first()?;
+    let is = |(wanted, given): (&&str, &&str)| match wanted.strip_suffix('*') {
+        Some(begins) => given.starts_with(begins),
+        None => given == wanted,
+    };
+    let fits = |pattern: &[&str]| pattern.len() <= given.len() && pattern.iter().zip(given).all(is);
+    let mut patterns = BY_PROGRAM.get(program)?.iter();
+    patterns.find_map(|(purpose, pattern)| fits(pattern).then_some(*purpose))
+}

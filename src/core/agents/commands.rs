@@ -4,7 +4,7 @@ mod folders;
 
 pub use self::folders::joined;
 use self::folders::{Folders, unparenthesised};
-use super::command_table::COMMANDS;
+use super::command_table;
 pub use super::command_table::CommandPurpose;
 use super::shell_words::WORDS;
 use super::targets;
@@ -254,38 +254,20 @@ fn as_npm_script(command: &str) -> Option<String> {
 
 /// What a command of the table is for.
 fn table_purpose(command: &str) -> Option<CommandPurpose> {
-    let words: Vec<&str> = command.split_whitespace().collect();
-    let first = words.first()?;
-    let first = first.rsplit('/').next().unwrap_or(first);
-    let first = match first {
+    let mut words: Vec<&str> = command.split_whitespace().collect();
+    let first = words.first_mut()?;
+    *first = match first.rsplit('/').next().unwrap_or(first) {
         "gradlew" => "gradle",
         "mvnw" => "mvn",
         "pnpm" | "yarn" => "npm",
         "python3" => "python",
         other => other,
     };
-    let given = |i: usize| {
-        if i == 0 {
-            Some(first)
-        } else {
-            words.get(i).copied()
-        }
-    };
     // `cargo +nightly test`
-    let shift = usize::from(words.get(1).is_some_and(|word| word.starts_with('+')));
-    let fits = |pattern: &str| {
-        pattern.split(' ').enumerate().all(|(i, wanted)| {
-            let given = given(if i == 0 { 0 } else { i + shift });
-            match wanted.strip_suffix('*') {
-                Some(begins) => given.is_some_and(|word| word.starts_with(begins)),
-                None => given == Some(wanted),
-            }
-        })
-    };
-    let row = COMMANDS
-        .iter()
-        .find(|row| row.words.iter().any(|pattern| fits(pattern)));
-    row.map(|row| row.purpose)
+    if words.get(1).is_some_and(|word| word.starts_with('+')) {
+        words.remove(1);
+    }
+    command_table::purpose(&words)
 }
 
 /// Whether a command only prepares others. Without a message of its own, its failure cannot be distinguished from that

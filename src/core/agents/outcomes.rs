@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use crate::text::cut::cut;
+use crate::text::phrases::Phrases;
 use crate::text::table;
 
 /// The lists of `outcomes.toml`, which says what each is.
@@ -17,8 +18,8 @@ struct OutcomeWordings {
     unchanged: Vec<&'static str>,
     made: Vec<&'static str>,
     overwritten: Vec<&'static str>,
-    unprepared: Vec<&'static str>,
-    preparing: Vec<&'static str>,
+    unprepared: Phrases,
+    preparing: Phrases,
 }
 
 static WORDINGS: LazyLock<OutcomeWordings> = LazyLock::new(|| table::read(include_str!("outcomes.toml")));
@@ -32,8 +33,7 @@ pub fn is_unprepared(text: &str) -> bool {
     const LINES: usize = 20;
     let says = |line: &str| {
         let small = line.to_ascii_lowercase();
-        WORDINGS.preparing.iter().any(|words| small.contains(words))
-            && WORDINGS.unprepared.iter().any(|words| small.contains(words))
+        WORDINGS.preparing.are_in(&small) && WORDINGS.unprepared.are_in(&small)
     };
     let lines = || text.lines().filter(|line| line.len() < 400);
     lines().take(LINES).any(says) || lines().rev().take(LINES).any(says)

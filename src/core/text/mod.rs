@@ -1,6 +1,7 @@
 //! JSON text as bytes: where values begin and end, and edits as slices.
 //!
-//! `words` and `stem` are of plain texts, `visible` makes control characters visible in whatever is printed, `cut` cuts texts between characters, `prose` has the sentences of a text.
+//! `words` and `stem` are of plain texts, `visible` makes control characters visible in whatever is printed, `cut` cuts texts between characters, `prose` has the sentences of a text, `phrases` finds
+//! lists of words in it.
 //!
 //! Knows JSON's structure and nothing of requests or providers; imports nothing from the other modules. No tree is
 //! built, and no byte outside an edit is copied.
@@ -9,6 +10,7 @@ pub mod cost;
 pub mod cut;
 pub mod date;
 pub mod json;
+pub mod phrases;
 pub mod prose;
 pub(crate) mod scan;
 mod span;

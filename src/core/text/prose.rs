@@ -1,5 +1,7 @@
 //! Prose: its sentences, its words, a line of it.
 
+use std::ops::Range;
+
 use memchr::memchr_iter;
 
 use super::cut::floor;
@@ -51,15 +53,18 @@ fn split(line: &str) -> Vec<&str> {
 
 /// Whether a text has these words, not as a part of longer ones.
 pub fn has_word(text: &str, word: &str) -> bool {
-    let is_letter = |c: char| c.is_alphanumeric() || c == '_';
     let Some(first) = word.bytes().next() else {
         return false;
     };
     // The lists are of short words: a searcher for each takes longer to make than to use.
-    memchr_iter(first, text.as_bytes()).any(|at| {
-        let rest = text[at..].strip_prefix(word);
-        rest.is_some_and(|rest| !rest.starts_with(is_letter)) && !text[..at].ends_with(is_letter)
-    })
+    let mut places = memchr_iter(first, text.as_bytes());
+    places.any(|at| text[at..].starts_with(word) && is_whole_word(text, at..at + word.len()))
+}
+
+/// Whether no word goes on at either end of a place in a text.
+pub(super) fn is_whole_word(text: &str, place: Range<usize>) -> bool {
+    let is_letter = |c: char| c.is_alphanumeric() || c == '_';
+    !text[place.end..].starts_with(is_letter) && !text[..place.start].ends_with(is_letter)
 }
 
 /// A text on one line, at most this many bytes of it, with a mark where it was cut.

@@ -4,7 +4,7 @@ use super::prompt_index::PromptIndex;
 use super::words::WORDS;
 use crate::agents::todo::TodoState;
 use crate::handoffs::draft::{SeenFacts, one_line};
-use crate::text::prose::{has_word, sentences};
+use crate::text::prose::sentences;
 
 /// Bytes of a listed item.
 const LINE: usize = 120;
@@ -117,8 +117,9 @@ fn says_open(label: &str) -> bool {
     /// Words of a label.
     const LABEL: usize = 5;
     let small = label.to_lowercase();
-    let has = |words: &[&str]| words.iter().any(|word| has_word(&small, word));
-    label.split_whitespace().count() <= LABEL && has(&WORDS.open) && !has(&WORDS.not_open)
+    label.split_whitespace().count() <= LABEL
+        && WORDS.open.are_words_of(&small)
+        && !WORDS.not_open.are_words_of(&small)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::person::PersonTexts;
 use super::words::{self, WORDS};
 use crate::redact::Redactor;
+use crate::text::phrases::Phrases;
 use crate::text::prose::{has_word, sentences};
 
 /// Behind a rule that a later word replaces where it speaks of the same.
@@ -101,10 +102,10 @@ fn announces(sentence: &str) -> bool {
 /// What a sentence says about later work; `None` for a question, and for what is bound to its request.
 fn saying(sentence: &str, markers: &[String]) -> Option<Saying> {
     let small = sentence.trim().to_lowercase();
-    if small.ends_with('?') || WORDS.scoped.iter().any(|words| has_word(&small, words)) {
+    if small.ends_with('?') || WORDS.scoped.are_words_of(&small) {
         return None;
     }
-    let has = |all: &[&str]| all.iter().any(|words| has_word(&small, words));
+    let has = |all: &Phrases| all.are_words_of(&small);
     if !has_word(&small, "may not") && WORDS.lifts.iter().any(|words| is_lifting(&small, words)) {
         return Some(Saying::Lifts);
     }

@@ -4,24 +4,25 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use crate::text::phrases::Phrases;
 use crate::text::table;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 pub(super) struct RuleWords {
     pub(super) labels: Vec<&'static str>,
-    pub(super) forbids: Vec<&'static str>,
+    pub(super) forbids: Phrases,
     pub(super) forbids_first: Vec<&'static str>,
-    pub(super) holds: Vec<&'static str>,
+    pub(super) holds: Phrases,
     pub(super) holds_first: Vec<&'static str>,
     pub(super) verbs: Vec<&'static str>,
-    pub(super) with_verb: Vec<&'static str>,
+    pub(super) with_verb: Phrases,
     pub(super) before_clause: Vec<&'static str>,
-    pub(super) scoped: Vec<&'static str>,
+    pub(super) scoped: Phrases,
     pub(super) lifts: Vec<&'static str>,
     pub(super) not_first: Vec<&'static str>,
-    pub(super) open: Vec<&'static str>,
-    pub(super) not_open: Vec<&'static str>,
+    pub(super) open: Phrases,
+    pub(super) not_open: Phrases,
 }
 
 pub(super) static WORDS: LazyLock<RuleWords> = LazyLock::new(|| table::read(include_str!("rules.toml")));

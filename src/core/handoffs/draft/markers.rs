@@ -9,6 +9,7 @@ use super::excerpt::{one_line, sentences};
 use super::words::{WORDS, has_word};
 pub(super) use crate::handoffs::replaced::SENTENCE;
 use crate::handoffs::replaced::gives_value;
+use crate::text::phrases::Phrases;
 use crate::text::table;
 
 /// The class of a kept sentence.
@@ -48,12 +49,12 @@ enum MarkerSpeaker {
 
 /// Words that mark sentences of a class.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
+#[serde(deny_unknown_fields)]
 struct MarkerRow {
     class: SentenceClass,
     #[serde(default)]
     speaker: MarkerSpeaker,
-    words: Vec<&'static str>,
+    words: Phrases,
 }
 
 /// In the order in which they are looked for.
@@ -131,7 +132,7 @@ fn class(sentence: &str, by_person: bool, more: ConfiguredMarkers<'_>) -> Option
         MarkerSpeaker::Person => by_person,
         MarkerSpeaker::Model => !by_person,
     };
-    let marks = |row: &&MarkerRow| mine(row.speaker) && row.words.iter().any(|word| has_word(&small, word));
+    let marks = |row: &&MarkerRow| mine(row.speaker) && row.words.are_words_of(&small);
     let known = MARKERS.iter().find(marks).map(|row| row.class);
     let known = known.or_else(|| (!by_person && is_left(&small)).then_some(SentenceClass::LeftOpen));
     let has = |words: &[String]| words.iter().any(|word| has_word(&small, word));
@@ -178,9 +179,8 @@ pub(super) fn names(text: &str) -> impl Iterator<Item = &str> {
 pub(super) fn mends(text: &str, left_open: &str) -> bool {
     sentences(text).any(|sentence| {
         let small = sentence.to_lowercase();
-        let is_mended = WORDS.mended.iter().any(|word| has_word(&small, word))
-            && !WORDS.not_mended.iter().any(|word| has_word(&small, word))
-            && !is_left(&small);
+        let is_mended =
+            WORDS.mended.are_words_of(&small) && !WORDS.not_mended.are_words_of(&small) && !is_left(&small);
         is_mended && names(left_open).any(|name| names(sentence).any(|other| other == name))
     })
 }

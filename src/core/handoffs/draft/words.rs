@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use crate::text::phrases::Phrases;
 pub(super) use crate::text::prose::has_word;
 use crate::text::table;
 
@@ -17,8 +18,8 @@ pub(super) struct DraftWords {
     pub(super) leaves: Vec<&'static str>,
     pub(super) as_it_is: Vec<&'static str>,
     pub(super) pointing: Vec<&'static str>,
-    pub(super) mended: Vec<&'static str>,
-    pub(super) not_mended: Vec<&'static str>,
+    pub(super) mended: Phrases,
+    pub(super) not_mended: Phrases,
     pub(super) errors: Vec<&'static str>,
     pub(super) denies: Vec<&'static str>,
     pub(super) window: Vec<&'static str>,

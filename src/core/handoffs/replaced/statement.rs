@@ -55,16 +55,15 @@ pub(in crate::handoffs) struct Statement {
 impl Statement {
     pub(in crate::handoffs) fn of(sentence: &str) -> Self {
         let small = sentence.to_lowercase();
-        let has = |list: &[&str]| list.iter().any(|word| has_word(&small, word));
         // "Left unresolved for now" corrects nothing.
         let corrects = match small.contains("for now") {
             true => small.replace("for now", ""),
             false => small.clone(),
         };
         let mut statement = Self {
-            corrects: WORDS.corrects.iter().any(|word| has_word(&corrects, word)),
-            adds: has(&WORDS.adds),
-            insists: has(&WORDS.insists),
+            corrects: WORDS.corrects.are_words_of(&corrects),
+            adds: WORDS.adds.are_words_of(&small),
+            insists: WORDS.insists.are_words_of(&small),
             ..Self::default()
         };
         match keyed(sentence) {

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use crate::text::phrases::Phrases;
 use crate::text::stem::stem;
 use crate::text::{table, words};
 
@@ -13,11 +14,11 @@ type Words = HashSet<&'static str>;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 pub(super) struct StatementWords {
-    pub(super) corrects: Vec<&'static str>,
-    pub(super) adds: Vec<&'static str>,
+    pub(super) corrects: Phrases,
+    pub(super) adds: Phrases,
     pub(super) states: Words,
     pub(super) forbids: Words,
-    pub(super) insists: Vec<&'static str>,
+    pub(super) insists: Phrases,
     pub(super) owning: Words,
     pub(super) days: Words,
     pub(super) stop: Words,

@@ -1,0 +1,66 @@
+//! Lists of words and phrases that are looked for in one pass.
+
+use aho_corasick::AhoCorasick;
+use serde::{Deserialize, Deserializer};
+
+use super::prose::is_whole_word;
+
+/// Words and phrases of a table, in lower case.
+#[derive(Debug)]
+pub struct Phrases(Option<AhoCorasick>);
+
+impl Phrases {
+    pub fn new(phrases: &[&str]) -> Self {
+        Self(
+            (!phrases.is_empty())
+                .then(|| AhoCorasick::new(phrases).ok())
+                .flatten(),
+        )
+    }
+
+    /// Whether a text in lower case has one of them, not as a part of longer words.
+    pub fn are_words_of(&self, text: &str) -> bool {
+        let found = self
+            .0
+            .iter()
+            .flat_map(|phrases| phrases.find_overlapping_iter(text));
+        found
+            .into_iter()
+            .any(|phrase| is_whole_word(text, phrase.range()))
+    }
+
+    /// Whether a text in lower case has one of them, wherever.
+    pub fn are_in(&self, text: &str) -> bool {
+        self.0.as_ref().is_some_and(|phrases| phrases.is_match(text))
+    }
+}
+
+impl<'de> Deserialize<'de> for Phrases {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Vec::<&str>::deserialize(from).map(|phrases| Self::new(&phrases))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phrase_is_found_as_a_whole_and_inside_of_a_longer_one() {
+        let phrases = Phrases::new(&["no", "not", "no way", "für"]);
+        for (text, has) in [
+            ("say no", true),
+            ("do not", true),
+            ("nothing is known", false),
+            ("no wayside", true),
+            ("nota bene, no_way", false),
+            ("für dich", true),
+            ("afür", false),
+            ("", false),
+        ] {
+            assert_eq!(phrases.are_words_of(text), has, "{text}");
+        }
+        assert!(phrases.are_in("nothing") && !phrases.are_in("else"));
+        assert!(!Phrases::new(&[]).are_in("") && !Phrases::new(&[]).are_words_of("no"));
+    }
+}
