@@ -6,7 +6,6 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use crate::text::cut::cut;
-use crate::text::phrases::Phrases;
 use crate::text::table;
 
 /// The lists of `outcomes.toml`, which says what each is.
@@ -18,8 +17,8 @@ struct OutcomeWordings {
     unchanged: Vec<&'static str>,
     made: Vec<&'static str>,
     overwritten: Vec<&'static str>,
-    unprepared: Phrases,
-    preparing: Phrases,
+    unprepared: Vec<&'static str>,
+    preparing: Vec<&'static str>,
 }
 
 static WORDINGS: LazyLock<OutcomeWordings> = LazyLock::new(|| table::read(include_str!("outcomes.toml")));
@@ -32,8 +31,12 @@ pub fn is_unprepared(text: &str) -> bool {
     /// Shells report it at the start or at the end.
     const LINES: usize = 20;
     let says = |line: &str| {
-        let small = line.to_ascii_lowercase();
-        WORDINGS.preparing.are_in(&small) && WORDINGS.unprepared.are_in(&small)
+        // What complains stands in front of a colon, and few lines have one.
+        line.contains(": ") && {
+            let small = line.to_ascii_lowercase();
+            WORDINGS.preparing.iter().any(|words| small.contains(words))
+                && WORDINGS.unprepared.iter().any(|words| small.contains(words))
+        }
     };
     let lines = || text.lines().filter(|line| line.len() < 400);
     lines().take(LINES).any(says) || lines().rev().take(LINES).any(says)

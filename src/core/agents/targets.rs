@@ -37,9 +37,10 @@ pub(super) fn purpose(command: &str) -> Option<CommandPurpose> {
 
 /// The first target that a runner of targets is called with.
 fn target<'w>(words: &[&'w str]) -> Option<&'w str> {
+    let first = words.first()?;
     let begins = |runner: &&&str| {
-        let count = runner.split(' ').count();
-        words.len() >= count && runner.split(' ').eq(words[..count].iter().copied())
+        let mut given = words.iter();
+        runner.starts_with(first) && runner.split(' ').all(|word| given.next() == Some(&word))
     };
     let runner = TARGETS.runners.iter().find(begins)?;
     let mut rest = words[runner.split(' ').count()..].iter().copied();

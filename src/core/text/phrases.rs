@@ -28,11 +28,6 @@ impl Phrases {
             .into_iter()
             .any(|phrase| is_whole_word(text, phrase.range()))
     }
-
-    /// Whether a text in lower case has one of them, wherever.
-    pub fn are_in(&self, text: &str) -> bool {
-        self.0.as_ref().is_some_and(|phrases| phrases.is_match(text))
-    }
 }
 
 impl<'de> Deserialize<'de> for Phrases {
@@ -60,7 +55,6 @@ mod tests {
         ] {
             assert_eq!(phrases.are_words_of(text), has, "{text}");
         }
-        assert!(phrases.are_in("nothing") && !phrases.are_in("else"));
-        assert!(!Phrases::new(&[]).are_in("") && !Phrases::new(&[]).are_words_of("no"));
+        assert!(!Phrases::new(&[]).are_words_of("no"));
     }
 }
