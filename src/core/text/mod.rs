@@ -1,7 +1,7 @@
 //! JSON text as bytes: where values begin and end, and edits as slices.
 //!
-//! `words` and `stem` are of plain texts, `visible` makes control characters visible in whatever is printed, `cut` cuts texts between characters, `prose` has the sentences of a text, `phrases` finds
-//! lists of words in it.
+//! `words` and `stem` are of plain texts, `prose` has the sentences of a text, and `phrases` finds lists of words in it. `cut`
+//! cuts texts between characters; `visible` makes control characters visible in whatever is printed.
 //!
 //! Knows JSON's structure and nothing of requests or providers; imports nothing from the other modules. No tree is
 //! built, and no byte outside an edit is copied.
