@@ -215,7 +215,7 @@ impl ExportedPart {
                     tool: name.map(|name| name.get().into_owned()),
                     text: part.text(),
                     failed: end.as_ref().map_or(result.error, |end| end.failed),
-                    exit: end.map_or(result.exit, |end| end.code),
+                    exit: end.map_or_else(|| part.exit(), |end| end.code),
                 }
             }
             TranscriptPartKind::Image => Self::Image,

@@ -106,14 +106,15 @@ pub(super) fn end(
     let command = match ran(&name, call) {
         CallCommand::Command(command) => Some(command),
         CallCommand::Unknown => None,
-        CallCommand::Nothing => return flagged(result),
+        CallCommand::Nothing => return flagged(answer, result),
     };
     let texts = answer.texts();
     let all: String = texts.iter().map(|text| text.get()).collect();
     let text = all.strip_prefix("<untrusted_context>\n").unwrap_or(&all);
     let text = text.trim_end().trim_end_matches("</untrusted_context>");
+    let stated = answer.exit();
     let code = match shell.map(|shell| shell.code_form) {
-        _ if result.exit.is_some() => result.exit,
+        _ if stated.is_some() => stated,
         Some(CodeForm::AsJson) => {
             let mut codes = texts.iter().filter_map(|text| json_code(&text.get()));
             codes.next().filter(|_| codes.next().is_none())
@@ -173,9 +174,9 @@ fn ran(name: &str, call: &ToolCall<'_>) -> CallCommand {
     }
 }
 
-fn flagged(result: &ToolResult<'_>) -> LineEnd {
+fn flagged(answer: &TranscriptPart<'_>, result: &ToolResult<'_>) -> LineEnd {
     LineEnd {
-        code: result.exit,
+        code: answer.exit(),
         failed: result.error,
         reads_failed: result.error == Some(true),
         ..LineEnd::default()

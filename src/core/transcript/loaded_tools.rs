@@ -19,8 +19,7 @@ impl Transcript<'_> {
         for turn in self.turns().rev().filter(|turn| kind.find(turn.raw()).is_some()) {
             let parts = turn.parts().into_iter().rev();
             for part in parts.filter(|part| matches!(part.kind, TranscriptPartKind::Result(_))) {
-                let [content] = json::pick(turn.body, part.span, ["content"]);
-                let references = content.map_or(Vec::new(), |list| json::elements(turn.body, list));
+                let references = part.said[0].map_or(Vec::new(), |list| json::elements(turn.body, list));
                 found.extend(references.into_iter().rev().filter_map(|block| {
                     let [of, name] = json::pick(turn.body, block, ["type", "tool_name"]);
                     let is_reference = JsonText::literal(turn.body, of?)? == *"tool_reference";

@@ -17,7 +17,6 @@ mod exits;
 mod goal;
 mod literal;
 mod loaded_tools;
-mod message;
 mod part;
 mod prose;
 mod request;

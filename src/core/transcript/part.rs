@@ -3,8 +3,9 @@
 use std::fmt;
 
 use super::literal::{CallArguments, JsonText};
-use super::texts;
-use crate::text::Span;
+use super::{exits, texts};
+use crate::text::{Span, json};
+use crate::wire::{TurnPart, TurnPartKind};
 
 /// One part of a turn.
 #[derive(Clone, Copy)]
@@ -13,32 +14,80 @@ pub struct TranscriptPart<'a> {
     /// The block, the item, or the string where there is no block around it.
     pub span: Span,
     pub kind: TranscriptPartKind<'a>,
-    /// The values that hold its texts.
-    text_spans: [Option<Span>; 2],
+    /// The values that hold its texts, if it is no text itself.
+    pub(super) said: [Option<Span>; 2],
 }
 
 impl<'a> TranscriptPart<'a> {
-    pub(super) fn new(
-        body: &'a [u8],
-        span: Span,
-        kind: TranscriptPartKind<'a>,
-        text_spans: [Option<Span>; 2],
-    ) -> Self {
+    /// A part as its wire's reader found it in `body`.
+    pub(super) fn of(body: &'a [u8], part: TurnPart) -> Self {
+        let literal = |inside: Option<Span>| Some(JsonText::new(body, inside?));
+        let name = || {
+            let at = json::blank(body, part.span.start + 1);
+            let is_named = body.get(at) == Some(&b'"');
+            let first = is_named.then(|| Some(Span::new(at, json::string_end(body, at).ok()?).inner()));
+            JsonText::new(body, part.name.or(first.flatten()).unwrap_or_default())
+        };
+        let kind = match part.kind {
+            TurnPartKind::Text => {
+                TranscriptPartKind::Text(JsonText::new(body, part.text.unwrap_or_default()))
+            }
+            TurnPartKind::Call => TranscriptPartKind::Call(ToolCall {
+                id: literal(part.id.filter(|id| !id.is_empty())),
+                name: literal(part.name),
+                arguments: part.value.map(|value| CallArguments::new(body, value)),
+            }),
+            TurnPartKind::Result => TranscriptPartKind::Result(ToolResult {
+                call: literal(part.id),
+                name: literal(part.name),
+                error: part.failed.map(|failed| failed || states_error(body, part.value)),
+            }),
+            TurnPartKind::Thinking => TranscriptPartKind::Thinking,
+            TurnPartKind::Image if part.value.is_none_or(|data| is_picture(body, data)) => {
+                TranscriptPartKind::Image
+            }
+            TurnPartKind::ToolChange => TranscriptPartKind::ToolChange,
+            TurnPartKind::Image | TurnPartKind::Compaction | TurnPartKind::Other => {
+                TranscriptPartKind::Other(name())
+            }
+        };
+        let is_said = matches!(
+            part.kind,
+            TurnPartKind::Result | TurnPartKind::Thinking | TurnPartKind::Compaction | TurnPartKind::Other
+        );
         Self {
             body,
-            span,
+            span: part.span,
             kind,
-            text_spans,
+            said: [part.value, part.more].map(|value| value.filter(|_| is_said)),
         }
     }
 
     /// Its texts, in order: speech, thinking, or results of a tool. Arguments of a call are not among them.
     pub fn texts(&self) -> Vec<JsonText<'a>> {
+        if let TranscriptPartKind::Text(text) = self.kind {
+            return vec![text];
+        }
         let mut all = Vec::new();
-        for value in self.text_spans.into_iter().flatten() {
+        for value in self.said.into_iter().flatten() {
             texts::collect(self.body, value, &mut all);
         }
         all
+    }
+
+    /// The exit code of a result, where the wire has a place for it: a member of Gemini's, and of Responses the outcome
+    /// of the last command.
+    pub fn exit(&self) -> Option<i32> {
+        let TranscriptPartKind::Result(ToolResult { error, .. }) = self.kind else {
+            return None;
+        };
+        let value = self.said[0]?;
+        if error.is_some() {
+            return exits::of_members(self.body, value);
+        }
+        let last = json::elements(self.body, value).pop()?;
+        let code = json::at_path(self.body, last, &["outcome", "exit_code"])?;
+        std::str::from_utf8(code.of(self.body)).ok()?.parse().ok()
     }
 
     /// The raw bytes in the body.
@@ -87,7 +136,6 @@ pub struct ToolCall<'a> {
     pub arguments: Option<CallArguments<'a>>,
 }
 
-/// What a tool answered. Its texts are the part's.
 impl ToolCall<'_> {
     /// Its tool; empty where it has none.
     pub fn named(&self) -> String {
@@ -102,6 +150,7 @@ impl ToolCall<'_> {
     }
 }
 
+/// What a tool answered. Its texts are the part's.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolResult<'a> {
     /// The id of the call.
@@ -110,6 +159,20 @@ pub struct ToolResult<'a> {
     pub name: Option<JsonText<'a>>,
     /// Whether the tool failed; `None` where the wire has no place to say so.
     pub error: Option<bool>,
-    /// The exit code, where the wire has a place for it.
-    pub exit: Option<i32>,
+}
+
+/// Whether data are a picture, by the type that they state.
+fn is_picture(body: &[u8], data: Span) -> bool {
+    let types = json::pick(body, data, ["mimeType", "mime_type"])
+        .into_iter()
+        .flatten();
+    types
+        .filter_map(|mime| json::string(body, mime))
+        .any(|mime| mime.starts_with("image/"))
+}
+
+/// Whether what a tool answered is an object with an error: Gemini's way to say so.
+fn states_error(body: &[u8], answer: Option<Span>) -> bool {
+    let error = answer.and_then(|answer| json::get(body, answer, "error"));
+    error.is_some_and(|error| !matches!(error.of(body), b"null" | b"\"\"" | b"[]" | b"{}"))
 }

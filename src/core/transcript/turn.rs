@@ -1,9 +1,8 @@
 //! A turn: what one speaker put into the transcript in one piece.
 
-use super::message;
 use super::part::TranscriptPart;
 use crate::text::{Span, json};
-use crate::wire::Role;
+use crate::wire::{self, Role};
 
 /// A message, an item or a content: what one speaker put there in one piece.
 #[derive(Clone, Copy)]
@@ -30,7 +29,8 @@ impl<'a> TranscriptTurn<'a> {
 
     /// What it is made of, in the order in which the model reads it.
     pub fn parts(&self) -> Vec<TranscriptPart<'a>> {
-        message::parts(self.body, self.span, self.role)
+        let parts = wire::parts(self.body, self.span, self.role).into_iter();
+        parts.map(|part| TranscriptPart::of(self.body, part)).collect()
     }
 
     /// The raw bytes in the body.

@@ -34,6 +34,7 @@ mod openai;
 pub mod openai_chat;
 pub mod openai_responses;
 mod own_text;
+mod parts;
 mod served;
 mod sibling_calls;
 pub mod sse;
@@ -56,6 +57,7 @@ pub use leg::{Ending, HiddenCall, Leg, LegOutput, LegReport, ResponseWatch, Stop
 pub use leg_machine::LegMachine;
 pub use local_answer::{AnswerShape, LocalAnswer};
 pub use own_text::EMPTY_TURN;
+pub use parts::parts;
 pub use served::ServedBy;
 pub use sibling_calls::{CallAt, SiblingPair};
 pub use view::{

@@ -5,7 +5,7 @@ use crate::tools::{ToolNames, ToolTable};
 use bytes::Bytes;
 use memchr::memmem;
 
-pub use super::turn::{Role, Turn, TurnChange};
+pub use super::turn::{Role, Turn, TurnChange, TurnContent, TurnPart, TurnPartKind};
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 
@@ -284,82 +284,6 @@ pub struct OwnItem {
     pub kind: OwnKind,
     /// Nothing but a reference, which means nothing to upstream.
     pub reference: bool,
-}
-
-/// What a turn is made of.
-#[derive(Debug, Clone, Default)]
-pub struct TurnContent {
-    /// Its parts, in order.
-    pub parts: Vec<TurnPart>,
-    /// The content array, brackets included; `None` where the content is a string or nothing.
-    pub list: Option<Span>,
-}
-
-impl TurnContent {
-    /// Nothing but this part, outside of a list.
-    pub(super) fn of(part: TurnPart) -> Self {
-        Self {
-            parts: vec![part],
-            list: None,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct TurnPart {
-    /// The block, or the string literal where the content is a string.
-    pub span: Span,
-    pub kind: TurnPartKind,
-    /// The inside of its text literal.
-    pub text: Option<Span>,
-    /// The inside of its call id literal (calls and results).
-    pub id: Option<Span>,
-}
-
-impl TurnPart {
-    /// A part without text and id.
-    pub(super) fn new(span: Span, kind: TurnPartKind) -> Self {
-        Self {
-            span,
-            kind,
-            ..Self::default()
-        }
-    }
-
-    /// A text whose inside is there.
-    pub(super) fn of_text(span: Span, inside: Span) -> Self {
-        Self {
-            text: Some(inside),
-            ..Self::new(span, TurnPartKind::Text)
-        }
-    }
-
-    /// A text that is nothing but a string.
-    pub(super) fn literal(span: Span) -> Self {
-        Self::of_text(span, span.inner())
-    }
-
-    pub(super) fn with_id(self, id: Option<Span>) -> Self {
-        Self { id, ..self }
-    }
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum TurnPartKind {
-    Text,
-    /// A call of a tool.
-    Call,
-    /// A tool's result.
-    Result,
-    /// Reasoning.
-    Thinking,
-    /// A change of which tools exist.
-    ToolChange,
-    /// A provider's summary of earlier turns.
-    Compaction,
-    /// Anything else.
-    #[default]
-    Other,
 }
 
 /// The edit that puts a hidden call `raw` back `offset` parts after (or before) `parts[part]`.

@@ -21,4 +21,6 @@ mod usage;
 mod tests;
 mod text_only;
 
+pub(super) use part::parts;
+
 pub struct Gemini;

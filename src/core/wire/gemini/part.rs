@@ -1,6 +1,7 @@
 //! Parts: what a request's contents and a reply's candidate are made of; and proto-JSON's two spellings.
 
-use crate::text::{Span, json};
+use crate::text::Span;
+use crate::text::json::{self, InvalidJson, WalkResult};
 use crate::wire::call_fingerprint::Traits;
 use crate::wire::view::{TurnPart, TurnPartKind};
 use std::borrow::Cow;
@@ -54,13 +55,40 @@ pub(super) struct PartMembers {
     pub(super) signature: Option<Span>,
     /// Its function call's name literal.
     pub(super) name: Option<Span>,
-    /// Its function call's arguments.
-    pub(super) args: Option<Span>,
     /// Its function call.
     pub(super) call: Option<Span>,
 }
 
 impl PartMembers {
+    /// What is no object.
+    fn nameless(span: Span) -> Self {
+        let name = Some(Span::default());
+        Self {
+            part: TurnPart::named(span, TurnPartKind::Other, name, Some(span)),
+            ..Self::default()
+        }
+    }
+
+    /// What it is, from what was found in it: the value of its text, and of data that are in it.
+    fn finish(&mut self, span: Span, is_thought: bool, said: Option<Span>, data: Option<Span>) {
+        self.part.span = span;
+        match self.part.kind {
+            TurnPartKind::Call => {}
+            TurnPartKind::Result => (self.name, self.part.failed) = (None, Some(false)),
+            _ => {
+                let (kind, value) = match (is_thought, said, data) {
+                    (true, ..) => (TurnPartKind::Thinking, said),
+                    (false, Some(_), _) => (TurnPartKind::Text, None),
+                    (false, None, Some(_)) => (TurnPartKind::Image, data),
+                    (false, None, None) => (TurnPartKind::Other, Some(span)),
+                };
+                self.part = TurnPart::named(span, kind, None, value);
+            }
+        }
+        let is_text = self.part.kind == TurnPartKind::Text;
+        self.part.text = said.filter(|_| is_text).map(Span::inner);
+    }
+
     /// The name of the function that it calls.
     pub(super) fn called<'a>(&self, text: &'a [u8]) -> Option<Cow<'a, str>> {
         self.name.and_then(|n| json::string(text, n))
@@ -70,7 +98,7 @@ impl PartMembers {
     pub(super) fn traits(&self) -> Traits {
         Traits {
             name: self.name,
-            arguments: self.args,
+            arguments: self.part.value,
             id: self.part.id,
             signature: self.signature,
         }
@@ -84,60 +112,83 @@ impl PartMembers {
 
 /// Reads the parts of a list, or the single one in its place.
 pub(super) fn pieces(text: &[u8], parts: Span) -> Vec<PartMembers> {
-    list(text, parts)
-        .into_iter()
-        .map(|span| piece(text, span))
-        .collect()
+    if text.get(parts.start) == Some(&b'{') {
+        return vec![piece(text, parts)];
+    }
+    let mut all = Vec::new();
+    let walked = json::array(text, parts.start, |at| {
+        let (piece, end) = piece_at(text, at)?;
+        all.push(piece);
+        Ok(end)
+    });
+    if walked.is_err() {
+        all.clear();
+    }
+    all
+}
+
+/// The same as every wire has them.
+pub(in crate::wire) fn parts(text: &[u8], parts: Span) -> Vec<TurnPart> {
+    pieces(text, parts).into_iter().map(|piece| piece.part).collect()
 }
 
 pub(super) fn piece(text: &[u8], span: Span) -> PartMembers {
-    let mut piece = PartMembers {
-        part: TurnPart::new(span, TurnPartKind::Other),
-        ..PartMembers::default()
-    };
-    let mut thought = false;
-    for (key, value) in json::members(text, span) {
-        let key = key.of(text);
-        let literal = text[value.start] == b'"';
-        match key {
-            b"text" if literal => piece.part.text = Some(value.inner()),
-            b"thought" => thought = json::is_true(value.of(text)),
-            _ if is(key, "thoughtSignature") && literal => piece.signature = Some(value.inner()),
-            _ if is(key, "functionCall") => {
-                piece.part.kind = TurnPartKind::Call;
-                function(text, value, &mut piece);
-                piece.call = Some(value);
-            }
-            _ if is(key, "functionResponse") => {
-                piece.part.kind = TurnPartKind::Result;
-                function(text, value, &mut piece);
-                piece.name = None;
-            }
-            _ => {}
-        }
-    }
-    if piece.part.kind == TurnPartKind::Other {
-        piece.part.kind = match (thought, piece.part.text.is_some()) {
-            (true, _) => TurnPartKind::Thinking,
-            (false, true) => TurnPartKind::Text,
-            (false, false) => TurnPartKind::Other,
-        };
-    }
-    if piece.part.kind != TurnPartKind::Text {
-        piece.part.text = None;
-    }
-    piece
+    let found = piece_at(text, span.start);
+    found.map_or_else(|_| PartMembers::nameless(span), |(piece, _)| piece)
 }
 
-fn function(text: &[u8], function: Span, piece: &mut PartMembers) {
-    for (key, value) in json::members(text, function) {
-        match key.of(text) {
-            b"name" => piece.name = Some(value),
-            b"args" => piece.args = Some(value),
-            b"id" if text[value.start] == b'"' && value.len() > 2 => piece.part.id = Some(value.inner()),
+/// The part at `at`, and where it ends.
+fn piece_at(text: &[u8], at: usize) -> Result<(PartMembers, usize), InvalidJson> {
+    if text.get(at) != Some(&b'{') {
+        let end = json::value_end(text, at)?;
+        return Ok((PartMembers::nameless(Span::new(at, end)), end));
+    }
+    let mut piece = PartMembers::default();
+    let (mut is_thought, mut said, mut data) = (false, None, None);
+    let end = json::object(text, at, |key, at| {
+        let key = key.of(text);
+        let (is_call, is_result) = (is(key, "functionCall"), is(key, "functionResponse"));
+        if (is_call || is_result) && text.get(at) == Some(&b'{') {
+            let end = function(text, at, &mut piece)?;
+            piece.part.kind = match is_call {
+                true => TurnPartKind::Call,
+                false => TurnPartKind::Result,
+            };
+            piece.call = is_call.then_some(Span::new(at, end)).or(piece.call);
+            return Ok(end);
+        }
+        let end = json::value_end(text, at)?;
+        let value = Span::new(at, end);
+        let literal = Some(value.inner()).filter(|_| text[at] == b'"');
+        match key {
+            b"text" => said = literal.map(|_| value).or(said),
+            b"thought" => is_thought = json::is_true(value.of(text)),
+            _ if is(key, "thoughtSignature") => piece.signature = literal.or(piece.signature),
+            _ if is(key, "inlineData") || is(key, "fileData") => data = Some(value),
+            _ if is_call => (piece.part.kind, piece.call) = (TurnPartKind::Call, Some(value)),
+            _ if is_result => piece.part.kind = TurnPartKind::Result,
             _ => {}
         }
-    }
+        Ok(end)
+    })?;
+    piece.finish(Span::new(at, end), is_thought, said, data);
+    Ok((piece, end))
+}
+
+/// Takes what a function's call or result says, and returns where it ends.
+fn function(text: &[u8], at: usize, piece: &mut PartMembers) -> WalkResult {
+    json::object(text, at, |key, at| {
+        let end = json::value_end(text, at)?;
+        let value = Span::new(at, end);
+        let literal = Some(value.inner()).filter(|_| text[at] == b'"');
+        match key.of(text) {
+            b"name" => (piece.name, piece.part.name) = (Some(value), literal),
+            b"args" | b"response" => piece.part.value = Some(value),
+            b"id" => piece.part.id = literal.filter(|id| !id.is_empty()).or(piece.part.id),
+            _ => {}
+        }
+        Ok(end)
+    })
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ pub(super) fn whole(
     after: usize,
     limit: usize,
 ) -> HiddenCall {
-    let arguments = piece.args.map_or("{}".to_owned(), |a| a.text(data));
+    let arguments = piece.part.value.map_or("{}".to_owned(), |a| a.text(data));
     let mut call = HiddenCall::whole(id(data, piece), tool, after, &arguments, limit);
     call.raw = if !call.oversize && arguments.starts_with('{') {
         Some(piece.part.span.text(data))

@@ -4,7 +4,8 @@ use super::Ollama;
 use crate::text::{Span, json};
 use crate::wire::Turns;
 use crate::wire::call_fingerprint::Traits;
-use crate::wire::view::{Role, TurnContent, TurnPart, TurnPartKind, View};
+use crate::wire::parts::ElementMembers;
+use crate::wire::view::{Role, TurnContent, TurnPart, View};
 use std::borrow::Cow;
 
 impl Turns for Ollama {
@@ -14,29 +15,22 @@ impl Turns for Ollama {
         let Some(turn) = view.turns.get(turn) else {
             return TurnContent::default();
         };
-        let mut content = None;
-        let mut calls = None;
-        let mut id = None;
-        for (key, value) in json::members(text, turn.span) {
-            let literal = text[value.start] == b'"';
-            match key.of(text) {
-                b"content" if literal => content = Some(value),
-                b"tool_calls" => calls = Some(value),
-                b"tool_call_id" if literal => id = Some(value.inner()),
-                _ => {}
-            }
+        let is_result = turn.role == Role::Tool;
+        let found = ElementMembers::read(text, turn.span, true);
+        let literal = found.content.filter(|value| text[value.start] == b'"');
+        if is_result {
+            let result = |span| {
+                TurnContent::of(TurnPart {
+                    span,
+                    ..found.result()
+                })
+            };
+            return literal.map_or_else(TurnContent::default, result);
         }
-        let result = turn.role == Role::Tool;
-        let part = content.map(|span| match result {
-            true => TurnPart::new(span, TurnPartKind::Result).with_id(id),
-            false => TurnPart::literal(span),
-        });
-        // A result and calls are never in one list: edits of parts must not mix them.
-        let calls = calls.filter(|_| !result);
-        let calls = calls.map_or(Vec::new(), |c| json::elements(text, c));
-        let call = |span| TurnPart::new(span, TurnPartKind::Call).with_id(traits(text, span).id);
+        let calls = found.calls.into_iter().flatten();
+        let calls = calls.map(|call| call.with_id(call.id.filter(|id| !id.is_empty())));
         TurnContent {
-            parts: part.into_iter().chain(calls.into_iter().map(call)).collect(),
+            parts: literal.map(TurnPart::literal).into_iter().chain(calls).collect(),
             list: None,
         }
     }

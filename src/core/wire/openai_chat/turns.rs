@@ -2,6 +2,7 @@
 
 use super::OpenaiChat;
 use crate::wire::Turns;
+use crate::wire::parts::ElementMembers;
 
 use crate::text::{Span, json};
 use crate::wire::view::{Role, TurnContent, TurnPart, TurnPartKind, View};
@@ -33,30 +34,21 @@ impl Turns for OpenaiChat {
         let Some(turn) = view.turns.get(turn) else {
             return TurnContent::default();
         };
+        let found = ElementMembers::read(text, turn.span, turn.role != Role::Tool);
         if turn.role == Role::Tool {
-            let part = TurnPart::new(turn.span, TurnPartKind::Result);
-            return TurnContent::of(part.with_id(json::get_inner(text, turn.span, "tool_call_id")));
+            let span = turn.span;
+            return TurnContent::of(TurnPart {
+                span,
+                ..found.result()
+            });
         }
-        let mut found = TurnContent::default();
-        let (mut others, mut calls) = (Vec::new(), Vec::new());
-        for (key, value) in json::members(text, turn.span) {
-            let there = !matches!(value.of(text), b"null" | b"\"\"" | b"[]");
-            match key.of(text) {
-                b"content" => content(text, value, &mut found),
-                b"tool_calls" => {
-                    calls = json::elements(text, value)
-                        .iter()
-                        .map(|s| call(text, *s))
-                        .collect()
-                }
-                b"function_call" if there => calls.push(TurnPart::new(value, TurnPartKind::Call)),
-                b"refusal" | b"audio" if there => others.push(TurnPart::new(value, TurnPartKind::Other)),
-                _ => {}
-            }
-        }
-        found.parts.extend(others);
-        found.parts.extend(calls);
-        found
+        let is_text = |part: &TurnPart| {
+            part.kind == TurnPartKind::Text && part.name.is_some_and(|kind| kind.of(text) == b"text")
+        };
+        found.edited(|part| match is_text(part) {
+            true => *part,
+            false => TurnPart::new(part.span, TurnPartKind::Other),
+        })
     }
 
     /// Plain chat histories are bound to nothing. Some servers hand out signed or encrypted reasoning
@@ -65,30 +57,6 @@ impl Turns for OpenaiChat {
         let mut model_turns = view.turns.iter().filter(|t| t.role == Role::Assistant);
         view.transcript_has(&HINTS) && model_turns.any(|t| signed(&view.body, t.span, SIGNED_DEPTH))
     }
-}
-
-fn content(text: &[u8], value: Span, found: &mut TurnContent) {
-    match text.get(value.start) {
-        Some(b'"') => *found = TurnContent::of(TurnPart::literal(value)),
-        Some(b'[') => {
-            found.list = Some(value);
-            let all = json::elements(text, value);
-            found.parts = all.into_iter().map(|span| block(text, span)).collect();
-        }
-        _ => {}
-    }
-}
-
-fn block(text: &[u8], span: Span) -> TurnPart {
-    let is_text = json::get(text, span, "type").is_some_and(|t| t.of(text) == b"\"text\"");
-    match json::get_inner(text, span, "text").filter(|_| is_text) {
-        Some(inside) => TurnPart::of_text(span, inside),
-        None => TurnPart::new(span, TurnPartKind::Other),
-    }
-}
-
-fn call(text: &[u8], span: Span) -> TurnPart {
-    TurnPart::new(span, TurnPartKind::Call).with_id(json::get_inner(text, span, "id"))
 }
 
 fn signed(text: &[u8], span: Span, depth: u32) -> bool {

@@ -1,6 +1,7 @@
 //! Items, one by one: what each is, its text, and by which ids it is known.
 
-use crate::text::{Span, json};
+use crate::text::Span;
+use crate::wire::parts::ElementMembers;
 use crate::wire::view::{TurnPartKind, View};
 
 /// Item id of a sentinel, up to the handoff's id without dashes.
@@ -27,7 +28,6 @@ pub(super) struct ResponsesItem {
     pub(super) reference: bool,
     /// Whether it carries encrypted reasoning.
     pub(super) encrypted: bool,
-    pub(super) content: Option<Span>,
 }
 
 impl ResponsesItem {
@@ -37,49 +37,24 @@ impl ResponsesItem {
     }
 
     pub(super) fn read(text: &[u8], whole: Span) -> Self {
-        let mut kind = &b"message"[..];
-        let mut item = Self::default();
-        let mut approval = None;
-        let _ = json::object(text, whole.start, |key, at| {
-            let end = json::value_end(text, at)?;
-            let value = Span::new(at, end);
-            let literal = Some(value.inner()).filter(|_| text[at] == b'"');
-            match key.of(text) {
-                b"type" => kind = value.inner().of(text),
-                b"id" => item.id = literal,
-                b"call_id" => item.call_id = literal,
-                b"approval_request_id" => approval = literal,
-                b"encrypted_content" => item.encrypted = literal.is_some(),
-                b"content" => item.content = Some(value),
-                _ => {}
-            }
-            Ok(end)
-        });
-        item.part = match kind {
+        Self::of_members(text, &ElementMembers::read(text, whole, false))
+    }
+
+    pub(super) fn of_members(text: &[u8], found: &ElementMembers) -> Self {
+        let reference = found.is_reference(text);
+        let part = match found.kind(text) {
+            _ if reference => TurnPartKind::Other,
             b"message" => TurnPartKind::Text,
-            b"reasoning" => TurnPartKind::Thinking,
-            b"additional_tools" | b"configuration_update" => TurnPartKind::ToolChange,
-            b"compaction" => TurnPartKind::Compaction,
-            b"mcp_approval_response" => TurnPartKind::Result,
-            b"mcp_approval_request" => TurnPartKind::Call,
-            kind if kind.ends_with(b"_call") && item.call_id.is_some() => TurnPartKind::Call,
             // Codex states the goal of its session as a result without a call.
-            b"function_call_output" if item.call_id.is_none() => TurnPartKind::Other,
-            kind if kind.ends_with(b"_output") => TurnPartKind::Result,
-            _ => TurnPartKind::Other,
+            b"function_call_output" if found.call_id(text).is_none() => TurnPartKind::Other,
+            _ => found.item(text).kind,
         };
-        match kind {
-            b"mcp_approval_request" => item.call_id = item.id,
-            b"mcp_approval_response" => item.call_id = approval,
-            _ => {
-                // The type of a reference may be left out.
-                let bare = kind == b"message" && item.content.is_none() && item.id.is_some();
-                item.reference = bare || kind == b"item_reference";
-            }
+        Self {
+            part,
+            id: found.id,
+            call_id: found.call_id(text),
+            reference,
+            encrypted: found.encrypted,
         }
-        if item.reference {
-            item.part = TurnPartKind::Other;
-        }
-        item
     }
 }

@@ -9,8 +9,9 @@ use uuid::Uuid;
 use super::OpenaiResponses;
 use super::item::{ASIDE_ITEM, FILLER_ITEM, LOCAL_ANSWER_ITEM, ResponsesItem, SENTINEL_ITEM};
 use super::own_message::OwnMessage;
+use crate::text::json;
 use crate::text::splice::Edit;
-use crate::text::{Span, json};
+use crate::wire::parts::ElementMembers;
 use crate::wire::view::{self, OwnItem, OwnKind, Role, Turn, TurnContent, TurnPart, TurnPartKind, View};
 use crate::wire::{EMPTY_TURN, Turns};
 
@@ -23,9 +24,13 @@ impl Turns for OpenaiResponses {
         if text.get(whole.start) == Some(&b'"') {
             return TurnContent::of(TurnPart::literal(whole));
         }
-        let item = ResponsesItem::read(text, whole);
+        let found = ElementMembers::read(text, whole, true);
+        let item = ResponsesItem::of_members(text, &found);
         match item.part {
-            TurnPartKind::Text => content(text, item.content),
+            TurnPartKind::Text => found.blocks.edited(|part| match part.text {
+                Some(inside) => TurnPart::of_text(part.span, inside),
+                None => TurnPart::new(part.span, TurnPartKind::Other),
+            }),
             kind => TurnContent::of(TurnPart::new(whole, kind).with_id(item.call_id)),
         }
     }
@@ -102,27 +107,6 @@ const OWN_ITEMS: [(&str, OwnKind); 4] = [
     (FILLER_ITEM, OwnKind::Filler),
     (LOCAL_ANSWER_ITEM, OwnKind::LocalAnswer),
 ];
-
-/// The parts of a message.
-fn content(text: &[u8], content: Option<Span>) -> TurnContent {
-    let Some(content) = content else {
-        return TurnContent::default();
-    };
-    match text.get(content.start) {
-        Some(b'"') => TurnContent::of(TurnPart::literal(content)),
-        Some(b'[') => TurnContent {
-            parts: json::elements(text, content)
-                .into_iter()
-                .map(|span| match json::get_inner(text, span, "text") {
-                    Some(inside) => TurnPart::of_text(span, inside),
-                    None => TurnPart::new(span, TurnPartKind::Other),
-                })
-                .collect(),
-            list: Some(content),
-        },
-        _ => TurnContent::default(),
-    }
-}
 
 fn own_item(
     view: &View,
