@@ -36,8 +36,9 @@ pub(super) struct ElementMembers {
     pub(super) calls: Option<Vec<TurnPart>>,
     /// The one call of an older form.
     call: Option<TurnPart>,
-    /// Which call it is or answers.
+    /// The call that an item is or answers, and a message.
     call_id: Option<Span>,
+    answered: Option<Span>,
     /// The request that it approves.
     approved: Option<Span>,
     name: Option<Span>,
@@ -72,7 +73,7 @@ impl ElementMembers {
     /// Takes a member's value apart in the same walk; `None`: it is read as a whole.
     fn taken_apart(&mut self, text: &[u8], key: &[u8], at: usize) -> Option<usize> {
         let end = match key {
-            b"content" if !self.is_item(text) => {
+            b"content" => {
                 let (blocks, end) = content(text, at).ok()?;
                 self.blocks = blocks;
                 self.content = Some(Span::new(at, end));
@@ -99,7 +100,7 @@ impl ElementMembers {
             b"images" => self.images = Some(value),
             b"function_call" if is_there => {
                 let mut part = TurnPart::new(value, TurnPartKind::Call);
-                let _ = function(text, value.start, &mut part);
+                let _ = json::object(text, value.start, |key, at| called(text, key.of(text), at, &mut part));
                 self.call = Some(part);
             }
             b"refusal" | b"audio" if is_there => {
@@ -107,7 +108,8 @@ impl ElementMembers {
                 let part = TurnPart::named(value, TurnPartKind::Other, Some(key), said);
                 self.beside.push(part);
             }
-            b"call_id" | b"tool_call_id" => self.call_id = literal,
+            b"call_id" => self.call_id = literal,
+            b"tool_call_id" => self.answered = literal,
             b"approval_request_id" => self.approved = literal,
             b"encrypted_content" => self.encrypted = literal.is_some(),
             b"tool_name" => self.tool = literal,
@@ -177,7 +179,7 @@ impl ElementMembers {
     pub(super) fn result(&self) -> TurnPart {
         let span = self.tool.and(self.content).unwrap_or(self.span);
         let name = self.tool.or(self.name);
-        TurnPart::named(span, TurnPartKind::Result, name, self.content).with_id(self.call_id)
+        TurnPart::named(span, TurnPartKind::Result, name, self.content).with_id(self.answered)
     }
 
     /// The call that an item of the Responses API is or answers.
