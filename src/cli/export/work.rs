@@ -8,12 +8,13 @@ use uuid::Uuid;
 
 use baton_core::mark::{self, MarkKind};
 use baton_core::record::{Handoff, WireId};
+use baton_core::rewrite::preamble;
 use baton_core::text::json;
 use baton_core::tools::TOOL_NAME;
 use baton_core::transcript::{
     AgentKind, AnswerContent, AnswerPartKind, ToolUse, Transcript, TranscriptPart, TranscriptPartKind,
 };
-use baton_core::wire::{Role, View};
+use baton_core::wire::{self, Role, View};
 
 /// An export. The names of its parts are API.
 #[derive(Serialize)]
@@ -100,11 +101,10 @@ pub(super) fn carry_over_turn(
         let count = json::elements(head.as_bytes(), all).len();
         return (view.leading() + count).checked_sub(1);
     }
-    let preamble = Transcript::of(view).preamble(tags).turns;
-    let mut users = view.turns.iter().enumerate();
-    users
-        .find(|(at, turn)| turn.role == Role::User && !preamble.contains(at))
-        .map(|(at, _)| at)
+    let turns = view.turns.iter().enumerate().skip(view.leading());
+    let mut users = turns.filter(|(_, turn)| turn.role == Role::User);
+    let preamble = preamble::whole_turns(wire::wire(wire), view, tags);
+    users.nth(preamble).map(|(at, _)| at)
 }
 
 /// The turn in which the agent's transcript shows this handoff, in a request that was not cut.

@@ -40,6 +40,11 @@ impl Span {
         self.start <= at && at < self.end
     }
 
+    /// The span with the byte before it and the one after it: a literal, from what is inside.
+    pub fn outer(self) -> Self {
+        Self::new(self.start - 1, self.end + 1)
+    }
+
     /// The span without its first and last byte: inside quotes, brackets or braces.
     pub fn inner(self) -> Self {
         Self {

@@ -6,6 +6,7 @@ use memchr::{memchr, memmem};
 use super::literal::{CallArguments, JsonText};
 use super::prose;
 use crate::text::{Span, json};
+use crate::wire::{self, Role, TurnPartKind};
 
 /// The content of an answer.
 #[derive(Debug, Default)]
@@ -125,7 +126,7 @@ impl<'a> AnswerContent<'a> {
         self.parts.push(AnswerPart {
             body,
             kind,
-            name: name.and_then(|name| JsonText::literal(body, name)),
+            name: name.map(|name| JsonText::new(body, name)),
             pieces: piece.into_iter().collect(),
             key,
         });
@@ -177,26 +178,34 @@ impl<'a> AnswerContent<'a> {
             }
         }
         for choice in elements(text, choices) {
-            self.chat(text, choice);
+            let [delta, message] = json::pick(text, choice, ["delta", "message"]);
+            if let Some(delta) = delta.filter(|delta| delta.of(text) != b"null").or(message) {
+                self.message(text, delta, false);
+            }
         }
         // Code Assist has the same one level down.
         let inside = || json::get(text, response.filter(|r| text[r.start] == b'{')?, "candidates");
         for candidate in elements(text, candidates.or_else(inside)) {
-            self.gemini(text, candidate);
+            if let Some(content) = json::get(text, candidate, "content") {
+                self.message(text, content, false);
+            }
         }
         if let (Some(_), Some(message)) = (done.filter(|done| is_bool(done.of(text))), message) {
-            self.ollama(text, message);
+            self.message(text, message, false);
         }
     }
 
     fn anthropic(&mut self, text: &[u8], event: Span, kind: &[u8]) {
-        let [index, block, delta, content] =
-            json::pick(text, event, ["index", "content_block", "delta", "content"]);
+        let [index, block, delta] = json::pick(text, event, ["index", "content_block", "delta"]);
         let key = number(text, index);
         match kind {
             b"content_block_start" => {
-                if let Some(block) = block {
-                    self.block(text, block, key, false);
+                let Some(block) = block else { return };
+                let [kind, words, thought, name] = strings(text, block, ["type", "text", "thinking", "name"]);
+                self.add(AnswerPartKind::Text, key, words);
+                self.add(AnswerPartKind::Thinking, key, thought);
+                if kind.is_some_and(|kind| kind.of(text) == b"\"tool_use\"") {
+                    self.call(key, name.map(Span::inner), None);
                 }
             }
             b"content_block_delta" => {
@@ -206,51 +215,34 @@ impl<'a> AnswerContent<'a> {
                 self.add(AnswerPartKind::Thinking, key, thought);
                 self.add(AnswerPartKind::Call, key, input);
             }
-            b"message" => {
-                for (i, block) in elements(text, content).into_iter().enumerate() {
-                    self.block(text, block, Some(i as u64), true);
-                }
-            }
+            b"message" => self.message(text, event, true),
             _ => {}
         }
     }
 
-    fn block(&mut self, text: &[u8], block: Span, key: Option<u64>, whole: bool) {
-        let [words, thought, name] = strings(text, block, ["text", "thinking", "name"]);
-        match json::get_string(text, block, "type").as_deref() {
-            Some("text") => self.begin(AnswerPartKind::Text, key, None, words),
-            Some("thinking") => self.begin(AnswerPartKind::Thinking, key, None, thought),
-            Some("tool_use") => {
-                let input = json::get(text, block, "input").filter(|_| whole);
-                self.call(key, name, input);
-            }
-            _ => {}
-        }
-    }
-
-    fn chat(&mut self, text: &[u8], choice: Span) {
-        let [delta, message] = json::pick(text, choice, ["delta", "message"]);
-        let delta = delta.filter(|delta| delta.of(text) != b"null").or(message);
-        let Some(delta) = delta else { return };
-        let keys = ["reasoning_content", "reasoning", "content", "refusal"];
-        let [thought, also, content, refusal] = strings(text, delta, keys);
-        self.add(AnswerPartKind::Thinking, None, thought.or(also));
-        self.add(AnswerPartKind::Text, None, content);
-        self.add(AnswerPartKind::Refusal, None, refusal);
-        for (i, call) in elements(text, json::get(text, delta, "tool_calls"))
+    /// Takes a message, or a piece of one, by its parts: in a whole one each has its `number`.
+    fn message(&mut self, text: &[u8], message: Span, is_whole: bool) {
+        let mut calls = 0;
+        for (i, part) in wire::parts(text, message, Role::Assistant)
             .into_iter()
             .enumerate()
         {
-            let [index, function] = json::pick(text, call, ["index", "function"]);
-            let key = number(text, index).unwrap_or(i as u64);
-            self.function(text, Some(key), function);
+            let key = Some(i as u64).filter(|_| is_whole);
+            let said = part.value.filter(|value| text[value.start] == b'"');
+            match part.kind {
+                TurnPartKind::Text => self.add(AnswerPartKind::Text, key, part.text.map(Span::outer)),
+                TurnPartKind::Thinking => self.add(AnswerPartKind::Thinking, key, said),
+                TurnPartKind::Call => {
+                    let index = number(text, json::get(text, part.span, "index"));
+                    self.call(index.or(Some(calls)), part.name, part.value);
+                    calls += 1;
+                }
+                _ if part.name.is_some_and(|name| name.of(text) == b"refusal") => {
+                    self.add(AnswerPartKind::Refusal, key, said);
+                }
+                _ => {}
+            }
         }
-    }
-
-    fn function(&mut self, text: &[u8], key: Option<u64>, function: Option<Span>) {
-        let Some(function) = function else { return };
-        let [name] = strings(text, function, ["name"]);
-        self.call(key, name, json::get(text, function, "arguments"));
     }
 
     fn responses(&mut self, text: &[u8], event: Span, kind: &[u8]) {
@@ -267,7 +259,7 @@ impl<'a> AnswerContent<'a> {
                 let [index, item] = json::pick(text, event, ["output_index", "item"]);
                 if let Some(item) = item.filter(|item| is_call(text, *item)) {
                     let [name] = strings(text, item, ["name"]);
-                    self.call(number(text, index), name, None);
+                    self.call(number(text, index), name.map(Span::inner), None);
                 }
                 return;
             }
@@ -285,7 +277,7 @@ impl<'a> AnswerContent<'a> {
         if is_call(text, item) {
             let [name] = strings(text, item, ["name"]);
             let arguments = arguments.filter(|span| span.of(text) != b"null");
-            self.call(key, name, arguments.or(input));
+            self.call(key, name.map(Span::inner), arguments.or(input));
         }
         let part_kind = match kind.is_some_and(|kind| kind.of(text) == b"\"reasoning\"") {
             true => AnswerPartKind::Thinking,
@@ -296,31 +288,6 @@ impl<'a> AnswerContent<'a> {
             let [words, refusal] = strings(text, part, ["text", "refusal"]);
             self.add(part_kind, key, words);
             self.add(AnswerPartKind::Refusal, key, refusal);
-        }
-    }
-
-    fn gemini(&mut self, text: &[u8], candidate: Span) {
-        for part in elements(text, json::at_path(text, candidate, &["content", "parts"])) {
-            let [thought, call] = json::pick(text, part, ["thought", "functionCall"]);
-            let part_kind = match thought.is_some_and(|thought| json::is_true(thought.of(text))) {
-                true => AnswerPartKind::Thinking,
-                false => AnswerPartKind::Text,
-            };
-            let [words] = strings(text, part, ["text"]);
-            self.add(part_kind, None, words);
-            let name = call.and_then(|call| strings(text, call, ["name"])[0]);
-            if let (Some(call), Some(_)) = (call, name) {
-                self.call(None, name, json::get(text, call, "args"));
-            }
-        }
-    }
-
-    fn ollama(&mut self, text: &[u8], message: Span) {
-        let [thought, content] = strings(text, message, ["thinking", "content"]);
-        self.add(AnswerPartKind::Thinking, None, thought);
-        self.add(AnswerPartKind::Text, None, content);
-        for call in elements(text, json::get(text, message, "tool_calls")) {
-            self.function(text, None, json::get(text, call, "function"));
         }
     }
 

@@ -50,15 +50,6 @@ pub struct Transcript<'a> {
     view: &'a View,
 }
 
-/// What the agent's harness put before the first real user text.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PreambleParts {
-    /// Turns that are nothing else.
-    pub turns: Vec<usize>,
-    /// Of the user's next turn, this many parts at its start.
-    pub parts: usize,
-}
-
 /// A line of ours in a transcript. Whether it counts is not decided here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TranscriptMark {
@@ -158,36 +149,6 @@ impl<'a> Transcript<'a> {
     /// Every call of a tool with its result, in the order of the calls.
     pub fn tool_uses(&self) -> Vec<ToolUse<'a>> {
         tool_use::all(self.turns())
-    }
-
-    /// What the agent's harness put before the first real user text: whatever of the user begins with one of these
-    /// tags.
-    pub fn preamble(&self, tags: &[String]) -> PreambleParts {
-        let is_tagged = |part: &TranscriptPart<'_>| match part.kind {
-            TranscriptPartKind::Text(text) => {
-                let text = text.get();
-                let text = text.trim_start();
-                tags.iter()
-                    .any(|tag| !tag.is_empty() && text.starts_with(tag.as_str()))
-            }
-            _ => false,
-        };
-        let mut found = PreambleParts::default();
-        for (at, turn) in self.turns().enumerate() {
-            match turn.role {
-                role if !role.is_spoken() => continue,
-                Role::User => {}
-                _ => break,
-            }
-            let parts = turn.parts();
-            let tagged = parts.iter().take_while(|part| is_tagged(part)).count();
-            if tagged < parts.len() || parts.is_empty() {
-                found.parts = tagged;
-                break;
-            }
-            found.turns.push(at);
-        }
-        found
     }
 
     /// Lines of ours, in order.

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 
 use crate::record::{FINGERPRINT, sibling_key};
 use crate::text::{Span, json};
+use crate::wire::TurnPart;
 
 /// Agents' placeholder for a missing signature. It identifies no call.
 /// <https://ai.google.dev/gemini-api/docs/thought-signatures>
@@ -43,7 +44,7 @@ pub(super) struct Fingerprints {
 /// A call's own spans.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Traits {
-    /// Its name, a JSON value.
+    /// The inside of its name literal.
     pub(super) name: Option<Span>,
     /// Its arguments, a JSON value.
     pub(super) arguments: Option<Span>,
@@ -51,6 +52,18 @@ pub(super) struct Traits {
     pub(super) id: Option<Span>,
     /// The inside of its signature literal.
     pub(super) signature: Option<Span>,
+}
+
+impl Traits {
+    /// Those of a call, and its signature.
+    pub(super) fn of(call: &TurnPart, signature: Option<Span>) -> Self {
+        Self {
+            name: call.name,
+            arguments: call.value,
+            id: call.id.filter(|id| !id.is_empty()),
+            signature,
+        }
+    }
 }
 
 impl Fingerprints {
@@ -80,7 +93,7 @@ impl Fingerprints {
 
 /// Hash of a call's name and arguments.
 pub(super) fn same(text: &[u8], call: &Traits) -> u64 {
-    let name = call.name.map_or(0, |n| digest(text, n, 0));
+    let name = call.name.map_or(0, |n| of_text(&json::unescape(n.of(text))));
     let arguments = call.arguments.map_or(EMPTY, |a| digest(text, a, 0));
     mix(name, arguments)
 }

@@ -100,7 +100,9 @@ impl ElementMembers {
             b"images" => self.images = Some(value),
             b"function_call" if is_there => {
                 let mut part = TurnPart::new(value, TurnPartKind::Call);
-                let _ = json::object(text, value.start, |key, at| called(text, key.of(text), at, &mut part));
+                let _ = json::object(text, value.start, |key, at| {
+                    called(text, key.of(text), at, &mut part)
+                });
                 self.call = Some(part);
             }
             b"refusal" | b"audio" if is_there => {
@@ -327,6 +329,11 @@ fn block_kind(kind: &[u8], says: Option<Span>) -> TurnPartKind {
         _ if says.is_some() => TurnPartKind::Text,
         _ => TurnPartKind::Other,
     }
+}
+
+/// The elements of a list of calls that is next to a content.
+pub(super) fn calls(text: &[u8], calls: Span) -> Vec<TurnPart> {
+    list(text, calls.start, call).map_or(Vec::new(), |(calls, _)| calls)
 }
 
 /// An element of `tool_calls`: what it calls is in a member of its own.

@@ -37,7 +37,7 @@ fn read_all(view: &View) -> usize {
     for tool in transcript.tool_uses() {
         read += usize::from(tool.exit(agent).is_some());
     }
-    read + transcript.preamble(&["<x".to_owned()]).parts
+    read
 }
 
 fn fill(piece: &str, size: usize) -> Vec<&str> {

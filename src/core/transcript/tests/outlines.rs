@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use pretty_assertions::assert_eq;
 
 use super::*;
+use crate::rewrite::preamble::{self, Preamble};
 
 /// What Claude Code, Codex, Gemini CLI and Qwen Code put before a person's words.
 const TAGS: [&str; 3] = ["<system-reminder>", "<environment_context>", "<session_context>"];
@@ -63,7 +64,8 @@ fn line(part: &TranscriptPart<'_>) -> String {
     }
 }
 
-fn outline(transcript: &Transcript<'_>) -> String {
+fn outline(wire: &str, view: &View) -> String {
+    let transcript = Transcript::of(view);
     let mut out = String::new();
     let agent = transcript.agent();
     let _ = writeln!(out, "agent: {}", agent.map_or("-", AgentKind::name));
@@ -74,9 +76,8 @@ fn outline(transcript: &Transcript<'_>) -> String {
         .collect();
     let _ = writeln!(out, "tools: {}", tools.join(" "));
     let _ = writeln!(out, "system: {}", texts(&transcript.system_texts()));
-    let preamble = transcript.preamble(&TAGS.map(str::to_owned));
-    let (turns, parts) = (&preamble.turns, preamble.parts);
-    let _ = writeln!(out, "preamble: Preamble {{ turns: {turns:?}, parts: {parts} }}");
+    let Preamble { turns, blocks } = preamble::of(named(wire), view, None, &TAGS.map(str::to_owned));
+    let _ = writeln!(out, "preamble: {} turns, {} blocks", turns.len(), blocks.len());
     for (at, turn) in transcript.turns().enumerate() {
         let time = turn.time().map(|time| format!(" at {time}")).unwrap_or_default();
         let _ = writeln!(out, "{at} {:?}{time}", turn.role);
@@ -103,7 +104,7 @@ fn outline(transcript: &Transcript<'_>) -> String {
 
 fn check(wire: &str, request: &Path, expected: &Path) {
     let view = view(wire, fs::read(request).unwrap());
-    let outline = outline(&Transcript::of(&view));
+    let outline = outline(wire, &view);
     if std::env::var_os("UPDATE_OUTLINES").is_some() {
         fs::write(expected, &outline).unwrap();
     }

@@ -142,11 +142,7 @@ fn read(body: &[u8]) {
         for tool in transcript.tool_uses() {
             let _ = (tool.exit(agent), tool.exit(None), tool.failed(agent));
         }
-        let _ = (
-            transcript.tool_names(),
-            transcript.marks(),
-            transcript.preamble(&["{".to_owned()]),
-        );
+        let _ = (transcript.tool_names(), transcript.marks());
     }
 }
 

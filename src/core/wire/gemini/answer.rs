@@ -230,7 +230,7 @@ impl GeminiDialect {
     /// One call part; whether it is hidden.
     fn call(&mut self, state: &mut LegState, data: &[u8], piece: &PartMembers) -> bool {
         let goes_on = streamed_call::goes_on(data, piece);
-        if piece.name.is_none() {
+        if piece.part.name.is_none() {
             return self.more_arguments(state, data, piece, goes_on);
         }
         self.cut_short(state);

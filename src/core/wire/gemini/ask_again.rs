@@ -44,7 +44,7 @@ fn parts_of<'a>(
             if piece.is_empty_text() && piece.signature.is_none() {
                 continue;
             }
-            let more = open && piece.call.is_some() && piece.name.is_none();
+            let more = open && piece.call.is_some() && piece.part.name.is_none();
             let hidden = piece.called(data).is_some_and(|name| ours.has(&name));
             open = (more || hidden) && streamed_call::goes_on(data, &piece);
             if !hidden && !more {

@@ -53,8 +53,6 @@ pub(super) struct PartMembers {
     pub(super) part: TurnPart,
     /// The inside of its thought signature.
     pub(super) signature: Option<Span>,
-    /// Its function call's name literal.
-    pub(super) name: Option<Span>,
     /// Its function call.
     pub(super) call: Option<Span>,
 }
@@ -74,7 +72,7 @@ impl PartMembers {
         self.part.span = span;
         match self.part.kind {
             TurnPartKind::Call => {}
-            TurnPartKind::Result => (self.name, self.part.failed) = (None, Some(false)),
+            TurnPartKind::Result => self.part.failed = Some(false),
             _ => {
                 let (kind, value) = match (is_thought, said, data) {
                     (true, ..) => (TurnPartKind::Thinking, said),
@@ -91,17 +89,13 @@ impl PartMembers {
 
     /// The name of the function that it calls.
     pub(super) fn called<'a>(&self, text: &'a [u8]) -> Option<Cow<'a, str>> {
-        self.name.and_then(|n| json::string(text, n))
+        let name = self.part.name.filter(|_| self.part.kind == TurnPartKind::Call)?;
+        Some(json::unescape(name.of(text)))
     }
 
     /// What its call is identified by.
     pub(super) fn traits(&self) -> Traits {
-        Traits {
-            name: self.name,
-            arguments: self.part.value,
-            id: self.part.id,
-            signature: self.signature,
-        }
+        Traits::of(&self.part, self.signature)
     }
 
     /// Whether it is text without a single character, which agents drop.
@@ -182,7 +176,7 @@ fn function(text: &[u8], at: usize, piece: &mut PartMembers) -> WalkResult {
         let value = Span::new(at, end);
         let literal = Some(value.inner()).filter(|_| text[at] == b'"');
         match key.of(text) {
-            b"name" => (piece.name, piece.part.name) = (Some(value), literal),
+            b"name" => piece.part.name = literal,
             b"args" | b"response" => piece.part.value = Some(value),
             b"id" => piece.part.id = literal.filter(|id| !id.is_empty()).or(piece.part.id),
             _ => {}

@@ -5,17 +5,16 @@ use super::Ollama;
 use bytes::Bytes;
 use std::borrow::Cow;
 
-use super::turns::{name, traits};
 use super::usage;
 use crate::mark::escape;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
+use crate::wire::call_fingerprint::{Fingerprints, MessageNumber, Traits};
 use crate::wire::dialect::Dialect;
 use crate::wire::error::error_in;
 use crate::wire::leg::{HiddenCall, LegReport, StopReason};
 use crate::wire::leg_state::{HeldFrame, HeldKind, LegState};
-use crate::wire::{Answers, Ending, Framing, View, fingerprints, sse, view};
+use crate::wire::{Answers, Ending, Framing, TurnPart, View, fingerprints, parts, sse, view};
 
 impl Answers for Ollama {
     fn dialect(&self, view: &View) -> Box<dyn Dialect> {
@@ -92,8 +91,8 @@ impl LineMembers {
     }
 
     /// The elements of its list of calls.
-    pub(super) fn calls(&self, data: &[u8]) -> Vec<Span> {
-        self.calls.map_or(Vec::new(), |calls| json::elements(data, calls))
+    pub(super) fn calls(&self, data: &[u8]) -> Vec<TurnPart> {
+        self.calls.map_or(Vec::new(), |calls| parts::calls(data, calls))
     }
 
     /// What its reason to be done means.
@@ -111,14 +110,13 @@ impl LineMembers {
 }
 
 /// Our call, with the element that it is; arguments of more than `limit` bytes are not kept.
-fn hidden(data: &[u8], call: Span, tool: &'static str, after: usize, limit: usize) -> HiddenCall {
-    let known = traits(data, call);
-    let id = known.id.map_or(Cow::default(), |id| json::unescape(id.of(data)));
-    let arguments = known
-        .arguments
+fn hidden(data: &[u8], call: &TurnPart, tool: &'static str, after: usize, limit: usize) -> HiddenCall {
+    let id = call.id.map_or(Cow::default(), |id| json::unescape(id.of(data)));
+    let arguments = call
+        .value
         .map_or(Cow::from("{}"), |arguments| arguments.text(data).into());
     let mut hidden = HiddenCall::whole(id.into_owned(), tool, after, &arguments, limit);
-    hidden.raw = (!hidden.oversize && arguments.starts_with('{')).then(|| call.text(data));
+    hidden.raw = (!hidden.oversize && arguments.starts_with('{')).then(|| call.span.text(data));
     hidden
 }
 
@@ -261,18 +259,20 @@ impl OllamaDialect {
         let mut lost = Vec::with_capacity(all.len());
         for call in &all {
             let after = state.report.parts;
-            let tool = name(data, *call).and_then(|name| state.ours(&name));
+            let tool = call
+                .name
+                .and_then(|name| state.ours(&json::unescape(name.of(data))));
             lost.push(tool.is_some());
             if let Some(tool) = tool {
-                let call = hidden(data, *call, tool, after, state.watch.buffered_bytes);
+                let call = hidden(data, call, tool, after, state.watch.buffered_bytes);
                 state.report.hidden.push(call);
                 continue;
             }
-            let fingerprint = self.fingerprints.next(data, traits(data, *call), self.place);
+            let fingerprint = self.fingerprints.next(data, Traits::of(call, None), self.place);
             state.report.call(fingerprint.text());
             state.report.parts += 1;
         }
-        (all, lost)
+        (all.iter().map(|call| call.span).collect(), lost)
     }
 
     /// Takes what the last line says of the leg.

@@ -3,7 +3,6 @@
 use super::Ollama;
 use super::answer::{LineMembers, OllamaMessage};
 use super::pairs;
-use super::turns::name;
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
 use crate::tools::ToolNames;
@@ -29,8 +28,9 @@ impl AskAgain for Ollama {
             message
                 .calls
                 .extend(line.calls(text).into_iter().filter_map(|call| {
-                    if !name(text, call).is_some_and(|name| ours_are.has(&name)) {
-                        return Some(call.text(text));
+                    let name = call.name.map(|name| json::unescape(name.of(text)));
+                    if !name.is_some_and(|name| ours_are.has(&name)) {
+                        return Some(call.span.text(text));
                     }
                     // As it will be restored on every later request; others of ours are left out.
                     ours.next().map(|p| p.call.clone())

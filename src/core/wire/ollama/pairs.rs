@@ -1,11 +1,11 @@
 //! Hidden calls and their results in Ollama's messages.
 
 use super::Ollama;
-use super::turns::traits;
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
 use crate::wire::HiddenCall;
 use crate::wire::aside::{MadeTurn, SplitTurn};
+use crate::wire::call_fingerprint::Traits;
 use crate::wire::fingerprints::{CallInTurn, FingerprintSource};
 use crate::wire::sibling_calls::{SiblingPair, among_calls};
 use crate::wire::view::{Role, TurnChange, TurnPartKind, View};
@@ -79,7 +79,7 @@ impl FingerprintSource for Ollama {
         let calls = parts.filter(|(_, part)| part.kind == TurnPartKind::Call);
         calls
             .map(|(part, call)| CallInTurn {
-                traits: traits(view.text_of(turn), call.span),
+                traits: Traits::of(&call, None),
                 part,
                 start,
             })

@@ -1,12 +1,9 @@
 //! What a message of Ollama's is made of.
 
 use super::Ollama;
-use crate::text::{Span, json};
 use crate::wire::Turns;
-use crate::wire::call_fingerprint::Traits;
 use crate::wire::parts::ElementMembers;
 use crate::wire::view::{Role, TurnContent, TurnPart, View};
-use std::borrow::Cow;
 
 impl Turns for Ollama {
     /// The content's text, then the calls. A tool's message is one result.
@@ -39,20 +36,4 @@ impl Turns for Ollama {
     fn bound(&self, _view: &View) -> bool {
         false
     }
-}
-
-/// What a call is identified by.
-pub(super) fn traits(text: &[u8], call: Span) -> Traits {
-    let function = |key: &str| json::at_path(text, call, &["function", key]);
-    Traits {
-        name: function("name"),
-        arguments: function("arguments"),
-        id: json::get_inner(text, call, "id").filter(|id| !id.is_empty()),
-        signature: None,
-    }
-}
-
-/// The name of a call's tool.
-pub(super) fn name(text: &[u8], call: Span) -> Option<Cow<'_, str>> {
-    traits(text, call).name.and_then(|n| json::string(text, n))
 }
