@@ -1,13 +1,11 @@
-//! One reader of a transcript, for people and for everything that is derived from transcripts: whose turn it is, what
-//! was written, which tools were called, what they answered. Pure.
+//! A transcript as values, for people and for everything that is derived from transcripts: whose turn it is, what was
+//! written, which tools were called, what they answered. Pure.
 //!
 //! Everything is a span of the body: nothing is copied, parts are read on request, and a string loses its escapes when
 //! its text is requested. Time and memory are proportional to what is read.
 //!
-//! [`View`] says where the turns are and whose, and this module takes that from it. The parts of a turn are read here a
-//! second time. `wire`'s reading of parts covers what a rewrite may edit, and stops at a result's edge. This one reads
-//! down to the texts of results, and never edits. One reader knows the shapes of all wires, which do not collide, so a
-//! message that stands alone can be read as well (the journal has many of those).
+//! [`View`] says where the turns are and whose, and `wire`'s one reader of elements what they are made of, also of a
+//! message that stands alone (the journal has many of those). Here its spans become texts, down to those of results.
 //!
 //! Must not know: what is done with a transcript, stores, policies.
 
@@ -100,12 +98,8 @@ impl<'a> Transcript<'a> {
 
     /// All turns, in order.
     pub fn turns(&self) -> impl DoubleEndedIterator<Item = TranscriptTurn<'a>> + use<'a> {
-        let body: &'a [u8] = &self.view.body;
-        self.view.turns.iter().map(move |turn| TranscriptTurn {
-            body,
-            span: turn.span,
-            role: turn.role,
-        })
+        let whole = *self;
+        (0..self.len()).filter_map(move |at| whole.turn(at))
     }
 
     /// What is around the turns: system prompts and tools.

@@ -17,211 +17,188 @@ const THOUGHTS: [&[u8]; 5] = [
     b"thinking_blocks",
 ];
 
-/// The members of an element that say what it is made of; ids and names are the insides of their literals.
-#[derive(Default)]
-pub(super) struct ElementMembers {
+/// The members of an element; what is in its content and in its calls is read in the same walk.
+pub(super) struct ElementMembers<'t> {
+    text: &'t [u8],
     span: Span,
-    kind: Option<Span>,
-    pub(super) id: Option<Span>,
-    /// Its content, and what that is made of.
-    pub(super) content: Option<Span>,
+    /// Key, inside its quotes, and value.
+    all: Vec<(Span, Span)>,
+    /// What its content is made of.
     pub(super) blocks: TurnContent,
-    /// Gemini's content.
-    parts: Option<Span>,
-    thoughts: [Option<Span>; THOUGHTS.len()],
-    images: Option<Span>,
-    /// What is next to the content and is neither reasoning nor a call.
-    beside: Vec<TurnPart>,
     /// The calls next to the content, where it has a list of them.
     pub(super) calls: Option<Vec<TurnPart>>,
-    /// The one call of an older form.
-    call: Option<TurnPart>,
-    /// The call that an item is or answers, and a message.
-    call_id: Option<Span>,
-    answered: Option<Span>,
-    /// The request that it approves.
-    approved: Option<Span>,
-    name: Option<Span>,
-    /// The tool that a message of Ollama's answers for.
-    tool: Option<Span>,
-    arguments: Option<Span>,
-    /// The summary of a reasoning item.
-    summary: Option<Span>,
-    output: Option<Span>,
-    /// Whether it carries encrypted reasoning.
-    pub(super) encrypted: bool,
 }
 
-impl ElementMembers {
-    /// Reads an element, and where `apart` is set what is in its content. One that breaks off is read up to there.
-    pub(super) fn read(text: &[u8], span: Span, apart: bool) -> Self {
+impl<'t> ElementMembers<'t> {
+    /// Reads an element, and where `apart` is set what is in its members. One that breaks off is read up to there.
+    pub(super) fn read(text: &'t [u8], span: Span, apart: bool) -> Self {
         let mut found = Self {
+            text,
             span,
-            ..Self::default()
+            all: Vec::new(),
+            blocks: TurnContent::default(),
+            calls: None,
         };
         let _ = json::object(text, span.start, |key, at| {
-            if apart && let Some(end) = found.taken_apart(text, key.of(text), at) {
-                return Ok(end);
-            }
-            let end = json::value_end(text, at)?;
-            found.member(text, key, Span::new(at, end));
+            let within = Some(key.of(text)).filter(|_| apart);
+            let end = match within.and_then(|key| found.take_apart(key, at)) {
+                Some(end) => end,
+                None => json::value_end(text, at)?,
+            };
+            found.all.push((key, Span::new(at, end)));
             Ok(end)
         });
         found
     }
 
-    /// Takes a member's value apart in the same walk; `None`: it is read as a whole.
-    fn taken_apart(&mut self, text: &[u8], key: &[u8], at: usize) -> Option<usize> {
-        let end = match key {
-            b"content" => {
-                let (blocks, end) = content(text, at).ok()?;
-                self.blocks = blocks;
-                self.content = Some(Span::new(at, end));
-                end
-            }
-            b"tool_calls" if text.get(at) == Some(&b'[') => {
-                let (calls, end) = list(text, at, call).ok()?;
-                self.calls = Some(calls);
-                end
-            }
+    /// Takes a member's value apart; `None`: it is read as a whole.
+    fn take_apart(&mut self, key: &[u8], at: usize) -> Option<usize> {
+        let (list, end) = match key {
+            b"content" => content(self.text, at).ok()?,
+            b"tool_calls" => list(self.text, at, call).ok()?,
             _ => return None,
         };
+        match key {
+            b"content" => self.blocks = list,
+            _ => self.calls = Some(list.parts),
+        }
         Some(end)
     }
 
-    fn member(&mut self, text: &[u8], key: Span, value: Span) {
-        let literal = Some(value.inner()).filter(|_| text[value.start] == b'"');
-        let is_there = !matches!(value.of(text), b"null" | b"\"\"" | b"[]");
-        match key.of(text) {
-            b"type" => self.kind = literal,
-            b"id" => self.id = literal,
-            b"content" => self.content = Some(value),
-            b"parts" => self.parts = Some(value),
-            b"images" => self.images = Some(value),
-            b"function_call" if is_there => {
-                let mut part = TurnPart::new(value, TurnPartKind::Call);
-                let _ = json::object(text, value.start, |key, at| {
-                    called(text, key.of(text), at, &mut part)
-                });
-                self.call = Some(part);
-            }
-            b"refusal" | b"audio" if is_there => {
-                let said = literal.map(|_| value);
-                let part = TurnPart::named(value, TurnPartKind::Other, Some(key), said);
-                self.beside.push(part);
-            }
-            b"call_id" => self.call_id = literal,
-            b"tool_call_id" => self.answered = literal,
-            b"approval_request_id" => self.approved = literal,
-            b"encrypted_content" => self.encrypted = literal.is_some(),
-            b"tool_name" => self.tool = literal,
-            b"name" => self.name = literal,
-            b"arguments" | b"input" | b"action" | b"operation" if value.of(text) != b"null" => {
-                self.arguments = self.arguments.or(Some(value));
-            }
-            b"summary" => self.summary = Some(value),
-            b"output" => self.output = Some(value),
-            other => {
-                if let Some(i) = THOUGHTS.iter().position(|thought| *thought == other) {
-                    self.thoughts[i] = Some(value).filter(|_| is_there && value.of(text) != b"{}");
-                }
-            }
-        }
+    /// The value under a key.
+    pub(super) fn get(&self, key: &[u8]) -> Option<Span> {
+        let mut found = self
+            .all
+            .iter()
+            .rev()
+            .filter(|(name, _)| name.of(self.text) == key);
+        found.next().map(|(_, value)| *value)
+    }
+
+    /// The inside of the literal under a key.
+    pub(super) fn literal(&self, key: &[u8]) -> Option<Span> {
+        let value = self.get(key).filter(|value| self.text[value.start] == b'"');
+        value.map(Span::inner)
+    }
+
+    /// The first value under one of these keys, but for these.
+    fn first(&self, keys: &[&[u8]], but: &[&[u8]]) -> Option<Span> {
+        let values = keys.iter().filter_map(|key| self.get(key));
+        values
+            .into_iter()
+            .find(|value| !but.contains(&value.of(self.text)))
     }
 
     /// What it is, messages being untyped.
-    pub(super) fn kind<'t>(&self, text: &'t [u8]) -> &'t [u8] {
-        self.kind.map_or(b"message", |kind| kind.of(text))
-    }
-
-    fn is_item(&self, text: &[u8]) -> bool {
-        self.kind(text) != b"message"
+    pub(super) fn kind(&self) -> &'t [u8] {
+        self.literal(b"type")
+            .map_or(b"message", |kind| kind.of(self.text))
     }
 
     /// Whether it is nothing but a reference to an item that the provider holds, which may leave its type out.
-    pub(super) fn is_reference(&self, text: &[u8]) -> bool {
-        match self.kind(text) {
-            b"message" => self.content.is_none() && self.calls.is_none() && self.id.is_some(),
+    pub(super) fn is_reference(&self) -> bool {
+        match self.kind() {
+            b"message" => {
+                let says = self.get(b"content").or_else(|| self.get(b"tool_calls"));
+                says.is_none() && self.literal(b"id").is_some()
+            }
             kind => kind == b"item_reference",
         }
     }
 
-    /// A message whose reasoning and calls may be next to its content: these first and last, then what a rewrite knows.
-    fn message(self, text: &[u8]) -> Vec<TurnPart> {
-        let thought = self.thoughts.into_iter().flatten().next();
+    /// A message: its reasoning, its content, then what is next to that.
+    fn message(mut self) -> Vec<TurnPart> {
+        let thought = self.first(&THOUGHTS, &[b"null", b"\"\"", b"[]", b"{}"]);
         let thought = thought.map(|value| TurnPart::named(value, TurnPartKind::Thinking, None, Some(value)));
-        let images = self.images.map_or(Vec::new(), |list| json::elements(text, list));
+        let images = self
+            .get(b"images")
+            .map_or(Vec::new(), |list| json::elements(self.text, list));
         let images = images
             .into_iter()
             .map(|span| TurnPart::new(span, TurnPartKind::Image));
-        let mut all: Vec<_> = thought
-            .into_iter()
-            .chain(self.blocks.parts)
-            .chain(images)
-            .collect();
-        all.extend(
-            self.beside
-                .into_iter()
-                .chain(self.calls.into_iter().flatten())
-                .chain(self.call),
-        );
+        let content = std::mem::take(&mut self.blocks.parts);
+        let mut all: Vec<_> = thought.into_iter().chain(content).chain(images).collect();
+        self.beside(&mut all);
         all
     }
 
-    /// The same without what no rewrite edits; `seen`: what it sees of a block.
-    pub(super) fn edited(self, seen: impl Fn(&TurnPart) -> TurnPart) -> TurnContent {
-        let mut all = self.blocks.edited(seen);
-        let calls = self.calls.into_iter().flatten();
-        all.parts
-            .extend(self.beside.into_iter().chain(calls).chain(self.call));
-        all
+    /// A message without what no rewrite edits; `seen`: what it sees of a block.
+    pub(super) fn edited(mut self, seen: impl Fn(&TurnPart) -> TurnPart) -> TurnContent {
+        let mut content = std::mem::take(&mut self.blocks).edited(seen);
+        self.beside(&mut content.parts);
+        content
+    }
+
+    /// What is next to the content: other statements, then the calls, the one of an older form at the end.
+    fn beside(self, out: &mut Vec<TurnPart>) {
+        let is_there = |value: &Span| !matches!(value.of(self.text), b"null" | b"\"\"" | b"[]");
+        let others = self
+            .all
+            .iter()
+            .filter(|(key, value)| matches!(key.of(self.text), b"refusal" | b"audio") && is_there(value));
+        out.extend(others.map(|(key, value)| {
+            let said = Some(*value).filter(|_| self.text[value.start] == b'"');
+            TurnPart::named(*value, TurnPartKind::Other, Some(*key), said)
+        }));
+        let older = self.get(b"function_call").filter(is_there);
+        out.extend(self.calls.into_iter().flatten());
+        out.extend(older.map(|value| {
+            let mut part = TurnPart::new(value, TurnPartKind::Call);
+            let _ = json::object(self.text, value.start, |key, at| {
+                called(self.text, key.of(self.text), at, &mut part)
+            });
+            part
+        }));
     }
 
     /// A tool's message: all of it is one result. Ollama's names its tool, and is no more than its content.
     pub(super) fn result(&self) -> TurnPart {
-        let span = self.tool.and(self.content).unwrap_or(self.span);
-        let name = self.tool.or(self.name);
-        TurnPart::named(span, TurnPartKind::Result, name, self.content).with_id(self.answered)
+        let (tool, content) = (self.literal(b"tool_name"), self.get(b"content"));
+        let span = tool.and(content).unwrap_or(self.span);
+        let name = tool.or_else(|| self.literal(b"name"));
+        TurnPart::named(span, TurnPartKind::Result, name, content).with_id(self.literal(b"tool_call_id"))
     }
 
     /// The call that an item of the Responses API is or answers.
-    pub(super) fn call_id(&self, text: &[u8]) -> Option<Span> {
-        match self.kind(text) {
-            b"mcp_approval_request" => self.id,
-            b"mcp_approval_response" => self.approved,
-            _ => self.call_id,
-        }
+    pub(super) fn call_id(&self) -> Option<Span> {
+        self.literal(match self.kind() {
+            b"mcp_approval_request" => b"id",
+            b"mcp_approval_response" => b"approval_request_id",
+            _ => b"call_id",
+        })
     }
 
     /// An item of the Responses API that is no message.
-    pub(super) fn item(&self, text: &[u8]) -> TurnPart {
-        let of_kind = |kind| TurnPart::named(self.span, kind, self.kind, Some(self.span));
-        let part = match self.kind(text) {
+    pub(super) fn item(&self) -> TurnPart {
+        let of = |kind, name, value| TurnPart::named(self.span, kind, name, value);
+        let (kind, whole) = (self.literal(b"type"), Some(self.span));
+        let call_id = self.call_id();
+        let part = match self.kind() {
             b"reasoning" => TurnPart {
-                value: self.summary,
-                more: self.content,
-                ..of_kind(TurnPartKind::Thinking)
+                more: self.get(b"content"),
+                ..of(TurnPartKind::Thinking, kind, self.get(b"summary"))
             },
-            b"additional_tools" | b"configuration_update" => of_kind(TurnPartKind::ToolChange),
-            b"compaction" => of_kind(TurnPartKind::Compaction),
+            b"additional_tools" | b"configuration_update" => of(TurnPartKind::ToolChange, kind, None),
+            b"compaction" => of(TurnPartKind::Compaction, kind, whole),
             b"mcp_approval_request" => self.item_call(),
-            kind if kind.ends_with(b"_call") && self.call_id.is_some() => self.item_call(),
-            b"mcp_approval_response" => TurnPart::named(self.span, TurnPartKind::Result, self.name, None),
-            kind if kind.ends_with(b"_output") => {
-                TurnPart::named(self.span, TurnPartKind::Result, self.name, self.output)
+            name if name.ends_with(b"_call") && call_id.is_some() => self.item_call(),
+            b"mcp_approval_response" => of(TurnPartKind::Result, self.literal(b"name"), None),
+            name if name.ends_with(b"_output") => {
+                of(TurnPartKind::Result, self.literal(b"name"), self.get(b"output"))
             }
-            b"item_reference" => TurnPart::named(self.span, TurnPartKind::Other, self.kind, None),
-            _ => of_kind(TurnPartKind::Other),
+            b"item_reference" => of(TurnPartKind::Other, kind, None),
+            _ => of(TurnPartKind::Other, kind, whole),
         };
-        part.with_id(self.call_id(text))
+        part.with_id(call_id)
     }
 
     /// A call that is an item: tools of the provider's own design are named by the item's type.
     fn item_call(&self) -> TurnPart {
-        let kind = self.kind.unwrap_or_default();
+        let kind = self.literal(b"type").unwrap_or_default();
         let built_in = Span::new(kind.start, kind.end.saturating_sub("_call".len()).max(kind.start));
-        let name = self.name.or(Some(built_in));
-        TurnPart::named(self.span, TurnPartKind::Call, name, self.arguments)
+        let name = self.literal(b"name").or(Some(built_in));
+        let arguments = self.first(&[b"arguments", b"input", b"action", b"operation"], &[b"null"]);
+        TurnPart::named(self.span, TurnPartKind::Call, name, arguments)
     }
 }
 
@@ -231,26 +208,22 @@ pub fn parts(text: &[u8], span: Span, role: Role) -> Vec<TurnPart> {
         return vec![TurnPart::literal(span)];
     }
     let found = ElementMembers::read(text, span, role != Role::Tool);
-    match found.parts {
+    let reference = TurnPart::named(span, TurnPartKind::Other, Some(Span::default()), None);
+    match found.get(b"parts") {
         Some(parts) => gemini::parts(text, parts),
-        None if found.is_item(text) => vec![found.item(text)],
+        None if found.kind() != b"message" => vec![found.item()],
         None if role == Role::Tool => vec![found.result()],
-        None if found.is_reference(text) => vec![TurnPart::named(
-            span,
-            TurnPartKind::Other,
-            Some(Span::default()),
-            None,
-        )],
-        None => found.message(text),
+        None if found.is_reference() => vec![reference],
+        None => found.message(),
     }
 }
 
-/// The elements of the list at `at`, and where it ends.
+/// What the list at `at` is made of, and where it ends.
 fn list(
     text: &[u8],
     at: usize,
     each: impl Fn(&[u8], usize) -> Result<TurnPart, InvalidJson>,
-) -> Result<(Vec<TurnPart>, usize), InvalidJson> {
+) -> Result<(TurnContent, usize), InvalidJson> {
     let mut parts = Vec::new();
     let end = json::array(text, at, |at| {
         let part = each(text, at)?;
@@ -258,15 +231,14 @@ fn list(
         parts.push(part);
         Ok(end)
     })?;
-    Ok((parts, end))
+    let list = Some(Span::new(at, end));
+    Ok((TurnContent { parts, list }, end))
 }
 
-/// What a content at `at` is made of, a string or a list of blocks, and where it ends.
+/// What the content at `at` is made of, a string or a list of blocks, and where it ends.
 fn content(text: &[u8], at: usize) -> Result<(TurnContent, usize), InvalidJson> {
     if text.get(at) == Some(&b'[') {
-        let (parts, end) = list(text, at, block)?;
-        let list = Some(Span::new(at, end));
-        return Ok((TurnContent { parts, list }, end));
+        return list(text, at, block);
     }
     let end = json::value_end(text, at)?;
     let content = match text[at] {
@@ -333,7 +305,7 @@ fn block_kind(kind: &[u8], says: Option<Span>) -> TurnPartKind {
 
 /// The elements of a list of calls that is next to a content.
 pub(super) fn calls(text: &[u8], calls: Span) -> Vec<TurnPart> {
-    list(text, calls.start, call).map_or(Vec::new(), |(calls, _)| calls)
+    list(text, calls.start, call).map_or(Vec::new(), |(calls, _)| calls.parts)
 }
 
 /// An element of `tool_calls`: what it calls is in a member of its own.

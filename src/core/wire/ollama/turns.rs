@@ -14,7 +14,7 @@ impl Turns for Ollama {
         };
         let is_result = turn.role == Role::Tool;
         let found = ElementMembers::read(text, turn.span, true);
-        let literal = found.content.filter(|value| text[value.start] == b'"');
+        let literal = found.get(b"content").filter(|value| text[value.start] == b'"');
         if is_result {
             let result = |span| {
                 TurnContent::of(TurnPart {

@@ -37,24 +37,24 @@ impl ResponsesItem {
     }
 
     pub(super) fn read(text: &[u8], whole: Span) -> Self {
-        Self::of_members(text, &ElementMembers::read(text, whole, false))
+        Self::of_members(&ElementMembers::read(text, whole, false))
     }
 
-    pub(super) fn of_members(text: &[u8], found: &ElementMembers) -> Self {
-        let reference = found.is_reference(text);
-        let part = match found.kind(text) {
+    pub(super) fn of_members(found: &ElementMembers<'_>) -> Self {
+        let (call_id, reference) = (found.call_id(), found.is_reference());
+        let part = match found.kind() {
             _ if reference => TurnPartKind::Other,
             b"message" => TurnPartKind::Text,
             // Codex states the goal of its session as a result without a call.
-            b"function_call_output" if found.call_id(text).is_none() => TurnPartKind::Other,
-            _ => found.item(text).kind,
+            b"function_call_output" if call_id.is_none() => TurnPartKind::Other,
+            _ => found.item().kind,
         };
         Self {
             part,
-            id: found.id,
-            call_id: found.call_id(text),
+            id: found.literal(b"id"),
+            call_id,
             reference,
-            encrypted: found.encrypted,
+            encrypted: found.literal(b"encrypted_content").is_some(),
         }
     }
 }

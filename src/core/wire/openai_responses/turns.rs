@@ -25,7 +25,7 @@ impl Turns for OpenaiResponses {
             return TurnContent::of(TurnPart::literal(whole));
         }
         let found = ElementMembers::read(text, whole, true);
-        let item = ResponsesItem::of_members(text, &found);
+        let item = ResponsesItem::of_members(&found);
         match item.part {
             TurnPartKind::Text => found.blocks.edited(|part| match part.text {
                 Some(inside) => TurnPart::of_text(part.span, inside),
