@@ -32,7 +32,7 @@ pub use self::key::conversation_key;
 pub use self::live::LiveConversation;
 use self::live::{CacheUpdate, LiveState};
 pub use self::repeats::{AnswerId, REPEAT_WITHIN_MS};
-use crate::state::store::{SharedStore, StoreError};
+use crate::state::store::{SharedStore, StoreError, StoreResult};
 use baton_core::record::{
     Conversation, CutPoint, Handoff, HandoffId, RecordChange, RepeatedAnswer, Update, UpdateOutcome,
 };
@@ -125,12 +125,7 @@ impl Sessions {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn open(
-        &self,
-        key: &str,
-        principal: &str,
-        now_ms: u64,
-    ) -> Result<Arc<LiveConversation>, StoreError> {
+    pub async fn open(&self, key: &str, principal: &str, now_ms: u64) -> StoreResult<Arc<LiveConversation>> {
         let hit = self.live.get(key).map(|entry| Arc::clone(&entry));
         let live = match hit {
             Some(live) if self.shared => {
@@ -150,12 +145,7 @@ impl Sessions {
         Ok(live)
     }
 
-    async fn load(
-        &self,
-        key: &str,
-        principal: &str,
-        now_ms: u64,
-    ) -> Result<Arc<LiveConversation>, StoreError> {
+    async fn load(&self, key: &str, principal: &str, now_ms: u64) -> StoreResult<Arc<LiveConversation>> {
         let known = self.store.conversation(key).await?;
         let record = known.unwrap_or_else(|| Conversation {
             key: key.to_owned(),
@@ -201,7 +191,7 @@ impl Sessions {
         live: &Arc<LiveConversation>,
         tooled: bool,
         now_ms: u64,
-    ) -> Result<bool, StoreError> {
+    ) -> StoreResult<bool> {
         let from = live.tooled();
         if from == Some(tooled) {
             return Ok(tooled);
@@ -254,10 +244,10 @@ impl Sessions {
         cached: CacheUpdate,
         now_ms: u64,
         put: Put,
-    ) -> Result<Conversation, StoreError>
+    ) -> StoreResult<Conversation>
     where
         Put: FnOnce(SharedStore, Update) -> Done + Send + 'static,
-        Done: Future<Output = (Update, Result<UpdateOutcome, StoreError>)> + Send,
+        Done: Future<Output = (Update, StoreResult<UpdateOutcome>)> + Send,
     {
         let (live, store) = (Arc::clone(live), Arc::clone(&self.store));
         to_the_end(async move {
@@ -293,7 +283,7 @@ impl Sessions {
         point: Option<CutPoint>,
         repeat: Option<RepeatedAnswer>,
         now_ms: u64,
-    ) -> Result<Arc<Handoff>, StoreError> {
+    ) -> StoreResult<Arc<Handoff>> {
         let handoff = Arc::new(handoff);
         let point = point.map(Arc::new);
         let change = RecordChange::Fired {
@@ -336,7 +326,7 @@ impl Sessions {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn handoff(&self, principal: &str, id: HandoffId) -> Result<Option<Arc<Handoff>>, StoreError> {
+    pub async fn handoff(&self, principal: &str, id: HandoffId) -> StoreResult<Option<Arc<Handoff>>> {
         if let Some(hit) = self.handoffs.get(&id) {
             return Ok((hit.principal == principal).then_some(hit));
         }
@@ -369,7 +359,7 @@ async fn save(live: Arc<LiveConversation>, store: SharedStore) {
 }
 
 /// Writes the record alone.
-async fn put_record(store: SharedStore, update: Update) -> (Update, Result<UpdateOutcome, StoreError>) {
+async fn put_record(store: SharedStore, update: Update) -> (Update, StoreResult<UpdateOutcome>) {
     let done = store.change(&update).await;
     (update, done)
 }
@@ -377,8 +367,8 @@ async fn put_record(store: SharedStore, update: Update) -> (Update, Result<Updat
 /// Runs a write and what follows from it, also when the caller is cancelled meanwhile: the store would have
 /// the change, and memory not.
 async fn to_the_end<T: Send + 'static>(
-    write: impl Future<Output = Result<T, StoreError>> + Send + 'static,
-) -> Result<T, StoreError> {
+    write: impl Future<Output = StoreResult<T>> + Send + 'static,
+) -> StoreResult<T> {
     match tokio::spawn(write).await {
         Ok(result) => result,
         Err(err) => Err(StoreError::new(format!("a write to the store broke off: {err}"))),

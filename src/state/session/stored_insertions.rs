@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::live::CacheUpdate;
 use super::{LiveConversation, Sessions, put_record};
-use crate::state::store::{SharedStore, StoreError};
+use crate::state::store::{SharedStore, StoreResult};
 use baton_core::record::{
     CutPoint, HiddenPair, Insertion, ReadyDraft, RecordChange, ThinkingOmission, Update,
 };
@@ -23,7 +23,7 @@ impl Sessions {
         live: &Arc<LiveConversation>,
         pairs: Vec<HiddenPair>,
         now_ms: u64,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         if pairs.is_empty() {
             return Ok(());
         }
@@ -40,7 +40,7 @@ impl Sessions {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn pairs_of(&self, live: &LiveConversation) -> Result<Vec<Arc<HiddenPair>>, StoreError> {
+    pub async fn pairs_of(&self, live: &LiveConversation) -> StoreResult<Vec<Arc<HiddenPair>>> {
         let ids = {
             let state = live.state();
             if let Some(pairs) = &state.pairs {
@@ -63,11 +63,7 @@ impl Sessions {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn left_out(
-        &self,
-        live: &LiveConversation,
-        now_ms: u64,
-    ) -> Result<Vec<Arc<CutPoint>>, StoreError> {
+    pub async fn left_out(&self, live: &LiveConversation, now_ms: u64) -> StoreResult<Vec<Arc<CutPoint>>> {
         let ids = {
             let state = live.state();
             if let Some(points) = state.left_out.points(now_ms) {
@@ -93,7 +89,7 @@ impl Sessions {
         live: &Arc<LiveConversation>,
         point: CutPoint,
         now_ms: u64,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let change = RecordChange::LeftOut(point.handoff);
         let cached = CacheUpdate::LeftOut(Arc::new(point));
         self.write(live, change, cached, now_ms, put_record)
@@ -110,7 +106,7 @@ impl Sessions {
         live: &Arc<LiveConversation>,
         change: Option<RecordChange>,
         now_ms: u64,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let Some(change) = change else { return Ok(()) };
         self.write(live, change, CacheUpdate::Nothing, now_ms, put_record)
             .await
@@ -126,7 +122,7 @@ impl Sessions {
         live: &Arc<LiveConversation>,
         draft: ReadyDraft,
         now_ms: u64,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let change = RecordChange::DraftReady(Box::new(draft));
         let written = self.write(live, change, CacheUpdate::Nothing, now_ms, put_record);
         written.await.map(drop)
@@ -141,7 +137,7 @@ impl Sessions {
         live: &Arc<LiveConversation>,
         insertion: Insertion,
         now_ms: u64,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let change = RecordChange::Inserted(vec![insertion.id]);
         let cached = CacheUpdate::Inserted(vec![Arc::new(insertion.clone())]);
         let put = async move |store: SharedStore, update: Update| {
@@ -160,7 +156,7 @@ impl Sessions {
         live: &Arc<LiveConversation>,
         omission: ThinkingOmission,
         now_ms: u64,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let change = RecordChange::ThinkingOmitted(omission);
         self.write(live, change, CacheUpdate::Nothing, now_ms, put_record)
             .await
@@ -176,7 +172,7 @@ impl Sessions {
         live: &Arc<LiveConversation>,
         found: Vec<Insertion>,
         now_ms: u64,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         if found.is_empty() {
             return Ok(());
         }
@@ -196,7 +192,7 @@ impl Sessions {
         &self,
         live: &LiveConversation,
         now_ms: u64,
-    ) -> Result<(Vec<Arc<Insertion>>, Vec<Uuid>), StoreError> {
+    ) -> StoreResult<(Vec<Arc<Insertion>>, Vec<Uuid>)> {
         let missing = |ids: &[Uuid], found: &[Arc<Insertion>]| -> Vec<Uuid> {
             let known: HashSet<Uuid> = found.iter().map(|insertion| insertion.id).collect();
             ids.iter().filter(|id| !known.contains(id)).copied().collect()

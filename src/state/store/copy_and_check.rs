@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use uuid::Uuid;
 
 use super::records::{PlacedKind, RecordKind, StoredRecord};
-use super::{Store, StoreError};
+use super::{Store, StoreResult};
 use baton_core::record::HandoffId;
 
 /// How often a source that changes meanwhile is gone through: twice where nothing is left to do, and then again.
@@ -56,7 +56,7 @@ pub struct StoreCheck {
 ///
 /// # Errors
 /// A store cannot be read or written.
-pub async fn copy(from: &dyn Store, to: &dyn Store) -> Result<CopyReport, StoreError> {
+pub async fn copy(from: &dyn Store, to: &dyn Store) -> StoreResult<CopyReport> {
     let mut copied = CopyReport::default();
     for pass in 0..PASSES {
         copied = CopyReport::default();
@@ -88,7 +88,7 @@ pub async fn copy(from: &dyn Store, to: &dyn Store) -> Result<CopyReport, StoreE
 ///
 /// # Errors
 /// The store cannot be read.
-pub async fn check(store: &dyn Store) -> Result<StoreCheck, StoreError> {
+pub async fn check(store: &dyn Store) -> StoreResult<StoreCheck> {
     let mut checked = StoreCheck::default();
     let mut known: HashSet<(RecordKind, Uuid)> = HashSet::new();
     for kind in RecordKind::ALL {

@@ -9,6 +9,9 @@ pub struct StoreError {
     pub message: String,
 }
 
+/// The result of a store call.
+pub type StoreResult<T> = Result<T, StoreError>;
+
 impl StoreError {
     /// The error with this message.
     pub fn new(message: impl Into<String>) -> Self {

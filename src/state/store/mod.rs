@@ -17,16 +17,15 @@ mod copy_and_check_tests;
 pub(crate) mod tests;
 
 use std::fs;
-use std::future::Future;
 use std::io;
 use std::path::Path;
-use std::pin::Pin;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use uuid::Uuid;
 
-pub use self::error::StoreError;
 use self::error::foreign_record;
+pub use self::error::{StoreError, StoreResult};
 use self::records::{
     Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, ResponseId, Retention, StoredRecord,
 };
@@ -37,9 +36,6 @@ use baton_core::record::{
     Conversation, CutPoint, DocumentRecord, Handoff, HandoffId, HandoffStatus, HiddenPair, Insertion,
     Principal, Update, UpdateOutcome,
 };
-
-/// The future of a store call, boxed since the kind of store is chosen at run time.
-pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 /// The store in use.
 pub type SharedStore = Arc<dyn Store>;
@@ -99,6 +95,7 @@ impl DocumentFilter {
 ///
 /// # Errors
 /// Every call fails where the store cannot be reached, read or written; a write that failed changed nothing.
+#[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// The kind as in the config: `memory`, `sqlite`, `redis`.
     fn kind(&self) -> &'static str;
@@ -109,21 +106,17 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// A handoff by id.
-    fn handoff<'a>(&'a self, principal: &'a str, id: HandoffId) -> StoreFuture<'a, Option<Handoff>>;
+    async fn handoff(&self, principal: &str, id: HandoffId) -> StoreResult<Option<Handoff>>;
 
     /// Lists handoffs, newest first, without what only a cut needs: the text of `head`, and `recall`.
-    fn handoffs<'a>(&'a self, filter: &'a HandoffFilter) -> StoreFuture<'a, Vec<Handoff>>;
+    async fn handoffs(&self, filter: &HandoffFilter) -> StoreResult<Vec<Handoff>>;
 
     /// Archives or unarchives a handoff; `false` for an unknown id.
-    fn archive<'a>(&'a self, principal: &'a str, id: HandoffId, archived: bool) -> StoreFuture<'a, bool>;
+    async fn archive(&self, principal: &str, id: HandoffId, archived: bool) -> StoreResult<bool>;
 
     /// Records that are in a transcript, without unknown ones; see [`Lookup`].
-    fn find<'a>(
-        &'a self,
-        kind: PlacedKind,
-        principal: &'a str,
-        by: Lookup<'a>,
-    ) -> StoreFuture<'a, Vec<PlacedRecord>>;
+    async fn find(&self, kind: PlacedKind, principal: &str, by: Lookup<'_>)
+    -> StoreResult<Vec<PlacedRecord>>;
 
     /// Whether there may be any insertion at all; `false` saves its caller the work of a look-up.
     fn may_have_insertions(&self) -> bool {
@@ -131,192 +124,178 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// A conversation by key.
-    fn conversation<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Conversation>>;
+    async fn conversation(&self, key: &str) -> StoreResult<Option<Conversation>>;
 
     /// Writes records, all or none. `action` names the write in errors.
-    fn put<'a>(&'a self, action: &'static str, records: Vec<StoredRecord>) -> StoreFuture<'a, ()>;
+    async fn put(&self, action: &'static str, records: Vec<StoredRecord>) -> StoreResult<()>;
 
     /// Writes records and the change to their conversation atomically. A change alone may be lost with a power failure: the
     /// next request derives it again from its sentinel, its pairs, or a provider that rejects the prefix.
-    fn put_with<'a>(
-        &'a self,
+    async fn put_with(
+        &self,
         action: &'static str,
         records: Vec<StoredRecord>,
-        update: &'a Update,
-    ) -> StoreFuture<'a, UpdateOutcome>;
+        update: &Update,
+    ) -> StoreResult<UpdateOutcome>;
 
     /// The upstream response id of one that the agent was shown (Responses API).
-    fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> StoreFuture<'a, Option<String>>;
+    async fn response_id(&self, principal: &str, shown: &str) -> StoreResult<Option<String>>;
 
     /// Writes a document. One that is active supersedes, in the same transaction, the active one of the same principal,
     /// repository, branch and topic; returns the handoffs of those that it superseded.
-    fn put_document<'a>(&'a self, document: &'a DocumentRecord) -> StoreFuture<'a, Vec<HandoffId>>;
+    async fn put_document(&self, document: &DocumentRecord) -> StoreResult<Vec<HandoffId>>;
 
     /// Lists documents, newest first.
-    fn documents<'a>(&'a self, filter: &'a DocumentFilter) -> StoreFuture<'a, Vec<DocumentRecord>>;
+    async fn documents(&self, filter: &DocumentFilter) -> StoreResult<Vec<DocumentRecord>>;
 
     /// Gives a document another status, and supersedes as [`Store::put_document`] does; `None` for an unknown id.
-    fn set_document_status<'a>(
-        &'a self,
-        principal: &'a str,
+    async fn set_document_status(
+        &self,
+        principal: &str,
         id: HandoffId,
         status: HandoffStatus,
-    ) -> StoreFuture<'a, Option<Vec<HandoffId>>>;
+    ) -> StoreResult<Option<Vec<HandoffId>>>;
 
     /// Archives the documents that are superseded, of handoffs made before this time: in one transaction, so that none
     /// is archived that somebody resumes. Returns whose they are, and the handoffs.
-    fn archive_documents(&self, before_ms: u64) -> StoreFuture<'_, Vec<(Principal, HandoffId)>>;
+    async fn archive_documents(&self, before_ms: u64) -> StoreResult<Vec<(Principal, HandoffId)>>;
 
     /// Deletes what has long been unused and nothing in use refers to; documents stay. Returns the number of deleted
     /// records.
-    fn sweep<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, u64>;
+    async fn sweep(&self, retention: &Retention) -> StoreResult<u64>;
 
     /// Some records of a kind, in an order of the store's own: those after `after`, which is empty for the first page.
     /// A store in use may return a record twice.
-    fn page<'a>(&'a self, kind: RecordKind, after: &'a str) -> StoreFuture<'a, RecordPage>;
+    async fn page(&self, kind: RecordKind, after: &str) -> StoreResult<RecordPage>;
 
     /// Writes records of one kind as they are; a conversation only over an older version. Returns how many were not there
     /// like this.
-    fn import<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64>;
+    async fn import(&self, records: &[StoredRecord]) -> StoreResult<u64>;
 
     /// How many of these records, all of one kind, are there, whatever they say.
-    fn has<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64>;
+    async fn has(&self, records: &[StoredRecord]) -> StoreResult<u64>;
 
     /// Checks that the store can be read.
-    fn ping(&self) -> StoreFuture<'_, ()>;
+    async fn ping(&self) -> StoreResult<()>;
 
     /// Checks that a record could be written durably, by a real write. It may rewrite a page unchanged, so callers ask
     /// every few seconds at most.
-    fn probe(&self) -> StoreFuture<'_, ()> {
-        self.ping()
+    async fn probe(&self) -> StoreResult<()> {
+        self.ping().await
     }
 
     /// The setting of the store's server that breaks a promise of the config.
-    fn settings_problem(&self) -> StoreFuture<'_, Option<String>> {
-        Box::pin(std::future::ready(Ok(None)))
+    async fn settings_problem(&self) -> StoreResult<Option<String>> {
+        Ok(None)
     }
 
     /// Writes a handoff, its position where that is known, and the change to its conversation atomically.
-    fn put_handoff<'a>(
-        &'a self,
-        handoff: &'a Handoff,
-        point: Option<&'a CutPoint>,
-        update: &'a Update,
-    ) -> StoreFuture<'a, UpdateOutcome> {
+    async fn put_handoff(
+        &self,
+        handoff: &Handoff,
+        point: Option<&CutPoint>,
+        update: &Update,
+    ) -> StoreResult<UpdateOutcome> {
         let mut records = vec![StoredRecord::Handoff(Box::new(handoff.clone()))];
         records.extend(point.map(|point| PlacedRecord::CutPoint(point.clone()).into()));
-        self.put_with("write a handoff", records, update)
+        self.put_with("write a handoff", records, update).await
     }
 
     /// Writes a handoff that is active in no conversation: it waits until somebody resumes it.
-    fn put_draft<'a>(&'a self, handoff: &'a Handoff) -> StoreFuture<'a, ()> {
+    async fn put_draft(&self, handoff: &Handoff) -> StoreResult<()> {
         let record = StoredRecord::Handoff(Box::new(handoff.clone()));
-        self.put("write a handoff", vec![record])
+        self.put("write a handoff", vec![record]).await
     }
 
     /// Writes pairs and the change to their conversation atomically.
-    fn put_pairs<'a>(
-        &'a self,
-        pairs: &'a [HiddenPair],
-        update: &'a Update,
-    ) -> StoreFuture<'a, UpdateOutcome> {
-        let record = |pair: &HiddenPair| PlacedRecord::Pair(Box::new(pair.clone())).into();
-        self.put_with("write hidden pairs", pairs.iter().map(record).collect(), update)
+    async fn put_pairs(&self, pairs: &[HiddenPair], update: &Update) -> StoreResult<UpdateOutcome> {
+        let records = pairs
+            .iter()
+            .map(|pair| PlacedRecord::Pair(Box::new(pair.clone())).into());
+        self.put_with("write hidden pairs", records.collect(), update)
+            .await
     }
 
     /// Writes an insertion and the change to its conversation atomically.
-    fn put_insertion<'a>(
-        &'a self,
-        insertion: &'a Insertion,
-        update: &'a Update,
-    ) -> StoreFuture<'a, UpdateOutcome> {
+    async fn put_insertion(&self, insertion: &Insertion, update: &Update) -> StoreResult<UpdateOutcome> {
         let record = PlacedRecord::Insertion(insertion.clone()).into();
-        self.put_with("write an insertion", vec![record], update)
+        self.put_with("write an insertion", vec![record], update).await
     }
 
     /// Changes a conversation's record.
-    fn change<'a>(&'a self, update: &'a Update) -> StoreFuture<'a, UpdateOutcome> {
-        self.put_with("write a conversation", Vec::new(), update)
+    async fn change(&self, update: &Update) -> StoreResult<UpdateOutcome> {
+        self.put_with("write a conversation", Vec::new(), update).await
     }
 
     /// Stores the upstream id of a response id.
-    fn put_response_id<'a>(
-        &'a self,
-        principal: &'a str,
-        shown: &'a str,
-        upstream: &'a str,
-    ) -> StoreFuture<'a, ()> {
+    async fn put_response_id(&self, principal: &str, shown: &str, upstream: &str) -> StoreResult<()> {
         let record = ResponseId {
             principal: principal.to_owned(),
             shown: shown.to_owned(),
             upstream: upstream.to_owned(),
         };
         let used_ms = now_ms();
-        self.put(
-            "write a response id",
-            vec![StoredRecord::ResponseId { record, used_ms }],
-        )
+        let record = StoredRecord::ResponseId { record, used_ms };
+        self.put("write a response id", vec![record]).await
     }
 
     /// Hidden pairs by id (asides, and the pairs listed by a conversation).
-    fn pairs<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> StoreFuture<'a, Vec<HiddenPair>> {
-        let found = self.find(PlacedKind::Pair, principal, Lookup::Ids(ids));
-        all_of(found, PlacedRecord::into_pair)
+    async fn pairs(&self, principal: &str, ids: &[Uuid]) -> StoreResult<Vec<HiddenPair>> {
+        let found = self.find(PlacedKind::Pair, principal, Lookup::Ids(ids)).await?;
+        Ok(found.into_iter().filter_map(PlacedRecord::into_pair).collect())
     }
 
     /// Hidden pairs next to any of these call ids.
-    fn pairs_beside<'a>(
-        &'a self,
-        principal: &'a str,
-        siblings: &'a [String],
-    ) -> StoreFuture<'a, Vec<HiddenPair>> {
-        let found = self.find(PlacedKind::Pair, principal, Lookup::Places(siblings));
-        all_of(found, PlacedRecord::into_pair)
+    async fn pairs_beside(&self, principal: &str, siblings: &[String]) -> StoreResult<Vec<HiddenPair>> {
+        let found = self
+            .find(PlacedKind::Pair, principal, Lookup::Places(siblings))
+            .await?;
+        Ok(found.into_iter().filter_map(PlacedRecord::into_pair).collect())
     }
 
     /// Cut points by handoff id.
-    fn cut_points<'a>(
-        &'a self,
-        principal: &'a str,
-        handoffs: &'a [HandoffId],
-    ) -> StoreFuture<'a, Vec<CutPoint>> {
-        let found = self.find(PlacedKind::CutPoint, principal, Lookup::Ids(handoffs));
-        all_of(found, PlacedRecord::into_cut_point)
+    async fn cut_points(&self, principal: &str, handoffs: &[HandoffId]) -> StoreResult<Vec<CutPoint>> {
+        let found = self
+            .find(PlacedKind::CutPoint, principal, Lookup::Ids(handoffs))
+            .await?;
+        Ok(found
+            .into_iter()
+            .filter_map(PlacedRecord::into_cut_point)
+            .collect())
     }
 
     /// Cut points with any of these digests.
-    fn cut_points_at<'a>(
-        &'a self,
-        principal: &'a str,
-        digests: &'a [String],
-    ) -> StoreFuture<'a, Vec<CutPoint>> {
-        let found = self.find(PlacedKind::CutPoint, principal, Lookup::Places(digests));
-        all_of(found, PlacedRecord::into_cut_point)
+    async fn cut_points_at(&self, principal: &str, digests: &[String]) -> StoreResult<Vec<CutPoint>> {
+        let found = self
+            .find(PlacedKind::CutPoint, principal, Lookup::Places(digests))
+            .await?;
+        Ok(found
+            .into_iter()
+            .filter_map(PlacedRecord::into_cut_point)
+            .collect())
     }
 
     /// Insertions by id.
-    fn insertions<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> StoreFuture<'a, Vec<Insertion>> {
-        let found = self.find(PlacedKind::Insertion, principal, Lookup::Ids(ids));
-        all_of(found, PlacedRecord::into_insertion)
+    async fn insertions(&self, principal: &str, ids: &[Uuid]) -> StoreResult<Vec<Insertion>> {
+        let found = self
+            .find(PlacedKind::Insertion, principal, Lookup::Ids(ids))
+            .await?;
+        Ok(found
+            .into_iter()
+            .filter_map(PlacedRecord::into_insertion)
+            .collect())
     }
 
     /// Insertions with any of these places.
-    fn insertions_at<'a>(
-        &'a self,
-        principal: &'a str,
-        places: &'a [String],
-    ) -> StoreFuture<'a, Vec<Insertion>> {
-        let found = self.find(PlacedKind::Insertion, principal, Lookup::Places(places));
-        all_of(found, PlacedRecord::into_insertion)
+    async fn insertions_at(&self, principal: &str, places: &[String]) -> StoreResult<Vec<Insertion>> {
+        let found = self
+            .find(PlacedKind::Insertion, principal, Lookup::Places(places))
+            .await?;
+        Ok(found
+            .into_iter()
+            .filter_map(PlacedRecord::into_insertion)
+            .collect())
     }
-}
-
-/// Found records as their own type.
-fn all_of<'a, T: 'a>(
-    found: StoreFuture<'a, Vec<PlacedRecord>>,
-    own: fn(PlacedRecord) -> Option<T>,
-) -> StoreFuture<'a, Vec<T>> {
-    Box::pin(async move { Ok(found.await?.into_iter().filter_map(own).collect()) })
 }
 
 impl HandoffFilter {
@@ -347,7 +326,7 @@ impl HandoffFilter {
 ///
 /// # Errors
 /// The directory or the file cannot be created or opened, or the server's certificates not be read.
-pub fn open(settings: &config::StoreConfig, state_dir: &Path) -> Result<SharedStore, StoreError> {
+pub fn open(settings: &config::StoreConfig, state_dir: &Path) -> StoreResult<SharedStore> {
     match settings.kind {
         StoreKind::Memory => Ok(Arc::new(sqlite::SqliteStore::in_memory()?)),
         StoreKind::Sqlite => Ok(Arc::new(sqlite::SqliteStore::open(state_dir)?)),
@@ -360,7 +339,7 @@ pub fn open(settings: &config::StoreConfig, state_dir: &Path) -> Result<SharedSt
 ///
 /// # Errors
 /// The file exists and cannot be opened, or has another schema version.
-pub fn open_for_reading(settings: &config::StoreConfig, state_dir: &Path) -> Result<SharedStore, StoreError> {
+pub fn open_for_reading(settings: &config::StoreConfig, state_dir: &Path) -> StoreResult<SharedStore> {
     match open_existing(settings, state_dir)? {
         Some(store) => Ok(store),
         None => Ok(Arc::new(sqlite::SqliteStore::in_memory()?)),
@@ -371,10 +350,7 @@ pub fn open_for_reading(settings: &config::StoreConfig, state_dir: &Path) -> Res
 ///
 /// # Errors
 /// As [`open_for_reading`].
-pub fn open_existing(
-    settings: &config::StoreConfig,
-    state_dir: &Path,
-) -> Result<Option<SharedStore>, StoreError> {
+pub fn open_existing(settings: &config::StoreConfig, state_dir: &Path) -> StoreResult<Option<SharedStore>> {
     Ok(match settings.kind {
         StoreKind::Redis => Some(Arc::new(redis::RedisStore::of(settings)?)),
         StoreKind::Memory => Some(Arc::new(sqlite::SqliteStore::in_memory()?)),
@@ -389,7 +365,7 @@ pub fn open_existing(
 ///
 /// # Errors
 /// The directory cannot be created.
-pub(crate) fn make_dir(dir: &Path) -> Result<(), StoreError> {
+pub(crate) fn make_dir(dir: &Path) -> StoreResult<()> {
     disk::make_dir(dir, FileAccess::Owner).map_err(|err| {
         StoreError::new(format!(
             "cannot make the state directory {}: {err}; give another with --state-dir",

@@ -10,7 +10,7 @@ use std::io;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use super::{StoreError, hex, make_dir, make_whole, random};
+use super::{StoreError, StoreResult, hex, make_dir, make_whole, random};
 use crate::state::disk::{self, private_file};
 use baton_core::mark::seal::{SealKey, SealKeys};
 
@@ -63,7 +63,7 @@ impl StoredKeys {
 ///
 /// # Errors
 /// A file cannot be read or created, or does not hold keys.
-pub fn load_or_make(dir: &Path) -> Result<StoredKeys, StoreError> {
+pub fn load_or_make(dir: &Path) -> StoreResult<StoredKeys> {
     if let Some(keys) = load(dir)? {
         return Ok(keys);
     }
@@ -79,7 +79,7 @@ pub fn load_or_make(dir: &Path) -> Result<StoredKeys, StoreError> {
 ///
 /// # Errors
 /// A file cannot be read, or does not hold keys.
-pub fn load(dir: &Path) -> Result<Option<StoredKeys>, StoreError> {
+pub fn load(dir: &Path) -> StoreResult<Option<StoredKeys>> {
     // In this order: a key leaves the first file only after it is in the second one.
     let Some(newest) = newest(&dir.join(FILE))? else {
         return Ok(None);
@@ -99,7 +99,7 @@ pub fn load(dir: &Path) -> Result<Option<StoredKeys>, StoreError> {
 ///
 /// # Errors
 /// The files cannot be read or written, or there are [`MOST_KEYS`] keys already. Nothing has changed then.
-pub fn rotate(dir: &Path) -> Result<StoredKeys, StoreError> {
+pub fn rotate(dir: &Path) -> StoreResult<StoredKeys> {
     load_or_make(dir)?;
     let _lock = lock(dir)?;
     let keys = load_or_make(dir)?;
@@ -121,7 +121,7 @@ pub fn rotate(dir: &Path) -> Result<StoredKeys, StoreError> {
 ///
 /// # Errors
 /// The files cannot be read or written.
-pub fn retire(dir: &Path, ids: &[String]) -> Result<Option<StoredKeys>, StoreError> {
+pub fn retire(dir: &Path, ids: &[String]) -> StoreResult<Option<StoredKeys>> {
     load_or_make(dir)?;
     let _lock = lock(dir)?;
     let mut keys = load_or_make(dir)?;
@@ -134,7 +134,7 @@ pub fn retire(dir: &Path, ids: &[String]) -> Result<Option<StoredKeys>, StoreErr
     Ok(Some(keys))
 }
 
-fn newest(path: &Path) -> Result<Option<StoredKey>, StoreError> {
+fn newest(path: &Path) -> StoreResult<Option<StoredKey>> {
     let Some(text) = read(path)? else { return Ok(None) };
     let Some(key) = unhex(text.trim()) else {
         return Err(StoreError::new(format!(
@@ -147,7 +147,7 @@ fn newest(path: &Path) -> Result<Option<StoredKey>, StoreError> {
     Ok(Some(StoredKey { key, made_ms }))
 }
 
-fn older_keys(path: &Path) -> Result<Vec<StoredKey>, StoreError> {
+fn older_keys(path: &Path) -> StoreResult<Vec<StoredKey>> {
     let Some(text) = read(path)? else {
         return Ok(Vec::new());
     };
@@ -167,7 +167,7 @@ fn older_keys(path: &Path) -> Result<Vec<StoredKey>, StoreError> {
         )))
 }
 
-fn read(path: &Path) -> Result<Option<String>, StoreError> {
+fn read(path: &Path) -> StoreResult<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -184,14 +184,14 @@ fn make(dir: &Path, path: &Path) -> io::Result<()> {
 }
 
 /// Waits until no other process changes the keys.
-fn lock(dir: &Path) -> Result<fs::File, StoreError> {
+fn lock(dir: &Path) -> StoreResult<fs::File> {
     let file = private_file().create(true).truncate(false).open(dir.join(LOCK));
     let file = file.map_err(|err| unwritten(dir, &err))?;
     file.lock().map_err(|err| unwritten(dir, &err))?;
     Ok(file)
 }
 
-fn replace_older(dir: &Path, older: &[StoredKey]) -> Result<(), StoreError> {
+fn replace_older(dir: &Path, older: &[StoredKey]) -> StoreResult<()> {
     let lines = older.iter().map(|stored| {
         let made = stored.made_ms.map_or(String::new(), |made| format!(" {made}"));
         format!("{}{made}\n", hex(stored.key.bytes()))
@@ -199,7 +199,7 @@ fn replace_older(dir: &Path, older: &[StoredKey]) -> Result<(), StoreError> {
     replace(dir, OLDER, &lines.collect::<String>())
 }
 
-fn replace(dir: &Path, name: &str, text: &str) -> Result<(), StoreError> {
+fn replace(dir: &Path, name: &str, text: &str) -> StoreResult<()> {
     disk::replace_locked(&dir.join(name), text.as_bytes()).map_err(|err| unwritten(dir, &err))
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-use super::StoreError;
+use super::StoreResult;
 use super::seal_key::{FILE, OLDER, load, load_or_make};
 use crate::state::sync::locked;
 use baton_core::mark::seal::{SealKey, SealKeys};
@@ -50,7 +50,7 @@ impl Seals {
     ///
     /// # Errors
     /// A file cannot be read or created, or does not hold keys.
-    pub fn of_dir(dir: &Path) -> Result<Self, StoreError> {
+    pub fn of_dir(dir: &Path) -> StoreResult<Self> {
         // Taken first: what changes meanwhile is read again.
         let stamps = stamps(dir);
         let keys = load_or_make(dir)?.into_keys();

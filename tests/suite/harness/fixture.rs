@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use async_trait::async_trait;
 use baton_core::record::{
     Conversation, DocumentRecord, Handoff, HandoffId, HandoffStatus, Principal, Update, UpdateOutcome,
 };
@@ -10,7 +11,7 @@ use baton_llm::state::config::Config;
 use baton_llm::state::store::records::{
     Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, Retention, StoredRecord,
 };
-use baton_llm::state::store::{DocumentFilter, HandoffFilter, SharedStore, Store, StoreError, StoreFuture};
+use baton_llm::state::store::{DocumentFilter, HandoffFilter, SharedStore, Store, StoreError, StoreResult};
 use baton_strict::{Options, Queue, Received, Reply, Strict};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -171,113 +172,105 @@ impl FlakyStore {
         self.insertion_reads.load(Ordering::SeqCst)
     }
 
-    fn read<'a, T: Send + 'a>(&'a self, answer: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
-        unless(&self.no_reads, answer)
+    async fn read<T>(&self, answer: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
+        unless(&self.no_reads, answer).await
     }
 
-    fn write<'a, T: Send + 'a>(&'a self, answer: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
-        unless(&self.no_writes, answer)
+    async fn write<T>(&self, answer: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
+        unless(&self.no_writes, answer).await
     }
 }
 
-fn unless<'a, T: Send + 'a>(off: &AtomicBool, answer: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
+async fn unless<T>(off: &AtomicBool, answer: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
     match off.load(Ordering::SeqCst) {
-        true => switched_off(),
-        false => answer,
+        true => Err(StoreError::new("switched off by the test")),
+        false => answer.await,
     }
 }
 
-fn switched_off<'a, T: Send + 'a>() -> StoreFuture<'a, T> {
-    let message = "switched off by the test".to_owned();
-    Box::pin(std::future::ready(Err(StoreError::new(message))))
-}
-
+#[async_trait]
 impl Store for FlakyStore {
     fn kind(&self) -> &'static str {
         "memory"
     }
-    fn handoff<'a>(&'a self, principal: &'a str, id: HandoffId) -> StoreFuture<'a, Option<Handoff>> {
-        self.read(self.inner.handoff(principal, id))
+    async fn handoff(&self, principal: &str, id: HandoffId) -> StoreResult<Option<Handoff>> {
+        self.read(self.inner.handoff(principal, id)).await
     }
-    fn put<'a>(&'a self, action: &'static str, records: Vec<StoredRecord>) -> StoreFuture<'a, ()> {
-        self.write(self.inner.put(action, records))
+    async fn put(&self, action: &'static str, records: Vec<StoredRecord>) -> StoreResult<()> {
+        self.write(self.inner.put(action, records)).await
     }
-    fn put_with<'a>(
-        &'a self,
+    async fn put_with(
+        &self,
         action: &'static str,
         records: Vec<StoredRecord>,
-        update: &'a Update,
-    ) -> StoreFuture<'a, UpdateOutcome> {
-        self.write(self.inner.put_with(action, records, update))
+        update: &Update,
+    ) -> StoreResult<UpdateOutcome> {
+        self.write(self.inner.put_with(action, records, update)).await
     }
-    fn handoffs<'a>(&'a self, filter: &'a HandoffFilter) -> StoreFuture<'a, Vec<Handoff>> {
-        self.read(self.inner.handoffs(filter))
+    async fn handoffs(&self, filter: &HandoffFilter) -> StoreResult<Vec<Handoff>> {
+        self.read(self.inner.handoffs(filter)).await
     }
-    fn archive<'a>(&'a self, principal: &'a str, id: HandoffId, archived: bool) -> StoreFuture<'a, bool> {
-        self.write(self.inner.archive(principal, id, archived))
+    async fn archive(&self, principal: &str, id: HandoffId, archived: bool) -> StoreResult<bool> {
+        self.write(self.inner.archive(principal, id, archived)).await
     }
-    fn find<'a>(
-        &'a self,
+    async fn find(
+        &self,
         kind: PlacedKind,
-        principal: &'a str,
-        by: Lookup<'a>,
-    ) -> StoreFuture<'a, Vec<PlacedRecord>> {
+        principal: &str,
+        by: Lookup<'_>,
+    ) -> StoreResult<Vec<PlacedRecord>> {
         if kind == PlacedKind::Insertion {
             self.insertion_reads.fetch_add(1, Ordering::SeqCst);
         }
-        let found = self.read(self.inner.find(kind, principal, by));
-        if !matches!((kind, by), (PlacedKind::Pair, Lookup::Places(_))) {
-            return found;
+        let found = self.read(self.inner.find(kind, principal, by)).await;
+        let is_held = matches!((kind, by), (PlacedKind::Pair, Lookup::Places(_)));
+        let held = is_held.then(|| self.held.lock().unwrap().take()).flatten();
+        if let Some((reached, go_on)) = held {
+            reached.send(()).unwrap();
+            go_on.await.unwrap();
         }
-        match self.held.lock().unwrap().take() {
-            Some((reached, go_on)) => Box::pin(async move {
-                let found = found.await;
-                reached.send(()).unwrap();
-                go_on.await.unwrap();
-                found
-            }),
-            None => found,
-        }
+        found
     }
     fn may_have_insertions(&self) -> bool {
         self.inner.may_have_insertions()
     }
-    fn conversation<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Conversation>> {
-        self.read(self.inner.conversation(key))
+    async fn conversation(&self, key: &str) -> StoreResult<Option<Conversation>> {
+        self.read(self.inner.conversation(key)).await
     }
-    fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> StoreFuture<'a, Option<String>> {
-        self.read(self.inner.response_id(principal, shown))
+    async fn response_id(&self, principal: &str, shown: &str) -> StoreResult<Option<String>> {
+        self.read(self.inner.response_id(principal, shown)).await
     }
-    fn put_document<'a>(&'a self, document: &'a DocumentRecord) -> StoreFuture<'a, Vec<HandoffId>> {
-        self.write(self.inner.put_document(document))
+    async fn put_document(&self, document: &DocumentRecord) -> StoreResult<Vec<HandoffId>> {
+        self.write(self.inner.put_document(document)).await
     }
-    fn documents<'a>(&'a self, filter: &'a DocumentFilter) -> StoreFuture<'a, Vec<DocumentRecord>> {
-        self.read(self.inner.documents(filter))
+    async fn documents(&self, filter: &DocumentFilter) -> StoreResult<Vec<DocumentRecord>> {
+        self.read(self.inner.documents(filter)).await
     }
-    fn set_document_status<'a>(
-        &'a self,
-        principal: &'a str,
+    async fn set_document_status(
+        &self,
+        principal: &str,
         id: HandoffId,
         status: HandoffStatus,
-    ) -> StoreFuture<'a, Option<Vec<HandoffId>>> {
+    ) -> StoreResult<Option<Vec<HandoffId>>> {
         self.write(self.inner.set_document_status(principal, id, status))
+            .await
     }
-    fn archive_documents(&self, before_ms: u64) -> StoreFuture<'_, Vec<(Principal, HandoffId)>> {
-        self.write(self.inner.archive_documents(before_ms))
+    async fn archive_documents(&self, before_ms: u64) -> StoreResult<Vec<(Principal, HandoffId)>> {
+        self.write(self.inner.archive_documents(before_ms)).await
     }
-    fn sweep<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, u64> {
-        self.write(self.inner.sweep(retention))
+    async fn sweep(&self, retention: &Retention) -> StoreResult<u64> {
+        self.write(self.inner.sweep(retention)).await
     }
-    fn page<'a>(&'a self, kind: RecordKind, after: &'a str) -> StoreFuture<'a, RecordPage> {
-        self.read(self.inner.page(kind, after))
+    async fn page(&self, kind: RecordKind, after: &str) -> StoreResult<RecordPage> {
+        self.read(self.inner.page(kind, after)).await
     }
-    fn import<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64> {
-        self.write(self.inner.import(records))
+    async fn import(&self, records: &[StoredRecord]) -> StoreResult<u64> {
+        self.write(self.inner.import(records)).await
     }
-    fn has<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64> {
-        self.read(self.inner.has(records))
+    async fn has(&self, records: &[StoredRecord]) -> StoreResult<u64> {
+        self.read(self.inner.has(records)).await
     }
-    fn ping(&self) -> StoreFuture<'_, ()> {
-        self.read(self.inner.ping())
+    async fn ping(&self) -> StoreResult<()> {
+        self.read(self.inner.ping()).await
     }
 }

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::{CancelRefusal, DraftQueue, DraftRecord, DraftState};
 use crate::state::clock::now_ms;
-use crate::state::store::{HandoffFilter, SharedStore, StoreError};
+use crate::state::store::{HandoffFilter, SharedStore, StoreError, StoreResult};
 use baton_core::record::{Handoff, HandoffOrigin};
 
 /// Bits of a UUIDv7 that are not its time.
@@ -19,7 +19,7 @@ impl DraftQueue {
         &self,
         store: &SharedStore,
         conversation: &str,
-    ) -> Result<Option<DraftRecord>, StoreError> {
+    ) -> StoreResult<Option<DraftRecord>> {
         if let Some(open) = self.open_in(conversation) {
             return Ok(Some(open));
         }
@@ -61,7 +61,7 @@ impl DraftQueue {
 
     /// The newest handoff of a conversation, where it was stored for a person's approval and has taken effect nowhere. An older one was
     /// dropped when a later one took effect.
-    async fn waiting(&self, store: &SharedStore, conversation: &str) -> Result<Option<Handoff>, StoreError> {
+    async fn waiting(&self, store: &SharedStore, conversation: &str) -> StoreResult<Option<Handoff>> {
         let filter = HandoffFilter {
             conversation: Some(conversation.to_owned()),
             ids: Some((self.oldest(), Uuid::max())),

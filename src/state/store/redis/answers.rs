@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::settings::{ServerState, WriteWait};
 use crate::state::store::records::{PlacedKind, PlacedRecord, RecordKind, ResponseId, StoredRecord};
-use crate::state::store::{StoreError, foreign_record};
+use crate::state::store::{StoreError, StoreResult, foreign_record};
 use baton_core::record::{Conversation, DocumentRecord, Handoff, HandoffId, HandoffStatus, Principal};
 
 /// A record's last use in milliseconds since the Unix epoch, and the fields that were read of it.
@@ -31,7 +31,7 @@ pub(super) fn text(value: Value) -> Result<String, String> {
 }
 
 /// The texts of a list.
-pub(super) fn texts(value: Value) -> Result<Vec<String>, StoreError> {
+pub(super) fn texts(value: Value) -> StoreResult<Vec<String>> {
     let read = |value| text(value).map_err(StoreError::new);
     match value {
         Value::Array(values) => values.into_iter().map(read).collect(),
@@ -41,15 +41,15 @@ pub(super) fn texts(value: Value) -> Result<Vec<String>, StoreError> {
 }
 
 /// The texts of the first answer.
-pub(super) fn first_texts(answers: Vec<Value>) -> Result<Vec<String>, StoreError> {
+pub(super) fn first_texts(answers: Vec<Value>) -> StoreResult<Vec<String>> {
     texts(answers.into_iter().next().unwrap_or_default())
 }
 
-pub(super) fn from_json<T: DeserializeOwned>(record: &str) -> Result<T, StoreError> {
+pub(super) fn from_json<T: DeserializeOwned>(record: &str) -> StoreResult<T> {
     from_json_bytes(record.as_bytes())
 }
 
-fn from_json_bytes<T: DeserializeOwned>(record: &[u8]) -> Result<T, StoreError> {
+fn from_json_bytes<T: DeserializeOwned>(record: &[u8]) -> StoreResult<T> {
     serde_json::from_slice(record).map_err(unreadable)
 }
 
@@ -148,7 +148,7 @@ pub(super) fn durable(wait: WriteWait, answer: Option<Value>) -> Result<(), Link
 }
 
 /// The outcome of a write of records; `Some`: a record has another version, and is this one.
-pub(super) fn written(what: &str, answers: Vec<Value>) -> Result<Option<String>, StoreError> {
+pub(super) fn written(what: &str, answers: Vec<Value>) -> StoreResult<Option<String>> {
     let mut answer = first_texts(answers)?.into_iter();
     match (answer.next().as_deref(), answer.next()) {
         (Some("written"), _) => Ok(None),
@@ -159,7 +159,7 @@ pub(super) fn written(what: &str, answers: Vec<Value>) -> Result<Option<String>,
 }
 
 /// Records by id, each with its last use and its fields.
-pub(super) fn rows<const N: usize>(answers: Vec<Value>) -> Result<Vec<(String, UsedFields<N>)>, StoreError> {
+pub(super) fn rows<const N: usize>(answers: Vec<Value>) -> StoreResult<Vec<(String, UsedFields<N>)>> {
     let mut answer = first_texts(answers)?.into_iter();
     let mut found = Vec::new();
     while let (Some(id), Some(used)) = (answer.next(), answer.next()) {
@@ -170,7 +170,7 @@ pub(super) fn rows<const N: usize>(answers: Vec<Value>) -> Result<Vec<(String, U
 }
 
 /// A page of an index: the cursor of the next one, and the ids.
-pub(super) fn page(what: &str, answers: Vec<Value>) -> Result<(String, Vec<String>), StoreError> {
+pub(super) fn page(what: &str, answers: Vec<Value>) -> StoreResult<(String, Vec<String>)> {
     let Some(Value::Array(pair)) = answers.into_iter().next() else {
         return Err(unexpected_reply(what));
     };
@@ -182,7 +182,7 @@ pub(super) fn page(what: &str, answers: Vec<Value>) -> Result<(String, Vec<Strin
 }
 
 /// How many records a sweep examined, and how many it deleted.
-pub(super) fn swept(answers: Vec<Value>) -> Result<(u64, u64), StoreError> {
+pub(super) fn swept(answers: Vec<Value>) -> StoreResult<(u64, u64)> {
     let answer = first_texts(answers)?;
     let count = |at: usize| {
         answer
@@ -194,14 +194,14 @@ pub(super) fn swept(answers: Vec<Value>) -> Result<(u64, u64), StoreError> {
 }
 
 /// The record of a conversation.
-pub(super) fn conversation(answers: Vec<Value>) -> Result<Option<Conversation>, StoreError> {
+pub(super) fn conversation(answers: Vec<Value>) -> StoreResult<Option<Conversation>> {
     match answers.into_iter().next() {
         Some(Value::BulkString(record)) => from_json_bytes(&record).map(Some),
         _ => Ok(None),
     }
 }
 
-pub(super) fn handoff([record, archived]: [String; 2], head: String) -> Result<Handoff, StoreError> {
+pub(super) fn handoff([record, archived]: [String; 2], head: String) -> StoreResult<Handoff> {
     Ok(Handoff {
         head,
         archived: archived == "1",
@@ -209,7 +209,7 @@ pub(super) fn handoff([record, archived]: [String; 2], head: String) -> Result<H
     })
 }
 
-pub(super) fn placed(kind: PlacedKind, record: &str) -> Result<PlacedRecord, StoreError> {
+pub(super) fn placed(kind: PlacedKind, record: &str) -> StoreResult<PlacedRecord> {
     PlacedRecord::from_json(kind, record).map_err(unreadable)
 }
 
@@ -224,7 +224,7 @@ pub(super) struct RedisResponseId {
 pub(super) fn record(
     kind: RecordKind,
     (used_ms, [owner, record, archived, head, status]): UsedFields<5>,
-) -> Result<StoredRecord, StoreError> {
+) -> StoreResult<StoredRecord> {
     Ok(match kind {
         RecordKind::Handoff => StoredRecord::Handoff(Box::new(handoff([record, archived], head)?)),
         RecordKind::Placed(kind) => StoredRecord::Placed {
@@ -271,7 +271,7 @@ pub(super) enum ScriptResult {
 }
 
 /// The outcome of a write of a document.
-pub(super) fn document_written(what: &str, answers: Vec<Value>) -> Result<ScriptResult, StoreError> {
+pub(super) fn document_written(what: &str, answers: Vec<Value>) -> StoreResult<ScriptResult> {
     let mut answer = first_texts(answers)?.into_iter();
     match (answer.next().as_deref(), answer.next()) {
         (Some("written"), Some(status)) => {
@@ -288,7 +288,7 @@ pub(super) fn document_written(what: &str, answers: Vec<Value>) -> Result<Script
 pub(super) fn documents_archived(
     what: &str,
     answers: Vec<Value>,
-) -> Result<(usize, Vec<(Principal, HandoffId)>), StoreError> {
+) -> StoreResult<(usize, Vec<(Principal, HandoffId)>)> {
     let mut answer = first_texts(answers)?.into_iter();
     let looked = answer.next().and_then(|looked| looked.parse().ok());
     let looked = looked.ok_or_else(|| unexpected_reply(what))?;
@@ -300,7 +300,7 @@ pub(super) fn documents_archived(
 }
 
 /// A document from its fields; `None` where there is none.
-pub(super) fn document(values: Value) -> Result<Option<DocumentRecord>, StoreError> {
+pub(super) fn document(values: Value) -> StoreResult<Option<DocumentRecord>> {
     if let Value::Array(values) = &values
         && values.contains(&Value::Nil)
     {
@@ -312,7 +312,7 @@ pub(super) fn document(values: Value) -> Result<Option<DocumentRecord>, StoreErr
     document_of(principal, &status, &record).map(Some)
 }
 
-fn document_of(principal: String, status: &str, record: &str) -> Result<DocumentRecord, StoreError> {
+fn document_of(principal: String, status: &str, record: &str) -> StoreResult<DocumentRecord> {
     let stored: RedisDocument = from_json(record)?;
     Ok(DocumentRecord {
         handoff: stored.handoff,

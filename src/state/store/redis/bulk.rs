@@ -9,12 +9,12 @@ use super::documents;
 use super::kinds::{self, RedisKind};
 use super::shared::RedisCluster;
 use super::{ARCHIVED, Durable, HEAD, RedisRecord};
-use crate::state::store::StoreError;
+use crate::state::store::StoreResult;
 use crate::state::store::records::{PAGE, RecordKind, RecordPage, StoredRecord};
 
 impl RedisCluster {
     /// A page by the server's own cursor, which may return a record twice and misses none that is there all the time.
-    pub(super) async fn page(&self, kind: RecordKind, after: &str) -> Result<RecordPage, StoreError> {
+    pub(super) async fn page(&self, kind: RecordKind, after: &str) -> StoreResult<RecordPage> {
         let what = "read a page of records";
         let of = RedisKind::from(kind);
         let mut pipe = Pipeline::new();
@@ -37,7 +37,7 @@ impl RedisCluster {
     }
 
     /// Writes records as they are; returns how many were not there like this.
-    pub(super) async fn import(&self, records: &[StoredRecord]) -> Result<u64, StoreError> {
+    pub(super) async fn import(&self, records: &[StoredRecord]) -> StoreResult<u64> {
         let mut changed = 0;
         for (record, mut stored) in records.iter().zip(self.stored(records).await?) {
             if let StoredRecord::Document(document) = record {
@@ -71,10 +71,7 @@ impl RedisCluster {
     }
 
     /// The stored records of one kind by id, in the order of the ids, without unreadable ones.
-    pub(super) async fn stored(
-        &self,
-        records: &[StoredRecord],
-    ) -> Result<Vec<Option<StoredRecord>>, StoreError> {
+    pub(super) async fn stored(&self, records: &[StoredRecord]) -> StoreResult<Vec<Option<StoredRecord>>> {
         let Some(kind) = records.first().map(StoredRecord::kind) else {
             return Ok(Vec::new());
         };
@@ -89,7 +86,7 @@ impl RedisCluster {
         what: &'static str,
         kind: RecordKind,
         ids: &[String],
-    ) -> Result<Vec<Option<Result<StoredRecord, StoreError>>>, StoreError> {
+    ) -> StoreResult<Vec<Option<StoreResult<StoredRecord>>>> {
         let of = RedisKind::from(kind);
         let fields = ["o", "r", ARCHIVED, HEAD, documents::STATUS];
         let found = self

@@ -9,7 +9,7 @@ use super::link::Durable;
 use super::scripts::RedisScript;
 use super::shared::{PAGE, RedisCluster};
 use crate::state::store::records::StoredRecord;
-use crate::state::store::{DocumentFilter, StoreError, foreign_record};
+use crate::state::store::{DocumentFilter, StoreError, StoreResult, foreign_record};
 use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus, Principal};
 
 /// The field with a document's status.
@@ -27,7 +27,7 @@ struct Write<'a> {
 
 impl RedisCluster {
     /// Writes a document; returns the handoffs of those that it superseded.
-    pub(super) async fn put_document(&self, document: &DocumentRecord) -> Result<Vec<HandoffId>, StoreError> {
+    pub(super) async fn put_document(&self, document: &DocumentRecord) -> StoreResult<Vec<HandoffId>> {
         let what = "write a document";
         match self.write_document(what, &Write::of(document, false)).await? {
             ScriptResult::Written(_, superseded) => Ok(superseded),
@@ -41,7 +41,7 @@ impl RedisCluster {
         &self,
         document: &DocumentRecord,
         stored: Option<StoredRecord>,
-    ) -> Result<bool, StoreError> {
+    ) -> StoreResult<bool> {
         let stored = match stored {
             Some(StoredRecord::Document(stored)) if *stored == *document => return Ok(false),
             Some(StoredRecord::Document(stored)) => Some(stored),
@@ -59,11 +59,7 @@ impl RedisCluster {
         Ok(stored.is_none_or(|stored| *stored != written))
     }
 
-    async fn write_document(
-        &self,
-        what: &'static str,
-        write: &Write<'_>,
-    ) -> Result<ScriptResult, StoreError> {
+    async fn write_document(&self, what: &'static str, write: &Write<'_>) -> StoreResult<ScriptResult> {
         let (about, record, time) = match write.document {
             Some(document) => (about(document), stored(what, document)?, document.created_ms),
             None => Default::default(),
@@ -83,7 +79,7 @@ impl RedisCluster {
     }
 
     /// The documents that are wanted, newest first.
-    pub(super) async fn documents(&self, filter: &DocumentFilter) -> Result<Vec<DocumentRecord>, StoreError> {
+    pub(super) async fn documents(&self, filter: &DocumentFilter) -> StoreResult<Vec<DocumentRecord>> {
         let what = "list documents";
         let mut found = Vec::new();
         for from in (0..).step_by(PAGE) {
@@ -122,10 +118,7 @@ impl RedisCluster {
     }
 
     /// Archives those that are superseded and older, a page at a time: each page is one script.
-    pub(super) async fn archive_documents(
-        &self,
-        before_ms: u64,
-    ) -> Result<Vec<(Principal, HandoffId)>, StoreError> {
+    pub(super) async fn archive_documents(&self, before_ms: u64) -> StoreResult<Vec<(Principal, HandoffId)>> {
         let what = "archive old documents";
         let mut archived = Vec::new();
         for from in (0..).step_by(PAGE) {
@@ -151,7 +144,7 @@ impl RedisCluster {
         principal: &str,
         id: HandoffId,
         status: HandoffStatus,
-    ) -> Result<Option<Vec<HandoffId>>, StoreError> {
+    ) -> StoreResult<Option<Vec<HandoffId>>> {
         let write = Write {
             handoff: id,
             principal,
@@ -190,7 +183,7 @@ fn about(document: &DocumentRecord) -> String {
 }
 
 /// A document's record as it is stored.
-fn stored(what: &str, document: &DocumentRecord) -> Result<String, StoreError> {
+fn stored(what: &str, document: &DocumentRecord) -> StoreResult<String> {
     let stored = RedisDocument {
         handoff: document.handoff,
         repository: document.repository.clone(),

@@ -10,8 +10,8 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::answers::{RedisResponseId, unexpected_reply};
-use crate::state::store::StoreError;
 use crate::state::store::records::{PlacedKind, PlacedRecord, RecordKind, ResponseId, StoredRecord};
+use crate::state::store::{StoreError, StoreResult};
 use baton_core::record::{Conversation, Handoff, HandoffId};
 
 /// A kind of record. An empty name: the kind has no such index.
@@ -143,7 +143,7 @@ impl RedisRecord {
     }
 
     /// `over`: the version of the conversation that this one replaces.
-    pub(super) fn of(record: &StoredRecord, over: u64) -> Result<Self, StoreError> {
+    pub(super) fn of(record: &StoredRecord, over: u64) -> StoreResult<Self> {
         match record {
             StoredRecord::Handoff(handoff) => Self::handoff(handoff),
             StoredRecord::Placed { record, used_ms } => Self::placed(record, *used_ms),
@@ -154,7 +154,7 @@ impl RedisRecord {
         }
     }
 
-    fn handoff(handoff: &Handoff) -> Result<Self, StoreError> {
+    fn handoff(handoff: &Handoff) -> StoreResult<Self> {
         let listed = Handoff {
             head: String::new(),
             archived: false,
@@ -172,7 +172,7 @@ impl RedisRecord {
         Ok(record)
     }
 
-    fn placed(placed: &PlacedRecord, used_ms: u64) -> Result<Self, StoreError> {
+    fn placed(placed: &PlacedRecord, used_ms: u64) -> StoreResult<Self> {
         let columns = placed.columns();
         let kind = RedisKind::from(columns.kind);
         let id = columns.id.to_string();
@@ -187,7 +187,7 @@ impl RedisRecord {
     }
 
     /// `over`: the version of the record that this one replaces.
-    pub(super) fn conversation(conversation: &Conversation, over: u64) -> Result<Self, StoreError> {
+    pub(super) fn conversation(conversation: &Conversation, over: u64) -> StoreResult<Self> {
         let active = conversation.active.iter();
         let mut at: Vec<HandoffId> = active.chain(&conversation.left_out).copied().collect();
         at.sort_unstable();
@@ -208,7 +208,7 @@ impl RedisRecord {
         Ok(record)
     }
 
-    fn response_id(of: &ResponseId, used_ms: u64) -> Result<Self, StoreError> {
+    fn response_id(of: &ResponseId, used_ms: u64) -> StoreResult<Self> {
         let record = RedisResponseId {
             shown: of.shown.clone(),
             upstream: of.upstream.clone(),
@@ -280,6 +280,6 @@ fn short(parts: &[&str]) -> String {
     Uuid::from_bytes(bytes).simple().to_string()
 }
 
-fn json<T: Serialize>(record: &T) -> Result<String, StoreError> {
+fn json<T: Serialize>(record: &T) -> StoreResult<String> {
     serde_json::to_string(record).map_err(|error| StoreError::new(format!("write a record: {error}")))
 }

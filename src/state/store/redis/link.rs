@@ -16,7 +16,7 @@ use super::answers::{LinkFault, durable, server_fault};
 use super::dial::{Dialer, PrimaryConnection};
 use super::scripts::ScriptCall;
 use super::settings::WriteWait;
-use crate::state::store::StoreError;
+use crate::state::store::{StoreError, StoreResult};
 
 /// Calls that may be under way. More would only wait for each other.
 const UNDER_WAY: usize = 1024;
@@ -93,7 +93,7 @@ impl Link {
     }
 
     /// The connection, when it is open.
-    pub(super) async fn line(&self) -> Result<Arc<PrimaryConnection>, StoreError> {
+    pub(super) async fn line(&self) -> StoreResult<Arc<PrimaryConnection>> {
         let found = tokio::time::timeout(self.time, self.open()).await;
         found.map_or_else(
             |_| Err(self.offline("it takes too long to connect")),
@@ -102,11 +102,7 @@ impl Link {
     }
 
     /// Sends a request, which must be idempotent: it may be sent twice.
-    pub(super) async fn send(
-        &self,
-        what: &'static str,
-        request: &LinkRequest,
-    ) -> Result<Vec<Value>, StoreError> {
+    pub(super) async fn send(&self, what: &'static str, request: &LinkRequest) -> StoreResult<Vec<Value>> {
         let Ok(_place) = self.places.try_acquire() else {
             return Err(self.failed(what, "too many calls wait for it"));
         };
@@ -128,7 +124,7 @@ impl Link {
         what: &'static str,
         request: &LinkRequest,
         used: &mut Option<u64>,
-    ) -> Result<Vec<Value>, StoreError> {
+    ) -> StoreResult<Vec<Value>> {
         let mut last = String::new();
         for _ in 0..2 {
             let (opened, line) = self.open().await?;
@@ -196,7 +192,7 @@ impl Link {
     }
 
     /// The connection: at once, or when the running attempt has ended.
-    async fn open(&self) -> Result<(u64, Arc<PrimaryConnection>), StoreError> {
+    async fn open(&self) -> StoreResult<(u64, Arc<PrimaryConnection>)> {
         self.start();
         let mut states = self.shared.state.subscribe();
         let known = states

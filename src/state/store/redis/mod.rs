@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use redis::Pipeline;
 
 use self::answers::{RedisResponseId, first_texts, from_json, handoff};
@@ -36,7 +37,7 @@ use self::link::{Durable, Link};
 use self::scripts::RedisScript;
 use self::shared::{RedisCluster, redis_records};
 use super::records::{Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, Retention, StoredRecord};
-use super::{DocumentFilter, HandoffFilter, Store, StoreError, StoreFuture};
+use super::{DocumentFilter, HandoffFilter, Store, StoreError, StoreResult};
 use crate::state::config::{self, ServerDurability, StoreAddress};
 use baton_core::record::{
     Conversation, DocumentRecord, Handoff, HandoffId, HandoffStatus, Principal, Update, UpdateOutcome,
@@ -70,7 +71,7 @@ impl RedisStore {
     ///
     /// # Errors
     /// The certificates cannot be read.
-    pub fn of(settings: &config::StoreConfig) -> Result<Self, StoreError> {
+    pub fn of(settings: &config::StoreConfig) -> StoreResult<Self> {
         let address = settings
             .address
             .clone()
@@ -88,7 +89,7 @@ impl RedisStore {
     ///
     /// # Errors
     /// The certificates cannot be read.
-    pub fn open(options: &RedisOptions) -> Result<Self, StoreError> {
+    pub fn open(options: &RedisOptions) -> StoreResult<Self> {
         // Braces: a cluster places keys by what is in them.
         let prefix = format!("{{{}}}:", options.prefix);
         let slot = format!("{prefix}schema");
@@ -110,6 +111,7 @@ impl RedisStore {
     }
 }
 
+#[async_trait]
 impl Store for RedisStore {
     fn kind(&self) -> &'static str {
         "redis"
@@ -119,164 +121,144 @@ impl Store for RedisStore {
         true
     }
 
-    fn handoff<'a>(&'a self, principal: &'a str, id: HandoffId) -> StoreFuture<'a, Option<Handoff>> {
-        Box::pin(async move {
-            let fields = ["r", ARCHIVED, HEAD];
-            let what = "read a handoff";
-            let found = self
-                .shared
-                .records(what, HANDOFF, principal, fields, [id.to_string()])
-                .await?;
-            let mut found = found
-                .into_iter()
-                .map(|(_, [record, archived, head])| handoff([record, archived], head));
-            found.next().transpose()
-        })
+    async fn handoff(&self, principal: &str, id: HandoffId) -> StoreResult<Option<Handoff>> {
+        let (what, fields) = ("read a handoff", ["r", ARCHIVED, HEAD]);
+        let found = self
+            .shared
+            .records(what, HANDOFF, principal, fields, [id.to_string()])
+            .await?;
+        let mut found = found.into_iter();
+        let read = found
+            .next()
+            .map(|(_, [record, archived, head])| handoff([record, archived], head));
+        read.transpose()
     }
 
-    fn handoffs<'a>(&'a self, filter: &'a HandoffFilter) -> StoreFuture<'a, Vec<Handoff>> {
-        Box::pin(self.shared.handoffs(filter))
+    async fn handoffs(&self, filter: &HandoffFilter) -> StoreResult<Vec<Handoff>> {
+        self.shared.handoffs(filter).await
     }
 
-    fn archive<'a>(&'a self, principal: &'a str, id: HandoffId, archived: bool) -> StoreFuture<'a, bool> {
+    async fn archive(&self, principal: &str, id: HandoffId, archived: bool) -> StoreResult<bool> {
         let key = self.shared.key(HANDOFF, &id.to_string());
-        let value = u8::from(archived).to_string();
-        Box::pin(async move {
-            let args = [&*key, principal, ARCHIVED, &value];
-            let what = "archive a handoff";
-            let answer = self
-                .shared
-                .run(what, RedisScript::Set, args, Durable::Yes)
-                .await?;
-            Ok(first_texts(answer)?.first().is_some_and(|set| set == "1"))
-        })
+        let args = [&*key, principal, ARCHIVED, if archived { "1" } else { "0" }];
+        let what = "archive a handoff";
+        let answer = self
+            .shared
+            .run(what, RedisScript::Set, args, Durable::Yes)
+            .await?;
+        Ok(first_texts(answer)?.first().is_some_and(|set| set == "1"))
     }
 
-    fn find<'a>(
-        &'a self,
+    async fn find(
+        &self,
         kind: PlacedKind,
-        principal: &'a str,
-        by: Lookup<'a>,
-    ) -> StoreFuture<'a, Vec<PlacedRecord>> {
-        Box::pin(self.shared.placed(kind, principal, by))
+        principal: &str,
+        by: Lookup<'_>,
+    ) -> StoreResult<Vec<PlacedRecord>> {
+        self.shared.placed(kind, principal, by).await
     }
 
-    fn conversation<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Conversation>> {
-        Box::pin(async move {
-            let mut pipe = Pipeline::new();
-            pipe.cmd("HGET").arg(self.shared.key(CONVERSATION, key)).arg("r");
-            answers::conversation(self.shared.query("read a conversation", pipe).await?)
-        })
+    async fn conversation(&self, key: &str) -> StoreResult<Option<Conversation>> {
+        let mut pipe = Pipeline::new();
+        pipe.cmd("HGET").arg(self.shared.key(CONVERSATION, key)).arg("r");
+        answers::conversation(self.shared.query("read a conversation", pipe).await?)
     }
 
-    fn put<'a>(&'a self, action: &'static str, records: Vec<StoredRecord>) -> StoreFuture<'a, ()> {
-        Box::pin(async move {
-            let records = redis_records(&records)?;
-            self.shared.write(action, records, Durable::Yes).await.map(drop)
-        })
+    async fn put(&self, action: &'static str, records: Vec<StoredRecord>) -> StoreResult<()> {
+        let records = redis_records(&records)?;
+        self.shared.write(action, records, Durable::Yes).await.map(drop)
     }
 
-    fn put_with<'a>(
-        &'a self,
+    async fn put_with(
+        &self,
         action: &'static str,
         records: Vec<StoredRecord>,
-        update: &'a Update,
-    ) -> StoreFuture<'a, UpdateOutcome> {
-        Box::pin(async move { self.shared.update(action, &records, update).await })
+        update: &Update,
+    ) -> StoreResult<UpdateOutcome> {
+        self.shared.update(action, &records, update).await
     }
 
-    fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> StoreFuture<'a, Option<String>> {
-        Box::pin(async move {
-            let id = kinds::response(principal, shown);
-            let what = "read a response id";
-            let found = self
-                .shared
-                .records(what, RESPONSE_ID, principal, ["r"], [id])
-                .await?;
-            let record = found
-                .first()
-                .map(|(_, [record])| from_json::<RedisResponseId>(record));
-            Ok(record.transpose()?.map(|record| record.upstream))
-        })
+    async fn response_id(&self, principal: &str, shown: &str) -> StoreResult<Option<String>> {
+        let (what, id) = ("read a response id", kinds::response(principal, shown));
+        let found = self
+            .shared
+            .records(what, RESPONSE_ID, principal, ["r"], [id])
+            .await?;
+        let record = found
+            .first()
+            .map(|(_, [record])| from_json::<RedisResponseId>(record));
+        Ok(record.transpose()?.map(|record| record.upstream))
     }
 
-    fn put_document<'a>(&'a self, document: &'a DocumentRecord) -> StoreFuture<'a, Vec<HandoffId>> {
-        Box::pin(self.shared.put_document(document))
+    async fn put_document(&self, document: &DocumentRecord) -> StoreResult<Vec<HandoffId>> {
+        self.shared.put_document(document).await
     }
 
-    fn documents<'a>(&'a self, filter: &'a DocumentFilter) -> StoreFuture<'a, Vec<DocumentRecord>> {
-        Box::pin(self.shared.documents(filter))
+    async fn documents(&self, filter: &DocumentFilter) -> StoreResult<Vec<DocumentRecord>> {
+        self.shared.documents(filter).await
     }
 
-    fn set_document_status<'a>(
-        &'a self,
-        principal: &'a str,
+    async fn set_document_status(
+        &self,
+        principal: &str,
         id: HandoffId,
         status: HandoffStatus,
-    ) -> StoreFuture<'a, Option<Vec<HandoffId>>> {
-        Box::pin(self.shared.set_document_status(principal, id, status))
+    ) -> StoreResult<Option<Vec<HandoffId>>> {
+        self.shared.set_document_status(principal, id, status).await
     }
 
-    fn archive_documents(&self, before_ms: u64) -> StoreFuture<'_, Vec<(Principal, HandoffId)>> {
-        Box::pin(self.shared.archive_documents(before_ms))
+    async fn archive_documents(&self, before_ms: u64) -> StoreResult<Vec<(Principal, HandoffId)>> {
+        self.shared.archive_documents(before_ms).await
     }
 
-    fn sweep<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, u64> {
-        Box::pin(async move {
-            // Their records are deleted after them.
-            let kinds = [
-                (CONVERSATION, Some(retention.conversations)),
-                (PlacedKind::Pair.into(), Some(retention.pairs)),
-                (PlacedKind::CutPoint.into(), Some(retention.places)),
-                (PlacedKind::Insertion.into(), Some(retention.places)),
-                (RESPONSE_ID, Some(retention.response_ids)),
-                (HANDOFF, retention.handoffs),
-            ];
-            let mut gone = 0;
-            for (kind, before_ms) in kinds {
-                if let Some(before_ms) = before_ms {
-                    gone += self.shared.sweep_kind(kind, before_ms).await?;
-                }
+    async fn sweep(&self, retention: &Retention) -> StoreResult<u64> {
+        // Their records are deleted after them.
+        let kinds = [
+            (CONVERSATION, Some(retention.conversations)),
+            (PlacedKind::Pair.into(), Some(retention.pairs)),
+            (PlacedKind::CutPoint.into(), Some(retention.places)),
+            (PlacedKind::Insertion.into(), Some(retention.places)),
+            (RESPONSE_ID, Some(retention.response_ids)),
+            (HANDOFF, retention.handoffs),
+        ];
+        let mut gone = 0;
+        for (kind, before_ms) in kinds {
+            if let Some(before_ms) = before_ms {
+                gone += self.shared.sweep_kind(kind, before_ms).await?;
             }
-            Ok(gone)
-        })
+        }
+        Ok(gone)
     }
 
-    fn page<'a>(&'a self, kind: RecordKind, after: &'a str) -> StoreFuture<'a, RecordPage> {
-        Box::pin(self.shared.page(kind, after))
+    async fn page(&self, kind: RecordKind, after: &str) -> StoreResult<RecordPage> {
+        self.shared.page(kind, after).await
     }
 
-    fn import<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64> {
-        Box::pin(self.shared.import(records))
+    async fn import(&self, records: &[StoredRecord]) -> StoreResult<u64> {
+        self.shared.import(records).await
     }
 
-    fn has<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64> {
-        Box::pin(async move {
-            let stored = self.shared.stored(records).await?;
-            Ok(stored.iter().flatten().count() as u64)
-        })
+    async fn has(&self, records: &[StoredRecord]) -> StoreResult<u64> {
+        let stored = self.shared.stored(records).await?;
+        Ok(stored.iter().flatten().count() as u64)
     }
 
-    fn ping(&self) -> StoreFuture<'_, ()> {
+    async fn ping(&self) -> StoreResult<()> {
         let mut pipe = Pipeline::new();
         pipe.cmd("EXISTS").arg(&self.shared.slot);
-        Box::pin(async move { self.shared.query("ask the store", pipe).await.map(drop) })
+        self.shared.query("ask the store", pipe).await.map(drop)
     }
 
-    fn probe(&self) -> StoreFuture<'_, ()> {
+    async fn probe(&self) -> StoreResult<()> {
         let records = vec![RedisRecord::probe()];
-        Box::pin(async move {
-            self.shared
-                .write("try to write", records, Durable::Yes)
-                .await
-                .map(drop)
-        })
+        self.shared
+            .write("try to write", records, Durable::Yes)
+            .await
+            .map(drop)
     }
 
-    fn settings_problem(&self) -> StoreFuture<'_, Option<String>> {
-        Box::pin(async move {
-            let line = self.shared.writer().line().await?;
-            Ok(line.server.fit(self.shared.durability).err())
-        })
+    async fn settings_problem(&self) -> StoreResult<Option<String>> {
+        let line = self.shared.writer().line().await?;
+        Ok(line.server.fit(self.shared.durability).err())
     }
 }

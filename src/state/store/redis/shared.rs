@@ -16,7 +16,7 @@ use super::scripts::{RedisScript, ScriptCall};
 use crate::state::clock::now_ms;
 use crate::state::config::ServerDurability;
 use crate::state::store::records::{Lookup, PlacedKind, PlacedRecord, StoredRecord};
-use crate::state::store::{HandoffFilter, StoreError, foreign_record, random};
+use crate::state::store::{HandoffFilter, StoreError, StoreResult, foreign_record, random};
 use baton_core::record::{Handoff, Update, UpdateOutcome};
 
 /// How often a change is made again where others change the same record meanwhile. Each time one of them succeeds.
@@ -40,7 +40,7 @@ pub(super) struct RedisCluster {
 }
 
 /// The records as the server stores them.
-pub(super) fn redis_records(records: &[StoredRecord]) -> Result<Vec<RedisRecord>, StoreError> {
+pub(super) fn redis_records(records: &[StoredRecord]) -> StoreResult<Vec<RedisRecord>> {
     records.iter().map(|record| RedisRecord::of(record, 0)).collect()
 }
 
@@ -74,7 +74,7 @@ impl RedisCluster {
         what: &'static str,
         script: RedisScript,
         args: impl IntoIterator<Item: AsRef<[u8]>>,
-    ) -> Result<Vec<Value>, StoreError> {
+    ) -> StoreResult<Vec<Value>> {
         let request = LinkRequest::Script(self.call(script, args), Durable::No);
         self.reader().send(what, &request).await
     }
@@ -86,18 +86,18 @@ impl RedisCluster {
         script: RedisScript,
         args: impl IntoIterator<Item: AsRef<[u8]>>,
         durable: Durable,
-    ) -> Result<Vec<Value>, StoreError> {
+    ) -> StoreResult<Vec<Value>> {
         let request = LinkRequest::Script(self.call(script, args), durable);
         self.writer().send(what, &request).await
     }
 
     /// Plain commands, whose answers are texts, numbers or lists of them.
-    pub(super) async fn query(&self, what: &'static str, pipe: Pipeline) -> Result<Vec<Value>, StoreError> {
+    pub(super) async fn query(&self, what: &'static str, pipe: Pipeline) -> StoreResult<Vec<Value>> {
         self.reader().send(what, &LinkRequest::Plain(pipe)).await
     }
 
     /// The texts of the answer to one plain command.
-    pub(super) async fn list(&self, what: &'static str, pipe: Pipeline) -> Result<Vec<String>, StoreError> {
+    pub(super) async fn list(&self, what: &'static str, pipe: Pipeline) -> StoreResult<Vec<String>> {
         first_texts(self.query(what, pipe).await?)
     }
 
@@ -107,7 +107,7 @@ impl RedisCluster {
         what: &'static str,
         records: Vec<RedisRecord>,
         durable: Durable,
-    ) -> Result<Option<String>, StoreError> {
+    ) -> StoreResult<Option<String>> {
         let mut args = vec![self.prefix.clone().into_bytes()];
         for record in records {
             record.args(&mut args);
@@ -122,7 +122,7 @@ impl RedisCluster {
         what: &'static str,
         records: &[StoredRecord],
         update: &Update,
-    ) -> Result<UpdateOutcome, StoreError> {
+    ) -> StoreResult<UpdateOutcome> {
         // As in the SQLite store: the next request derives a change alone again.
         let durable = match records.is_empty() {
             true => Durable::No,
@@ -159,7 +159,7 @@ impl RedisCluster {
         owner: &str,
         fields: [&str; N],
         ids: impl IntoIterator<Item = String>,
-    ) -> Result<Vec<UsedFields<N>>, StoreError> {
+    ) -> StoreResult<Vec<UsedFields<N>>> {
         let found = self.records_by_id(what, kind, owner, fields, ids).await?;
         Ok(found.into_iter().map(|(_, found)| found).collect())
     }
@@ -172,7 +172,7 @@ impl RedisCluster {
         owner: &str,
         fields: [&str; N],
         ids: impl IntoIterator<Item = String>,
-    ) -> Result<Vec<(String, UsedFields<N>)>, StoreError> {
+    ) -> StoreResult<Vec<(String, UsedFields<N>)>> {
         let ids: Vec<String> = ids.into_iter().collect();
         let mut found = Vec::with_capacity(ids.len());
         for ids in ids.chunks(PAGE) {
@@ -192,7 +192,7 @@ impl RedisCluster {
         kind: PlacedKind,
         principal: &str,
         by: Lookup<'_>,
-    ) -> Result<Vec<PlacedRecord>, StoreError> {
+    ) -> StoreResult<Vec<PlacedRecord>> {
         let found = match by {
             Lookup::Ids(ids) => {
                 let ids = ids.iter().map(Uuid::to_string);
@@ -220,7 +220,7 @@ impl RedisCluster {
         kind: PlacedKind,
         principal: &str,
         places: &[String],
-    ) -> Result<Vec<(String, UsedFields<1>)>, StoreError> {
+    ) -> StoreResult<Vec<(String, UsedFields<1>)>> {
         let (what, kind) = (kind.reading(), RedisKind::from(kind));
         let indexes: HashSet<String> = places.iter().map(|key| kind.at_place(principal, key)).collect();
         let indexes: Vec<String> = indexes.into_iter().collect();
@@ -252,7 +252,7 @@ impl RedisCluster {
     }
 
     /// Handoffs that fit, without their heads, newest first.
-    pub(super) async fn handoffs(&self, filter: &HandoffFilter) -> Result<Vec<Handoff>, StoreError> {
+    pub(super) async fn handoffs(&self, filter: &HandoffFilter) -> StoreResult<Vec<Handoff>> {
         let what = "list handoffs";
         let index = match (&filter.ids, &filter.conversation) {
             (Some(_), _) => HANDOFF_IDS.to_owned(),
@@ -293,7 +293,7 @@ impl RedisCluster {
     }
 
     /// Deletes what was last used before a time and is not in use.
-    pub(super) async fn sweep_kind(&self, kind: RedisKind, before_ms: u64) -> Result<u64, StoreError> {
+    pub(super) async fn sweep_kind(&self, kind: RedisKind, before_ms: u64) -> StoreResult<u64> {
         let (mut gone, mut kept) = (0, 0);
         loop {
             let (before, from) = (before_ms.to_string(), kept.to_string());
@@ -321,7 +321,7 @@ impl RedisCluster {
 }
 
 /// What is added to a version: at random, so that a version which a failover lost is not met again in another record.
-fn step() -> Result<u64, StoreError> {
+fn step() -> StoreResult<u64> {
     let mut bytes = [0; 4];
     random(&mut bytes).map_err(|error| StoreError::new(format!("no randomness: {error}")))?;
     Ok(1 + u64::from(u32::from_be_bytes(bytes) >> 12))

@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use crate::state::store::StoreError;
+use crate::state::store::{StoreError, StoreResult};
 
 /// The failures that an acknowledged write survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(super) struct SqlTask<F, T> {
     what: &'static str,
     run: Option<F>,
     value: Option<T>,
-    reply: oneshot::Sender<Result<T, StoreError>>,
+    reply: oneshot::Sender<StoreResult<T>>,
 }
 
 impl<F, T> SqlTask<F, T> {
@@ -39,7 +39,7 @@ impl<F, T> SqlTask<F, T> {
         durability: JobDurability,
         what: &'static str,
         run: F,
-        reply: oneshot::Sender<Result<T, StoreError>>,
+        reply: oneshot::Sender<StoreResult<T>>,
     ) -> Self {
         Self {
             durability,

@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use async_trait::async_trait;
 use rusqlite::Connection;
 use uuid::Uuid;
 
@@ -33,7 +34,7 @@ use self::rows::{RowKeys, TouchedRecord};
 use self::worker::DbWorker;
 use self::writer::{Flush, SqliteWriter, to_disk};
 use super::records::{Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, Retention, StoredRecord};
-use super::{DocumentFilter, HandoffFilter, Store, StoreError, StoreFuture, make_dir};
+use super::{DocumentFilter, HandoffFilter, Store, StoreResult, make_dir};
 use crate::state::clock::now_ms;
 use baton_core::record::{
     Conversation, DocumentRecord, Handoff, HandoffId, HandoffStatus, Principal, Update, UpdateOutcome,
@@ -61,11 +62,11 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The directory or the file cannot be created or opened, the file is damaged, or has another schema version.
-    pub fn open(dir: &Path) -> Result<Self, StoreError> {
+    pub fn open(dir: &Path) -> StoreResult<Self> {
         Self::open_flushed_by(dir, to_disk())
     }
 
-    fn open_flushed_by(dir: &Path, flush: Flush) -> Result<Self, StoreError> {
+    fn open_flushed_by(dir: &Path, flush: Flush) -> StoreResult<Self> {
         make_dir(dir)?;
         let file = dir.join(FILE);
         let writer = schema::open_or_create(&file)?;
@@ -76,7 +77,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The file cannot be opened, is damaged, or has another schema version.
-    pub fn open_existing(dir: &Path) -> Result<Option<Self>, StoreError> {
+    pub fn open_existing(dir: &Path) -> StoreResult<Option<Self>> {
         let file = dir.join(FILE);
         match schema::open_existing(&file)? {
             Some(writer) => Self::start(writer, file, to_disk()).map(Some),
@@ -88,7 +89,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The worker's thread cannot be started.
-    pub fn in_memory() -> Result<Self, StoreError> {
+    pub fn in_memory() -> StoreResult<Self> {
         let (conn, file) = (schema::open_in_memory()?, Path::new(schema::IN_MEMORY));
         let explained = |err| schema::explain(file, &err);
         let siblings = PlaceSet::of(PlacedKind::Pair, &conn).map_err(explained)?;
@@ -104,7 +105,7 @@ impl SqliteStore {
         })
     }
 
-    fn start(writer: Connection, file: PathBuf, flush: Flush) -> Result<Self, StoreError> {
+    fn start(writer: Connection, file: PathBuf, flush: Flush) -> StoreResult<Self> {
         let reader = schema::open_reader(&file)?;
         let explained = |err| schema::explain(&file, &err);
         let siblings = PlaceSet::of(PlacedKind::Pair, &reader).map_err(explained)?;
@@ -165,177 +166,156 @@ impl SqliteStore {
     }
 }
 
+#[async_trait]
 impl Store for SqliteStore {
     fn kind(&self) -> &'static str {
         self.kind
     }
 
-    fn handoff<'a>(&'a self, principal: &'a str, id: HandoffId) -> StoreFuture<'a, Option<Handoff>> {
+    async fn handoff(&self, principal: &str, id: HandoffId) -> StoreResult<Option<Handoff>> {
         let principal = principal.to_owned();
-        Box::pin(self.reader.call("read a handoff", move |conn| {
-            rows::handoff(conn, Some(&principal), id)
-        }))
+        let read = move |conn: &Connection| rows::handoff(conn, Some(&principal), id);
+        self.reader.call("read a handoff", read).await
     }
 
-    fn handoffs<'a>(&'a self, filter: &'a HandoffFilter) -> StoreFuture<'a, Vec<Handoff>> {
+    async fn handoffs(&self, filter: &HandoffFilter) -> StoreResult<Vec<Handoff>> {
         let filter = filter.clone();
-        Box::pin(
-            self.reader
-                .call("list handoffs", move |conn| rows::handoffs(conn, &filter)),
-        )
+        let read = move |conn: &Connection| rows::handoffs(conn, &filter);
+        self.reader.call("list handoffs", read).await
     }
 
-    fn archive<'a>(&'a self, principal: &'a str, id: HandoffId, archived: bool) -> StoreFuture<'a, bool> {
+    async fn archive(&self, principal: &str, id: HandoffId, archived: bool) -> StoreResult<bool> {
         let principal = principal.to_owned();
-        Box::pin(self.writer.call("archive a handoff", move |conn| {
-            rows::archive(conn, &principal, id, archived)
-        }))
+        let write = move |conn: &Connection| rows::archive(conn, &principal, id, archived);
+        self.writer.call("archive a handoff", write).await
     }
 
-    fn find<'a>(
-        &'a self,
+    async fn find(
+        &self,
         kind: PlacedKind,
-        principal: &'a str,
-        by: Lookup<'a>,
-    ) -> StoreFuture<'a, Vec<PlacedRecord>> {
+        principal: &str,
+        by: Lookup<'_>,
+    ) -> StoreResult<Vec<PlacedRecord>> {
         let keys = match (by, self.index(kind)) {
             (Lookup::Ids(ids), _) => RowKeys::ids(ids),
             (Lookup::Places(places), Some(index)) => RowKeys::Places(index.hits(principal, places)),
             (Lookup::Places(places), None) => RowKeys::Places(places.to_vec()),
         };
         if keys.is_empty() {
-            return Box::pin(std::future::ready(Ok(Vec::new())));
+            return Ok(Vec::new());
         }
         let principal = principal.to_owned();
-        Box::pin(async move {
-            let read = move |conn: &Connection| rows::placed(conn, kind, &principal, &keys);
-            let found = self.reader.call(kind.reading(), read).await?;
-            Ok(self.touched(kind, found))
-        })
+        let read = move |conn: &Connection| rows::placed(conn, kind, &principal, &keys);
+        let found = self.reader.call(kind.reading(), read).await?;
+        Ok(self.touched(kind, found))
     }
 
     fn may_have_insertions(&self) -> bool {
         !self.places.is_empty()
     }
 
-    fn conversation<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Conversation>> {
+    async fn conversation(&self, key: &str) -> StoreResult<Option<Conversation>> {
         let key = key.to_owned();
-        Box::pin(
-            self.reader
-                .call("read a conversation", move |conn| rows::conversation(conn, &key)),
-        )
+        let read = move |conn: &Connection| rows::conversation(conn, &key);
+        self.reader.call("read a conversation", read).await
     }
 
-    fn put<'a>(&'a self, action: &'static str, records: Vec<StoredRecord>) -> StoreFuture<'a, ()> {
+    async fn put(&self, action: &'static str, records: Vec<StoredRecord>) -> StoreResult<()> {
         self.add_places(&records);
-        Box::pin(self.writer.call(action, move |conn| {
-            records.iter().try_for_each(|record| rows::put(conn, record))
-        }))
+        let write = move |conn: &Connection| records.iter().try_for_each(|record| rows::put(conn, record));
+        self.writer.call(action, write).await
     }
 
-    fn put_with<'a>(
-        &'a self,
+    async fn put_with(
+        &self,
         action: &'static str,
         records: Vec<StoredRecord>,
-        update: &'a Update,
-    ) -> StoreFuture<'a, UpdateOutcome> {
+        update: &Update,
+    ) -> StoreResult<UpdateOutcome> {
         self.add_places(&records);
         let durability = match records.is_empty() {
             true => JobDurability::ProcessExit,
             false => JobDurability::PowerLoss,
         };
         let update = update.clone();
-        Box::pin(self.writer.call_with(durability, action, move |conn| {
+        let write = move |conn: &Connection| {
             records.iter().try_for_each(|record| rows::put(conn, record))?;
             rows::change(conn, &update)
-        }))
+        };
+        self.writer.call_with(durability, action, write).await
     }
 
-    fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> StoreFuture<'a, Option<String>> {
+    async fn response_id(&self, principal: &str, shown: &str) -> StoreResult<Option<String>> {
         let (principal, shown) = (principal.to_owned(), shown.to_owned());
-        Box::pin(self.reader.call("read a response id", move |conn| {
-            rows::response_id(conn, &principal, &shown)
-        }))
+        let read = move |conn: &Connection| rows::response_id(conn, &principal, &shown);
+        self.reader.call("read a response id", read).await
     }
 
-    fn put_document<'a>(&'a self, document: &'a DocumentRecord) -> StoreFuture<'a, Vec<HandoffId>> {
+    async fn put_document(&self, document: &DocumentRecord) -> StoreResult<Vec<HandoffId>> {
         let document = document.clone();
+        let write = move |conn: &Connection| document_rows::put(conn, &document);
         // It can be made again from the journal; a power loss may take the last one.
-        Box::pin(
-            self.writer
-                .call_with(JobDurability::ProcessExit, "write a document", move |conn| {
-                    document_rows::put(conn, &document)
-                }),
-        )
+        let durability = JobDurability::ProcessExit;
+        self.writer.call_with(durability, "write a document", write).await
     }
 
-    fn documents<'a>(&'a self, filter: &'a DocumentFilter) -> StoreFuture<'a, Vec<DocumentRecord>> {
+    async fn documents(&self, filter: &DocumentFilter) -> StoreResult<Vec<DocumentRecord>> {
         let filter = filter.clone();
-        Box::pin(
-            self.reader
-                .call("list documents", move |conn| document_rows::list(conn, &filter)),
-        )
+        let read = move |conn: &Connection| document_rows::list(conn, &filter);
+        self.reader.call("list documents", read).await
     }
 
-    fn set_document_status<'a>(
-        &'a self,
-        principal: &'a str,
+    async fn set_document_status(
+        &self,
+        principal: &str,
         id: HandoffId,
         status: HandoffStatus,
-    ) -> StoreFuture<'a, Option<Vec<HandoffId>>> {
+    ) -> StoreResult<Option<Vec<HandoffId>>> {
         let principal = principal.to_owned();
-        Box::pin(self.writer.call("change a document", move |conn| {
-            document_rows::set_status(conn, &principal, id, status)
-        }))
+        let write = move |conn: &Connection| document_rows::set_status(conn, &principal, id, status);
+        self.writer.call("change a document", write).await
     }
 
-    fn archive_documents(&self, before_ms: u64) -> StoreFuture<'_, Vec<(Principal, HandoffId)>> {
-        Box::pin(self.writer.call("archive old documents", move |conn| {
-            document_rows::archive(conn, before_ms)
-        }))
+    async fn archive_documents(&self, before_ms: u64) -> StoreResult<Vec<(Principal, HandoffId)>> {
+        let write = move |conn: &Connection| document_rows::archive(conn, before_ms);
+        self.writer.call("archive old documents", write).await
     }
 
-    fn sweep<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, u64> {
+    async fn sweep(&self, retention: &Retention) -> StoreResult<u64> {
         let retention = *retention;
         // The index keeps the swept siblings: a superfluous entry does no harm.
-        Box::pin(
-            self.writer
-                .call_with(JobDurability::ProcessExit, "sweep old records", move |conn| {
-                    rows::sweep(conn, &retention)
-                }),
-        )
+        let write = move |conn: &Connection| rows::sweep(conn, &retention);
+        let durability = JobDurability::ProcessExit;
+        self.writer
+            .call_with(durability, "sweep old records", write)
+            .await
     }
 
-    fn page<'a>(&'a self, kind: RecordKind, after: &'a str) -> StoreFuture<'a, RecordPage> {
+    async fn page(&self, kind: RecordKind, after: &str) -> StoreResult<RecordPage> {
         let after = after.to_owned();
-        Box::pin(self.reader.call("read a page of records", move |conn| {
-            bulk::page(conn, kind, &after)
-        }))
+        let read = move |conn: &Connection| bulk::page(conn, kind, &after);
+        self.reader.call("read a page of records", read).await
     }
 
-    fn import<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64> {
+    async fn import(&self, records: &[StoredRecord]) -> StoreResult<u64> {
         self.add_places(records);
         let records = records.to_vec();
-        Box::pin(
-            self.writer
-                .call("write records", move |conn| bulk::import(conn, &records)),
-        )
+        let write = move |conn: &Connection| bulk::import(conn, &records);
+        self.writer.call("write records", write).await
     }
 
-    fn has<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64> {
+    async fn has(&self, records: &[StoredRecord]) -> StoreResult<u64> {
         let records = records.to_vec();
-        Box::pin(
-            self.reader
-                .call("look for records", move |conn| bulk::has(conn, &records)),
-        )
+        let read = move |conn: &Connection| bulk::has(conn, &records);
+        self.reader.call("look for records", read).await
     }
 
-    fn ping(&self) -> StoreFuture<'_, ()> {
+    async fn ping(&self) -> StoreResult<()> {
         let ask = |conn: &Connection| conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
-        Box::pin(self.reader.call("ask the store", ask))
+        self.reader.call("ask the store", ask).await
     }
 
-    fn probe(&self) -> StoreFuture<'_, ()> {
-        Box::pin(self.writer.call("try to write", rows::probe))
+    async fn probe(&self) -> StoreResult<()> {
+        self.writer.call("try to write", rows::probe).await
     }
 }

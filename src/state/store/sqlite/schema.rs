@@ -9,7 +9,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Row, TransactionBehavior};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::state::store::{StoreError, foreign_record, make_whole};
+use crate::state::store::{StoreError, StoreResult, foreign_record, make_whole};
 
 /// How long a statement waits for a lock of another process (a command that archives).
 const BUSY: Duration = Duration::from_secs(5);
@@ -79,7 +79,7 @@ const SCHEMA: &str = "
 ///
 /// # Errors
 /// The file cannot be created or opened, is damaged, or has another schema version.
-pub(super) fn open_or_create(file: &Path) -> Result<Connection, StoreError> {
+pub(super) fn open_or_create(file: &Path) -> StoreResult<Connection> {
     if matches!(fs::exists(file), Ok(false)) {
         // SQLite gives its side files the mode of the main file, which it would create with the umask.
         make_whole(file, fill, |err| open_error(file, &err))?;
@@ -102,7 +102,7 @@ pub(super) const IN_MEMORY: &str = ":memory:";
 ///
 /// # Errors
 /// SQLite cannot be set up.
-pub(super) fn open_in_memory() -> Result<Connection, StoreError> {
+pub(super) fn open_in_memory() -> StoreResult<Connection> {
     let mut conn = connect(Path::new(IN_MEMORY))?;
     create_tables(&mut conn, Path::new(IN_MEMORY))?;
     Ok(conn)
@@ -112,7 +112,7 @@ pub(super) fn open_in_memory() -> Result<Connection, StoreError> {
 ///
 /// # Errors
 /// The database cannot be opened, is damaged, or has another schema version.
-pub(super) fn reopen(file: &Path) -> Result<Connection, StoreError> {
+pub(super) fn reopen(file: &Path) -> StoreResult<Connection> {
     let conn = connect(file)?;
     let found = settle(&conn).and_then(|()| version(&conn));
     match found.map_err(|err| explain(file, &err))? {
@@ -128,7 +128,7 @@ fn settle(conn: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Fills a new file without flushing; the caller flushes it once. SQLite itself would flush ten times.
-fn fill(temp: &Path) -> Result<(), StoreError> {
+fn fill(temp: &Path) -> StoreResult<()> {
     let mut conn = connect(temp)?;
     conn.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
         .map_err(|err| explain(temp, &err))?;
@@ -163,7 +163,7 @@ pub(super) fn log_of(file: &Path) -> PathBuf {
 ///
 /// # Errors
 /// The database cannot be opened, is damaged, or has another schema version.
-pub(super) fn open_existing(file: &Path) -> Result<Option<Connection>, StoreError> {
+pub(super) fn open_existing(file: &Path) -> StoreResult<Option<Connection>> {
     match fs::metadata(file) {
         Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(err) => return Err(open_error(file, &err)),
@@ -183,7 +183,7 @@ pub(super) fn open_existing(file: &Path) -> Result<Option<Connection>, StoreErro
 ///
 /// # Errors
 /// The file cannot be opened.
-pub(super) fn open_reader(file: &Path) -> Result<Connection, StoreError> {
+pub(super) fn open_reader(file: &Path) -> StoreResult<Connection> {
     let conn = connect(file)?;
     conn.execute_batch("PRAGMA query_only = ON;")
         .map_err(|err| explain(file, &err))?;
@@ -202,7 +202,7 @@ pub(super) fn explain(file: &Path, err: &rusqlite::Error) -> StoreError {
     }
 }
 
-fn connect(file: &Path) -> Result<Connection, StoreError> {
+fn connect(file: &Path) -> StoreResult<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let open = || {
         let conn = Connection::open_with_flags(file, flags)?;
@@ -230,7 +230,7 @@ fn write_ahead(conn: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Creates the tables of an empty file.
-fn create_tables(conn: &mut Connection, file: &Path) -> Result<(), StoreError> {
+fn create_tables(conn: &mut Connection, file: &Path) -> StoreResult<()> {
     let create = |conn: &mut Connection| {
         let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         // Read inside the transaction: another process may have been faster.

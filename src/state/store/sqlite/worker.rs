@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::job::{JobDurability, SqlJob, SqlTask};
 use super::writer::{SqliteWriter, in_savepoint};
-use crate::state::store::StoreError;
+use crate::state::store::{StoreError, StoreResult};
 
 /// Most writes in one transaction. Bounds how long the first job waits for the last one.
 const BATCH: usize = 256;
@@ -26,7 +26,7 @@ impl DbWorker {
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub(super) fn reader(conn: Connection, file: &Path) -> Result<Self, StoreError> {
+    pub(super) fn reader(conn: Connection, file: &Path) -> StoreResult<Self> {
         Self::start("baton-read", file, move |jobs| {
             for mut job in jobs {
                 let result = job.run(&conn);
@@ -39,7 +39,7 @@ impl DbWorker {
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub(super) fn in_memory(conn: Connection, file: &Path) -> Result<Self, StoreError> {
+    pub(super) fn in_memory(conn: Connection, file: &Path) -> StoreResult<Self> {
         Self::start("baton-memory", file, move |jobs| {
             for mut job in jobs {
                 let result = in_savepoint(&conn, job.as_mut());
@@ -53,7 +53,7 @@ impl DbWorker {
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub(super) fn writer(mut writer: SqliteWriter, file: &Path) -> Result<Self, StoreError> {
+    pub(super) fn writer(mut writer: SqliteWriter, file: &Path) -> StoreResult<Self> {
         Self::start("baton-write", file, move |jobs| {
             loop {
                 let first = match writer.due() {
@@ -77,7 +77,7 @@ impl DbWorker {
         name: &str,
         file: &Path,
         work: impl FnOnce(mpsc::Receiver<Box<dyn SqlJob>>) + Send + 'static,
-    ) -> Result<Self, StoreError> {
+    ) -> StoreResult<Self> {
         let (queue, jobs) = mpsc::channel();
         let thread = thread::Builder::new()
             .name(name.to_owned())
@@ -98,7 +98,7 @@ impl DbWorker {
         &self,
         what: &'static str,
         run: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Result<T, StoreError> {
+    ) -> StoreResult<T> {
         self.call_with(JobDurability::PowerLoss, what, run).await
     }
 
@@ -111,7 +111,7 @@ impl DbWorker {
         durability: JobDurability,
         what: &'static str,
         run: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Result<T, StoreError> {
+    ) -> StoreResult<T> {
         let answer = self.enqueue(durability, what, run);
         answer
             .await
@@ -123,7 +123,7 @@ impl DbWorker {
         &self,
         what: &'static str,
         run: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
-    ) -> oneshot::Receiver<Result<T, StoreError>> {
+    ) -> oneshot::Receiver<StoreResult<T>> {
         self.enqueue(JobDurability::ProcessExit, what, run)
     }
 
@@ -132,7 +132,7 @@ impl DbWorker {
         durability: JobDurability,
         what: &'static str,
         run: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
-    ) -> oneshot::Receiver<Result<T, StoreError>> {
+    ) -> oneshot::Receiver<StoreResult<T>> {
         let (reply, answer) = oneshot::channel();
         let task = SqlTask::new(durability, what, run, reply);
         if let Some(queue) = &self.queue {

@@ -117,7 +117,7 @@ pub(crate) fn cut_point(handoff: &Handoff, digest: &str) -> CutPoint {
 }
 
 /// Writes the position of a handoff alone.
-pub(crate) async fn put_cut_point(store: &dyn Store, point: &CutPoint) -> Result<(), StoreError> {
+pub(crate) async fn put_cut_point(store: &dyn Store, point: &CutPoint) -> StoreResult<()> {
     let record = PlacedRecord::CutPoint(point.clone()).into();
     store.put("write a cut point", vec![record]).await
 }

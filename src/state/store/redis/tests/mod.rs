@@ -53,7 +53,7 @@ pub(crate) fn store_in(url: &str, change: impl FnOnce(&mut RedisOptions)) -> Red
 }
 
 /// Writes a handoff.
-async fn put(store: &RedisStore) -> Result<HandoffId, StoreError> {
+async fn put(store: &RedisStore) -> StoreResult<HandoffId> {
     let new = handoff("local", "c", 1);
     let update = update(&conversation("local", "c", 1));
     store.put_handoff(&new, None, &update).await.map(|_| new.id)

@@ -42,7 +42,7 @@ fn refusal(dir: &Path) -> String {
     err
 }
 
-async fn put(store: &SqliteStore, created_ms: u64) -> Result<HandoffId, StoreError> {
+async fn put(store: &SqliteStore, created_ms: u64) -> StoreResult<HandoffId> {
     let new = handoff("local", "c", created_ms);
     store
         .put_handoff(&new, None, &update(&conversation("local", "c", created_ms)))
