@@ -707,9 +707,7 @@ mod recall {
 /// limit is 10 ms.
 #[divan::bench_group]
 mod handoff_files {
-    use std::time::Instant;
-
-    use baton_llm::state::files::yaml_files::{HandoffFolder, LineReader};
+    use baton_llm::state::files::yaml_files::HandoffFolder;
     use divan::{Bencher, black_box};
 
     const EACH: usize = 50;
@@ -736,16 +734,6 @@ mod handoff_files {
     fn line(bencher: Bencher) {
         let dir = folder();
         let folder = HandoffFolder::new(dir.path()).unwrap();
-        bencher.bench_local(|| {
-            let mut reader = LineReader::new(folder.clone());
-            black_box(reader.read(None, Instant::now()).unwrap().unwrap().line())
-        });
-    }
-
-    #[divan::bench]
-    fn line_again(bencher: Bencher) {
-        let dir = folder();
-        let mut reader = LineReader::new(HandoffFolder::new(dir.path()).unwrap());
-        bencher.bench_local(|| black_box(reader.read(None, Instant::now()).unwrap().unwrap().line()));
+        bencher.bench_local(|| black_box(folder.line(None).unwrap().unwrap().line()));
     }
 }

@@ -15,6 +15,7 @@ use baton_core::record::{
 };
 use baton_llm::state::config::{Config, Environment, Flags};
 use baton_llm::state::store;
+use baton_llm::state::store::records::{PlacedRecord, StoredRecord};
 use uuid::Uuid;
 
 #[tokio::main]
@@ -85,7 +86,9 @@ async fn write(
         let text: String = words(n).take(prompt / 8).collect();
         if step == 2 {
             let pair = pair(&key, n, &text);
-            store.put_pairs(&[pair], &update).await?;
+            store
+                .put_with("write", vec![PlacedRecord::Pair(Box::new(pair)).into()], &update)
+                .await?;
             continue;
         }
         let handoff = Handoff {
@@ -107,7 +110,9 @@ async fn write(
             carried: Vec::new(),
             recall: false,
         };
-        store.put_handoff(&handoff, None, &update).await?;
+        store
+            .put_with("write", vec![StoredRecord::Handoff(Box::new(handoff))], &update)
+            .await?;
     }
     Ok(())
 }

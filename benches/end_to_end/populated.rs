@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use baton_core::record::WireId;
 use baton_core::record::{Conversation, Handoff, HandoffOrigin, Update};
+use baton_llm::state::store::records::StoredRecord;
 use baton_llm::state::store::sqlite::SqliteStore;
 use baton_llm::state::store::{SharedStore, Store};
 use bytes::Bytes;
@@ -108,15 +109,7 @@ async fn filled(count: usize) -> (TempDir, Vec<Uuid>) {
     let state = tempfile::tempdir().unwrap();
     let all = handoffs(count);
     let store = SqliteStore::open(state.path()).unwrap();
-    for some in all.chunks(256) {
-        let writes = some
-            .iter()
-            .map(|(handoff, update)| store.put_handoff(handoff, None, update));
-        join_all(writes)
-            .await
-            .into_iter()
-            .for_each(|written| drop(written.unwrap()));
-    }
+    write_all(&store, &all).await;
     drop(store);
     assert!(Path::new(state.path()).join("baton.db").is_file());
     let ids = all.iter().take(LIVE).map(|(handoff, _)| handoff.id).collect();
@@ -126,14 +119,18 @@ async fn filled(count: usize) -> (TempDir, Vec<Uuid>) {
 /// Writes handoffs, each of a conversation of its own: those from this number on.
 pub(crate) async fn fill_from(store: &SharedStore, from: usize, count: usize) {
     let all = handoffs_from(from, count);
-    for some in all.chunks(128) {
-        let writes = some
-            .iter()
-            .map(|(handoff, update)| store.put_handoff(handoff, None, update));
-        join_all(writes)
-            .await
-            .into_iter()
-            .for_each(|written| drop(written.unwrap()));
+    write_all(&**store, &all).await;
+}
+
+/// Writes handoffs with their conversations.
+pub(crate) async fn write_all(store: &dyn Store, all: &[(Handoff, Update)]) {
+    for some in all.chunks(256) {
+        let writes = some.iter().map(|(handoff, update)| {
+            let records = vec![StoredRecord::Handoff(Box::new(handoff.clone()))];
+            store.put_with("write a handoff", records, update)
+        });
+        let written = join_all(writes).await;
+        written.into_iter().for_each(|written| drop(written.unwrap()));
     }
 }
 

@@ -11,14 +11,15 @@ use std::time::{Duration, Instant};
 
 use baton_llm::state::config::{Config, Environment, Flags};
 use baton_llm::state::store::{self, SharedStore};
-use futures_util::future::join_all;
 use uuid::Uuid;
 
 use crate::Bench;
 use crate::children::{Kind, Proxy};
 use crate::client::Client;
 use crate::faulty_wire::FaultyWire;
-use crate::populated::{ANY, Side, body, hand_over, handoffs, pinned, repeated, request_all, side};
+use crate::populated::{
+    ANY, Side, body, hand_over, handoffs, pinned, repeated, request_all, side, write_all,
+};
 use crate::redis_server::RedisServer;
 use crate::report::Report;
 use crate::stats::{Figure, micros};
@@ -70,15 +71,7 @@ fn opened(settings: &[(&'static str, String)], dir: PathBuf) -> SharedStore {
 /// Writes handoffs, each of a conversation of its own; returns their ids.
 async fn fill(store: &SharedStore, count: usize) -> Vec<Uuid> {
     let all = handoffs(count);
-    for some in all.chunks(128) {
-        let writes = some
-            .iter()
-            .map(|(handoff, update)| store.put_handoff(handoff, None, update));
-        join_all(writes)
-            .await
-            .into_iter()
-            .for_each(|written| drop(written.unwrap()));
-    }
+    write_all(&**store, &all).await;
     all.iter().map(|(handoff, _)| handoff.id).collect()
 }
 

@@ -3,9 +3,11 @@
 
 use std::fs::{self, TryLockError};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
+
+use tempfile::NamedTempFile;
 
 /// From this age on, a temporary file was left by a process that was killed: writing one takes milliseconds.
 const ABANDONED_AFTER: Duration = Duration::from_secs(600);
@@ -19,81 +21,66 @@ pub(crate) enum FileAccess {
     Everybody,
 }
 
-/// A stage of writing a file, for tests that stop at each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FillStep {
-    /// The temporary file exists.
-    Opened,
-    /// It has its contents.
-    Filled,
-    /// They are on disk.
-    Flushed,
+/// What is called at each stage of writing files.
+#[cfg(test)]
+pub(crate) static AT_STAGES: std::sync::OnceLock<Box<dyn Fn(&str) + Send + Sync>> =
+    std::sync::OnceLock::new();
+
+/// A stage of writing files is over: tests end the process there.
+pub(crate) fn reached(_stage: &str) {
+    #[cfg(test)]
+    if let Some(call) = AT_STAGES.get() {
+        call(_stage);
+    }
 }
 
 /// Options to create a file that only its owner can access.
 pub(crate) fn private_file() -> fs::OpenOptions {
-    options(FileAccess::Owner)
-}
-
-fn options(access: FileAccess) -> fs::OpenOptions {
     let mut options = fs::OpenOptions::new();
     options.write(true);
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(
-        &mut options,
-        match access {
-            FileAccess::Owner => 0o600,
-            FileAccess::Everybody => 0o644,
-        },
-    );
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, FileAccess::Owner.mode());
     options
 }
 
-/// A unique temporary name next to `path`: `PATH.<random>`.
-///
-/// # Errors
-/// The system gives no random numbers.
-pub(crate) fn temporary(path: &Path) -> io::Result<PathBuf> {
-    let mut tag = [0_u8; 8];
-    getrandom::fill(&mut tag).map_err(|error| io::Error::other(error.to_string()))?;
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{:016x}", u64::from_le_bytes(tag)));
-    Ok(name.into())
+impl FileAccess {
+    /// The mode of a file.
+    #[cfg(unix)]
+    fn mode(self) -> u32 {
+        match self {
+            Self::Owner => 0o600,
+            Self::Everybody => 0o644,
+        }
+    }
 }
 
-/// Writes and flushes a new file. Nothing is left where that fails.
+/// Writes and flushes a new file of a temporary name in a folder; it is deleted unless it gets another name.
 ///
 /// # Errors
-/// The file exists, or cannot be created, written or flushed.
+/// It cannot be created, written or flushed.
 pub(crate) fn fill(
-    temp: &Path,
+    named: &mut tempfile::Builder<'_, '_>,
+    dir: &Path,
     contents: &[u8],
     access: FileAccess,
-    step: &mut dyn FnMut(FillStep),
-) -> io::Result<()> {
-    let mut file = options(access).create_new(true).open(temp)?;
-    step(FillStep::Opened);
-    let filled = file.write_all(contents).and_then(|()| {
-        step(FillStep::Filled);
-        file.sync_all()
-    });
-    match filled {
-        Ok(()) => step(FillStep::Flushed),
-        Err(_) => drop(fs::remove_file(temp)),
-    }
-    filled
+) -> io::Result<NamedTempFile> {
+    #[cfg(unix)]
+    named.permissions(std::os::unix::fs::PermissionsExt::from_mode(access.mode()));
+    let mut file = named.tempfile_in(dir)?;
+    reached("opened");
+    file.write_all(contents)?;
+    reached("filled");
+    file.as_file().sync_all()?;
+    reached("flushed");
+    Ok(file)
 }
 
-/// Gives a filled file its name, in place of what has it, and flushes the name. Nothing is left where that fails.
+/// Gives a filled file its name, in place of what has it, and flushes the name.
 ///
 /// # Errors
 /// It cannot be renamed or flushed.
-pub(crate) fn put(temp: &Path, path: &Path) -> io::Result<()> {
-    let named = fs::rename(temp, path);
-    if named.is_err() {
-        let _ = fs::remove_file(temp);
-    }
-    named?;
+pub(crate) fn put(file: NamedTempFile, path: &Path) -> io::Result<()> {
+    file.persist(path)?;
     path.parent().map_or(Ok(()), sync_dir)
 }
 
@@ -103,31 +90,34 @@ pub(crate) fn put(temp: &Path, path: &Path) -> io::Result<()> {
 /// # Errors
 /// It cannot be written, flushed or renamed.
 pub(crate) fn replace_locked(path: &Path, contents: &[u8]) -> io::Result<()> {
-    let mut temp = path.as_os_str().to_owned();
+    let mut temp = path.file_name().unwrap_or_default().to_owned();
     temp.push(".new");
-    let temp = PathBuf::from(temp);
-    match fs::remove_file(&temp) {
+    let dir = path.parent().unwrap_or(Path::new("."));
+    match fs::remove_file(dir.join(&temp)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    fill(&temp, contents, FileAccess::Owner, &mut |_| {})?;
-    put(&temp, path)
+    let mut named = tempfile::Builder::new();
+    put(
+        fill(
+            named.prefix(&temp).rand_bytes(0),
+            dir,
+            contents,
+            FileAccess::Owner,
+        )?,
+        path,
+    )
 }
 
-/// Gives a filled file a name that no other file has: `false` where one has it, and then nothing is changed.
+/// Gives a filled file a name that no other file has; gives it back where one has it.
 ///
 /// # Errors
 /// It cannot be named.
-pub(crate) fn name_new(temp: &Path, path: &Path) -> io::Result<bool> {
-    match fs::hard_link(temp, path) {
-        Ok(()) => {
-            let _ = fs::remove_file(temp);
-            Ok(true)
-        }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-        // File systems without hard links: a rename is atomic too, but the last one wins.
-        Err(_) if path.exists() => Ok(false),
-        Err(_) => fs::rename(temp, path).map(|()| true),
+pub(crate) fn name_new(file: NamedTempFile, path: &Path) -> io::Result<Option<NamedTempFile>> {
+    match file.persist_noclobber(path) {
+        Ok(_) => Ok(None),
+        Err(taken) if taken.error.kind() == io::ErrorKind::AlreadyExists => Ok(Some(taken.file)),
+        Err(failed) => Err(failed.error),
     }
 }
 
@@ -220,13 +210,13 @@ mod tests {
     fn a_new_name_takes_nobodys_place() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
-        let temp = temporary(&path).unwrap();
-        fill(&temp, b"mine", FileAccess::Owner, &mut |_| {}).unwrap();
+        let mut named = tempfile::Builder::new();
+        let temp = fill(&mut named, dir.path(), b"mine", FileAccess::Owner).unwrap();
         fs::write(&path, "theirs").unwrap();
-        assert!(!name_new(&temp, &path).unwrap());
+        let temp = name_new(temp, &path).unwrap().unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "theirs");
-        assert!(name_new(&temp, &dir.path().join("g")).unwrap());
-        assert!(!temp.exists());
+        assert!(name_new(temp, &dir.path().join("g")).unwrap().is_none());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
     }
 
     #[cfg(unix)]
@@ -239,7 +229,8 @@ mod tests {
             ("b", FileAccess::Everybody, 0o644),
         ] {
             let path = dir.path().join(name);
-            fill(&path, b"x", access, &mut |_| {}).unwrap();
+            let file = fill(&mut tempfile::Builder::new(), dir.path(), b"x", access).unwrap();
+            put(file, &path).unwrap();
             assert_eq!(
                 fs::metadata(&path).unwrap().permissions().mode() & 0o777 & !0o022,
                 mode & !0o022

@@ -2,7 +2,7 @@
 //! and what the upstreams answer to one HEAD request without credentials.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use futures_util::future::join_all;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
@@ -16,7 +16,7 @@ use crate::serve::proxy::upload::RopeBody;
 use crate::serve::proxy::upstream::{Upstream, Upstreams};
 use crate::state::clock::now_ms;
 use crate::state::config::{Config, StoreKind};
-use crate::state::files::yaml_files::{HandoffFolder, LineReader};
+use crate::state::files::yaml_files::HandoffFolder;
 use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalError, JournalReader, JournalTotals};
 use crate::state::store::{self, HandoffFilter};
 use baton_core::record::Handoff;
@@ -160,7 +160,7 @@ impl StateSummary {
 /// Goal and next step of the newest handoff file, if there is one. A prompt shows no errors of that file.
 fn handed_over(config: &Config) -> String {
     let folder = HandoffFolder::new(&config.handoffs_dir()).ok();
-    let line = folder.and_then(|folder| LineReader::new(folder).read(None, Instant::now()).ok()?);
+    let line = folder.and_then(|folder| folder.line(None).ok()?);
     match line.map(|line| line.line()) {
         Some(line) if !line.is_empty() => format!(" | {}", first_line(&line, None)),
         _ => String::new(),

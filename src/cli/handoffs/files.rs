@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use super::args::{DocumentFormat, ListArgs, ShowArgs};
 use super::lookup::{HandoffLookup, NamedHandoff, warn};
 use crate::cli::exit::{CliResult, CommandFailure, Exit};
 use crate::cli::output::{Out, first_line, plural, shown, table, visible};
-use crate::state::files::yaml_files::{FileSummary, HandoffYaml, LineReader, OldFiles, now};
+use crate::state::files::yaml_files::{FileSummary, HandoffYaml, OldFiles, now};
 use baton_core::handoffs::yaml::{HandoffFile, names};
 
 /// Pause between two reads of `show --line --follow`.
@@ -134,10 +134,9 @@ pub(super) fn is_session(session: &str) -> CommandFailure {
 }
 
 pub(super) fn line(session: Option<&str>, follow: bool, lookup: &HandoffLookup, out: &mut Out) -> CliResult {
-    let mut reader = LineReader::new(lookup.folder.clone());
     let mut before = String::new();
     loop {
-        let newest = reader.read(session, Instant::now())?;
+        let newest = lookup.folder.line(session)?;
         let line = newest.map_or(String::new(), |newest| newest.line());
         if line != before && !line.is_empty() {
             out.line(visible(&line))?;

@@ -7,8 +7,7 @@ use uuid::Uuid;
 
 use super::checkpoints::{CallsAfterCut, Checkpoints, NewCalls};
 use super::context_uses::{ContextUses, ThreadCosts, ThreadId, ThreadTurns};
-use super::insertions::Insertions;
-use super::left_out::UnplacedCuts;
+use super::listed::Listed;
 use super::repeats::{AnswerId, Repeats, in_time};
 use super::spoken::ViewLength;
 use crate::state::sync::locked;
@@ -46,9 +45,13 @@ pub(super) struct LiveState {
     /// The pairs that the record lists; `None`: not read yet.
     pub(super) pairs: Option<Vec<Arc<HiddenPair>>>,
     /// The cut points of the handoffs whose answer the agent may have left out.
-    pub(super) left_out: UnplacedCuts,
+    pub(super) left_out: Listed<CutPoint>,
     /// The texts of ours after its turns.
-    pub(super) insertions: Insertions,
+    pub(super) insertions: Listed<Insertion>,
+    /// Insertions that were already reported as lost.
+    reported_lost: Vec<Uuid>,
+    /// Whether the store was queried for those of a conversation that this one may be the copy of.
+    copy_checked: bool,
     /// A background write is on its way and will take the changes that there then are.
     pub(super) saving: bool,
     repeats: Repeats,
@@ -86,8 +89,8 @@ impl LiveState {
     /// Takes a newer record than the one known; what was read for that one is read again.
     fn take_over(&mut self, record: Conversation) {
         self.pairs = record.pairs.is_empty().then(Vec::new);
-        self.left_out = UnplacedCuts::of(&record);
-        self.insertions.follow(&record);
+        self.left_out = Listed::of(&record.left_out);
+        self.insertions = Listed::of(&record.insertions);
         self.checkpoints.clear();
         self.set(record);
     }
@@ -104,18 +107,18 @@ impl LiveState {
 impl LiveConversation {
     pub(super) fn new(record: Conversation) -> Self {
         let pairs = record.pairs.is_empty().then(Vec::new);
-        let left_out = UnplacedCuts::of(&record);
-        let insertions = Insertions::of(&record);
-        let unwritten = Vec::new();
+        let (left_out, insertions) = (Listed::of(&record.left_out), Listed::of(&record.insertions));
         Self {
             key: record.key.clone(),
             principal: record.principal.clone(),
             state: Mutex::new(LiveState {
                 record,
-                unwritten,
+                unwritten: Vec::new(),
                 pairs,
                 left_out,
                 insertions,
+                reported_lost: Vec::new(),
+                copy_checked: false,
                 saving: false,
                 repeats: Repeats::default(),
                 checkpoints: Checkpoints::default(),
@@ -257,7 +260,7 @@ impl LiveConversation {
             key: self.key.clone(),
             tooled: state.record.tooled,
             active: state.record.active,
-            may_be_copy: state.record.tooled.is_none() && !state.insertions.is_copy_checked(),
+            may_be_copy: state.record.tooled.is_none() && !state.copy_checked,
             omissions: state.record.omissions.clone(),
             listed: None,
         }
@@ -265,12 +268,15 @@ impl LiveConversation {
 
     /// The store was queried for the insertions of a conversation that this one may be the copy of.
     pub fn copy_checked(&self) {
-        self.state().insertions.copy_checked();
+        self.state().copy_checked = true;
     }
 
     /// How many of the insertions that found no place had one in the request before, or were never reported as lost.
     pub fn newly_lost(&self, lost: &[Uuid]) -> usize {
-        self.state().insertions.newly_lost(lost)
+        let mut state = self.state();
+        let new = lost.iter().filter(|id| !state.reported_lost.contains(id)).count();
+        state.reported_lost = lost.to_vec();
+        new
     }
 
     /// Keeps a text for the model's first request after this handoff. It does not outlive the process.
@@ -334,11 +340,11 @@ impl LiveConversation {
         state.set(written.record);
         match cached {
             CacheUpdate::Nothing => {}
-            CacheUpdate::LeftOut(point) => state.left_out.add(Some(&point), now_ms),
+            CacheUpdate::LeftOut(point) => state.left_out.add(&[point], now_ms),
             CacheUpdate::Inserted(new) => state.insertions.add(&new, now_ms),
             CacheUpdate::Fired(point) => {
                 state.pairs = state.record.pairs.is_empty().then(Vec::new);
-                state.left_out.add(point.as_ref(), now_ms);
+                state.left_out.add(point.as_slice(), now_ms);
             }
             CacheUpdate::Paired(new) => {
                 if new.iter().any(|pair| pair.place != InsertionPlace::Aside) {

@@ -5,9 +5,8 @@
 
 mod checkpoints;
 mod context_uses;
-mod insertions;
 pub mod key;
-mod left_out;
+mod listed;
 mod live;
 mod repeats;
 mod spoken;
@@ -32,10 +31,9 @@ pub use self::key::conversation_key;
 pub use self::live::LiveConversation;
 use self::live::{CacheUpdate, LiveState};
 pub use self::repeats::{AnswerId, REPEAT_WITHIN_MS};
+use crate::state::store::records::{PlacedRecord, StoredRecord};
 use crate::state::store::{SharedStore, StoreError, StoreResult};
-use baton_core::record::{
-    Conversation, CutPoint, Handoff, HandoffId, RecordChange, RepeatedAnswer, Update, UpdateOutcome,
-};
+use baton_core::record::{Conversation, CutPoint, Handoff, HandoffId, RecordChange, RepeatedAnswer};
 
 /// Bytes of handoffs kept in memory where no limit is given: room for a few of the longest (1 MiB of prompt, and as much of head).
 const HANDOFF_BYTES: u64 = 8 << 20;
@@ -197,9 +195,7 @@ impl Sessions {
             return Ok(tooled);
         }
         let change = RecordChange::Tooled { from, to: tooled };
-        let written = self
-            .write(live, change, CacheUpdate::Nothing, now_ms, put_record)
-            .await?;
+        let written = self.change(live, change, CacheUpdate::Nothing, now_ms).await?;
         Ok(written.tooled.unwrap_or(tooled))
     }
 
@@ -236,38 +232,46 @@ impl Sessions {
         }
     }
 
-    /// Makes a change durable: by `put`, in the order in which changes are made. Then memory has it, too.
-    async fn write<Put, Done>(
+    /// Makes a change durable, with these records, in the order in which changes are made. Then memory has it, too. `action` names
+    /// the write in errors.
+    async fn write(
         &self,
         live: &Arc<LiveConversation>,
+        (action, records): (&'static str, Vec<StoredRecord>),
         change: RecordChange,
         cached: CacheUpdate,
         now_ms: u64,
-        put: Put,
-    ) -> StoreResult<Conversation>
-    where
-        Put: FnOnce(SharedStore, Update) -> Done + Send + 'static,
-        Done: Future<Output = (Update, StoreResult<UpdateOutcome>)> + Send,
-    {
+    ) -> StoreResult<Conversation> {
         let (live, store) = (Arc::clone(live), Arc::clone(&self.store));
         to_the_end(async move {
             let _turn = live.turn.lock().await;
             let update = live.update([change], now_ms);
-            let waiting = update.changes.len() - 1;
-            let (update, done) = put(store, update).await;
-            match done {
+            match store.put_with(action, records, &update).await {
                 Ok(written) => {
                     let record = written.record.clone();
                     live.settle(written, cached, now_ms);
                     Ok(record)
                 }
                 Err(error) => {
+                    let waiting = update.changes.len() - 1;
                     live.restore_unwritten(update, waiting);
                     Err(error)
                 }
             }
         })
         .await
+    }
+
+    /// Makes a change of the record alone durable.
+    async fn change(
+        &self,
+        live: &Arc<LiveConversation>,
+        change: RecordChange,
+        cached: CacheUpdate,
+        now_ms: u64,
+    ) -> StoreResult<Conversation> {
+        self.write(live, ("write a conversation", Vec::new()), change, cached, now_ms)
+            .await
     }
 
     /// Writes a handoff that fires, and makes it the active one. Durable, both or neither: when this has
@@ -292,12 +296,13 @@ impl Sessions {
             pairs: live.state().record.pairs.clone(),
             repeat,
         };
-        let (written, placed) = (Arc::clone(&handoff), point.clone());
-        let put = async move |store: SharedStore, update: Update| {
-            let done = store.put_handoff(&written, placed.as_deref(), &update).await;
-            (update, done)
-        };
-        self.write(live, change, CacheUpdate::Fired(point), now_ms, put)
+        let placed = point
+            .iter()
+            .map(|point| PlacedRecord::CutPoint((**point).clone()).into());
+        let mut records = vec![StoredRecord::Handoff(Box::new((*handoff).clone()))];
+        records.extend(placed);
+        let records = ("write a handoff", records);
+        self.write(live, records, change, CacheUpdate::Fired(point), now_ms)
             .await?;
         self.handoffs.insert(handoff.id, Arc::clone(&handoff));
         Ok(handoff)
@@ -312,7 +317,7 @@ impl Sessions {
         if noted || state.record.left_out.iter().any(listed) {
             state.change_in_background(RecordChange::Shown(handoffs.to_vec()));
             let LiveState { left_out, record, .. } = &mut *state;
-            left_out.keep_listed(record);
+            left_out.keep(&record.left_out);
         }
         self.save_in_background(live, &mut state);
     }
@@ -356,12 +361,6 @@ async fn save(live: Arc<LiveConversation>, store: SharedStore) {
             live.restore_unwritten(update, waiting);
         }
     }
-}
-
-/// Writes the record alone.
-async fn put_record(store: SharedStore, update: Update) -> (Update, StoreResult<UpdateOutcome>) {
-    let done = store.change(&update).await;
-    (update, done)
 }
 
 /// Runs a write and what follows from it, also when the caller is cancelled meanwhile: the store would have

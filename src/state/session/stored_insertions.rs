@@ -7,11 +7,10 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::live::CacheUpdate;
-use super::{LiveConversation, Sessions, put_record};
-use crate::state::store::{SharedStore, StoreResult};
-use baton_core::record::{
-    CutPoint, HiddenPair, Insertion, ReadyDraft, RecordChange, ThinkingOmission, Update,
-};
+use super::{LiveConversation, Sessions};
+use crate::state::store::StoreResult;
+use crate::state::store::records::PlacedRecord;
+use baton_core::record::{CutPoint, HiddenPair, Insertion, ReadyDraft, RecordChange, ThinkingOmission};
 
 impl Sessions {
     /// Writes hidden pairs as made since the last cut. Durable, all or nothing.
@@ -29,11 +28,11 @@ impl Sessions {
         }
         let change = RecordChange::Paired(pairs.iter().map(|pair| pair.id).collect());
         let cached = CacheUpdate::Paired(pairs.iter().cloned().map(Arc::new).collect());
-        let put = async move |store: SharedStore, update: Update| {
-            let done = store.put_pairs(&pairs, &update).await;
-            (update, done)
-        };
-        self.write(live, change, cached, now_ms, put).await.map(drop)
+        let records = pairs
+            .into_iter()
+            .map(|pair| PlacedRecord::Pair(Box::new(pair)).into());
+        let records = ("write hidden pairs", records.collect());
+        self.write(live, records, change, cached, now_ms).await.map(drop)
     }
 
     /// The hidden pairs made since the last cut, oldest first. Asks the store once at most.
@@ -66,7 +65,7 @@ impl Sessions {
     pub async fn left_out(&self, live: &LiveConversation, now_ms: u64) -> StoreResult<Vec<Arc<CutPoint>>> {
         let ids = {
             let state = live.state();
-            if let Some(points) = state.left_out.points(now_ms) {
+            if let Some(points) = state.left_out.known(now_ms) {
                 return Ok(points.to_vec());
             }
             state.record.left_out.clone()
@@ -92,9 +91,7 @@ impl Sessions {
     ) -> StoreResult<()> {
         let change = RecordChange::LeftOut(point.handoff);
         let cached = CacheUpdate::LeftOut(Arc::new(point));
-        self.write(live, change, cached, now_ms, put_record)
-            .await
-            .map(drop)
+        self.change(live, change, cached, now_ms).await.map(drop)
     }
 
     /// Makes the change of a command, where it makes one. Durable.
@@ -108,7 +105,7 @@ impl Sessions {
         now_ms: u64,
     ) -> StoreResult<()> {
         let Some(change) = change else { return Ok(()) };
-        self.write(live, change, CacheUpdate::Nothing, now_ms, put_record)
+        self.change(live, change, CacheUpdate::Nothing, now_ms)
             .await
             .map(drop)
     }
@@ -124,8 +121,9 @@ impl Sessions {
         now_ms: u64,
     ) -> StoreResult<()> {
         let change = RecordChange::DraftReady(Box::new(draft));
-        let written = self.write(live, change, CacheUpdate::Nothing, now_ms, put_record);
-        written.await.map(drop)
+        self.change(live, change, CacheUpdate::Nothing, now_ms)
+            .await
+            .map(drop)
     }
 
     /// Writes an insertion. Durable: when this has returned, it may be sent.
@@ -140,11 +138,11 @@ impl Sessions {
     ) -> StoreResult<()> {
         let change = RecordChange::Inserted(vec![insertion.id]);
         let cached = CacheUpdate::Inserted(vec![Arc::new(insertion.clone())]);
-        let put = async move |store: SharedStore, update: Update| {
-            let done = store.put_insertion(&insertion, &update).await;
-            (update, done)
-        };
-        self.write(live, change, cached, now_ms, put).await.map(drop)
+        let records = (
+            "write an insertion",
+            vec![PlacedRecord::Insertion(insertion).into()],
+        );
+        self.write(live, records, change, cached, now_ms).await.map(drop)
     }
 
     /// Notes that upstream refused this thinking and took the request without it. Durable.
@@ -158,7 +156,7 @@ impl Sessions {
         now_ms: u64,
     ) -> StoreResult<()> {
         let change = RecordChange::ThinkingOmitted(omission);
-        self.write(live, change, CacheUpdate::Nothing, now_ms, put_record)
+        self.change(live, change, CacheUpdate::Nothing, now_ms)
             .await
             .map(drop)
     }
@@ -178,9 +176,7 @@ impl Sessions {
         }
         let change = RecordChange::Inserted(found.iter().map(|insertion| insertion.id).collect());
         let cached = CacheUpdate::Inserted(found.into_iter().map(Arc::new).collect());
-        self.write(live, change, cached, now_ms, put_record)
-            .await
-            .map(drop)
+        self.change(live, change, cached, now_ms).await.map(drop)
     }
 
     /// The conversation's insertions, oldest first, and the ids of those that its record lists and the store has lost. Asks

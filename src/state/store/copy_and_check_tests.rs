@@ -9,7 +9,7 @@ use super::records::{RecordKind, Retention, StoredRecord};
 use super::redis::tests::server::RedisServer;
 use super::redis::tests::{also_over_redis, store_in};
 use super::sqlite::SqliteStore;
-use super::tests::{conversation, cut_point, document, handoff, insertion, pair, update};
+use super::tests::{PutRecords, conversation, cut_point, document, handoff, insertion, pair, update};
 use super::{SharedStore, Store};
 use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus, HiddenPair, RecordChange, Update};
 

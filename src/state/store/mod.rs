@@ -16,7 +16,6 @@ mod copy_and_check_tests;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -189,37 +188,10 @@ pub trait Store: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Writes a handoff, its position where that is known, and the change to its conversation atomically.
-    async fn put_handoff(
-        &self,
-        handoff: &Handoff,
-        point: Option<&CutPoint>,
-        update: &Update,
-    ) -> StoreResult<UpdateOutcome> {
-        let mut records = vec![StoredRecord::Handoff(Box::new(handoff.clone()))];
-        records.extend(point.map(|point| PlacedRecord::CutPoint(point.clone()).into()));
-        self.put_with("write a handoff", records, update).await
-    }
-
     /// Writes a handoff that is active in no conversation: it waits until somebody resumes it.
     async fn put_draft(&self, handoff: &Handoff) -> StoreResult<()> {
         let record = StoredRecord::Handoff(Box::new(handoff.clone()));
         self.put("write a handoff", vec![record]).await
-    }
-
-    /// Writes pairs and the change to their conversation atomically.
-    async fn put_pairs(&self, pairs: &[HiddenPair], update: &Update) -> StoreResult<UpdateOutcome> {
-        let records = pairs
-            .iter()
-            .map(|pair| PlacedRecord::Pair(Box::new(pair.clone())).into());
-        self.put_with("write hidden pairs", records.collect(), update)
-            .await
-    }
-
-    /// Writes an insertion and the change to its conversation atomically.
-    async fn put_insertion(&self, insertion: &Insertion, update: &Update) -> StoreResult<UpdateOutcome> {
-        let record = PlacedRecord::Insertion(insertion.clone()).into();
-        self.put_with("write an insertion", vec![record], update).await
     }
 
     /// Changes a conversation's record.
@@ -384,21 +356,14 @@ pub(crate) fn make_whole<E>(
     fill: impl FnOnce(&Path) -> Result<(), E>,
     explain: impl Fn(io::Error) -> E,
 ) -> Result<(), E> {
-    let temp = disk::temporary(path).map_err(&explain)?;
-    let filled = disk::private_file()
-        .create_new(true)
-        .open(&temp)
-        .map_err(&explain);
-    let filled = filled.and_then(|_| fill(&temp));
-    let made = filled.and_then(|()| {
-        let flushed = fs::File::open(&temp).and_then(|file| file.sync_all());
-        flushed
-            .and_then(|()| disk::name_new(&temp, path).map(drop))
-            .map_err(&explain)
-    });
-    // Already gone if it has its name now.
-    let _ = fs::remove_file(&temp);
-    made
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let temp = tempfile::Builder::new()
+        .prefix(path.file_name().unwrap_or_default())
+        .tempfile_in(dir)
+        .map_err(&explain)?;
+    fill(temp.path())?;
+    temp.as_file().sync_all().map_err(&explain)?;
+    disk::name_new(temp, path).map(drop).map_err(explain)
 }
 
 fn random(bytes: &mut [u8]) -> io::Result<()> {

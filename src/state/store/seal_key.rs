@@ -10,8 +10,8 @@ use std::io;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use super::{StoreError, StoreResult, hex, make_dir, make_whole, random};
-use crate::state::disk::{self, private_file};
+use super::{StoreError, StoreResult, hex, make_dir, random};
+use crate::state::disk::{self, FileAccess, private_file};
 use baton_core::mark::seal::{SealKey, SealKeys};
 
 /// The file with the key that makes seals.
@@ -178,8 +178,10 @@ fn read(path: &Path) -> StoreResult<Option<String>> {
 fn make(dir: &Path, path: &Path) -> io::Result<()> {
     let mut key = [0u8; KEY_BYTES];
     random(&mut key)?;
-    let write = |temp: &Path| fs::write(temp, format!("{}\n", hex(&key)));
-    make_whole(path, write, |err| err)?;
+    let text = format!("{}\n", hex(&key));
+    let mut named = tempfile::Builder::new();
+    let file = disk::fill(named.prefix(FILE), dir, text.as_bytes(), FileAccess::Owner)?;
+    disk::name_new(file, path)?;
     disk::sync_dir(dir)
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use std::{fs, io};
 
 use super::make;
-use super::value::{DocumentError, DocumentSettings, DocumentStep, StoredHandoff, document_error};
-use crate::state::disk::{self, FileAccess, FillStep};
+use super::value::{DocumentError, DocumentSettings, StoredHandoff, document_error};
+use crate::state::disk::{self, FileAccess};
 use crate::state::files::yaml_files::{HandoffFolder, gather};
 use crate::state::store::{DocumentFilter, SharedStore, make_dir};
 use baton_core::handoffs::document::fields::HandoffDocument;
@@ -22,22 +22,6 @@ pub async fn write(
     settings: &Arc<DocumentSettings>,
     store: &SharedStore,
     stored: StoredHandoff,
-) -> Result<PathBuf, DocumentError> {
-    write_in_steps(settings, store, stored, no_step_hook()).await
-}
-
-/// What is called at each step; tests kill the process there.
-pub(super) type StepHook = Arc<dyn Fn(DocumentStep) + Send + Sync>;
-
-pub(super) fn no_step_hook() -> StepHook {
-    Arc::new(|_| {})
-}
-
-pub(super) async fn write_in_steps(
-    settings: &Arc<DocumentSettings>,
-    store: &SharedStore,
-    stored: StoredHandoff,
-    step: StepHook,
 ) -> Result<PathBuf, DocumentError> {
     let (principal, created_ms) = (stored.handoff.principal.clone(), stored.handoff.created_ms);
     let made = Arc::clone(settings);
@@ -57,13 +41,12 @@ pub(super) async fn write_in_steps(
     };
     let superseded = store.put_document(&record).await;
     let superseded = superseded.map_err(|error| document_error("the document was not stored", error))?;
-    step(DocumentStep::Stored);
+    disk::reached("stored");
     // Before the two files: while one of those is missing, the next start looks for this one too.
     write_yaml(record.clone(), settings.keep_files).await;
-    step(DocumentStep::YamlWritten);
-    write_files_in_steps(record.clone(), Arc::clone(&step)).await?;
-    rewrite_files(store, &record.principal, &superseded, &step).await;
-    step(DocumentStep::Superseded);
+    write_files(record.clone()).await?;
+    rewrite_files(store, &record.principal, &superseded).await;
+    disk::reached("superseded");
     Ok(folder)
 }
 
@@ -112,7 +95,7 @@ pub async fn set_status(
     archived.await.map_err(failed)?;
     let superseded = superseded.unwrap_or_default();
     let all: Vec<HandoffId> = superseded.iter().copied().chain([id]).collect();
-    rewrite_files(store, principal, &all, &no_step_hook()).await;
+    rewrite_files(store, principal, &all).await;
     Ok(Some(StatusChange {
         before: record.status,
         superseded,
@@ -190,12 +173,10 @@ pub fn document_of(record: &DocumentRecord) -> Option<HandoffDocument> {
 
 /// Writes the files of these documents again, with their status, where they are in this machine's folders: a store may
 /// be shared. A failure is logged.
-async fn rewrite_files(store: &SharedStore, principal: &str, ids: &[HandoffId], step: &StepHook) {
+async fn rewrite_files(store: &SharedStore, principal: &str, ids: &[HandoffId]) {
     for id in ids {
         let written = match find(store, principal, *id).await {
-            Ok(Some(record)) if Path::new(&record.folder).is_dir() => {
-                write_files_in_steps(record, Arc::clone(step)).await
-            }
+            Ok(Some(record)) if Path::new(&record.folder).is_dir() => write_files(record).await,
             Ok(_) => Ok(()),
             Err(error) => Err(error),
         };
@@ -220,17 +201,13 @@ pub async fn archive_old(store: &SharedStore, before_ms: u64) -> Result<usize, D
         if record.is_some_and(|record| record.status != HandoffStatus::Archived) {
             store.archive(principal, *id, false).await.map_err(failed)?;
         }
-        rewrite_files(store, principal, &[*id], &no_step_hook()).await;
+        rewrite_files(store, principal, &[*id]).await;
     }
     Ok(archived.len())
 }
 
 /// Writes a document's files.
 pub(super) async fn write_files(record: DocumentRecord) -> Result<(), DocumentError> {
-    write_files_in_steps(record, no_step_hook()).await
-}
-
-async fn write_files_in_steps(record: DocumentRecord, step: StepHook) -> Result<(), DocumentError> {
     let done = tokio::task::spawn_blocking(move || {
         let Some(document) = document_of(&record) else {
             return Err(document_error(
@@ -238,12 +215,15 @@ async fn write_files_in_steps(record: DocumentRecord, step: StepHook) -> Result<
                 "another version wrote this document",
             ));
         };
-        let written = write_both(record.folder.as_ref(), &document, &*step);
+        let written = write_both(record.folder.as_ref(), &document);
         written.map_err(|error| document_error(&record.folder, error))
     });
     done.await
         .map_err(|error| document_error("the document was not written", error))?
 }
+
+/// Prefix and suffix of a temporary file's name.
+const TEMP: (&str, &str) = (".handoff.", ".tmp");
 
 /// The document as JSON.
 pub const JSON: &str = "handoff.json";
@@ -252,11 +232,11 @@ pub const JSON: &str = "handoff.json";
 pub const MARKDOWN: &str = "handoff.md";
 
 /// Writes both files into a folder, which is made as needed: only its owner can read what the agent saw.
-fn write_both(folder: &Path, document: &HandoffDocument, step: &dyn Fn(DocumentStep)) -> io::Result<()> {
+fn write_both(folder: &Path, document: &HandoffDocument) -> io::Result<()> {
     make_dir(folder).map_err(|error| io::Error::other(error.message))?;
-    disk::sweep(folder, ".handoff.", ".tmp");
-    replace(folder, JSON, document.json().as_bytes(), step)?;
-    replace(folder, MARKDOWN, document.markdown().as_bytes(), step)?;
+    disk::sweep(folder, TEMP.0, TEMP.1);
+    replace(folder, JSON, &document.json())?;
+    replace(folder, MARKDOWN, &document.markdown())?;
     folder.parent().map_or(Ok(()), disk::sync_dir)
 }
 
@@ -268,14 +248,13 @@ pub(super) fn are_current(folder: &Path, document: &HandoffDocument) -> bool {
 }
 
 /// Writes a file under a name of its own, flushes it, and gives it its name.
-fn replace(folder: &Path, name: &str, contents: &[u8], step: &dyn Fn(DocumentStep)) -> io::Result<()> {
-    let temp = folder.join(format!(".{name}.{}.tmp", uuid::Uuid::now_v7().simple()));
-    disk::fill(&temp, contents, FileAccess::Owner, &mut |reached| match reached {
-        FillStep::Opened => step(DocumentStep::Opened),
-        FillStep::Filled => step(DocumentStep::Filled),
-        FillStep::Flushed => {}
-    })?;
-    let named = disk::put(&temp, &folder.join(name));
-    step(DocumentStep::Named);
-    named
+fn replace(folder: &Path, name: &str, text: &str) -> io::Result<()> {
+    let mut named = tempfile::Builder::new();
+    let named = named.prefix(TEMP.0).suffix(TEMP.1);
+    disk::put(
+        disk::fill(named, folder, text.as_bytes(), FileAccess::Owner)?,
+        &folder.join(name),
+    )?;
+    disk::reached("named");
+    Ok(())
 }

@@ -27,23 +27,6 @@ pub struct DocumentSettings {
     pub(super) reading: draft::DraftIndexSettings,
 }
 
-/// A point at which a process may be killed while a document is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum DocumentStep {
-    /// The row is in the store.
-    Stored,
-    /// The handoff file in YAML is written.
-    YamlWritten,
-    /// A temporary file is open.
-    Opened,
-    /// The temporary file has its contents.
-    Filled,
-    /// The file has its name.
-    Named,
-    /// The files of the superseded documents have their new status.
-    Superseded,
-}
-
 impl DocumentSettings {
     /// The settings of a config; `None` where documents are off.
     pub fn of(config: &Config) -> Option<Self> {

@@ -6,7 +6,6 @@
 mod error;
 mod folder;
 pub mod gather;
-mod line;
 mod manage;
 mod newest;
 mod read;
@@ -17,7 +16,6 @@ mod tests;
 
 pub use error::FileError;
 pub use folder::HandoffFolder;
-pub use line::LineReader;
 pub use manage::OldFiles;
 pub use read::{FileSearch, FileSummary, HandoffYaml, read_file};
 pub use write::{FileNaming, WrittenFile, write_text, write_to};

@@ -11,7 +11,9 @@ use super::folder::{is_regular, no_links};
 use super::newest;
 use baton_core::handoffs::FieldError;
 use baton_core::handoffs::yaml::time::Time;
-use baton_core::handoffs::yaml::{HandoffFile, InvalidYaml, MAX_BYTES, goal_and_now, names, read, value_of};
+use baton_core::handoffs::yaml::{
+    GoalAndNow, HandoffFile, InvalidYaml, MAX_BYTES, goal_and_now, names, read, value_of,
+};
 
 /// A file that was found and read.
 #[derive(Debug)]
@@ -68,7 +70,7 @@ pub fn read_file(path: &Path) -> Result<HandoffYaml, FileError> {
 }
 
 /// The text of a file.
-pub(super) fn text_of(path: &Path) -> Result<String, FileError> {
+fn text_of(path: &Path) -> Result<String, FileError> {
     let found = fs::symlink_metadata(path).map_err(FileError::at(path))?;
     if !found.is_file() {
         return Err(FileError::Refused(path.to_owned(), "no regular file"));
@@ -128,6 +130,31 @@ impl HandoffFolder {
         Ok(listing)
     }
 
+    /// Goal and next step of a session's newest file, or of the newest of all; `None` where there is none. Read in part: prompts
+    /// ask every second.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn line(&self, session: Option<&str>) -> Result<Option<GoalAndNow>, FileError> {
+        let sessions = match session {
+            Some(session) => vec![session.to_owned()],
+            None => self.sessions()?,
+        };
+        let mut newest = None;
+        for session in sessions {
+            let dir = self.session_dir(&session)?;
+            let sorted = newest::sort(&dir, self.files(&session)?).into_iter();
+            // What cannot be read, or states nothing, is passed over.
+            let mut stated = sorted.filter_map(|name| goal_of(&dir.join(name)));
+            if let Some(found) = stated.next()
+                && newest.as_ref().is_none_or(|(at, _)| found.0 > *at)
+            {
+                newest = Some(found);
+            }
+        }
+        Ok(newest.map(|(_, goal)| goal))
+    }
+
     /// The files of a session, or of all, newest first; with `archived` also those in archives. A limit of 0 is none.
     ///
     /// # Errors
@@ -184,8 +211,18 @@ impl HandoffFolder {
     }
 }
 
+/// What a file states, and when it was created and written.
+fn goal_of(path: &Path) -> Option<((Time, Option<Time>), GoalAndNow)> {
+    let text = text_of(path).ok()?;
+    let at = (
+        created(&value_of(&text, "created_at"), path),
+        newest::written(path),
+    );
+    Some((at, goal_and_now(&text))).filter(|(_, goal)| !goal.is_empty())
+}
+
 /// When a file was created: as it says, else as the file system does.
-pub(super) fn created(created_at: &str, path: &Path) -> Time {
+fn created(created_at: &str, path: &Path) -> Time {
     Time::parse(created_at)
         .or_else(|| newest::written(path))
         .unwrap_or(Time::of_seconds(0))

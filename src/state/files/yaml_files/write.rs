@@ -4,10 +4,12 @@ use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use tempfile::NamedTempFile;
+
 use super::error::FileError;
 use super::folder::{ARCHIVE, FolderLock, HandoffFolder, absolute, files_in, make_dir, no_links};
 use super::newest;
-use crate::state::disk::{self, FileAccess, FillStep};
+use crate::state::disk::{self, FileAccess};
 use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{HandoffFile, ledger_entry, names};
 
@@ -35,18 +37,6 @@ pub struct WrittenFile {
     pub warnings: Vec<FileError>,
 }
 
-/// A point at which a process may be killed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FileStep {
-    Locked,
-    Rotated,
-    Opened,
-    Filled,
-    Flushed,
-    Named,
-    Recorded,
-}
-
 impl HandoffFolder {
     /// Writes a file into the folder of its session, makes room for it first, and appends to the ledger. `updated_at`
     /// is renewed; what is empty gets its default.
@@ -59,33 +49,23 @@ impl HandoffFolder {
         naming: &FileNaming,
         now: Time,
     ) -> Result<WrittenFile, FileError> {
-        self.write_in_steps(file, naming, now, &mut |_| {})
-    }
-
-    pub(super) fn write_in_steps(
-        &self,
-        file: &mut HandoffFile,
-        naming: &FileNaming,
-        now: Time,
-        step: &mut dyn FnMut(FileStep),
-    ) -> Result<WrittenFile, FileError> {
         let text = ready(file, now)?;
         let dir = self.session_dir(&file.session)?;
         make_dir(&dir)?;
         let _lock = FolderLock::of(&dir)?;
-        step(FileStep::Locked);
+        disk::reached("locked");
         disk::sweep(&dir, TEMP.0, TEMP.1);
         let mut warnings: Vec<_> = rotate(&dir, self.kept).err().into_iter().collect();
-        step(FileStep::Rotated);
+        disk::reached("rotated");
         let stem = match naming {
             FileNaming::Manual(description) => names::manual(now, &names::description(description)),
             FileNaming::Automatic => names::automatic(now),
         };
-        let path = place(&dir, &stem, &text, step)?;
-        step(FileStep::Named);
+        let path = place(&dir, &stem, &text)?;
+        disk::reached("named");
         let automatic = *naming == FileNaming::Automatic;
         warnings.extend(self.tell(file, &path, automatic, now).err());
-        step(FileStep::Recorded);
+        disk::reached("recorded");
         Ok(WrittenFile { path, warnings })
     }
 
@@ -136,8 +116,8 @@ fn put(path: &Path, text: &str) -> Result<(), FileError> {
     no_links(&path)?;
     let dir = path.parent().unwrap_or(Path::new("/"));
     make_dir(dir)?;
-    let temp = filled(dir, text, &mut |_| {})?;
-    disk::put(&temp, &path).map_err(FileError::at(&path))
+    let temp = filled(dir, text)?;
+    disk::put(temp, &path).map_err(FileError::at(&path))
 }
 
 /// The text of a valid file.
@@ -150,27 +130,15 @@ fn ready(file: &mut HandoffFile, now: Time) -> Result<String, FileError> {
 }
 
 /// A temporary file that is complete and flushed.
-fn filled(dir: &Path, text: &str, step: &mut dyn FnMut(FileStep)) -> Result<PathBuf, FileError> {
-    let failed = || FileError::at(dir);
-    let mut temp = disk::temporary(&dir.join(TEMP.0))
-        .map_err(failed())?
-        .into_os_string();
-    temp.push(TEMP.1);
-    let temp = PathBuf::from(temp);
-    let mut reached = |at| {
-        step(match at {
-            FillStep::Opened => FileStep::Opened,
-            FillStep::Filled => FileStep::Filled,
-            FillStep::Flushed => FileStep::Flushed,
-        });
-    };
-    disk::fill(&temp, text.as_bytes(), FileAccess::Everybody, &mut reached).map_err(failed())?;
-    Ok(temp)
+fn filled(dir: &Path, text: &str) -> Result<NamedTempFile, FileError> {
+    let mut named = tempfile::Builder::new();
+    let named = named.prefix(TEMP.0).suffix(TEMP.1);
+    disk::fill(named, dir, text.as_bytes(), FileAccess::Everybody).map_err(FileError::at(dir))
 }
 
 /// Gives a text the first free name: neither the folder nor its archive has a file of it.
-fn place(dir: &Path, stem: &str, text: &str, step: &mut dyn FnMut(FileStep)) -> Result<PathBuf, FileError> {
-    let temp = filled(dir, text, step)?;
+fn place(dir: &Path, stem: &str, text: &str) -> Result<PathBuf, FileError> {
+    let mut temp = filled(dir, text)?;
     let archive = dir.join(ARCHIVE);
     for n in 1..COPIES {
         let name = names::numbered(stem, n);
@@ -179,17 +147,15 @@ fn place(dir: &Path, stem: &str, text: &str, step: &mut dyn FnMut(FileStep)) -> 
             continue;
         }
         // Other programs write here too, and do not know our lock.
-        let named = disk::name_new(&temp, &path);
-        if named.is_err() {
-            let _ = fs::remove_file(&temp);
-        }
-        if named.map_err(FileError::at(&path))? {
-            // Systems that cannot flush a folder are left alone.
-            let _ = disk::sync_dir(dir);
-            return Ok(path);
+        match disk::name_new(temp, &path).map_err(FileError::at(&path))? {
+            Some(unnamed) => temp = unnamed,
+            None => {
+                // Systems that cannot flush a folder are left alone.
+                let _ = disk::sync_dir(dir);
+                return Ok(path);
+            }
         }
     }
-    let _ = fs::remove_file(&temp);
     Err(FileError::Refused(dir.join(stem), "too many files of this name"))
 }
 

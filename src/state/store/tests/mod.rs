@@ -15,6 +15,39 @@ use baton_core::record::{
     self, CutPoint, HandoffOrigin, Insertion, InsertionContent, InsertionPlace, Position, RecordChange,
 };
 
+/// Writes of records with a change, as sessions make them.
+#[async_trait]
+pub(crate) trait PutRecords: Store {
+    /// Writes a handoff, its position where that is known, and the change to its conversation atomically.
+    async fn put_handoff(
+        &self,
+        handoff: &Handoff,
+        point: Option<&CutPoint>,
+        update: &Update,
+    ) -> StoreResult<UpdateOutcome> {
+        let mut records = vec![StoredRecord::Handoff(Box::new(handoff.clone()))];
+        records.extend(point.map(|point| PlacedRecord::CutPoint(point.clone()).into()));
+        self.put_with("write a handoff", records, update).await
+    }
+
+    /// Writes pairs and the change to their conversation atomically.
+    async fn put_pairs(&self, pairs: &[HiddenPair], update: &Update) -> StoreResult<UpdateOutcome> {
+        let records = pairs
+            .iter()
+            .map(|pair| PlacedRecord::Pair(Box::new(pair.clone())).into());
+        self.put_with("write hidden pairs", records.collect(), update)
+            .await
+    }
+
+    /// Writes an insertion and the change to its conversation atomically.
+    async fn put_insertion(&self, insertion: &Insertion, update: &Update) -> StoreResult<UpdateOutcome> {
+        let record = PlacedRecord::Insertion(insertion.clone()).into();
+        self.put_with("write an insertion", vec![record], update).await
+    }
+}
+
+impl<S: Store + ?Sized> PutRecords for S {}
+
 /// A handoff with every field filled.
 pub(crate) fn handoff(principal: &str, conversation: &str, created_ms: u64) -> Handoff {
     Handoff {

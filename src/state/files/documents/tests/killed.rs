@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::{id, settings, store, stored};
-use crate::state::files::documents::steps::write_in_steps;
+use crate::state::disk::AT_STAGES;
 use crate::state::files::documents::{DocumentWriter, JSON, MARKDOWN, find, write};
 use crate::state::files::yaml_files::{HandoffFolder, read_file};
 use baton_core::handoffs::document::fields::{HandoffDocument, validate};
@@ -16,8 +16,8 @@ use baton_core::record::HandoffStatus;
 const DIR: &str = "BATON_TEST_DOCUMENT_DIR";
 const STEP: &str = "BATON_TEST_DOCUMENT_STEP";
 
-/// Row, handoff file, three steps for each of four files, end.
-const STEPS: usize = 15;
+/// Row, seven for the handoff file, four for each of four files, end.
+const STEPS: usize = 25;
 
 /// Kills this process as nothing can be caught.
 fn kill() {
@@ -33,15 +33,15 @@ async fn child_that_is_killed() {
     };
     let (dir, last): (PathBuf, usize) = (dir.into(), last.parse().unwrap());
     let passed = AtomicUsize::new(0);
-    let step = Arc::new(move |_| {
+    let step = Box::new(move |_: &str| {
         if passed.fetch_add(1, Ordering::Relaxed) == last {
             kill();
         }
     });
     let settings = Arc::new(settings(&dir));
-    write_in_steps(&settings, &store(&dir), stored(2, 2_000_000), step)
-        .await
-        .unwrap();
+    let store = store(&dir);
+    assert!(AT_STAGES.set(step).is_ok());
+    write(&settings, &store, stored(2, 2_000_000)).await.unwrap();
 }
 
 /// Each file of a document is as it was before the step or as it is after it: of one status, and whole.

@@ -1,8 +1,8 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::super::{FileError, FileNaming, LineReader, OldFiles, read_file, write_to};
+use super::super::{FileError, FileNaming, OldFiles, read_file, write_to};
 use super::{at, file, folder, names, write};
 use baton_core::handoffs::yaml::HandoffFile;
 
@@ -331,39 +331,25 @@ fn cleaning_the_archive_leaves_live_files_and_the_newest_of_each_session() {
 }
 
 #[test]
-fn the_line_is_read_once_while_nothing_changes() {
+fn the_line_is_of_the_newest_file_that_states_something() {
     let dir = tempfile::tempdir().unwrap();
     let folder = folder(dir.path());
-    let mut reader = LineReader::new(folder.clone());
-    let start = Instant::now();
-    assert_eq!(reader.read(None, start).unwrap(), None);
+    assert_eq!(folder.line(None).unwrap(), None);
     let path = write(&folder, "api", "one", at(0)).path;
-    let goal = |reader: &mut LineReader, now| reader.read(None, now).unwrap().unwrap().goal;
-    assert_eq!(goal(&mut reader, start), "one");
-    // A change that leaves the time as it was is not seen, until what was read is too old.
-    let modified = fs::metadata(&path).unwrap().modified().unwrap();
-    let change = |text: &str, at| {
-        fs::write(&path, text).unwrap();
-        let options = fs::File::options().write(true).open(&path).unwrap();
-        options.set_modified(at).unwrap();
-    };
-    change("goal: two\nnow: x\n", modified);
-    assert_eq!(goal(&mut reader, start + Duration::from_secs(29)), "one");
-    assert_eq!(goal(&mut reader, start + Duration::from_secs(31)), "two");
-    change("goal: three\nnow: x\n", modified + Duration::from_secs(1));
-    assert_eq!(goal(&mut reader, start + Duration::from_secs(31)), "three");
-    change("goal: four\nnow: x\n", modified + Duration::from_secs(1));
-    reader.forget();
-    assert_eq!(goal(&mut reader, start + Duration::from_secs(31)), "four");
+    let goal = |session| folder.line(session).unwrap().unwrap().goal;
+    assert_eq!(goal(None), "one");
+    let later = write(&folder, "api", "two", at(60)).path;
+    assert_eq!(goal(None), "two");
+    fs::write(&later, "outcome: FAILED\n").unwrap();
+    assert_eq!(goal(None), "one");
     // Of several sessions the newest, by when it says that it was created.
     write(&folder, "other", "older", at(-60));
-    fs::write(
-        &path,
-        format!("goal: five\nnow: x\ncreated_at: {}\n", at(0).rfc3339()),
-    )
-    .unwrap();
-    assert_eq!(goal(&mut reader, start + Duration::from_secs(99)), "five");
-    assert_eq!(reader.read(Some("other"), start).unwrap().unwrap().goal, "older");
+    let text = format!("goal: five\nnow: x\ncreated_at: {}\n", at(0).rfc3339());
+    fs::write(&path, text).unwrap();
+    assert_eq!(
+        (goal(None), goal(Some("other"))),
+        ("five".to_owned(), "older".to_owned())
+    );
 }
 
 #[test]

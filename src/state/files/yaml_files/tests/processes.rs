@@ -3,9 +3,9 @@ use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use super::super::write::FileStep;
 use super::super::{FileNaming, HandoffFolder, read_file};
 use super::{at, file, folder, names, write};
+use crate::state::disk::AT_STAGES;
 use crate::state::files::yaml_files::folder::ARCHIVE;
 
 /// Configures a child: where to write, which one it is, and at which step it is killed.
@@ -14,14 +14,8 @@ const WHICH: &str = "BATON_TEST_HANDOFF_CHILD";
 const STEP: &str = "BATON_TEST_HANDOFF_STEP";
 const EACH: &str = "BATON_TEST_HANDOFF_EACH";
 
-const STEPS: [FileStep; 7] = [
-    FileStep::Locked,
-    FileStep::Rotated,
-    FileStep::Opened,
-    FileStep::Filled,
-    FileStep::Flushed,
-    FileStep::Named,
-    FileStep::Recorded,
+const STEPS: [&str; 7] = [
+    "locked", "rotated", "opened", "filled", "flushed", "named", "recorded",
 ];
 
 const CHILDREN: usize = 8;
@@ -108,11 +102,13 @@ fn child_that_is_killed() {
     let folder: HandoffFolder = folder(Path::new(&dir));
     let last = STEPS[number(STEP).unwrap()];
     let naming = FileNaming::Manual("killed".to_owned());
-    let _ = folder.write_in_steps(&mut file("api", "killed"), &naming, at(6000), &mut |step| {
-        if step == last {
+    let kill = Box::new(move |stage: &str| {
+        if stage == last {
             std::process::abort();
         }
     });
+    assert!(AT_STAGES.set(kill).is_ok());
+    let _ = folder.write(&mut file("api", "killed"), &naming, at(6000));
 }
 
 #[test]
@@ -129,11 +125,7 @@ fn a_process_that_is_killed_at_any_step_leaves_whole_files_and_no_lock() {
         assert!(!killed.success(), "{step:?}");
         let api = dir.path().join("handoffs/api");
         let is_there = names(&api).iter().any(|name| name.contains("killed"));
-        assert_eq!(
-            is_there,
-            matches!(step, FileStep::Named | FileStep::Recorded),
-            "{step:?}"
-        );
+        assert_eq!(is_there, ["named", "recorded"].contains(&step), "{step:?}");
         let all: Vec<_> = [api.clone(), api.join(ARCHIVE)]
             .iter()
             .flat_map(|dir| names(dir).into_iter().map(move |name| dir.join(name)))

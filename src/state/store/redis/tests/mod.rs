@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use self::server::RedisServer;
 use super::*;
-use crate::state::store::tests::{conforms, conversation, handoff, pair, update};
+use crate::state::store::tests::{PutRecords, conforms, conversation, handoff, pair, update};
 
 /// Tests that take a server: `local` is without one, `redis` with one.
 macro_rules! also_over_redis {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 
 use super::*;
-use crate::state::store::tests::{conversation, handoff, pair, update};
+use crate::state::store::tests::{PutRecords, conversation, handoff, pair, update};
 use baton_core::record::RecordChange;
 
 /// Set for the child of `survives_sigkill`: the directory it writes to.
