@@ -8,7 +8,6 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use toml::de::{DeTable, DeValue};
 
 use super::agents::{AgentSetting, AgentSetup, UnreachedSignIn};
 use baton_core::nudge::declares_windows;
@@ -119,7 +118,7 @@ fn read(path: &Path) -> Option<Value> {
     let file = File::open(path).ok()?;
     file.take(MAX_FILE).read_to_string(&mut text).ok()?;
     match path.extension()?.to_str()? {
-        "toml" => DeTable::parse(&text).ok().map(|table| members(table.get_ref())),
+        "toml" => toml::from_str(&text).ok(),
         "yaml" => Some(lines(&text)),
         _ => serde_json::from_str(&text).ok(),
     }
@@ -129,24 +128,6 @@ fn read(path: &Path) -> Option<Value> {
 fn lines(text: &str) -> Value {
     let rows = text.lines().filter_map(|line| line.split_once(':'));
     let rows = rows.map(|(key, value)| (key.to_owned(), value.trim().trim_matches(['"', '\'']).into()));
-    Value::Object(rows.collect())
-}
-
-/// Tables, texts and decimal numbers of TOML as JSON; other values are null.
-fn members(table: &DeTable<'_>) -> Value {
-    let rows = table.iter().map(|(key, value)| {
-        let value = match value.get_ref() {
-            DeValue::Table(table) => members(table),
-            DeValue::String(text) => text.as_ref().into(),
-            DeValue::Integer(number) => number
-                .as_str()
-                .replace('_', "")
-                .parse()
-                .map_or(Value::Null, u64::into),
-            _ => Value::Null,
-        };
-        (key.get_ref().to_string(), value)
-    });
     Value::Object(rows.collect())
 }
 
@@ -181,7 +162,7 @@ mod tests {
     fn numbers_are_found_at_their_keys_with_the_models_names() {
         let codex =
             "model = \"gpt-6\"\nmodel_context_window = 400_000\n[profiles.big]\nmodel_context_window = 5";
-        let codex = members(DeTable::parse(codex).unwrap().get_ref());
+        let codex: Value = toml::from_str(codex).unwrap();
         assert_eq!(found(&codex, &["model_context_window"], ""), ["400000"]);
         let opencode = json!({"provider": {
             "anthropic": {"models": {"claude-opus-5-5": {"limit": {"context": 300_000, "output": 1}}, "x": {}}},

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
 use super::exit::CliResult;
 use crate::app::reload::Reloader;
 use crate::state::config::{Config, Flags};
@@ -123,16 +125,13 @@ impl LoadedConfig {
 }
 
 /// SIGHUP as a request to reload.
-#[cfg(unix)]
 pub(super) struct Hangups {
-    signal: Option<tokio::signal::unix::Signal>,
+    signal: Option<Signal>,
     had_terminal: bool,
 }
 
-#[cfg(unix)]
 impl Hangups {
     pub(super) fn listen() -> Self {
-        use tokio::signal::unix::{SignalKind, signal};
         Self {
             signal: signal(SignalKind::hangup()).ok(),
             had_terminal: has_terminal(),
@@ -167,21 +166,6 @@ impl Hangups {
 }
 
 /// Whether the process has a controlling terminal. After its end the device cannot be opened.
-#[cfg(unix)]
 fn has_terminal() -> bool {
     fs::File::open("/dev/tty").is_ok()
-}
-
-#[cfg(not(unix))]
-struct Hangups;
-
-#[cfg(not(unix))]
-impl Hangups {
-    fn listen() -> Self {
-        Self
-    }
-
-    async fn next(&mut self) {
-        std::future::pending().await
-    }
 }

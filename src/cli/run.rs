@@ -355,10 +355,6 @@ fn agent_program<'a>(agent: &'static AgentSetup, named: &'a OsStr) -> &'a OsStr 
 
 /// Whether there is certainly no such program, so that no proxy need be started for it.
 fn is_missing(program: &OsStr) -> bool {
-    // Windows also looks elsewhere, and adds extensions; the start itself then fails.
-    if cfg!(windows) {
-        return false;
-    }
     match program.to_string_lossy().contains('/') {
         true => !Path::new(program).exists(),
         false => std::env::var_os("PATH").is_some() && !agents::on_path(program).any(|file| file.exists()),

@@ -10,6 +10,7 @@ use std::thread;
 use clap::Args as ClapArgs;
 
 use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use super::doctor::config::open_listener;
@@ -300,17 +301,14 @@ fn stop_on_signal() -> CliResult<watch::Receiver<bool>> {
 /// Exit code after a second Ctrl-C, as shells report it.
 const INTERRUPTED: i32 = 130;
 
-#[cfg(unix)]
 struct Signals {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
+    interrupt: Signal,
+    terminate: Signal,
     hangups: reload::Hangups,
 }
 
-#[cfg(unix)]
 impl Signals {
     fn listen() -> CliResult<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
         let listen = |kind| signal(kind).map_err(|error| Exit::SOFTWARE.failure(error.to_string()));
         Ok(Self {
             interrupt: listen(SignalKind::interrupt())?,
@@ -324,23 +322,6 @@ impl Signals {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
             () = self.hangups.closed() => {}
-        }
-    }
-}
-
-#[cfg(not(unix))]
-struct Signals;
-
-#[cfg(not(unix))]
-impl Signals {
-    fn listen() -> CliResult<Self> {
-        Ok(Self)
-    }
-
-    async fn next(&mut self) {
-        // Without a console there is no Ctrl-C to wait for.
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
         }
     }
 }

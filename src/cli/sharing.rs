@@ -218,14 +218,10 @@ pub(super) async fn unused(dir: &Path) {
 }
 
 /// Detaches from the terminal: its signals are meant for the agent, and other agents continue when it is closed.
-#[cfg(unix)]
 pub(super) fn detach() {
     // Fails only for a process that leads a group already, which gets no signals of the terminal's foreground.
     let _ = rustix::process::setsid();
 }
-
-#[cfg(not(unix))]
-pub(super) fn detach() {}
 
 fn open(dir: &Path, name: &str) -> CliResult<File> {
     lock_file(dir, name).map_err(|error| unlockable(dir, &error))

@@ -1,18 +1,17 @@
 //! `baton completions` and `baton man`: files that are made from the parser.
 
 use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 
-use clap::{Command, CommandFactory};
+use clap::CommandFactory;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
 use super::Args;
 use super::exit::{CliResult, Exit};
-use super::output::{Out, plural};
+use super::output::Out;
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
@@ -45,56 +44,17 @@ pub(super) fn completions(args: &CompletionsArgs, out: &mut Out) -> CliResult {
 }
 
 pub(super) fn man(args: &ManArgs, out: &mut Out) -> CliResult {
-    let pages = pages()?;
     let Some(folder) = &args.folder else {
-        let first = pages.first().map(|page| page.text.as_slice());
-        return out.body(first.unwrap_or_default());
+        let mut page = Vec::new();
+        Man::new(Args::command()).render(&mut page)?;
+        return out.body(&page);
     };
-    let unwritten = |error: io::Error| {
+    let written = fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(Args::command(), folder));
+    written.map_err(|error| {
         let message = format!("{} cannot be written: {error}", folder.display());
         Exit::CANNOT_CREATE.failure(message)
-    };
-    fs::create_dir_all(folder).map_err(unwritten)?;
-    for page in &pages {
-        write(folder, page).map_err(unwritten)?;
-    }
-    let count = plural(pages.len() as u64, "page");
-    out.line(format_args!("{count} in {}", folder.display()))
-}
-
-/// A page of the manual.
-struct ManPage {
-    /// The command with dashes, such as `baton-handoffs-list`.
-    name: String,
-    text: Vec<u8>,
-}
-
-fn write(folder: &Path, page: &ManPage) -> io::Result<()> {
-    fs::write(folder.join(format!("{}.1", page.name)), &page.text)
-}
-
-/// A page for each command that the help shows, the first for `baton` itself.
-fn pages() -> io::Result<Vec<ManPage>> {
-    let mut command = Args::command();
-    command.build();
-    let mut found = Vec::new();
-    collect(&command, "baton", &mut found)?;
-    Ok(found)
-}
-
-fn collect(command: &Command, name: &str, found: &mut Vec<ManPage>) -> io::Result<()> {
-    let mut text = Vec::new();
-    let named = command.clone().display_name(name.to_owned());
-    Man::new(named).title(name.to_uppercase()).render(&mut text)?;
-    found.push(ManPage {
-        name: name.to_owned(),
-        text,
-    });
-    let children = command.get_subcommands().filter(|child| !child.is_hide_set());
-    for child in children.filter(|child| child.get_name() != "help") {
-        collect(child, &format!("{name}-{}", child.get_name()), found)?;
-    }
-    Ok(())
+    })?;
+    out.line(format_args!("a page for each command in {}", folder.display()))
 }
 
 #[cfg(test)]

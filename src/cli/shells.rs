@@ -21,7 +21,6 @@ impl ShellSyntax {
         match name {
             Some("fish") => Self::Fish,
             Some("pwsh" | "powershell") => Self::Powershell,
-            None if cfg!(windows) => Self::Powershell,
             _ => Self::Sh,
         }
     }

@@ -11,8 +11,6 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 pub(super) const CONFIG_HELP: &str = if cfg!(target_os = "macos") {
     "Config file (TOML) [default: ~/Library/Application Support/baton/baton.toml, else the built-in defaults] [env: \
      BATON_CONFIG]"
-} else if cfg!(windows) {
-    "Config file (TOML) [default: %APPDATA%\\baton\\config\\baton.toml, else the built-in defaults] [env: BATON_CONFIG]"
 } else {
     "Config file (TOML) [default: ~/.config/baton/baton.toml, else the built-in defaults] [env: BATON_CONFIG]"
 };

@@ -38,14 +38,12 @@ pub(crate) fn reached(_stage: &str) {
 pub(crate) fn private_file() -> fs::OpenOptions {
     let mut options = fs::OpenOptions::new();
     options.write(true);
-    #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, FileAccess::Owner.mode());
     options
 }
 
 impl FileAccess {
     /// The mode of a file.
-    #[cfg(unix)]
     fn mode(self) -> u32 {
         match self {
             Self::Owner => 0o600,
@@ -64,7 +62,6 @@ pub(crate) fn fill(
     contents: &[u8],
     access: FileAccess,
 ) -> io::Result<NamedTempFile> {
-    #[cfg(unix)]
     named.permissions(std::os::unix::fs::PermissionsExt::from_mode(access.mode()));
     let mut file = named.tempfile_in(dir)?;
     reached("opened");
@@ -147,7 +144,6 @@ pub(crate) fn sweep(dir: &Path, begins: &str, ends: &str) {
 pub(crate) fn make_dir(path: &Path, access: FileAccess) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
-    #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(
         &mut builder,
         match access {
@@ -163,10 +159,7 @@ pub(crate) fn make_dir(path: &Path, access: FileAccess) -> io::Result<()> {
 /// # Errors
 /// It cannot be opened or flushed.
 pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
-    if cfg!(unix) {
-        fs::File::open(dir)?.sync_all()?;
-    }
-    Ok(())
+    fs::File::open(dir)?.sync_all()
 }
 
 /// Takes the exclusive lock of a file, and waits for it at most so long: `false` where another process still holds it.

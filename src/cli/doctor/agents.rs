@@ -2,7 +2,8 @@
 //!
 //! Reads settings alone. The files in which agents keep credentials are never opened.
 
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use super::finding::Finding;
 use super::installation::Installation;
@@ -50,19 +51,11 @@ fn on_path(program: &str) -> Option<PathBuf> {
     agents::on_path(program.as_ref()).find(|path| is_executable(path))
 }
 
-#[cfg(unix)]
-fn is_executable(path: &std::path::Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-
+fn is_executable(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-#[cfg(not(unix))]
-fn is_executable(path: &std::path::Path) -> bool {
-    path.is_file() || path.with_extension("exe").is_file() || path.with_extension("cmd").is_file()
-}
-
-fn pointed(installation: &Installation, agent: &'static AgentSetup, path: &std::path::Path) -> Finding {
+fn pointed(installation: &Installation, agent: &'static AgentSetup, path: &Path) -> Finding {
     let subject = agent.title.as_str();
     let here = path.display();
     let url = proxy_url(installation);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -87,10 +88,7 @@ fn absent(config: &Config, subject: String) -> Finding {
 }
 
 /// Files with transcripts or keys that other users may read.
-#[cfg(unix)]
 fn open_to_others(state_dir: &Path) -> Option<Finding> {
-    use std::os::unix::fs::PermissionsExt;
-
     const OTHERS: u32 = 0o077;
     let mode = |path: &Path| Some(fs::metadata(path).ok()?.permissions().mode() & OTHERS);
     // A closed folder protects what is in it.
@@ -106,11 +104,6 @@ fn open_to_others(state_dir: &Path) -> Option<Finding> {
         "other users of this machine may open it",
         format!("chmod 700 {}", state_dir.display()),
     ))
-}
-
-#[cfg(not(unix))]
-fn open_to_others(_: &Path) -> Option<Finding> {
-    None
 }
 
 /// Whether the journal can be read and is written to.

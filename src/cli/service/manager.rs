@@ -30,14 +30,8 @@ pub(in crate::cli) struct ServiceManager {
     folder: fn() -> Option<PathBuf>,
     file: &'static str,
     pub(super) render: fn(&ServicePlan) -> String,
-    /// Commands after the file is written; `{file}` and `{uid}` are filled in.
-    start: &'static [&'static [&'static str]],
-    /// Commands before the file is removed.
-    stop: &'static [&'static [&'static str]],
-    /// Commands after the file is removed.
-    forget: &'static [&'static [&'static str]],
-    /// The command whose exit code says whether the service runs.
-    status: &'static [&'static [&'static str]],
+    /// The commands of each [`ServiceStep`]; `{file}` and `{uid}` are filled in.
+    steps: [&'static [&'static [&'static str]]; 4],
 }
 
 const SYSTEMD: ServiceManager = ServiceManager {
@@ -45,15 +39,17 @@ const SYSTEMD: ServiceManager = ServiceManager {
     folder: || Some(directories::BaseDirs::new()?.config_dir().join("systemd/user")),
     file: "baton.service",
     render: systemd_unit,
-    start: &[
-        &["systemctl", "--user", "daemon-reload"],
-        &["systemctl", "--user", "enable", "baton.service"],
-        // Also where an older file was replaced.
-        &["systemctl", "--user", "restart", "baton.service"],
+    steps: [
+        &[
+            &["systemctl", "--user", "daemon-reload"],
+            &["systemctl", "--user", "enable", "baton.service"],
+            // Also where an older file was replaced.
+            &["systemctl", "--user", "restart", "baton.service"],
+        ],
+        &[&["systemctl", "--user", "disable", "--now", "baton.service"]],
+        &[&["systemctl", "--user", "daemon-reload"]],
+        &[&["systemctl", "--user", "is-active", "--quiet", "baton.service"]],
     ],
-    stop: &[&["systemctl", "--user", "disable", "--now", "baton.service"]],
-    forget: &[&["systemctl", "--user", "daemon-reload"]],
-    status: &[&["systemctl", "--user", "is-active", "--quiet", "baton.service"]],
 };
 
 const LAUNCHD: ServiceManager = ServiceManager {
@@ -67,10 +63,12 @@ const LAUNCHD: ServiceManager = ServiceManager {
     },
     file: "local.baton.plist",
     render: launchd_plist,
-    start: &[&["launchctl", "bootstrap", "gui/{uid}", "{file}"]],
-    stop: &[&["launchctl", "bootout", "gui/{uid}/local.baton"]],
-    forget: &[],
-    status: &[&["launchctl", "print", "gui/{uid}/local.baton"]],
+    steps: [
+        &[&["launchctl", "bootstrap", "gui/{uid}", "{file}"]],
+        &[&["launchctl", "bootout", "gui/{uid}/local.baton"]],
+        &[],
+        &[&["launchctl", "print", "gui/{uid}/local.baton"]],
+    ],
 };
 
 /// All of them; the first is the platform's own.
@@ -91,9 +89,13 @@ pub(super) fn of(kind: Option<ManagerKind>) -> &'static ServiceManager {
 /// A point in the life of a service at which commands run.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::cli) enum ServiceStep {
+    /// After the file is written.
     Start,
+    /// Before it is removed.
     Stop,
+    /// After it is removed.
     Forget,
+    /// Succeeds if the service runs.
     Status,
 }
 
@@ -107,14 +109,8 @@ impl ServiceManager {
     pub(in crate::cli) fn commands(&self, step: ServiceStep, uid: u32) -> Vec<Vec<String>> {
         let file = self.path().map(|path| path.display().to_string());
         let file = file.unwrap_or_default();
-        let templates = match step {
-            ServiceStep::Start => self.start,
-            ServiceStep::Stop => self.stop,
-            ServiceStep::Forget => self.forget,
-            ServiceStep::Status => self.status,
-        };
         let filled = |word: &&str| word.replace("{uid}", &uid.to_string()).replace("{file}", &file);
-        let commands = templates.iter();
+        let commands = self.steps[step as usize].iter();
         commands
             .map(|command| command.iter().map(filled).collect())
             .collect()

@@ -214,12 +214,6 @@ fn perform(manager: &ServiceManager, step: ServiceStep) -> CliResult {
     Ok(())
 }
 
-#[cfg(unix)]
 fn uid() -> u32 {
     rustix::process::getuid().as_raw()
-}
-
-#[cfg(not(unix))]
-fn uid() -> u32 {
-    0
 }

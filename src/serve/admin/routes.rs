@@ -13,21 +13,7 @@ use super::query::Unanswered;
 use super::readiness::Report;
 use super::responses::{AnyResponse, FullResponse, JSON, TEXT, boxed, error, no_proxy, respond};
 use super::{AdminState, api, api_drafts, api_events, page};
-
-/// A page that is not part of the inspector.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Page {
-    Alive,
-    Ready,
-    Metrics,
-}
-
-/// Path, page, and whether it is open to everybody: orchestrators have no token and use the address as host.
-const ROUTES: [(&str, Page, bool); 3] = [
-    ("/healthz", Page::Alive, true),
-    ("/readyz", Page::Ready, true),
-    ("/metrics", Page::Metrics, false),
-];
+use crate::state::telemetry::prometheus;
 
 /// Bytes of a request's body: a carry-over prompt of the largest size, escaped.
 const BODY_BYTES: usize = 8 << 20;
@@ -60,11 +46,10 @@ async fn found(
     body: Incoming,
 ) -> AnyResponse {
     let path = request.uri().path();
-    let route = ROUTES.iter().find(|(known, ..)| *known == path);
-    let open = route.is_some_and(|(_, _, open)| *open);
-    let admitted = match open {
-        true => one_host(request.headers()),
-        false => admit(request, state.token.as_ref(), bound),
+    let admitted = match path {
+        // Open to everybody: orchestrators have no token, and use the address as host.
+        "/healthz" | "/readyz" => one_host(request.headers()),
+        _ => admit(request, state.token.as_ref(), bound),
     };
     if let Err(denied) = admitted {
         return boxed(denial(denied));
@@ -72,10 +57,13 @@ async fn found(
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return boxed(change(state, request, body).await);
     }
-    if let Some((_, page, _)) = route {
-        let accept = request.headers().get_all(ACCEPT);
-        let accept: Vec<_> = accept.iter().filter_map(|value| value.to_str().ok()).collect();
-        return boxed(show(state, *page, &accept).await);
+    let accept = request.headers().get_all(ACCEPT);
+    let accept: Vec<_> = accept.iter().filter_map(|value| value.to_str().ok()).collect();
+    match path {
+        "/healthz" => return boxed(respond(StatusCode::OK, TEXT, "ok\n")),
+        "/readyz" => return boxed(readiness(&(state.ready)().await, asks_for_json(&accept))),
+        "/metrics" => return boxed(metrics(state, asks_for_open_metrics(&accept))),
+        _ => {}
     }
     match (path.strip_prefix("/api/"), &state.inspector) {
         (Some("events"), Some(inspector)) => api_events::answer(inspector, closing),
@@ -92,33 +80,21 @@ async fn found(
     }
 }
 
-/// What a request changes.
-enum ApiChange<'p> {
-    /// Asks for a handoff of this conversation.
-    HandOver(&'p str),
-    CancelDraft(&'p str),
-    AcceptDraft(&'p str),
-    RejectDraft(&'p str),
-}
-
-impl<'p> ApiChange<'p> {
-    /// The change at a path below `/api/`; `None`: read-only.
-    fn of(method: &Method, path: &'p str) -> Option<Self> {
-        match (method, &path.split('/').collect::<Vec<_>>()[..]) {
-            (&Method::POST, ["conversations", key, "handoff"]) => Some(Self::HandOver(key)),
-            (&Method::DELETE, ["drafts", id]) => Some(Self::CancelDraft(id)),
-            (&Method::POST, ["drafts", id, "accept"]) => Some(Self::AcceptDraft(id)),
-            (&Method::POST, ["drafts", id, "reject"]) => Some(Self::RejectDraft(id)),
-            _ => None,
-        }
+/// Whether a request to a path below `/api/` changes something; others are read only.
+fn is_change(method: &Method, path: &[&str]) -> bool {
+    match path {
+        ["conversations", _, "handoff"] | ["drafts", _, "accept" | "reject"] => *method == Method::POST,
+        ["drafts", _] => *method == Method::DELETE,
+        _ => false,
     }
 }
 
 /// Answers a request that changes something.
 async fn change(state: &AdminState, request: &Request<()>, body: Incoming) -> FullResponse {
-    let path = request.uri().path().strip_prefix("/api/");
-    let wanted = path.and_then(|path| ApiChange::of(request.method(), path));
-    let Some((wanted, inspector)) = wanted.zip(state.inspector.as_ref()) else {
+    let path = request.uri().path().strip_prefix("/api/").unwrap_or_default();
+    let path: Vec<_> = path.split('/').collect();
+    let wanted = is_change(request.method(), &path);
+    let Some(inspector) = state.inspector.as_ref().filter(|_| wanted) else {
         return only_read();
     };
     if inspector.data_listener.is_none() {
@@ -132,11 +108,12 @@ async fn change(state: &AdminState, request: &Request<()>, body: Incoming) -> Fu
         );
     };
     let (headers, body) = (request.headers(), body.to_bytes());
-    let reply = match wanted {
-        ApiChange::HandOver(key) => api_drafts::ask(inspector, key, headers, &body).await,
-        ApiChange::CancelDraft(id) => api_drafts::cancel(inspector, id).await,
-        ApiChange::AcceptDraft(id) => api_drafts::accept(inspector, id, headers, &body).await,
-        ApiChange::RejectDraft(id) => api_drafts::reject(inspector, id).await,
+    let reply = match path[..] {
+        ["drafts", id] => api_drafts::cancel(inspector, id).await,
+        ["drafts", id, "accept"] => api_drafts::accept(inspector, id, headers, &body).await,
+        ["drafts", id, ..] => api_drafts::reject(inspector, id).await,
+        [_, key, ..] => api_drafts::ask(inspector, key, headers, &body).await,
+        _ => return only_read(),
     };
     reply.unwrap_or_else(Unanswered::answer)
 }
@@ -200,23 +177,14 @@ fn readiness(report: &Report, json: bool) -> FullResponse {
     respond(status, TEXT, text)
 }
 
-async fn show(state: &AdminState, page: Page, accept: &[&str]) -> FullResponse {
-    match page {
-        Page::Alive => respond(StatusCode::OK, TEXT, "ok\n"),
-        Page::Ready => readiness(&(state.ready)().await, asks_for_json(accept)),
-        Page::Metrics => match state.metrics.text() {
-            Ok(text) if asks_for_open_metrics(accept) => respond(StatusCode::OK, OPEN_METRICS, text),
-            Ok(text) => respond(
-                StatusCode::OK,
-                PROMETHEUS,
-                crate::state::telemetry::prometheus::plain(&text),
-            ),
-            Err(_) => error(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "metrics",
-                "the metrics cannot be written",
-            ),
-        },
+fn metrics(state: &AdminState, open: bool) -> FullResponse {
+    match state.metrics.text() {
+        Ok(text) if open => respond(StatusCode::OK, OPEN_METRICS, text),
+        Ok(text) => respond(StatusCode::OK, PROMETHEUS, prometheus::plain(&text)),
+        Err(_) => {
+            let message = "the metrics cannot be written";
+            error(StatusCode::INTERNAL_SERVER_ERROR, "metrics", message)
+        }
     }
 }
 
@@ -260,15 +228,9 @@ mod tests {
 
     #[test]
     fn a_change_is_known_by_method_and_path() {
-        let of = |method: Method, path| ApiChange::of(&method, path);
-        assert!(matches!(
-            of(Method::POST, "conversations/a/handoff"),
-            Some(ApiChange::HandOver("a"))
-        ));
-        assert!(matches!(
-            of(Method::DELETE, "drafts/d"),
-            Some(ApiChange::CancelDraft("d"))
-        ));
+        let is = |method: &Method, path: &str| is_change(method, &path.split('/').collect::<Vec<_>>());
+        assert!(is(&Method::POST, "conversations/a/handoff"));
+        assert!(is(&Method::DELETE, "drafts/d") && is(&Method::POST, "drafts/d/accept"));
         for (method, path) in [
             (Method::POST, "drafts/d"),
             (Method::DELETE, "drafts/d/accept"),
@@ -277,7 +239,7 @@ mod tests {
             (Method::POST, "conversations"),
             (Method::POST, "handoffs/h"),
         ] {
-            assert!(of(method.clone(), path).is_none(), "{method} {path}");
+            assert!(!is(&method, path), "{method} {path}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The seal keys of a running proxy, which follow the files: a rotated or retired key takes effect with the next seal.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
@@ -22,16 +23,8 @@ struct KnownSeals {
     stamps: Stamps,
 }
 
-/// What shows that a file was replaced: both are only ever renamed into their place.
-type Stamps = [Option<Stamp>; 2];
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    modified: Option<SystemTime>,
-    bytes: u64,
-    /// 0 where the system has no such number.
-    inode: u64,
-}
+/// What shows that a file was replaced, as both only ever are: when it was written, its length, and its number.
+type Stamps = [Option<(Option<SystemTime>, u64, u64)>; 2];
 
 impl From<SealKeys> for Seals {
     fn from(keys: SealKeys) -> Self {
@@ -100,19 +93,10 @@ fn read_again(dir: &Path, keys: &mut Arc<SealKeys>) {
 }
 
 fn stamps(dir: &Path) -> Stamps {
-    [FILE, OLDER].map(|name| fs::metadata(dir.join(name)).ok().map(|meta| stamp(&meta)))
-}
-
-fn stamp(meta: &fs::Metadata) -> Stamp {
-    #[cfg(unix)]
-    let inode = std::os::unix::fs::MetadataExt::ino(meta);
-    #[cfg(not(unix))]
-    let inode = 0;
-    Stamp {
-        modified: meta.modified().ok(),
-        bytes: meta.len(),
-        inode,
-    }
+    [FILE, OLDER].map(|name| {
+        let found = fs::metadata(dir.join(name)).ok()?;
+        Some((found.modified().ok(), found.len(), found.ino()))
+    })
 }
 
 #[cfg(test)]

@@ -80,7 +80,6 @@ impl HandoffFolder {
         let entry = ledger_entry(file, &name, automatic, now);
         let mut options = OpenOptions::new();
         options.append(true).create(true);
-        #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o644);
         let mut ledger_file = options.open(&ledger).map_err(FileError::at(&ledger))?;
         // One write, so that two entries never mix.

@@ -22,10 +22,8 @@ pub(crate) mod fuzzed;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use redis::Pipeline;
@@ -38,7 +36,7 @@ use self::scripts::RedisScript;
 use self::shared::{RedisCluster, redis_records};
 use super::records::{Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, Retention, StoredRecord};
 use super::{DocumentFilter, HandoffFilter, Store, StoreError, StoreResult};
-use crate::state::config::{self, ServerDurability, StoreAddress};
+use crate::state::config::StoreConfig;
 use baton_core::record::{
     Conversation, DocumentRecord, Handoff, HandoffId, HandoffStatus, Principal, Update, UpdateOutcome,
 };
@@ -46,63 +44,32 @@ use baton_core::record::{
 /// Connections for writes: one may wait for a replica, and what is written meanwhile does not queue after it.
 const WRITERS: usize = 4;
 
-/// How the store is reached, and what it promises.
-#[derive(Debug, Clone)]
-pub struct RedisOptions {
-    /// The server.
-    pub address: StoreAddress,
-    /// When a write is durable.
-    pub durability: ServerDurability,
-    /// In front of every key.
-    pub prefix: String,
-    /// How long a call may take.
-    pub time: Duration,
-    /// Certificates (PEM) that the server's is signed by; `None`: Mozilla's roots.
-    pub ca_file: Option<PathBuf>,
-}
-
 /// The Redis store.
 pub struct RedisStore {
     shared: Arc<RedisCluster>,
 }
 
 impl RedisStore {
-    /// Opens the store as the config describes it.
+    /// The store as the config describes it. Connects with the first call.
     ///
     /// # Errors
     /// The certificates cannot be read.
-    pub fn of(settings: &config::StoreConfig) -> StoreResult<Self> {
-        let address = settings
-            .address
-            .clone()
-            .ok_or_else(|| StoreError::new("store.url is missing"))?;
-        Self::open(&RedisOptions {
-            address,
-            durability: settings.durability,
-            prefix: settings.prefix.clone(),
-            time: settings.timeout,
-            ca_file: settings.ca_file.clone(),
-        })
-    }
-
-    /// Connects with the first call.
-    ///
-    /// # Errors
-    /// The certificates cannot be read.
-    pub fn open(options: &RedisOptions) -> StoreResult<Self> {
+    pub fn of(settings: &StoreConfig) -> StoreResult<Self> {
+        let address = settings.address.clone();
+        let address = address.ok_or_else(|| StoreError::new("store.url is missing"))?;
         // Braces: a cluster places keys by what is in them.
-        let prefix = format!("{{{}}}:", options.prefix);
+        let prefix = format!("{{{}}}:", settings.prefix);
         let slot = format!("{prefix}schema");
-        let ca = options.ca_file.as_deref();
-        let dial = Dialer::new(options.address.clone(), options.durability, slot.clone(), ca);
+        let (durability, time) = (settings.durability, settings.timeout);
+        let dial = Dialer::new(address, durability, slot.clone(), settings.ca_file.as_deref());
         let dial = Arc::new(dial.map_err(StoreError::new)?);
-        let link = || Link::new(Arc::clone(&dial), options.time);
+        let link = || Link::new(Arc::clone(&dial), time);
         Ok(Self {
             shared: Arc::new(RedisCluster {
                 prefix,
                 slot,
-                durability: options.durability,
-                time: options.time,
+                durability,
+                time,
                 reader: link(),
                 writers: (0..WRITERS).map(|_| link()).collect(),
                 next_writer: AtomicUsize::new(0),

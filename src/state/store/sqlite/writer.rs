@@ -4,6 +4,7 @@
 use std::fmt;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -278,12 +279,7 @@ struct OpenedFiles {
 }
 
 /// Device and inode number of a file.
-#[cfg(unix)]
 type FileIdentity = (u64, u64);
-
-/// On systems where an open file can be neither deleted nor renamed, its existence is enough.
-#[cfg(not(unix))]
-type FileIdentity = ();
 
 impl OpenedFiles {
     fn of(file: &Path) -> Self {
@@ -316,16 +312,9 @@ impl OpenedFiles {
     }
 }
 
-#[cfg(unix)]
 fn identity(path: &Path) -> Option<FileIdentity> {
-    use std::os::unix::fs::MetadataExt;
     let found = fs::metadata(path).ok()?;
     Some((found.dev(), found.ino()))
-}
-
-#[cfg(not(unix))]
-fn identity(path: &Path) -> Option<FileIdentity> {
-    fs::metadata(path).ok().map(|_| ())
 }
 
 /// Whether the error is a flush of SQLite's own that failed: a checkpoint flushes the log first.

@@ -114,7 +114,7 @@ proptest! {
         });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let store = store_in(&url, |options| options.time = Duration::from_millis(100));
+            let store = store_in(&url, |options| options.timeout = Duration::from_millis(100));
             let all = tokio::time::timeout(Duration::from_secs(20), call_all(&store));
             assert!(all.await.is_ok(), "a call does not end");
             assert!(called.load(Ordering::Relaxed) > 0, "the server was not asked");

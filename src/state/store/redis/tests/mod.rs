@@ -40,16 +40,16 @@ macro_rules! also_over_redis {
 pub(crate) use also_over_redis;
 
 /// A store in that server. `change` sets what is not as in most tests.
-pub(crate) fn store_in(url: &str, change: impl FnOnce(&mut RedisOptions)) -> RedisStore {
-    let mut options = RedisOptions {
-        address: StoreAddress::parse(url).unwrap(),
+pub(crate) fn store_in(url: &str, change: impl FnOnce(&mut StoreConfig)) -> RedisStore {
+    let mut settings = StoreConfig {
+        address: Some(StoreAddress::parse(url).unwrap()),
         durability: ServerDurability::Memory,
         prefix: Uuid::now_v7().to_string(),
-        time: Duration::from_secs(2),
-        ca_file: None,
+        timeout: Duration::from_secs(2),
+        ..Config::default_for_tests().store
     };
-    change(&mut options);
-    RedisStore::open(&options).unwrap()
+    change(&mut settings);
+    RedisStore::of(&settings).unwrap()
 }
 
 /// Writes a handoff.
@@ -119,7 +119,7 @@ async fn a_server_that_waits_for_its_file_loses_nothing_that_it_acknowledged() {
     }
     let store = store_in(&server.url(), |o| {
         o.durability = ServerDurability::Fsync;
-        o.time = Duration::from_secs(10);
+        o.timeout = Duration::from_secs(10);
     });
     let mut kept = Vec::new();
     for _ in 0..3 {
@@ -149,7 +149,7 @@ async fn a_replicated_write_is_on_the_replica() {
     let store = store_in(&primary.url(), |o| {
         o.durability = ServerDurability::Replicated;
         o.prefix = prefix.clone();
-        o.time = Duration::from_secs(2);
+        o.timeout = Duration::from_secs(2);
     });
     assert_eq!(store.settings_problem().await.unwrap(), None);
     for _ in 0..20 {

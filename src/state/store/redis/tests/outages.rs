@@ -74,7 +74,7 @@ async fn whatever_the_network_does_calls_end_in_time_and_leave_no_pile_of_tasks(
         let wire = FaultyWire::to(server.port);
         let prefix = Uuid::now_v7().to_string();
         let store = store_in(&wire.redis_url(), |o| {
-            o.time = TIME;
+            o.timeout = TIME;
             o.prefix = prefix.clone();
         });
         let direct = store_in(&server.url(), |o| o.prefix = prefix.clone());
@@ -147,7 +147,7 @@ async fn a_failover_loses_nothing_that_was_replicated() {
     let wire = Switch::to(primary.port).await;
     let store = store_in(&wire.url(), |o| {
         o.durability = ServerDurability::Replicated;
-        o.time = Duration::from_millis(500);
+        o.timeout = Duration::from_millis(500);
     });
     let stop = AtomicBool::new(false);
     let writers = (0..8).map(|_| async {

@@ -27,7 +27,7 @@ async fn a_user_with_a_password_logs_in() {
     let store = |login: &str, prefix: &str| {
         store_in(&url(login), |o| {
             o.prefix = prefix.to_owned();
-            o.time = Duration::from_secs(1);
+            o.timeout = Duration::from_secs(1);
         })
     };
     let good = store("baton:p%40ss%3Aword", "acl");
@@ -66,7 +66,7 @@ async fn connections_are_encrypted_and_the_server_is_known_by_its_certificate() 
     let url = format!("rediss://localhost:{port}");
     let known = store_in(&url, |o| o.ca_file = Some(cert.clone().into()));
     put(&known).await.unwrap();
-    let unknown = store_in(&url, |o| o.time = Duration::from_secs(1));
+    let unknown = store_in(&url, |o| o.timeout = Duration::from_secs(1));
     let error = put(&unknown).await.unwrap_err();
     assert!(error.message.contains("certificate"), "{error}");
     let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
