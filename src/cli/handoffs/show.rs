@@ -1,9 +1,7 @@
 //! `baton handoffs show`: one handoff of the store, or one YAML file, in the requested format.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
 use serde_json::json;
 
 use super::args::{DocumentFormat, ShowArgs};
@@ -23,7 +21,7 @@ use baton_core::handoffs::carry::{self, Receipt};
 use baton_core::handoffs::document::fields::{HandoffDocument, NO_NEXT_ACTION};
 use baton_core::handoffs::yaml::HandoffFile;
 use baton_core::mark::sentinel;
-use baton_core::record::{CarriedState, DocumentRecord, Handoff, HandoffId, HandoffStatus};
+use baton_core::record::{CarriedState, DocumentRecord, Handoff, HandoffId, HandoffStatus, lineage};
 
 pub(super) fn run(args: &ShowArgs, out: &mut Out) -> CliResult {
     let lookup = HandoffLookup::of(&args.folder)?;
@@ -151,7 +149,7 @@ async fn print_all(
         ..HandoffFilter::everything()
     };
     let all = store.handoffs(&everything).await?;
-    let lineage = HandoffLineage::of(handoff, &all);
+    let (chain, children) = lineage::chain(handoff, &all);
     let journal = JournalReader::open(&lookup.config.state_dir)?;
     let calls = journal.map(|journal| journal.called_again(&handoff.conversation, handoff.id));
     let calls = calls.transpose()?.flatten();
@@ -162,7 +160,7 @@ async fn print_all(
         let mut shown = record(handoff);
         shown["status"] = json!(document.map(|document| document.status.name()));
         shown["folder"] = json!(document.map(|document| &document.folder));
-        shown["lineage"] = json!(lineage);
+        shown["lineage"] = json!({"chain": chain, "children": children});
         // Files, commands and questions; null where nothing of it is known.
         shown["looked_up_again"] = json!(again);
         return out.json(&shown);
@@ -179,7 +177,7 @@ async fn print_all(
             rows.extend(claims.map(|it| row("claim", &format!("{}: {} ({})", it.verdict, it.claim, it.why))));
         }
     }
-    rows.push(row("lineage", &lineage.line()));
+    rows.push(row("lineage", &lineage_line(&chain, &children)));
     let receipt = Receipt::of(&handoff.carried).line();
     rows.extend(receipt.map(|receipt| row("carried", &receipt)));
     for item in &handoff.carried {
@@ -210,39 +208,15 @@ async fn of_handoff(
     Some((record, document))
 }
 
-/// The chain that ends with a handoff, and the handoffs made after it. The names are API.
-#[derive(Serialize)]
-struct HandoffLineage {
-    /// Oldest first, this one last.
-    chain: Vec<String>,
-    /// The handoffs that continue this one, oldest first; more than one is a fork.
-    children: Vec<String>,
-}
-
-impl HandoffLineage {
-    fn of(handoff: &Handoff, all: &[Handoff]) -> Self {
-        let by_id: HashMap<HandoffId, &Handoff> = all.iter().map(|one| (one.id, one)).collect();
-        let mut chain = vec![handoff.id];
-        let mut parent = handoff.parent;
-        while let Some(id) = parent.filter(|id| !chain.contains(id)) {
-            chain.push(id);
-            parent = by_id.get(&id).and_then(|known| known.parent);
-        }
-        let children = all.iter().rev().filter(|one| one.parent == Some(handoff.id));
-        Self {
-            children: children.map(|one| one.id.to_string()).collect(),
-            chain: chain.iter().rev().map(ToString::to_string).collect(),
-        }
-    }
-
-    fn line(&self) -> String {
-        let next = match &self.children[..] {
-            [] => String::new(),
-            [only] => format!(" → {only}"),
-            forks => format!(" → {} (a fork)", forks.join(", ")),
-        };
-        format!("{}{next}", self.chain.join(" → "))
-    }
+/// The lineage of a handoff in one line.
+fn lineage_line(chain: &[HandoffId], children: &[HandoffId]) -> String {
+    let joined = |ids: &[HandoffId], with| ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(with);
+    let next = match children {
+        [] => String::new(),
+        [only] => format!(" → {only}"),
+        forks => format!(" → {} (a fork)", joined(forks, ", ")),
+    };
+    format!("{}{next}", joined(chain, " → "))
 }
 
 /// A handoff as YAML. JSON strings are valid YAML strings.

@@ -64,6 +64,22 @@ pub fn tree(handoffs: &[Handoff], id: HandoffId) -> Vec<LineageEntry> {
     wanted.next().unwrap_or_default().to_vec()
 }
 
+/// The chain that ends with a handoff, oldest first and itself last; and the handoffs among all, newest first, that continue it,
+/// oldest first.
+pub fn chain(handoff: &Handoff, all: &[Handoff]) -> (Vec<HandoffId>, Vec<HandoffId>) {
+    let parents: HashMap<_, _> = all.iter().map(|one| (one.id, one.parent)).collect();
+    let (mut chain, mut seen) = (vec![handoff.id], HashSet::from([handoff.id]));
+    let mut parent = handoff.parent;
+    // In a cycle of records none is listed twice.
+    while let Some(id) = parent.filter(|id| seen.insert(*id)) {
+        chain.push(id);
+        parent = parents.get(&id).copied().flatten();
+    }
+    chain.reverse();
+    let children = all.iter().rev().filter(|one| one.parent == Some(handoff.id));
+    (chain, children.map(|one| one.id).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use uuid::Uuid;

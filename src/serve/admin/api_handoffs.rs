@@ -139,21 +139,12 @@ pub(super) async fn one(inspector: &Inspector, id: &str) -> ApiResult {
     let records = records(inspector, None, 0).await?;
     let found = records.iter().find(|handoff| handoff.id.to_string() == id);
     let found = found.ok_or(Unanswered::NotFound("there is no such handoff"))?;
-    let mut lineage = vec![found.id.to_string()];
-    let mut parent = found.parent;
-    while let Some(known) = parent.and_then(|id| records.iter().find(|handoff| handoff.id == id)) {
-        if lineage.len() >= MOST_PARENTS {
-            break;
-        }
-        lineage.push(known.id.to_string());
-        parent = known.parent;
-    }
-    lineage.reverse();
+    let (mut lineage, children) = lineage::chain(found, &records);
+    // What is gone from the store is not shown.
+    lineage.retain(|id| records.iter().any(|handoff| handoff.id == *id));
     let whole = inspector.store.handoff(&found.principal, found.id).await?;
     let prompt = &whole.as_ref().unwrap_or(found).prompt;
     let document = document(inspector, found).await?;
-    let children = records.iter().rev().filter(|one| one.parent == Some(found.id));
-    let children: Vec<_> = children.map(|one| one.id.to_string()).collect();
     let map = map(&records, found.id, &documents(inspector).await?);
     let (conversation, wanted) = (found.conversation.clone(), found.id.to_string());
     let exchange = read(inspector, move |q| q.fired_in(&conversation, &wanted))

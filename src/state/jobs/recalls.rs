@@ -21,31 +21,18 @@ pub struct RecallCall<'a> {
     pub cut: CutPart<'a>,
 }
 
-/// The outcome of a tool call that is answered with a text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum AnswerOutcome {
-    /// Something was found.
-    Found,
-    /// Nothing was.
-    Nothing,
-    /// The arguments ask for nothing.
-    BadArguments,
-    /// The limit of calls was exceeded.
-    TooOften,
-}
-
-impl AnswerOutcome {
-    /// Every outcome.
-    pub const ALL: [Self; 4] = [Self::Found, Self::Nothing, Self::BadArguments, Self::TooOften];
-
-    /// The name used in logs and metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Found => "found",
-            Self::Nothing => "nothing",
-            Self::BadArguments => "bad_arguments",
-            Self::TooOften => "too_often",
-        }
+baton_core::named! {
+    /// The outcome of a tool call that is answered with a text; the names are those of logs and metrics.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum AnswerOutcome {
+        /// Something was found.
+        Found = "found",
+        /// Nothing was.
+        Nothing = "nothing",
+        /// The arguments ask for nothing.
+        BadArguments = "bad_arguments",
+        /// The limit of calls was exceeded.
+        TooOften = "too_often",
     }
 }
 

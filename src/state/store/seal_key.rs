@@ -100,9 +100,7 @@ pub fn load(dir: &Path) -> StoreResult<Option<StoredKeys>> {
 /// # Errors
 /// The files cannot be read or written, or there are [`MOST_KEYS`] keys already. Nothing has changed then.
 pub fn rotate(dir: &Path) -> StoreResult<StoredKeys> {
-    load_or_make(dir)?;
-    let _lock = lock(dir)?;
-    let keys = load_or_make(dir)?;
+    let (_lock, keys) = locked(dir)?;
     if keys.all().count() >= MOST_KEYS {
         return Err(StoreError::new(format!(
             "there are {MOST_KEYS} seal keys already: retire those that are no longer needed"
@@ -122,9 +120,7 @@ pub fn rotate(dir: &Path) -> StoreResult<StoredKeys> {
 /// # Errors
 /// The files cannot be read or written.
 pub fn retire(dir: &Path, ids: &[String]) -> StoreResult<Option<StoredKeys>> {
-    load_or_make(dir)?;
-    let _lock = lock(dir)?;
-    let mut keys = load_or_make(dir)?;
+    let (_lock, mut keys) = locked(dir)?;
     let known = |id: &String| keys.older.iter().any(|stored| stored.key.id() == *id);
     if !ids.iter().all(known) {
         return Ok(None);
@@ -185,12 +181,13 @@ fn make(dir: &Path, path: &Path) -> io::Result<()> {
     disk::sync_dir(dir)
 }
 
-/// Waits until no other process changes the keys.
-fn lock(dir: &Path) -> StoreResult<fs::File> {
+/// The keys, which no other process changes while the file is open.
+fn locked(dir: &Path) -> StoreResult<(fs::File, StoredKeys)> {
+    load_or_make(dir)?;
     let file = private_file().create(true).truncate(false).open(dir.join(LOCK));
+    let file = file.and_then(|file| file.lock().map(|()| file));
     let file = file.map_err(|err| unwritten(dir, &err))?;
-    file.lock().map_err(|err| unwritten(dir, &err))?;
-    Ok(file)
+    Ok((file, load_or_make(dir)?))
 }
 
 fn replace_older(dir: &Path, older: &[StoredKey]) -> StoreResult<()> {
@@ -218,14 +215,11 @@ fn modified_ms(meta: &fs::Metadata) -> Option<u64> {
 }
 
 fn unhex(text: &str) -> Option<SealKey> {
-    if text.len() != KEY_BYTES * 2 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    let bytes: Option<Vec<u8>> = (0..text.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok())
-        .collect();
-    bytes.map(SealKey::new)
+    let digit = |byte: u8| u8::try_from(char::from(byte).to_digit(16)?).ok();
+    let pairs = text.as_bytes().chunks(2);
+    let bytes = pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?));
+    let bytes: Vec<u8> = bytes.collect::<Option<_>>()?;
+    (bytes.len() == KEY_BYTES).then(|| SealKey::new(bytes))
 }
 
 #[cfg(test)]

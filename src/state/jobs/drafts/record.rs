@@ -23,51 +23,36 @@ impl From<DraftRequest> for DraftOrder {
     }
 }
 
-/// How far a draft is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum DraftState {
-    /// It waits for the conversation's next request.
-    Requested,
-    /// It is being written.
-    Writing,
-    /// It is written, and waits for a person's approval.
-    Review,
-    /// A person accepted it: it takes effect with the conversation's next request.
-    Accepted,
-    /// The draft became a handoff.
-    Done,
-    /// The model wrote nothing.
-    Empty,
-    /// The agent left, or the draft was cancelled.
-    Cancelled,
-    /// It failed.
-    Failed,
-    /// A person rejected it.
-    Rejected,
-    /// No person answered in time.
-    Expired,
-    /// Another handoff took effect before.
-    Dropped,
+baton_core::named! {
+    /// How far a draft is; the names are API.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum DraftState {
+        /// It waits for the conversation's next request.
+        Requested = "asked",
+        /// It is being written.
+        Writing = "writing",
+        /// It is written, and waits for a person's approval.
+        Review = "review",
+        /// A person accepted it: it takes effect with the conversation's next request.
+        Accepted = "accepted",
+        /// The draft became a handoff.
+        Done = "done",
+        /// The model wrote nothing.
+        Empty = "empty",
+        /// The agent left, or the draft was cancelled.
+        Cancelled = "cancelled",
+        /// It failed.
+        Failed = "failed",
+        /// A person rejected it.
+        Rejected = "rejected",
+        /// No person answered in time.
+        Expired = "expired",
+        /// Another handoff took effect before.
+        Dropped = "dropped",
+    }
 }
 
 impl DraftState {
-    /// Its name in the API.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Requested => "asked",
-            Self::Writing => "writing",
-            Self::Review => "review",
-            Self::Accepted => "accepted",
-            Self::Done => "done",
-            Self::Empty => "empty",
-            Self::Cancelled => "cancelled",
-            Self::Failed => "failed",
-            Self::Rejected => "rejected",
-            Self::Expired => "expired",
-            Self::Dropped => "dropped",
-        }
-    }
-
     /// Whether another draft of the conversation has to wait.
     pub fn is_open(self) -> bool {
         matches!(

@@ -1,50 +1,36 @@
 //! SQL for bulk access to the whole file: pages of records, and records written unchanged.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use uuid::Uuid;
 
 use super::document_rows;
-use super::rows::{self, PlacedTable};
-use super::schema::uint;
+use super::rows::{self, PlacedTable, TouchedRecord};
+use super::schema::{from_json, uint};
 use crate::state::store::records::{PAGE, RecordKind, RecordPage, ResponseId, StoredRecord};
-
-/// The separator in a response id's key.
-const BETWEEN: char = '\u{1f}';
 
 /// A page of records, in the order in which they were written first.
 pub(super) fn page(conn: &Connection, kind: RecordKind, after: &str) -> rusqlite::Result<RecordPage> {
     let mut page = RecordPage::default();
-    if kind == RecordKind::ResponseId {
-        let (principal, shown) = after.split_once(BETWEEN).unwrap_or(("", ""));
-        let sql = "SELECT principal, shown, upstream, touched_ms FROM response_ids WHERE (principal, shown) > (?1, ?2)
-            ORDER BY principal, shown LIMIT ?3";
-        let mut statement = conn.prepare_cached(sql)?;
-        for record in statement.query_map(params![principal, shown, PAGE], response_id)? {
-            page.records.push(record?);
-        }
-        if let Some(StoredRecord::ResponseId { record, .. }) =
-            page.records.last().filter(|_| page.records.len() == PAGE)
-        {
-            page.next = Some(format!("{}{BETWEEN}{}", record.principal, record.shown));
-        }
-        return Ok(page);
-    }
     let (table, id) = table(kind);
     let after: i64 = after.parse().unwrap_or(0);
     let sql = format!("SELECT rowid, {id} FROM {table} WHERE rowid > ?1 ORDER BY rowid LIMIT ?2");
     let mut statement = conn.prepare_cached(&sql)?;
-    let listed = statement.query_map(params![after, PAGE], |row| {
-        Ok((row.get(0)?, row.get::<_, RowId>(1)?))
-    })?;
-    let listed: Vec<(i64, RowId)> = listed.collect::<Result<_, _>>()?;
-    page.next = listed
-        .last()
-        .filter(|_| listed.len() == PAGE)
-        .map(|(rowid, _)| rowid.to_string());
-    for (_, id) in listed {
-        match record(conn, kind, &id) {
+    let listed = statement.query_map(params![after, PAGE], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let listed: Vec<(i64, Value)> = listed.collect::<Result<_, _>>()?;
+    let last = listed.last().filter(|_| listed.len() == PAGE);
+    page.next = last.map(|(rowid, _)| rowid.to_string());
+    for (rowid, id) in listed {
+        match record(conn, kind, "rowid", &rowid) {
             Ok(found) => page.records.extend(found),
-            Err(error) => page.unreadable.push((id.to_string(), error.to_string())),
+            Err(error) => {
+                let id = match id {
+                    Value::Blob(bytes) => Uuid::from_slice(&bytes).unwrap_or_default().to_string(),
+                    Value::Text(key) => key,
+                    _ => String::new(),
+                };
+                page.unreadable.push((id, error.to_string()));
+            }
         }
     }
     Ok(page)
@@ -81,33 +67,6 @@ pub(super) fn has(conn: &Connection, records: &[StoredRecord]) -> rusqlite::Resu
     Ok(found)
 }
 
-/// An id as its table has it.
-enum RowId {
-    Uuid(Uuid),
-    Key(String),
-}
-
-impl rusqlite::types::FromSql for RowId {
-    fn column_result(value: rusqlite::types::ValueRef<'_>) -> rusqlite::types::FromSqlResult<Self> {
-        match value {
-            rusqlite::types::ValueRef::Text(_) => Ok(Self::Key(value.as_str()?.to_owned())),
-            _ => {
-                let bytes = <[u8; 16]>::column_result(value)?;
-                Ok(Self::Uuid(Uuid::from_bytes(bytes)))
-            }
-        }
-    }
-}
-
-impl std::fmt::Display for RowId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Uuid(id) => id.fmt(f),
-            Self::Key(key) => f.write_str(key),
-        }
-    }
-}
-
 /// The table of a kind, and its column of ids.
 fn table(kind: RecordKind) -> (&'static str, &'static str) {
     match kind {
@@ -124,53 +83,62 @@ fn table(kind: RecordKind) -> (&'static str, &'static str) {
 
 /// The stored record of an id.
 fn stored(conn: &Connection, like: &StoredRecord) -> rusqlite::Result<Option<StoredRecord>> {
-    let id = match like {
-        StoredRecord::Handoff(handoff) => RowId::Uuid(handoff.id),
-        StoredRecord::Placed { record, .. } => RowId::Uuid(record.columns().id),
-        StoredRecord::Conversation(conversation) => RowId::Key(conversation.key.clone()),
-        StoredRecord::Document(document) => RowId::Uuid(document.handoff),
-        StoredRecord::ResponseId { record, .. } => {
-            let sql = "SELECT principal, shown, upstream, touched_ms FROM response_ids WHERE principal = ?1 AND shown = ?2";
+    let kind = like.kind();
+    let by = |key: &dyn ToSql| record(conn, kind, table(kind).1, key);
+    match like {
+        StoredRecord::Handoff(handoff) => by(handoff.id.as_bytes()),
+        StoredRecord::Placed { record, .. } => by(record.columns().id.as_bytes()),
+        StoredRecord::Conversation(conversation) => by(&conversation.key),
+        StoredRecord::Document(document) => by(document.handoff.as_bytes()),
+        StoredRecord::ResponseId { record: of, .. } => {
+            let sql = "SELECT rowid FROM response_ids WHERE principal = ?1 AND shown = ?2";
             let mut statement = conn.prepare_cached(sql)?;
-            return statement
-                .query_row([&record.principal, &record.shown], response_id)
-                .optional();
+            let found = statement.query_row([&of.principal, &of.shown], |row| row.get::<_, i64>(0));
+            match found.optional()? {
+                Some(rowid) => record(conn, kind, "rowid", &rowid),
+                None => Ok(None),
+            }
         }
-    };
-    record(conn, like.kind(), &id)
+    }
 }
 
-fn record(conn: &Connection, kind: RecordKind, id: &RowId) -> rusqlite::Result<Option<StoredRecord>> {
-    let id = match id {
-        RowId::Uuid(id) => *id,
-        RowId::Key(key) => {
-            let found = rows::conversation(conn, key)?;
-            return Ok(found.map(|record| StoredRecord::Conversation(Box::new(record))));
-        }
+/// The record of a kind with this value in a column, whoever owns it.
+fn record(
+    conn: &Connection,
+    kind: RecordKind,
+    column: &str,
+    key: &dyn ToSql,
+) -> rusqlite::Result<Option<StoredRecord>> {
+    let (table, _) = table(kind);
+    let columns = match kind {
+        RecordKind::Handoff => rows::WHOLE_HANDOFF,
+        RecordKind::Placed(_) => "record, touched_ms",
+        RecordKind::ResponseId => "principal, shown, upstream, touched_ms",
+        RecordKind::Conversation => "record",
+        RecordKind::Document => document_rows::DOCUMENT,
     };
+    let sql = format!("SELECT {columns} FROM {table} WHERE {column} = ?1");
+    let mut statement = conn.prepare_cached(&sql)?;
+    let read = |row: &Row<'_>| read(kind, row);
+    statement.query_row([key], read).optional()
+}
+
+fn read(kind: RecordKind, row: &Row<'_>) -> rusqlite::Result<StoredRecord> {
     Ok(match kind {
-        RecordKind::Handoff => {
-            let found = rows::handoff(conn, None, id)?;
-            found.map(|handoff| StoredRecord::Handoff(Box::new(handoff)))
+        RecordKind::Handoff => StoredRecord::Handoff(Box::new(rows::read_whole_handoff(row)?)),
+        RecordKind::Placed(kind) => {
+            let TouchedRecord { record, used_ms } = rows::read_placed(kind, row)?;
+            StoredRecord::Placed { record, used_ms }
         }
-        RecordKind::Placed(kind) => rows::placed_by_id(conn, kind, id)?.map(|found| StoredRecord::Placed {
-            record: found.record,
-            used_ms: found.used_ms,
-        }),
-        RecordKind::Document => {
-            document_rows::one(conn, id)?.map(|document| StoredRecord::Document(Box::new(document)))
-        }
-        RecordKind::ResponseId | RecordKind::Conversation => None,
-    })
-}
-
-fn response_id(row: &Row<'_>) -> rusqlite::Result<StoredRecord> {
-    Ok(StoredRecord::ResponseId {
-        record: ResponseId {
-            principal: row.get(0)?,
-            shown: row.get(1)?,
-            upstream: row.get(2)?,
+        RecordKind::ResponseId => StoredRecord::ResponseId {
+            record: ResponseId {
+                principal: row.get(0)?,
+                shown: row.get(1)?,
+                upstream: row.get(2)?,
+            },
+            used_ms: uint(row.get(3)?),
         },
-        used_ms: uint(row.get(3)?),
+        RecordKind::Conversation => StoredRecord::Conversation(from_json(row, 0)?),
+        RecordKind::Document => StoredRecord::Document(Box::new(document_rows::read(row)?)),
     })
 }

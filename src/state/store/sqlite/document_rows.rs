@@ -8,7 +8,8 @@ use crate::state::store::DocumentFilter;
 use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus, Principal};
 
 /// Columns of a document, in the order `read` expects.
-const DOCUMENT: &str = "handoff, principal, repository, branch, topic, status, created_ms, folder, document";
+pub(super) const DOCUMENT: &str =
+    "handoff, principal, repository, branch, topic, status, created_ms, folder, document";
 
 /// Writes a document.
 const PUT: &str = "INSERT INTO documents
@@ -154,7 +155,7 @@ pub(super) fn archive(conn: &Connection, before_ms: u64) -> rusqlite::Result<Vec
     archived.collect()
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<DocumentRecord> {
+pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<DocumentRecord> {
     let status: String = row.get(5)?;
     Ok(DocumentRecord {
         handoff: Uuid::from_bytes(row.get(0)?),

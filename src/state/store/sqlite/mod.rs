@@ -174,7 +174,7 @@ impl Store for SqliteStore {
 
     async fn handoff(&self, principal: &str, id: HandoffId) -> StoreResult<Option<Handoff>> {
         let principal = principal.to_owned();
-        let read = move |conn: &Connection| rows::handoff(conn, Some(&principal), id);
+        let read = move |conn: &Connection| rows::handoff(conn, &principal, id);
         self.reader.call("read a handoff", read).await
     }
 

@@ -11,9 +11,9 @@ use crate::state::store::{HandoffFilter, foreign_record};
 use baton_core::record::WireId;
 use baton_core::record::{Conversation, Handoff, HandoffId, HandoffOrigin, Update, UpdateOutcome};
 
-/// Columns of a handoff except its head and what is after that, in the order `read_handoff` expects.
-const HANDOFF: &str = "id, principal, conversation, wire, created_ms, archived, parent, model, \
-                       history_bytes, reason, prompt, origin, spelled_out, routed, carried";
+/// Columns of a handoff, in the order `read_handoff` expects; listings do without the last two.
+pub(super) const WHOLE_HANDOFF: &str = "id, principal, conversation, wire, created_ms, archived, parent, model, \
+    history_bytes, reason, prompt, origin, spelled_out, routed, carried, head, recall";
 
 /// Writes a handoff. A second write leaves `archived` unchanged: a person sets it, not the proxy.
 const PUT_HANDOFF: &str = "INSERT INTO handoffs
@@ -127,31 +127,22 @@ fn put_handoff(conn: &Connection, h: &Handoff) -> rusqlite::Result<()> {
     owned(changed, "write a handoff")
 }
 
-/// A handoff of this principal's; `None`: whoever owns it.
+/// A handoff of this principal's.
 pub(super) fn handoff(
     conn: &Connection,
-    principal: Option<&str>,
+    principal: &str,
     id: HandoffId,
 ) -> rusqlite::Result<Option<Handoff>> {
-    let sql = format!(
-        "SELECT {HANDOFF}, head, recall FROM handoffs WHERE id = ?1 AND principal = ifnull(?2, principal)"
-    );
+    let sql = format!("SELECT {WHOLE_HANDOFF} FROM handoffs WHERE id = ?1 AND principal = ?2");
     let mut statement = conn.prepare_cached(&sql)?;
-    let read = |row: &Row<'_>| {
-        let handoff = read_handoff(row)?;
-        Ok(Handoff {
-            head: row.get(15)?,
-            recall: row.get(16)?,
-            ..handoff
-        })
-    };
     statement
-        .query_row(params![id.as_bytes(), principal], read)
+        .query_row(params![id.as_bytes(), principal], read_whole_handoff)
         .optional()
 }
 
 pub(super) fn handoffs(conn: &Connection, filter: &HandoffFilter) -> rusqlite::Result<Vec<Handoff>> {
-    let mut sql = format!("SELECT {HANDOFF} FROM handoffs WHERE 1");
+    let listed = WHOLE_HANDOFF.trim_end_matches(", head, recall");
+    let mut sql = format!("SELECT {listed} FROM handoffs WHERE 1");
     let mut values: Vec<&dyn ToSql> = Vec::new();
     if let Some(principal) = &filter.principal {
         sql.push_str(" AND principal = ?");
@@ -238,20 +229,6 @@ pub(super) fn placed(
         }
     }
     Ok(found)
-}
-
-/// The record of an id, whoever owns it.
-pub(super) fn placed_by_id(
-    conn: &Connection,
-    kind: PlacedKind,
-    id: Uuid,
-) -> rusqlite::Result<Option<TouchedRecord>> {
-    let PlacedTable { name, id: column, .. } = PlacedTable::of(kind);
-    let sql = format!("SELECT record, touched_ms FROM {name} WHERE {column} = ?1");
-    let mut statement = conn.prepare_cached(&sql)?;
-    statement
-        .query_row([id.as_bytes()], |row| read_placed(kind, row))
-        .optional()
 }
 
 pub(super) fn touch(conn: &Connection, kind: PlacedKind, id: Uuid, now_ms: u64) -> rusqlite::Result<()> {
@@ -361,6 +338,15 @@ pub(super) fn sweep(conn: &Connection, retention: &Retention) -> rusqlite::Resul
     Ok(u64::try_from(gone).unwrap_or(u64::MAX))
 }
 
+pub(super) fn read_whole_handoff(row: &Row<'_>) -> rusqlite::Result<Handoff> {
+    let handoff = read_handoff(row)?;
+    Ok(Handoff {
+        head: row.get(15)?,
+        recall: row.get(16)?,
+        ..handoff
+    })
+}
+
 fn read_handoff(row: &Row<'_>) -> rusqlite::Result<Handoff> {
     let wire: String = row.get(3)?;
     let unknown = || rusqlite::Error::FromSqlConversionFailure(3, Type::Text, "unknown wire".into());
@@ -389,7 +375,7 @@ fn read_handoff(row: &Row<'_>) -> rusqlite::Result<Handoff> {
     })
 }
 
-fn read_placed(kind: PlacedKind, row: &Row<'_>) -> rusqlite::Result<TouchedRecord> {
+pub(super) fn read_placed(kind: PlacedKind, row: &Row<'_>) -> rusqlite::Result<TouchedRecord> {
     let record = PlacedRecord::from_json(kind, row.get_ref(0)?.as_str()?);
     Ok(TouchedRecord {
         record: record.map_err(|err| unreadable(0, err))?,

@@ -66,7 +66,7 @@ const SCHEMA: &str = "
     CREATE TABLE response_ids (
         principal TEXT NOT NULL, shown TEXT NOT NULL, upstream TEXT NOT NULL, touched_ms INTEGER NOT NULL,
         PRIMARY KEY (principal, shown)
-    ) STRICT, WITHOUT ROWID;
+    ) STRICT;
     CREATE TABLE documents (
         handoff BLOB PRIMARY KEY, principal TEXT NOT NULL, repository TEXT NOT NULL, branch TEXT NOT NULL,
         topic TEXT NOT NULL, status TEXT NOT NULL, created_ms INTEGER NOT NULL, folder TEXT NOT NULL, document TEXT NOT NULL
