@@ -120,10 +120,7 @@ impl DataListener {
         let store = Arc::clone(app.sessions.store());
         let documents = DocumentWriter::start(DocumentSettings::of(&app.config), store);
         let counted = documents.clone();
-        metrics.count_documents_by(move || {
-            let counts = counted.counts();
-            [counts.written, counts.failed, counts.dropped]
-        });
+        metrics.count_documents_by(move || counted.counts());
         app.documents = documents.clone();
         let app = Arc::new(app);
         let events: EventHook = Arc::new(on_end);

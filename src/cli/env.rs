@@ -103,27 +103,10 @@ pub(super) fn run(args: &EnvArgs, out: &mut Out) -> CliResult {
             "notes": notes,
         }));
     }
-    print_lines(args, agent, &setup, &notes, out)
-}
-
-/// The lines that a shell evaluates, and the notes for a person.
-fn print_lines(
-    args: &EnvArgs,
-    agent: &AgentSetup,
-    setup: &agents::Setup,
-    notes: &[String],
-    out: &mut Out,
-) -> CliResult {
-    let shell = args
-        .shell
-        .unwrap_or_else(|| ShellSyntax::of(std::env::var("SHELL").ok().as_deref()));
-    out.lines(lines(agent, setup, shell))?;
+    let own = || ShellSyntax::of(std::env::var("SHELL").ok().as_deref());
+    out.lines(lines(agent, &setup, args.shell.unwrap_or_else(own)))?;
     // On standard error: a person still sees them when a shell evaluates the lines.
-    let mut stderr = Out::stderr();
-    for note in notes {
-        stderr.line(format_args!("baton: {}", visible(note)))?;
-    }
-    Ok(())
+    Out::stderr().lines(notes.iter().map(|note| format!("baton: {}", visible(note))))
 }
 
 /// The commands for a shell.

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tokio::net::TcpListener;
 
 use super::exit::{CliResult, Exit};
 use super::output::{Out, visible};
@@ -131,6 +132,16 @@ pub(super) fn reachable(bound: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, bound.port())
 }
 
+/// Binds an address; with `any_port` a free port where its own is in use.
+pub(super) async fn listen(wanted: SocketAddr, any_port: bool) -> io::Result<TcpListener> {
+    match TcpListener::bind(wanted).await {
+        Err(error) if any_port && error.kind() == io::ErrorKind::AddrInUse => {
+            TcpListener::bind((wanted.ip(), 0)).await
+        }
+        bound => bound,
+    }
+}
+
 /// `baton doctor --ready`.
 pub(super) fn report_ready(state_dir: &Path, out: &mut Out) -> CliResult {
     let RunState::Running(process) = find(state_dir) else {
@@ -147,22 +158,20 @@ pub(super) fn report_ready(state_dir: &Path, out: &mut Out) -> CliResult {
 
 /// Succeeds if the proxy with this admin listener is ready; otherwise its own words, or why it cannot be reached.
 pub(super) fn check_ready(admin: &str) -> Result<(), String> {
-    let address = admin.trim_start_matches("http://");
-    let answer = answer(address).map_err(|error| format!("{admin}: {error}"))?;
+    let ask = || -> io::Result<String> {
+        let stream = requested(admin.trim_start_matches("http://"), "/readyz", "")?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        let mut answer = String::new();
+        stream.take(64 * 1024).read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    let answer = ask().map_err(|error| format!("{admin}: {error}"))?;
     match answer.split_once("\r\n") {
         Some((status, _)) if status.contains(" 200") => Ok(()),
         _ => Err(visible(
             answer.lines().last().unwrap_or("it closed the connection"),
         )),
     }
-}
-
-fn answer(address: &str) -> io::Result<String> {
-    let stream = requested(address, "/readyz", "")?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    let mut answer = String::new();
-    stream.take(64 * 1024).read_to_string(&mut answer)?;
-    Ok(answer)
 }
 
 /// A connection to an admin listener on which a path was requested. `more`: header lines, each with its line break.

@@ -127,21 +127,12 @@ async fn listen(config: &mut Config, any_port: bool) -> CliResult<(server::Bound
         config.server.listen.set_port(0);
         bound = server::bind(config);
     }
-    let bound = bound.map_err(|error| {
-        cannot_listen(
-            &error,
-            config,
-            config.server.listen,
-            ["server.listen", "--listen"],
-        )
-    })?;
-    let mut listener = TcpListener::bind(config.admin.listen).await;
-    if listener.as_ref().is_err_and(taken) {
-        config.admin.listen.set_port(0);
-        listener = TcpListener::bind(config.admin.listen).await;
-    }
-    let listener = listener
-        .map_err(|error| cannot_listen(&error, config, config.admin.listen, ["admin.listen", "--admin"]))?;
+    let (data, names) = (config.server.listen, ["server.listen", "--listen"]);
+    let bound = bound.map_err(|error| cannot_listen(&error, config, data, names))?;
+    let admin = config.admin.listen;
+    let listener = running::listen(admin, any_port).await;
+    let listener =
+        listener.map_err(|error| cannot_listen(&error, config, admin, ["admin.listen", "--admin"]))?;
     Ok((bound, listener))
 }
 

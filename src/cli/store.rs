@@ -1,6 +1,6 @@
 //! `baton store`: copies a store to another one, and checks one.
 
-use std::fmt;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::{Args as ClapArgs, Subcommand};
@@ -91,24 +91,8 @@ struct KindRow {
     copied: Option<u64>,
 }
 
-/// The keys of the config that make a store the one in use. Without values that may hold a password.
-#[derive(Serialize)]
-struct StoreKeys {
-    #[serde(rename = "store.kind")]
-    kind: &'static str,
-    #[serde(rename = "state.dir", skip_serializing_if = "Option::is_none")]
-    dir: Option<String>,
-}
-
-impl fmt::Display for StoreKeys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "store.kind = {:?} and ", self.kind)?;
-        match &self.dir {
-            Some(dir) => write!(f, "state.dir = \"{dir}\""),
-            None => f.write_str("store.url = its URL"),
-        }
-    }
-}
+/// The keys of the config that make a store the one in use, and their values without those that may hold a password.
+type StoreKeys = BTreeMap<&'static str, String>;
 
 #[derive(Serialize)]
 struct StoreReport {
@@ -254,15 +238,13 @@ impl StorePlace {
     }
 
     fn keys(&self) -> StoreKeys {
+        let kind = |kind: &str| ("store.kind", kind.to_owned());
         match self.settings.kind {
-            StoreKind::Redis => StoreKeys {
-                kind: "redis",
-                dir: None,
-            },
-            _ => StoreKeys {
-                kind: "sqlite",
-                dir: Some(real(&self.dir).display().to_string()),
-            },
+            StoreKind::Redis => StoreKeys::from([kind("redis")]),
+            _ => StoreKeys::from([
+                kind("sqlite"),
+                ("state.dir", real(&self.dir).display().to_string()),
+            ]),
         }
     }
 }
@@ -299,9 +281,17 @@ fn print(report: &StoreReport, out: &mut Out) -> CliResult {
         (false, count) => out.line(plural(count, "problem"))?,
     }
     if let Some(keys) = &report.config {
+        let mut set: Vec<_> = keys
+            .iter()
+            .rev()
+            .map(|(key, value)| format!("{key} = {value:?}"))
+            .collect();
+        if set.len() == 1 {
+            set.push("store.url = its URL".to_owned());
+        }
         out.line(format_args!(
             "the config still names the other store; to serve from the target, set {}",
-            visible(&keys.to_string())
+            visible(&set.join(" and "))
         ))?;
     }
     Ok(())

@@ -2,14 +2,11 @@
 //! is printed.
 
 use std::io::{self, IsTerminal};
-use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args as ClapArgs;
-
-use tokio::net::TcpListener;
 
 use super::exit::{CliResult, Exit};
 use super::load_state;
@@ -65,7 +62,10 @@ pub(super) fn run(args: &UiArgs, out: &mut Out) -> CliResult {
 
 async fn serve(args: &UiArgs, config: &Config, out: &mut Out) -> CliResult {
     let state = read_only(config)?;
-    let listener = listen(config.admin.listen).await?;
+    let wanted = config.admin.listen;
+    let listener = running::listen(wanted, true).await;
+    let listener =
+        listener.map_err(|error| Exit::UNAVAILABLE.failure(format!("cannot listen on {wanted}: {error}")))?;
     let page = format!("http://{}", reachable(listener.local_addr()?));
     out.line(format_args!("inspector on {page}, read only; Ctrl-C ends it"))?;
     open_browser(args, &page);
@@ -74,17 +74,6 @@ async fn serve(args: &UiArgs, config: &Config, out: &mut Out) -> CliResult {
     };
     admin::serve(listener, Arc::new(state), stop).await?;
     Ok(())
-}
-
-/// The admin listener's address, or a free port where it is in use.
-async fn listen(wanted: SocketAddr) -> CliResult<TcpListener> {
-    let bound = match TcpListener::bind(wanted).await {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            TcpListener::bind(SocketAddr::new(wanted.ip(), 0)).await
-        }
-        bound => bound,
-    };
-    bound.map_err(|error| Exit::UNAVAILABLE.failure(format!("cannot listen on {wanted}: {error}")))
 }
 
 /// The inspector over the files alone.

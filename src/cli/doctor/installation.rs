@@ -207,15 +207,10 @@ const PROBE_TIME: Duration = Duration::from_secs(8);
 pub(super) struct UpstreamProbe {
     pub(super) name: String,
     pub(super) base_url: String,
-    pub(super) answer: Result<ProbeAnswer, String>,
+    /// The status and the protocol of its answer.
+    pub(super) answer: Result<(StatusCode, Version), String>,
     /// Distance of its clock from ours, where it reports its time.
     pub(super) clock_offset: Option<Duration>,
-}
-
-/// The head of an answer.
-pub(super) struct ProbeAnswer {
-    pub(super) status: StatusCode,
-    pub(super) version: Version,
 }
 
 /// Sends one request to each upstream, concurrently.
@@ -249,10 +244,7 @@ async fn ask(upstream: &Upstream) -> UpstreamProbe {
     let answer = match tokio::time::timeout(PROBE_TIME, sent).await {
         Ok(Ok(response)) => {
             clock_offset = response.headers().get(header::DATE).and_then(offset);
-            Ok(ProbeAnswer {
-                status: response.status(),
-                version: response.version(),
-            })
+            Ok((response.status(), response.version()))
         }
         Ok(Err(fault)) if fault.detail.is_empty() => Err(fault.code.message.to_owned()),
         Ok(Err(fault)) => Err(fault.detail),

@@ -5,7 +5,7 @@ use http::{StatusCode, Version};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
-use super::installation::{ProbeAnswer, UpstreamProbe};
+use super::installation::UpstreamProbe;
 use super::machine::clock_finding;
 use super::upstreams::{findings, used};
 use super::*;
@@ -18,10 +18,7 @@ fn probe(name: &str, answer: Result<(u16, Version), &str>) -> UpstreamProbe {
         name: name.to_owned(),
         base_url: format!("https://{name}.example"),
         answer: answer
-            .map(|(status, version)| ProbeAnswer {
-                status: StatusCode::from_u16(status).unwrap(),
-                version,
-            })
+            .map(|(status, version)| (StatusCode::from_u16(status).unwrap(), version))
             .map_err(str::to_owned),
         clock_offset: None,
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use http::Version;
 
 use super::finding::Finding;
-use super::installation::{Installation, ProbeAnswer, UpstreamProbe};
+use super::installation::{Installation, UpstreamProbe};
 use crate::state::config::{Config, Environment, Flags};
 
 /// Whether each upstream answers. Any status below 500 counts, since most refuse a request without a credential.
@@ -34,12 +34,12 @@ pub(super) fn findings(probes: &[UpstreamProbe], used: &BTreeSet<String>) -> Vec
     let finding = |probe: &UpstreamProbe| {
         let subject = probe.name.clone();
         match &probe.answer {
-            Ok(ProbeAnswer { status, .. }) if status.is_server_error() => Finding::warning(
+            Ok((status, _)) if status.is_server_error() => Finding::warning(
                 subject,
                 format!("{} answers with status {}", probe.base_url, status.as_u16()),
                 "check the provider's status page, or the gateway of that URL",
             ),
-            Ok(ProbeAnswer { status, version }) => {
+            Ok((status, version)) => {
                 let protocol = protocol(*version, &probe.base_url);
                 let message = format!(
                     "{} answers, {protocol} (status {})",

@@ -6,7 +6,7 @@ use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, HeaderValue};
 use serde_json::{Value, json};
 
-use super::query::{ApiResult, QueryParams, Unanswered, read, shown};
+use super::query::{ApiResult, QueryParams, Unanswered, read, read_one, shown};
 use super::responses::{FullResponse, TEXT, respond};
 use super::{Inspector, api_drafts, api_handoffs};
 use crate::state::clock::now_ms;
@@ -84,9 +84,7 @@ async fn conversation(inspector: &Inspector, key: &str) -> ApiResult {
         Ok((q.conversations(Some(&wanted), 1)?.pop(), q.list(&filter)?))
     });
     let Some((Some(conversation), mut exchanges)) = found.await? else {
-        return Err(Unanswered::NotFound(
-            "there is no such conversation in the journal",
-        ));
+        return Err(NO_CONVERSATION);
     };
     exchanges.reverse();
     let handoffs = api_handoffs::all(inspector, Some(key), 0).await?;
@@ -137,13 +135,13 @@ async fn exchanges(inspector: &Inspector, params: &QueryParams) -> ApiResult {
     shown(&json!({"exchanges": rows.unwrap_or_default()}))
 }
 
-/// The error for an unknown exchange.
+/// The errors for unknown conversations and exchanges.
+const NO_CONVERSATION: Unanswered = Unanswered::NotFound("there is no such conversation in the journal");
 const NO_EXCHANGE: Unanswered = Unanswered::NotFound("there is no such exchange in the journal");
 
 async fn exchange(inspector: &Inspector, id: &str) -> ApiResult {
     let wanted = id.to_owned();
-    let found = read(inspector, move |q| q.exchange(&wanted)).await?.flatten();
-    let exchange = found.ok_or(NO_EXCHANGE)?;
+    let exchange = read_one(inspector, NO_EXCHANGE, move |q| q.exchange(&wanted)).await?;
     let event = &exchange.exchange.event;
     let ids: Vec<_> = event.pinned.iter().chain(&event.fired).cloned().collect();
     let handoffs = api_handoffs::named(inspector, &ids).await?;
@@ -163,13 +161,12 @@ async fn message(inspector: &Inspector, id: &str, params: &QueryParams) -> ApiRe
         .ok_or_else(|| Unanswered::Bad("i is missing".to_owned()))?;
     let wanted = id.to_owned();
     let envelope = params.text("of").as_deref() == Some("envelope");
-    let found = read(inspector, move |q| match envelope {
+    let none = Unanswered::NotFound("there is no such message in the journal");
+    let found = read_one(inspector, none, move |q| match envelope {
         true => q.envelope_row(&wanted, side, i),
         false => q.message(&wanted, side, i),
-    })
-    .await?
-    .flatten();
-    shown(&found.ok_or(Unanswered::NotFound("there is no such message in the journal"))?)
+    });
+    shown(&found.await?)
 }
 
 async fn body(inspector: &Inspector, id: &str, side: &str, params: &QueryParams) -> ApiResult {
@@ -181,26 +178,26 @@ async fn body(inspector: &Inspector, id: &str, side: &str, params: &QueryParams)
         _ => return Err(Unanswered::NotFound("there is nothing at this path")),
     };
     let wanted = id.to_owned();
-    let found = read(inspector, move |q| q.body(&wanted, side)).await?.flatten();
-    let body = found.ok_or(Unanswered::NotFound("the journal has no such body"))?;
+    let none = Unanswered::NotFound("the journal has no such body");
+    let body = read_one(inspector, none, move |q| q.body(&wanted, side)).await?;
     Ok(respond(StatusCode::OK, TEXT, body))
 }
 
 /// The part of a running answer that has arrived.
 async fn live(inspector: &Inspector, id: &str) -> ApiResult {
     let wanted = id.to_owned();
-    let row = read(inspector, move |q| q.row(&wanted)).await?.flatten();
-    match row {
-        None => Err(NO_EXCHANGE),
-        Some(row) if !row.open => shown(&json!({"open": false, "parts": []})),
-        Some(_) => shown(&json!({"open": true, "parts": inspector.journal.live_answer(id)})),
+    match read_one(inspector, NO_EXCHANGE, move |q| q.row(&wanted))
+        .await?
+        .open
+    {
+        false => shown(&json!({"open": false, "parts": []})),
+        true => shown(&json!({"open": true, "parts": inspector.journal.live_answer(id)})),
     }
 }
 
 async fn har(inspector: &Inspector, id: &str) -> ApiResult {
     let wanted = id.to_owned();
-    let found = read(inspector, move |q| q.har(&wanted)).await?.flatten();
-    let mut answer = shown(&found.ok_or(NO_EXCHANGE)?)?;
+    let mut answer = shown(&read_one(inspector, NO_EXCHANGE, move |q| q.har(&wanted)).await?)?;
     // Without the id, which is untrusted text from the path.
     let file = HeaderValue::from_static("attachment; filename=\"exchange.har\"");
     answer.headers_mut().insert(CONTENT_DISPOSITION, file);
@@ -246,14 +243,11 @@ async fn savings(inspector: &Inspector, params: &QueryParams) -> ApiResult {
 /// `/api/conversations/KEY/carried`: what it cost to send results again.
 pub(super) async fn carried(inspector: &Inspector, key: &str) -> ApiResult {
     let (wanted, prices) = (key.to_owned(), Arc::clone(&inspector.prices));
-    let found = read(inspector, move |q| {
+    let found = read_one(inspector, NO_CONVERSATION, move |q| {
         match q.conversations(Some(&wanted), 1)?.is_empty() {
             true => Ok(None),
             false => q.carried(&wanted, &prices).map(Some),
         }
     });
-    let found = found.await?.flatten();
-    shown(&found.ok_or(Unanswered::NotFound(
-        "there is no such conversation in the journal",
-    ))?)
+    shown(&found.await?)
 }

@@ -135,6 +135,15 @@ pub(super) async fn read<T: Send + 'static>(
     }
 }
 
+/// Reads one thing of the journal, where it is there.
+pub(super) async fn read_one<T: Send + 'static>(
+    inspector: &Inspector,
+    otherwise: Unanswered,
+    ask: impl FnOnce(&JournalReader) -> Result<Option<T>, JournalError> + Send + 'static,
+) -> Result<T, Unanswered> {
+    read(inspector, ask).await?.flatten().ok_or(otherwise)
+}
+
 pub(super) fn shown(value: &impl Serialize) -> ApiResult {
     match serde_json::to_vec(value) {
         Ok(body) => Ok(respond(StatusCode::OK, JSON, body)),

@@ -114,93 +114,9 @@ impl ContextUses {
         (id, true)
     }
 
-    /// A thread that is still known.
-    pub(super) fn of(&mut self, thread: ThreadId) -> Option<&mut ContextUse> {
+    /// The context and the costs of a thread that is still known.
+    pub(super) fn of(&mut self, thread: ThreadId) -> Option<(&mut ContextUse, &mut ThreadCosts)> {
         let known = self.all.iter_mut().find(|known| known.id == thread)?;
-        Some(&mut known.context)
-    }
-}
-
-impl ContextUses {
-    /// The costs of a thread that is still known.
-    pub(super) fn costs_of(&mut self, thread: ThreadId) -> Option<&mut ThreadCosts> {
-        let known = self.all.iter_mut().find(|known| known.id == thread)?;
-        Some(&mut known.costs)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use baton_core::nudge::{AnswerUsage, ModelThresholds};
-
-    /// Requests as lists of words; the digest is that of the last two.
-    fn exchange(all: &mut ContextUses, words: &[u128], named: bool) -> (ThreadId, bool) {
-        let request = ThreadTurns {
-            turns: words.len(),
-            digest: &|at| words[at] + 100 * at.checked_sub(1).map_or(0, |at| words[at]),
-            named,
-        };
-        all.exchange(&request, None, false)
-    }
-
-    fn measured(all: &mut ContextUses, thread: ThreadId, tokens: u64) {
-        let answer = AnswerUsage {
-            cut: None,
-            tokens,
-            input: tokens,
-        };
-        all.of(thread)
-            .unwrap()
-            .measured(answer, &ModelThresholds::default());
-    }
-
-    #[test]
-    fn what_shares_a_key_shares_no_use() {
-        let mut all = ContextUses::default();
-        let (one, new) = exchange(&mut all, &[1], false);
-        assert!(new);
-        measured(&mut all, one, 10);
-        // Another conversation that opens alike is one with the first until they part.
-        assert_eq!(exchange(&mut all, &[1], false), (one, false));
-        assert_eq!(exchange(&mut all, &[1, 2, 3], false), (one, true));
-        measured(&mut all, one, 30);
-        let (other, new) = exchange(&mut all, &[1, 5, 6], false);
-        assert!(new && other != one);
-        assert_eq!(all.of(other).unwrap().tokens(), None);
-        assert_eq!(exchange(&mut all, &[1, 5, 6, 7, 8], false), (other, true));
-        assert_eq!(exchange(&mut all, &[1, 2, 3, 4, 4], false), (one, true));
-        assert_eq!(all.of(one).unwrap().tokens(), Some(30));
-        // The same words of the user's are not the same request.
-        assert_eq!(exchange(&mut all, &[1, 5, 6, 7, 8, 9, 0], false), (other, true));
-        assert_eq!(exchange(&mut all, &[1, 2, 3, 4, 4, 5, 0], false), (one, true));
-        // From an earlier point: nothing is known of that branch.
-        let (branch, _) = exchange(&mut all, &[1, 2, 9], false);
-        assert!(branch != one && all.of(branch).unwrap().tokens().is_none());
-    }
-
-    #[test]
-    fn a_named_session_goes_on_though_earlier_messages_were_changed() {
-        let mut all = ContextUses::default();
-        let (one, _) = exchange(&mut all, &[1, 2, 3], true);
-        measured(&mut all, one, 10);
-        assert_eq!(exchange(&mut all, &[1, 2, 33, 4, 5], true), (one, true));
-        let (two, _) = exchange(&mut all, &[1, 2], true);
-        assert_ne!(two, one, "a shorter one is a rewind");
-        let mut all = ContextUses::default();
-        let (one, _) = exchange(&mut all, &[1, 2, 3], false);
-        assert_ne!(exchange(&mut all, &[1, 2, 33, 4, 5], false).0, one);
-    }
-
-    #[test]
-    fn the_oldest_is_forgotten_and_nothing_comes_of_it() {
-        let mut all = ContextUses::default();
-        let (first, _) = exchange(&mut all, &[0], false);
-        for n in 1..=KEPT as u128 {
-            exchange(&mut all, &[n], false);
-        }
-        assert!(all.of(first).is_none());
-        assert_eq!(all.all.len(), KEPT);
-        assert!(!exchange(&mut all, &[], false).1);
+        Some((&mut known.context, &mut known.costs))
     }
 }

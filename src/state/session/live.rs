@@ -225,12 +225,14 @@ impl LiveConversation {
 
     /// How full a thread's context is; `None` where that is forgotten.
     pub fn context<T>(&self, thread: ThreadId, with: impl FnOnce(&mut ContextUse) -> T) -> Option<T> {
-        locked(&self.contexts).of(thread).map(with)
+        locked(&self.contexts)
+            .of(thread)
+            .map(|(context, _)| with(context))
     }
 
     /// What a thread has cost; `None` where that is forgotten.
     pub fn costs<T>(&self, thread: ThreadId, with: impl FnOnce(&mut ThreadCosts) -> T) -> Option<T> {
-        locked(&self.contexts).costs_of(thread).map(with)
+        locked(&self.contexts).of(thread).map(|(_, costs)| with(costs))
     }
 
     /// The draft that was written ahead of a handoff.

@@ -144,29 +144,31 @@ impl StoreCheck {
             }
             StoredRecord::Conversation(record) => {
                 // A sentinel that its seal proves may be active without a record of its handoff: no fault.
-                let ids = |kind, ids: &[Uuid], what| {
-                    ids.iter().map(move |id| (kind, *id, what)).collect::<Vec<_>>()
-                };
-                references.extend(ids(
-                    RecordKind::Placed(PlacedKind::Pair),
-                    &record.pairs,
-                    "a hidden pair",
-                ));
-                references.extend(ids(
-                    RecordKind::Handoff,
-                    &record.left_out,
-                    "a handoff that may be left out",
-                ));
-                references.extend(ids(
-                    RecordKind::Placed(PlacedKind::CutPoint),
-                    &record.left_out,
-                    "a cut point",
-                ));
-                references.extend(ids(
-                    RecordKind::Placed(PlacedKind::Insertion),
-                    &record.insertions,
-                    "an insertion",
-                ));
+                let lists = [
+                    (
+                        RecordKind::Placed(PlacedKind::Pair),
+                        &record.pairs,
+                        "a hidden pair",
+                    ),
+                    (
+                        RecordKind::Handoff,
+                        &record.left_out,
+                        "a handoff that may be left out",
+                    ),
+                    (
+                        RecordKind::Placed(PlacedKind::CutPoint),
+                        &record.left_out,
+                        "a cut point",
+                    ),
+                    (
+                        RecordKind::Placed(PlacedKind::Insertion),
+                        &record.insertions,
+                        "an insertion",
+                    ),
+                ];
+                for (kind, ids, what) in lists {
+                    references.extend(ids.iter().map(|id| (kind, *id, what)));
+                }
                 format!("conversation {}", record.key)
             }
             StoredRecord::Document(record) => {

@@ -23,4 +23,4 @@ pub use steps::{
     set_status, write,
 };
 pub use value::{DocumentError, DocumentSettings, StoredHandoff, TranscriptReader};
-pub use writer::{DocumentCounts, DocumentWriter};
+pub use writer::DocumentWriter;

@@ -23,17 +23,7 @@ const REPAIRED_AT_START: usize = 200;
 /// How often documents are examined for their age.
 const ARCHIVE_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// Documents written, failed, and dropped since there were too many at once.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct DocumentCounts {
-    /// Both files were written.
-    pub written: u64,
-    /// A document could not be made, stored or written.
-    pub failed: u64,
-    /// The queue was full.
-    pub dropped: u64,
-}
-
+/// Handoffs whose documents were written, those whose documents failed, and those that found the queue full.
 #[derive(Debug, Default)]
 struct DocumentCounters {
     written: AtomicU64,
@@ -110,17 +100,15 @@ impl DocumentWriter {
         tokio::time::timeout(most, flushed).await.unwrap_or(false)
     }
 
-    /// How many there were since the start.
-    pub fn counts(&self) -> DocumentCounts {
-        let Some(shared) = &self.0 else {
-            return DocumentCounts::default();
-        };
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        DocumentCounts {
-            written: read(&shared.counters.written),
-            failed: read(&shared.counters.failed),
-            dropped: read(&shared.counters.dropped),
-        }
+    /// How many documents were written, failed and dropped since the start.
+    pub fn counts(&self) -> [u64; 3] {
+        let Some(shared) = &self.0 else { return [0; 3] };
+        let DocumentCounters {
+            written,
+            failed,
+            dropped,
+        } = &*shared.counters;
+        [written, failed, dropped].map(|counter| counter.load(Ordering::Relaxed))
     }
 }
 

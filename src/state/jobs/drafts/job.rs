@@ -62,14 +62,9 @@ impl DraftJob {
     }
 
     /// Marks the draft as written: it is stored under its id and waits for a person.
-    pub fn review(mut self, method: Option<DraftMethod>, document: String) {
-        let made = DraftResult {
-            handoff: Some(self.id),
-            method,
-            document: Some(document),
-            failure: None,
-        };
-        self.finish(DraftState::Review, None, made);
+    pub fn review(self, method: Option<DraftMethod>, document: String) {
+        let id = self.id;
+        self.made(DraftState::Review, method, document, id);
     }
 
     /// Is done when the draft is cancelled.
@@ -82,14 +77,18 @@ impl DraftJob {
     }
 
     /// Ends the draft as a handoff.
-    pub fn done(mut self, method: Option<DraftMethod>, document: String, handoff: HandoffId) {
+    pub fn done(self, method: Option<DraftMethod>, document: String, handoff: HandoffId) {
+        self.made(DraftState::Done, method, document, handoff);
+    }
+
+    fn made(mut self, state: DraftState, method: Option<DraftMethod>, document: String, handoff: HandoffId) {
         let made = DraftResult {
             handoff: Some(handoff),
             method,
             document: Some(document),
             failure: None,
         };
-        self.finish(DraftState::Done, None, made);
+        self.finish(state, None, made);
     }
 
     /// Ends the draft without a handoff.
@@ -118,19 +117,14 @@ impl Drop for DraftJob {
         if self.over {
             return;
         }
-        if std::thread::panicking() {
-            let why = DraftFailure::Internal;
-            let made = DraftResult {
-                failure: Some(why.name()),
-                ..DraftResult::default()
-            };
-            self.finish(DraftState::Failed, Some(why.to_string()), made);
-        } else {
-            self.finish(
-                DraftState::Cancelled,
-                Some("the agent left".to_owned()),
-                DraftResult::default(),
-            );
-        }
+        let mut made = DraftResult::default();
+        let (state, why) = match std::thread::panicking() {
+            true => {
+                made.failure = Some(DraftFailure::Internal.name());
+                (DraftState::Failed, DraftFailure::Internal.to_string())
+            }
+            false => (DraftState::Cancelled, "the agent left".to_owned()),
+        };
+        self.finish(state, Some(why), made);
     }
 }

@@ -12,12 +12,13 @@ mod outages;
 pub(crate) mod server;
 mod topologies;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
 use self::server::RedisServer;
 use super::*;
+use crate::state::config::{Config, ServerDurability, StoreAddress};
 use crate::state::store::tests::{PutRecords, conforms, conversation, handoff, pair, update};
 
 /// Tests that take a server: `local` is without one, `redis` with one.
