@@ -3,7 +3,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use crate::text::json;
 
@@ -144,6 +144,42 @@ impl ToolTable {
 impl Default for ToolTable {
     fn default() -> Self {
         Self::new(vec![Tool::handoff(None, false)])
+    }
+}
+
+/// Our tools as requests are offered them.
+#[derive(Debug, Clone)]
+pub struct OurTools {
+    /// Where what a cut drops is gone.
+    pub plain: Arc<ToolTable>,
+    /// The same where the requests after the next cut have recall, as the description says.
+    pub searchable: Arc<ToolTable>,
+    /// In requests after a cut that was made with recall: one more. If recall is turned off, such requests keep it, since their
+    /// prefix has it.
+    pub recall: Arc<ToolTable>,
+}
+
+impl OurTools {
+    /// With this description of the handoff tool, or the usual one. Of the searches in one agent request at most `per_turn` are
+    /// answered.
+    pub fn new(description: Option<&str>, per_turn: u32) -> Self {
+        let handoff = |recall| Tool::handoff(description, recall);
+        let table = |tools| Arc::new(ToolTable::new(tools));
+        Self {
+            plain: table(vec![handoff(false)]),
+            searchable: table(vec![handoff(true)]),
+            recall: table(vec![handoff(true), Tool::recall(per_turn)]),
+        }
+    }
+
+    /// Those that a request is offered: after a cut that was made with recall one more. `searchable`: what a cut drops can be
+    /// searched for after it.
+    pub fn with(&self, recall: bool, searchable: bool) -> &ToolTable {
+        match (recall, searchable) {
+            (true, _) => &self.recall,
+            (false, true) => &self.searchable,
+            (false, false) => &self.plain,
+        }
     }
 }
 

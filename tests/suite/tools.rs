@@ -45,9 +45,9 @@ fn restart(stage: &mut Fixture, store: &SharedStore) {
     stage.restart_as(store.clone(), |mut app| {
         let handoff = |recall| Tool::handoff(None, recall);
         let recall = Tool::recall(app.config.recall.per_turn);
-        app.tools = Arc::new(ToolTable::new(vec![handoff(false), notes()]));
-        app.searchable_tools = Arc::new(ToolTable::new(vec![handoff(true), notes()]));
-        app.recall_tools = Arc::new(ToolTable::new(vec![handoff(true), notes(), recall]));
+        app.tools.plain = Arc::new(ToolTable::new(vec![handoff(false), notes()]));
+        app.tools.searchable = Arc::new(ToolTable::new(vec![handoff(true), notes()]));
+        app.tools.recall = Arc::new(ToolTable::new(vec![handoff(true), notes(), recall]));
         app.answers = Arc::new(Notes(AtomicU32::new(0)));
         app
     });

@@ -44,6 +44,8 @@ pub struct RepeatedHandoff {
     pub id: HandoffId,
     /// The handoff's preamble and carry-over prompt, as elements.
     pub head: String,
+    /// The model that the leg after it goes to in place of the requested one.
+    pub routed: Option<String>,
 }
 
 /// What happened.
@@ -72,6 +74,8 @@ pub enum CourseEvent {
         id: HandoffId,
         /// The handoff's preamble and carry-over prompt, as elements.
         head: String,
+        /// The model that the leg after it goes to in place of the requested one.
+        routed: Option<String>,
         /// What is shown of it.
         sentinel: String,
     },
@@ -168,6 +172,8 @@ impl Effect {
 pub struct NextLeg {
     /// Preamble and carry-over prompt of the handoff that it starts after; `None`: the first leg's own cut.
     pub head: Option<String>,
+    /// The model that it goes to in place of the requested one.
+    pub routed: Option<String>,
     /// Elements to append.
     pub more: Vec<String>,
     /// The handoff that was shown last.
@@ -175,9 +181,10 @@ pub struct NextLeg {
 }
 
 impl NextLeg {
-    fn after(handoff: HandoffId, head: String) -> Self {
+    fn after(handoff: HandoffId, head: String, routed: Option<String>) -> Self {
         Self {
             head: Some(head),
+            routed,
             more: Vec::new(),
             after: Some(handoff),
         }
@@ -244,7 +251,7 @@ impl Course {
     pub fn new(terms: CourseTerms) -> Self {
         let leg = terms
             .opening
-            .map(|opening| NextLeg::after(opening.id, opening.head))
+            .map(|opening| NextLeg::after(opening.id, opening.head, opening.routed))
             .unwrap_or_default();
         Self {
             state: CourseState::Reading,
@@ -293,9 +300,15 @@ impl Course {
                 self.leg_truncated(&report, shown, withheld);
             }
             (CourseState::Reading, CourseEvent::LegBroken { shown, retry }) => self.leg_broken(shown, retry),
-            (CourseState::WritingHandoff, CourseEvent::HandoffWritten { id, head, sentinel }) => {
-                self.hand_over(id, head, sentinel);
-            }
+            (
+                CourseState::WritingHandoff,
+                CourseEvent::HandoffWritten {
+                    id,
+                    head,
+                    routed,
+                    sentinel,
+                },
+            ) => self.hand_over(NextLeg::after(id, head, routed), sentinel),
             (CourseState::AnsweringCall, CourseEvent::CallAnswered { mark, more, answer }) => {
                 // The call that was answered is the first one.
                 if let Some(first) = self.owed.first_mut() {
@@ -392,9 +405,9 @@ impl Course {
     }
 
     /// The sentinel is shown, and the next leg starts after the handoff.
-    fn hand_over(&mut self, id: HandoffId, head: String, sentinel: String) {
+    fn hand_over(&mut self, next: NextLeg, sentinel: String) {
         self.say(sentinel);
-        self.leg = NextLeg::after(id, head);
+        self.leg = next;
         self.now.legs += 1;
         self.now.pending = None;
         self.now.refused = 0;

@@ -31,6 +31,7 @@ fn written(id: u128) -> CourseEvent {
     CourseEvent::HandoffWritten {
         id: Uuid::from_u128(id),
         head: format!("head {id}"),
+        routed: None,
         sentinel: format!("sentinel {id}"),
     }
 }

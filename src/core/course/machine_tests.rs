@@ -61,6 +61,7 @@ fn events() -> impl Strategy<Value = CourseEvent> {
         4 => ids.prop_map(|id| CourseEvent::HandoffWritten {
             id,
             head: id.to_string(),
+            routed: None,
             sentinel: format!("sentinel {id}"),
         }),
         4 => (0..9).prop_map(|n| CourseEvent::CallAnswered {
@@ -80,6 +81,7 @@ fn terms() -> impl Strategy<Value = CourseTerms> {
     let opening = proptest::option::of(Just(RepeatedHandoff {
         id: Uuid::from_u128(7),
         head: "head".into(),
+        routed: None,
     }));
     (0usize..4, 1u32..5, 0u32..3, any::<[bool; 5]>(), opening).prop_map(
         |(messages, max_chain, retries, [stops, by_id, pending, structured, with_text], opening)| {
@@ -222,6 +224,7 @@ proptest! {
             Some(Effect::WriteHandoff { .. }) => CourseEvent::HandoffWritten {
                 id: Uuid::from_u128(9),
                 head: "head".into(),
+                routed: None,
                 sentinel: "sentinel 9".into(),
             },
             Some(Effect::AnswerCall(_)) => CourseEvent::CallAnswered {

@@ -4,6 +4,7 @@
 //! Knows frames and a wire's dialect. Does no IO: bytes and events go in, bytes and actions come out; who writes the
 //! handoff and sends the next leg is the proxy's business.
 
+mod legs;
 mod machine;
 #[cfg(test)]
 mod machine_steps_tests;
@@ -16,6 +17,7 @@ mod tests;
 mod verdict;
 mod written_call;
 
+pub use legs::{HandoffSource, Legs, NewHandoff};
 pub use machine::{Action, Course, CourseEvent, CourseTerms, Effect, NextLeg, RepeatedHandoff, ResponseEnd};
 pub use merge::StreamMerge;
 pub use verdict::{AnsweredCall, Verdict, VerdictInput, judge, place_beside};

@@ -30,5 +30,5 @@ pub use self::offer::{ToolDecision, ToolOffer};
 pub use self::pin::Pin;
 pub use self::places::Places;
 pub use self::planning::{Effect, Plan, Planning};
-pub use self::policy::Policy;
+pub use self::policy::{Policy, RefusedModels};
 pub use self::records::{Answer, KnownConversation, ListedRecords, Need, Needs, PairsAfter, Records};

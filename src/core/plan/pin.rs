@@ -3,12 +3,12 @@
 use super::active::PinnedTo;
 use super::verdict::{MissedSentinel, PinEvidence, PinVerdict};
 use super::{
-    Active, AgentCall, Needs, OriginalTranscript, PinLookup, Policy, Records, TakenOut, Unresolved, commands,
-    is_model_call,
+    Active, AgentCall, CutPlace, Needs, OriginalTranscript, PinLookup, Policy, Records, TakenOut, Unresolved,
+    commands, is_model_call,
 };
-use crate::record::{HandoffId, ResponseOrigin, ThinkingOmission};
-use crate::rewrite::Candidate;
+use crate::record::{HandoffId, OpenResponse, ResponseOrigin, ThinkingOmission};
 use crate::rewrite::notes::UndoneHandoffs;
+use crate::rewrite::{Candidate, Cut};
 use crate::wire::{Role, View, Wire};
 
 /// What a request is pinned to.
@@ -45,6 +45,50 @@ impl Pin {
     /// The turn that the cut is in, or in front of which.
     pub(super) fn turn(&self) -> Option<usize> {
         self.active.as_ref().and_then(Active::turn)
+    }
+
+    /// The carry-over prompt that the transcript begins with.
+    pub fn carry_over(&self) -> Option<String> {
+        self.active.as_ref().map(|active| active.prompt.clone())
+    }
+
+    /// The model that the active handoff names in place of the requested one.
+    pub fn routed(&self) -> Option<&str> {
+        self.active.as_ref()?.routed.as_deref()
+    }
+
+    /// The first turn that the model sees.
+    pub fn kept_from(&self) -> usize {
+        let Some(active) = &self.active else {
+            return 0;
+        };
+        let after = usize::from(active.candidate().is_some());
+        active.turn().map_or(0, |turn| turn + after)
+    }
+
+    /// Where the transcript is cut.
+    pub fn cut(&self) -> Cut<'_> {
+        let Some(active) = &self.active else {
+            return Cut::None;
+        };
+        let head = &active.head;
+        match &active.place {
+            CutPlace::Sentinel(candidate) => Cut::At {
+                candidate,
+                prompt: Some(&*active.prompt).filter(|_| active.spelled_out),
+                head,
+            },
+            CutPlace::BeforeTurn(turn) => Cut::BeforeTurn { turn: *turn, head },
+            CutPlace::Upstream => Cut::Before { head },
+            CutPlace::Text(edits) => Cut::Text { edits },
+        }
+    }
+
+    /// The turn that began in a response which upstream stores, and that this request continues with. A handoff may be pending
+    /// until its end.
+    pub fn stored_turn(&self) -> Option<&OpenResponse> {
+        let open = self.previous.as_ref()?.open()?;
+        self.active.is_none().then_some(open)
     }
 
     /// The handoff that the stretch of a request begins with.

@@ -70,7 +70,7 @@ impl Planning {
     pub fn new(mut call: AgentCall, policy: &Policy<'_>) -> Self {
         let may_recall = policy.recall && call.may_recall();
         if may_recall {
-            call.reading.view.facts.ours = policy.recall_tools;
+            call.reading.view.facts.ours = policy.tools.recall.names();
         }
         Self {
             call,
@@ -160,7 +160,7 @@ impl Planning {
         // Where the request may have the tool that searches, the tool's calls are known as ours.
         if !policy.recall && recalls && call.may_recall() {
             self.may_recall = true;
-            call.reading.view.facts.ours = policy.recall_tools;
+            call.reading.view.facts.ours = policy.tools.recall.names();
             call.edition += 1;
         }
         Ok(Stage::Pairs)

@@ -1,8 +1,10 @@
 //! What of the config a plan depends on.
 
+use std::fmt;
+
 use crate::rewrite::notes::NoteSearch;
 use crate::rewrite::{RequestReading, preamble};
-use crate::tools::ToolNames;
+use crate::tools::OurTools;
 use crate::wire::Wire;
 
 /// What of the config a plan depends on.
@@ -16,12 +18,17 @@ pub struct Policy<'a> {
     pub spelled_out: bool,
     /// Whether a cut that is made now is followed by the tool that searches what was cut.
     pub recall: bool,
-    /// Our tools where that one is among them.
-    pub recall_tools: ToolNames,
+    pub tools: &'a OurTools,
     /// Whether an agent with a tool that starts a new context keeps to that one.
     pub agents_reset: bool,
     /// Whether the store may have texts of ours at all.
     pub may_have_insertions: bool,
+    pub refused_models: &'a dyn RefusedModels,
+}
+
+/// The models that upstream does not know, or does not give to this account.
+pub trait RefusedModels: fmt::Debug + Sync {
+    fn has(&self, model: &str) -> bool;
 }
 
 impl Policy<'_> {

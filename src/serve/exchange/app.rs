@@ -25,7 +25,7 @@ use baton_core::handoffs::recall::RecallIndexSettings;
 use baton_core::plan::Policy;
 use baton_core::redact::Redactor;
 use baton_core::rewrite::notes::NoteSearch;
-use baton_core::tools::{Tool, ToolTable};
+use baton_core::tools::OurTools;
 
 /// Maximum watched pauses: each keeps its request, mostly in a file.
 const PAUSES: usize = 64;
@@ -40,13 +40,8 @@ pub struct App {
     pub seals: Arc<Seals>,
     /// The time of what is recorded.
     pub clock: Clock,
-    /// Our tools, as the model sees them.
-    pub tools: Arc<ToolTable>,
-    /// The same where the requests after the next cut have recall, as the description says.
-    pub searchable_tools: Arc<ToolTable>,
-    /// Our tools in requests after a cut that was made with recall: one more. If recall is turned off, such requests keep it,
-    /// since their prefix has it.
-    pub recall_tools: Arc<ToolTable>,
+    /// Our tools, as requests are offered them.
+    pub tools: OurTools,
     /// Answers the tools that are answered with a text.
     pub answers: Arc<dyn CallAnswerer>,
     /// The drafts of all conversations.
@@ -88,11 +83,7 @@ impl App {
 
     fn with_seals(config: Config, store: SharedStore, seals: Arc<Seals>) -> io::Result<Self> {
         let redactor = config.redactor();
-        let handoff = |recall| Tool::handoff(config.handoff.description.as_deref(), recall);
-        let table = |tools| Arc::new(ToolTable::new(tools));
-        let tools = table(vec![handoff(false)]);
-        let searchable_tools = table(vec![handoff(true)]);
-        let recall_tools = table(vec![handoff(true), Tool::recall(config.recall.per_turn)]);
+        let tools = OurTools::new(config.handoff.description.as_deref(), config.recall.per_turn);
         let answers = recaller(&config, &redactor);
         let drafting = DraftQueue::expiring_after(config.draft.expires);
         let prompts = prompts(config.draft.prompts_dir.as_deref())?;
@@ -107,8 +98,6 @@ impl App {
             redactor,
             bodies,
             tools,
-            searchable_tools,
-            recall_tools,
             answers,
             drafting: Arc::new(drafting),
             prompts,
@@ -157,19 +146,10 @@ impl App {
             keeps_preamble: handoff.preamble == PreambleMode::Keep,
             spelled_out: handoff.transcript == TranscriptDetail::Full,
             recall: recall.enabled,
-            recall_tools: self.recall_tools.names(),
+            tools: &self.tools,
             agents_reset: handoff.inject == InjectPolicy::Auto,
             may_have_insertions: self.sessions.store().may_have_insertions(),
-        }
-    }
-
-    /// Our tools that a request is offered: after a cut that was made with recall one more. `searchable`: what a cut drops can
-    /// be searched for after it.
-    pub(crate) fn tools_with(&self, recall: bool, searchable: bool) -> &ToolTable {
-        match (recall, searchable) {
-            (true, _) => &self.recall_tools,
-            (false, true) => &self.searchable_tools,
-            (false, false) => &self.tools,
+            refused_models: &self.refused_models,
         }
     }
 }

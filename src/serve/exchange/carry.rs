@@ -79,7 +79,7 @@ impl HandedOverWork {
         let said = match self.by_person {
             true => {
                 let transcript = Transcript::of(agent.request.view());
-                let carry_over = self.offered.carry_over();
+                let carry_over = self.offered.pin.carry_over();
                 PersonTexts::of(&transcript, &config.handoff.preamble_tags, carry_over.as_deref())
             }
             false => PersonTexts::default(),
@@ -120,7 +120,7 @@ impl HandedOverWork {
             return;
         }
         let app = Arc::clone(&self.app);
-        let carry_over = self.offered.carry_over();
+        let carry_over = self.offered.pin.carry_over();
         let transcript: TranscriptReader = Box::new(move || self.has_work.then(|| self.model_view()));
         app.documents.handoff(StoredHandoff {
             handoff: handoff.clone(),
@@ -135,7 +135,7 @@ impl HandedOverWork {
 
     /// The request as the model was sent it: cut at the active handoff.
     fn model_view(&self) -> Bytes {
-        splice::flat(self.offered.first(&self.app, self.tooled).rope)
+        splice::flat(self.offered.legs(&self.app).first(self.tooled).rope)
     }
 }
 
@@ -147,5 +147,5 @@ pub(super) fn draft_index(app: &App, offered: &Offered, transcript: &Transcript<
 fn draft_settings(app: &App, offered: &Offered) -> Option<DraftIndexSettings> {
     offered.agent.live.as_ref()?;
     let redactor = app.redactor.clone();
-    Some(app.config.draft_settings(offered.carry_over(), redactor))
+    Some(app.config.draft_settings(offered.pin.carry_over(), redactor))
 }

@@ -74,12 +74,12 @@ pub(super) fn enter(exchange: &Exchange) -> Option<EnteredThread> {
         return None;
     }
     let live = offered.agent.live.as_ref()?;
-    let model = offered.model(app);
+    let model = offered.legs(app).model();
     let window = policy.windows.of(&window_query(ctx, model));
     if window.is_none() && thresholds.nudge_at > 0.0 {
         note_unknown(model);
     }
-    let from = offered.kept_from();
+    let from = offered.pin.kept_from();
     let mut visible = offered
         .places
         .insertions
@@ -114,7 +114,7 @@ impl ContextThread {
     /// What is due with a new request of this thread.
     pub(super) fn due(&self, offered: &Offered, now_ms: u64) -> Option<DueStep> {
         let view = offered.agent.request.view();
-        let step_done = || nudge::step_done(view, offered.kept_from());
+        let step_done = || nudge::step_done(view, offered.pin.kept_from());
         let context = self.with(|context| context.clone())?;
         match context.decide(&self.limits, step_done) {
             NudgeDecision::Nudge { tokens } => {
@@ -139,7 +139,7 @@ impl ContextThread {
     fn paying_notice(&self, offered: &Offered, tokens: u64) -> Option<String> {
         let costs = self.costs().filter(|_| self.nudge_pays)?;
         let view = offered.agent.request.view();
-        let from = offered.kept_from();
+        let from = offered.pin.kept_from();
         if !nudge::step_done(view, from) {
             return None;
         }

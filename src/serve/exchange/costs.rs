@@ -37,7 +37,7 @@ impl RequestCosts {
             return None;
         }
         let view = offered.agent.request.view();
-        let model = offered.model(app).to_owned();
+        let model = offered.legs(app).model().to_owned();
         let at_ms = app.clock.now_ms();
         let query = PriceQuery {
             model: &model,

@@ -20,7 +20,7 @@ pub(super) async fn append(exchange: &mut Exchange, text: &str) -> Result<bool, 
     };
     // A turn that is cut, in part too, keeps no text of ours.
     let is_taken = offered.places.insertions.iter().any(|placed| placed.turn == turn);
-    if is_taken || turn < offered.kept_from() {
+    if is_taken || turn < offered.pin.kept_from() {
         return Ok(false);
     }
     let live = offered.agent.live()?;

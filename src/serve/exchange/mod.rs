@@ -62,6 +62,7 @@ use crate::state::jobs::drafts::DraftJob;
 use crate::state::journal::PackedHeaders;
 use crate::state::session::AnswerId;
 use crate::state::sync::locked;
+use baton_core::course::Legs;
 use baton_core::plan::is_model_call;
 use baton_core::record::{Handoff, HandoffId};
 
@@ -176,7 +177,12 @@ impl Exchange {
 
     /// The sentinel of a handoff as it is shown.
     fn sentinel(&self, handoff: &Handoff) -> String {
-        self.offered.sentinel(&self.app, handoff)
+        self.legs().sentinel(handoff, &self.app.seals.now())
+    }
+
+    /// The requests of the answer's legs.
+    fn legs(&self) -> Legs<'_> {
+        self.offered.legs(&self.app)
     }
 
     /// An answer of this text alone.

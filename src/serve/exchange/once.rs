@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use crate::state::sync::locked;
+use baton_core::plan::RefusedModels;
 
 /// Names kept: what an agent sends is not bounded by anything else.
 const MOST: usize = 64;
@@ -28,9 +29,10 @@ impl OnceLog {
     pub(crate) fn forget(&self, name: &str) {
         locked(&self.0).remove(name);
     }
+}
 
-    /// Whether this name came before.
-    pub(crate) fn contains(&self, name: &str) -> bool {
+impl RefusedModels for OnceLog {
+    fn has(&self, name: &str) -> bool {
         locked(&self.0).contains(name)
     }
 }
@@ -42,7 +44,7 @@ mod tests {
     #[test]
     fn a_name_is_first_once_and_names_are_bounded() {
         let log = OnceLog::new();
-        assert!(!log.contains("m") && log.is_first("m") && !log.is_first("m") && log.contains("m"));
+        assert!(!log.has("m") && log.is_first("m") && !log.is_first("m") && log.has("m"));
         let first = (0..2 * MOST).filter(|n| log.is_first(&n.to_string())).count();
         assert_eq!(first, MOST - 1);
     }

@@ -5,22 +5,18 @@ use std::sync::Arc;
 use super::carry::HandedOverWork;
 use super::{Exchange, heavy, recording};
 use crate::serve::proxy::headers;
-use crate::state::config;
 use crate::state::jobs::recalls::{AnswerOutcome, RecallCall};
 use crate::state::journal::LiveEvent;
 use crate::state::store::StoreError;
 use crate::state::telemetry::HandoffEvent;
-use baton_core::course::AnsweredCall;
+use baton_core::course::{AnsweredCall, HandoffSource, NewHandoff};
 use baton_core::handoffs::carry::Carried;
 use baton_core::handoffs::document::fields::HandoffSize;
-use baton_core::handoffs::draft::OWN_MODEL;
 use baton_core::handoffs::recall::CutPart;
-use baton_core::plan::Active;
 use baton_core::record::{
-    CutPoint, Handoff, HandoffId, HandoffOrigin, HiddenPair, HiddenResult, InsertionPlace, RepeatedAnswer,
+    Handoff, HandoffId, HandoffOrigin, HiddenPair, HiddenResult, InsertionPlace, RepeatedAnswer,
     ResponseOrigin,
 };
-use baton_core::rewrite::{positions, text_fingerprints};
 use baton_core::text::cut::cut;
 use baton_core::text::splice;
 use baton_core::tools::RECALL_NAME;
@@ -32,16 +28,6 @@ const MODEL_NAME: usize = 200;
 
 /// Weight of a byte that is searched: its words are split and looked up.
 const SEARCHED: usize = 32;
-
-/// A handoff before it is written.
-pub(super) struct NewHandoff {
-    pub(super) prompt: String,
-    pub(super) reason: Option<String>,
-    pub(super) parent: Option<HandoffId>,
-    pub(super) origin: HandoffOrigin,
-    /// The model that later requests go to, where one was named.
-    pub(super) to: Option<String>,
-}
 
 /// A handoff that can be written, and the bytes of the request before and after its cut.
 pub(super) struct PreparedHandoff {
@@ -81,7 +67,7 @@ pub(super) fn prepare(
         carried: items,
         ..handoff(exchange, id, NewHandoff { prompt, ..new })?
     };
-    let after = splice::len(&exchange.offered.fresh(&exchange.app, &handoff).rope) as u64;
+    let after = splice::len(&exchange.legs().fresh(&handoff).rope) as u64;
     let bytes = HandoffSize { before, after };
     Ok(PreparedHandoff { handoff, bytes })
 }
@@ -91,7 +77,7 @@ pub(super) async fn write(exchange: &Exchange, prepared: PreparedHandoff) -> Res
     let PreparedHandoff { handoff, bytes } = prepared;
     let live = exchange.offered.agent.live()?;
     let now = exchange.app.clock.now_ms();
-    let point = cut_point(exchange, &handoff);
+    let point = exchange.legs().cut_point(&handoff);
     let hash = exchange.offered.agent.hash();
     let repeat = RepeatedAnswer {
         body_hash: hash,
@@ -136,38 +122,21 @@ pub(super) async fn write_for_review(
 
 /// A handoff of this request.
 fn handoff(exchange: &Exchange, id: HandoffId, new: NewHandoff) -> Result<Handoff, StoreError> {
-    let agent = &exchange.offered.agent;
-    Ok(Handoff {
+    let Exchange { app, offered, .. } = exchange;
+    let (agent, live) = (&offered.agent, offered.agent.live()?);
+    let model = agent.request.view().facts.model.as_deref().unwrap_or_default();
+    let mut routes = app.config.handoff.routes.iter();
+    let route = routes.find(|route| route.matches(model, new.reason.as_deref()));
+    let source = HandoffSource {
         id,
-        principal: exchange.ctx.principal.clone(),
-        conversation: agent.live()?.key().to_owned(),
-        wire: agent.wire.id(),
-        head: exchange.offered.head_for(&exchange.app, &new.prompt),
-        prompt: new.prompt,
-        parent: new.parent,
-        model: agent.request.view().facts.model.clone(),
-        created_ms: exchange.app.clock.now_ms(),
+        principal: &exchange.ctx.principal,
+        conversation: live.key(),
+        pins: &live.pins(),
+        route: route.map(|route| route.to.as_str()),
         history_bytes: agent.request.len() as u64,
-        origin: new.origin,
-        recall: exchange.offered.offer.recall_next,
-        archived: false,
-        spelled_out: Some(exchange.app.config.handoff.transcript == config::TranscriptDetail::Full),
-        routed: routed(exchange, new.to, new.reason.as_deref()),
-        reason: new.reason,
-        carried: Vec::new(),
-    })
-}
-
-/// The model that requests after a handoff go to: the named one, else that of the first route, else that of the handoff before.
-fn routed(exchange: &Exchange, named: Option<String>, reason: Option<&str>) -> Option<String> {
-    let model = exchange.offered.agent.request.view().facts.model.as_deref()?;
-    let routes = &exchange.app.config.handoff.routes;
-    let route = || {
-        let route = routes.iter().find(|route| route.matches(model, reason));
-        let routed = route.map(|route| route.to.as_str()).or(exchange.offered.routed());
-        routed.map(str::to_owned)
+        now_ms: app.clock.now_ms(),
     };
-    named.or_else(route).filter(|to| to != model && to != OWN_MODEL)
+    Ok(exchange.legs().handoff(new, &source))
 }
 
 /// Reports a handoff that is written: to the log, the journal, the event, and the writer of documents.
@@ -236,27 +205,6 @@ pub(super) fn count_draft(exchange: &Exchange, report: &LegReport) {
         live.spoken.answered();
     }
     recording::count(&exchange.ctx, report);
-}
-
-/// Where the handoff is in the agent's transcript: after all that this request has. `None` where the request has
-/// only a system prompt, the rest being upstream: that place could not be found again.
-fn cut_point(exchange: &Exchange, handoff: &Handoff) -> Option<CutPoint> {
-    let view = exchange.offered.agent.request.view();
-    let since = exchange.offered.pin.active.as_ref().and_then(Active::turn);
-    let position = positions::of(view);
-    let texts = text_fingerprints::texts(
-        exchange.offered.agent.wire,
-        view,
-        since.unwrap_or_default()..view.turns.len(),
-    );
-    (position.turns > 0).then(|| CutPoint {
-        handoff: handoff.id,
-        principal: handoff.principal.clone(),
-        conversation: handoff.conversation.clone(),
-        position,
-        texts,
-        created_ms: handoff.created_ms,
-    })
 }
 
 /// Writes the pairs of a mixed batch, each next to its sibling; those without a place are left out.
@@ -348,7 +296,7 @@ fn tool_call<'c>(exchange: &'c Exchange, call: &'c HiddenCall, conversation: &'c
             transcript: Transcript::of(view),
             end: match exchange.leg.fresh {
                 true => view.list.end,
-                false => exchange.offered.cut_end(),
+                false => exchange.legs().cut_end(),
             },
         },
     }

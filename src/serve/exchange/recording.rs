@@ -58,9 +58,9 @@ fn received_request(exchange: &Exchange, original: Option<OriginalTranscript>) -
 
 /// Logs hidden pairs that had to be left out.
 pub(super) fn note_lost(exchange: &Exchange, first: &RewriteOutcome) {
-    let Exchange { ctx, offered, .. } = exchange;
+    let ctx = &exchange.ctx;
     let lost = match is_model_call(ctx.operation) {
-        true => offered.lost(first),
+        true => exchange.legs().lost(first),
         false => 0,
     };
     if lost > 0 {

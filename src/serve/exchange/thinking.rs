@@ -17,7 +17,7 @@ use baton_core::rewrite::{ChangeReason, RewriteOutcome, positions};
 /// The request without any thinking after its cut; `None` where it has none that was sent.
 pub(super) fn leave_out(app: &App, offered: &mut Offered, sent: &RewriteOutcome) -> Option<RewriteOutcome> {
     offered.places.omitted = Some(offered.agent.request.view().turns.len());
-    let again = offered.first(app, offered.offer.tooled);
+    let again = offered.legs(app).first(offered.offer.tooled);
     (left_out(&again) > left_out(sent)).then_some(again)
 }
 

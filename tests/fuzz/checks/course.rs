@@ -74,6 +74,7 @@ impl Choices<'_> {
                 CourseEvent::HandoffWritten {
                     id: Uuid::from_u128(id.into()),
                     head: id.to_string(),
+                    routed: None,
                     sentinel: format!("sentinel {id}"),
                 }
             }
@@ -100,6 +101,7 @@ impl Choices<'_> {
         let opening = self.flag().then(|| RepeatedHandoff {
             id: Uuid::from_u128(7),
             head: "head".into(),
+            routed: None,
         });
         CourseTerms {
             first: VerdictInput {

@@ -18,11 +18,20 @@ use crate::record::{
 use crate::rewrite::notes::NoteSearch;
 use crate::rewrite::untooled::ToolOmission;
 use crate::rewrite::{RequestReading, positions};
-use crate::tools::{Tool, ToolTable};
+use crate::tools::OurTools;
 use crate::wire::{Operation, View, wire};
 
 const PROMPT: &str = "Go on with the importer.";
 const BEFORE: &str = "Mend the importer.";
+
+#[derive(Debug)]
+struct NoneRefused;
+
+impl RefusedModels for NoneRefused {
+    fn has(&self, _: &str) -> bool {
+        false
+    }
+}
 
 /// What a store has, and what memory knows of the conversation.
 struct Script {
@@ -133,7 +142,7 @@ impl Script {
 
     /// `ahead`: what is most likely needed is read first, and what is lacking together; else one record after the other.
     fn plan_with(&self, body: Value, operation: Operation, ahead: bool) -> Planned {
-        let recall_tools = ToolTable::new(vec![Tool::handoff(None, true), Tool::recall(3)]);
+        let tools = OurTools::new(None, 3);
         let policy = Policy {
             look: NoteSearch {
                 prefix: "::",
@@ -142,9 +151,10 @@ impl Script {
             keeps_preamble: true,
             spelled_out: self.spelled_out,
             recall: self.recall,
-            recall_tools: recall_tools.names(),
+            tools: &tools,
             agents_reset: self.agents_reset,
             may_have_insertions: true,
+            refused_models: &NoneRefused,
         };
         let wire = wire(WireId::Anthropic);
         let reading = RequestReading::new(wire, &body.to_string().into(), operation).unwrap();

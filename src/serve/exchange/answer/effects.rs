@@ -48,6 +48,7 @@ impl Exchange {
                     id: handoff.id,
                     sentinel: self.sentinel(&handoff),
                     head: handoff.head,
+                    routed: handoff.routed,
                 });
                 ("handoff", event)
             }
@@ -104,7 +105,7 @@ impl Exchange {
             tokio::time::sleep(pause).await;
         }
         let (exchange, attempt) = (&self.ctx.id, failed);
-        let make = || self.offered.later_leg(&self.app, leg);
+        let make = || self.legs().later_leg(leg);
         let (retry, pause) = match send::later_or_own(self, make).await {
             Ok(response) if response.status().is_success() => {
                 let (parts, body) = response.into_parts();
@@ -179,11 +180,7 @@ mod tests {
     use baton_core::record::ResponseOrigin;
 
     fn leg() -> NextLeg {
-        NextLeg {
-            head: None,
-            more: Vec::new(),
-            after: None,
-        }
+        NextLeg { ..NextLeg::default() }
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub(super) async fn after_handoff(mut exchange: Exchange, handoff: &Handoff) -> 
         };
     }
     let (app, offered) = (&exchange.app, &exchange.offered);
-    let fresh = || offered.fresh(app, handoff).cut_at(Some(handoff.id));
+    let fresh = || offered.legs(app).fresh(handoff).cut_at(Some(handoff.id));
     let response = match send::later_or_own(&exchange, fresh).await {
         Ok(response) => response,
         Err(fault) => return exchange.ctx.refuse(fault.into()),
@@ -64,7 +64,7 @@ pub(super) async fn after_handoff(mut exchange: Exchange, handoff: &Handoff) -> 
     let verdict = VerdictInput {
         legs: 2,
         pending: None,
-        ..verdict_input(&exchange, &offered.first(app, true))
+        ..verdict_input(&exchange, &offered.legs(app).first(true))
     };
     show(exchange, response, verdict, Some(Arc::new(handoff.clone()))).await
 }
@@ -121,7 +121,7 @@ fn verdict_input(exchange: &Exchange, first: &RewriteOutcome) -> VerdictInput {
     if let Some(live) = agent.live.as_ref().filter(|_| !agent.side_call) {
         live.spoken.saw(first.messages);
     }
-    let stored = || offered.stored_turn().and_then(|turn| turn.pending.clone());
+    let stored = || offered.pin.stored_turn().and_then(|turn| turn.pending.clone());
     let pending = first.pending.clone().or_else(stored);
     VerdictInput {
         messages: first.messages,
@@ -129,7 +129,7 @@ fn verdict_input(exchange: &Exchange, first: &RewriteOutcome) -> VerdictInput {
         max_chain: app.config.handoff.max_chain.max(1),
         refused: 0,
         answered: Vec::new(),
-        tools: app.recall_tools.clone(),
+        tools: app.tools.recall.clone(),
         pending: pending.filter(|_| leg.tooled && !agent.side_call),
         structured: agent.request.view().facts.structured || agent.side_call,
     }
@@ -151,7 +151,7 @@ impl Exchange {
             false => self.offered.offer.recall,
         };
         match self.leg.tooled {
-            true => self.app.tools_with(recall, recall).names(),
+            true => self.app.tools.with(recall, recall).names(),
             false => ToolNames::NONE,
         }
     }
@@ -168,6 +168,7 @@ impl Exchange {
             opening: sentinel_of.map(|handoff| RepeatedHandoff {
                 id: handoff.id,
                 head: handoff.head.clone(),
+                routed: handoff.routed.clone(),
             }),
             opens_with_text: self.opening.before_model().is_some(),
         })

@@ -125,7 +125,7 @@ async fn status(exchange: &Exchange, live: &LiveConversation) -> Result<CommandR
         Some(active) => {
             let handoff = app.sessions.handoff(&ctx.principal, active.id).await?;
             let about = handoff.map(|h| shown(&h)).unwrap_or_default();
-            let sent = baton_core::text::splice::len(&offered.first(app, offered.offer.tooled).rope);
+            let sent = baton_core::text::splice::len(&offered.legs(app).first(offered.offer.tooled).rope);
             format!(
                 "the model sees the handoff {}{about} and what came after it, about {} tokens of the {tokens} that the \
                  agent sends.",

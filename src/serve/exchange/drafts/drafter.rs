@@ -7,13 +7,14 @@ use super::method::{after_failure, first_method};
 use super::open_message::open_message;
 use super::report::HandoffReport;
 use crate::serve::exchange::Exchange;
-use crate::serve::exchange::record_writer::{self, NewHandoff, PreparedHandoff};
+use crate::serve::exchange::record_writer::{self, PreparedHandoff};
 use crate::serve::proxy::RequestContext;
 use crate::state::config::ReviewPolicy;
 use crate::state::jobs::drafts::{AcceptedDraft, DraftJob, DraftOrder};
 use crate::state::journal::LiveEvent;
 use crate::state::store::StoreError;
 use crate::state::telemetry::DraftEvent;
+use baton_core::course::NewHandoff;
 use baton_core::handoffs::document::fields::HandoffSize;
 use baton_core::handoffs::draft::{self, DraftEnd, DraftFailure, DraftMethod, DraftRequest, DraftSpec};
 use baton_core::limits;
@@ -50,9 +51,7 @@ pub(in crate::serve::exchange) async fn hand_over(
     exchange: &Exchange,
     job: DraftJob,
 ) -> Result<Handoff, DraftEnd> {
-    let first = exchange
-        .offered
-        .first(&exchange.app, exchange.offered.offer.tooled);
+    let first = exchange.legs().first(exchange.offered.offer.tooled);
     let DraftOrder { ask: request, prompt } = job.wanted().clone();
     let accepted = job.accepted().cloned();
     let reviewed = accepted.is_none() && is_reviewed(exchange.app.config.handoff.review, &request);
@@ -194,9 +193,7 @@ async fn document(
 /// # Errors
 /// How it ended otherwise.
 pub(in crate::serve::exchange) async fn ahead(exchange: &Exchange) -> Result<String, DraftEnd> {
-    let first = exchange
-        .offered
-        .first(&exchange.app, exchange.offered.offer.tooled);
+    let first = exchange.legs().first(exchange.offered.offer.tooled);
     let index = legs::index(exchange, first.rope.clone()).filter(|_| draft::enough(first.messages));
     let Some(index) = index else {
         return Err(DraftEnd::Failed(DraftFailure::NothingYet));
@@ -222,7 +219,7 @@ pub(in crate::serve::exchange) async fn ahead(exchange: &Exchange) -> Result<Str
 /// The carry-over prompt that a draft without a model would make of the live request's history; `None`: there is too little of it.
 pub(in crate::serve::exchange) fn local_prompt(exchange: &Exchange) -> Option<String> {
     let app = &exchange.app;
-    let first = exchange.offered.first(app, exchange.offered.offer.tooled);
+    let first = exchange.offered.legs(app).first(exchange.offered.offer.tooled);
     let index = legs::index(exchange, first.rope.clone()).filter(|_| draft::enough(first.messages))?;
     let spec = DraftSpec {
         tokens: app.config.draft.facts_tokens,
@@ -346,7 +343,7 @@ pub(in crate::serve::exchange) fn handoff_report(exchange: &Exchange, handoff: &
         .read(|e| e.handoffs.last().map(|h| (h.before_bytes, h.after_bytes)));
     // An answer that reports the handoff again has no event for it.
     let (before, after) = event.unwrap_or_else(|| {
-        let after = splice::len(&exchange.offered.fresh(&exchange.app, handoff).rope) as u64;
+        let after = splice::len(&exchange.legs().fresh(handoff).rope) as u64;
         (handoff.history_bytes, after)
     });
     let report = HandoffReport {

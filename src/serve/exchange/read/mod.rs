@@ -215,7 +215,7 @@ fn read(
     // Some wires have in the path what others have in the body.
     let facts = &mut reading.view.facts;
     facts.stream |= route::streams(&ctx.target);
-    facts.ours = app.tools.names();
+    facts.ours = app.tools.plain.names();
     if facts.model.is_none() {
         facts.model = route::model(&ctx.target).map(str::to_owned);
     }
@@ -225,7 +225,7 @@ fn read(
 /// Whether a tool of the agent's has the name of one of ours.
 fn is_taken(app: &App, reading: &RequestReading) -> bool {
     let view = &reading.view;
-    let others = app.tools.names().iter().filter(|name| *name != TOOL_NAME);
+    let others = app.tools.plain.names().iter().filter(|name| *name != TOOL_NAME);
     view.tools.is_some_and(|t| t.taken)
         || view.has_in_changes(TOOL_NAME)
         || others.into_iter().any(|name| view.has_beside_transcript(name))

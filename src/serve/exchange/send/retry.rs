@@ -107,7 +107,7 @@ fn changed(exchange: &mut Exchange, error: &[u8], first: &RewriteOutcome) -> Opt
                 "the prefix does not match: retried with the tool toggled"
             );
             Some(Retry {
-                request: offered.first(&exchange.app, tooled),
+                request: offered.legs(&exchange.app).first(tooled),
                 tooled: Some(tooled),
                 leaves_thinking_out: false,
             })

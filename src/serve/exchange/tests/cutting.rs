@@ -33,9 +33,12 @@ async fn an_answer_that_was_left_out_cuts_in_front_of_what_follows_its_request()
         .request(claude(&[user(BEFORE), user("And the docs.")]))
         .offered()
         .await;
-    assert_eq!((offered.active_id(), offered.kept_from()), (Some(handoff.id), 1));
+    assert_eq!(
+        (offered.active_id(), offered.pin.kept_from()),
+        (Some(handoff.id), 1)
+    );
     let view = offered.agent.request.view();
-    assert_eq!(offered.cut_end(), view.turns[1].span.start);
+    assert_eq!(offered.legs(&stage.app).cut_end(), view.turns[1].span.start);
     let messages = json!(sent(&stage, &offered).messages).to_string();
     assert!(
         messages.contains(PROMPT) && messages.contains("And the docs."),
@@ -51,13 +54,19 @@ async fn an_answer_that_was_left_out_cuts_in_front_of_what_follows_its_request()
 async fn a_cut_ends_at_the_sentinel_and_keeps_what_follows_its_turn() {
     let stage = short_sentinels();
     let uncut = stage.request(claude(&[user(BEFORE)])).offered().await;
-    assert_eq!(uncut.kept_from(), 0);
-    assert_eq!(uncut.cut_end(), uncut.agent.request.view().list.start);
+    assert_eq!(uncut.pin.kept_from(), 0);
+    assert_eq!(
+        uncut.legs(&stage.app).cut_end(),
+        uncut.agent.request.view().list.start
+    );
     let handoff = stage.handoff(&[user(BEFORE)]).await;
     let offered = stage.request(claude(&after(&handoff, &[]))).offered().await;
     let at = offered.agent.request.text();
     let at = String::from_utf8_lossy(at).find("[[handoff-resume:").unwrap();
-    assert_eq!((offered.kept_from(), offered.cut_end()), (2, at));
+    assert_eq!(
+        (offered.pin.kept_from(), offered.legs(&stage.app).cut_end()),
+        (2, at)
+    );
 }
 
 fn thought(id: &str) -> Value {
@@ -68,7 +77,7 @@ fn thought(id: &str) -> Value {
 }
 
 fn body(exchange: &Exchange) -> String {
-    let rope = exchange.offered.first(&exchange.app, true).rope;
+    let rope = exchange.legs().first(true).rope;
     String::from_utf8(rope.concat()).unwrap()
 }
 
@@ -78,7 +87,7 @@ async fn refused_thinking_is_left_out_of_the_stretch_and_of_no_later_step() {
     let handoff = stage.handoff(&[user(BEFORE)]).await;
     let step = [thought("t1"), result("t1")];
     let mut refused = stage.request(claude(&after(&handoff, &step))).exchange().await;
-    let first = refused.offered.first(&stage.app, true);
+    let first = refused.offered.legs(&stage.app).first(true);
     assert!(body(&refused).contains("Let me see."));
     let again = thinking::leave_out(&stage.app, Arc::make_mut(&mut refused.offered), &first);
     let again = String::from_utf8(again.expect("a request without it").rope.concat()).unwrap();
@@ -96,7 +105,7 @@ async fn without_thinking_after_the_cut_there_is_no_second_try() {
     let handoff = stage.handoff(&[user(BEFORE)]).await;
     let step = [calls("t1"), result("t1")];
     let mut refused = stage.request(claude(&after(&handoff, &step))).exchange().await;
-    let first = refused.offered.first(&stage.app, true);
+    let first = refused.offered.legs(&stage.app).first(true);
     assert!(thinking::leave_out(&stage.app, Arc::make_mut(&mut refused.offered), &first).is_none());
 }
 

@@ -160,7 +160,7 @@ async fn an_automatic_draft_is_begun_once() {
 async fn the_report_has_the_sizes_of_what_was_sent_before_and_is_sent_next() {
     let stage = Stage::new();
     let exchange = stage.request(claude(&work())).exchange().await;
-    let before = exchange.offered.first(&stage.app, true).rope.concat().len();
+    let before = exchange.offered.legs(&stage.app).first(true).rope.concat().len();
     let handoff = hand_over(&exchange, local().into()).await.unwrap();
     let event = exchange
         .ctx

@@ -69,7 +69,8 @@ async fn a_hidden_call_stands_beside_its_sibling_in_the_models_view() {
     assert!(context::waits_for_turn_end(&offered));
     assert_eq!(
         offered
-            .first(&stage.app, true)
+            .legs(&stage.app)
+            .first(true)
             .pending
             .map(|pending| pending.0)
             .as_deref(),

@@ -48,7 +48,7 @@ async fn a_known_sentinel_cuts_everything_before_it() {
         !messages.contains(BEFORE) && !messages.contains("Handing over."),
         "{messages}"
     );
-    assert_eq!(offered.carry_over().as_deref(), Some(PROMPT));
+    assert_eq!(offered.pin.carry_over().as_deref(), Some(PROMPT));
 }
 
 #[tokio::test]
@@ -65,7 +65,11 @@ async fn a_seal_stands_for_a_lost_store_and_no_other_text_does() {
     let stage = Stage::new();
     let handoff = stage.handoff(&[user(BEFORE)]).await;
     let request = stage.request(claude(&[user(BEFORE)]));
-    let shown = request.offered().await.sentinel(&stage.app, &handoff);
+    let shown = request
+        .offered()
+        .await
+        .legs(&stage.app)
+        .sentinel(&handoff, &stage.app.seals.now());
     assert!(shown.contains(PROMPT), "{shown}");
     let empty = Stage::over(Arc::new(SqliteStore::in_memory().unwrap()), |_| ());
     assert_eq!(active(&empty, &after(&shown), "local").await, Some(handoff.id));

@@ -1,0 +1,275 @@
+//! The upstream requests of an answer's legs, built of a plan. Each is a value: its bytes, and what was changed.
+
+use super::machine::NextLeg;
+use crate::agents::{goals, loaded_tools, wordings};
+use crate::commands::pinned_text;
+use crate::handoffs::draft::OWN_MODEL;
+use crate::mark::seal::SealKeys;
+use crate::mark::sentinel;
+use crate::plan::{Active, Pin, Places, Policy, ToolOffer};
+use crate::record::{CutPoint, Handoff, HandoffId, HandoffOrigin};
+use crate::rewrite::{
+    ChangeReason, ContinuedResponse, Cut, RequestReading, Rewrite, RewriteOutcome, SizeChange, lost,
+    positions, preamble, rewrite, text_fingerprints,
+};
+use crate::transcript::{SessionGoal, Transcript};
+use crate::wire::{TextOnly, Wire};
+
+/// A planned request, of which the upstream requests are built.
+#[derive(Clone, Copy)]
+pub struct Legs<'a> {
+    pub wire: &'static dyn Wire,
+    pub reading: &'a RequestReading,
+    pub pin: &'a Pin,
+    pub places: &'a Places,
+    pub offer: &'a ToolOffer,
+    pub policy: Policy<'a>,
+}
+
+/// A handoff before it is written.
+pub struct NewHandoff {
+    pub prompt: String,
+    pub reason: Option<String>,
+    pub parent: Option<HandoffId>,
+    pub origin: HandoffOrigin,
+    /// The model that later requests go to, where one was named.
+    pub to: Option<String>,
+}
+
+/// Whose a handoff is, and when it was made.
+pub struct HandoffSource<'a> {
+    pub id: HandoffId,
+    pub principal: &'a str,
+    /// Key of the conversation.
+    pub conversation: &'a str,
+    /// What the person has pinned.
+    pub pins: &'a [String],
+    /// The model of the first route that the handoff matches.
+    pub route: Option<&'a str>,
+    /// Bytes of the agent's request.
+    pub history_bytes: u64,
+    pub now_ms: u64,
+}
+
+impl<'a> Legs<'a> {
+    /// The request as it goes upstream for the first leg.
+    pub fn first(&self, tooled: bool) -> RewriteOutcome {
+        self.rewritten(&self.as_received(tooled))
+            .cut_at(self.pin.active_id())
+    }
+
+    /// The request of a leg that starts afresh after a handoff.
+    pub fn fresh(&self, handoff: &Handoff) -> RewriteOutcome {
+        self.rewritten(&self.after(&handoff.head, handoff.routed.as_deref()))
+    }
+
+    /// The request of a later leg: afresh after a handoff, or the first one's, with more appended.
+    pub fn later_leg(&self, leg: &NextLeg) -> RewriteOutcome {
+        let view = match &leg.head {
+            Some(head) => self.after(head, leg.routed.as_deref()),
+            None => self.as_received(true),
+        };
+        let what = Rewrite {
+            more: &leg.more,
+            ..view
+        };
+        self.rewritten(&what).cut_at(leg.after.or(self.pin.active_id()))
+    }
+
+    /// The model that the request goes to; empty where it names none.
+    pub fn model(self) -> &'a str {
+        let requested = self.reading.view.facts.model.as_deref();
+        self.known_model(self.pin.routed())
+            .or(requested)
+            .unwrap_or_default()
+    }
+
+    /// The sentinel of a handoff as it is shown.
+    pub fn sentinel(&self, handoff: &Handoff, keys: &SealKeys) -> String {
+        let (id, reason) = (handoff.id, handoff.reason.as_deref());
+        let mark = match handoff.spelled_out.unwrap_or(self.policy.spelled_out) {
+            true => {
+                let seal = keys.seal(&handoff.principal, id, &handoff.prompt);
+                sentinel::full(id, reason, &handoff.prompt, &seal)
+            }
+            false => sentinel::short(id, reason),
+        };
+        self.wire.sentinel_text(&mark)
+    }
+
+    /// The request as it goes upstream for the first leg, with `more` appended, for an answer in text alone.
+    pub fn for_a_text(&self, more: &[String], how: TextOnly) -> RewriteOutcome {
+        let what = Rewrite {
+            more,
+            text_only: Some(how),
+            ..self.as_received(self.offer.tooled)
+        };
+        self.rewritten(&what).cut_at(self.pin.active_id())
+    }
+
+    /// How many pairs found no place in the request, though it was theirs before.
+    pub fn lost(&self, first: &RewriteOutcome) -> usize {
+        let (pairs, here) = (&self.places.pairs, &self.places.beside_calls);
+        lost(
+            self.wire,
+            self.reading,
+            self.pin.cut(),
+            pairs,
+            here,
+            &first.placed,
+        )
+        .iter()
+        .filter(|id| !self.places.without_searches.contains(id))
+        .count()
+    }
+
+    /// The offset in the request before which the model sees nothing any more. What a provider holds, and what was
+    /// flattened into one text, is not in it.
+    pub fn cut_end(&self) -> usize {
+        let view = &self.reading.view;
+        match self.pin.cut() {
+            Cut::At { candidate, .. } => candidate.sentinel.at,
+            Cut::BeforeTurn { turn, .. } => {
+                view.turns.get(turn).map_or(view.list.end, |turn| turn.span.start)
+            }
+            Cut::Fresh { .. } => view.list.end,
+            Cut::None | Cut::Text { .. } | Cut::Before { .. } => view.list.start,
+        }
+    }
+
+    fn rewritten(&self, what: &Rewrite<'_>) -> RewriteOutcome {
+        let mut rewritten = rewrite(self.wire, self.reading, what);
+        if let Some(removed) = self.pin.taken_out.removed {
+            let change = SizeChange {
+                why: ChangeReason::Note,
+                removed,
+                added: 0,
+                handoff: None,
+            };
+            rewritten.changes.insert(0, change);
+        }
+        rewritten
+    }
+
+    /// What the model sees after a handoff of this answer with this head, which may name another model.
+    fn after<'b>(&'b self, head: &'b str, routed: Option<&'b str>) -> Rewrite<'b> {
+        Rewrite {
+            cut: Cut::Fresh { head },
+            tools: Some(
+                self.policy
+                    .tools
+                    .with(self.offer.recall_next, self.offer.recall_next),
+            ),
+            model: self.known_model(routed),
+            ..self.as_received(true)
+        }
+    }
+
+    /// The received request as the model sees it: cut at the active handoff.
+    fn as_received(&self, tooled: bool) -> Rewrite<'_> {
+        Rewrite {
+            cut: self.pin.cut(),
+            tools: tooled.then(|| self.policy.tools.with(self.offer.recall, self.offer.searchable)),
+            pairs: &self.places.pairs,
+            insertions: &self.places.insertions,
+            omitted: self.places.omitted,
+            more: &[],
+            previous: self.goes_on(),
+            tags: self.policy.look.tags,
+            text_only: None,
+            model: self.known_model(self.pin.routed()),
+        }
+    }
+
+    /// The response that the request continues, as upstream knows it.
+    fn goes_on(&self) -> Option<ContinuedResponse<'_>> {
+        let id = self.pin.previous.as_ref()?.response()?;
+        Some(ContinuedResponse {
+            id,
+            owed: &self.pin.owed,
+        })
+    }
+
+    /// The model of a route, unless upstream is known to refuse it.
+    fn known_model<'b>(&self, routed: Option<&'b str>) -> Option<&'b str> {
+        routed.filter(|model| !self.policy.refused_models.has(model))
+    }
+}
+
+/// What is written.
+impl Legs<'_> {
+    /// A handoff of this request, which is yet to be written.
+    pub fn handoff(&self, new: NewHandoff, source: &HandoffSource<'_>) -> Handoff {
+        Handoff {
+            id: source.id,
+            principal: source.principal.to_owned(),
+            conversation: source.conversation.to_owned(),
+            wire: self.wire.id(),
+            head: self.head_for(&new.prompt, source.pins),
+            prompt: new.prompt,
+            parent: new.parent,
+            model: self.reading.view.facts.model.clone(),
+            created_ms: source.now_ms,
+            history_bytes: source.history_bytes,
+            origin: new.origin,
+            recall: self.offer.recall_next,
+            archived: false,
+            spelled_out: Some(self.policy.spelled_out),
+            routed: self.routed_after(new.to, source.route),
+            reason: new.reason,
+            carried: Vec::new(),
+        }
+    }
+
+    /// The model that requests after a handoff go to: the named one, else that of a route, else that of the handoff before.
+    fn routed_after(&self, named: Option<String>, route: Option<&str>) -> Option<String> {
+        let model = self.reading.view.facts.model.as_deref()?;
+        let routed = || route.or(self.pin.routed()).map(str::to_owned);
+        named.or_else(routed).filter(|to| to != model && to != OWN_MODEL)
+    }
+
+    /// Where a handoff is in the agent's transcript: after all that this request has. `None` where the request has only a
+    /// system prompt, the rest being upstream: that place could not be found again.
+    pub fn cut_point(&self, handoff: &Handoff) -> Option<CutPoint> {
+        let view = &self.reading.view;
+        let since = self.pin.active.as_ref().and_then(Active::turn);
+        let position = positions::of(view);
+        let texts = text_fingerprints::texts(self.wire, view, since.unwrap_or_default()..view.turns.len());
+        (position.turns > 0).then(|| CutPoint {
+            handoff: handoff.id,
+            principal: handoff.principal.clone(),
+            conversation: handoff.conversation.clone(),
+            position,
+            texts,
+            created_ms: handoff.created_ms,
+        })
+    }
+
+    /// Preamble, pins, goal, carry-over prompt and loaded tools for a new handoff: the active one's preamble where there is
+    /// one, so that a chain keeps what its first cut kept.
+    pub fn head_for(&self, prompt: &str, pins: &[String]) -> String {
+        let view = &self.reading.view;
+        let goal = self.goal().map(|goal| goals::stated(&goal)).unwrap_or_default();
+        let loaded = loaded_tools::line(&Transcript::of(view).loaded_tools());
+        let prompt = &format!("{}{goal}{prompt}{loaded}", pinned_text(pins));
+        let found = match &self.pin.active {
+            Some(active) => preamble::of_head(self.wire, view, &active.head),
+            None => self.policy.preamble(self.wire, self.reading, None),
+        };
+        preamble::head(self.wire, &found, prompt)
+    }
+
+    /// The goal that the agent still pursues. Where its transcript does not mention one, the active handoff's.
+    fn goal(&self) -> Option<String> {
+        let view = &self.reading.view;
+        match Transcript::of(view).goal(self.policy.look.tags) {
+            SessionGoal::Active(goal) => Some(goal),
+            SessionGoal::Dropped => None,
+            SessionGoal::Unmentioned => {
+                let head = &self.pin.active.as_ref()?.head;
+                let prompt = preamble::prompt_of_head(self.wire, view, head)?;
+                goals::split_stated(wordings::after_pins(&prompt)).map(|(goal, _)| goal.to_owned())
+            }
+        }
+    }
+}
