@@ -17,9 +17,10 @@ use super::running::{self, Process};
 use super::sharing::{self, JournalState, Stay};
 use super::state_args::StateArgs;
 use super::{config_file, load_state};
-use crate::state::config::{Config, FreeCutPolicy};
+use crate::state::config::Config;
 use crate::state::disk::private_file;
 use crate::state::store::make_dir;
+use baton_core::plan::FreeCutPolicy;
 use baton_core::record::is_topic;
 use uuid::Uuid;
 

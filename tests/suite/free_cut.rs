@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
+use baton_core::plan::FreeCutPolicy;
 use baton_core::record::HandoffOrigin;
 use baton_llm::serve::exchange::Clock;
-use baton_llm::state::config::{Config, FreeCutPolicy};
+use baton_llm::state::config::Config;
 use baton_llm::state::store::{HandoffFilter, SharedStore};
 use baton_strict::{Options, Queue, Reply};
 use pretty_assertions::assert_eq;

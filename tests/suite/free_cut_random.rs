@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use baton_core::plan::FreeCutPolicy;
 use baton_core::record::HandoffOrigin;
 use baton_llm::serve::exchange::Clock;
-use baton_llm::state::config::{Config, FreeCutPolicy};
+use baton_llm::state::config::Config;
 use baton_llm::state::journal::Recorder;
 use baton_llm::state::store::{HandoffFilter, SharedStore};
 use baton_strict::{Options, Received, Reply, Strict};

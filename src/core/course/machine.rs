@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use super::retry::LegAttempts;
 use super::verdict::{AnsweredCall, Verdict, VerdictInput, bound, judge, place_beside, untaken};
+use crate::plan::NextLeg;
 use crate::record::{HandoffId, HiddenResult, InsertionPlace, OpenResponse, PendingResult, ResponseOrigin};
 use crate::wire::{EMPTY_TURN, Ending, LegReport, StopReason};
 
@@ -163,30 +164,6 @@ impl Effect {
                 pause: None,
             },
             _ => CourseEvent::NotWritten,
-        }
-    }
-}
-
-/// The request of a later leg.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NextLeg {
-    /// Preamble and carry-over prompt of the handoff that it starts after; `None`: the first leg's own cut.
-    pub head: Option<String>,
-    /// The model that it goes to in place of the requested one.
-    pub routed: Option<String>,
-    /// Elements to append.
-    pub more: Vec<String>,
-    /// The handoff that was shown last.
-    pub after: Option<HandoffId>,
-}
-
-impl NextLeg {
-    fn after(handoff: HandoffId, head: String, routed: Option<String>) -> Self {
-        Self {
-            head: Some(head),
-            routed,
-            more: Vec::new(),
-            after: Some(handoff),
         }
     }
 }

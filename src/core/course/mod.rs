@@ -4,7 +4,6 @@
 //! Knows frames and a wire's dialect. Does no IO: bytes and events go in, bytes and actions come out; who writes the
 //! handoff and sends the next leg is the proxy's business.
 
-mod legs;
 mod machine;
 #[cfg(test)]
 mod machine_steps_tests;
@@ -17,8 +16,7 @@ mod tests;
 mod verdict;
 mod written_call;
 
-pub use legs::{HandoffSource, Legs, NewHandoff};
-pub use machine::{Action, Course, CourseEvent, CourseTerms, Effect, NextLeg, RepeatedHandoff, ResponseEnd};
+pub use machine::{Action, Course, CourseEvent, CourseTerms, Effect, RepeatedHandoff, ResponseEnd};
 pub use merge::StreamMerge;
 pub use verdict::{AnsweredCall, Verdict, VerdictInput, judge, place_beside};
 pub use written_call::writes_call;

@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use super::Need;
+use super::{CallFacts, Need};
 use crate::record::HandoffId;
 use crate::rewrite::untooled::{self, ToolOmission};
 use crate::rewrite::{Candidate, RequestReading};
@@ -38,6 +38,16 @@ impl AgentCall {
     /// Whether it is a summary, or another side call.
     pub fn is_side_call(&self) -> bool {
         self.declared_side || self.reading.view.facts.summary
+    }
+
+    /// How it was sent.
+    pub fn facts(&self) -> CallFacts {
+        CallFacts {
+            operation: self.operation,
+            named: self.named,
+            side_call: self.is_side_call(),
+            forbidden: self.forbidden,
+        }
     }
 
     /// Whether it has room for the tool that searches what was cut.

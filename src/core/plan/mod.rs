@@ -10,12 +10,16 @@
 //! no clock.
 
 mod active;
+mod answered_by;
 mod call;
 mod commands;
 mod flattened;
+mod legs;
+mod moment;
 mod offer;
 mod pin;
 mod places;
+mod planned;
 mod planning;
 mod policy;
 mod records;
@@ -24,11 +28,15 @@ mod tests;
 mod verdict;
 
 pub use self::active::{Active, CutPlace, PinLookup, Unresolved};
+pub use self::answered_by::{AnsweredBy, Decision, DueHandoff, FreeCutPolicy, OpenDraft, Situation};
 pub use self::call::{AgentCall, is_model_call, is_of_the_loop, resends};
 pub use self::commands::{OriginalTranscript, TakenOut};
+pub use self::legs::{HandoffSource, NewHandoff, NextLeg};
+pub use self::moment::{DraftAtHand, DueStep, FreeMoment, ThreadCosts, ThreadState};
 pub use self::offer::{ToolDecision, ToolOffer};
 pub use self::pin::Pin;
 pub use self::places::Places;
+pub use self::planned::{CallFacts, Planned};
 pub use self::planning::{Effect, Plan, Planning};
 pub use self::policy::{Policy, RefusedModels};
 pub use self::records::{Answer, KnownConversation, ListedRecords, Need, Needs, PairsAfter, Records};

@@ -135,7 +135,7 @@ impl HandedOverWork {
 
     /// The request as the model was sent it: cut at the active handoff.
     fn model_view(&self) -> Bytes {
-        splice::flat(self.offered.legs(&self.app).first(self.tooled).rope)
+        splice::flat(self.offered.plan(&self.app).first(self.tooled).rope)
     }
 }
 

@@ -5,23 +5,21 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 
-use super::costs::RequestCosts;
-use super::offer::Offered;
 use super::once::OnceLog;
 use super::{Exchange, insertions, is_model_call};
 use crate::serve::proxy::{RequestContext, headers};
-use crate::state::config::FreeCutPolicy;
 use crate::state::keyed_hash;
-use crate::state::session::{LiveConversation, ThreadCosts, ThreadId, ThreadTurns};
+use crate::state::session::{LiveConversation, ThreadId, ThreadTurns};
 use crate::state::telemetry::UsageTokens;
-use baton_core::bill::CutLedger;
+use baton_core::bill::{self, CutLedger, PriceQuery, RequestCosts};
 use baton_core::nudge::{
-    self, AnswerUsage, ContextUse, HandoffLoop, ModelThresholds, NearLimit, NudgeDecision, NudgeOutcome,
-    NudgeWording, WindowQuery,
+    self, AnswerUsage, ContextUse, HandoffLoop, ModelThresholds, NudgeOutcome, NudgeWording, WindowQuery,
+    compaction_point,
 };
+use baton_core::plan::{FreeCutPolicy, ThreadState};
 use baton_core::record::{HandoffId, ReadyDraft};
 use baton_core::rewrite::positions::without_breakpoints;
-use baton_core::wire::{LegReport, Role, Turn, Usage, View};
+use baton_core::wire::{LegReport, Usage, View};
 use tokio::sync::oneshot;
 
 /// Turns at a transcript's end by which its thread is found again.
@@ -46,14 +44,6 @@ pub(super) struct EnteredThread {
     pub(super) is_new: bool,
 }
 
-/// What is due with a request.
-pub(super) enum DueStep {
-    /// A notice to the model.
-    Nudge(String),
-    /// A handoff, for this reason.
-    HandOff { reason: String },
-}
-
 /// Finds the request's thread; `None` where its model gets no notices.
 pub(super) fn enter(exchange: &Exchange) -> Option<EnteredThread> {
     let Exchange {
@@ -65,7 +55,7 @@ pub(super) fn enter(exchange: &Exchange) -> Option<EnteredThread> {
     let facts = &view.facts;
     let in_the_loop = (offered.offer.tooled || app.is_shadow(ctx))
         && is_model_call(ctx.operation)
-        && !offered.agent.side_call
+        && !offered.agent.call.side_call
         && !facts.structured
         // The size of a transcript that upstream stores is unknown here.
         && facts.previous.is_none();
@@ -74,7 +64,7 @@ pub(super) fn enter(exchange: &Exchange) -> Option<EnteredThread> {
         return None;
     }
     let live = offered.agent.live.as_ref()?;
-    let model = offered.legs(app).model();
+    let model = exchange.plan().model();
     let window = policy.windows.of(&window_query(ctx, model));
     if window.is_none() && thresholds.nudge_at > 0.0 {
         note_unknown(model);
@@ -89,7 +79,7 @@ pub(super) fn enter(exchange: &Exchange) -> Option<EnteredThread> {
     let request = ThreadTurns {
         turns: view.turns.len(),
         digest: &|last| tail_digest(view, last),
-        named: offered.agent.named,
+        named: offered.agent.call.named,
     };
     let (thread, is_new) = live.context_exchange(&request, offered.active_id(), notified);
     let thread = ContextThread {
@@ -99,62 +89,30 @@ pub(super) fn enter(exchange: &Exchange) -> Option<EnteredThread> {
         window,
         nudge_pays: thresholds.nudge_pays,
         wording: policy.nudge_wording,
-        costs: RequestCosts::of(exchange, window).map(Arc::new),
+        costs: costs(exchange, window).map(Arc::new),
     };
     Some(EnteredThread { thread, is_new })
 }
 
-/// Whether a handoff that the model has called for is pending until the end of its turn.
-pub(super) fn waits_for_turn_end(offered: &Offered) -> bool {
-    let mut pending = offered.places.pairs.iter().filter(|pair| pair.pending.is_some());
-    pending.any(|pair| offered.places.beside_calls.contains(&pair.id))
-}
-
 impl ContextThread {
-    /// What is due with a new request of this thread.
-    pub(super) fn due(&self, offered: &Offered, now_ms: u64) -> Option<DueStep> {
-        let view = offered.agent.request.view();
-        let step_done = || nudge::step_done(view, offered.pin.kept_from());
+    /// The thread as it is now. `ready`: a draft by which another process knew what it has cost.
+    pub(super) fn state(&self, ready: Option<&ReadyDraft>) -> Option<ThreadState<'_>> {
         let context = self.with(|context| context.clone())?;
-        match context.decide(&self.limits, step_done) {
-            NudgeDecision::Nudge { tokens } => {
-                let text = nudge::text(tokens, self.window, self.wording);
-                Some(DueStep::Nudge(text))
+        let costs = self.live.costs(self.thread, |costs| {
+            if let Some(draft) = ready.filter(|_| costs.ledger.history().is_none()) {
+                costs.ledger = CutLedger::resumed(&draft.last);
             }
-            NudgeDecision::HandOff { tokens } => Some(DueStep::HandOff {
-                reason: format!("the context had {tokens} tokens"),
-            }),
-            NudgeDecision::Nothing => {
-                let tokens = context.may_notify()?;
-                let limit = self.near_limit(now_ms);
-                let limit = limit.filter(|limit| limit.is_urgent() || step_done());
-                let notice = limit.map(|limit| nudge::limit_text(&limit, now_ms));
-                let notice = notice.or_else(|| self.paying_notice(offered, tokens));
-                notice.map(DueStep::Nudge)
-            }
-        }
-    }
-
-    /// The notice that a handoff pays within the steps that are left of the to-do list.
-    fn paying_notice(&self, offered: &Offered, tokens: u64) -> Option<String> {
-        let costs = self.costs().filter(|_| self.nudge_pays)?;
-        let view = offered.agent.request.view();
-        let from = offered.pin.kept_from();
-        if !nudge::step_done(view, from) {
-            return None;
-        }
-        let left = nudge::steps_left(view, from)?.calls_left();
-        let calls = self.ledger(|ledger| costs.pays(ledger, left)).flatten()?;
-        Some(nudge::paying_text(tokens, calls, left, self.wording))
-    }
-
-    /// The usage limit that is near, reported once until it resets.
-    fn near_limit(&self, now_ms: u64) -> Option<NearLimit> {
-        let near = self.live.costs(self.thread, |costs| {
-            let limit = costs.limit.filter(|limit| limit.resets_ms > now_ms)?;
-            (costs.notified_limit != Some(limit.resets_ms)).then_some(limit)
-        });
-        near.flatten()
+            costs.clone()
+        })?;
+        Some(ThreadState {
+            context,
+            limits: self.limits,
+            window: self.window,
+            wording: self.wording,
+            nudge_pays: self.nudge_pays,
+            bill: self.costs(),
+            costs,
+        })
     }
 
     /// Takes in what an answer's headers say of usage limits.
@@ -223,32 +181,12 @@ impl ContextThread {
 
     /// Has something wait until the thread's next request.
     pub(super) fn set_pause(&self, until_next: oneshot::Sender<()>) {
-        self.live
-            .costs(self.thread, |costs| costs.pause = Some(until_next));
+        self.live.set_pause(self.thread, until_next);
     }
 
-    /// Whether the person is offered a cut now: once between two answers of the model's.
-    pub(super) fn offers_cut(&self) -> bool {
-        let offered = |costs: &mut ThreadCosts| std::mem::replace(&mut costs.offered, true);
-        self.live.costs(self.thread, offered) == Some(false)
-    }
-
-    /// Whether the request continues the one that the ledger knows, with one answer of the model's between: no other replica
-    /// had a request of it since. Where this process knows of none, from the one that the ready draft covers.
-    pub(super) fn goes_straight_on(&self, offered: &Offered, draft: Option<&ReadyDraft>) -> bool {
-        let view = offered.agent.request.view();
-        let known = self.live.costs(self.thread, |costs| costs.before).flatten();
-        let covered = || draft.map(|draft| view.leading() + draft.covers.turns);
-        let Some(from) = known.or_else(covered) else {
-            return false;
-        };
-        let turns = view.turns.get(from..).unwrap_or_default();
-        let is_models = |turn: &Turn| turn.role == Role::Assistant;
-        turns
-            .chunk_by(|a, b| is_models(a) == is_models(b))
-            .filter(|run| is_models(&run[0]))
-            .count()
-            == 1
+    /// The person is offered a cut: once between two answers of the model's.
+    pub(super) fn offered_cut(&self) {
+        self.live.costs(self.thread, |costs| costs.offered = true);
     }
 
     /// A handoff has taken effect.
@@ -303,6 +241,54 @@ fn tail_digest(view: &View, last: usize) -> u128 {
         place.copy_from_slice(&one.to_ne_bytes());
     }
     keyed_hash::hash(&digests)
+}
+
+/// The costs of a request to a model with this window. `None`: no cut depends on them, a subscription pays, or the model
+/// has no price.
+fn costs(exchange: &Exchange, window: Option<u64>) -> Option<RequestCosts> {
+    let Exchange {
+        app, ctx, offered, ..
+    } = exchange;
+    let policy = &app.config.handoff;
+    let is_wanted = app.is_shadow(ctx) || policy.free != FreeCutPolicy::Off || policy.thresholds.nudge_pays;
+    if !is_wanted || ctx.recorder.read(|e| e.subscription) {
+        return None;
+    }
+    let view = offered.agent.request.view();
+    let model = exchange.plan().model().to_owned();
+    let at_ms = app.clock.now_ms();
+    let query = PriceQuery {
+        model: &model,
+        host: &ctx.upstream.config.host(),
+        at_ms,
+        service: None,
+    };
+    let Some(rates) = app.prices.rates(&query) else {
+        note_unpriced(&model);
+        return None;
+    };
+    let agent = ctx.recorder.read(|e| e.agent.clone()).unwrap_or_default();
+    let lifetime = policy.cache_lifetime.map(|lifetime| lifetime.as_millis());
+    Some(RequestCosts {
+        rates,
+        effort: view.effort(),
+        at_ms,
+        fixed_bytes: bill::fixed_bytes(view),
+        limit: window.map(|window| compaction_point(&agent, window)),
+        lifetime_ms: lifetime.map(|ms| u64::try_from(ms).unwrap_or(u64::MAX)),
+        model,
+    })
+}
+
+/// Logs once that a model has no price.
+fn note_unpriced(model: &str) {
+    static LOGGED: OnceLog = OnceLog::new();
+    if LOGGED.is_first(model) {
+        tracing::info!(
+            model,
+            "no price is known for this model: handoff.free changes nothing for it (bill.prices)"
+        );
+    }
 }
 
 /// What a request states of its model's window.

@@ -13,7 +13,6 @@ mod carry;
 mod clock;
 mod commands;
 mod context;
-mod costs;
 mod drafts;
 mod free_cut;
 mod heavy;
@@ -45,9 +44,7 @@ use http::Response;
 use uuid::Uuid;
 
 use self::answer_form::AnswerForm;
-use self::context::{ContextThread, DueStep, EnteredThread};
-use self::drafts::AutomaticHandoff;
-use self::free_cut::FreeMoment;
+use self::context::ContextThread;
 use self::offer::Offered;
 use self::opening::AnswerOpening;
 use self::send::FirstLeg;
@@ -57,13 +54,12 @@ use crate::serve::proxy::headers::Sending;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::serve::proxy::upload::RopeBody;
 use crate::serve::proxy::{Answering, RequestContext, TranscriptHandler, relay};
-use crate::state::config::{FreeCutPolicy, HandoffMode};
-use crate::state::jobs::drafts::DraftJob;
+use crate::state::config::HandoffMode;
 use crate::state::journal::PackedHeaders;
 use crate::state::session::AnswerId;
 use crate::state::sync::locked;
-use baton_core::course::Legs;
-use baton_core::plan::is_model_call;
+use baton_core::mark::note;
+use baton_core::plan::{AnsweredBy, Decision, DraftAtHand, Planned, Situation, is_model_call};
 use baton_core::record::{Handoff, HandoffId};
 
 pub use self::app::App;
@@ -138,15 +134,6 @@ impl Fired {
     }
 }
 
-/// What answers a request in place of the model.
-#[derive(Debug)]
-enum FollowUp {
-    /// A handoff first, of this draft.
-    HandOff(DraftJob),
-    /// A question to the person.
-    Offer(String),
-}
-
 impl Exchange {
     fn new(app: Arc<App>, ctx: RequestContext, offered: Offered) -> Self {
         Self {
@@ -177,12 +164,12 @@ impl Exchange {
 
     /// The sentinel of a handoff as it is shown.
     fn sentinel(&self, handoff: &Handoff) -> String {
-        self.legs().sentinel(handoff, &self.app.seals.now())
+        self.plan().sentinel(handoff, &self.app.seals.now())
     }
 
-    /// The requests of the answer's legs.
-    fn legs(&self) -> Legs<'_> {
-        self.offered.legs(&self.app)
+    /// The plan, under the present policy.
+    fn plan(&self) -> Planned<'_> {
+        self.offered.plan(&self.app)
     }
 
     /// An answer of this text alone.
@@ -224,57 +211,28 @@ impl Exchange {
         live.take_repeat(agent.hash(), &self.record.id, self.app.clock.now_ms())
     }
 
-    /// Enters the request's thread. Puts a notice after the request, or returns what answers it otherwise, where that is
-    /// due. A request that `repeats` an earlier one continues after its handoff, and gets neither.
-    async fn follow_context(&mut self, repeats: bool) -> Option<FollowUp> {
-        let EnteredThread { thread, is_new } = context::enter(self)?;
-        let thread = self.thread.insert(thread).clone();
-        // What is sent again is sent as before. To this process it may be new.
-        if !is_new || repeats || context::waits_for_turn_end(&self.offered) {
-            return None;
-        }
-        let Some(due) = thread.due(&self.offered, self.app.clock.now_ms()) else {
-            return self.cut_for_free(&thread);
-        };
-        match due {
-            DueStep::Nudge(text) => {
-                // In a box, like all that is rare: what is awaited here is as large as its largest branch.
-                Box::pin(thread.nudge(self, &text)).await;
-                None
-            }
-            DueStep::HandOff { reason } => {
-                let handoff = AutomaticHandoff {
-                    reason,
-                    ..AutomaticHandoff::default()
-                };
-                drafts::automatic_job(self, handoff).map(FollowUp::HandOff)
-            }
-        }
-    }
-
-    /// The draft for a cut that costs nothing, or the offer of that cut, if this request is such a moment.
-    fn cut_for_free(&self, thread: &ContextThread) -> Option<FollowUp> {
-        let FreeMoment { cut, ready } = free_cut::moment(self, thread)?;
-        if self.app.config.handoff.free == FreeCutPolicy::Ask {
-            let offer = free_cut::offer(self, &cut).filter(|_| thread.offers_cut());
-            return offer.map(FollowUp::Offer);
-        }
-        tracing::info!(
-            exchange = self.ctx.id,
-            why = cut.reason.name(),
-            tokens = cut.tokens,
-            dollars = cut.saved,
-            ready = ready.is_some(),
-            "a handoff costs nothing here"
-        );
-        let handoff = AutomaticHandoff {
-            reason: cut.reason.text(),
-            method: free_cut::method(&cut),
-            ready,
-        };
-        let job = drafts::automatic_job(self, handoff)?;
-        thread.ledger(|ledger| ledger.cut(&cut));
-        Some(FollowUp::HandOff(job))
+    /// Decides what answers a request that is for the model. Enters the request's thread.
+    fn decide(&mut self) -> Decision {
+        let repeated = self.repeated();
+        let entered = context::enter(self);
+        self.thread = entered.as_ref().map(|entered| entered.thread.clone());
+        let thread = entered
+            .filter(|entered| entered.is_new)
+            .map(|entered| entered.thread);
+        let costs = thread.as_ref().and_then(ContextThread::costs);
+        let ready = costs.and_then(|_| free_cut::kept_draft(self));
+        let state = thread.as_ref().and_then(|thread| thread.state(ready.as_deref()));
+        self.plan().answered_by(&Situation {
+            repeated,
+            thread: state.as_ref(),
+            draft: drafts::open_draft(self),
+            at_hand: DraftAtHand {
+                ready: ready.as_deref(),
+                cost: free_cut::draft_cost(&self.app),
+            },
+            free: self.app.config.handoff.free,
+            now_ms: self.app.clock.now_ms(),
+        })
     }
 }
 
@@ -302,33 +260,40 @@ async fn run(app: Arc<App>, ctx: RequestContext, body: RequestBody, weight: usiz
     let original = offered.pin.taken_out.original.take();
     let mut exchange = Exchange::new(app, ctx, offered);
     recording::begin(&exchange, original);
-    if let Some(why) = exchange.offered.pin.unresolved {
-        return local_answer::unresolved_handoff(&exchange, why);
-    }
-    if exchange.offered.pin.command.is_some() {
-        return Box::pin(commands::answer(exchange)).await;
-    }
-    if resumed::is_resumed(&exchange.offered) {
-        Box::pin(resumed::notify(&mut exchange)).await;
-    }
-    answer_model(exchange).await
+    let by = match exchange.offered.pin.answered_by() {
+        Some(by) => by,
+        None => {
+            // In a box, like all that is rare: what is awaited here is as large as its largest branch.
+            if resumed::is_resumed(&exchange.offered) {
+                Box::pin(resumed::notify(&mut exchange)).await;
+            }
+            let Decision { by, nudge } = exchange.decide();
+            if let (Some(text), Some(thread)) = (nudge, exchange.thread.clone()) {
+                Box::pin(thread.nudge(&mut exchange, &text)).await;
+            }
+            by
+        }
+    };
+    answer_by(exchange, by).await
 }
 
-/// Has the model answer a request, after an automatic handoff if one is due.
-async fn answer_model(mut exchange: Exchange) -> Response<ResponseBody> {
-    let repeated = exchange.repeated();
-    match exchange.follow_context(repeated.is_some()).await {
-        Some(FollowUp::HandOff(job)) => return Box::pin(drafts::run(exchange, job)).await,
-        Some(FollowUp::Offer(text)) => return exchange.local_answer(&text, None),
-        None => {}
-    }
-    if let Some(handoff) = repeated {
-        return Box::pin(exchange.go_on(handoff)).await;
-    }
-    if exchange.app.drafting.is_idle() {
-        return exchange.begin().await;
-    }
-    if let Some(job) = drafts::waiting_job(&exchange) {
+/// Has a request answered.
+async fn answer_by(mut exchange: Exchange, by: AnsweredBy) -> Response<ResponseBody> {
+    let job = match by {
+        AnsweredBy::Unresolved(why) => return local_answer::unresolved_handoff(&exchange, why),
+        AnsweredBy::Command(text) => return Box::pin(commands::answer(exchange, text)).await,
+        AnsweredBy::AfterHandoff(id) => return Box::pin(exchange.go_on(id)).await,
+        AnsweredBy::Offer(text) => {
+            if let Some(thread) = &exchange.thread {
+                thread.offered_cut();
+            }
+            return exchange.local_answer(&note::answer(&text, Uuid::now_v7()), None);
+        }
+        AnsweredBy::HandOff(due) => drafts::automatic_job(&exchange, due),
+        AnsweredBy::WaitingDraft => drafts::waiting_job(&exchange),
+        AnsweredBy::Model => None,
+    };
+    if let Some(job) = job {
         return Box::pin(drafts::run(exchange, job)).await;
     }
     if let Some(notice) = drafts::pending_notice(&exchange) {

@@ -2,8 +2,7 @@
 
 use super::read::AgentRequest;
 use crate::serve::exchange::app::App;
-use baton_core::course::Legs;
-use baton_core::plan::{Pin, Places, ToolOffer};
+use baton_core::plan::{Pin, Places, Planned, ToolOffer};
 use baton_core::record::HandoffId;
 
 /// A request with all that is known of it before it is sent.
@@ -16,11 +15,12 @@ pub(super) struct Offered {
 }
 
 impl Offered {
-    /// The requests of the answer's legs.
-    pub(super) fn legs<'a>(&'a self, app: &'a App) -> Legs<'a> {
-        Legs {
+    /// The plan, under the present policy.
+    pub(super) fn plan<'a>(&'a self, app: &'a App) -> Planned<'a> {
+        Planned {
             wire: self.agent.wire,
             reading: self.agent.request.reading(),
+            call: self.agent.call,
             pin: &self.pin,
             places: &self.places,
             offer: &self.offer,

@@ -9,10 +9,11 @@ use crate::state::jobs::recalls::{AnswerOutcome, RecallCall};
 use crate::state::journal::LiveEvent;
 use crate::state::store::StoreError;
 use crate::state::telemetry::HandoffEvent;
-use baton_core::course::{AnsweredCall, HandoffSource, NewHandoff};
+use baton_core::course::AnsweredCall;
 use baton_core::handoffs::carry::Carried;
 use baton_core::handoffs::document::fields::HandoffSize;
 use baton_core::handoffs::recall::CutPart;
+use baton_core::plan::{HandoffSource, NewHandoff};
 use baton_core::record::{
     Handoff, HandoffId, HandoffOrigin, HiddenPair, HiddenResult, InsertionPlace, RepeatedAnswer,
     ResponseOrigin,
@@ -67,7 +68,7 @@ pub(super) fn prepare(
         carried: items,
         ..handoff(exchange, id, NewHandoff { prompt, ..new })?
     };
-    let after = splice::len(&exchange.legs().fresh(&handoff).rope) as u64;
+    let after = splice::len(&exchange.plan().fresh(&handoff).rope) as u64;
     let bytes = HandoffSize { before, after };
     Ok(PreparedHandoff { handoff, bytes })
 }
@@ -77,7 +78,7 @@ pub(super) async fn write(exchange: &Exchange, prepared: PreparedHandoff) -> Res
     let PreparedHandoff { handoff, bytes } = prepared;
     let live = exchange.offered.agent.live()?;
     let now = exchange.app.clock.now_ms();
-    let point = exchange.legs().cut_point(&handoff);
+    let point = exchange.plan().cut_point(&handoff);
     let hash = exchange.offered.agent.hash();
     let repeat = RepeatedAnswer {
         body_hash: hash,
@@ -136,7 +137,7 @@ fn handoff(exchange: &Exchange, id: HandoffId, new: NewHandoff) -> Result<Handof
         history_bytes: agent.request.len() as u64,
         now_ms: app.clock.now_ms(),
     };
-    Ok(exchange.legs().handoff(new, &source))
+    Ok(exchange.plan().handoff(new, &source))
 }
 
 /// Reports a handoff that is written: to the log, the journal, the event, and the writer of documents.
@@ -201,7 +202,7 @@ pub(super) fn count_written_call(exchange: &Exchange, report: &LegReport, writes
 /// Counts a leg that asked for a draft: its size is not that of the conversation.
 pub(super) fn count_draft(exchange: &Exchange, report: &LegReport) {
     let agent = &exchange.offered.agent;
-    if let Some(live) = agent.live.as_ref().filter(|_| !agent.side_call) {
+    if let Some(live) = agent.live.as_ref().filter(|_| !agent.call.side_call) {
         live.spoken.answered();
     }
     recording::count(&exchange.ctx, report);
@@ -296,7 +297,7 @@ fn tool_call<'c>(exchange: &'c Exchange, call: &'c HiddenCall, conversation: &'c
             transcript: Transcript::of(view),
             end: match exchange.leg.fresh {
                 true => view.list.end,
-                false => exchange.legs().cut_end(),
+                false => exchange.plan().cut_end(),
             },
         },
     }

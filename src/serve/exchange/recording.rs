@@ -60,7 +60,7 @@ fn received_request(exchange: &Exchange, original: Option<OriginalTranscript>) -
 pub(super) fn note_lost(exchange: &Exchange, first: &RewriteOutcome) {
     let ctx = &exchange.ctx;
     let lost = match is_model_call(ctx.operation) {
-        true => exchange.legs().lost(first),
+        true => exchange.plan().lost(first),
         false => 0,
     };
     if lost > 0 {

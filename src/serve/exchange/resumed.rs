@@ -76,7 +76,7 @@ pub(super) async fn notify(exchange: &mut Exchange) {
         return;
     }
     let has_place = last(offered.agent.request.view()).is_some_and(|turn| turn >= offered.pin.kept_from());
-    if !is_model_call(ctx.operation) || offered.agent.side_call || !has_place {
+    if !is_model_call(ctx.operation) || offered.agent.call.side_call || !has_place {
         return;
     }
     let Some(text) = live.take_notice(active) else {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::Response;
 
-use super::context::{self, DueStep, EnteredThread, note_nudge};
+use super::context::{self, EnteredThread, note_nudge};
 use super::offer::Offered;
 use super::read::{AgentRequest, Received};
 use super::request::Request;
@@ -15,7 +15,7 @@ use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
 use crate::serve::proxy::response_body::ResponseBody;
 use baton_core::nudge::{self, NudgeOutcome, ShadowMoment};
-use baton_core::plan::{Pin, Places, ToolOffer};
+use baton_core::plan::{DraftAtHand, DueStep, Pin, Places, ToolOffer};
 use baton_core::rewrite::untooled::ToolOmission;
 
 /// Relays a request and its answer, and notes the moment.
@@ -57,23 +57,31 @@ fn note_moment(exchange: &mut Exchange) {
     if !is_new {
         return;
     }
-    let agent = &exchange.offered.agent;
-    let due = thread.due(&exchange.offered, exchange.app.clock.now_ms());
+    let ready = free_cut::kept_draft(exchange);
+    let Some(state) = thread.state(ready.as_deref()) else {
+        return;
+    };
+    let plan = exchange.plan();
+    let at_hand = DraftAtHand {
+        ready: ready.as_deref(),
+        cost: free_cut::draft_cost(&exchange.app),
+    };
+    let due = plan.due(&state, exchange.app.clock.now_ms());
     let (outcome, notice, saved) = match due {
         Some(DueStep::Nudge(text)) => {
             thread.notified();
             (NudgeOutcome::WouldNotify, Some(text), thread.expected())
         }
-        _ if !agent.is_safe_point(exchange.ctx.operation) => return,
+        _ if !plan.is_safe_point() => return,
         Some(DueStep::HandOff { .. }) => {
             // The next one is due when the context has grown as far again.
             thread.draft_failed();
             (NudgeOutcome::WouldHandOver, None, thread.expected())
         }
-        None if nudge::plan_accepted(agent.request.view()) => {
+        None if nudge::plan_accepted(&plan.reading.view) => {
             (NudgeOutcome::WouldFollowPlan, None, thread.expected())
         }
-        None => match free_cut::moment(exchange, &thread) {
+        None => match plan.free_moment(&state, at_hand) {
             Some(moment) => (NudgeOutcome::WouldCutFree, None, Some(moment.cut.saved)),
             None => return,
         },

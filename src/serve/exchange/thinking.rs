@@ -17,7 +17,7 @@ use baton_core::rewrite::{ChangeReason, RewriteOutcome, positions};
 /// The request without any thinking after its cut; `None` where it has none that was sent.
 pub(super) fn leave_out(app: &App, offered: &mut Offered, sent: &RewriteOutcome) -> Option<RewriteOutcome> {
     offered.places.omitted = Some(offered.agent.request.view().turns.len());
-    let again = offered.legs(app).first(offered.offer.tooled);
+    let again = offered.plan(app).first(offered.offer.tooled);
     (left_out(&again) > left_out(sent)).then_some(again)
 }
 
@@ -27,7 +27,7 @@ pub(super) async fn remember_omission(exchange: &Exchange) {
     let Exchange {
         app, ctx, offered, ..
     } = exchange;
-    let is_of_stretch = offered.agent.is_of_the_loop(ctx.operation) && !offered.agent.side_call;
+    let is_of_stretch = offered.agent.is_of_the_loop() && !offered.agent.call.side_call;
     let Some(live) = offered.agent.live.as_ref().filter(|_| is_of_stretch) else {
         return;
     };

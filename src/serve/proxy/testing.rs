@@ -70,7 +70,7 @@ pub(crate) fn config(base_url: &str) -> Config {
             carry: CarryScope::All,
             carry_tokens: 600,
             review: ReviewPolicy::Never,
-            free: FreeCutPolicy::Off,
+            free: baton_core::plan::FreeCutPolicy::Off,
             routes: Vec::new(),
             cache_lifetime: None,
         },

@@ -17,10 +17,10 @@ mod tests;
 mod value;
 
 pub use keys::{
-    Admin, AgentWaits, Bill, ChatCommandPolicy, ClientKey, DocumentPolicy, DraftPolicy, FreeCutPolicy,
-    HandoffMode, HandoffPolicy, HandoffRoute, InjectPolicy, Journal, LimitConfig, ListenerConfig, Log,
-    PreambleMode, RecallPolicy, ReviewPolicy, ServerDurability, StoreConfig, StoreKind, StoreRetention,
-    SubagentThresholds, Telemetry, TranscriptDetail, UpstreamConfig,
+    Admin, AgentWaits, Bill, ChatCommandPolicy, ClientKey, DocumentPolicy, DraftPolicy, HandoffMode,
+    HandoffPolicy, HandoffRoute, InjectPolicy, Journal, LimitConfig, ListenerConfig, Log, PreambleMode,
+    RecallPolicy, ReviewPolicy, ServerDurability, StoreConfig, StoreKind, StoreRetention, SubagentThresholds,
+    Telemetry, TranscriptDetail, UpstreamConfig,
 };
 pub use load::{DEFAULT_TEXT, Flags};
 pub use problem::{KeyOrigin, Problem, ProblemKind};

@@ -1,7 +1,7 @@
 //! The context use of a key's threads. Only in memory: after a restart the next answer reports it again.
 
-use baton_core::bill::CutLedger;
-use baton_core::nudge::{ContextUse, NearLimit};
+use baton_core::nudge::ContextUse;
+use baton_core::plan::ThreadCosts;
 use baton_core::record::HandoffId;
 use tokio::sync::oneshot;
 
@@ -29,23 +29,6 @@ pub(super) struct ContextUses {
     ids: u64,
 }
 
-/// What a thread has cost, and what waits in it.
-#[derive(Default)]
-pub struct ThreadCosts {
-    /// What its answers were billed.
-    pub ledger: CutLedger,
-    /// Elements of the request before the newest one; `None` where this is the first.
-    pub before: Option<usize>,
-    /// Whether a person was offered a cut since the last answer of the model's.
-    pub offered: bool,
-    /// The usage limit that is near by the provider's last answer.
-    pub limit: Option<NearLimit>,
-    /// When the limit of which the model was notified is lifted.
-    pub notified_limit: Option<u64>,
-    /// Dropped with the thread's next request: nothing waits for a pause any more.
-    pub pause: Option<oneshot::Sender<()>>,
-}
-
 struct KnownThread {
     id: ThreadId,
     /// Elements of the newest request, and the digest of its last ones.
@@ -53,6 +36,8 @@ struct KnownThread {
     last: u128,
     context: ContextUse,
     costs: ThreadCosts,
+    /// Dropped with the thread's next request: nothing waits for a pause any more.
+    pause: Option<oneshot::Sender<()>>,
 }
 
 impl ContextUses {
@@ -95,11 +80,12 @@ impl ContextUses {
                     last: 0,
                     context: ContextUse::default(),
                     costs: ThreadCosts::default(),
+                    pause: None,
                 }
             }
         };
         known.costs.before = Some(known.turns).filter(|turns| *turns > 0);
-        known.costs.pause = None;
+        known.pause = None;
         (known.turns, known.last) = (request.turns, digest);
         if known.context.cut() != cut {
             // The history is another one: after a handoff, an undo, or a rewind to before it.
@@ -118,5 +104,87 @@ impl ContextUses {
     pub(super) fn of(&mut self, thread: ThreadId) -> Option<(&mut ContextUse, &mut ThreadCosts)> {
         let known = self.all.iter_mut().find(|known| known.id == thread)?;
         Some((&mut known.context, &mut known.costs))
+    }
+
+    /// Has something wait until the thread's next request.
+    pub(super) fn set_pause(&mut self, thread: ThreadId, until_next: oneshot::Sender<()>) {
+        if let Some(known) = self.all.iter_mut().find(|known| known.id == thread) {
+            known.pause = Some(until_next);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baton_core::nudge::{AnswerUsage, ModelThresholds};
+
+    /// Requests as lists of words; the digest is that of the last two.
+    fn exchange(all: &mut ContextUses, words: &[u128], named: bool) -> (ThreadId, bool) {
+        let request = ThreadTurns {
+            turns: words.len(),
+            digest: &|at| words[at] + 100 * at.checked_sub(1).map_or(0, |at| words[at]),
+            named,
+        };
+        all.exchange(&request, None, false)
+    }
+
+    fn measured(all: &mut ContextUses, thread: ThreadId, tokens: u64) {
+        let answer = AnswerUsage {
+            cut: None,
+            tokens,
+            input: tokens,
+        };
+        let (context, _) = all.of(thread).unwrap();
+        context.measured(answer, &ModelThresholds::default());
+    }
+
+    #[test]
+    fn what_shares_a_key_shares_no_use() {
+        let mut all = ContextUses::default();
+        let (one, new) = exchange(&mut all, &[1], false);
+        assert!(new);
+        measured(&mut all, one, 10);
+        // Another conversation that opens alike is one with the first until they part.
+        assert_eq!(exchange(&mut all, &[1], false), (one, false));
+        assert_eq!(exchange(&mut all, &[1, 2, 3], false), (one, true));
+        measured(&mut all, one, 30);
+        let (other, new) = exchange(&mut all, &[1, 5, 6], false);
+        assert!(new && other != one);
+        assert_eq!(all.of(other).unwrap().0.tokens(), None);
+        assert_eq!(exchange(&mut all, &[1, 5, 6, 7, 8], false), (other, true));
+        assert_eq!(exchange(&mut all, &[1, 2, 3, 4, 4], false), (one, true));
+        assert_eq!(all.of(one).unwrap().0.tokens(), Some(30));
+        // The same words of the user's are not the same request.
+        assert_eq!(exchange(&mut all, &[1, 5, 6, 7, 8, 9, 0], false), (other, true));
+        assert_eq!(exchange(&mut all, &[1, 2, 3, 4, 4, 5, 0], false), (one, true));
+        // From an earlier point: nothing is known of that branch.
+        let (branch, _) = exchange(&mut all, &[1, 2, 9], false);
+        assert!(branch != one && all.of(branch).unwrap().0.tokens().is_none());
+    }
+
+    #[test]
+    fn a_named_session_goes_on_though_earlier_messages_were_changed() {
+        let mut all = ContextUses::default();
+        let (one, _) = exchange(&mut all, &[1, 2, 3], true);
+        measured(&mut all, one, 10);
+        assert_eq!(exchange(&mut all, &[1, 2, 33, 4, 5], true), (one, true));
+        let (two, _) = exchange(&mut all, &[1, 2], true);
+        assert_ne!(two, one, "a shorter one is a rewind");
+        let mut all = ContextUses::default();
+        let (one, _) = exchange(&mut all, &[1, 2, 3], false);
+        assert_ne!(exchange(&mut all, &[1, 2, 33, 4, 5], false).0, one);
+    }
+
+    #[test]
+    fn the_oldest_is_forgotten_and_nothing_comes_of_it() {
+        let mut all = ContextUses::default();
+        let (first, _) = exchange(&mut all, &[0], false);
+        for n in 1..=KEPT as u128 {
+            exchange(&mut all, &[n], false);
+        }
+        assert!(all.of(first).is_none());
+        assert_eq!(all.all.len(), KEPT);
+        assert!(!exchange(&mut all, &[], false).1);
     }
 }

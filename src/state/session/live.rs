@@ -6,17 +6,18 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use uuid::Uuid;
 
 use super::checkpoints::{CallsAfterCut, Checkpoints, NewCalls};
-use super::context_uses::{ContextUses, ThreadCosts, ThreadId, ThreadTurns};
+use super::context_uses::{ContextUses, ThreadId, ThreadTurns};
 use super::listed::Listed;
 use super::repeats::{AnswerId, Repeats, in_time};
 use super::spoken::ViewLength;
 use crate::state::sync::locked;
 use baton_core::nudge::ContextUse;
-use baton_core::plan::KnownConversation;
+use baton_core::plan::{KnownConversation, ThreadCosts};
 use baton_core::record::{
     Conversation, CutPoint, HandoffId, HiddenPair, Insertion, InsertionPlace, ReadyDraft, RecordChange,
     Update, UpdateOutcome,
 };
+use tokio::sync::oneshot;
 
 /// A conversation in use. The record here is never older than the store's; where several processes share the store,
 /// that is checked when a request opens the conversation.
@@ -233,6 +234,11 @@ impl LiveConversation {
     /// What a thread has cost; `None` where that is forgotten.
     pub fn costs<T>(&self, thread: ThreadId, with: impl FnOnce(&mut ThreadCosts) -> T) -> Option<T> {
         locked(&self.contexts).of(thread).map(|(_, costs)| with(costs))
+    }
+
+    /// Has something wait until a thread's next request.
+    pub fn set_pause(&self, thread: ThreadId, until_next: oneshot::Sender<()>) {
+        locked(&self.contexts).set_pause(thread, until_next);
     }
 
     /// The draft that was written ahead of a handoff.

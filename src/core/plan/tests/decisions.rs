@@ -209,7 +209,7 @@ fn the_tool_is_the_conversations_decision() {
     script.live = None;
     assert_eq!(untooled(&script, &opening), Some(ToolOmission::StoreDown));
     let count = Script::new().plan_of(request(&under_way), Operation::Count);
-    let decides = |planned: &Planned| {
+    let decides = |planned: &Outcome| {
         let mut effects = planned.plan.effects.iter();
         effects.any(|effect| matches!(effect, Effect::DecideTool(_)))
     };

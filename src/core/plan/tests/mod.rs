@@ -1,9 +1,10 @@
 //! Plans over a scripted store: what is decided, what is written, and how often is read.
 
+mod answers;
 mod decisions;
 mod reading;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -132,18 +133,17 @@ impl Script {
         self.cut_points.iter().filter(|p| wanted(p)).cloned().collect()
     }
 
-    fn plan(&self, messages: &[Value]) -> Planned {
+    fn plan(&self, messages: &[Value]) -> Outcome {
         self.plan_of(request(messages), Operation::Generate)
     }
 
-    fn plan_of(&self, body: Value, operation: Operation) -> Planned {
+    fn plan_of(&self, body: Value, operation: Operation) -> Outcome {
         self.plan_with(body, operation, true)
     }
 
-    /// `ahead`: what is most likely needed is read first, and what is lacking together; else one record after the other.
-    fn plan_with(&self, body: Value, operation: Operation, ahead: bool) -> Planned {
-        let tools = OurTools::new(None, 3);
-        let policy = Policy {
+    fn policy(&self) -> Policy<'static> {
+        static TOOLS: LazyLock<OurTools> = LazyLock::new(|| OurTools::new(None, 3));
+        Policy {
             look: NoteSearch {
                 prefix: "::",
                 tags: &[],
@@ -151,11 +151,16 @@ impl Script {
             keeps_preamble: true,
             spelled_out: self.spelled_out,
             recall: self.recall,
-            tools: &tools,
+            tools: &TOOLS,
             agents_reset: self.agents_reset,
             may_have_insertions: true,
             refused_models: &NoneRefused,
-        };
+        }
+    }
+
+    /// `ahead`: what is most likely needed is read first, and what is lacking together; else one record after the other.
+    fn plan_with(&self, body: Value, operation: Operation, ahead: bool) -> Outcome {
+        let policy = self.policy();
         let wire = wire(WireId::Anthropic);
         let reading = RequestReading::new(wire, &body.to_string().into(), operation).unwrap();
         let call = AgentCall {
@@ -190,18 +195,37 @@ impl Script {
             }
         }
         let (call, plan) = planning.done();
-        Planned { call, plan, reads }
+        Outcome {
+            call,
+            plan,
+            reads,
+            policy,
+        }
     }
 }
 
-struct Planned {
+struct Outcome {
     call: AgentCall,
     plan: Plan,
     /// What was read, in the order of the reads.
     reads: Vec<Needs>,
+    policy: Policy<'static>,
 }
 
-impl Planned {
+impl Outcome {
+    /// What is decided by it.
+    fn with(&self, check: impl FnOnce(Planned<'_>)) {
+        check(Planned {
+            wire: self.call.wire,
+            reading: &self.call.reading,
+            call: self.call.facts(),
+            pin: &self.plan.pin,
+            places: &self.plan.places,
+            offer: &self.plan.offer,
+            policy: self.policy,
+        });
+    }
+
     fn active(&self) -> Option<HandoffId> {
         self.plan.pin.active_id()
     }

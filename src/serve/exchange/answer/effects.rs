@@ -9,9 +9,10 @@ use crate::serve::exchange::{Exchange, record_writer};
 use crate::serve::proxy::download::UpstreamBody;
 use crate::state::store::StoreError;
 use crate::state::telemetry::ExchangeOutcome;
-use baton_core::course::{AnsweredCall, CourseEvent, Effect, NextLeg, ResponseEnd};
+use baton_core::course::{AnsweredCall, CourseEvent, Effect, ResponseEnd};
 use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::mark::aside;
+use baton_core::plan::NextLeg;
 use baton_core::record::InsertionPlace;
 use baton_core::wire::{Ending, LegOutput, StopReason};
 
@@ -105,7 +106,7 @@ impl Exchange {
             tokio::time::sleep(pause).await;
         }
         let (exchange, attempt) = (&self.ctx.id, failed);
-        let make = || self.legs().later_leg(leg);
+        let make = || self.plan().later_leg(leg);
         let (retry, pause) = match send::later_or_own(self, make).await {
             Ok(response) if response.status().is_success() => {
                 let (parts, body) = response.into_parts();

@@ -52,7 +52,7 @@ pub(super) async fn after_handoff(mut exchange: Exchange, handoff: &Handoff) -> 
         };
     }
     let (app, offered) = (&exchange.app, &exchange.offered);
-    let fresh = || offered.legs(app).fresh(handoff).cut_at(Some(handoff.id));
+    let fresh = || offered.plan(app).fresh(handoff).cut_at(Some(handoff.id));
     let response = match send::later_or_own(&exchange, fresh).await {
         Ok(response) => response,
         Err(fault) => return exchange.ctx.refuse(fault.into()),
@@ -64,7 +64,7 @@ pub(super) async fn after_handoff(mut exchange: Exchange, handoff: &Handoff) -> 
     let verdict = VerdictInput {
         legs: 2,
         pending: None,
-        ..verdict_input(&exchange, &offered.legs(app).first(true))
+        ..verdict_input(&exchange, &offered.plan(app).first(true))
     };
     show(exchange, response, verdict, Some(Arc::new(handoff.clone()))).await
 }
@@ -118,7 +118,7 @@ fn verdict_input(exchange: &Exchange, first: &RewriteOutcome) -> VerdictInput {
         app, offered, leg, ..
     } = exchange;
     let agent = &offered.agent;
-    if let Some(live) = agent.live.as_ref().filter(|_| !agent.side_call) {
+    if let Some(live) = agent.live.as_ref().filter(|_| !agent.call.side_call) {
         live.spoken.saw(first.messages);
     }
     let stored = || offered.pin.stored_turn().and_then(|turn| turn.pending.clone());
@@ -130,8 +130,8 @@ fn verdict_input(exchange: &Exchange, first: &RewriteOutcome) -> VerdictInput {
         refused: 0,
         answered: Vec::new(),
         tools: app.tools.recall.clone(),
-        pending: pending.filter(|_| leg.tooled && !agent.side_call),
-        structured: agent.request.view().facts.structured || agent.side_call,
+        pending: pending.filter(|_| leg.tooled && !agent.call.side_call),
+        structured: agent.request.view().facts.structured || agent.call.side_call,
     }
 }
 

@@ -209,7 +209,7 @@ impl Driver {
     fn end(&mut self, close: &ResponseEnd) {
         // An end that states a later leg's size rewrites the request for it.
         let Exchange { app, offered, .. } = &self.exchange;
-        let size = |leg: &_| splice::len(&offered.legs(app).later_leg(leg).rope);
+        let size = |leg: &_| splice::len(&offered.plan(app).later_leg(leg).rope);
         let ending = heavy::work(offered.agent.weight, || effects::ending(close, size));
         self.outcome = Some(effects::outcome(close, self.merge.report().stop));
         self.merge.close(ending, &mut self.out);

@@ -178,7 +178,7 @@ impl JoinedReply {
     fn joined(&self, close: &ResponseEnd, sentinel_of: Option<&Handoff>) -> Bytes {
         let wire = self.exchange.offered.agent.wire;
         let view = self.exchange.offered.agent.request.view();
-        let size = |leg: &_| splice::len(&self.exchange.offered.legs(&self.exchange.app).later_leg(leg).rope);
+        let size = |leg: &_| splice::len(&self.exchange.offered.plan(&self.exchange.app).later_leg(leg).rope);
         let ending = effects::ending(close, size);
         let opening = self.exchange.first_text(sentinel_of);
         if let ([leg], None, Ending::Own) = (&self.legs[..], &opening, ending)

@@ -35,9 +35,8 @@ enum CommandStep {
     HandOver(HandoffTrigger),
 }
 
-/// Answers the command that the request's last text is.
-pub(super) async fn answer(exchange: Exchange) -> Response<ResponseBody> {
-    let text = exchange.offered.pin.command.clone().unwrap_or_default();
+/// Answers a command: the request's last text.
+pub(super) async fn answer(exchange: Exchange, text: String) -> Response<ResponseBody> {
     let app = exchange.app.clone();
     let prefix = app.config.commands.prefix.as_str();
     let Some(command) = parse(&text, prefix) else {
@@ -125,7 +124,7 @@ async fn status(exchange: &Exchange, live: &LiveConversation) -> Result<CommandR
         Some(active) => {
             let handoff = app.sessions.handoff(&ctx.principal, active.id).await?;
             let about = handoff.map(|h| shown(&h)).unwrap_or_default();
-            let sent = baton_core::text::splice::len(&offered.legs(app).first(offered.offer.tooled).rope);
+            let sent = baton_core::text::splice::len(&offered.plan(app).first(offered.offer.tooled).rope);
             format!(
                 "the model sees the handoff {}{about} and what came after it, about {} tokens of the {tokens} that the \
                  agent sends.",

@@ -10,47 +10,44 @@ use uuid::Uuid;
 
 use crate::serve::exchange::Exchange;
 use crate::serve::exchange::context::note_nudge;
+use crate::serve::exchange::free_cut;
 use crate::state::disk::private_file;
-use crate::state::jobs::drafts::{AcceptedDraft, DraftJob};
-use baton_core::handoffs::draft::{DraftMethod, DraftRequest};
+use crate::state::jobs::drafts::DraftJob;
+use baton_core::handoffs::draft::DraftRequest;
 use baton_core::nudge::NudgeOutcome;
+use baton_core::plan::DueHandoff;
 use baton_core::record::{Handoff, HandoffOrigin};
 use baton_core::text::date::rfc3339;
 
 /// Maximum files of one second: more are an error.
 const MOST_ALIKE: u32 = 100;
 
-/// A handoff that starts without a request for it.
-#[derive(Debug, Default)]
-pub(in crate::serve::exchange) struct AutomaticHandoff {
-    /// Why, as the sentinel shows it.
-    pub(in crate::serve::exchange) reason: String,
-    /// How its document is made; `None`: as the config says.
-    pub(in crate::serve::exchange) method: Option<DraftMethod>,
-    /// The document, where it is written already.
-    pub(in crate::serve::exchange) ready: Option<AcceptedDraft>,
-}
-
-/// Begins the draft of such a handoff. `None`: the conversation cannot be handed over with this request, or another draft is
-/// open.
-pub(in crate::serve::exchange) fn automatic_job(
-    exchange: &Exchange,
-    handoff: AutomaticHandoff,
-) -> Option<DraftJob> {
-    let agent = &exchange.offered.agent;
-    let live = agent.live.as_ref()?;
-    if !agent.is_safe_point(exchange.ctx.operation) {
-        return None;
-    }
+/// Begins the draft of such a handoff. `None`: another draft is open.
+pub(in crate::serve::exchange) fn automatic_job(exchange: &Exchange, due: DueHandoff) -> Option<DraftJob> {
+    let live = exchange.offered.agent.live.as_ref()?;
     let request = DraftRequest {
         origin: HandoffOrigin::Auto,
-        reason: Some(handoff.reason),
-        method: handoff.method,
+        reason: Some(due.reason),
+        method: due.method,
         ..DraftRequest::default()
     };
+    let ready = due.ready.map(|document| free_cut::accepted(exchange, &document));
     let drafting = &exchange.app.drafting;
-    let begun = drafting.begin(live.key(), live.principal(), request.into(), handoff.ready);
-    begun.ok()
+    let begun = drafting
+        .begin(live.key(), live.principal(), request.into(), ready)
+        .ok()?;
+    if let (Some(cut), Some(thread)) = (due.cut, &exchange.thread) {
+        tracing::info!(
+            exchange = exchange.ctx.id,
+            why = cut.reason.name(),
+            tokens = cut.tokens,
+            dollars = cut.saved,
+            ready = begun.accepted().is_some(),
+            "a handoff costs nothing here"
+        );
+        thread.ledger(|ledger| ledger.cut(&cut));
+    }
+    Some(begun)
 }
 
 /// Notes that a draft failed: a threshold begins none again until the context has grown further.

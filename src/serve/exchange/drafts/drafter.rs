@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use super::legs::{self, DraftInput};
 use super::method::{after_failure, first_method};
-use super::open_message::open_message;
 use super::report::HandoffReport;
 use crate::serve::exchange::Exchange;
 use crate::serve::exchange::record_writer::{self, PreparedHandoff};
@@ -14,11 +13,11 @@ use crate::state::jobs::drafts::{AcceptedDraft, DraftJob, DraftOrder};
 use crate::state::journal::LiveEvent;
 use crate::state::store::StoreError;
 use crate::state::telemetry::DraftEvent;
-use baton_core::course::NewHandoff;
 use baton_core::handoffs::document::fields::HandoffSize;
 use baton_core::handoffs::draft::{self, DraftEnd, DraftFailure, DraftMethod, DraftRequest, DraftSpec};
 use baton_core::limits;
 use baton_core::mark::sentinel;
+use baton_core::plan::NewHandoff;
 use baton_core::record::{Handoff, HandoffOrigin};
 use baton_core::rewrite::RewriteOutcome;
 use baton_core::text::splice;
@@ -51,7 +50,7 @@ pub(in crate::serve::exchange) async fn hand_over(
     exchange: &Exchange,
     job: DraftJob,
 ) -> Result<Handoff, DraftEnd> {
-    let first = exchange.legs().first(exchange.offered.offer.tooled);
+    let first = exchange.plan().first(exchange.offered.offer.tooled);
     let DraftOrder { ask: request, prompt } = job.wanted().clone();
     let accepted = job.accepted().cloned();
     let reviewed = accepted.is_none() && is_reviewed(exchange.app.config.handoff.review, &request);
@@ -193,7 +192,7 @@ async fn document(
 /// # Errors
 /// How it ended otherwise.
 pub(in crate::serve::exchange) async fn ahead(exchange: &Exchange) -> Result<String, DraftEnd> {
-    let first = exchange.legs().first(exchange.offered.offer.tooled);
+    let first = exchange.plan().first(exchange.offered.offer.tooled);
     let index = legs::index(exchange, first.rope.clone()).filter(|_| draft::enough(first.messages));
     let Some(index) = index else {
         return Err(DraftEnd::Failed(DraftFailure::NothingYet));
@@ -219,7 +218,7 @@ pub(in crate::serve::exchange) async fn ahead(exchange: &Exchange) -> Result<Str
 /// The carry-over prompt that a draft without a model would make of the live request's history; `None`: there is too little of it.
 pub(in crate::serve::exchange) fn local_prompt(exchange: &Exchange) -> Option<String> {
     let app = &exchange.app;
-    let first = exchange.offered.legs(app).first(exchange.offered.offer.tooled);
+    let first = exchange.offered.plan(app).first(exchange.offered.offer.tooled);
     let index = legs::index(exchange, first.rope.clone()).filter(|_| draft::enough(first.messages))?;
     let spec = DraftSpec {
         tokens: app.config.draft.facts_tokens,
@@ -293,7 +292,7 @@ fn prepared(
 ) -> Result<PreparedHandoff, DraftEnd> {
     let carried = carried(request, document);
     let tags = &exchange.app.config.handoff.preamble_tags;
-    let open = open_message(exchange.offered.agent.request.view(), tags);
+    let open = draft::open_message(exchange.offered.agent.request.view(), tags);
     let prompt = draft::with_open_message(&carried.text, &open);
     // A document may quote a transcript with marks of ours in it.
     let prompt = sentinel::normalised(&prompt);
@@ -343,7 +342,7 @@ pub(in crate::serve::exchange) fn handoff_report(exchange: &Exchange, handoff: &
         .read(|e| e.handoffs.last().map(|h| (h.before_bytes, h.after_bytes)));
     // An answer that reports the handoff again has no event for it.
     let (before, after) = event.unwrap_or_else(|| {
-        let after = splice::len(&exchange.legs().fresh(handoff).rope) as u64;
+        let after = splice::len(&exchange.plan().fresh(handoff).rope) as u64;
         (handoff.history_bytes, after)
     });
     let report = HandoffReport {

@@ -55,7 +55,7 @@ pub(super) async fn oneshot(exchange: &Exchange, input: &DraftInput<'_>) -> Draf
             forbids_calls,
             max_tokens,
         };
-        let leg = offered.legs(&exchange.app).for_a_text(&more, how);
+        let leg = offered.plan(&exchange.app).for_a_text(&more, how);
         match draft_leg(exchange, &leg, &exchange.ctx.target, DraftMethod::Oneshot).await {
             DraftEnd::Failed(DraftFailure::Provider(Some(status), why))
                 if forbids_calls && REFUSES.contains(&status) =>

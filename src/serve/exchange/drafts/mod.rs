@@ -10,7 +10,6 @@ mod automatic;
 mod drafter;
 mod legs;
 mod method;
-mod open_message;
 mod report;
 
 use http::Response;
@@ -23,10 +22,10 @@ use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::jobs::drafts::{DraftJob, DraftState};
 use baton_core::handoffs::draft::DraftEnd;
 use baton_core::mark::note;
+use baton_core::plan::OpenDraft;
 
-pub(super) use self::automatic::{AutomaticHandoff, automatic_job};
+pub(super) use self::automatic::automatic_job;
 pub(super) use self::drafter::{ahead, hand_over, handoff_report, local_prompt};
-pub(super) use self::open_message::open_message;
 pub(super) use self::report::{approval_commands, waits_for_approval};
 
 /// Answers a request with which a draft is made: by the leg after the handoff, or as if no draft had been requested.
@@ -66,14 +65,25 @@ pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseB
     .await
 }
 
-/// The draft that waits for a request of this conversation, where it can be made with this one.
+/// The conversation's draft that is not done yet.
+pub(super) fn open_draft(exchange: &Exchange) -> Option<OpenDraft> {
+    let drafting = &exchange.app.drafting;
+    let live = exchange
+        .offered
+        .agent
+        .live
+        .as_ref()
+        .filter(|_| !drafting.is_idle())?;
+    Some(match drafting.open_in(live.key())?.state.waits() {
+        true => OpenDraft::Waits,
+        false => OpenDraft::Elsewhere,
+    })
+}
+
+/// The draft that waits for a request of this conversation.
 pub(super) fn waiting_job(exchange: &Exchange) -> Option<DraftJob> {
-    let (drafting, agent) = (&exchange.app.drafting, &exchange.offered.agent);
-    let live = agent.live.as_ref()?;
-    if !drafting.waits(live.key()) || !agent.is_safe_point(exchange.ctx.operation) {
-        return None;
-    }
-    drafting.take(live.key())
+    let live = exchange.offered.agent.live.as_ref()?;
+    exchange.app.drafting.take(live.key())
 }
 
 /// The notice that a draft of this conversation waits for a person, where the person continues without it: shown once. Its note
@@ -82,9 +92,9 @@ pub(super) fn pending_notice(exchange: &Exchange) -> Option<AnswerOpening> {
     let Exchange {
         app, ctx, offered, ..
     } = exchange;
-    let live = offered.agent.live.as_ref()?;
+    let live = offered.agent.live.as_ref().filter(|_| !app.drafting.is_idle())?;
     let open = app.drafting.open_in(live.key())?;
-    if open.state != DraftState::Review || !offered.agent.is_safe_point(ctx.operation) {
+    if open.state != DraftState::Review || !exchange.plan().is_safe_point() {
         return None;
     }
     let draft = app.drafting.pending_once(live.key())?;

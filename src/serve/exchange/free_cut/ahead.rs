@@ -6,14 +6,13 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::serve::exchange::context::ContextThread;
-use crate::serve::exchange::costs::RequestCosts;
 use crate::serve::exchange::recording;
 use crate::serve::exchange::{AnswerRecord, Exchange, drafts};
 use crate::serve::proxy::exchange_recorder::DormantRecorder;
-use crate::state::config::FreeCutPolicy;
 use crate::state::telemetry::ExchangeOutcome;
-use baton_core::bill::TokenCounts;
+use baton_core::bill::{RequestCosts, TokenCounts};
 use baton_core::handoffs::draft::DraftMethod;
+use baton_core::plan::FreeCutPolicy;
 use baton_core::record::ReadyDraft;
 use baton_core::rewrite::positions;
 
@@ -105,7 +104,7 @@ impl Pause {
         let Exchange {
             app, ctx, offered, ..
         } = &exchange;
-        if !offered.agent.is_safe_point(ctx.operation) {
+        if !exchange.plan().is_safe_point() {
             return recorder.forget();
         }
         recording::begin(&exchange, None);

@@ -16,13 +16,12 @@ use crate::state::config::InjectPolicy;
 use crate::state::session::{LiveConversation, conversation_key};
 use crate::state::store::StoreError;
 use baton_core::course::StreamMerge;
-use baton_core::plan::{self, AgentCall, is_model_call};
+use baton_core::plan::{self, AgentCall, CallFacts};
 use baton_core::rewrite::RequestReading;
 use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::text::json;
 use baton_core::tools::TOOL_NAME;
-use baton_core::transcript::Transcript;
-use baton_core::wire::{Operation, ResponseWatch, Role, Turn, TurnPartKind, UnreadReason, Wire, wire};
+use baton_core::wire::{Operation, ResponseWatch, Role, TurnPartKind, UnreadReason, Wire, wire};
 
 /// The agent's request and its conversation.
 #[derive(Clone)]
@@ -31,14 +30,10 @@ pub(super) struct AgentRequest {
     pub(super) request: Request,
     /// Cost of one pass over the request.
     pub(super) weight: usize,
-    /// Whether the agent named its session: no other conversation has its key.
-    pub(super) named: bool,
+    /// How it was sent.
+    pub(super) call: CallFacts,
     /// `None` while the store cannot be reached.
     pub(super) live: Option<Arc<LiveConversation>>,
-    /// A summary, or another side call: no handoff fires in its answer.
-    pub(super) side_call: bool,
-    /// Why the tool is ruled out, by the config or by the request's header.
-    pub(super) forbidden: Option<ToolOmission>,
     /// Hash of the request as the agent sent it, where commands were taken out: without them two requests may be alike.
     pub(super) original_hash: Option<u64>,
 }
@@ -54,12 +49,10 @@ impl AgentRequest {
     ) -> Self {
         Self {
             wire: call.wire,
-            side_call: call.is_side_call(),
+            call: call.facts(),
             request: request(call.reading),
             weight,
-            named: call.named,
             live,
-            forbidden: call.forbidden,
             original_hash: original.map(body_hash),
         }
     }
@@ -95,8 +88,8 @@ impl AgentRequest {
     }
 
     /// Whether the agent's own loop sent it: a model call with the agent's tools that brings its history along.
-    pub(super) fn is_of_the_loop(&self, operation: Option<Operation>) -> bool {
-        plan::is_of_the_loop(self.request.view(), operation)
+    pub(super) fn is_of_the_loop(&self) -> bool {
+        plan::is_of_the_loop(self.request.view(), self.call.operation)
     }
 
     /// What a streamed answer to the request goes through. `limit`: of a frame, in bytes.
@@ -112,37 +105,6 @@ impl AgentRequest {
             Some(framing) => StreamMerge::framed(machine, framing, limit, tooled),
             None => StreamMerge::new(machine, limit, tooled),
         }
-    }
-
-    /// Whether the conversation may be cut before this request's answer. The request must be of an agent's loop, the
-    /// model must have no unanswered call, and the answer must be able to show a sentinel.
-    pub(super) fn is_safe_point(&self, operation: Option<Operation>) -> bool {
-        let view = self.request.view();
-        let facts = &view.facts;
-        is_model_call(operation)
-            && view.tools.is_some_and(|tools| tools.client)
-            && !(self.side_call || facts.structured || facts.many || facts.server_side)
-            && self.forbidden != Some(ToolOmission::OffByHeader)
-            && self.is_at_rest()
-    }
-
-    /// Whether nothing waits for an answer but the last message: the model's last turn is answered, with all its calls.
-    fn is_at_rest(&self) -> bool {
-        let view = self.request.view();
-        let of_model = |turn: &Turn| turn.role == Role::Assistant;
-        let mut back = view.turns.iter().rev();
-        let last = back.find(|turn| !matches!(turn.role, Role::System | Role::Tools));
-        if last.is_none_or(of_model) {
-            return false;
-        }
-        let Some(end) = view.turns.iter().rposition(of_model) else {
-            return true;
-        };
-        let before = view.turns[..end].iter().rposition(|turn| !of_model(turn));
-        let begin = before.map_or(0, |before| before + 1);
-        let uses = Transcript::of(view).tool_uses();
-        let mut last = uses.iter().filter(|call| call.turn >= begin);
-        last.all(|call| call.answer.is_some())
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) async fn send(exchange: Exchange) -> FirstLeg {
     let Exchange {
         app, ctx, offered, ..
     } = &exchange;
-    let mut request = offered.legs(app).first(offered.offer.tooled);
+    let mut request = offered.plan(app).first(offered.offer.tooled);
     recording::note_lost(&exchange, &request);
     let mut answered = sender::first(&exchange, &request).await;
     if let (Some(model), Ok(response)) = (&request.model, &answered)
@@ -27,7 +27,7 @@ pub(super) async fn send(exchange: Exchange) -> FirstLeg {
     {
         let model = model.clone();
         app.refused_models.is_first(&model);
-        request = offered.legs(app).first(offered.offer.tooled);
+        request = offered.plan(app).first(offered.offer.tooled);
         answered = sender::first(&exchange, &request).await;
         sender::settle_model(&exchange, &model, &answered);
     }

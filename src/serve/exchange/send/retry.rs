@@ -90,7 +90,7 @@ fn changed(exchange: &mut Exchange, error: &[u8], first: &RewriteOutcome) -> Opt
         was_tooled: offered.offer.tooled,
         needs_tool: offered.places.are_any(),
         has_room: untooled::no_room(offered.agent.request.view()).is_none(),
-        is_tool_forbidden: offered.agent.forbidden.is_some(),
+        is_tool_forbidden: offered.agent.call.forbidden.is_some(),
         refuses_thinking: wire.facts().refuses_thinking(error),
         is_prefix_mismatch: wire.facts().is_prefix_mismatch(error),
     };
@@ -107,7 +107,7 @@ fn changed(exchange: &mut Exchange, error: &[u8], first: &RewriteOutcome) -> Opt
                 "the prefix does not match: retried with the tool toggled"
             );
             Some(Retry {
-                request: offered.legs(&exchange.app).first(tooled),
+                request: offered.plan(&exchange.app).first(tooled),
                 tooled: Some(tooled),
                 leaves_thinking_out: false,
             })

@@ -1,11 +1,12 @@
 //! Commands in the chat: what they reply and change.
 
-use http::StatusCode;
+use http::{Response, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use super::{Stage, an_id, changed, claude, model, user};
-use crate::serve::exchange::commands;
+use crate::serve::exchange::{Exchange, commands};
+use crate::serve::proxy::response_body::ResponseBody;
 use baton_core::mark::note;
 
 const COMMANDS: [&str; 6] = [
@@ -17,10 +18,16 @@ const COMMANDS: [&str; 6] = [
     "::handoff undo",
 ];
 
+/// The answer to a request that ends with a command.
+pub(super) async fn command(exchange: Exchange) -> Response<ResponseBody> {
+    let text = exchange.offered.pin.command.clone().unwrap_or_default();
+    commands::answer(exchange, text).await
+}
+
 /// The text of the answer to a last message.
 async fn reply(stage: &Stage, text: &str) -> String {
     let messages = [user("Mend it."), model("Yes."), user(text)];
-    let response = commands::answer(stage.request(claude(&messages)).exchange().await).await;
+    let response = command(stage.request(claude(&messages)).exchange().await).await;
     assert_eq!(response.status(), StatusCode::OK);
     let body = response
         .into_body()
@@ -135,7 +142,7 @@ async fn the_status_names_the_active_handoff_or_the_whole_history() {
     let exchange = stage.request(claude(&[user("Mend it.")])).exchange().await;
     let shown = exchange.sentinel(&handoff);
     let messages = [user("Mend it."), model(&shown), user("::handoff status")];
-    let response = commands::answer(stage.request(claude(&messages)).exchange().await).await;
+    let response = command(stage.request(claude(&messages)).exchange().await).await;
     let body = response
         .into_body()
         .collect()
@@ -153,7 +160,7 @@ async fn a_streamed_request_gets_a_streamed_reply() {
     let stage = Stage::new();
     let body = changed(claude(&[user("::handoff help")]), json!({"stream": true}));
     let exchange = stage.request(body).exchange().await;
-    let response = commands::answer(exchange).await;
+    let response = command(exchange).await;
     assert_eq!(
         response.headers()["content-type"],
         "text/event-stream; charset=utf-8"
@@ -171,7 +178,7 @@ async fn a_streamed_request_gets_a_streamed_reply() {
 #[tokio::test]
 async fn a_handoff_of_a_conversation_that_is_too_short_is_refused_in_words() {
     let stage = Stage::new();
-    let response = commands::answer(stage.request(claude(&[user("::handoff")])).exchange().await).await;
+    let response = command(stage.request(claude(&[user("::handoff")])).exchange().await).await;
     let body = response
         .into_body()
         .collect()

@@ -2,9 +2,10 @@
 
 use super::{Stage, calls, claude, result, user};
 use crate::serve::exchange::Exchange;
-use crate::serve::exchange::context::{self, DueStep};
+use crate::serve::exchange::context;
 use crate::state::config::Config;
 use baton_core::nudge::NudgeWording;
+use baton_core::plan::{AnsweredBy, DueStep};
 use baton_core::wire::{LegReport, Usage};
 
 /// Notices from 1,000 tokens on, automatic handoffs from 2,000 on: the model's window has a million.
@@ -80,7 +81,7 @@ async fn a_measured_context_is_due_at_its_thresholds() {
         entered.thread.measure(&first.ctx, None, &used(tokens));
         let next = exchange(&stage, 1).await;
         let entered = context::enter(&next).unwrap();
-        let step = match entered.thread.due(&next.offered, 0) {
+        let step = match next.plan().due(&entered.thread.state(None).unwrap(), 0) {
             None => "nothing",
             Some(DueStep::Nudge(_)) => "a notice",
             Some(DueStep::HandOff { .. }) => "a handoff",
@@ -104,7 +105,7 @@ async fn cached_input_fills_a_context_as_well() {
     entered.thread.measure(&first.ctx, None, &answered(usage));
     let next = exchange(&stage, 1).await;
     let entered = context::enter(&next).unwrap();
-    let Some(DueStep::Nudge(text)) = entered.thread.due(&next.offered, 0) else {
+    let Some(DueStep::Nudge(text)) = next.plan().due(&entered.thread.state(None).unwrap(), 0) else {
         panic!("no notice");
     };
     assert!(text.contains("1,400") || text.contains("1400"), "{text}");
@@ -121,24 +122,33 @@ async fn a_notice_in_plain_words_names_no_number() {
     entered.thread.measure(&first.ctx, None, &used(1_500));
     let next = exchange(&stage, 1).await;
     let entered = context::enter(&next).unwrap();
-    let Some(DueStep::Nudge(text)) = entered.thread.due(&next.offered, 0) else {
+    let Some(DueStep::Nudge(text)) = next.plan().due(&entered.thread.state(None).unwrap(), 0) else {
         panic!("no notice");
     };
     assert!(!text.contains(|c: char| c.is_ascii_digit()), "{text}");
+}
+
+/// The model answers, with a notice where one is due.
+async fn follow(exchange: &mut Exchange) {
+    let decision = exchange.decide();
+    assert_eq!(decision.by, AnsweredBy::Model);
+    if let (Some(text), Some(thread)) = (decision.nudge, exchange.thread.clone()) {
+        thread.nudge(exchange, &text).await;
+    }
 }
 
 #[tokio::test]
 async fn a_notice_is_sent_once_and_stays_in_the_model_s_view() {
     let stage = Stage::with(thresholds);
     let mut first = exchange(&stage, 0).await;
-    assert!(first.follow_context(false).await.is_none());
+    follow(&mut first).await;
     first
         .thread
         .as_ref()
         .unwrap()
         .measure(&first.ctx, None, &used(1_500));
     let mut next = exchange(&stage, 1).await;
-    assert!(next.follow_context(false).await.is_none());
+    follow(&mut next).await;
     let notices = |exchange: &Exchange| exchange.offered.places.insertions.len();
     assert_eq!(notices(&next), 1);
     next.thread
@@ -146,6 +156,6 @@ async fn a_notice_is_sent_once_and_stays_in_the_model_s_view() {
         .unwrap()
         .measure(&next.ctx, None, &used(1_510));
     let mut later = exchange(&stage, 2).await;
-    assert!(later.follow_context(false).await.is_none());
+    follow(&mut later).await;
     assert_eq!(notices(&later), 1);
 }

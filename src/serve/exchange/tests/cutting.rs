@@ -38,7 +38,7 @@ async fn an_answer_that_was_left_out_cuts_in_front_of_what_follows_its_request()
         (Some(handoff.id), 1)
     );
     let view = offered.agent.request.view();
-    assert_eq!(offered.legs(&stage.app).cut_end(), view.turns[1].span.start);
+    assert_eq!(offered.plan(&stage.app).cut_end(), view.turns[1].span.start);
     let messages = json!(sent(&stage, &offered).messages).to_string();
     assert!(
         messages.contains(PROMPT) && messages.contains("And the docs."),
@@ -56,7 +56,7 @@ async fn a_cut_ends_at_the_sentinel_and_keeps_what_follows_its_turn() {
     let uncut = stage.request(claude(&[user(BEFORE)])).offered().await;
     assert_eq!(uncut.pin.kept_from(), 0);
     assert_eq!(
-        uncut.legs(&stage.app).cut_end(),
+        uncut.plan(&stage.app).cut_end(),
         uncut.agent.request.view().list.start
     );
     let handoff = stage.handoff(&[user(BEFORE)]).await;
@@ -64,7 +64,7 @@ async fn a_cut_ends_at_the_sentinel_and_keeps_what_follows_its_turn() {
     let at = offered.agent.request.text();
     let at = String::from_utf8_lossy(at).find("[[handoff-resume:").unwrap();
     assert_eq!(
-        (offered.pin.kept_from(), offered.legs(&stage.app).cut_end()),
+        (offered.pin.kept_from(), offered.plan(&stage.app).cut_end()),
         (2, at)
     );
 }
@@ -77,7 +77,7 @@ fn thought(id: &str) -> Value {
 }
 
 fn body(exchange: &Exchange) -> String {
-    let rope = exchange.legs().first(true).rope;
+    let rope = exchange.plan().first(true).rope;
     String::from_utf8(rope.concat()).unwrap()
 }
 
@@ -87,7 +87,7 @@ async fn refused_thinking_is_left_out_of_the_stretch_and_of_no_later_step() {
     let handoff = stage.handoff(&[user(BEFORE)]).await;
     let step = [thought("t1"), result("t1")];
     let mut refused = stage.request(claude(&after(&handoff, &step))).exchange().await;
-    let first = refused.offered.legs(&stage.app).first(true);
+    let first = refused.offered.plan(&stage.app).first(true);
     assert!(body(&refused).contains("Let me see."));
     let again = thinking::leave_out(&stage.app, Arc::make_mut(&mut refused.offered), &first);
     let again = String::from_utf8(again.expect("a request without it").rope.concat()).unwrap();
@@ -105,7 +105,7 @@ async fn without_thinking_after_the_cut_there_is_no_second_try() {
     let handoff = stage.handoff(&[user(BEFORE)]).await;
     let step = [calls("t1"), result("t1")];
     let mut refused = stage.request(claude(&after(&handoff, &step))).exchange().await;
-    let first = refused.offered.legs(&stage.app).first(true);
+    let first = refused.offered.plan(&stage.app).first(true);
     assert!(thinking::leave_out(&stage.app, Arc::make_mut(&mut refused.offered), &first).is_none());
 }
 

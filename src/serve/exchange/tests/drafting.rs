@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use super::{Stage, calls, claude, model, result, sent, user};
 use crate::serve::exchange::Exchange;
-use crate::serve::exchange::drafts::{self, AutomaticHandoff};
+use crate::serve::exchange::drafts;
 use crate::state::config::ReviewPolicy;
 use crate::state::jobs::drafts::{DraftJob, DraftOrder, DraftState};
 use baton_core::handoffs::draft::{DraftEnd, DraftFailure, DraftMethod, DraftRequest};
+use baton_core::plan::{AnsweredBy, DueHandoff};
 use baton_core::record::{Handoff, HandoffOrigin};
 
 fn work() -> Vec<serde_json::Value> {
@@ -131,8 +132,8 @@ async fn a_draft_waits_for_a_request_at_which_the_conversation_may_be_cut() {
     ];
     for (body, taken) in rows {
         let exchange = stage.request(body).exchange().await;
-        let job = drafts::waiting_job(&exchange);
-        assert_eq!(job.is_some(), taken);
+        let mut exchange = exchange;
+        assert_eq!(exchange.decide().by == AnsweredBy::WaitingDraft, taken);
     }
 }
 
@@ -140,9 +141,9 @@ async fn a_draft_waits_for_a_request_at_which_the_conversation_may_be_cut() {
 async fn an_automatic_draft_is_begun_once() {
     let stage = Stage::new();
     let exchange = stage.request(claude(&work())).exchange().await;
-    let automatic = || AutomaticHandoff {
+    let automatic = || DueHandoff {
         reason: "the context had 1234 tokens".to_owned(),
-        ..AutomaticHandoff::default()
+        ..DueHandoff::default()
     };
     let job = drafts::automatic_job(&exchange, automatic()).expect("a draft");
     assert_eq!(job.wanted().ask.origin, HandoffOrigin::Auto);
@@ -160,7 +161,7 @@ async fn an_automatic_draft_is_begun_once() {
 async fn the_report_has_the_sizes_of_what_was_sent_before_and_is_sent_next() {
     let stage = Stage::new();
     let exchange = stage.request(claude(&work())).exchange().await;
-    let before = exchange.offered.legs(&stage.app).first(true).rope.concat().len();
+    let before = exchange.offered.plan(&stage.app).first(true).rope.concat().len();
     let handoff = hand_over(&exchange, local().into()).await.unwrap();
     let event = exchange
         .ctx

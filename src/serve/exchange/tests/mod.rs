@@ -188,7 +188,7 @@ struct SentView {
 }
 
 fn sent(stage: &Stage, offered: &Offered) -> SentView {
-    let rope = offered.legs(&stage.app).first(offered.offer.tooled).rope;
+    let rope = offered.plan(&stage.app).first(offered.offer.tooled).rope;
     let body: Value = serde_json::from_slice(&rope.concat()).unwrap();
     let tools = body["tools"].as_array().cloned().unwrap_or_default();
     SentView {

@@ -49,7 +49,7 @@ async fn where_nothing_changes_the_bytes_are_the_agents() {
     let body = claude(&[user("Mend it.")]);
     let request = stage.request(&body).header("x-baton-handoff", "off");
     let offered = request.offered().await;
-    let rope = offered.legs(&stage.app).first(false).rope;
+    let rope = offered.plan(&stage.app).first(false).rope;
     assert_eq!(rope.concat(), body.to_string().as_bytes());
     assert!(offered.agent.request.as_it_came(&rope).is_some());
 }

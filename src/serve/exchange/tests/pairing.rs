@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{PROMPT, Stage, calls, claude, result, sent, user};
-use crate::serve::exchange::{Exchange, context, record_writer};
+use crate::serve::exchange::{Exchange, record_writer};
 use baton_core::course::AnsweredCall;
 use baton_core::record::{HiddenResult, InsertionPlace};
 use baton_core::tools::{RECALL_NAME, TOOL_NAME};
@@ -66,10 +66,10 @@ async fn a_hidden_call_stands_beside_its_sibling_in_the_models_view() {
     );
     assert_eq!(messages.len(), 3);
     // Until the turn's end nothing else is begun.
-    assert!(context::waits_for_turn_end(&offered));
+    assert!(offered.plan(&stage.app).waits_for_turn_end());
     assert_eq!(
         offered
-            .legs(&stage.app)
+            .plan(&stage.app)
             .first(true)
             .pending
             .map(|pending| pending.0)
@@ -87,7 +87,7 @@ async fn a_fork_without_the_sibling_has_no_hidden_call() {
         .unwrap();
     let fork = vec![user("Mend it."), calls("t2"), result("t2")];
     let offered = stage.request(claude(&fork)).offered().await;
-    assert!(!context::waits_for_turn_end(&offered));
+    assert!(!offered.plan(&stage.app).waits_for_turn_end());
     let messages = json!(sent(&stage, &offered).messages).to_string();
     assert!(!messages.contains("toolu_hidden"), "{messages}");
 }

@@ -68,7 +68,7 @@ async fn a_seal_stands_for_a_lost_store_and_no_other_text_does() {
     let shown = request
         .offered()
         .await
-        .legs(&stage.app)
+        .plan(&stage.app)
         .sentinel(&handoff, &stage.app.seals.now());
     assert!(shown.contains(PROMPT), "{shown}");
     let empty = Stage::over(Arc::new(SqliteStore::in_memory().unwrap()), |_| ());

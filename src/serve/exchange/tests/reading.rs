@@ -147,15 +147,16 @@ async fn a_conversation_is_cut_only_where_the_model_has_no_open_call() {
     let stage = Stage::new();
     for (what, body, safe) in rows {
         let request = stage.request(body);
-        let agent = request.offered().await.agent;
-        assert_eq!(agent.is_safe_point(Some(Operation::Generate)), *safe, "{what}");
-        assert!(!agent.is_safe_point(Some(Operation::Count)), "{what}");
+        let mut offered = request.offered().await;
+        assert_eq!(offered.plan(&stage.app).is_safe_point(), *safe, "{what}");
+        offered.agent.call.operation = Some(Operation::Count);
+        assert!(!offered.plan(&stage.app).is_safe_point(), "{what}");
     }
     let off = stage
         .request(claude(&[user("a")]))
         .header("x-baton-handoff", "off");
     let off = off.offered().await;
-    assert!(!off.agent.is_safe_point(Some(Operation::Generate)));
+    assert!(!off.plan(&stage.app).is_safe_point());
 }
 
 #[tokio::test]

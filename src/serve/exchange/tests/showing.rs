@@ -64,7 +64,7 @@ async fn the_line_is_complete_at_once_and_in_no_later_request() {
             user("Thanks."),
         ]);
         let offered = stage.request(later).offered().await;
-        let sent = String::from_utf8(offered.legs(&stage.app).first(true).rope.concat()).unwrap();
+        let sent = String::from_utf8(offered.plan(&stage.app).first(true).rope.concat()).unwrap();
         assert!(
             !sent.contains("handoff is being") && !sent.contains("handoff-note"),
             "{sent}"

@@ -3,8 +3,8 @@
 use http_body_util::BodyExt;
 use serde_json::Value;
 
+use super::commanding::command;
 use super::{Stage, an_id, claude, model, user};
-use crate::serve::exchange::commands;
 use baton_core::record::Handoff;
 
 const BEFORE: &str = "Mend it.";
@@ -44,7 +44,7 @@ async fn an_undo_in_the_chat_is_reverted_by_the_same_command() {
         let last = transcript.len() - 1;
         transcript[last] = user("::handoff undo");
         let exchange = stage.request(claude(transcript)).exchange().await;
-        let response = commands::answer(exchange).await;
+        let response = command(exchange).await;
         let body = response
             .into_body()
             .collect()
@@ -75,7 +75,7 @@ async fn an_unknown_id_undoes_nothing() {
     } = handed_over().await;
     let mut messages = transcript.clone();
     messages[2] = user(&format!("::handoff undo {}", an_id(5)));
-    let response = commands::answer(stage.request(claude(&messages)).exchange().await).await;
+    let response = command(stage.request(claude(&messages)).exchange().await).await;
     let body = response
         .into_body()
         .collect()

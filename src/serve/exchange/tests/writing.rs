@@ -6,7 +6,7 @@ use super::{PROMPT, Stage, claude, model, user};
 use crate::serve::exchange::Exchange;
 use crate::serve::exchange::record_writer;
 use crate::state::config::HandoffMode;
-use baton_core::course::NewHandoff;
+use baton_core::plan::NewHandoff;
 use baton_core::record::{HandoffOrigin, ResponseOrigin};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -180,13 +180,13 @@ async fn a_spilled_request_comes_back_as_it_was() {
     let body = claude(&[user("Mend it."), model("Yes."), user("Go.")]);
     let request = stage.request(&body).header("x-agent", "one");
     let mut exchange = request.exchange().await;
-    let before = exchange.offered.legs(&stage.app).first(true).rope.concat();
+    let before = exchange.offered.plan(&stage.app).first(true).rope.concat();
     exchange.spill();
     assert!(exchange.ctx.headers.is_empty() && exchange.offered.agent.request.text().is_empty());
     exchange.reclaim().await.unwrap();
     assert_eq!(exchange.ctx.headers["x-agent"], "one");
     assert_eq!(
-        exchange.offered.legs(&stage.app).first(true).rope.concat(),
+        exchange.offered.plan(&stage.app).first(true).rope.concat(),
         before
     );
 }

@@ -9,6 +9,7 @@ use crate::state::config::raw::{LocatedValue, Raw};
 use crate::state::config::value::{ValueResult, collect, value_error};
 use baton_core::handoffs::carry::CarryScope;
 use baton_core::nudge::{NudgeWording, Thresholds, Windows};
+use baton_core::plan::FreeCutPolicy;
 
 /// Most seal keys: a prompt under an unknown seal is hashed with each of them.
 const MOST_KEYS: usize = 16;
@@ -259,18 +260,6 @@ pub enum ReviewPolicy {
     Manual,
     /// All of them do.
     Always,
-}
-
-/// `handoff.free`: whether a conversation is cut at a moment at which the provider's cache is lost anyway.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum FreeCutPolicy {
-    /// No.
-    #[default]
-    Off,
-    /// A person is offered it in the chat first.
-    Ask,
-    /// Yes.
-    On,
 }
 
 /// `handoff.mode`

@@ -1,12 +1,12 @@
-//! Finds the person's message that the model has not answered yet. No IO.
+//! Finds the person's message that the model has not answered yet.
 
-use baton_core::agents::wordings::{self, UserText};
-use baton_core::transcript::{Transcript, TranscriptPartKind};
-use baton_core::wire::{Role, View};
+use crate::agents::wordings::{self, UserText};
+use crate::transcript::{Transcript, TranscriptPartKind};
+use crate::wire::{Role, View};
 
 /// The person's texts after the model's last turn: no later request shows them, so a handoff carries them. `tags`: of the
 /// harness's own texts.
-pub(in crate::serve::exchange) fn open_message(view: &View, tags: &[String]) -> String {
+pub fn open_message(view: &View, tags: &[String]) -> String {
     let turns = Transcript::of(view).turns().rev();
     // A turn that is sent by its id alone is the model's, mostly.
     let open = turns.take_while(|turn| !matches!(turn.role, Role::Assistant | Role::Other));
@@ -30,8 +30,8 @@ pub(in crate::serve::exchange) fn open_message(view: &View, tags: &[String]) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baton_core::record::WireId;
-    use baton_core::wire::{Operation, wire};
+    use crate::record::WireId;
+    use crate::wire::{Operation, wire};
     use serde_json::{Value, json};
 
     fn open(messages: Value) -> String {

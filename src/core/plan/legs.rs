@@ -1,29 +1,43 @@
 //! The upstream requests of an answer's legs, built of a plan. Each is a value: its bytes, and what was changed.
 
-use super::machine::NextLeg;
+use super::{Active, Planned};
 use crate::agents::{goals, loaded_tools, wordings};
 use crate::commands::pinned_text;
 use crate::handoffs::draft::OWN_MODEL;
 use crate::mark::seal::SealKeys;
 use crate::mark::sentinel;
-use crate::plan::{Active, Pin, Places, Policy, ToolOffer};
+
 use crate::record::{CutPoint, Handoff, HandoffId, HandoffOrigin};
 use crate::rewrite::{
-    ChangeReason, ContinuedResponse, Cut, RequestReading, Rewrite, RewriteOutcome, SizeChange, lost,
-    positions, preamble, rewrite, text_fingerprints,
+    ChangeReason, ContinuedResponse, Cut, Rewrite, RewriteOutcome, SizeChange, lost, positions, preamble,
+    rewrite, text_fingerprints,
 };
 use crate::transcript::{SessionGoal, Transcript};
-use crate::wire::{TextOnly, Wire};
+use crate::wire::TextOnly;
 
-/// A planned request, of which the upstream requests are built.
-#[derive(Clone, Copy)]
-pub struct Legs<'a> {
-    pub wire: &'static dyn Wire,
-    pub reading: &'a RequestReading,
-    pub pin: &'a Pin,
-    pub places: &'a Places,
-    pub offer: &'a ToolOffer,
-    pub policy: Policy<'a>,
+/// The request of a later leg.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NextLeg {
+    /// Preamble and carry-over prompt of the handoff that it starts after; `None`: the first leg's own cut.
+    pub head: Option<String>,
+    /// The model that it goes to in place of the requested one.
+    pub routed: Option<String>,
+    /// Elements to append.
+    pub more: Vec<String>,
+    /// The handoff that was shown last.
+    pub after: Option<HandoffId>,
+}
+
+impl NextLeg {
+    /// Afresh after this handoff.
+    pub(crate) fn after(handoff: HandoffId, head: String, routed: Option<String>) -> Self {
+        Self {
+            head: Some(head),
+            routed,
+            more: Vec::new(),
+            after: Some(handoff),
+        }
+    }
 }
 
 /// A handoff before it is written.
@@ -51,7 +65,7 @@ pub struct HandoffSource<'a> {
     pub now_ms: u64,
 }
 
-impl<'a> Legs<'a> {
+impl<'a> Planned<'a> {
     /// The request as it goes upstream for the first leg.
     pub fn first(&self, tooled: bool) -> RewriteOutcome {
         self.rewritten(&self.as_received(tooled))
@@ -197,7 +211,7 @@ impl<'a> Legs<'a> {
 }
 
 /// What is written.
-impl Legs<'_> {
+impl Planned<'_> {
     /// A handoff of this request, which is yet to be written.
     pub fn handoff(&self, new: NewHandoff, source: &HandoffSource<'_>) -> Handoff {
         Handoff {

@@ -1,0 +1,64 @@
+//! A planned request: of which upstream requests are built, and by which is decided what answers it.
+
+use super::{Pin, Places, Policy, ToolOffer, is_model_call};
+use crate::rewrite::RequestReading;
+use crate::rewrite::untooled::ToolOmission;
+use crate::transcript::Transcript;
+use crate::wire::{Operation, Role, Turn, Wire};
+
+/// How a request was sent.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CallFacts {
+    pub operation: Option<Operation>,
+    /// Whether the agent named its session: no other conversation has its key.
+    pub named: bool,
+    /// A summary, or another side call: no handoff fires in its answer.
+    pub side_call: bool,
+    /// Why the tool is ruled out, by the config or by the request's header.
+    pub forbidden: Option<ToolOmission>,
+}
+
+/// A planned request.
+#[derive(Clone, Copy)]
+pub struct Planned<'a> {
+    pub wire: &'static dyn Wire,
+    pub reading: &'a RequestReading,
+    pub call: CallFacts,
+    pub pin: &'a Pin,
+    pub places: &'a Places,
+    pub offer: &'a ToolOffer,
+    pub policy: Policy<'a>,
+}
+
+impl Planned<'_> {
+    /// Whether the conversation may be cut before this request's answer. The request must be of an agent's loop, the
+    /// model must have no unanswered call, and the answer must be able to show a sentinel.
+    pub fn is_safe_point(&self) -> bool {
+        let view = &self.reading.view;
+        let facts = &view.facts;
+        is_model_call(self.call.operation)
+            && view.tools.is_some_and(|tools| tools.client)
+            && !(self.call.side_call || facts.structured || facts.many || facts.server_side)
+            && self.call.forbidden != Some(ToolOmission::OffByHeader)
+            && self.is_at_rest()
+    }
+
+    /// Whether nothing waits for an answer but the last message: the model's last turn is answered, with all its calls.
+    fn is_at_rest(&self) -> bool {
+        let view = &self.reading.view;
+        let of_model = |turn: &Turn| turn.role == Role::Assistant;
+        let mut back = view.turns.iter().rev();
+        let last = back.find(|turn| !matches!(turn.role, Role::System | Role::Tools));
+        if last.is_none_or(of_model) {
+            return false;
+        }
+        let Some(end) = view.turns.iter().rposition(of_model) else {
+            return true;
+        };
+        let before = view.turns[..end].iter().rposition(|turn| !of_model(turn));
+        let begin = before.map_or(0, |before| before + 1);
+        let uses = Transcript::of(view).tool_uses();
+        let mut last = uses.iter().filter(|call| call.turn >= begin);
+        last.all(|call| call.answer.is_some())
+    }
+}

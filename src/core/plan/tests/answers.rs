@@ -1,0 +1,235 @@
+//! What answers a request.
+
+use super::*;
+use crate::bill::{DraftCost, PriceQuery, PriceTable, RequestCosts};
+use crate::handoffs::draft::DraftMethod;
+use crate::nudge::{AnswerUsage, ContextUse, Thresholds};
+use crate::record::{CachedHistory, ReadyDraft};
+
+const HOUR: u64 = 3_600_000;
+
+const AT_HAND: DraftAtHand<'static> = DraftAtHand {
+    ready: None,
+    cost: DraftCost::Cheapest(9_000),
+};
+
+/// A request that nothing is known of.
+const PLAIN: Situation<'static> = Situation {
+    repeated: None,
+    thread: None,
+    draft: None,
+    at_hand: AT_HAND,
+    free: FreeCutPolicy::Off,
+    now_ms: HOUR,
+};
+
+impl Planned<'_> {
+    fn by(&self, now: Situation<'_>) -> AnsweredBy {
+        self.answered_by(&now).by
+    }
+}
+
+/// A thread with notices from 1,000 tokens on and handoffs from 2,000 on, whose context has this many.
+fn thread(tokens: u64) -> ThreadState<'static> {
+    let thresholds = Thresholds {
+        nudge_tokens: 1_000,
+        auto_at: 0.002,
+        ..Thresholds::default()
+    };
+    let limits = thresholds.of(Some(1_000_000));
+    let mut context = ContextUse::default();
+    let answer = AnswerUsage {
+        cut: None,
+        tokens,
+        input: tokens,
+    };
+    context.measured(answer, &limits);
+    ThreadState {
+        context,
+        limits,
+        ..ThreadState::default()
+    }
+}
+
+/// What a request costs an hour after the last one.
+fn bill() -> RequestCosts {
+    let price =
+        json!({"input": 4.0, "cache_read": 0.2, "cache_write": 5.0, "cache_write_long": 8.0, "output": 20.0});
+    let model = json!({"id": "m", "names": ["m"], "price": [price]});
+    let provider = json!([{"id": "p", "model": [model]}]);
+    let table: PriceTable =
+        serde_json::from_value(json!({"source": "test", "date": "2026-11-23", "provider": provider}))
+            .unwrap();
+    let query = PriceQuery {
+        model: "m",
+        ..PriceQuery::default()
+    };
+    RequestCosts {
+        rates: table.rates(&query).unwrap(),
+        model: "m".to_owned(),
+        effort: String::new(),
+        at_ms: HOUR,
+        fixed_bytes: 0,
+        limit: None,
+        lifetime_ms: None,
+    }
+}
+
+/// A thread whose long history has gone cold.
+fn cold(bill: &RequestCosts) -> ThreadState<'_> {
+    let last = CachedHistory {
+        model: "m".to_owned(),
+        tokens: 180_000,
+        fixed: 20_000,
+        ..CachedHistory::default()
+    };
+    ThreadState {
+        bill: Some(bill),
+        nudge_pays: true,
+        costs: ThreadCosts {
+            ledger: crate::bill::CutLedger::resumed(&last),
+            before: Some(1),
+            ..ThreadCosts::default()
+        },
+        ..ThreadState::default()
+    }
+}
+
+/// The answer of the model that came between, and the person's next message.
+fn next() -> Vec<Value> {
+    after(&["Done.".to_owned()])
+}
+
+#[test]
+fn a_command_and_an_unknown_line_are_for_baton_alone() {
+    let script = Script::new();
+    let pin = |messages: &[Value]| script.plan(messages).plan.pin;
+    assert_eq!(pin(&next()).answered_by(), None);
+    let status = [&next()[..], &[model("Yes."), user("::handoff status")]].concat();
+    let command = AnsweredBy::Command("::handoff status".to_owned());
+    assert_eq!(pin(&status).answered_by(), Some(command));
+    let line = [user(&format!("[[handoff-resume:{}]]\n\nGo on.", Uuid::now_v7()))];
+    let unknown = AnsweredBy::Unresolved(Unresolved::Unknown);
+    assert_eq!(pin(&line).answered_by(), Some(unknown));
+}
+
+#[test]
+fn a_full_context_is_told_or_handed_over_where_the_conversation_may_be_cut() {
+    let script = Script::new();
+    let planned = script.plan(&next());
+    planned.with(|plan| {
+        let at = |tokens, draft| {
+            let thread = thread(tokens);
+            plan.answered_by(&Situation {
+                thread: Some(&thread),
+                draft,
+                ..PLAIN
+            })
+        };
+        assert_eq!((at(900, None).by, at(900, None).nudge), (AnsweredBy::Model, None));
+        let told = at(1_500, None);
+        assert!(told.by == AnsweredBy::Model && told.nudge.is_some());
+        let full = DueHandoff {
+            reason: "the context had 2500 tokens".to_owned(),
+            ..DueHandoff::default()
+        };
+        assert_eq!(at(2_500, None).by, AnsweredBy::HandOff(full));
+        // One draft at a time; the one that waits is made with this request, told or not.
+        assert_eq!(at(2_500, Some(OpenDraft::Elsewhere)).by, AnsweredBy::Model);
+        assert_eq!(at(2_500, Some(OpenDraft::Waits)).by, AnsweredBy::WaitingDraft);
+        let told = at(1_500, Some(OpenDraft::Waits));
+        assert!(told.by == AnsweredBy::WaitingDraft && told.nudge.is_some());
+    });
+    let call = json!({"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "run", "input": {}}]});
+    let open = [&next()[..], &[call, user("Stop.")]].concat();
+    script.plan(&open).with(|plan| {
+        let thread = thread(2_500);
+        let situation = Situation {
+            thread: Some(&thread),
+            draft: Some(OpenDraft::Waits),
+            ..PLAIN
+        };
+        assert_eq!(
+            plan.by(situation),
+            AnsweredBy::Model,
+            "a call waits for its result"
+        );
+    });
+}
+
+#[test]
+fn what_is_sent_again_goes_on_after_its_handoff_and_is_told_nothing_new() {
+    let id = Uuid::now_v7();
+    let (script, thread) = (Script::new(), thread(2_500));
+    script.plan(&next()).with(|plan| {
+        let decision = plan.answered_by(&Situation {
+            repeated: Some(id),
+            thread: Some(&thread),
+            draft: Some(OpenDraft::Waits),
+            ..PLAIN
+        });
+        assert_eq!(
+            (decision.by, decision.nudge),
+            (AnsweredBy::AfterHandoff(id), None)
+        );
+    });
+}
+
+#[test]
+fn a_cut_that_costs_nothing_is_made_or_offered_once_and_never_where_it_is_off() {
+    let (script, bill) = (Script::new(), bill());
+    script.plan(&next()).with(|plan| {
+        let by = |free, thread: &ThreadState<'_>| {
+            plan.by(Situation {
+                thread: Some(thread),
+                free,
+                ..PLAIN
+            })
+        };
+        let mut thread = cold(&bill);
+        assert_eq!(by(FreeCutPolicy::Off, &thread), AnsweredBy::Model);
+        let AnsweredBy::HandOff(due) = by(FreeCutPolicy::On, &thread) else {
+            panic!("no handoff");
+        };
+        assert_eq!((due.method, due.ready), (Some(DraftMethod::Bundle), None));
+        assert!(due.cut.is_some_and(|cut| cut.saved > 0.0), "{:?}", due.cut);
+        let AnsweredBy::Offer(text) = by(FreeCutPolicy::Ask, &thread) else {
+            panic!("no question");
+        };
+        assert!(text.contains("`::handoff`"), "{text}");
+        thread.costs.offered = true;
+        assert_eq!(by(FreeCutPolicy::Ask, &thread), AnsweredBy::Model, "offered once");
+        thread.costs.before = Some(0);
+        assert_ne!(by(FreeCutPolicy::On, &thread), AnsweredBy::Model);
+        // Another replica had requests of the conversation since.
+        thread.costs.before = Some(3);
+        assert_eq!(by(FreeCutPolicy::On, &thread), AnsweredBy::Model);
+    });
+}
+
+#[test]
+fn a_draft_written_ahead_is_taken_where_it_is_of_this_transcript_and_cut() {
+    let (script, bill) = (Script::new(), bill());
+    let covers = positions::of(&view(&[user(BEFORE)]));
+    let draft = |cut| ReadyDraft {
+        id: Uuid::now_v7(),
+        document: "# Goal\nMend the importer.".to_owned(),
+        covers: covers.clone(),
+        cut,
+        last: CachedHistory::default(),
+        created_ms: 1,
+    };
+    script.plan(&next()).with(|plan| {
+        let thread = cold(&bill);
+        for (cut, taken) in [(None, true), (Some(Uuid::now_v7()), false)] {
+            let draft = draft(cut);
+            let at_hand = DraftAtHand {
+                ready: Some(&draft),
+                ..AT_HAND
+            };
+            let moment = plan.free_moment(&thread, at_hand).unwrap();
+            assert_eq!(moment.ready.is_some(), taken);
+            assert_eq!(moment.cut.draft == DraftCost::Nothing, taken);
+        }
+    });
+}
