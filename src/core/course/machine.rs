@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use super::retry::LegAttempts;
 use super::verdict::{AnsweredCall, Verdict, VerdictInput, bound, judge, place_beside, untaken};
+use crate::limits::BYTES_PER_TOKEN;
 use crate::plan::NextLeg;
 use crate::record::{HandoffId, HiddenResult, InsertionPlace, OpenResponse, PendingResult, ResponseOrigin};
 use crate::wire::{EMPTY_TURN, Ending, LegReport, StopReason};
@@ -156,6 +157,21 @@ pub enum Effect {
 }
 
 impl Effect {
+    /// Whether it makes a text that asks the model to go on after its own output.
+    pub(super) fn asks_again(&self) -> bool {
+        matches!(self, Self::AnswerCall(_))
+    }
+
+    /// Whether it reads the agent's request.
+    pub fn needs_request(&self) -> bool {
+        match self {
+            Self::WriteHandoff { .. } | Self::AnswerCall(_) | Self::Send { .. } => true,
+            // Whoever answers a call looks into it.
+            Self::WritePairs(all) => all.iter().any(|(call, _)| call.answer.is_none()),
+            Self::WriteId { .. } => false,
+        }
+    }
+
     /// The event that reports that the effect could not begin.
     pub fn not_done(&self) -> CourseEvent {
         match self {
@@ -179,6 +195,28 @@ pub enum ResponseEnd {
     Stopped(NextLeg),
     /// After a sentinel, because this next leg failed.
     Lost(NextLeg),
+}
+
+impl ResponseEnd {
+    /// Whether it ends after a text of ours, whatever the last leg's end was.
+    pub fn is_ours(&self) -> bool {
+        matches!(self, Self::Stopped(_) | Self::Lost(_))
+    }
+
+    /// The end in the wires' terms. `size_of` returns the bytes of a leg that is not sent any more.
+    pub fn ending(&self, size_of: impl Fn(&NextLeg) -> usize) -> Ending {
+        let tokens = |leg| size_of(leg) as u64 / BYTES_PER_TOKEN;
+        match self {
+            Self::Own => Ending::Own,
+            Self::WithoutCall => Ending::WithoutCall,
+            Self::Stopped(leg) => Ending::Stopped {
+                next_input: tokens(leg),
+            },
+            Self::Lost(leg) => Ending::Lost {
+                next_input: tokens(leg),
+            },
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,9 +2,14 @@
 
 use uuid::Uuid;
 
+use std::time::Duration;
+
 use super::machine_tests::report;
 use super::{Action, Course, CourseEvent, CourseTerms, Effect, ResponseEnd, VerdictInput};
+use crate::limits::BYTES_PER_TOKEN;
+use crate::plan::NextLeg;
 use crate::record::{HiddenResult, InsertionPlace, OpenResponse, PendingResult, ResponseOrigin};
+use crate::wire::Ending;
 use crate::wire::{EMPTY_TURN, StopReason};
 
 /// The actions up to the next event.
@@ -263,4 +268,46 @@ fn in_stop_mode_the_answer_ends_after_the_sentinel() {
         matches!(&ended[..], [Action::End(ResponseEnd::Stopped(leg))] if leg.after.is_some()),
         "{ended:?}"
     );
+}
+
+#[test]
+fn only_effects_that_look_into_the_request_bring_it_back() {
+    let write_id = Effect::WriteId {
+        shown: "resp_1".to_owned(),
+        origin: ResponseOrigin::read("resp_2"),
+    };
+    let send = Effect::Send {
+        leg: NextLeg::default(),
+        pause: Duration::ZERO,
+        failed: 0,
+    };
+    let handoff = Effect::WriteHandoff {
+        prompt: "p".to_owned(),
+        reason: None,
+        parent: None,
+    };
+    let rows = [
+        (write_id, false),
+        (Effect::WritePairs(Vec::new()), false),
+        (send, true),
+        (handoff, true),
+    ];
+    for (effect, needed) in rows {
+        assert_eq!(effect.needs_request(), needed, "{effect:?}");
+    }
+}
+
+#[test]
+fn an_end_without_its_leg_states_that_legs_tokens() {
+    let size = |_: &NextLeg| 4 * BYTES_PER_TOKEN as usize + 1;
+    assert!(matches!(
+        ResponseEnd::Stopped(NextLeg::default()).ending(size),
+        Ending::Stopped { next_input: 4 }
+    ));
+    assert!(matches!(
+        ResponseEnd::Lost(NextLeg::default()).ending(size),
+        Ending::Lost { next_input: 4 }
+    ));
+    let unused = |_: &NextLeg| -> usize { panic!("the request is not rewritten for an ordinary end") };
+    assert!(matches!(ResponseEnd::Own.ending(unused), Ending::Own));
 }

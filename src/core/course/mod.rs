@@ -4,6 +4,7 @@
 //! Knows frames and a wire's dialect. Does no IO: bytes and events go in, bytes and actions come out; who writes the
 //! handoff and sends the next leg is the proxy's business.
 
+mod answer;
 mod machine;
 #[cfg(test)]
 mod machine_steps_tests;
@@ -16,7 +17,9 @@ mod tests;
 mod verdict;
 mod written_call;
 
+pub use answer::{AnswerStep, JoinedAnswer, LegProgress, StreamedAnswer};
 pub use machine::{Action, Course, CourseEvent, CourseTerms, Effect, RepeatedHandoff, ResponseEnd};
 pub use merge::StreamMerge;
+pub use retry::{is_retryable, requested_pause};
 pub use verdict::{AnsweredCall, Verdict, VerdictInput, judge, place_beside};
 pub use written_call::writes_call;

@@ -1,4 +1,4 @@
-//! Retries of a later leg: the attempts, and the pauses between them.
+//! Retries of a later leg: what is retried, how often, and the pauses between the attempts.
 
 use std::time::Duration;
 
@@ -7,6 +7,18 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
 /// Longest pause. Beyond it the response ends with its sentinel, and the agent's next request continues.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// Whether a leg that was answered with this status may be sent again.
+pub fn is_retryable(status: u16) -> bool {
+    matches!(status, 408 | 429 | 500..=599)
+}
+
+/// The pause that a response requests: `retry-after-ms`, or `retry-after` in seconds. No provider uses dates.
+pub fn requested_pause<'h>(header: impl Fn(&str) -> Option<&'h str>) -> Option<Duration> {
+    let number = |name: &str| header(name)?.trim().parse::<f64>().ok();
+    let millis = number("retry-after-ms").or_else(|| number("retry-after").map(|s| s * 1000.0))?;
+    (millis >= 0.0 && millis.is_finite()).then(|| Duration::from_millis(millis as u64))
+}
 
 /// The tries of one leg, counted together whatever they fail with: refused, not answered, broken off, or answered with
 /// an error under a status of success.
@@ -62,5 +74,27 @@ mod tests {
         assert_eq!(tries.of_next_leg().fail(None), Some(FIRST_PAUSE));
         assert_eq!(LegAttempts::new(0).fail(None), None);
         assert_eq!(LegAttempts::new(9).fail(Some(2 * LONGEST_PAUSE)), None);
+    }
+
+    #[test]
+    fn what_may_pass_is_retried_after_the_requested_pause() {
+        for status in [408, 429, 500, 503, 529] {
+            assert!(is_retryable(status), "{status}");
+        }
+        for status in [200, 400, 401, 403, 404, 413, 422] {
+            assert!(!is_retryable(status), "{status}");
+        }
+        let millis = |headers: &[(&'static str, &'static str)]| {
+            let header = |name: &str| headers.iter().find(|(n, _)| *n == name).map(|(_, value)| *value);
+            requested_pause(header).map(|pause| pause.as_millis())
+        };
+        assert_eq!(millis(&[("retry-after", "2")]), Some(2000));
+        assert_eq!(millis(&[("retry-after", " 0.5 ")]), Some(500));
+        let both = [("retry-after-ms", "250"), ("retry-after", "2")];
+        assert_eq!(millis(&both), Some(250));
+        for not_a_number in ["Wed, 21 Oct 2026 07:28:00 GMT", "-1", "inf"] {
+            assert_eq!(millis(&[("retry-after", not_a_number)]), None);
+        }
+        assert_eq!(millis(&[]), None);
     }
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use crate::handoffs::draft;
 use crate::limits;
 use crate::mark::sentinel;
+use crate::plan::Planned;
 use crate::record::{HiddenResult, InsertionPlace, PendingResult};
+use crate::rewrite::RewriteOutcome;
 use crate::text::json;
 use crate::tools::{OnCall, TOOL_NAME, ToolTable};
 use crate::wire::{Ending, HiddenCall, LegReport, StopReason};
@@ -29,6 +31,25 @@ pub struct VerdictInput {
     pub pending: Option<(String, Option<String>)>,
     /// Whether no sentinel may be in the output: it is bound to a JSON schema, or a summary.
     pub structured: bool,
+}
+
+impl VerdictInput {
+    /// Of a planned request's first leg, as it was sent with the tool or without. `max_chain`: most legs of its answer.
+    pub fn of(plan: &Planned<'_>, sent: &RewriteOutcome, tooled: bool, max_chain: u32) -> Self {
+        let stored = || plan.pin.stored_turn().and_then(|turn| turn.pending.clone());
+        let pending = sent.pending.clone().or_else(stored);
+        let side_call = plan.call.side_call;
+        Self {
+            messages: sent.messages,
+            legs: 1,
+            max_chain,
+            refused: 0,
+            answered: Vec::new(),
+            tools: Arc::clone(&plan.policy.tools.recall),
+            pending: pending.filter(|_| tooled && !side_call),
+            structured: plan.reading.view.facts.structured || side_call,
+        }
+    }
 }
 
 /// What to do at a leg's end.

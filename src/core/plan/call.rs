@@ -6,8 +6,9 @@ use super::{CallFacts, Need};
 use crate::record::HandoffId;
 use crate::rewrite::untooled::{self, ToolOmission};
 use crate::rewrite::{Candidate, RequestReading};
+use crate::text::json;
 use crate::tools::RECALL_NAME;
-use crate::wire::{Operation, View, Wire};
+use crate::wire::{Operation, Role, TurnPartKind, View, Wire};
 
 /// An agent's request as it is planned.
 pub struct AgentCall {
@@ -69,6 +70,26 @@ impl AgentCall {
     pub(super) fn replace(&mut self, reading: RequestReading) -> RequestReading {
         self.edition += 1;
         mem::replace(&mut self.reading, reading)
+    }
+}
+
+/// The texts that a conversation opens with, for agents that name no session. Cache breakpoints move from
+/// request to request and are no part of it.
+pub fn opening(wire: &dyn Wire, view: &View) -> String {
+    let first_user = view
+        .turns
+        .iter()
+        .position(|t| t.role == Role::User)
+        .unwrap_or_default();
+    let parts = (0..=first_user).flat_map(|turn| wire.content(view, turn).parts);
+    let texts = parts
+        .filter(|p| p.kind == TurnPartKind::Text)
+        .filter_map(|p| Some(json::unescape(view.text(p.text?))));
+    let all = texts.map(|t| t.into_owned()).collect::<Vec<_>>().join("\n");
+    match &view.facts.previous {
+        // The conversation's opening is stored upstream.
+        Some(previous) if all.is_empty() => previous.id.clone(),
+        _ => all,
     }
 }
 

@@ -3,15 +3,18 @@
 use super::{Active, Planned};
 use crate::agents::{goals, loaded_tools, wordings};
 use crate::commands::pinned_text;
+use crate::handoffs::carry::{self, PersonTexts, Rule, RuleSources};
 use crate::handoffs::draft::OWN_MODEL;
 use crate::mark::seal::SealKeys;
 use crate::mark::sentinel;
+use crate::redact::Redactor;
 
 use crate::record::{CutPoint, Handoff, HandoffId, HandoffOrigin};
 use crate::rewrite::{
     ChangeReason, ContinuedResponse, Cut, Rewrite, RewriteOutcome, SizeChange, lost, positions, preamble,
     rewrite, text_fingerprints,
 };
+use crate::tools::ToolNames;
 use crate::transcript::{SessionGoal, Transcript};
 use crate::wire::TextOnly;
 
@@ -48,6 +51,19 @@ pub struct NewHandoff {
     pub origin: HandoffOrigin,
     /// The model that later requests go to, where one was named.
     pub to: Option<String>,
+}
+
+/// Whose rules are looked for.
+pub struct RuleQuery<'a> {
+    /// The handoff before.
+    pub earlier: Option<&'a Handoff>,
+    /// Whether the user's texts are a person's: a subagent's are its parent model's.
+    pub by_person: bool,
+    /// What was pinned or dropped: carried otherwise, or not at all.
+    pub without: &'a [String],
+    /// Further words that make a rule.
+    pub markers: &'a [String],
+    pub redactor: &'a Redactor,
 }
 
 /// Whose a handoff is, and when it was made.
@@ -88,6 +104,18 @@ impl<'a> Planned<'a> {
             ..view
         };
         self.rewritten(&what).cut_at(leg.after.or(self.pin.active_id()))
+    }
+
+    /// Our tools that a leg is offered. `fresh`: it starts after a handoff of this very answer.
+    pub fn offered(&self, tooled: bool, fresh: bool) -> ToolNames {
+        let recall = match fresh {
+            true => self.offer.recall_next,
+            false => self.offer.recall,
+        };
+        match tooled {
+            true => self.policy.tools.with(recall, recall).names(),
+            false => ToolNames::NONE,
+        }
     }
 
     /// The model that the request goes to; empty where it names none.
@@ -212,6 +240,34 @@ impl<'a> Planned<'a> {
 
 /// What is written.
 impl Planned<'_> {
+    /// The rules of the person that hold, newest first: of the whole history that the agent sends, and of the handoff before.
+    pub fn rules(&self, query: &RuleQuery<'_>) -> Vec<Rule> {
+        let active = self.pin.active.as_ref();
+        let earlier = match query.earlier {
+            Some(earlier) => carry::rules_of(earlier),
+            // Known by its seal alone.
+            None => active.map_or_else(Vec::new, |active| carry::rules_behind(&active.prompt)),
+        };
+        let said = match query.by_person {
+            true => {
+                let transcript = Transcript::of(&self.reading.view);
+                PersonTexts::of(
+                    &transcript,
+                    self.policy.look.tags,
+                    self.pin.carry_over().as_deref(),
+                )
+            }
+            false => PersonTexts::default(),
+        };
+        carry::rules(&RuleSources {
+            earlier: &earlier,
+            said: &said,
+            without: query.without,
+            markers: query.markers,
+            redactor: query.redactor,
+        })
+    }
+
     /// A handoff of this request, which is yet to be written.
     pub fn handoff(&self, new: NewHandoff, source: &HandoffSource<'_>) -> Handoff {
         Handoff {

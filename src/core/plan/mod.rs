@@ -29,9 +29,9 @@ mod verdict;
 
 pub use self::active::{Active, CutPlace, PinLookup, Unresolved};
 pub use self::answered_by::{AnsweredBy, Decision, DueHandoff, FreeCutPolicy, OpenDraft, Situation};
-pub use self::call::{AgentCall, is_model_call, is_of_the_loop, resends};
+pub use self::call::{AgentCall, is_model_call, is_of_the_loop, opening, resends};
 pub use self::commands::{OriginalTranscript, TakenOut};
-pub use self::legs::{HandoffSource, NewHandoff, NextLeg};
+pub use self::legs::{HandoffSource, NewHandoff, NextLeg, RuleQuery};
 pub use self::moment::{DraftAtHand, DueStep, FreeMoment, ThreadCosts, ThreadState};
 pub use self::offer::{ToolDecision, ToolOffer};
 pub use self::pin::Pin;

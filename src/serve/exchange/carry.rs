@@ -10,9 +10,10 @@ use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
 use crate::state::files::documents::{StoredHandoff, TranscriptReader};
 use crate::state::telemetry::ExchangeEvent;
-use baton_core::handoffs::carry::{self, Carried, CarryPolicy, CarryScope, PersonTexts, Rule, RuleSources};
+use baton_core::handoffs::carry::{self, Carried, CarryPolicy, CarryScope, Rule};
 use baton_core::handoffs::document::fields::HandoffSize;
 use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, SeenFacts};
+use baton_core::plan::RuleQuery;
 use baton_core::record::{Handoff, HandoffId, HiddenPair};
 use baton_core::text::splice;
 use baton_core::transcript::Transcript;
@@ -69,24 +70,11 @@ impl HandedOverWork {
             .map(|live| (live.pins(), live.dropped_rules()));
         let (mut without, dropped) = pinned.unwrap_or_default();
         without.extend(dropped);
-        let active = self.offered.pin.active.as_ref();
-        let parent = parent.or(active.map(|active| active.id));
-        let earlier = match parent.and_then(|id| self.app.sessions.known_handoff(id)) {
-            Some(earlier) => carry::rules_of(&earlier),
-            // Known by its seal alone.
-            None => active.map_or_else(Vec::new, |active| carry::rules_behind(&active.prompt)),
-        };
-        let said = match self.by_person {
-            true => {
-                let transcript = Transcript::of(agent.request.view());
-                let carry_over = self.offered.pin.carry_over();
-                PersonTexts::of(&transcript, &config.handoff.preamble_tags, carry_over.as_deref())
-            }
-            false => PersonTexts::default(),
-        };
-        carry::rules(&RuleSources {
-            earlier: &earlier,
-            said: &said,
+        let parent = parent.or(self.offered.active_id());
+        let earlier = parent.and_then(|id| self.app.sessions.known_handoff(id));
+        self.offered.plan(&self.app).rules(&RuleQuery {
+            earlier: earlier.as_deref(),
+            by_person: self.by_person,
             without: &without,
             markers: &config.draft.markers,
             redactor: &self.app.redactor,

@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use http::response::Parts;
 
-use crate::serve::exchange::send::{self, is_retryable, requested_pause};
+use crate::serve::exchange::send;
 use crate::serve::exchange::{Exchange, record_writer};
 use crate::serve::proxy::download::UpstreamBody;
+use crate::serve::proxy::headers;
 use crate::state::store::StoreError;
 use crate::state::telemetry::ExchangeOutcome;
-use baton_core::course::{AnsweredCall, CourseEvent, Effect, ResponseEnd};
-use baton_core::limits::BYTES_PER_TOKEN;
+use baton_core::course::{AnsweredCall, CourseEvent, Effect, ResponseEnd, is_retryable, requested_pause};
 use baton_core::mark::aside;
 use baton_core::plan::NextLeg;
 use baton_core::record::InsertionPlace;
-use baton_core::wire::{Ending, LegOutput, StopReason};
+use baton_core::wire::{LegOutput, StopReason};
 
 /// The outcome of an effect.
 pub(super) enum EffectResult {
@@ -32,7 +32,7 @@ impl Exchange {
         spoken: Option<LegOutput>,
         streamed: bool,
     ) -> EffectResult {
-        if needs_request(&effect)
+        if effect.needs_request()
             && let Err(error) = self.reclaim().await
         {
             tracing::error!(exchange = self.ctx.id, %error, "the request cannot be read back");
@@ -117,12 +117,18 @@ impl Exchange {
                 (false, None)
             }
             Ok(response) => {
-                let (status, retry) = (response.status().as_u16(), is_retryable(response.status()));
+                let (status, retry) = (
+                    response.status().as_u16(),
+                    is_retryable(response.status().as_u16()),
+                );
                 match retry {
                     true => tracing::warn!(exchange, attempt, status, "leg refused"),
                     false => tracing::error!(exchange, status, "leg refused, and not retried"),
                 }
-                (retry, requested_pause(response.headers()))
+                (
+                    retry,
+                    requested_pause(|name| headers::text(response.headers(), name)),
+                )
             }
             Err(fault) => {
                 tracing::warn!(exchange, attempt, code = fault.code.name, "leg not answered");
@@ -142,88 +148,20 @@ impl Exchange {
     }
 }
 
-/// How the response ends, in the wires' terms. `size_of` returns the bytes of a leg that is not sent any more.
-pub(super) fn ending(close: &ResponseEnd, size_of: impl Fn(&NextLeg) -> usize) -> Ending {
-    let tokens = |leg| size_of(leg) as u64 / BYTES_PER_TOKEN;
-    match close {
-        ResponseEnd::Own => Ending::Own,
-        ResponseEnd::WithoutCall => Ending::WithoutCall,
-        ResponseEnd::Stopped(leg) => Ending::Stopped {
-            next_input: tokens(leg),
-        },
-        ResponseEnd::Lost(leg) => Ending::Lost {
-            next_input: tokens(leg),
-        },
-    }
-}
-
 /// The outcome of a response that is sent to its end; `stop`: how the leg ended that ended last.
 pub(super) fn outcome(close: &ResponseEnd, stop: StopReason) -> ExchangeOutcome {
-    match close {
-        ResponseEnd::Own | ResponseEnd::WithoutCall => ExchangeOutcome::of_end(stop),
-        ResponseEnd::Stopped(_) | ResponseEnd::Lost(_) => ExchangeOutcome::Complete,
-    }
-}
-
-/// Whether an effect reads the agent's request.
-fn needs_request(effect: &Effect) -> bool {
-    match effect {
-        Effect::WriteHandoff { .. } | Effect::AnswerCall(_) | Effect::Send { .. } => true,
-        // Whoever answers a call looks into it.
-        Effect::WritePairs(all) => all.iter().any(|(call, _)| call.answer.is_none()),
-        Effect::WriteId { .. } => false,
+    match close.is_ours() {
+        true => ExchangeOutcome::Complete,
+        false => ExchangeOutcome::of_end(stop),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baton_core::record::ResponseOrigin;
 
     fn leg() -> NextLeg {
         NextLeg { ..NextLeg::default() }
-    }
-
-    #[test]
-    fn only_effects_that_look_into_the_request_bring_it_back() {
-        let write_id = Effect::WriteId {
-            shown: "resp_1".to_owned(),
-            origin: ResponseOrigin::read("resp_2"),
-        };
-        let send = Effect::Send {
-            leg: leg(),
-            pause: Duration::ZERO,
-            failed: 0,
-        };
-        let handoff = Effect::WriteHandoff {
-            prompt: "p".to_owned(),
-            reason: None,
-            parent: None,
-        };
-        let rows = [
-            (write_id, false),
-            (Effect::WritePairs(Vec::new()), false),
-            (send, true),
-            (handoff, true),
-        ];
-        for (effect, needed) in rows {
-            assert_eq!(needs_request(&effect), needed, "{effect:?}");
-        }
-    }
-
-    #[test]
-    fn an_end_without_its_leg_states_that_legs_tokens() {
-        let size = |_: &NextLeg| 4 * BYTES_PER_TOKEN as usize + 1;
-        assert!(matches!(
-            ending(&ResponseEnd::Stopped(leg()), size),
-            Ending::Stopped { next_input: 4 }
-        ));
-        assert!(matches!(
-            ending(&ResponseEnd::Lost(leg()), size),
-            Ending::Lost { next_input: 4 }
-        ));
-        let unused = |_: &NextLeg| -> usize { panic!("the request is not rewritten for an ordinary end") };
-        assert!(matches!(ending(&ResponseEnd::Own, unused), Ending::Own));
     }
 
     #[test]

@@ -121,18 +121,12 @@ fn verdict_input(exchange: &Exchange, first: &RewriteOutcome) -> VerdictInput {
     if let Some(live) = agent.live.as_ref().filter(|_| !agent.call.side_call) {
         live.spoken.saw(first.messages);
     }
-    let stored = || offered.pin.stored_turn().and_then(|turn| turn.pending.clone());
-    let pending = first.pending.clone().or_else(stored);
-    VerdictInput {
-        messages: first.messages,
-        legs: 1,
-        max_chain: app.config.handoff.max_chain.max(1),
-        refused: 0,
-        answered: Vec::new(),
-        tools: app.tools.recall.clone(),
-        pending: pending.filter(|_| leg.tooled && !agent.call.side_call),
-        structured: agent.request.view().facts.structured || agent.call.side_call,
-    }
+    VerdictInput::of(
+        &exchange.plan(),
+        first,
+        leg.tooled,
+        app.config.handoff.max_chain.max(1),
+    )
 }
 
 impl Exchange {
@@ -146,14 +140,7 @@ impl Exchange {
 
     /// The tools of ours that the present leg was offered.
     pub(super) fn hidden(&self) -> ToolNames {
-        let recall = match self.leg.fresh {
-            true => self.offered.offer.recall_next,
-            false => self.offered.offer.recall,
-        };
-        match self.leg.tooled {
-            true => self.app.tools.with(recall, recall).names(),
-            false => ToolNames::NONE,
-        }
+        self.plan().offered(self.leg.tooled, self.leg.fresh)
     }
 
     /// The course of this answer, its first leg being read.

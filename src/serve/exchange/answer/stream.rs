@@ -16,10 +16,12 @@ use crate::serve::proxy::download::{PolledFrame, StreamFault, UpstreamBody};
 use crate::serve::proxy::relay;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::telemetry::ExchangeOutcome;
-use baton_core::course::{Action, Course, CourseEvent, Effect, ResponseEnd, StreamMerge, VerdictInput};
+use baton_core::course::{
+    AnswerStep, Effect, LegProgress, ResponseEnd, StreamMerge, StreamedAnswer, VerdictInput,
+};
 use baton_core::record::Handoff;
 use baton_core::text::splice;
-use baton_core::wire::StopReason;
+use baton_core::wire::{LegOutput, StopReason};
 
 /// An effect in progress.
 type EffectWork = heavy::OffloadedFuture<Worked>;
@@ -33,11 +35,8 @@ struct Worked {
 /// The body of a streamed answer.
 pub(super) struct Driver {
     exchange: Exchange,
-    course: Course,
-    merge: StreamMerge,
+    answer: StreamedAnswer,
     phase: DriverPhase,
-    /// What waits to be sent.
-    out: Vec<Bytes>,
     /// How the present leg failed.
     fault: Option<StreamFault>,
     /// How the response ended, once it did not break off.
@@ -90,87 +89,52 @@ impl Driver {
         verdict: VerdictInput,
         sentinel_of: Option<&Handoff>,
     ) -> Self {
-        let mut merge = exchange.merge_after_shown().unwrap_or_else(|| {
+        let merge = exchange.merge_after_shown().unwrap_or_else(|| {
             let mut merge = exchange.merge();
             if let Some(text) = exchange.first_text(sentinel_of) {
                 merge.open_with(text);
             }
             merge
         });
-        if verdict.pending.is_some() {
-            merge.hold_ends();
-        }
         exchange.spill();
+        let waits = verdict.pending.is_some();
+        let course = exchange.course(verdict, sentinel_of);
         Self {
-            course: exchange.course(verdict, sentinel_of),
+            answer: StreamedAnswer::new(course, merge, waits),
             exchange,
-            merge,
             phase: DriverPhase::Leg(body),
-            out: Vec::new(),
             fault: None,
             outcome: None,
             quiet: None,
         }
     }
 
-    fn happened(&mut self, event: CourseEvent) {
-        self.course.handle_event(event);
-        while let Some(action) = self.course.poll_action() {
-            match action {
-                Action::Say(text) => self.merge.say(&text, &mut self.out),
-                Action::Perform(effect) => self.perform(effect),
-                Action::End(close) => self.end(&close),
-                Action::EndAsItIs => self.end_as_it_is(),
-                Action::BreakOff => self.break_off(),
+    /// Does what follows from the last event.
+    fn go_on(&mut self) {
+        while let Some(step) = self.answer.step() {
+            match step {
+                AnswerStep::Perform { effect, spoken } => self.perform(effect, spoken),
+                AnswerStep::End(close) => self.end(&close),
+                AnswerStep::EndAsItIs => self.end_as_it_is(),
+                AnswerStep::BreakOff => self.break_off(),
             }
         }
     }
 
-    /// The leg's own end was seen.
-    fn leg_ended(&mut self) {
-        let report = self.merge.report().clone();
-        record_writer::count(&self.exchange, &report);
-        record_writer::count_written_call(&self.exchange, &report, || self.merge.writes_call());
-        if !report.again {
-            return self.happened(CourseEvent::LegEnded(report));
-        }
-        self.merge.forget_leg();
-        let (shown, retry) = (false, true);
-        self.happened(CourseEvent::LegBroken { shown, retry });
+    /// The leg is over, whole or not.
+    fn leg_over(&mut self) {
+        let report = self.answer.report();
+        record_writer::count(&self.exchange, report);
+        record_writer::count_written_call(&self.exchange, report, || self.answer.writes_call());
+        self.answer.leg_over();
+        self.go_on();
     }
 
     /// The leg cannot be read to its end.
     fn leg_broken(&mut self, fault: StreamFault, retry: bool) {
-        let shown = self.leg_shown();
         self.fault = Some(fault);
-        self.happened(CourseEvent::LegBroken { shown, retry });
-    }
-
-    /// Upstream's body is at its end without the leg's last event having been seen.
-    fn upstream_done(&mut self) {
-        self.merge.finish_leg(&mut self.out);
-        let report = self.merge.report().clone();
-        if report.ended || report.stop.natural() {
-            return self.leg_ended();
-        }
-        record_writer::count(&self.exchange, &report);
-        let withheld = self.merge.withholding();
-        let shown = self.leg_shown();
-        self.happened(CourseEvent::LegTruncated {
-            report,
-            shown,
-            withheld,
-        });
-    }
-
-    /// Whether anything of a leg that failed was shown. A later one of which nothing was is forgotten: it may be sent
-    /// again.
-    fn leg_shown(&mut self) -> bool {
-        let shown = self.merge.leg_shown();
-        if self.course.is_later_leg() && !shown {
-            self.merge.forget_leg();
-        }
-        shown
+        self.answer.leg_broken(retry);
+        self.go_on();
     }
 
     /// The leg is over, and its connection goes back to the pool once the body's own end was read.
@@ -181,9 +145,7 @@ impl Driver {
     }
 
     /// Begins an effect.
-    fn perform(&mut self, effect: Effect) {
-        let asks = matches!(effect, Effect::AnswerCall(_));
-        let spoken = asks.then(|| self.merge.spoken()).flatten();
+    fn perform(&mut self, effect: Effect, spoken: Option<LegOutput>) {
         let mut exchange = Box::new(self.exchange.clone());
         let weight = exchange.offered.agent.weight;
         let work = async move {
@@ -196,28 +158,27 @@ impl Driver {
     fn worked(&mut self, Worked { exchange, result }: Worked) {
         self.exchange = *exchange;
         match result {
-            EffectResult::Event(event) => self.happened(event),
+            EffectResult::Event(event) => self.answer.performed(event),
             EffectResult::Leg(body) => {
-                self.merge.hide(self.exchange.hidden());
-                self.merge.next_leg();
                 self.phase = DriverPhase::Leg(body);
-                self.happened(CourseEvent::LegBegun);
+                self.answer.leg_begun(self.exchange.hidden());
             }
         }
+        self.go_on();
     }
 
     fn end(&mut self, close: &ResponseEnd) {
         // An end that states a later leg's size rewrites the request for it.
         let Exchange { app, offered, .. } = &self.exchange;
         let size = |leg: &_| splice::len(&offered.plan(app).later_leg(leg).rope);
-        let ending = heavy::work(offered.agent.weight, || effects::ending(close, size));
-        self.outcome = Some(effects::outcome(close, self.merge.report().stop));
-        self.merge.close(ending, &mut self.out);
+        let ending = heavy::work(offered.agent.weight, || close.ending(size));
+        self.outcome = Some(effects::outcome(close, self.answer.report().stop));
+        self.answer.close(ending);
         self.phase = DriverPhase::Done;
     }
 
     fn end_as_it_is(&mut self) {
-        self.outcome = Some(match self.merge.report().stop {
+        self.outcome = Some(match self.answer.report().stop {
             StopReason::Open => ExchangeOutcome::Truncated,
             stop => ExchangeOutcome::of_end(stop),
         });
@@ -230,14 +191,6 @@ impl Driver {
             // Ending here in silence would look complete to some agents.
             StreamFault::Closed("the stream ended before its last event".to_owned())
         }));
-    }
-
-    /// What waits, in one piece.
-    fn take(&mut self) -> Option<Bytes> {
-        match self.out.len() {
-            0 | 1 => self.out.pop(),
-            _ => Some(std::mem::take(&mut self.out).concat().into()),
-        }
     }
 
     /// Polls what there is to poll; `Ready` when there may be something to send.
@@ -253,15 +206,17 @@ impl Driver {
             },
             DriverPhase::Leg(body) => match Pin::new(body).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => {
-                    if let Ok(chunk) = frame.into_data() {
-                        self.merge.feed(chunk, &mut self.out);
-                    }
-                    if self.merge.failed() {
-                        let why = "an event exceeds limits.frame_bytes".to_owned();
-                        self.leg_broken(StreamFault::Closed(why), false);
-                    } else if self.merge.leg_ended() {
-                        self.let_go();
-                        self.leg_ended();
+                    let chunk = frame.into_data().unwrap_or_default();
+                    match self.answer.feed(chunk) {
+                        LegProgress::Open => {}
+                        LegProgress::TooLarge => {
+                            let why = "an event exceeds limits.frame_bytes".to_owned();
+                            self.leg_broken(StreamFault::Closed(why), false);
+                        }
+                        LegProgress::Over => {
+                            self.let_go();
+                            self.leg_over();
+                        }
                     }
                     Poll::Ready(())
                 }
@@ -271,10 +226,11 @@ impl Driver {
                     Poll::Ready(())
                 }
                 Poll::Ready(None) => {
-                    self.upstream_done();
+                    self.answer.finish_leg();
+                    self.leg_over();
                     Poll::Ready(())
                 }
-                Poll::Pending if self.merge.withholding() => self.keep_alive(cx),
+                Poll::Pending if self.answer.withholding() => self.keep_alive(cx),
                 Poll::Pending => Poll::Pending,
             },
         }
@@ -291,7 +247,7 @@ impl Driver {
         }
         // A wire that has nothing to emit yet is polled again later, and not at once.
         sleep.as_mut().reset(Instant::now() + every);
-        self.merge.keepalive(&mut self.out);
+        self.answer.keepalive();
         Poll::Ready(())
     }
 
@@ -316,7 +272,7 @@ impl Body for Driver {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledFrame {
         loop {
-            if let Some(piece) = self.take() {
+            if let Some(piece) = self.answer.take() {
                 // The next silence starts again.
                 self.quiet = None;
                 if self.is_end_stream() {
@@ -344,6 +300,6 @@ impl Body for Driver {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.phase, DriverPhase::Done) && self.out.is_empty()
+        matches!(self.phase, DriverPhase::Done) && self.answer.is_drained()
     }
 }

@@ -11,11 +11,11 @@ use crate::serve::proxy::fault::{Code, Fault};
 use crate::serve::proxy::relay;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::telemetry::ExchangeOutcome;
-use baton_core::course::{Action, Course, CourseEvent, Effect, ResponseEnd, writes_call};
+use baton_core::course::{AnswerStep, CourseEvent, Effect, JoinedAnswer, ResponseEnd, writes_call};
 use baton_core::record::Handoff;
 use baton_core::text::splice;
 use baton_core::tools::ToolNames;
-use baton_core::wire::{self, Ending, Leg, LegOutput, LegReport, StopReason};
+use baton_core::wire::{self, LegOutput, LegReport, StopReason};
 
 /// The answer to an agent that wants it in one piece.
 pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
@@ -36,19 +36,18 @@ pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
     let Some(report) = exchange.read_reply(&body, exchange.hidden()) else {
         return relay::headed(&parts, true, ResponseBody::whole(body));
     };
-    let mut reply = JoinedReply {
-        course: exchange.course(verdict, sentinel_of.as_deref()),
+    let mut reply = WholeReply {
+        answer: JoinedAnswer::new(exchange.course(verdict, sentinel_of.as_deref())),
         exchange,
-        legs: Vec::new(),
     };
-    reply.leg_ended(body, report);
-    let close = match reply.next() {
-        NextStep::End(close) => close,
-        // In a box: nearly all replies end with their first leg, and what is awaited here is as large as all of it.
-        NextStep::Perform(effect) => Box::pin(reply.run(effect)).await,
+    reply.leg_over(body, report);
+    // In a box: nearly all replies end with their first leg, and what is awaited here is as large as all of it.
+    let close = match reply.answer.step() {
+        AnswerStep::Perform { effect, spoken } => Box::pin(reply.run(effect, spoken)).await,
+        AnswerStep::End(close) => close,
+        AnswerStep::EndAsItIs | AnswerStep::BreakOff => ResponseEnd::Own,
     };
-    let last = reply.legs.last().map_or(StopReason::Open, |leg| leg.report.stop);
-    let outcome = effects::outcome(&close, last);
+    let outcome = effects::outcome(&close, reply.answer.stop());
     let joined = ResponseBody::whole(reply.joined(&close, sentinel_of.as_deref()));
     let exchange = &reply.exchange;
     let body = match outcome {
@@ -81,65 +80,34 @@ impl Exchange {
     }
 }
 
-/// One reply, and the legs that it is joined of.
-struct JoinedReply {
+/// A reply in progress.
+struct WholeReply {
     exchange: Exchange,
-    course: Course,
-    legs: Vec<Leg>,
+    answer: JoinedAnswer,
 }
 
-/// The next step of a reply.
-enum NextStep {
-    Perform(Effect),
-    End(ResponseEnd),
-}
-
-impl JoinedReply {
-    fn leg_ended(&mut self, body: Bytes, report: LegReport) {
+impl WholeReply {
+    fn leg_over(&mut self, body: Bytes, report: LegReport) {
         record_writer::count(&self.exchange, &report);
         record_writer::count_written_call(&self.exchange, &report, || writes_call(&body));
-        self.legs.push(Leg {
-            body,
-            report: report.clone(),
-            then: None,
-        });
-        self.course.handle_event(CourseEvent::LegEnded(report));
-    }
-
-    /// Shows what is to be shown, up to what has to be waited for.
-    fn next(&mut self) -> NextStep {
-        loop {
-            match self.course.poll_action() {
-                Some(Action::Say(text)) => {
-                    if let Some(last) = self.legs.last_mut() {
-                        last.then = Some(text);
-                    }
-                }
-                Some(Action::Perform(effect)) => return NextStep::Perform(effect),
-                Some(Action::End(close)) => return NextStep::End(close),
-                // Nothing of a leg is shown before its end, so nothing is ever broken off.
-                Some(Action::EndAsItIs | Action::BreakOff) | None => return NextStep::End(ResponseEnd::Own),
-            }
-        }
+        self.answer.leg_over(body, report);
     }
 
     /// Performs effect after effect. Returns how the reply ends.
-    async fn run(&mut self, mut effect: Effect) -> ResponseEnd {
+    async fn run(&mut self, mut effect: Effect, mut spoken: Option<LegOutput>) -> ResponseEnd {
         loop {
-            let asks = matches!(effect, Effect::AnswerCall(_));
-            let last = self.legs.last().filter(|_| asks);
-            let spoken = last.map(|leg| LegOutput::Reply(leg.body.clone()));
             match self.exchange.perform(effect, spoken, false).await {
-                EffectResult::Event(event) => self.course.handle_event(event),
+                EffectResult::Event(event) => self.answer.performed(event),
                 EffectResult::Leg(body) => {
-                    self.course.handle_event(CourseEvent::LegBegun);
+                    self.answer.performed(CourseEvent::LegBegun);
                     self.read_leg(body).await;
                 }
             }
-            match self.next() {
-                NextStep::Perform(next) => effect = next,
-                NextStep::End(close) => return close,
-            }
+            (effect, spoken) = match self.answer.step() {
+                AnswerStep::Perform { effect, spoken } => (effect, spoken),
+                AnswerStep::End(close) => return close,
+                AnswerStep::EndAsItIs | AnswerStep::BreakOff => return ResponseEnd::Own,
+            };
         }
     }
 
@@ -148,7 +116,7 @@ impl JoinedReply {
         let exchange = &self.exchange.ctx.id;
         let retry = match self.exchange.collect(body).await {
             Ok(body) => match self.exchange.read_reply(&body, self.exchange.hidden()) {
-                Some(report) if report.stop != StopReason::Error => return self.leg_ended(body, report),
+                Some(report) if report.stop != StopReason::Error => return self.leg_over(body, report),
                 None if !wire::is_error(&body) => {
                     tracing::error!(exchange, "leg answered with an invalid reply");
                     false
@@ -171,7 +139,7 @@ impl JoinedReply {
             }
         };
         let shown = false;
-        self.course.handle_event(CourseEvent::LegBroken { shown, retry });
+        self.answer.performed(CourseEvent::LegBroken { shown, retry });
     }
 
     /// The reply as the agent gets it; upstream's own bytes where nothing is to be changed.
@@ -179,14 +147,8 @@ impl JoinedReply {
         let wire = self.exchange.offered.agent.wire;
         let view = self.exchange.offered.agent.request.view();
         let size = |leg: &_| splice::len(&self.exchange.offered.plan(&self.exchange.app).later_leg(leg).rope);
-        let ending = effects::ending(close, size);
         let opening = self.exchange.first_text(sentinel_of);
-        if let ([leg], None, Ending::Own) = (&self.legs[..], &opening, ending)
-            && leg.report.hidden.is_empty()
-            && leg.report.broken_up == 0
-        {
-            return wire.shaped_for(view, leg.body.clone());
-        }
-        wire.shaped_for(view, wire.join(&self.legs, opening.as_deref(), ending))
+        self.answer
+            .joined(wire, view, opening.as_deref(), close.ending(size))
     }
 }

@@ -19,9 +19,8 @@ use baton_core::course::StreamMerge;
 use baton_core::plan::{self, AgentCall, CallFacts};
 use baton_core::rewrite::RequestReading;
 use baton_core::rewrite::untooled::ToolOmission;
-use baton_core::text::json;
 use baton_core::tools::TOOL_NAME;
-use baton_core::wire::{Operation, ResponseWatch, Role, TurnPartKind, UnreadReason, Wire, wire};
+use baton_core::wire::{Operation, ResponseWatch, UnreadReason, Wire, wire};
 
 /// The agent's request and its conversation.
 #[derive(Clone)]
@@ -207,32 +206,11 @@ fn key(ctx: &RequestContext, wire: &dyn Wire, reading: &RequestReading) -> Conve
     let session = reading.view.facts.session.as_deref();
     let key = conversation_key(&ctx.principal, wire.id(), header, session, &|| {
         named.set(false);
-        opening(wire, reading)
+        plan::opening(wire, &reading.view)
     });
     ConversationKey {
         key,
         named: named.get(),
-    }
-}
-
-/// The texts that a conversation opens with, for agents that name no session. Cache breakpoints move from
-/// request to request and are no part of it.
-fn opening(wire: &dyn Wire, reading: &RequestReading) -> String {
-    let view = &reading.view;
-    let first_user = view
-        .turns
-        .iter()
-        .position(|t| t.role == Role::User)
-        .unwrap_or_default();
-    let parts = (0..=first_user).flat_map(|turn| wire.content(view, turn).parts);
-    let texts = parts
-        .filter(|p| p.kind == TurnPartKind::Text)
-        .filter_map(|p| Some(json::unescape(view.text(p.text?))));
-    let all = texts.map(|t| t.into_owned()).collect::<Vec<_>>().join("\n");
-    match &view.facts.previous {
-        // The conversation's opening is stored upstream.
-        Some(previous) if all.is_empty() => previous.id.clone(),
-        _ => all,
     }
 }
 

@@ -10,7 +10,6 @@ use http::StatusCode;
 use super::{Exchange, recording};
 
 use self::refusal::refuses_model;
-pub(super) use self::refusal::{is_retryable, requested_pause};
 pub(super) use self::sender::{later_or_own, later_to, readable};
 pub(super) use self::sent::{FirstLeg, Sent};
 

@@ -1,8 +1,7 @@
 //! Decides what a refusal by upstream means. No IO.
 
-use std::time::Duration;
-
-use http::{HeaderMap, StatusCode};
+use baton_core::course::is_retryable;
+use http::StatusCode;
 
 /// A change with which a refused request is sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,13 +43,6 @@ impl RefusedRequest {
     }
 }
 
-/// Whether the status is retryable.
-pub(in crate::serve::exchange) fn is_retryable(status: StatusCode) -> bool {
-    status == StatusCode::TOO_MANY_REQUESTS
-        || status == StatusCode::REQUEST_TIMEOUT
-        || status.is_server_error()
-}
-
 /// Whether a status may mean that upstream does not know the model, or does not give it to this account.
 pub(super) fn refuses_model(status: StatusCode) -> bool {
     [
@@ -64,20 +56,12 @@ pub(super) fn refuses_model(status: StatusCode) -> bool {
 
 /// Whether the answer to a retry replaces the refusal: a retryable status lets the agent try again, and a 400 does not.
 pub(super) fn replaces_refusal(status: StatusCode) -> bool {
-    status.is_success() || is_retryable(status)
-}
-
-/// The pause that a response requests: `retry-after-ms`, or `retry-after` in seconds. No provider uses dates.
-pub(in crate::serve::exchange) fn requested_pause(headers: &HeaderMap) -> Option<Duration> {
-    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
-    let millis = number("retry-after-ms").or_else(|| number("retry-after").map(|s| s * 1000.0))?;
-    (millis >= 0.0 && millis.is_finite()).then(|| Duration::from_millis(millis as u64))
+    status.is_success() || is_retryable(status.as_u16())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
 
     /// An unpinned request without the tool, whose prefix does not match.
     const MISMATCH: RefusedRequest = RefusedRequest {
@@ -176,26 +160,6 @@ mod tests {
         for code in [400, 401, 403, 404, 413, 422] {
             assert!(!replaces_refusal(status(code)), "{code}");
         }
-        assert!(!is_retryable(StatusCode::OK));
-    }
-
-    #[test]
-    fn the_pause_is_the_requested_one() {
-        let millis = |headers: &[(&'static str, &'static str)]| {
-            let headers = headers.iter();
-            let headers =
-                headers.map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)));
-            requested_pause(&headers.collect()).map(|pause| pause.as_millis())
-        };
-        assert_eq!(millis(&[("retry-after", "2")]), Some(2000));
-        assert_eq!(millis(&[("retry-after", " 0.5 ")]), Some(500));
-        assert_eq!(
-            millis(&[("retry-after-ms", "250"), ("retry-after", "2")]),
-            Some(250)
-        );
-        assert_eq!(millis(&[("retry-after", "Wed, 21 Oct 2026 07:28:00 GMT")]), None);
-        assert_eq!(millis(&[("retry-after", "-1")]), None);
-        assert_eq!(millis(&[("retry-after", "inf")]), None);
-        assert_eq!(millis(&[]), None);
+        assert!(!is_retryable(200));
     }
 }

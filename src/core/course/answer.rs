@@ -1,0 +1,250 @@
+//! An answer to the agent, driven: its legs' bytes go in, the agent's bytes and what is to be done come out. Two forms, one
+//! course: a stream, and a reply in one piece.
+
+use bytes::Bytes;
+
+use super::machine::{Action, Course, CourseEvent, Effect, ResponseEnd};
+use super::merge::StreamMerge;
+use crate::tools::ToolNames;
+use crate::wire::{Ending, Leg, LegOutput, LegReport, StopReason, View, Wire};
+
+/// What whoever drives an answer does next.
+#[derive(Debug)]
+pub enum AnswerStep {
+    /// Perform this effect, and report it.
+    Perform {
+        effect: Effect,
+        /// The model's output in the leg that has ended, where the model is to be asked again; `None`: too large to keep.
+        spoken: Option<LegOutput>,
+    },
+    /// Close the response.
+    End(ResponseEnd),
+    /// End the response without adding anything to upstream's bytes.
+    EndAsItIs,
+    /// Abort the connection.
+    BreakOff,
+}
+
+/// How far a leg has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LegProgress {
+    Open,
+    /// Its own end was seen.
+    Over,
+    /// A frame exceeds the limit, and cannot be passed on unread.
+    TooLarge,
+}
+
+/// An answer as a stream.
+pub struct StreamedAnswer {
+    course: Course,
+    merge: StreamMerge,
+    /// What waits to be sent.
+    out: Vec<Bytes>,
+}
+
+impl StreamedAnswer {
+    /// The first leg is about to be read. `waits`: a handoff is pending until its end.
+    pub fn new(course: Course, mut merge: StreamMerge, waits: bool) -> Self {
+        if waits {
+            merge.hold_ends();
+        }
+        Self {
+            course,
+            merge,
+            out: Vec::new(),
+        }
+    }
+
+    /// Takes the leg's next bytes.
+    pub fn feed(&mut self, chunk: Bytes) -> LegProgress {
+        if !chunk.is_empty() {
+            self.merge.feed(chunk, &mut self.out);
+        }
+        match () {
+            () if self.merge.failed() => LegProgress::TooLarge,
+            () if self.merge.leg_ended() => LegProgress::Over,
+            () => LegProgress::Open,
+        }
+    }
+
+    /// Upstream's body is at its end.
+    pub fn finish_leg(&mut self) {
+        self.merge.finish_leg(&mut self.out);
+    }
+
+    /// The leg is over: by its own end, or because there is no more of it.
+    pub fn leg_over(&mut self) {
+        let report = self.merge.report().clone();
+        let event = if report.again {
+            self.merge.forget_leg();
+            let (shown, retry) = (false, true);
+            CourseEvent::LegBroken { shown, retry }
+        } else if report.ended || report.stop.natural() {
+            CourseEvent::LegEnded(report)
+        } else {
+            let withheld = self.merge.withholding();
+            let shown = self.leg_shown();
+            CourseEvent::LegTruncated {
+                report,
+                shown,
+                withheld,
+            }
+        };
+        self.course.handle_event(event);
+    }
+
+    /// The leg cannot be read to its end. `retry`: another try may succeed.
+    pub fn leg_broken(&mut self, retry: bool) {
+        let shown = self.leg_shown();
+        self.course.handle_event(CourseEvent::LegBroken { shown, retry });
+    }
+
+    /// Whether anything of a leg that failed was shown. A later one of which nothing was is forgotten: it may be sent
+    /// again.
+    fn leg_shown(&mut self) -> bool {
+        let shown = self.merge.leg_shown();
+        if self.course.is_later_leg() && !shown {
+            self.merge.forget_leg();
+        }
+        shown
+    }
+
+    /// An effect was performed, or could not be.
+    pub fn performed(&mut self, event: CourseEvent) {
+        self.course.handle_event(event);
+    }
+
+    /// Upstream answers the leg that was sent, which was offered these tools of ours.
+    pub fn leg_begun(&mut self, offered: ToolNames) {
+        self.merge.hide(offered);
+        self.merge.next_leg();
+        self.course.handle_event(CourseEvent::LegBegun);
+    }
+
+    /// What is to be done before the next event; texts of ours are shown on the way.
+    pub fn step(&mut self) -> Option<AnswerStep> {
+        loop {
+            return Some(match self.course.poll_action()? {
+                Action::Say(text) => {
+                    self.merge.say(&text, &mut self.out);
+                    continue;
+                }
+                Action::Perform(effect) => {
+                    let spoken = effect.asks_again().then(|| self.merge.spoken()).flatten();
+                    AnswerStep::Perform { effect, spoken }
+                }
+                Action::End(close) => AnswerStep::End(close),
+                Action::EndAsItIs => AnswerStep::EndAsItIs,
+                Action::BreakOff => AnswerStep::BreakOff,
+            });
+        }
+    }
+
+    /// The response's end.
+    pub fn close(&mut self, ending: Ending) {
+        self.merge.close(ending, &mut self.out);
+    }
+
+    /// A keep-alive, where nothing else flows.
+    pub fn keepalive(&mut self) {
+        self.merge.keepalive(&mut self.out);
+    }
+
+    /// Whether upstream's last frames are buffered, so that the agent receives nothing.
+    pub fn withholding(&self) -> bool {
+        self.merge.withholding()
+    }
+
+    /// The result of the present leg so far.
+    pub fn report(&self) -> &LegReport {
+        self.merge.report()
+    }
+
+    /// Whether the model wrote a call of our tool as text in the present leg.
+    pub fn writes_call(&self) -> bool {
+        self.merge.writes_call()
+    }
+
+    /// Whether nothing waits to be sent.
+    pub fn is_drained(&self) -> bool {
+        self.out.is_empty()
+    }
+
+    /// What waits to be sent, in one piece.
+    pub fn take(&mut self) -> Option<Bytes> {
+        match self.out.len() {
+            0 | 1 => self.out.pop(),
+            _ => Some(std::mem::take(&mut self.out).concat().into()),
+        }
+    }
+}
+
+/// An answer in one piece, and the legs that it is joined of.
+pub struct JoinedAnswer {
+    course: Course,
+    legs: Vec<Leg>,
+}
+
+impl JoinedAnswer {
+    /// The first leg is about to be read.
+    pub fn new(course: Course) -> Self {
+        Self {
+            course,
+            legs: Vec::new(),
+        }
+    }
+
+    /// A leg was read to its end.
+    pub fn leg_over(&mut self, body: Bytes, report: LegReport) {
+        self.legs.push(Leg {
+            body,
+            report: report.clone(),
+            then: None,
+        });
+        self.course.handle_event(CourseEvent::LegEnded(report));
+    }
+
+    /// An event other than a leg's end.
+    pub fn performed(&mut self, event: CourseEvent) {
+        self.course.handle_event(event);
+    }
+
+    /// What is to be done next: an effect, or the end. Nothing of a leg is shown before its end, so nothing is ever broken off.
+    pub fn step(&mut self) -> AnswerStep {
+        loop {
+            match self.course.poll_action() {
+                Some(Action::Say(text)) => {
+                    if let Some(last) = self.legs.last_mut() {
+                        last.then = Some(text);
+                    }
+                }
+                Some(Action::Perform(effect)) => {
+                    let last = self.legs.last().filter(|_| effect.asks_again());
+                    let spoken = last.map(|leg| LegOutput::Reply(leg.body.clone()));
+                    return AnswerStep::Perform { effect, spoken };
+                }
+                Some(Action::End(close)) => return AnswerStep::End(close),
+                Some(Action::EndAsItIs | Action::BreakOff) | None => {
+                    return AnswerStep::End(ResponseEnd::Own);
+                }
+            }
+        }
+    }
+
+    /// How the last leg ended.
+    pub fn stop(&self) -> StopReason {
+        self.legs.last().map_or(StopReason::Open, |leg| leg.report.stop)
+    }
+
+    /// The reply as the agent gets it; upstream's own bytes where nothing is to be changed. `opening`: what it begins with.
+    pub fn joined(&self, wire: &dyn Wire, view: &View, opening: Option<&str>, ending: Ending) -> Bytes {
+        if let ([leg], None, Ending::Own) = (&self.legs[..], opening, ending)
+            && leg.report.hidden.is_empty()
+            && leg.report.broken_up == 0
+        {
+            return wire.shaped_for(view, leg.body.clone());
+        }
+        wire.shaped_for(view, wire.join(&self.legs, opening, ending))
+    }
+}
