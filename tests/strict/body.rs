@@ -190,6 +190,20 @@ impl ReplyBody {
         body
     }
 
+    /// All that is written, and whether it breaks off there.
+    pub(crate) fn into_pieces(mut self) -> (Vec<Bytes>, bool) {
+        self.in_flight.finish();
+        let mut pieces = Vec::new();
+        for step in self.steps {
+            match step {
+                WriteStep::Write(bytes) => pieces.push(bytes),
+                WriteStep::Cut => return (pieces, true),
+                WriteStep::Wait(_) | WriteStep::Stall => {}
+            }
+        }
+        (pieces, false)
+    }
+
     fn step(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match self.steps.pop_front() {
             Some(WriteStep::Write(bytes)) => {

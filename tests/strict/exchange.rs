@@ -58,7 +58,17 @@ pub(crate) async fn answer(
     let in_flight = shared.counts.request();
     let (head, body) = incoming.into_parts();
     let raw = body.collect().await.map_err(io::Error::other)?.to_bytes();
-    let request = shared.record(&head, raw).await;
+    respond(shared, &head, raw, in_flight).await
+}
+
+/// Answers one request that was read.
+pub(crate) async fn respond(
+    shared: Arc<ProviderShared>,
+    head: &http::request::Parts,
+    raw: Bytes,
+    in_flight: InFlight,
+) -> io::Result<Response<ReplyBody>> {
+    let request = shared.record(head, raw).await;
     let refusal = shared.check(&request);
     let dialect = request.dialect;
     if let Some((rule, message)) = refusal {
@@ -196,7 +206,9 @@ impl ProviderShared {
         if self.options.prefixes {
             self.prefixes.record(request, &reply);
         }
-        tokio::time::sleep(reply.delivery.head_delay).await;
+        if !reply.delivery.head_delay.is_zero() {
+            tokio::time::sleep(reply.delivery.head_delay).await;
+        }
         let mut response = self.respond(request, &reply, in_flight).await?;
         for (name, value) in &reply.headers {
             let name = HeaderName::try_from(name).map_err(io::Error::other)?;

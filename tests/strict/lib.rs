@@ -76,6 +76,6 @@ pub use model::{Model, Queue};
 pub use options::Options;
 pub use reply::{Arguments, CallStyle, Chunks, Delivery, Part, Reply, Stop};
 pub use script::Script;
-pub use server::Strict;
+pub use server::{DirectAnswer, Strict};
 pub use transcript::{Role, ToolCall, ToolDefinition, ToolResult, Turn};
 pub use usage::Usage;

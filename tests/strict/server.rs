@@ -5,6 +5,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use http::{HeaderMap, Request};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
@@ -14,7 +16,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::api::Endpoint;
 use super::complaint::Complaint;
 use super::dialect::Received;
-use super::exchange::{ProviderShared, answer, lock};
+use super::exchange::{ProviderShared, answer, lock, respond};
 use super::model::Model;
 use super::options::Options;
 
@@ -22,7 +24,19 @@ use super::options::Options;
 pub struct Strict {
     addr: SocketAddr,
     shared: Arc<ProviderShared>,
-    task: JoinHandle<()>,
+    /// `None`: nothing listens.
+    task: Option<JoinHandle<()>>,
+}
+
+/// The answer to a request that came over no socket.
+#[derive(Debug)]
+pub struct DirectAnswer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    /// The body as it would be written.
+    pub pieces: Vec<Bytes>,
+    /// Whether the connection would be dropped before the body's end.
+    pub broken: bool,
 }
 
 impl Strict {
@@ -34,8 +48,45 @@ impl Strict {
         let listener = TcpListener::bind(options.listen).await?;
         let addr = listener.local_addr()?;
         let shared = Arc::new(ProviderShared::new(Box::new(model), options));
-        let task = tokio::spawn(accept(listener, Arc::clone(&shared)));
+        let task = Some(tokio::spawn(accept(listener, Arc::clone(&shared))));
         Ok(Strict { addr, shared, task })
+    }
+
+    /// A provider without a socket, which [`Strict::answer`] asks.
+    pub fn direct(model: impl Model + 'static, options: Options) -> Strict {
+        Strict {
+            addr: options.listen,
+            shared: Arc::new(ProviderShared::new(Box::new(model), options)),
+            task: None,
+        }
+    }
+
+    /// Answers a POST of this body, without the delays that a reply asks for.
+    ///
+    /// # Errors
+    /// The request cannot be made, or the script gives it no answer.
+    pub async fn answer(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Bytes,
+    ) -> io::Result<DirectAnswer> {
+        let mut head = Request::post(path);
+        for (name, value) in headers {
+            head = head.header(*name, *value);
+        }
+        let (head, ()) = head.body(()).map_err(io::Error::other)?.into_parts();
+        let in_flight = self.shared.counts.request();
+        let (parts, body) = respond(Arc::clone(&self.shared), &head, body, in_flight)
+            .await?
+            .into_parts();
+        let (pieces, broken) = body.into_pieces();
+        Ok(DirectAnswer {
+            status: parts.status.as_u16(),
+            headers: parts.headers,
+            pieces,
+            broken,
+        })
     }
 
     /// The address it listens on.
@@ -87,7 +138,9 @@ impl Strict {
 
     /// Waits until the server ends by itself, which it does only when its listener fails.
     pub async fn serve(mut self) {
-        let _ = (&mut self.task).await;
+        if let Some(task) = &mut self.task {
+            let _ = task.await;
+        }
     }
 }
 
@@ -102,7 +155,9 @@ impl fmt::Debug for Strict {
 impl Drop for Strict {
     fn drop(&mut self) {
         // The accept loop owns the connections, so aborting it closes them.
-        self.task.abort();
+        if let Some(task) = &self.task {
+            task.abort();
+        }
     }
 }
 

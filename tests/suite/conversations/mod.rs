@@ -14,6 +14,8 @@ mod plan;
 mod regressions;
 mod replicas;
 mod shown;
+mod sim;
+mod sim_store;
 mod undo;
 mod view;
 mod wires;
@@ -39,6 +41,8 @@ use self::plan::{Broken, CONVERSATIONS, LegPlan, Plan, Step};
 use self::replicas::Replicas;
 pub use self::replicas::{shared, shared_within};
 use self::shown::Progress;
+use self::sim::Sim;
+use self::sim_store::SimStore;
 use self::wires::WireProfile;
 use crate::harness::cases::Cases;
 use crate::harness::redis::RedisServer;
@@ -171,6 +175,8 @@ enum Setting<'a> {
     OneProcess,
     /// To replicas over a store in this server.
     Replicas(&'a RedisServer),
+    /// To plan and course alone.
+    Pure,
 }
 
 /// The running proxies.
@@ -178,6 +184,7 @@ enum Setting<'a> {
 enum Proxies {
     One(Option<(Baton, SharedStore)>),
     Many(Box<Replicas>),
+    Pure(Box<Sim>),
 }
 
 type Checked = Result<(), String>;
@@ -208,9 +215,13 @@ impl Happened {
     }
 
     /// Whether all of it occurred. Where the provider stores most conversations, few can do without the store.
-    fn is_all(&self, stored: bool) -> bool {
+    fn is_all(&self, stored: bool, setting: &Setting<'_>) -> bool {
         let mut ruled_after = self.ruled_after;
         ruled_after[Met::LostStore as usize] += usize::from(stored);
+        if let Setting::Pure = setting {
+            ruled_after[Met::Undo as usize] = 1;
+            return self.ruled > 0 && ruled_after.into_iter().all(|count| count > 0);
+        }
         let each = ruled_after.iter().chain(&self.undos);
         self.automatic > 0 && self.ruled > 0 && each.into_iter().all(|count| *count > 0)
     }
@@ -232,7 +243,10 @@ impl Run {
             // their items' ids, only the provider knows which of them ours were next to.
             options.ignored = vec![Rule::Binding, Rule::ReasoningPrefix];
         }
-        let provider = Strict::start(model.clone(), options).await.unwrap();
+        let provider = match setting {
+            Setting::Pure => Strict::direct(model.clone(), options),
+            _ => Strict::start(model.clone(), options).await.unwrap(),
+        };
         let temp = harness::temp();
         let mut run = Self {
             profile,
@@ -256,14 +270,18 @@ impl Run {
             Setting::Replicas(server) => {
                 run.proxies = Proxies::Many(Box::new(Replicas::new(server, run.config())))
             }
+            Setting::Pure => run.proxies = Proxies::Pure(Box::new(Sim::new(run.config()))),
         }
         run
     }
 
     fn restart(&mut self) {
         self.all_met(Met::Restart);
-        if let Proxies::Many(replicas) = &mut self.proxies {
-            return replicas.restart_one();
+        match &mut self.proxies {
+            Proxies::Many(replicas) => return replicas.restart_one(),
+            // It has no memory besides its store.
+            Proxies::Pure(_) => return,
+            Proxies::One(_) => {}
         }
         self.proxies = Proxies::One(None);
         let store = harness::sqlite(&self.dir);
@@ -349,6 +367,7 @@ impl Run {
                     self.dir = self.temp.path().join(n.to_string());
                     match &mut self.proxies {
                         Proxies::Many(replicas) => replicas.lose_store(),
+                        Proxies::Pure(sim) => sim.store = SimStore::default(),
                         Proxies::One(_) => self.restart(),
                     }
                 }
@@ -553,6 +572,10 @@ impl Run {
         match &mut self.proxies {
             Proxies::One(one) => one.as_ref().unwrap().0.post(path, &headers, body).await,
             Proxies::Many(replicas) => replicas.next().post(path, &headers, body).await,
+            Proxies::Pure(sim) => {
+                sim.answer(sim::wire_of(path), &self.provider, path, &headers, body)
+                    .await
+            }
         }
     }
 
@@ -561,6 +584,7 @@ impl Run {
         match &self.proxies {
             Proxies::One(one) => one.as_ref().unwrap().1.clone(),
             Proxies::Many(replicas) => replicas.store(),
+            Proxies::Pure(_) => unreachable!("no handoff begins by a threshold there"),
         }
     }
 
@@ -662,11 +686,20 @@ impl Run {
             return Ok(());
         }
         self.model.script().measuring = true;
-        let url = format!("{}{}", self.provider.url(), last.path);
-        let response = harness::post(&url, self.profile.variant.headers, last.raw.clone()).await;
+        let (headers, body) = (self.profile.variant.headers, last.raw.clone());
+        let raw = match &self.proxies {
+            Proxies::Pure(_) => {
+                let answer = self.provider.answer(&last.path, headers, body).await.unwrap();
+                answer.pieces.concat()
+            }
+            _ => {
+                let url = format!("{}{}", self.provider.url(), last.path);
+                harness::post(&url, headers, body).await.raw
+            }
+        };
         self.model.script().measuring = false;
-        let measured = (self.profile.variant.parse)(&response.raw, last.stream())
-            .map_err(|e| format!("{e}: {}", response.text()))?;
+        let measured = (self.profile.variant.parse)(&raw, last.stream())
+            .map_err(|e| format!("{e}: {}", String::from_utf8_lossy(&raw)))?;
         if answer.input != measured.input {
             return Err(format!(
                 "the last leg has {}, told {}",
@@ -804,6 +837,9 @@ fn whatever_happens_the_model_sees_what_it_should(profile: WireProfile, setting:
             // Only the provider has the transcript by which it is known who was notified.
             (plan.nudge_from, plan.auto_from) = (0, 0);
         }
+        if let Setting::Pure = setting {
+            (plan.nudge_from, plan.auto_from) = (0, 0);
+        }
         let in_this = run(profile, &plan, setting).map_err(TestCaseError::fail)?;
         let mut so_far = happened.get();
         so_far.add(in_this);
@@ -818,7 +854,7 @@ fn whatever_happens_the_model_sees_what_it_should(profile: WireProfile, setting:
     }
     let happened = happened.get();
     assert!(
-        happened.is_all(profile.traits.apart) || cases.count < Cases::MANY,
+        happened.is_all(profile.traits.apart, setting) || cases.count < Cases::MANY,
         "{happened:?}"
     );
 }
@@ -830,6 +866,28 @@ macro_rules! conversations {
             let setting = Setting::OneProcess;
             whatever_happens_the_model_sees_what_it_should(wires::$profile, &setting, Cases::QUICK);
         })*
+
+        /// Over plan and course alone.
+        mod pure {
+            use super::*;
+
+            $(#[test]
+            fn $name() {
+                let setting = Setting::Pure;
+                whatever_happens_the_model_sees_what_it_should(wires::$profile, &setting, Cases::PURE);
+            })*
+        }
+
+        mod pure_long {
+            use super::*;
+
+            $(#[test]
+            #[ignore = "5,000 cases: .ci/full long"]
+            fn $name() {
+                let setting = Setting::Pure;
+                whatever_happens_the_model_sees_what_it_should(wires::$profile, &setting, Cases::long_pure());
+            })*
+        }
 
         mod long {
             use super::*;

@@ -1,12 +1,12 @@
 //! Undos at any place.
 
-use super::{Checked, Met, Run};
+use super::{Checked, Met, Proxies, Run};
 
 impl Run {
     /// A person requests it in the chat: baton answers, nothing goes upstream, and none of it is ever in the model's
     /// view.
     pub async fn undo_in_the_chat(&mut self, who: usize, stream: bool) -> Checked {
-        if !self.conversations[who].may_command() {
+        if !self.conversations[who].may_command() || matches!(self.proxies, Proxies::Pure(_)) {
             return Ok(());
         }
         let undoes = self.conversations[who].view.may_undo();

@@ -1,0 +1,565 @@
+//! The same conversations over plan and course alone. The store is a few maps, and the provider is asked directly: no socket, no
+//! process, no file. What this cannot show is what only a whole proxy does: notices and handoffs by a threshold, and undos.
+
+use std::sync::Arc;
+
+use baton_core::course::{
+    AnswerStep, AnsweredCall, Course, CourseEvent, CourseTerms, Effect, JoinedAnswer, LegProgress,
+    RepeatedHandoff, StreamMerge, StreamedAnswer, VerdictInput, is_retryable,
+};
+use baton_core::handoffs::carry::{self, CarryPolicy};
+use baton_core::handoffs::recall::{CutPart, RecallIndexSettings};
+use baton_core::mark::aside;
+use baton_core::plan::{
+    self, AgentCall, AnsweredBy, DraftAtHand, FreeCutPolicy, HandoffSource, NewHandoff, NextLeg, Planned,
+    Planning, Policy, RefusedModels, RuleQuery, Situation, is_model_call, resends,
+};
+use baton_core::record::{
+    Handoff, HandoffId, HandoffOrigin, HiddenPair, HiddenResult, InsertionPlace, RecordChange,
+};
+use baton_core::rewrite::notes::NoteSearch;
+use baton_core::rewrite::{RequestReading, RewriteOutcome};
+use baton_core::text::splice;
+use baton_core::tools::OurTools;
+use baton_core::transcript::Transcript;
+use baton_core::wire::{LegOutput, Operation, ResponseWatch, StopReason, Wire, wire};
+use baton_llm::state::config::{Config, HandoffMode};
+use baton_llm::state::jobs::recalls::{CallAnswerer, RecallCall, Recaller};
+use baton_llm::state::session::conversation_key;
+use baton_llm::state::telemetry::ExchangeOutcome;
+use baton_strict::{DirectAnswer, Strict};
+use bytes::Bytes;
+use uuid::Uuid;
+
+use super::sim_store::SimStore;
+use crate::harness::RawResponse;
+
+/// Plan, course and a store.
+pub struct Sim {
+    config: Config,
+    tools: OurTools,
+    pub store: SimStore,
+}
+
+#[derive(Debug)]
+struct NoneRefused;
+
+impl RefusedModels for NoneRefused {
+    fn has(&self, _: &str) -> bool {
+        false
+    }
+}
+
+/// One request while it is answered.
+struct Answering<'a> {
+    plan: Planned<'a>,
+    config: &'a Config,
+    store: &'a mut SimStore,
+    provider: &'a Strict,
+    key: &'a str,
+    path: &'a str,
+    headers: &'a [(&'a str, &'a str)],
+    text: Bytes,
+    tooled: bool,
+    /// Whether the present leg starts after a handoff of this answer.
+    fresh: bool,
+    fired: Vec<HandoffId>,
+}
+
+/// What an effect led to.
+enum Done {
+    Event(CourseEvent),
+    Leg(DirectAnswer),
+}
+
+fn whole(status: u16, raw: Vec<u8>) -> RawResponse {
+    RawResponse {
+        status,
+        headers: http::HeaderMap::new(),
+        raw,
+        broken: false,
+    }
+}
+
+impl Sim {
+    pub fn new(config: Config) -> Self {
+        Self {
+            tools: OurTools::new(None, config.recall.per_turn),
+            config,
+            store: SimStore::default(),
+        }
+    }
+
+    fn policy(&self) -> Policy<'_> {
+        Policy {
+            look: NoteSearch {
+                prefix: &self.config.commands.prefix,
+                tags: &self.config.handoff.preamble_tags,
+            },
+            keeps_preamble: true,
+            spelled_out: true,
+            recall: self.config.recall.enabled,
+            tools: &self.tools,
+            agents_reset: false,
+            may_have_insertions: false,
+            refused_models: &NoneRefused,
+        }
+    }
+
+    /// Answers a request of the agent.
+    pub async fn answer(
+        &mut self,
+        wire: &'static dyn Wire,
+        provider: &Strict,
+        path: &str,
+        headers: &[(&str, &str)],
+        text: Bytes,
+    ) -> RawResponse {
+        let operation = match path.contains("count") || path.contains("input_tokens") {
+            true => Operation::Count,
+            false => Operation::Generate,
+        };
+        let mut reading = RequestReading::new(wire, &text, operation).unwrap();
+        reading.view.facts.stream |= path.contains(":stream");
+        reading.view.facts.ours = self.tools.plain.names();
+        let header = |name: &str| {
+            headers
+                .iter()
+                .find(|(n, _)| *n == name)
+                .map(|(_, v)| (*v).to_owned())
+        };
+        let session = reading.view.facts.session.clone();
+        let named = headers.iter().any(|(name, _)| name.contains("session")) || session.is_some();
+        let opening = || plan::opening(wire, &reading.view);
+        let key = conversation_key("local", wire.id(), header, session.as_deref(), &opening);
+        let call = AgentCall {
+            wire,
+            operation: Some(operation),
+            principal: "local".to_owned(),
+            key: key.clone(),
+            named,
+            declared_side: false,
+            forbidden: None,
+            candidates: reading.candidates(wire),
+            reading,
+            edition: 0,
+        };
+        let mut store = std::mem::take(&mut self.store);
+        let policy = self.policy();
+        let mut planning = Planning::new(call, &policy);
+        let mut records = store.records(&key);
+        let mut needs = planning.needs();
+        loop {
+            for need in needs {
+                let found = store.answer(&need, &planning.call);
+                records.add(need, found);
+            }
+            match planning.advance(&records, &policy) {
+                Ok(()) => break,
+                Err(lacking) => needs = lacking,
+            }
+        }
+        let (call, mut plan) = planning.done();
+        for effect in std::mem::take(&mut plan.effects) {
+            store.perform(&key, effect, &mut plan.offer);
+        }
+        let mut answering = Answering {
+            plan: Planned {
+                wire,
+                reading: &call.reading,
+                call: call.facts(),
+                pin: &plan.pin,
+                places: &plan.places,
+                offer: &plan.offer,
+                policy,
+            },
+            config: &self.config,
+            store: &mut store,
+            provider,
+            key: &key,
+            path,
+            headers,
+            text,
+            tooled: plan.offer.tooled,
+            fresh: false,
+            fired: Vec::new(),
+        };
+        let mut response = answering.answered().await;
+        if plan.pin.active.is_some() {
+            response
+                .headers
+                .insert("x-baton-handoff", http::HeaderValue::from_static("1"));
+        }
+        self.store = store;
+        response
+    }
+}
+
+impl Answering<'_> {
+    fn stops(&self) -> bool {
+        self.config.handoff.mode == HandoffMode::Stop
+    }
+
+    async fn answered(&mut self) -> RawResponse {
+        let is_model = is_model_call(self.plan.call.operation);
+        let repeated = match is_model && !self.stops() {
+            true => self.store.take_repeat(self.key, &self.text),
+            false => None,
+        };
+        let situation = Situation {
+            repeated,
+            thread: None,
+            draft: None,
+            at_hand: DraftAtHand {
+                ready: None,
+                cost: baton_core::bill::DraftCost::Nothing,
+            },
+            free: FreeCutPolicy::Off,
+            now_ms: 0,
+        };
+        let plan = self.plan;
+        let (handoff, sent) = match plan
+            .pin
+            .answered_by()
+            .unwrap_or_else(|| plan.answered_by(&situation).by)
+        {
+            AnsweredBy::Model => (None, plan.first(self.tooled)),
+            AnsweredBy::AfterHandoff(id) => {
+                let handoff = self.store.handoff(id).unwrap();
+                (self.fired, self.fresh) = (vec![id], true);
+                let sent = plan.fresh(&handoff);
+                (Some(handoff), sent)
+            }
+            other => panic!("{other:?}"),
+        };
+        let answer = self.sent(&sent).await;
+        if answer.status >= 300 || !is_model {
+            return RawResponse {
+                broken: answer.broken,
+                ..whole(answer.status, answer.pieces.concat())
+            };
+        }
+        let max_chain = self.config.handoff.max_chain;
+        let verdict = match &handoff {
+            None => VerdictInput::of(&plan, &sent, self.tooled, max_chain),
+            Some(_) => VerdictInput {
+                legs: 2,
+                pending: None,
+                ..VerdictInput::of(&plan, &plan.first(true), self.tooled, max_chain)
+            },
+        };
+        match plan.reading.view.facts.stream {
+            true => self.streamed(verdict, handoff, answer).await,
+            false => self.joined(verdict, handoff, answer).await,
+        }
+    }
+
+    /// What upstream answers to a request.
+    async fn sent(&self, request: &RewriteOutcome) -> DirectAnswer {
+        let body = request.rope.concat().into();
+        self.provider.answer(self.path, self.headers, body).await.unwrap()
+    }
+
+    fn course(&self, first: VerdictInput, handoff: Option<&Handoff>) -> Course {
+        Course::new(CourseTerms {
+            first,
+            stops: self.stops(),
+            goes_on_by_id: !resends(self.plan.wire, &self.plan.reading.view),
+            retries: self.config.handoff.retries,
+            active: self.plan.pin.active_id(),
+            opening: handoff.map(|handoff| RepeatedHandoff {
+                id: handoff.id,
+                head: handoff.head.clone(),
+                routed: handoff.routed.clone(),
+            }),
+            opens_with_text: false,
+        })
+    }
+
+    fn watch(&self) -> ResponseWatch {
+        ResponseWatch {
+            hide: self.plan.offered(self.tooled, self.fresh),
+            buffered_bytes: self.config.limits.held_bytes,
+        }
+    }
+
+    fn sentinel(&self, handoff: &Handoff) -> String {
+        self.plan.sentinel(handoff, &self.store.keys())
+    }
+
+    async fn streamed(
+        &mut self,
+        verdict: VerdictInput,
+        handoff: Option<Arc<Handoff>>,
+        first: DirectAnswer,
+    ) -> RawResponse {
+        let machine = self.plan.wire.machine(&self.plan.reading.view, self.watch());
+        let mut merge = StreamMerge::new(machine, self.config.limits.frame_bytes, self.tooled);
+        if let Some(handoff) = &handoff {
+            merge.open_with(self.sentinel(handoff));
+        }
+        let waits = verdict.pending.is_some();
+        let mut answer = StreamedAnswer::new(self.course(verdict, handoff.as_deref()), merge, waits);
+        let mut response = whole(200, Vec::new());
+        read(&mut answer, first, &mut response.raw);
+        while let Some(step) = answer.step() {
+            match step {
+                AnswerStep::Perform { effect, spoken } => match self.perform(effect, spoken).await {
+                    Done::Event(event) => answer.performed(event),
+                    Done::Leg(leg) => {
+                        answer.leg_begun(self.plan.offered(self.tooled, self.fresh));
+                        read(&mut answer, leg, &mut response.raw);
+                    }
+                },
+                AnswerStep::End(close) => {
+                    let size = |leg: &NextLeg| splice::len(&self.plan.later_leg(leg).rope);
+                    answer.close(close.ending(size));
+                    self.ended(close.is_ours(), answer.report().stop);
+                }
+                AnswerStep::EndAsItIs => self.ended(false, answer.report().stop),
+                AnswerStep::BreakOff => response.broken = true,
+            }
+            while let Some(piece) = answer.take() {
+                response.raw.extend_from_slice(&piece);
+            }
+        }
+        response
+    }
+
+    async fn joined(
+        &mut self,
+        verdict: VerdictInput,
+        handoff: Option<Arc<Handoff>>,
+        first: DirectAnswer,
+    ) -> RawResponse {
+        let (wire, view) = (self.plan.wire, &self.plan.reading.view);
+        if first.broken {
+            return whole(502, Vec::new());
+        }
+        let body: Bytes = first.pieces.concat().into();
+        let Some(report) = wire.reply(view, &body, self.watch()) else {
+            return whole(200, body.to_vec());
+        };
+        let mut answer = JoinedAnswer::new(self.course(verdict, handoff.as_deref()));
+        answer.leg_over(body, report);
+        loop {
+            match answer.step() {
+                AnswerStep::Perform { effect, spoken } => match self.perform(effect, spoken).await {
+                    Done::Event(event) => answer.performed(event),
+                    Done::Leg(leg) => {
+                        answer.performed(CourseEvent::LegBegun);
+                        let body: Bytes = leg.pieces.concat().into();
+                        match wire.reply(view, &body, self.watch()).filter(|_| !leg.broken) {
+                            Some(report) if report.stop != StopReason::Error => answer.leg_over(body, report),
+                            _ => answer.performed(CourseEvent::LegBroken {
+                                shown: false,
+                                retry: true,
+                            }),
+                        }
+                    }
+                },
+                AnswerStep::End(close) => {
+                    self.ended(close.is_ours(), answer.stop());
+                    let size = |leg: &NextLeg| splice::len(&self.plan.later_leg(leg).rope);
+                    let opening = handoff.as_deref().map(|handoff| self.sentinel(handoff));
+                    let raw = answer.joined(wire, view, opening.as_deref(), close.ending(size));
+                    return whole(200, raw.to_vec());
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    /// The agent has read the answer's end.
+    fn ended(&mut self, is_ours: bool, stop: StopReason) {
+        if is_ours || ExchangeOutcome::of_end(stop) == ExchangeOutcome::Complete {
+            self.store.forget_repeat(self.key, &self.text);
+            if !self.fired.is_empty() {
+                let shown = RecordChange::Shown(std::mem::take(&mut self.fired));
+                self.store.change(self.key, &shown);
+            }
+        }
+    }
+
+    async fn perform(&mut self, effect: Effect, spoken: Option<LegOutput>) -> Done {
+        Done::Event(match effect {
+            Effect::WriteHandoff {
+                prompt,
+                reason,
+                parent,
+            } => {
+                let handoff = self.write_handoff(prompt, reason, parent);
+                CourseEvent::HandoffWritten {
+                    id: handoff.id,
+                    sentinel: self.sentinel(&handoff),
+                    head: handoff.head,
+                    routed: handoff.routed,
+                }
+            }
+            Effect::WritePairs(all) => {
+                let placed = all.into_iter().filter_map(|(call, place)| Some((call, place?)));
+                for (call, place) in placed {
+                    self.write_pair(call, place);
+                }
+                CourseEvent::Written
+            }
+            Effect::AnswerCall(call) => {
+                let pair = self.write_pair(call, InsertionPlace::Aside);
+                let ours = self.plan.offered(self.tooled, self.fresh);
+                let more = self
+                    .plan
+                    .wire
+                    .ask_again(&spoken.unwrap(), std::slice::from_ref(&pair), ours);
+                CourseEvent::CallAnswered {
+                    mark: self.plan.wire.sentinel_text(&aside::line(pair.id)),
+                    more: more.unwrap(),
+                    answer: pair.answer,
+                }
+            }
+            Effect::WriteId { shown, origin } => {
+                self.store.responses.insert(shown, origin.written());
+                CourseEvent::Written
+            }
+            Effect::Send { leg, .. } => {
+                self.fresh = leg.head.is_some();
+                let answer = self.sent(&self.plan.later_leg(&leg)).await;
+                if answer.status < 300 {
+                    return Done::Leg(answer);
+                }
+                CourseEvent::LegRefused {
+                    retry: is_retryable(answer.status),
+                    pause: None,
+                }
+            }
+        })
+    }
+
+    fn write_handoff(
+        &mut self,
+        prompt: String,
+        reason: Option<String>,
+        parent: Option<HandoffId>,
+    ) -> Handoff {
+        let before = parent.or(self.plan.pin.active_id());
+        let earlier = before.and_then(|id| self.store.handoff(id));
+        let subagent = self
+            .headers
+            .iter()
+            .any(|(name, _)| *name == "x-claude-code-agent-id");
+        let rules = self.plan.rules(&RuleQuery {
+            earlier: earlier.as_deref(),
+            by_person: !subagent,
+            without: &[],
+            markers: &self.config.draft.markers,
+            redactor: &self.config.redactor(),
+        });
+        let policy = CarryPolicy {
+            scope: self.config.handoff.carry,
+            tokens: self.config.handoff.carry_tokens,
+        };
+        let carried = carry::carry(&prompt, &rules, None, policy);
+        let new = NewHandoff {
+            prompt: carried.prompt,
+            reason,
+            parent,
+            origin: HandoffOrigin::Model,
+            to: None,
+        };
+        let source = HandoffSource {
+            id: Uuid::now_v7(),
+            principal: "local",
+            conversation: self.key,
+            pins: &[],
+            route: None,
+            history_bytes: self.text.len() as u64,
+            now_ms: self.store.now(),
+        };
+        let handoff = Handoff {
+            carried: carried.items,
+            ..self.plan.handoff(new, &source)
+        };
+        let point = self.plan.cut_point(&handoff);
+        self.store.fire(handoff.clone(), point, &self.text);
+        self.fired.push(handoff.id);
+        handoff
+    }
+
+    fn write_pair(&mut self, answered: AnsweredCall, place: InsertionPlace) -> HiddenPair {
+        let answer = answered.answer.clone().unwrap_or_else(|| self.search(&answered));
+        let pair = HiddenPair {
+            id: Uuid::now_v7(),
+            principal: "local".to_owned(),
+            conversation: self.key.to_owned(),
+            wire: self.plan.wire.id(),
+            tool: answered.call.name().to_owned(),
+            call: self.plan.wire.hidden_call(&answered.call),
+            call_id: answered.call.id,
+            answer,
+            place,
+            pending: answered.pending,
+            created_ms: self.store.now(),
+        };
+        self.store.add_pair(pair.clone());
+        pair
+    }
+
+    /// The answer to a search of what was cut.
+    fn search(&self, answered: &AnsweredCall) -> HiddenResult {
+        let view = &self.plan.reading.view;
+        let settings = RecallIndexSettings {
+            tags: self.config.handoff.preamble_tags.clone(),
+            redactor: self.config.redactor(),
+        };
+        let end = match self.fresh {
+            true => view.list.end,
+            false => self.plan.cut_end(),
+        };
+        let call = RecallCall {
+            tool: answered.call.name(),
+            arguments: answered.call.put_back(),
+            principal: "local",
+            conversation: self.key,
+            cut: CutPart {
+                transcript: Transcript::of(view),
+                end,
+            },
+        };
+        Recaller { settings }.answer(&call).0
+    }
+}
+
+/// Reads a leg as far as it goes.
+fn read(answer: &mut StreamedAnswer, leg: DirectAnswer, raw: &mut Vec<u8>) {
+    let mut progress = LegProgress::Open;
+    for piece in leg.pieces {
+        progress = answer.feed(piece);
+        while let Some(piece) = answer.take() {
+            raw.extend_from_slice(&piece);
+        }
+        if progress != LegProgress::Open {
+            break;
+        }
+    }
+    match progress {
+        LegProgress::Over => answer.leg_over(),
+        LegProgress::TooLarge => answer.leg_broken(false),
+        LegProgress::Open if leg.broken => answer.leg_broken(true),
+        LegProgress::Open => {
+            answer.finish_leg();
+            answer.leg_over();
+        }
+    }
+}
+
+/// The wire of requests to this path.
+pub fn wire_of(path: &str) -> &'static dyn Wire {
+    use baton_core::record::WireId::{Anthropic, Gemini, Ollama, OpenaiChat, OpenaiResponses};
+    let rows = [
+        ("/messages", Anthropic),
+        ("/chat/completions", OpenaiChat),
+        ("/responses", OpenaiResponses),
+        ("/models/", Gemini),
+        ("/api/chat", Ollama),
+    ];
+    wire(rows.iter().find(|(part, _)| path.contains(part)).unwrap().1)
+}
