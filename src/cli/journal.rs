@@ -6,8 +6,8 @@ use std::path::Path;
 use super::exit::{CliResult, Exit};
 use super::output::{shown, visible};
 use super::stored::only;
-use crate::state::journal::{BodySide, EventColumns, ExchangeFilter, ExchangeRow, JournalReader};
-use crate::state::telemetry::UsageTokens;
+use crate::state::journal::{BodySide, ExchangeFilter, ExchangeRow, JournalReader};
+use crate::state::telemetry::{ExchangeFacts, ExchangeOutcome, UsageTokens};
 use baton_core::handoffs::yaml::SessionReader;
 use baton_core::record::WireId;
 use baton_core::wire::{self, Operation, Role, View};
@@ -84,10 +84,10 @@ impl JournalRequest {
             input: session.usage.tokens,
             ..UsageTokens::default()
         };
-        let event = EventColumns {
+        let event = ExchangeFacts {
             received_bytes: body.len() as u64,
             tokens: vec![Some(tokens)],
-            ..EventColumns::default()
+            ..ExchangeFacts::default()
         };
         let view = wire::wire(wire).read(&body, Operation::Generate).ok()?;
         Some(Self {
@@ -130,8 +130,8 @@ fn read(query: &JournalReader, row: ExchangeRow, form: RequestForm) -> CliResult
     };
     let legs = u32::try_from(row.statuses.len()).unwrap_or_default();
     // The others are the agent's: drafts have another request.
-    let of_agent = (0..legs).rfind(|leg| !row.event.own_legs.contains(leg));
-    let is_answered_here = of_agent.is_none() && row.event.outcome == "complete";
+    let of_agent = (0..legs).rfind(|leg| !row.event.draft_legs.contains(leg));
+    let is_answered_here = of_agent.is_none() && row.event.outcome == ExchangeOutcome::Complete;
     if form == RequestForm::Sent && is_answered_here {
         return Ok(None);
     }

@@ -14,6 +14,7 @@ use super::output::{Out, first_line, short, size, visible};
 use super::state_args::{self, ListFormat, StateArgs};
 use crate::state::clock::now_ms;
 use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalReader, RowFilter, RowQuery};
+use crate::state::telemetry::ExchangeOutcome;
 use baton_core::text::date;
 
 /// Poll interval of `--follow`: fast enough for a person, slow enough for a battery.
@@ -22,19 +23,20 @@ const LOOK: Duration = Duration::from_millis(400);
 /// Rows read in one poll.
 const BATCH: usize = 500;
 
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "\
+/// What the help says of filters, with the terms that there are.
+fn after_help() -> String {
+    let [words, texts, numbers] = RowFilter::names();
+    format!(
+        "\
 A mark in front of the sizes shows what happened: >> a handoff fired, > the request was cut at one, ! the transcript \
 has lost its sentinel. The column KEY has the beginning of the conversation's key, which `log --conversation`, `export`, \
 `savings --conversation` and `handoffs draft` accept.
 
 Terms of FILTER, each of which must hold (! before a term negates it):
-  words    error, handoff, command, retried, refused, unpinned, recall,
-           cancelled, open
-  texts    tool:Bash, model:opus*; also wire, upstream, route, conversation,
-           status
+  words    {words}
+  texts    tool:Bash, model:opus*, …: {texts}
   time     since:30m, since:12h, since:7d
-  numbers  cost>0.5, input<20k; also output, requests, received, sent, seconds
+  numbers  cost>0.5, input<20k, …: {numbers}
 
 Examples:
   baton log
@@ -42,7 +44,12 @@ Examples:
   baton log error since:1h
   baton log --limit 0 'tool:Bash model:opus* cost>0.5'
   baton log --conversation 3f2a --limit 0 --jsonl | jq -c '[.id, .received_bytes, .sent_bytes]'
-  baton log --json | jq 'map(.outcome)'")]
+  baton log --json | jq 'map(.outcome)'"
+    )
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = after_help())]
 pub(super) struct LogArgs {
     /// Only exchanges that match every term, such as error, tool:Bash, model:opus*, since:1h or cost>0.5 (all: see below)
     #[arg(value_name = "FILTER")]
@@ -292,7 +299,7 @@ fn line(row: &ExchangeRow, layout: &Layout, width: Option<usize>) -> String {
         &messages,
         mark(row),
         &bytes,
-        &event.legs.to_string(),
+        &row.legs.to_string(),
         &tokens,
         &format!("{:.0}", event.total_ms),
     ]);
@@ -316,15 +323,15 @@ fn mark(row: &ExchangeRow) -> &'static str {
 
 /// Failures and warnings in words.
 fn problem_of(row: &ExchangeRow) -> String {
-    let what = match row.event.outcome.as_str() {
+    let what = match row.event.outcome {
         _ if row.open => "under way".to_owned(),
-        "complete" if row.partial => "partial".to_owned(),
-        "complete" => match refused_legs(row) {
+        ExchangeOutcome::Complete if row.partial => "partial".to_owned(),
+        ExchangeOutcome::Complete => match refused_legs(row) {
             legs if legs.is_empty() => return String::new(),
             legs => format!("legs answered {legs}"),
         },
-        "" => "lost".to_owned(),
-        other => format!("{other} {}", row.event.status),
+        ExchangeOutcome::Open => "lost".to_owned(),
+        other => format!("{} {}", other.name(), row.event.status),
     };
     format!("  {what}")
 }
@@ -344,13 +351,7 @@ fn refused_legs(row: &ExchangeRow) -> String {
 fn painted(row: &ExchangeRow, line: String) -> String {
     let colour = match () {
         () if !row.event.fired.is_empty() => AnsiColor::Green,
-        () if matches!(
-            row.event.outcome.as_str(),
-            "refused" | "truncated" | "upstream_error" | "in_band_error"
-        ) =>
-        {
-            AnsiColor::Red
-        }
+        () if row.event.outcome.has_failed() => AnsiColor::Red,
         () if row.event.unpinned => AnsiColor::Yellow,
         () => return line,
     };
@@ -361,8 +362,7 @@ fn painted(row: &ExchangeRow, line: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::journal::EventColumns;
-    use crate::state::telemetry::UsageTokens;
+    use crate::state::telemetry::{ExchangeFacts, UsageTokens};
 
     const TOKENS: UsageTokens = UsageTokens {
         input: 10,
@@ -385,17 +385,16 @@ mod tests {
             upstream: Some("anthropic".into()),
             route: Some("POST /v1/messages".into()),
             model: Some("claude\u{1b}[2J".into()),
-            event: EventColumns {
-                outcome: "complete".into(),
+            event: ExchangeFacts {
                 status: 200,
                 fired: vec!["h".into()],
-                legs: 2,
                 received_bytes: 300 << 10,
                 sent_bytes: vec![301 << 10, 4096],
                 tokens: vec![Some(TOKENS)],
                 total_ms: 1234.6,
-                ..EventColumns::default()
+                ..ExchangeFacts::default()
             },
+            legs: 2,
             answer: None,
             user_line: None,
             fixed_bytes: 0,
@@ -429,7 +428,7 @@ mod tests {
     #[test]
     fn what_went_wrong_is_named() {
         let mut bad = row();
-        bad.event.outcome = "truncated".into();
+        bad.event.outcome = ExchangeOutcome::Truncated;
         assert!(all(&bad).contains("truncated 200"));
         let mut retried = row();
         retried.statuses = vec![Some(200), Some(429), None, Some(200)];
@@ -442,7 +441,7 @@ mod tests {
     fn a_line_fits_the_terminal() {
         let mut bad = row();
         bad.event.fired.clear();
-        bad.event.outcome = "upstream_error".into();
+        bad.event.outcome = ExchangeOutcome::UpstreamError;
         bad.model = Some("a-model-with-a-long-name ".repeat(9));
         for width in 40..220 {
             let layout = Layout::fitting(Some(width));

@@ -150,7 +150,7 @@ fn exchange_lines(exchange: &ExchangeDetail, leg: Option<u32>, width: Option<usi
         text(&row.route),
         text(&row.model),
         row.event.status,
-        first_line(&row.event.outcome, None),
+        row.event.outcome.name(),
     ));
     if let Some(conversation) = &row.conversation {
         out.push(format!("  conversation {}", first_line(conversation, None)));

@@ -108,7 +108,7 @@ export class Mock {
     const short = ({ prompt, lineage, ...rest }) => rest;
     if (what === "status") {
       const rows = this.stories.reduce((sum, story) => sum + story.rows.length, 0);
-      return { version: "0.1.0", uptime_s: 3600, store: "sqlite", journal: { enabled: true, exchanges: rows, bytes: rows * 31_000, dropped: 0 }, data_listener: "127.0.0.1:8787", conversations: this.stories.length, handoffs: handoffs.length, failures: this.rows().filter(failed).length, command_prefix: this.prefix, ...this.totals(), ...this.status };
+      return { version: "0.1.0", uptime_s: 3600, store: "sqlite", journal: { enabled: true, exchanges: rows, bytes: rows * 31_000, dropped: 0 }, data_listener: "127.0.0.1:8787", conversations: this.stories.length, handoffs: handoffs.length, failures: this.rows().filter(failed).length, command_prefix: this.prefix, filter_words: "error, command", ...this.totals(), ...this.status };
     }
     if (what === "conversations" && !id) return { conversations: this.stories.map((story) => story.conversation).sort((a, b) => b.last_ms - a.last_ms).slice(0, Number(query.get("limit")) || 100) };
     if (what === "conversations" && more === "carried") return this.carried;

@@ -66,7 +66,7 @@ async fn origins(store: &SharedStore) -> Vec<HandoffOrigin> {
 
 async fn outcomes(fixture: &Fixture, exchanges: usize) -> Vec<NudgeOutcome> {
     let events = fixture.baton.events(exchanges).await;
-    events.into_iter().flat_map(|event| event.nudges).collect()
+    events.into_iter().flat_map(|event| event.facts.nudges).collect()
 }
 
 #[tokio::test]

@@ -1,10 +1,9 @@
 //! The Grafana dashboard and the alerts query only metrics and labels that exist, and all metrics are in the dashboard.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use baton_core::record::WireId;
-use baton_llm::state::telemetry::{ExchangeEvent, Metrics, UsageTokens};
+use baton_llm::state::telemetry::{ExchangeEvent, ExchangeFacts, Metrics, UsageTokens};
 use serde_json::Value;
 
 /// Labels that Prometheus itself adds.
@@ -19,10 +18,13 @@ fn samples() -> BTreeMap<String, BTreeSet<String>> {
     metrics.record(&ExchangeEvent {
         wire: Some(WireId::Anthropic),
         model: Some("m".into()),
-        sent_bytes: vec![1],
-        status: 200,
-        first_byte: Some(Duration::from_millis(1)),
-        tokens: vec![Some(UsageTokens::default())],
+        facts: ExchangeFacts {
+            sent_bytes: vec![1],
+            status: 200,
+            first_byte_ms: Some(1.0),
+            tokens: vec![Some(UsageTokens::default())],
+            ..ExchangeFacts::default()
+        },
         ..ExchangeEvent::new("x", "anthropic", "POST /v1/messages")
     });
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

@@ -179,7 +179,7 @@ async fn a_chain(side: Variant) {
         .events(2)
         .await
         .into_iter()
-        .flat_map(|event| event.tokens);
+        .flat_map(|event| event.facts.tokens);
     let counted: Vec<_> = legs
         .map(|tokens| tokens.map(|all| all.all_input() + all.output))
         .collect();

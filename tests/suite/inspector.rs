@@ -206,7 +206,7 @@ async fn a_leg_that_is_asked_again_keeps_its_cut() {
         let query = run.query(2).await;
         let (row, exchange) = newest(&query);
         let id = row.event.pinned.clone().unwrap();
-        assert_eq!(row.event.legs, 2, "{row:?}");
+        assert_eq!(row.legs, 2, "{row:?}");
         let cuts: Vec<_> = row
             .changes
             .iter()

@@ -14,7 +14,7 @@ use baton_llm::state::journal::{
 };
 use baton_llm::state::prices;
 use baton_llm::state::store::SharedStore;
-use baton_llm::state::telemetry::Metrics;
+use baton_llm::state::telemetry::{ExchangeOutcome, Metrics};
 use baton_strict::{Autopilot, Options, Strict};
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -120,7 +120,7 @@ async fn chain(stream: bool) {
     for (row, (body, response, legs)) in rows.iter().zip(&run.turns) {
         assert_eq!(Some(row.id.as_str()), response.header("x-baton-exchange"));
         assert!(
-            !row.partial && !row.open && row.event.outcome == "complete",
+            !row.partial && !row.open && row.event.outcome == ExchangeOutcome::Complete,
             "{row:?}"
         );
         let read = |side| query.body(&row.id, side).unwrap().unwrap();
@@ -196,7 +196,7 @@ async fn a_full_queue_drops_copies_and_nothing_else() {
     assert_eq!(rows.len(), run.turns.len());
     assert!(
         rows.iter()
-            .all(|row| row.partial && row.event.outcome == "complete")
+            .all(|row| row.partial && row.event.outcome == ExchangeOutcome::Complete)
     );
     assert!(run.recorder.dropped() >= run.turns.len() as u64);
 }

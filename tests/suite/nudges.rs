@@ -69,7 +69,7 @@ fn text(fixture: &Fixture) -> String {
 
 async fn outcomes(fixture: &Fixture, exchanges: usize) -> Vec<NudgeOutcome> {
     let events = fixture.baton.events(exchanges).await;
-    events.into_iter().flat_map(|event| event.nudges).collect()
+    events.into_iter().flat_map(|event| event.facts.nudges).collect()
 }
 
 /// Sends what an agent sends, and takes the answer.

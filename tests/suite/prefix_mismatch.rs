@@ -371,7 +371,7 @@ async fn thinking_that_is_dropped_silently_is_counted_and_shown() {
     agent.script.push(Reply::text("Then not."));
     agent.turn(&transcript).await;
     let events = agent.baton.events(5).await;
-    let dropped: Vec<u32> = events.iter().map(|event| event.dropped_thinking.prefix).collect();
+    let dropped: Vec<u32> = events.iter().map(|event| event.dropped_for_prefix).collect();
     assert_eq!(dropped, [0, 0, 2, 2, 4]);
     let metrics = Metrics::new();
     events.iter().for_each(|event| metrics.record(event));
@@ -481,7 +481,7 @@ mod foreign {
             stage.push(Reply::text("Read."));
             stage.ask(&transcript, stream).await;
             let event = stage.baton.events(n).await.pop().unwrap();
-            assert_eq!((event.dropped_thinking.prefix, event.thinking_retry), (1, None));
+            assert_eq!((event.dropped_for_prefix, event.thinking_retry), (1, None));
         }
     }
 

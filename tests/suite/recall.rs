@@ -133,7 +133,7 @@ fn says_nothing_of_it(answer: &Answer) {
 async fn recalls(stage: &Fixture) -> Vec<AnswerOutcome> {
     let count = stage.baton.events(1).await.len();
     let events: Vec<ExchangeEvent> = stage.baton.events(count).await;
-    events.into_iter().flat_map(|event| event.recalls).collect()
+    events.into_iter().flat_map(|event| event.facts.recalls).collect()
 }
 
 async fn alone(side: Variant, stream: bool) {

@@ -194,7 +194,7 @@ async fn an_accepted_plan_is_a_moment_with_its_carry_over_prompt() {
     assert_eq!(upstream.bodies.lock().unwrap().pop().unwrap(), body);
     let event = baton.events(1).await.remove(0);
     assert_eq!(event.nudges, [NudgeOutcome::WouldFollowPlan]);
-    let text = event.shadow.unwrap().text;
+    let text = event.facts.shadow.unwrap().text;
     assert!(
         text.contains("Rewrite the parser without recursion.") && !text.contains(&token),
         "{text}"

@@ -8,6 +8,8 @@ mod pins;
 pub use help::help;
 pub use pins::{PinRejection, add_pin, listed, listed_from, pinned_text};
 
+use serde::{Deserialize, Serialize};
+
 /// A command of a person to baton.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChatCommand<'a> {
@@ -116,7 +118,8 @@ fn handoff(rest: &str) -> ChatCommand<'_> {
 
 named! {
     /// Outcome of an undo, whatever its origin.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
     pub enum UndoOutcome {
         /// The model sees its view before the handoff again, and all later messages.
         Undone = "undone",

@@ -91,7 +91,8 @@ pub enum NudgeDecision {
 
 named! {
     /// Why a model gets no more nudges: it would hand over in a loop.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
     pub enum HandoffLoop {
         /// What follows the cut is over the threshold by itself.
         LargeCut = "large_cut",
@@ -101,9 +102,11 @@ named! {
 }
 
 /// Outcome of a nudge in an exchange.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum NudgeOutcome {
     /// The model was notified.
+    #[serde(rename = "told")]
     Notified,
     /// The model handed over after a nudge.
     Followed,
@@ -111,13 +114,15 @@ pub enum NudgeOutcome {
     NotWritten,
     /// An automatic handoff produced no draft.
     AutoFailed,
-    /// The model gets no more nudges in this task.
-    Stopped(HandoffLoop),
     /// A shadow: a notice would have been given, an automatic handoff made, one that costs nothing, or one behind a plan.
+    #[serde(rename = "would_tell")]
     WouldNotify,
     WouldHandOver,
     WouldCutFree,
     WouldFollowPlan,
+    /// The model gets no more nudges in this task.
+    #[serde(untagged)]
+    Stopped(HandoffLoop),
 }
 
 /// What would have been sent with a request in its shadow.

@@ -1,15 +1,17 @@
 //! Why a request does not get the tool: one table of reasons, used by the response header, the log, the journal and the
 //! page.
 
+use serde::{Deserialize, Serialize};
+
 use crate::wire::view::{ToolChoice, View};
 
 macro_rules! reasons {
     ($($id:ident = $name:literal, $about:literal;)*) => {
         /// Why a request is sent without the tool.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[allow(missing_docs, reason = "the table says it")]
         pub enum ToolOmission {
-            $($id,)*
+            $(#[serde(rename = $name)] $id,)*
         }
 
         impl ToolOmission {
@@ -58,13 +60,6 @@ reasons! {
     Signed = "signed", "the body is signed or has a digest, or is of an API that is not read, so it is relayed unchanged";
 }
 
-impl ToolOmission {
-    /// The reason of that name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|reason| reason.name() == name)
-    }
-}
-
 /// Maximum tools that any known provider accepts.
 const MOST_TOOLS: usize = 127;
 
@@ -106,11 +101,12 @@ mod tests {
     #[test]
     fn every_reason_has_a_name_of_its_own_that_a_header_can_carry() {
         for reason in ToolOmission::ALL {
-            assert_eq!(ToolOmission::named(reason.name()), Some(*reason));
+            let stored = serde_json::to_string(reason).unwrap();
+            assert_eq!(stored, format!("{:?}", reason.name()));
+            assert_eq!(serde_json::from_str::<ToolOmission>(&stored).unwrap(), *reason);
             assert!(reason.name().bytes().all(|b| b.is_ascii_lowercase() || b == b'_'));
             assert!(!reason.about().ends_with('.'));
         }
-        assert_eq!(ToolOmission::named("x"), None);
     }
 
     #[test]

@@ -64,6 +64,7 @@ async fn status(inspector: &Inspector) -> ApiResult {
         "unsent_tokens": totals.unsent_tokens,
         "failures": totals.failures,
         "command_prefix": inspector.command_prefix,
+        "filter_words": RowFilter::names()[0],
         "drafts": api_drafts::open(inspector),
     }))
 }

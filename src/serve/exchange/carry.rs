@@ -9,7 +9,6 @@ use super::offer::Offered;
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
 use crate::state::files::documents::{StoredHandoff, TranscriptReader};
-use crate::state::telemetry::ExchangeEvent;
 use baton_core::handoffs::carry::{self, Carried, CarryPolicy, CarryScope, Rule};
 use baton_core::handoffs::document::fields::HandoffSize;
 use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, SeenFacts};
@@ -115,7 +114,7 @@ impl HandedOverWork {
             carry_over,
             exchange: Some(ctx.id.clone()),
             topic: ctx.recorder.read(|e| e.topic.clone()),
-            context_tokens: ctx.recorder.read(ExchangeEvent::context_tokens),
+            context_tokens: ctx.recorder.read(|e| e.context_tokens()),
             bytes,
             transcript,
         });

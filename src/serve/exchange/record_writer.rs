@@ -160,6 +160,9 @@ fn report(exchange: &Exchange, handoff: &Handoff, pairs: &[Arc<HiddenPair>], byt
     work.write_document(&exchange.ctx, handoff, bytes);
     exchange.ctx.recorder.note(|e| {
         e.fired.push(event.id.clone());
+        e.prompt_bytes += event.prompt_bytes;
+        e.lacked += event.lacked.values().sum::<u32>();
+        e.relookups += event.relookups.unwrap_or_default();
         e.handoffs.push(event);
     });
 }

@@ -86,7 +86,8 @@ pub(super) fn count(ctx: &RequestContext, report: &LegReport) {
         };
         e.count_tokens(usage.into(), report.served.clone(), end);
         e.broken_up += u32::try_from(broken_up).unwrap_or_default();
-        e.dropped_thinking.add(dropped);
+        e.dropped_thinking += dropped.total();
+        e.dropped_for_prefix += dropped.prefix;
     });
     if dropped.some().is_some() {
         tracing::warn!(

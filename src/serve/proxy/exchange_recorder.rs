@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::state::sync::locked;
-use crate::state::telemetry::{ExchangeEvent, ExchangeOutcome};
+use crate::state::telemetry::{ExchangeEvent, ExchangeOutcome, millis};
 
 /// Where the event of an ended exchange goes: log, metrics, journal. Called once per exchange, on a worker of
 /// the runtime: it must not block.
@@ -57,11 +57,9 @@ struct RecorderState {
 impl ExchangeRecorder {
     /// Starts the clock of an exchange that goes to `upstream`.
     pub fn start(id: String, route: String, upstream: String, hook: EventHook) -> Self {
-        let event = ExchangeEvent {
-            outcome: ExchangeOutcome::Cancelled,
-            started: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
-            ..ExchangeEvent::new(id, upstream, route)
-        };
+        let mut event = ExchangeEvent::new(id, upstream, route);
+        event.outcome = ExchangeOutcome::Cancelled;
+        event.started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self(Arc::new(Inner {
             started: Instant::now(),
             read: OnceLock::new(),
@@ -124,7 +122,7 @@ impl ExchangeRecorder {
         let since = self.0.read.get().copied().unwrap_or(self.0.started);
         self.note(|e| {
             if e.sent_bytes.is_empty() {
-                e.added = since.elapsed();
+                e.added_ms = millis(since.elapsed());
             }
             e.sent_bytes.push(bytes);
             e.leg_starts.push(self.0.started.elapsed());
@@ -138,7 +136,7 @@ impl ExchangeRecorder {
             .or_else(|| self.0.streamed.get().map(|p| p.last()))
             .unwrap_or(self.0.started);
         self.note(|e| {
-            e.first_byte.get_or_insert_with(|| since.elapsed());
+            e.first_byte_ms.get_or_insert_with(|| millis(since.elapsed()));
         });
     }
 
@@ -158,7 +156,7 @@ impl Drop for Inner {
         let Some(mut event) = locked(&self.state).event.take() else {
             return;
         };
-        event.total = self.started.elapsed();
+        event.total_ms = millis(self.started.elapsed());
         if let Some(progress) = self.streamed.get() {
             event.received_bytes = progress.bytes();
             event.sent_bytes = vec![progress.bytes()];

@@ -3,6 +3,8 @@
 //! Knows the current request, as far as the model does not see it any more. Must not know: who asks (`exchange`), how an
 //! answer gets back to the model.
 
+use serde::{Deserialize, Serialize};
+
 use baton_core::handoffs::recall::{CutPart, Question, QuestionError, RecallIndex, RecallIndexSettings};
 use baton_core::record::HiddenResult;
 
@@ -23,7 +25,8 @@ pub struct RecallCall<'a> {
 
 baton_core::named! {
     /// The outcome of a tool call that is answered with a text; the names are those of logs and metrics.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
     pub enum AnswerOutcome {
         /// Something was found.
         Found = "found",

@@ -7,10 +7,10 @@ use rusqlite::{Row as SqlRow, params};
 use serde::Serialize;
 
 use super::query::JournalReader;
-use super::row::{EventColumns, reported};
+use super::row::reported;
 use super::schema::JournalError;
 use super::stored_rows::{json, size_of};
-use crate::state::telemetry::UsageTokens;
+use crate::state::telemetry::{ExchangeFacts, UsageTokens};
 use baton_core::bill::{
     BilledExchange, BilledRequest, ConversationBill, ExchangeBill, PriceQuery, PriceTable, TokenCounts,
 };
@@ -75,7 +75,7 @@ pub(super) struct BilledRow {
     seq: i64,
     head: i64,
     entry: BillEntry,
-    event: EventColumns,
+    event: ExchangeFacts,
     received_bytes: u64,
 }
 
@@ -158,7 +158,7 @@ impl JournalReader {
                 model: model.to_owned(),
                 rates: prices.rates(&price).filter(|_| !row.event.subscription),
                 cache_miss: served.and_then(|served| served.cache_miss),
-                own: row.event.own_legs.contains(&leg.n),
+                own: row.event.draft_legs.contains(&leg.n),
             }
         });
         Ok(BilledExchange {
@@ -192,7 +192,7 @@ impl JournalReader {
 
 impl BilledRow {
     fn read(row: &SqlRow<'_>) -> rusqlite::Result<Self> {
-        let event: EventColumns = json(row, 8)?.unwrap_or_default();
+        let event: ExchangeFacts = json(row, 8)?.unwrap_or_default();
         let entry = BillEntry {
             id: row.get(1)?,
             conversation: row.get(2)?,

@@ -5,24 +5,17 @@ use super::diff::MessageState;
 use super::exchange::{ExchangeDetail, LegDetail, MessageSummary};
 use super::row::LegChange;
 use super::units::size;
+use crate::state::telemetry::{ExchangeFacts, FACTS, Fact, TextsOf};
 use baton_core::rewrite::ChangeReason;
-use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::text::words::plural;
 use baton_core::tools::RECALL_NAME;
 
 /// The sentences, in the order in which things happened.
 pub(super) fn notes(exchange: &ExchangeDetail) -> Vec<String> {
     let event = &exchange.exchange.event;
-    let mut out = Vec::new();
-    if event.unpinned {
-        out.push(
-            "The conversation had a handoff before, but this transcript does not hold its sentinel: it was sent on whole."
-                .to_owned(),
-        );
-    }
-    if let Some(why) = event.untooled.as_deref().and_then(ToolOmission::named) {
-        out.push(format!("No tool was offered: {} ({}).", why.about(), why.name()));
-    }
+    let of_facts =
+        |texts: fn(&Fact) -> TextsOf<ExchangeFacts>| FACTS.iter().flat_map(move |fact| texts(fact)(event));
+    let mut out: Vec<_> = of_facts(|fact| fact.before).collect();
     let mut fired = event.fired.as_slice();
     let mut failed = false;
     for (i, leg) in exchange.legs.iter().enumerate() {
@@ -47,7 +40,14 @@ pub(super) fn notes(exchange: &ExchangeDetail) -> Vec<String> {
         }
     }
     out.extend(fired.iter().map(|id| handed_over(id)));
-    out.extend(counted(exchange, failed));
+    out.extend(of_facts(|fact| fact.after));
+    if event.retries > 0 && !failed {
+        let times = plural(event.retries.into(), "time");
+        out.push(format!("A later leg was retried {times}."));
+    }
+    if exchange.exchange.partial {
+        out.push("Part of this exchange is missing here: it was faster than the journal could write, or the process ended.".to_owned());
+    }
     out
 }
 
@@ -83,100 +83,6 @@ fn failure(exchange: &ExchangeDetail, leg: &LegDetail, again: bool) -> Option<St
         }
         _ => None,
     }
-}
-
-/// Facts of the whole exchange.
-fn counted(exchange: &ExchangeDetail, failed: bool) -> impl Iterator<Item = String> {
-    let row = &exchange.exchange;
-    let event = &row.event;
-    let (refused, broken_up) = (u64::from(event.refused_calls), u64::from(event.broken_up));
-    let was = |n: u64| if n == 1 { "was" } else { "were" };
-    let refused = (refused > 0).then(|| {
-        let calls = plural(refused, "handoff call");
-        format!(
-            "{calls} {} answered with an error; the agent saw none of it.",
-            was(refused)
-        )
-    });
-    let broken_up = (broken_up > 0).then(|| {
-        let texts = plural(broken_up, "text");
-        format!(
-            "{texts} of the model looked like a sentinel and {} escaped for the agent.",
-            was(broken_up)
-        )
-    });
-    let nudges = event.nudges.iter().filter_map(|outcome| nudged(outcome));
-    let saved = event.shadow.as_ref().and_then(|moment| moment.saved);
-    let shadow = saved.map(|saved| {
-        let verb = if saved < 0.0 { "cost" } else { "saved" };
-        format!("A handoff here would have {verb} about ${:.2}.", saved.abs())
-    });
-    let recalled = (!event.recalls.is_empty()).then(|| {
-        format!(
-            "The model called session_recall, which searched what was cut ({}); the agent saw none of it.",
-            event.recalls.join(", ")
-        )
-    });
-    let retries = u64::from(event.retries);
-    let retries =
-        (retries > 0 && !failed).then(|| format!("A later leg was retried {}.", plural(retries, "time")));
-    let partial = row.partial.then(|| {
-        "Part of this exchange is missing here: it was faster than the journal could write, or the process ended."
-            .to_owned()
-    });
-    let dropped = u64::from(event.dropped_thinking);
-    let dropped = (dropped > 0).then(|| {
-        let blocks = plural(dropped, "block");
-        format!("Upstream dropped {blocks} of thinking from what the model saw: the prefix or the model is another one.")
-    });
-    let lacked = event.lacked.map(|lacked| {
-        let things = plural(lacked.into(), "thing");
-        format!("The carry-over prompt lacked {things} that it should say; what fitted stands behind it.")
-    });
-    let undo = event.undo.as_deref().and_then(undone).map(str::to_owned);
-    let others = [
-        lacked, recalled, undo, refused, broken_up, dropped, retries, partial,
-    ]
-    .into_iter()
-    .flatten();
-    others.chain(nudges.map(str::to_owned)).chain(shadow)
-}
-
-/// The meaning of each outcome of notifying the model how full its context is.
-fn nudged(outcome: &str) -> Option<&'static str> {
-    Some(match outcome {
-        "told" => {
-            "The model was notified how full its context is, and prompted to finish its step and hand off."
-        }
-        "followed" => "The model handed over after it had been notified how full its context is.",
-        "not_written" => {
-            "The notice of how full the context is could not be stored, so the model was not notified."
-        }
-        "auto_failed" => "The context was so full that a handoff was to be drafted, but the draft failed.",
-        "would_tell" => "In its shadow baton would have notified the model here how full its context is.",
-        "would_hand_over" => {
-            "In its shadow baton would have handed over here by itself: the context is that full."
-        }
-        "would_follow_plan" => "In its shadow baton would have a handoff here, where a plan is accepted.",
-        "would_cut_free" => "In its shadow baton would have handed over here, where the cut costs nothing.",
-        "large_cut" => {
-            "What follows the handoff is over the threshold by itself: the model is not notified again in this task."
-        }
-        "close_handoffs" => {
-            "Two handoffs came in close succession: the model is not notified again in this task."
-        }
-        _ => return None,
-    })
-}
-
-/// The outcome of a requested undo.
-fn undone(outcome: &str) -> Option<&'static str> {
-    Some(match outcome {
-        "undone" => "A handoff was undone: the model sees the history before it again.",
-        "taken_back" => "The undo of a handoff was reverted: the transcript is cut there again.",
-        "refused" => "A requested undo was refused; the answer says why.",
-        _ => return None,
-    })
 }
 
 fn total<'a>(messages: impl Iterator<Item = &'a MessageSummary>) -> (usize, u64) {

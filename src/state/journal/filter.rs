@@ -2,7 +2,7 @@
 //! must hold; `!` before a term negates it. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::filter_terms::{FilterTest, FilteredRow};
+use super::filter_terms::{self, FilterTest, FilteredRow};
 
 /// Characters of a filter.
 const LONGEST: usize = 1000;
@@ -51,6 +51,11 @@ impl RowFilter {
             Ok(FilterTerm { negated, test })
         });
         terms.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The names of its terms: words, fields with a text, numbers with a limit.
+    pub fn names() -> [String; 3] {
+        filter_terms::all_names()
     }
 
     /// Whether it holds for all exchanges.
@@ -129,8 +134,8 @@ fn words(text: &str) -> Result<Vec<FilterWord>, FilterError> {
 mod tests {
     use super::*;
     use crate::state::journal::row::ExchangeRow;
-    use crate::state::journal::{AnswerSummary, CallSummary, EventColumns};
-    use crate::state::telemetry::UsageTokens;
+    use crate::state::journal::{AnswerSummary, CallSummary};
+    use crate::state::telemetry::{ExchangeFacts, ExchangeOutcome, UsageTokens};
 
     fn row() -> ExchangeRow {
         let call = |name: &str| CallSummary {
@@ -145,12 +150,12 @@ mod tests {
             upstream: Some("local".into()),
             route: Some("POST /v1/chat/completions".into()),
             model: Some("claude-opus-5-5".into()),
-            event: EventColumns {
+            event: ExchangeFacts {
                 status: 529,
-                outcome: "upstream_error".into(),
-                legs: 2,
+                outcome: ExchangeOutcome::UpstreamError,
+                sent_bytes: vec![1, 1],
                 total_ms: 2500.0,
-                ..EventColumns::default()
+                ..ExchangeFacts::default()
             },
             answer: Some(AnswerSummary {
                 calls: vec![call("BashOutput"), call("mcp__files__read")],
@@ -223,7 +228,7 @@ mod tests {
                 7,
                 "\"toll\" is not a field; there are tool, model",
             ),
-            ("  eror", 3, "\"eror\" is not a term; there are error, handoff"),
+            ("  eror", 3, "\"eror\" is not a term; there are error, command"),
             ("cost>much", 1, "\"much\" is not a number"),
             ("price>1", 1, "there are cost, input"),
             ("handoff since:1w", 9, "\"1w\" is not a duration"),

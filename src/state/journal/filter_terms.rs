@@ -4,6 +4,7 @@
 use regex::{Regex, RegexBuilder};
 
 use super::row::ExchangeRow;
+use crate::state::telemetry::{ExchangeFacts, ExchangeOutcome, FACTS, FilterKind, ValueOf};
 
 /// An exchange as a filter sees it.
 #[derive(Debug, Clone, Copy)]
@@ -21,18 +22,25 @@ pub struct FilteredRow<'a> {
 /// What a term tests.
 #[derive(Debug, Clone)]
 pub(super) enum FilterTest {
-    Flag(&'static FilterName<FlagTest>),
-    Text(&'static FilterName<TextValues>, Regex),
+    Flag(FilterName<FlagTest>),
+    Text(FilterName<TextValues>, Regex),
     /// Only those that began so long ago or later, in milliseconds.
     Since(u64),
-    Number(&'static FilterName<NumberValue>, Comparison, f64),
+    Number(FilterName<NumberValue>, Comparison, f64),
 }
 
 /// A name of the filter language, and its meaning.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct FilterName<T> {
     pub(super) name: &'static str,
-    value: T,
+    value: FilterValue<T>,
+}
+
+/// Where a value comes from: the table of facts, or what the journal or the bill adds to them.
+#[derive(Debug, Clone, Copy)]
+enum FilterValue<T> {
+    Fact(ValueOf<ExchangeFacts>),
+    Added(T),
 }
 
 /// Whether an exchange has a property.
@@ -45,12 +53,12 @@ type TextValues = fn(&ExchangeRow) -> Vec<String>;
 type NumberValue = fn(FilteredRow<'_>) -> Option<f64>;
 
 const fn named<T: Copy>(name: &'static str, value: T) -> FilterName<T> {
+    let value = FilterValue::Added(value);
     FilterName { name, value }
 }
 
-static FLAGS: [FilterName<FlagTest>; 9] = [
+static FLAGS: [FilterName<FlagTest>; 6] = [
     named("error", |exchange| exchange.row.failed()),
-    named("handoff", |exchange| !exchange.row.event.fired.is_empty()),
     named("command", |exchange| {
         let prefix = exchange.command_prefix;
         let user_line = exchange.row.user_line.as_deref();
@@ -60,14 +68,16 @@ static FLAGS: [FilterName<FlagTest>; 9] = [
         let event = &exchange.row.event;
         event.retries > 0 || event.thinking_retry.is_some()
     }),
-    named("refused", |exchange| exchange.row.event.outcome == "refused"),
-    named("unpinned", |exchange| exchange.row.event.unpinned),
-    named("recall", |exchange| !exchange.row.event.recalls.is_empty()),
-    named("cancelled", |exchange| exchange.row.event.outcome == "cancelled"),
+    named("refused", |exchange| {
+        exchange.row.event.outcome == ExchangeOutcome::Refused
+    }),
+    named("cancelled", |exchange| {
+        exchange.row.event.outcome == ExchangeOutcome::Cancelled
+    }),
     named("open", |exchange| exchange.row.open),
 ];
 
-static TEXTS: [FilterName<TextValues>; 7] = [
+static TEXTS: [FilterName<TextValues>; 6] = [
     named("tool", |row| {
         let calls = row.answer.iter().flat_map(|answer| &answer.calls);
         calls.map(|call| call.name.clone()).collect()
@@ -81,23 +91,15 @@ static TEXTS: [FilterName<TextValues>; 7] = [
     named("upstream", |row| row.upstream.iter().cloned().collect()),
     named("route", |row| row.route.iter().cloned().collect()),
     named("conversation", |row| row.conversation.iter().cloned().collect()),
-    named("status", |row| vec![row.event.status.to_string()]),
 ];
 
-static NUMBERS: [FilterName<NumberValue>; 7] = [
+static NUMBERS: [FilterName<NumberValue>; 4] = [
     named("cost", |exchange| exchange.cost),
     named("input", |exchange| {
         exchange.row.tokens_sum.map(|tokens| tokens.all_input() as f64)
     }),
     named("output", |exchange| {
         exchange.row.tokens_sum.map(|tokens| tokens.output as f64)
-    }),
-    named("requests", |exchange| Some(exchange.row.event.legs as f64)),
-    named("received", |exchange| {
-        Some(exchange.row.event.received_bytes as f64)
-    }),
-    named("sent", |exchange| {
-        Some(exchange.row.event.sent_bytes.iter().sum::<u64>() as f64)
     }),
     named("seconds", |exchange| Some(exchange.row.event.total_ms / 1000.0)),
 ];
@@ -115,6 +117,15 @@ const TIMES: [(char, u64); 4] = [('s', 1000), ('m', 60_000), ('h', 3_600_000), (
 /// Suffixes of numbers.
 const FACTORS: [(char, f64); 2] = [('k', 1e3), ('M', 1e6)];
 
+/// The names that a filter has as words, with a text, and with a limit.
+pub(super) fn all_names() -> [String; 3] {
+    [
+        names(&FLAGS, FilterKind::Flag),
+        names(&TEXTS, FilterKind::Text),
+        names(&NUMBERS, FilterKind::Number),
+    ]
+}
+
 impl FilterTest {
     /// Parses a term without its negation; the error says what is wrong with it.
     pub(super) fn parse(term: &str) -> Result<Self, String> {
@@ -123,8 +134,12 @@ impl FilterTest {
         }
         if let Some(at) = term.find(['>', '<']) {
             let (name, value) = (term[..at].to_lowercase(), &term[at + 1..]);
-            let field = find(&NUMBERS, &name)
-                .ok_or_else(|| format!("{name:?} is not a numeric field; there are {}", names(&NUMBERS)))?;
+            let field = find(&NUMBERS, FilterKind::Number, &name).ok_or_else(|| {
+                format!(
+                    "{name:?} is not a numeric field; there are {}",
+                    names(&NUMBERS, FilterKind::Number)
+                )
+            })?;
             let comparison = if term[at..].starts_with('>') {
                 Comparison::Above
             } else {
@@ -134,12 +149,12 @@ impl FilterTest {
                 number(value).ok_or_else(|| format!("{value:?} is not a number such as 0.5 or 20k"))?;
             return Ok(Self::Number(field, comparison, number));
         }
-        find(&FLAGS, &term.to_lowercase()).map(Self::Flag).ok_or_else(|| {
+        find(&FLAGS, FilterKind::Flag, &term.to_lowercase()).map(Self::Flag).ok_or_else(|| {
             format!(
                 "{term:?} is not a term; there are {}, fields ({}, since) such as model:opus*, and numbers ({}) such as cost>0.5",
-                names(&FLAGS),
-                names(&TEXTS),
-                names(&NUMBERS)
+                names(&FLAGS, FilterKind::Flag),
+                names(&TEXTS, FilterKind::Text),
+                names(&NUMBERS, FilterKind::Number)
             )
         })
     }
@@ -153,34 +168,60 @@ impl FilterTest {
                 age_ms(value).ok_or_else(|| format!("{value:?} is not a duration such as 30m, 12h or 7d"))?;
             return Ok(Self::Since(age));
         }
-        let field = find(&TEXTS, name)
-            .ok_or_else(|| format!("{name:?} is not a field; there are {}, since", names(&TEXTS)))?;
+        let field = find(&TEXTS, FilterKind::Text, name).ok_or_else(|| {
+            format!(
+                "{name:?} is not a field; there are {}, since",
+                names(&TEXTS, FilterKind::Text)
+            )
+        })?;
         Ok(Self::Text(field, pattern(value)?))
     }
 
     pub(super) fn holds(&self, exchange: FilteredRow<'_>) -> bool {
+        let facts = &exchange.row.event;
         match self {
-            Self::Flag(flag) => (flag.value)(exchange),
-            Self::Text(field, pattern) => {
-                let values = (field.value)(exchange.row);
-                values.iter().any(|value| pattern.is_match(value))
-            }
-            Self::Since(age) => exchange.row.at_ms >= exchange.now_ms.saturating_sub(*age),
-            Self::Number(field, comparison, limit) => match ((field.value)(exchange), comparison) {
-                (None, _) => false,
-                (Some(value), Comparison::Above) => value > *limit,
-                (Some(value), Comparison::Below) => value < *limit,
+            Self::Flag(flag) => match flag.value {
+                FilterValue::Fact(value) => value(facts).amount() > 0,
+                FilterValue::Added(holds) => holds(exchange),
             },
+            Self::Text(field, pattern) => match field.value {
+                FilterValue::Fact(value) => pattern.is_match(&value(facts).text()),
+                FilterValue::Added(values) => {
+                    let values = values(exchange.row);
+                    values.iter().any(|value| pattern.is_match(value))
+                }
+            },
+            Self::Since(age) => exchange.row.at_ms >= exchange.now_ms.saturating_sub(*age),
+            Self::Number(field, comparison, limit) => {
+                let value = match field.value {
+                    FilterValue::Fact(value) => value(facts).number(),
+                    FilterValue::Added(value) => value(exchange),
+                };
+                value.is_some_and(|value| match comparison {
+                    Comparison::Above => value > *limit,
+                    Comparison::Below => value < *limit,
+                })
+            }
         }
     }
 }
 
-fn find<T>(table: &'static [FilterName<T>], name: &str) -> Option<&'static FilterName<T>> {
-    table.iter().find(|known| known.name == name)
+/// The names of a kind: these, and those of the facts.
+fn all<T: Copy>(added: &[FilterName<T>], kind: FilterKind) -> impl Iterator<Item = FilterName<T>> {
+    let facts = FACTS.iter().filter_map(move |fact| {
+        let (_, name) = fact.filter.filter(|(of, _)| *of == kind)?;
+        let value = FilterValue::Fact(fact.value);
+        Some(FilterName { name, value })
+    });
+    added.iter().copied().chain(facts)
 }
 
-fn names<T>(table: &[FilterName<T>]) -> String {
-    let names: Vec<_> = table.iter().map(|known| known.name).collect();
+fn find<T: Copy>(added: &[FilterName<T>], kind: FilterKind, name: &str) -> Option<FilterName<T>> {
+    all(added, kind).find(|known| known.name == name)
+}
+
+fn names<T: Copy>(added: &[FilterName<T>], kind: FilterKind) -> String {
+    let names: Vec<_> = all(added, kind).map(|known| known.name).collect();
     names.join(", ")
 }
 

@@ -77,7 +77,7 @@ pub use packed::PackedHeaders;
 pub use query::{BodySide, ConversationSummary, ExchangeFilter, JournalReader, JournalTotals};
 pub use queue::LiveEvent;
 pub use recorder::{Recorder, Recording};
-pub use row::{EventColumns, ExchangeRow, LegChange};
+pub use row::{ExchangeRow, LegChange};
 pub use schema::{FILE, JournalError};
 pub use search::{SearchHit, SearchResult, TextPosition};
 pub use summary::ShownPart;

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::chunk_bodies::BodyNodes;
 use super::headers::StoredHeaders;
-use super::row::{EventColumns, has_failed};
+use super::row::has_failed;
 use crate::state::clock::now_ms;
 use crate::state::telemetry::ExchangeEvent;
 use baton_core::wire::Operation;
@@ -168,8 +168,8 @@ impl PendingRow {
         self.sent_bytes = event.sent_bytes.iter().sum();
         self.fired = event.fired.len();
         self.partial |= partial;
-        self.event = Some(json(&EventColumns::of(event)));
-        self.failed = has_failed(event.status, event.outcome.name());
+        self.event = Some(json(&event.facts));
+        self.failed = has_failed(event);
     }
 
     /// Ends the row that is in the file, of an exchange that is no longer in memory; `false` where there is none.

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use rusqlite::{Connection, Row as SqlRow};
 use serde::de::DeserializeOwned;
 
-use super::row::{EventColumns, ExchangeRow, LegChange, reported};
+use super::row::{ExchangeRow, LegChange, reported};
 use super::schema::JournalError;
-use crate::state::telemetry::UsageTokens;
+use crate::state::telemetry::{ExchangeFacts, ExchangeOutcome, UsageTokens};
 use baton_core::rewrite::SizeChange;
 
 /// Legs of one exchange that are listed: more than any has, so that a broken file costs no memory.
@@ -60,10 +60,10 @@ pub(super) fn with_legs(
             .extend(changes.into_iter().map(|change| LegChange::of(n, change)));
     }
     if row.open {
-        row.event.legs = bytes.len();
         row.event.sent_bytes = bytes;
         row.event.tokens = tokens;
     }
+    row.legs = row.event.sent_bytes.len();
     row.tokens_sum = UsageTokens::sum(row.event.tokens.iter().flatten().copied());
     Ok(row)
 }
@@ -105,9 +105,10 @@ pub(super) struct StoredRow {
 
 pub(super) fn stored_row(row: &SqlRow<'_>) -> rusqlite::Result<StoredRow> {
     let received_bytes = row.get(12)?;
-    let event = json(row, 11)?.unwrap_or_else(|| EventColumns {
+    let event = json(row, 11)?.unwrap_or_else(|| ExchangeFacts {
         received_bytes,
-        ..EventColumns::default()
+        outcome: ExchangeOutcome::Open,
+        ..ExchangeFacts::default()
     });
     let short = ExchangeRow {
         id: row.get(1)?,

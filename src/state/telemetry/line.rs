@@ -2,16 +2,12 @@
 
 use std::fmt::Write;
 
-use super::{DraftEvent, ExchangeEvent, ExchangeOutcome, HandoffEvent, NudgeOutcome, ThinkingRetry};
-use baton_core::commands::UndoOutcome;
-use baton_core::rewrite::untooled::ToolOmission;
+use super::facts::{BRIEF, brief};
+use super::{ExchangeEvent, FACTS, HandoffEvent};
 use baton_core::text::visible::acts;
 
 /// Maximum length of the message in characters.
 const LINE_LENGTH: usize = 118;
-
-/// Length of the unique prefix of an id.
-const BRIEF: usize = 13;
 
 /// Maximum length of a path, a model name and a reason in characters.
 const PATH: usize = 32;
@@ -50,103 +46,13 @@ impl ExchangeEvent {
             push_size(&mut line, *sent);
         }
         line.push(' ');
-        let ms = (self.total.as_micros() + 500) / 1000;
-        line.push_str(itoa::Buffer::new().format(ms));
+        line.push_str(itoa::Buffer::new().format(self.total_ms.round() as u64));
         line.push_str(" ms");
-        for note in self.notes() {
+        for note in FACTS.iter().flat_map(|fact| (fact.notes)(self)) {
             line.push_str(", ");
             line.push_str(&note);
         }
         line
-    }
-
-    /// Notes on an unusual exchange, most important first.
-    fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
-        if self.outcome != ExchangeOutcome::Complete {
-            notes.push(self.outcome.name().to_owned());
-        }
-        if let Some(id) = self.fired.last() {
-            notes.push(format!("handed off {}", brief(id)));
-        }
-        if let Some(lacked) = self.lacked() {
-            notes.push(format!("{lacked} carried beside the prompt"));
-        }
-        if !self.draft_legs.is_empty() {
-            let drafted = self.drafted();
-            let tokens = drafted.all_input() + drafted.output;
-            notes.push(format!("draft of {tokens} tokens"));
-        }
-        for draft in self.drafts.iter().filter(|draft| !draft.is_complete()) {
-            let (method, outcome) = (draft.method, draft.outcome.replace('_', " "));
-            notes.push(match method {
-                DraftEvent::NONE => format!("no draft: {outcome}"),
-                method => format!("draft ({method}) {outcome}"),
-            });
-        }
-        if !self.recalls.is_empty() {
-            notes.push(format!(
-                "recalled: {}",
-                super::names(&self.recalls, |recall| recall.name())
-            ));
-        }
-        if self.unpinned {
-            notes.push("unpinned".to_owned());
-        }
-        notes.extend(self.notes_on_losses());
-        for nudged in &self.nudges {
-            notes.push(match nudged {
-                NudgeOutcome::Notified => "nudged to hand off".to_owned(),
-                NudgeOutcome::Followed => "as nudged".to_owned(),
-                NudgeOutcome::NotWritten => "nudge not written".to_owned(),
-                NudgeOutcome::AutoFailed => "automatic handoff failed".to_owned(),
-                NudgeOutcome::WouldNotify => "shadow: a notice here".to_owned(),
-                NudgeOutcome::WouldHandOver => "shadow: an automatic handoff here".to_owned(),
-                NudgeOutcome::WouldCutFree => "shadow: a cut here costs nothing".to_owned(),
-                NudgeOutcome::WouldFollowPlan => "shadow: a handoff behind the plan here".to_owned(),
-                NudgeOutcome::Stopped(_) => format!("nudging stopped: {}", nudged.name().replace('_', " ")),
-            });
-        }
-        let shadow = self.shadow.as_ref().and_then(|shadow| shadow.saved);
-        notes.extend(shadow.map(|saved| format!("would save ${saved:.2}")));
-        if let Some(undo) = self.undo {
-            notes.push(match undo {
-                UndoOutcome::Undone => "handoff undone".to_owned(),
-                UndoOutcome::TakenBack => "undo reverted".to_owned(),
-                UndoOutcome::Refused => "undo refused".to_owned(),
-            });
-        }
-        if let Some(id) = &self.pinned {
-            notes.push(format!("pinned {}", brief(id)));
-        }
-        if let Some(why) = self.untooled.filter(|why| *why != ToolOmission::NoClientTools) {
-            notes.push(format!("no tool: {}", why.name()));
-        }
-        if self.sent_bytes.len() > 1 {
-            notes.push(format!("{} legs", self.sent_bytes.len()));
-        }
-        notes
-    }
-
-    /// Notes on what of the transcript could not be kept.
-    fn notes_on_losses(&self) -> Vec<String> {
-        let mut notes = Vec::new();
-        if self.lost_pairs > 0 {
-            notes.push(format!("{} hidden calls lost", self.lost_pairs));
-        }
-        if self.lost_insertions > 0 {
-            notes.push(format!("{} inserted texts lost", self.lost_insertions));
-        }
-        if let Some(dropped) = self.dropped_thinking.some() {
-            notes.push(format!("upstream dropped {dropped} thinking blocks"));
-        }
-        if let Some(retry) = self.thinking_retry {
-            notes.push(match retry {
-                ThinkingRetry::Accepted => "thinking left out".to_owned(),
-                ThinkingRetry::Refused => "refused without thinking, too".to_owned(),
-            });
-        }
-        notes
     }
 }
 
@@ -170,11 +76,6 @@ impl HandoffEvent {
         }
         line
     }
-}
-
-/// The prefix of an id that `baton show` and `baton handoffs show` need.
-fn brief(id: &str) -> &str {
-    id.get(..BRIEF).unwrap_or(id)
 }
 
 /// Untrusted text cut to one line of at most `most` characters, control characters replaced.
@@ -221,13 +122,15 @@ fn push_size(line: &mut String, bytes: u64) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use pretty_assertions::assert_eq;
 
     use super::super::tests::Lines;
     use super::super::text_fields::PlainFields;
+    use super::super::{ExchangeFacts, ExchangeOutcome, ThinkingRetry};
     use super::*;
+    use baton_core::commands::UndoOutcome;
+    use baton_core::nudge::NudgeOutcome;
+    use baton_core::rewrite::untooled::ToolOmission;
 
     /// Most characters of a line, time and level included: two lines of a terminal.
     const LINE: usize = 160;
@@ -236,12 +139,22 @@ mod tests {
 
     fn event() -> ExchangeEvent {
         ExchangeEvent {
-            status: 200,
             model: Some("claude-opus-5-5".into()),
-            received_bytes: 320_000,
-            sent_bytes: vec![320_100, 14_500],
-            total: Duration::from_micros(2_310_499),
-            fired: vec![ID.into()],
+            facts: ExchangeFacts {
+                status: 200,
+                received_bytes: 320_000,
+                sent_bytes: vec![320_100, 14_500],
+                total_ms: 2310.499,
+                fired: vec![ID.into()],
+                ..ExchangeFacts::default()
+            },
+            ..ExchangeEvent::new(ID, "anthropic", "POST /v1/messages")
+        }
+    }
+
+    fn with(facts: ExchangeFacts) -> ExchangeEvent {
+        ExchangeEvent {
+            facts,
             ..ExchangeEvent::new(ID, "anthropic", "POST /v1/messages")
         }
     }
@@ -264,36 +177,39 @@ mod tests {
             event().line(),
             "0199a3c2-7d1e 200 /v1/messages claude-opus-5-5 312 KiB > 14 KiB 2310 ms, handed off 0199a3c2-7d1e, 2 legs"
         );
-        let nudged = ExchangeEvent {
+        let nudged = with(ExchangeFacts {
             nudges: vec![
                 NudgeOutcome::Notified,
                 NudgeOutcome::Stopped(baton_core::nudge::HandoffLoop::CloseHandoffs),
             ],
-            ..ExchangeEvent::new(ID, "anthropic", "POST /v1/messages")
-        };
+            ..ExchangeFacts::default()
+        });
         assert!(
             nudged
                 .line()
                 .ends_with(", nudged to hand off, nudging stopped: close handoffs")
         );
-        let retried = ExchangeEvent {
-            dropped_thinking: baton_core::wire::DroppedThinking { prefix: 2, other: 0 },
+        let retried = with(ExchangeFacts {
+            dropped_thinking: 2,
             thinking_retry: Some(ThinkingRetry::Accepted),
-            ..ExchangeEvent::new(ID, "anthropic", "POST /v1/messages")
-        };
+            ..ExchangeFacts::default()
+        });
         assert!(
             retried
                 .line()
                 .ends_with(", upstream dropped 2 thinking blocks, thinking left out")
         );
-        let undone = ExchangeEvent {
+        let undone = with(ExchangeFacts {
             undo: Some(UndoOutcome::Undone),
-            ..ExchangeEvent::new(ID, "anthropic", "POST /v1/messages")
-        };
+            ..ExchangeFacts::default()
+        });
         assert!(undone.line().ends_with(", handoff undone"));
         let quiet = ExchangeEvent {
-            status: 404,
-            outcome: ExchangeOutcome::UpstreamError,
+            facts: ExchangeFacts {
+                status: 404,
+                outcome: ExchangeOutcome::UpstreamError,
+                ..ExchangeFacts::default()
+            },
             ..ExchangeEvent::new(ID, "openai", "GET /v1/models")
         };
         assert_eq!(
@@ -309,13 +225,16 @@ mod tests {
             event(),
             ExchangeEvent {
                 model: Some(long.clone()),
-                pinned: Some(ID.into()),
-                unpinned: true,
-                untooled: Some(ToolOmission::UnreadRepeatedKey),
-                outcome: ExchangeOutcome::InBandError,
-                received_bytes: u64::MAX,
-                sent_bytes: vec![u64::MAX - 1; 9999],
-                total: Duration::from_secs(1 << 40),
+                facts: ExchangeFacts {
+                    pinned: Some(ID.into()),
+                    unpinned: true,
+                    untooled: Some(ToolOmission::UnreadRepeatedKey),
+                    outcome: ExchangeOutcome::InBandError,
+                    received_bytes: u64::MAX,
+                    sent_bytes: vec![u64::MAX - 1; 9999],
+                    total_ms: 1e15,
+                    ..ExchangeFacts::default()
+                },
                 ..ExchangeEvent::new(&long, &long, format!("POST {long}"))
             },
         ];

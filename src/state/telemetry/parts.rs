@@ -1,5 +1,7 @@
 //! Parts of an exchange's event: attempts at drafts, the ends of legs, retries without thinking.
 
+use serde::{Deserialize, Serialize};
+
 use baton_core::wire::StopReason;
 
 /// One attempt. An automatic trigger may try several methods.
@@ -19,9 +21,13 @@ impl DraftEvent {
     /// The method where none was tried.
     pub const NONE: &str = "none";
 
-    /// Whether there is a document.
-    pub fn is_complete(&self) -> bool {
-        self.outcome == "complete"
+    /// Its note in the log line, where there is no document.
+    pub(super) fn note(&self) -> Option<String> {
+        let outcome = self.outcome.replace('_', " ");
+        (self.outcome != "complete").then(|| match self.method {
+            Self::NONE => format!("no draft: {outcome}"),
+            method => format!("draft ({method}) {outcome}"),
+        })
     }
 }
 
@@ -45,24 +51,14 @@ pub struct ServerAddress {
     pub port: u16,
 }
 
-/// The outcome of sending a pinned request again without the thinking that upstream had refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ThinkingRetry {
-    /// Upstream answered it; later requests leave the same thinking out.
-    Accepted,
-    /// It failed, too.
-    Refused,
-}
-
-impl ThinkingRetry {
-    /// Every outcome.
-    pub const ALL: [Self; 2] = [Self::Accepted, Self::Refused];
-
-    /// The name used in logs and metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Accepted => "accepted",
-            Self::Refused => "refused",
-        }
+baton_core::named! {
+    /// The outcome of sending a pinned request again without the thinking that upstream had refused.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum ThinkingRetry {
+        /// Upstream answered it; later requests leave the same thinking out.
+        Accepted = "accepted",
+        /// It failed, too.
+        Refused = "refused",
     }
 }

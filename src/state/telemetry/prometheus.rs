@@ -37,12 +37,11 @@ mod tests {
     use std::collections::BTreeMap;
     use std::io::Write;
     use std::process::{Command, Stdio};
-    use std::time::Duration;
 
     use pretty_assertions::assert_eq;
 
     use super::*;
-    use crate::state::telemetry::{ExchangeEvent, Metrics, UsageTokens};
+    use crate::state::telemetry::{ExchangeEvent, ExchangeFacts, Metrics, UsageTokens};
     use baton_core::record::WireId;
 
     fn counted() -> String {
@@ -50,11 +49,14 @@ mod tests {
         metrics.record(&ExchangeEvent {
             wire: Some(WireId::Anthropic),
             model: Some("m".into()),
-            fired: vec!["a".into()],
-            sent_bytes: vec![7, 3],
-            status: 200,
-            first_byte: Some(Duration::from_millis(300)),
-            tokens: vec![Some(UsageTokens::default())],
+            facts: ExchangeFacts {
+                fired: vec!["a".into()],
+                sent_bytes: vec![7, 3],
+                status: 200,
+                first_byte_ms: Some(300.0),
+                tokens: vec![Some(UsageTokens::default())],
+                ..ExchangeFacts::default()
+            },
             ..ExchangeEvent::new("x", "anthropic", "POST /v1/messages")
         });
         metrics.text().unwrap()

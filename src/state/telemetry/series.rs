@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
 
-use super::{ExchangeOutcome, UsageTokens};
+use super::UsageTokens;
 use baton_core::record::WireId;
 
 /// One value for each wire, and one for exchanges without a wire.
@@ -28,28 +28,9 @@ impl<T> Default for PerWire<T> {
 
 /// The series by wire.
 pub(super) struct WireSeries {
-    pub(super) outcomes: OutcomeSeries,
-    /// In the order of the table of counters by wire.
-    pub(super) counters: Vec<Counter>,
+    /// In the order of the table of facts, and for each the values of its label.
+    pub(super) facts: Vec<Vec<Counter>>,
     pub(super) added: Histogram,
-}
-
-/// A counter for each outcome, created when the outcome first occurs.
-#[derive(Default)]
-pub(super) struct OutcomeSeries([OnceLock<Counter>; 6]);
-
-impl OutcomeSeries {
-    pub(super) fn get(&self, outcome: ExchangeOutcome, make: impl FnOnce() -> Counter) -> &Counter {
-        let i = match outcome {
-            ExchangeOutcome::Complete => 0,
-            ExchangeOutcome::Cancelled => 1,
-            ExchangeOutcome::Truncated => 2,
-            ExchangeOutcome::UpstreamError => 3,
-            ExchangeOutcome::Refused => 4,
-            ExchangeOutcome::InBandError => 5,
-        };
-        self.0[i].get_or_init(make)
-    }
 }
 
 /// The series by model.

@@ -4,6 +4,10 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use super::*;
+use crate::state::jobs::recalls::AnswerOutcome;
+use baton_core::commands::UndoOutcome;
+use baton_core::nudge::NudgeOutcome;
+use baton_core::rewrite::untooled::ToolOmission;
 
 #[test]
 fn the_context_is_that_of_the_last_counted_leg_of_the_agents() {
@@ -73,28 +77,32 @@ fn an_exchange_is_one_line_with_stable_field_names() {
         wire: Some(WireId::Anthropic),
         model: Some("m\u{1b}[31m\n".repeat(1000)),
         conversation: Some("c".into()),
-        pinned: Some("p".into()),
-        fired: vec!["f".into(), "g".into()],
-        unpinned: true,
-        written_calls: 1,
-        lost_pairs: 1,
-        lost_insertions: 1,
-        dropped_thinking: DroppedThinking { prefix: 1, other: 1 },
-        thinking_retry: Some(ThinkingRetry::Accepted),
-        nudges: vec![NudgeOutcome::Followed, NudgeOutcome::Notified],
-        undo: Some(UndoOutcome::TakenBack),
-        recalls: vec![AnswerOutcome::Found, AnswerOutcome::Nothing],
-        untooled: Some(ToolOmission::Summary),
-        tokens: vec![Some(tokens), None, Some(tokens)],
-        first_byte: Some(Duration::from_micros(1500)),
+        facts: ExchangeFacts {
+            pinned: Some("p".into()),
+            fired: vec!["f".into(), "g".into()],
+            unpinned: true,
+            written_calls: 1,
+            lost_pairs: 1,
+            lost_insertions: 1,
+            dropped_thinking: 2,
+            thinking_retry: Some(ThinkingRetry::Accepted),
+            nudges: vec![NudgeOutcome::Followed, NudgeOutcome::Notified],
+            undo: Some(UndoOutcome::TakenBack),
+            recalls: vec![AnswerOutcome::Found, AnswerOutcome::Nothing],
+            untooled: Some(ToolOmission::Summary),
+            tokens: vec![Some(tokens), None, Some(tokens)],
+            first_byte_ms: Some(1.5),
+            ..ExchangeFacts::default()
+        },
         ..ExchangeEvent::new("x", "anthropic", "POST /v1/messages")
     };
     let line = logged(&event);
     let names: Vec<_> = line.as_object().unwrap().keys().map(String::as_str).collect();
-    let expected = "timestamp level message baton.exchange baton.wire baton.upstream http.request.method url.path \
+    let expected = "timestamp level message baton.exchange http.request.method url.path baton.wire baton.upstream \
         gen_ai.provider.name gen_ai.request.model gen_ai.conversation.id http.response.status_code baton.outcome baton.streamed \
-        baton.tooled baton.untooled baton.pinned baton.unpinned baton.fired baton.legs baton.retries baton.recalls baton.refused_calls baton.written_calls \
-        baton.lost_pairs baton.lost_insertions baton.dropped_thinking baton.thinking_retry baton.broken_up baton.nudges baton.undo gen_ai.usage.input_tokens gen_ai.usage.cache_read.input_tokens \
+        baton.tooled baton.fired baton.recalls baton.unpinned baton.lost_pairs baton.lost_insertions baton.dropped_thinking \
+        baton.thinking_retry baton.nudges baton.undo baton.pinned baton.untooled baton.legs baton.retries baton.refused_calls \
+        baton.written_calls baton.broken_up gen_ai.usage.input_tokens gen_ai.usage.cache_read.input_tokens \
         gen_ai.usage.cache_creation.input_tokens gen_ai.usage.output_tokens baton.received_bytes \
         baton.sent_bytes baton.response_bytes baton.first_byte_ms baton.total_ms baton.added_ms target";
     let expected: Vec<_> = expected.split_whitespace().collect();

@@ -9,8 +9,11 @@ const PAUSE = 400;
 const TYPING = 220;
 const HITS = 40;
 
-/** What reads like a term of a filter: a flag, a field with a value, a comparison. */
-const FILTER = /(^|\s)!?(error|handoff|command|retried|refused|cancelled|recall|unpinned|open|\w+:\S+|\w+[<>][\d.]+)(\s|$)/;
+/** Whether a text reads like a filter: it has a flag, a field with a value, or a comparison. */
+function isFilter(text, flags = "") {
+  const terms = [...flags.split(", ").filter(Boolean), "\\w+:\\S+", "\\w+[<>][\\d.]+"];
+  return new RegExp(`(^|\\s)!?(${terms.join("|")})(\\s|$)`).test(text);
+}
 
 /** Where a text was found. */
 const SIDES = { received: "from the agent", sent: "to the model", response: "from the model", shown: "to the agent" };
@@ -147,7 +150,7 @@ export class Side {
     says("problem", this.problem, "p", "bad pad");
     const typed = this.input.value.trim();
     if (this.jumpTo(typed)) says("jump", `Enter: exchange ${typed} of this conversation`);
-    else if (FILTER.test(typed)) items.push({ key: "filter", is: typed, make: () => h("a", { class: "hit", href: `#/x?filter=${encodeURIComponent(typed)}`, "data-item": true, "data-id": "filter" }, "Exchanges for which ", h("code", null, line(typed)), " holds") });
+    else if (isFilter(typed, this.status?.filter_words)) items.push({ key: "filter", is: typed, make: () => h("a", { class: "hit", href: `#/x?filter=${encodeURIComponent(typed)}`, "data-item": true, "data-id": "filter" }, "Exchanges for which ", h("code", null, line(typed)), " holds") });
     for (const it of shown) {
       const is = [this.names.get(it.key), it.model, it.wire, it.handoffs, it.failures, it.unsent_tokens, it.key === this.key, busy.has(it.key) || ago(it.last_ms)].join("\n");
       items.push({ key: `c${it.key}`, is, make: () => this.row(it, busy.has(it.key)) });

@@ -86,8 +86,8 @@ async fn a_transcript_goes_out_as_it_came() {
     assert_eq!(sent_body, body);
     let event = proxy.events(1).await.remove(0);
     assert_eq!(event.outcome, ExchangeOutcome::Complete);
-    assert_eq!((event.received_bytes, event.sent_bytes), (20, vec![20]));
-    assert!(event.first_byte.is_some());
+    assert_eq!((event.received_bytes, &event.sent_bytes[..]), (20, &[20][..]));
+    assert!(event.first_byte_ms.is_some());
 }
 
 #[tokio::test]

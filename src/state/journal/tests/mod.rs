@@ -15,7 +15,7 @@ use http::HeaderMap;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::state::telemetry::{ExchangeEvent, ExchangeOutcome};
+use crate::state::telemetry::{ExchangeEvent, ExchangeFacts};
 use baton_core::record::WireId;
 use baton_core::rewrite::{ChangeReason, SizeChange};
 use baton_core::wire::{self, Operation, Requests, StopReason, Usage};
@@ -67,10 +67,12 @@ fn over(id: &str, conversation: &str, received: usize, sent: &[usize]) -> Exchan
     ExchangeEvent {
         wire: Some(WireId::Anthropic),
         conversation: Some(conversation.to_owned()),
-        status: 200,
-        received_bytes: received as u64,
-        sent_bytes: sent.iter().map(|n| *n as u64).collect(),
-        outcome: ExchangeOutcome::Complete,
+        facts: ExchangeFacts {
+            status: 200,
+            received_bytes: received as u64,
+            sent_bytes: sent.iter().map(|n| *n as u64).collect(),
+            ..ExchangeFacts::default()
+        },
         ..ExchangeEvent::new(id, "anthropic", "POST /v1/messages")
     }
 }

@@ -3,95 +3,57 @@
 use std::sync::{Arc, OnceLock};
 
 use super::costs::KINDS;
-use super::labels::{
-    ByDraft, ByDraftTokens, ByKind, ByModel, ByOrigin, ByOutcome, ByReason, ByTokenType, ByWire,
-    DROP_REASONS, OPERATION, label,
-};
-use super::wire_counts::WIRE_COUNTS;
-use super::{Metrics, OutcomeCounter};
-use crate::state::jobs::recalls::AnswerOutcome;
-use crate::state::telemetry::series::{ModelSeries, ModelsSeries, OutcomeSeries, TokenSeries, WireSeries};
-use crate::state::telemetry::{ExchangeEvent, HandoffEvent, ThinkingRetry};
-use baton_core::commands::UndoOutcome;
-use baton_core::nudge::NudgeOutcome;
+use super::labels::{ByModel, ByTokenType, OPERATION, label};
+use super::{Metrics, counters};
+use crate::state::telemetry::series::{ModelSeries, ModelsSeries, TokenSeries, WireSeries};
+use crate::state::telemetry::{ExchangeEvent, ExchangeFacts, FactValue, HandoffEvent};
 use baton_core::record::{CarriedKind, HandoffOrigin, WireId};
 
 impl Metrics {
     /// Counts one exchange.
     pub fn record(&self, event: &ExchangeEvent) {
         let series = self.by_wire.get(event.wire, || self.wire_series(event.wire));
-        let outcome = event.outcome;
-        let exchanges = series.outcomes.get(outcome, || {
-            let label = ByOutcome {
-                wire: label(event.wire),
-                outcome: outcome.name(),
-            };
-            self.exchanges.get_or_create_owned(&label)
-        });
-        exchanges.inc();
-        for (counter, count) in series.counters.iter().zip(&WIRE_COUNTS) {
-            counter.inc_by((count.amount)(event));
+        for ((fact, counter), series) in counters().zip(&series.facts) {
+            let value = (fact.value)(event);
+            match counter.by {
+                None => drop(series[0].inc_by(value.amount())),
+                Some(_) if value == FactValue::Unknown => {}
+                Some((_, counts)) => {
+                    for ((_, count), series) in counts(event).into_iter().zip(series) {
+                        series.inc_by(count);
+                    }
+                }
+            }
         }
-        series.added.observe(event.added.as_secs_f64());
-        self.record_rare(event);
-        if let (Some(wire), Some(model)) = (event.wire, event.model.as_deref()) {
-            self.record_model(event, wire, model);
-        }
-        self.costs.record(event);
-    }
-
-    /// Counts what most exchanges have none of.
-    fn record_rare(&self, event: &ExchangeEvent) {
-        let wire = label(event.wire);
-        let count = |counter: &OutcomeCounter, outcome| {
-            counter.get_or_create(&ByOutcome { wire, outcome }).inc();
-        };
-        for recall in &event.recalls {
-            count(&self.recalls, recall.name());
-        }
+        series.added.observe(event.added_ms / 1000.0);
         for handoff in &event.handoffs {
             self.record_handoff(handoff);
         }
         if !event.drafts.is_empty() {
             self.record_drafts(event);
         }
-        for nudged in &event.nudges {
-            count(&self.nudges, nudged.name());
+        if let (Some(wire), Some(model)) = (event.wire, event.model.as_deref()) {
+            self.record_model(event, wire, model);
         }
-        if let Some(undo) = event.undo {
-            count(&self.undos, undo.name());
-        }
-        let dropped = event.dropped_thinking;
-        for (reason, count) in DROP_REASONS.into_iter().zip([dropped.prefix, dropped.other]) {
-            if count > 0 {
-                let counter = self
-                    .dropped_thinking
-                    .get_or_create_owned(&ByReason { wire, reason });
-                counter.inc_by(count.into());
-            }
-        }
-        if let Some(retry) = event.thinking_retry {
-            count(&self.thinking_retries, retry.name());
-        }
+        self.costs.record(event);
     }
 
     /// Counts the tries to write a handoff's document, and what they cost.
     fn record_drafts(&self, event: &ExchangeEvent) {
         let wire = label(event.wire);
         for draft in &event.drafts {
-            let (origin, method, outcome) = (draft.origin, draft.method, draft.outcome);
-            let labels = ByDraft {
-                wire,
-                origin,
-                method,
-                outcome,
-            };
+            let labels = vec![
+                ("wire", wire),
+                ("origin", draft.origin),
+                ("method", draft.method),
+                ("outcome", draft.outcome),
+            ];
             self.drafts.get_or_create(&labels).inc();
         }
         for (method, tokens) in event.tokens_by_method() {
             let counts = [tokens.input, tokens.cache_read, tokens.cache_write, tokens.output];
             for (kind, count) in KINDS.into_iter().zip(counts) {
-                let labels = ByDraftTokens { wire, method, kind };
+                let labels = vec![("wire", wire), ("method", method), ("kind", kind)];
                 self.draft_tokens.get_or_create(&labels).inc_by(count);
             }
         }
@@ -99,8 +61,8 @@ impl Metrics {
 
     /// Counts a handoff. Rare, so its series are looked up each time.
     fn record_handoff(&self, handoff: &HandoffEvent) {
-        let (wire, origin) = (handoff.wire, handoff.origin);
-        let label = ByOrigin { wire, origin };
+        let wire = handoff.wire;
+        let label = vec![("wire", wire), ("origin", handoff.origin)];
         self.handoffs.get_or_create(&label).inc();
         for (sizes, bytes) in [
             (&self.handoff_prompt, handoff.prompt_bytes),
@@ -110,7 +72,7 @@ impl Metrics {
             sizes.get_or_create(&label).observe(bytes as f64);
         }
         for (kind, count) in &handoff.lacked {
-            let label = ByKind { wire, kind };
+            let label = vec![("wire", wire), ("kind", *kind)];
             self.handoff_lacked.get_or_create(&label).inc_by((*count).into());
         }
     }
@@ -118,39 +80,25 @@ impl Metrics {
     fn wire_series(&self, wire: Option<WireId>) -> WireSeries {
         // Created with the wire's first exchange: `rate` and `increase` miss the first count of a counter that starts
         // with it.
-        let by_wire = ByWire { wire: label(wire) };
-        let wire = by_wire.wire;
+        let by_wire = ("wire", label(wire));
         for origin in HandoffOrigin::ALL.map(HandoffOrigin::name) {
-            drop(self.handoffs.get_or_create(&ByOrigin { wire, origin }));
+            drop(self.handoffs.get_or_create(&vec![by_wire, ("origin", origin)]));
         }
         for kind in CarriedKind::ALL.map(CarriedKind::name) {
-            drop(self.handoff_lacked.get_or_create(&ByKind { wire, kind }));
+            drop(self.handoff_lacked.get_or_create(&vec![by_wire, ("kind", kind)]));
         }
-        for reason in DROP_REASONS {
-            drop(self.dropped_thinking.get_or_create(&ByReason { wire, reason }));
-        }
-        let families: [(&OutcomeCounter, &[&'static str]); 4] = [
-            (&self.nudges, &NudgeOutcome::ALL.map(NudgeOutcome::name)),
-            (&self.recalls, &AnswerOutcome::ALL.map(AnswerOutcome::name)),
-            (&self.undos, &UndoOutcome::ALL.map(UndoOutcome::name)),
-            (
-                &self.thinking_retries,
-                &ThinkingRetry::ALL.map(ThinkingRetry::name),
-            ),
-        ];
-        for (counter, outcomes) in families {
-            for outcome in outcomes.iter().copied() {
-                drop(counter.get_or_create(&ByOutcome { wire, outcome }));
-            }
-        }
+        let none = ExchangeFacts::default();
+        let series = counters().zip(&self.facts).map(|((_, counter), family)| {
+            let Some((label, counts)) = counter.by else {
+                return vec![family.get_or_create_owned(&vec![by_wire])];
+            };
+            let values = counts(&none).into_iter();
+            let labels = values.map(|(value, _)| vec![by_wire, (label, value)]);
+            labels.map(|labels| family.get_or_create_owned(&labels)).collect()
+        });
         WireSeries {
-            outcomes: OutcomeSeries::default(),
-            counters: self
-                .wire_counts
-                .iter()
-                .map(|family| family.get_or_create_owned(&by_wire))
-                .collect(),
-            added: self.added.get_or_create_owned(&by_wire),
+            facts: series.collect(),
+            added: self.added.get_or_create_owned(&vec![by_wire]),
         }
     }
 
@@ -172,10 +120,10 @@ impl Metrics {
                 (series, shown)
             }
         };
-        series.duration.observe(event.total.as_secs_f64());
-        if let Some(first) = event.first_byte {
+        series.duration.observe(event.total_ms / 1000.0);
+        if let Some(first) = event.first_byte_ms {
             let make = || self.first_token.get_or_create_owned(&ByModel::of(wire, &shown));
-            series.first_token.get_or_init(make).observe(first.as_secs_f64());
+            series.first_token.get_or_init(make).observe(first / 1000.0);
         }
         for leg in event.tokens.iter().flatten() {
             let tokens = series.tokens.get_or_init(|| self.token_series(wire, &shown));

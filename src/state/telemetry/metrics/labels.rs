@@ -29,60 +29,11 @@ pub(super) const BYTE_BUCKETS: [f64; 12] = [
     16777216.0,
 ];
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct ByWire {
-    pub(super) wire: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct ByOrigin {
-    pub(super) wire: &'static str,
-    pub(super) origin: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct ByDraft {
-    pub(super) wire: &'static str,
-    pub(super) origin: &'static str,
-    pub(super) method: &'static str,
-    pub(super) outcome: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct ByDraftTokens {
-    pub(super) wire: &'static str,
-    pub(super) method: &'static str,
-    pub(super) kind: &'static str,
-}
-
-/// Why upstream dropped thinking.
-pub(super) const DROP_REASONS: [&str; 2] = ["prefix", "other"];
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct ByReason {
-    pub(super) wire: &'static str,
-    pub(super) reason: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct ByKind {
-    pub(super) wire: &'static str,
-    pub(super) kind: &'static str,
-}
+/// Labels of fixed values, by name.
+pub(super) type Labels = Vec<(&'static str, &'static str)>;
 
 /// The result of writing a document.
 pub(super) const DOCUMENT_RESULTS: [&str; 3] = ["written", "failed", "dropped"];
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct ByResult {
-    pub(super) result: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct ByOutcome {
-    pub(super) wire: &'static str,
-    pub(super) outcome: &'static str,
-}
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct ByModel {

@@ -7,7 +7,6 @@ mod labels;
 mod names;
 #[cfg(test)]
 mod tests;
-mod wire_counts;
 
 use std::sync::OnceLock;
 
@@ -21,18 +20,17 @@ use prometheus_client::registry::Registry;
 use self::costs::CostMetrics;
 pub use self::costs::ModelPricing;
 use self::labels::{
-    ADDED_BUCKETS, BYTE_BUCKETS, ByDraft, ByDraftTokens, ByKind, ByModel, ByOrigin, ByOutcome, ByReason,
-    ByResult, ByTokenType, ByWire, DOCUMENT_RESULTS, DURATION_BUCKETS, FIRST_TOKEN_BUCKETS, TOKEN_BUCKETS,
+    ADDED_BUCKETS, BYTE_BUCKETS, ByModel, ByTokenType, DOCUMENT_RESULTS, DURATION_BUCKETS,
+    FIRST_TOKEN_BUCKETS, Labels, TOKEN_BUCKETS,
 };
-use self::wire_counts::WIRE_COUNTS;
+use super::facts::{ExchangeFacts, FACTS, Fact, FactCounter};
 use super::models::LabelledModels;
 use super::series::{ModelsSeries, PerWire, WireSeries};
 
 type CountDropped = Box<dyn Fn() -> u64 + Send + Sync>;
 type CountDocuments = Box<dyn Fn() -> [u64; 3] + Send + Sync>;
 type CountOpen = Box<dyn Fn() -> usize + Send + Sync>;
-type WireCounter = Family<ByWire, Counter>;
-type OutcomeCounter = Family<ByOutcome, Counter>;
+type Counters = Family<Labels, Counter>;
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
 /// All metrics of a process.
@@ -42,32 +40,33 @@ pub struct Metrics {
     token_usage: Histograms<ByTokenType>,
     first_token: Histograms<ByModel>,
     duration: Histograms<ByModel>,
-    added: Histograms<ByWire>,
-    exchanges: OutcomeCounter,
+    added: Histograms<Labels>,
     costs: CostMetrics,
     open: Gauge,
     count_open: OnceLock<CountOpen>,
     journal_dropped: Counter,
     count_dropped: OnceLock<CountDropped>,
     traces_dropped: Counter,
-    documents: Family<ByResult, Counter>,
+    documents: Counters,
     count_documents: OnceLock<CountDocuments>,
-    recalls: OutcomeCounter,
-    handoffs: Family<ByOrigin, Counter>,
-    handoff_lacked: Family<ByKind, Counter>,
-    handoff_prompt: Histograms<ByOrigin>,
-    handoff_before: Histograms<ByOrigin>,
-    handoff_after: Histograms<ByOrigin>,
-    nudges: OutcomeCounter,
-    undos: OutcomeCounter,
-    thinking_retries: OutcomeCounter,
-    dropped_thinking: Family<ByReason, Counter>,
-    drafts: Family<ByDraft, Counter>,
-    draft_tokens: Family<ByDraftTokens, Counter>,
-    /// In the order of [`WIRE_COUNTS`].
-    wire_counts: [WireCounter; WIRE_COUNTS.len()],
+    handoffs: Counters,
+    handoff_lacked: Counters,
+    handoff_prompt: Histograms<Labels>,
+    handoff_before: Histograms<Labels>,
+    handoff_after: Histograms<Labels>,
+    drafts: Counters,
+    draft_tokens: Counters,
+    /// Those of the table of facts, in its order.
+    facts: Vec<Counters>,
     by_wire: PerWire<WireSeries>,
     by_model: PerWire<ModelsSeries>,
+}
+
+/// The facts that are counted.
+fn counters() -> impl Iterator<Item = (&'static Fact, &'static FactCounter<ExchangeFacts>)> {
+    FACTS
+        .iter()
+        .filter_map(|fact| Some((fact, fact.counter.as_ref()?)))
 }
 
 impl Default for Metrics {
@@ -92,7 +91,6 @@ impl Metrics {
             first_token: Family::new_with_constructor(|| Histogram::new(FIRST_TOKEN_BUCKETS)),
             duration: Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS)),
             added: Family::new_with_constructor(|| Histogram::new(ADDED_BUCKETS)),
-            exchanges: Family::default(),
             costs,
             open: Gauge::default(),
             count_open: OnceLock::new(),
@@ -101,19 +99,14 @@ impl Metrics {
             traces_dropped: Counter::default(),
             documents: Family::default(),
             count_documents: OnceLock::new(),
-            recalls: Family::default(),
             handoffs: Family::default(),
             handoff_lacked: Family::default(),
             handoff_prompt: Family::new_with_constructor(|| Histogram::new(BYTE_BUCKETS)),
             handoff_before: Family::new_with_constructor(|| Histogram::new(BYTE_BUCKETS)),
             handoff_after: Family::new_with_constructor(|| Histogram::new(BYTE_BUCKETS)),
-            nudges: Family::default(),
-            undos: Family::default(),
-            thinking_retries: Family::default(),
-            dropped_thinking: Family::default(),
             drafts: Family::default(),
             draft_tokens: Family::default(),
-            wire_counts: Default::default(),
+            facts: counters().map(|_| Family::default()).collect(),
             by_wire: PerWire::default(),
             by_model: PerWire::default(),
         };
@@ -159,7 +152,7 @@ impl Metrics {
         }
         if let Some(count) = self.count_documents.get() {
             for (result, count) in DOCUMENT_RESULTS.into_iter().zip(count()) {
-                let counter = self.documents.get_or_create_owned(&ByResult { result });
+                let counter = self.documents.get_or_create_owned(&vec![("result", result)]);
                 counter.inc_by(count.saturating_sub(counter.get()));
             }
         }

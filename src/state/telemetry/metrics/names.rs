@@ -1,9 +1,8 @@
-//! The names of the metrics, and their help texts. The names are API; the encoder appends `_total` to counters.
+//! The names of the metrics that are not of the table of facts, and their help texts. The names are API; the encoder appends `_total` to counters.
 
 use prometheus_client::metrics::info::Info;
 
-use super::Metrics;
-use super::wire_counts::WIRE_COUNTS;
+use super::{Metrics, counters};
 
 /// Registers rows of a name, a help text and a metric.
 macro_rules! register {
@@ -24,7 +23,6 @@ impl Metrics {
             "gen_ai_client_operation_duration_seconds" "Time from the first byte of the request to the last byte of the response" self.duration;
             "baton_added_seconds" "Time in the proxy before the first upstream request" self.added;
             "baton_open_exchanges" "Exchanges in progress" self.open;
-            "baton_exchanges" "Exchanges by how they ended" self.exchanges;
             "baton_tokens" "Tokens by the model that answered and by how they are billed: new, read from a cache, written to one, output" self.costs.tokens;
             "baton_cost_dollars" "What these tokens cost at the table of prices, in US dollars" self.costs.dollars;
             "baton_cost_unpriced" "Upstream requests whose model has no price, or that a subscription paid for" self.costs.unpriced;
@@ -32,20 +30,15 @@ impl Metrics {
             "baton_traces_dropped" "Exchanges whose spans the queue or the collector did not accept" self.traces_dropped;
             "baton_documents" "Documents of handoffs, by result" self.documents;
             "baton_handoffs" "Handoffs that fired, by who began them" self.handoffs;
-            "baton_recalls" "Searches of what was cut, by outcome" self.recalls;
             "baton_handoff_lacked" "Rules of the person, open to-dos and contradicted claims that carry-over prompts lacked, by kind" self.handoff_lacked;
             "baton_handoff_prompt_bytes" "Sizes of carry-over prompts" self.handoff_prompt;
             "baton_handoff_before_bytes" "Sizes of upstream requests in which a handoff fired" self.handoff_before;
             "baton_handoff_after_bytes" "Sizes of the first upstream requests after a handoff" self.handoff_after;
-            "baton_nudges" "Notifications to models about how full their context is, by outcome" self.nudges;
-            "baton_undos" "Undos of handoffs, by outcome" self.undos;
-            "baton_thinking_retries" "Retries of pinned requests without the thinking that upstream refused, by outcome" self.thinking_retries;
-            "baton_thinking_dropped" "Blocks of thinking that upstream reports to have dropped from what the model saw, by reason" self.dropped_thinking;
             "baton_drafts" "Tries to write the document of a handoff, by method and by how they ended" self.drafts;
             "baton_draft_tokens" "Tokens of requests for such documents, by how they are billed; the other metrics of tokens have them, too" self.draft_tokens;
         }
-        for (count, metric) in WIRE_COUNTS.iter().zip(&self.wire_counts) {
-            self.registry.register(count.name, count.help, metric.clone());
+        for ((_, counter), metric) in counters().zip(&self.facts) {
+            self.registry.register(counter.name, counter.help, metric.clone());
         }
     }
 }

@@ -1,13 +1,10 @@
 //! Names and counts of the metrics.
 
-use std::time::Duration;
-
 use pretty_assertions::assert_eq;
 
 use super::*;
 use crate::state::jobs::recalls::AnswerOutcome;
-use crate::state::telemetry::UsageTokens;
-use crate::state::telemetry::{ExchangeEvent, HandoffEvent};
+use crate::state::telemetry::{ExchangeEvent, ExchangeFacts, HandoffEvent, UsageTokens};
 use baton_core::record::WireId;
 
 fn event(model: &str) -> ExchangeEvent {
@@ -29,24 +26,29 @@ fn event(model: &str) -> ExchangeEvent {
             lacked: [("rule", 2)].into(),
             relookups: Some(3),
         }],
-        nudges: vec![baton_core::nudge::NudgeOutcome::Notified],
-        undo: Some(baton_core::commands::UndoOutcome::Undone),
-        dropped_thinking: baton_core::wire::DroppedThinking { prefix: 3, other: 0 },
-        thinking_retry: Some(crate::state::telemetry::ThinkingRetry::Accepted),
-        recalls: vec![AnswerOutcome::Found],
-        sent_bytes: vec![7, 3],
-        status: 200,
-        first_byte: Some(Duration::from_millis(300)),
-        tokens: vec![
-            None,
-            Some(UsageTokens {
-                input: 1,
-                cache_read: 2,
-                cache_write: 3,
-                cache_write_long: 1,
-                output: 4,
-            }),
-        ],
+        facts: ExchangeFacts {
+            nudges: vec![baton_core::nudge::NudgeOutcome::Notified],
+            undo: Some(baton_core::commands::UndoOutcome::Undone),
+            dropped_thinking: 3,
+            dropped_for_prefix: 3,
+            thinking_retry: Some(crate::state::telemetry::ThinkingRetry::Accepted),
+            recalls: vec![AnswerOutcome::Found],
+            sent_bytes: vec![7, 3],
+            status: 200,
+            first_byte_ms: Some(300.0),
+            tokens: vec![
+                None,
+                Some(UsageTokens {
+                    input: 1,
+                    cache_read: 2,
+                    cache_write: 3,
+                    cache_write_long: 1,
+                    output: 4,
+                }),
+            ],
+            relookups: 3,
+            ..ExchangeFacts::default()
+        },
         ..ExchangeEvent::new("x", "anthropic", "POST /v1/messages")
     }
 }
@@ -67,31 +69,31 @@ fn the_names_are_api() {
         "gen_ai_client_operation_duration_seconds histogram",
         "baton_added_seconds histogram",
         "baton_open_exchanges gauge",
-        "baton_exchanges counter",
         "baton_tokens counter",
         "baton_cost_dollars counter",
         "baton_cost_unpriced counter",
         "baton_journal_dropped counter",
         "baton_traces_dropped counter",
         "baton_handoffs counter",
-        "baton_recalls counter",
         "baton_handoff_lacked counter",
         "baton_handoff_prompt_bytes histogram",
         "baton_handoff_before_bytes histogram",
         "baton_handoff_after_bytes histogram",
-        "baton_nudges counter",
-        "baton_undos counter",
-        "baton_thinking_retries counter",
-        "baton_thinking_dropped counter",
-        "baton_legs counter",
-        "baton_leg_retries counter",
-        "baton_pinned_requests counter",
+        "baton_exchanges counter",
+        "baton_handoff_relookups counter",
+        "baton_recalls counter",
         "baton_unpinned counter",
-        "baton_refused_calls counter",
-        "baton_written_calls counter",
         "baton_lost_pairs counter",
         "baton_lost_insertions counter",
-        "baton_handoff_relookups counter",
+        "baton_thinking_dropped counter",
+        "baton_thinking_retries counter",
+        "baton_nudges counter",
+        "baton_undos counter",
+        "baton_pinned_requests counter",
+        "baton_legs counter",
+        "baton_leg_retries counter",
+        "baton_refused_calls counter",
+        "baton_written_calls counter",
         "baton_broken_up counter",
         "baton_received_bytes counter",
         "baton_sent_bytes counter",
@@ -154,11 +156,9 @@ fn what_tokens_cost_is_counted_for_the_model_that_answered() {
         service: None,
         cache_miss: None,
     };
-    let mut event = ExchangeEvent {
-        tokens: vec![None, Some(tokens)],
-        served: vec![None, Some(served)],
-        ..event("claude-latest")
-    };
+    let mut event = event("claude-latest");
+    event.tokens = vec![None, Some(tokens)];
+    event.served = vec![None, Some(served)];
     metrics.record(&event);
     event.subscription = true;
     metrics.record(&event);

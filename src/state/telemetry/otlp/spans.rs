@@ -8,10 +8,8 @@ use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::super::{ExchangeEvent, ExchangeOutcome, ThinkingRetry, UsageTokens, shortened};
-use baton_core::commands::UndoOutcome;
-use baton_core::record::WireId;
-use baton_core::rewrite::untooled::ToolOmission;
+use super::super::fields::CONVERSATION;
+use super::super::{ExchangeEvent, ExchangeOutcome, FactValue, UsageTokens, shortened};
 use baton_core::wire::StopReason;
 
 /// The release of OpenTelemetry's semantic conventions whose names these are.
@@ -58,16 +56,12 @@ impl Ids {
 }
 
 fn exchange(event: &ExchangeEvent, ids: &Ids) -> SpanData {
-    let failed = !matches!(
-        event.outcome,
-        ExchangeOutcome::Complete | ExchangeOutcome::Cancelled
-    );
-    let status = match failed {
+    let status = match event.outcome.has_failed() {
         true => Status::error(event.outcome.name()),
         false => Status::Unset,
     };
     let started = UNIX_EPOCH + event.started;
-    let times = (started, started + event.total);
+    let times = (started, started + event.total());
     SpanData {
         span_kind: SpanKind::Server,
         status,
@@ -78,7 +72,7 @@ fn exchange(event: &ExchangeEvent, ids: &Ids) -> SpanData {
 /// A leg's span ends where the next one begins.
 fn leg(event: &ExchangeEvent, ids: &Ids, index: usize) -> SpanData {
     let starts = &event.leg_starts;
-    let end = starts.get(index + 1).copied().unwrap_or(event.total);
+    let end = starts.get(index + 1).copied().unwrap_or(event.total());
     let name = match event.model.as_deref() {
         Some(model) => format!("chat {}", shortened(model)),
         None => "relay".to_owned(),
@@ -143,19 +137,22 @@ impl Attributes {
         }
     }
 
-    /// Attributes shared by the exchange's and the legs' spans.
-    fn model(&mut self, event: &ExchangeEvent) {
-        self.text("baton.wire", event.wire.map(WireId::name));
-        self.text("baton.upstream", Some(&event.upstream));
-        if let Some(wire) = event.wire {
-            self.put("gen_ai.operation.name", "chat");
-            self.put(
-                "gen_ai.provider.name",
-                baton_core::wire::wire(wire).facts().provider,
-            );
+    /// A fact; an unknown one is left out.
+    fn fact(&mut self, name: &'static str, value: FactValue<'_>) {
+        match value {
+            FactValue::Unknown => {}
+            FactValue::Flag(flag) => self.put(name, flag),
+            FactValue::Count(count) => self.count(name, count),
+            FactValue::Number(number) => self.put(name, number),
+            FactValue::Text(text) => self.text(name, Some(&text)),
         }
-        self.text("gen_ai.request.model", event.model.as_deref());
-        self.text("gen_ai.conversation.id", event.conversation.as_deref());
+    }
+
+    /// Attributes shared by the exchange's and the legs' spans, besides those that the log has.
+    fn operation(&mut self, event: &ExchangeEvent) {
+        if event.wire.is_some() {
+            self.put("gen_ai.operation.name", "chat");
+        }
         if let Some(server) = &event.server {
             self.text("server.address", Some(&server.host));
             self.count("server.port", server.port.into());
@@ -217,57 +214,21 @@ fn finish_reason(stop: StopReason) -> Option<&'static str> {
 
 fn of_exchange(event: &ExchangeEvent) -> Attributes {
     let mut a = Attributes::default();
-    let (method, path) = event.route.split_once(' ').unwrap_or(("", &event.route));
-    a.text("baton.exchange", Some(&event.id));
-    a.model(event);
-    a.text("http.request.method", Some(method));
-    a.text("url.path", Some(path));
-    a.count("http.response.status_code", event.status.into());
-    a.put("baton.outcome", event.outcome.name());
+    for (name, value) in event.fields() {
+        a.fact(name, value);
+    }
+    a.operation(event);
     a.error(event);
-    a.put("baton.streamed", event.streamed);
-    a.put("baton.tooled", event.tooled);
-    a.text("baton.untooled", event.untooled.map(ToolOmission::name));
-    a.text("baton.pinned", event.pinned.as_deref());
-    a.put("baton.unpinned", event.unpinned);
-    if !event.fired.is_empty() {
-        a.put("baton.fired", event.fired.join(","));
-    }
-    if let Some(lacked) = event.lacked() {
-        a.count("baton.lacked", lacked.into());
-    }
-    a.count("baton.legs", event.sent_bytes.len() as u64);
-    a.count("baton.retries", event.retries.into());
-    a.count("baton.refused_calls", event.refused_calls.into());
-    a.count("baton.written_calls", event.written_calls.into());
-    a.count("baton.lost_pairs", event.lost_pairs.into());
-    a.count("baton.lost_insertions", event.lost_insertions.into());
-    a.count("baton.dropped_thinking", event.dropped_thinking.total().into());
-    a.text(
-        "baton.thinking_retry",
-        event.thinking_retry.map(ThinkingRetry::name),
-    );
-    a.count("baton.broken_up", event.broken_up.into());
-    a.count("baton.recalls", event.recalls.len() as u64);
-    a.count("baton.nudges", event.nudges.len() as u64);
-    a.text("baton.undo", event.undo.map(UndoOutcome::name));
-    if event.has_tokens() {
-        a.tokens(event.spent());
-    }
-    a.count("baton.received_bytes", event.received_bytes);
-    a.count("baton.sent_bytes", event.sent_bytes.iter().sum());
-    a.count("baton.response_bytes", event.response_bytes);
-    if let Some(first) = event.first_byte {
-        a.put("baton.first_byte_ms", super::super::millis(first));
-    }
-    a.put("baton.added_ms", super::super::millis(event.added));
     a
 }
 
 fn of_leg(event: &ExchangeEvent, index: usize) -> Attributes {
     let mut a = Attributes::default();
     a.count("baton.leg", index as u64 + 1);
-    a.model(event);
+    for (name, value) in CONVERSATION {
+        a.fact(name, value(event));
+    }
+    a.operation(event);
     if let Some(bytes) = event.sent_bytes.get(index) {
         a.count("baton.sent_bytes", *bytes);
     }
@@ -289,7 +250,8 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
-    use crate::state::telemetry::{LegEnd, ServerAddress};
+    use crate::state::telemetry::{ExchangeFacts, LegEnd, ServerAddress};
+    use baton_core::record::WireId;
     use baton_core::wire::ServedBy;
 
     /// Names of attributes and metrics of the release of [`SCHEMA_URL`], one a line.
@@ -304,10 +266,13 @@ mod tests {
             wire: Some(WireId::Anthropic),
             model: Some("m".to_owned()),
             conversation: Some("c".to_owned()),
-            sent_bytes: vec![1],
+            facts: ExchangeFacts {
+                sent_bytes: vec![1],
+                status: 529,
+                outcome: ExchangeOutcome::UpstreamError,
+                ..ExchangeFacts::default()
+            },
             leg_starts: vec![Duration::ZERO],
-            status: 529,
-            outcome: ExchangeOutcome::UpstreamError,
             server: Some(ServerAddress {
                 host: "api.example".to_owned(),
                 port: 443,
@@ -380,10 +345,9 @@ mod tests {
     #[test]
     fn the_metrics_of_the_conventions_have_published_names() {
         let metrics = crate::state::telemetry::Metrics::new();
-        metrics.record(&ExchangeEvent {
-            first_byte: Some(Duration::from_millis(1)),
-            ..event()
-        });
+        let mut event = event();
+        event.first_byte_ms = Some(1.0);
+        metrics.record(&event);
         let text = metrics.text().unwrap();
         let types = text
             .lines()

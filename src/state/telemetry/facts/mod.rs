@@ -1,0 +1,306 @@
+//! The table of facts of an exchange: a field of [`ExchangeFacts`], which the journal stores and the API shows, and a row
+//! of [`FACTS`]. The log, the spans, the metrics, the filter and the inspector's sentences are made from the rows.
+
+mod row;
+mod words;
+
+use serde::{Deserialize, Serialize};
+
+pub(crate) use self::row::{FactCounter, FactValue, FilterKind, TextsOf, ValueOf};
+use self::row::{FactRow, row};
+pub(super) use self::words::{BRIEF, brief};
+use self::words::{joined, nudge_note, nudge_sentence, some, tally, undo_note, undo_sentence, was, when};
+use super::{DraftEvent, ExchangeOutcome, ThinkingRetry, UsageTokens, is_none, is_zero};
+use crate::state::jobs::recalls::AnswerOutcome;
+use baton_core::commands::UndoOutcome;
+use baton_core::nudge::{NudgeOutcome, ShadowMoment};
+use baton_core::rewrite::untooled::ToolOmission;
+use baton_core::text::words::plural;
+use baton_core::wire::ServedBy;
+
+/// What is known of an exchange at its end. The names are API.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ExchangeFacts {
+    /// Status sent to the agent.
+    pub status: u16,
+    /// How it ended.
+    pub outcome: ExchangeOutcome,
+    /// Whether the response was a stream.
+    pub streamed: bool,
+    /// Whether the tool was offered.
+    pub tooled: bool,
+    /// Why the tool was not offered, if the request carries a transcript.
+    pub untooled: Option<ToolOmission>,
+    /// The handoff the request was pinned to.
+    pub pinned: Option<String>,
+    /// Whether the conversation has an active handoff whose sentinel is missing in the transcript.
+    pub unpinned: bool,
+    /// Handoffs that fired in it.
+    pub fired: Vec<String>,
+    /// How many rules, to-dos and contradicted claims the prompts of its handoffs lacked.
+    #[serde(skip_serializing_if = "is_none")]
+    pub lacked: u32,
+    /// Files read again and commands run again after the handoffs before those that fired in it.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub relookups: u64,
+    /// Retries of later legs.
+    pub retries: u32,
+    /// Calls of the tool that searches what was cut, each by its outcome.
+    pub recalls: Vec<AnswerOutcome>,
+    /// Calls of our tool that were rejected with an error result, or dropped.
+    pub refused_calls: u32,
+    /// Answers in which the model wrote a call of our tool as text.
+    #[serde(skip_serializing_if = "is_none")]
+    pub written_calls: u32,
+    /// Hidden pairs whose position in the transcript was not found any more.
+    #[serde(skip_serializing_if = "is_none")]
+    pub lost_pairs: u32,
+    /// Texts of ours whose position in the transcript was not found any more.
+    #[serde(skip_serializing_if = "is_none")]
+    pub lost_insertions: u32,
+    /// Sentinel-like texts of the model that were escaped.
+    pub broken_up: u32,
+    /// Blocks of thinking that upstream dropped from what the model saw, as far as it reports them.
+    #[serde(skip_serializing_if = "is_none")]
+    pub dropped_thinking: u32,
+    /// Of these, blocks whose prefix changed.
+    #[serde(skip_serializing_if = "is_none")]
+    pub dropped_for_prefix: u32,
+    /// The outcome of a retry without the thinking that upstream refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thinking_retry: Option<ThinkingRetry>,
+    /// The outcome of notifying the model of its context use.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nudges: Vec<NudgeOutcome>,
+    /// In its shadow: what would have been sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<ShadowMoment>,
+    /// The outcome of a requested undo.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undo: Option<UndoOutcome>,
+    /// Request bytes received from the agent (decoded).
+    pub received_bytes: u64,
+    /// Request bytes sent upstream, by leg, retries among them.
+    pub sent_bytes: Vec<u64>,
+    /// Response bytes sent to the agent.
+    pub response_bytes: u64,
+    /// Usage by leg, indexed like `sent_bytes`; `None` for a leg that was not answered to its end. May be shorter.
+    pub tokens: Vec<Option<UsageTokens>>,
+    /// The model that answered each leg, indexed like `tokens`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub served: Vec<Option<ServedBy>>,
+    /// Legs that requested the document of a handoff, as indexes of `sent_bytes`: what they cost is not the agent's
+    /// doing.
+    #[serde(rename = "own_legs", skip_serializing_if = "Vec::is_empty")]
+    pub draft_legs: Vec<u32>,
+    /// Tries to make the document of a handoff, in order.
+    #[serde(skip)]
+    pub drafts: Vec<DraftEvent>,
+    /// Bytes of the carry-over prompts that were written in it.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub prompt_bytes: u64,
+    /// Name and version of the agent, the first word of its `user-agent`; bounded in length.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// Id of the `baton run` that started the agent; none for subagents.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    /// The topic of its conversation's handoffs, where a person or the request names one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
+    /// Whether the request was sent on a subscription, whose tokens have no price.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub subscription: bool,
+    /// From the request's last byte to the first response byte from upstream.
+    pub first_byte_ms: Option<f64>,
+    /// From the request's first byte to the response's last.
+    pub total_ms: f64,
+    /// Time spent in our own code before the first leg was sent.
+    pub added_ms: f64,
+}
+
+/// A row of the table.
+pub(crate) type Fact = FactRow<ExchangeFacts>;
+
+const fn fact(name: &'static str, value: ValueOf<ExchangeFacts>) -> Fact {
+    row(name, value)
+}
+
+/// The facts, in the order in which they are logged; their notes come in that order, most important first.
+#[rustfmt::skip]
+pub(crate) static FACTS: &[Fact] = &[
+    fact("http.response.status_code", |f| f.status.into())
+        .filtered(FilterKind::Text, "status"),
+    fact("baton.outcome", |f| f.outcome.name().into())
+        .counted_by("outcome", "baton_exchanges", "Exchanges by how they ended",
+            |f| tally(ExchangeOutcome::ENDS, &[f.outcome], ExchangeOutcome::name))
+        .noted(|f| when(f.outcome != ExchangeOutcome::Complete, || f.outcome.name())),
+    fact("baton.streamed", |f| f.streamed.into()),
+    fact("baton.tooled", |f| f.tooled.into()),
+    fact("baton.fired", |f| joined(f.fired.iter().map(String::as_str)))
+        .filtered(FilterKind::Flag, "handoff")
+        .noted(|f| f.fired.last().map(|id| format!("handed off {}", brief(id))).into_iter().collect()),
+    fact("baton.lacked", |f| some(f.lacked))
+        .noted(|f| when(f.lacked > 0, || format!("{} carried beside the prompt", f.lacked)))
+        .told(|f| when(f.lacked > 0, || {
+            let things = plural(f.lacked.into(), "thing");
+            format!("The carry-over prompt lacked {things} that it should say; what fitted stands behind it.")
+        })),
+    fact("baton.relookups", |f| some(f.relookups))
+        .counted("baton_handoff_relookups", "Files read again and commands run again within twenty requests after a handoff, and questions to recall; counted at the next one"),
+    fact("baton.draft_legs", |f| some(f.draft_legs.len()))
+        .noted(|f| when(!f.draft_legs.is_empty(), || {
+            let drafted = f.drafted();
+            format!("draft of {} tokens", drafted.all_input() + drafted.output)
+        })),
+    fact("baton.drafts", |f| joined(f.drafts.iter().map(|draft| format!("{}:{}", draft.method, draft.outcome))))
+        .noted(|f| f.drafts.iter().filter_map(DraftEvent::note).collect()),
+    fact("baton.draft_input_tokens", |f| f.of_drafts(UsageTokens::all_input)),
+    fact("baton.draft_output_tokens", |f| f.of_drafts(|tokens| tokens.output)),
+    fact("baton.recalls", |f| joined(f.recalls.iter().map(|recall| recall.name())))
+        .counted_by("outcome", "baton_recalls", "Searches of what was cut, by outcome",
+            |f| tally(&AnswerOutcome::ALL, &f.recalls, AnswerOutcome::name))
+        .filtered(FilterKind::Flag, "recall")
+        .noted(|f| when(!f.recalls.is_empty(), || format!("recalled: {}", f.recalled(","))))
+        .told(|f| when(!f.recalls.is_empty(), || format!(
+            "The model called session_recall, which searched what was cut ({}); the agent saw none of it.", f.recalled(", ")))),
+    fact("baton.unpinned", |f| f.unpinned.then_some(true).into())
+        .counted("baton_unpinned", "Requests without the sentinel of their conversation's handoff")
+        .filtered(FilterKind::Flag, "unpinned")
+        .noted(|f| when(f.unpinned, || "unpinned"))
+        .told_first(|f| when(f.unpinned, ||
+            "The conversation had a handoff before, but this transcript does not hold its sentinel: it was sent on whole.")),
+    fact("baton.lost_pairs", |f| some(f.lost_pairs))
+        .counted("baton_lost_pairs", "Hidden calls that could not be restored, because their place in the transcript is missing")
+        .noted(|f| when(f.lost_pairs > 0, || format!("{} hidden calls lost", f.lost_pairs))),
+    fact("baton.lost_insertions", |f| some(f.lost_insertions))
+        .counted("baton_lost_insertions", "Texts of baton's own that could not be restored, because their place in the transcript is missing")
+        .noted(|f| when(f.lost_insertions > 0, || format!("{} inserted texts lost", f.lost_insertions))),
+    fact("baton.dropped_thinking", |f| some(f.dropped_thinking))
+        .counted_by("reason", "baton_thinking_dropped", "Blocks of thinking that upstream reports to have dropped from what the model saw, by reason",
+            |f| vec![
+                ("prefix", f.dropped_for_prefix.into()),
+                ("other", f.dropped_thinking.saturating_sub(f.dropped_for_prefix).into()),
+            ])
+        .noted(|f| when(f.dropped_thinking > 0, || format!("upstream dropped {} thinking blocks", f.dropped_thinking)))
+        .told(|f| when(f.dropped_thinking > 0, || {
+            let blocks = plural(f.dropped_thinking.into(), "block");
+            format!("Upstream dropped {blocks} of thinking from what the model saw: the prefix or the model is another one.")
+        })),
+    fact("baton.thinking_retry", |f| f.thinking_retry.map(ThinkingRetry::name).into())
+        .counted_by("outcome", "baton_thinking_retries", "Retries of pinned requests without the thinking that upstream refused, by outcome",
+            |f| tally(&ThinkingRetry::ALL, f.thinking_retry.as_slice(), ThinkingRetry::name))
+        .noted(|f| f.thinking_retry.iter().map(|retry| match retry {
+            ThinkingRetry::Accepted => "thinking left out".to_owned(),
+            ThinkingRetry::Refused => "refused without thinking, too".to_owned(),
+        }).collect()),
+    fact("baton.nudges", |f| joined(f.nudges.iter().map(|nudged| nudged.name())))
+        .counted_by("outcome", "baton_nudges", "Notifications to models about how full their context is, by outcome",
+            |f| tally(&NudgeOutcome::ALL, &f.nudges, NudgeOutcome::name))
+        .noted(|f| f.nudges.iter().map(|nudged| nudge_note(*nudged)).collect())
+        .told(|f| f.nudges.iter().map(|nudged| nudge_sentence(*nudged).to_owned()).collect()),
+    fact("baton.shadow_saved", |f| f.would_save().into())
+        .noted(|f| f.would_save().map(|saved| format!("would save ${saved:.2}")).into_iter().collect())
+        .told(|f| f.would_save().map(|saved| {
+            let verb = if saved < 0.0 { "cost" } else { "saved" };
+            format!("A handoff here would have {verb} about ${:.2}.", saved.abs())
+        }).into_iter().collect()),
+    fact("baton.undo", |f| f.undo.map(UndoOutcome::name).into())
+        .counted_by("outcome", "baton_undos", "Undos of handoffs, by outcome",
+            |f| tally(&UndoOutcome::ALL, f.undo.as_slice(), UndoOutcome::name))
+        .noted(|f| f.undo.iter().map(|undo| undo_note(*undo).to_owned()).collect())
+        .told(|f| f.undo.iter().map(|undo| undo_sentence(*undo).to_owned()).collect()),
+    fact("baton.pinned", |f| f.pinned.as_deref().into())
+        .counted("baton_pinned_requests", "Requests cut at a handoff")
+        .noted(|f| f.pinned.iter().map(|id| format!("pinned {}", brief(id))).collect()),
+    fact("baton.untooled", |f| f.untooled.map(ToolOmission::name).into())
+        .noted(|f| f.untooled.iter().filter(|why| **why != ToolOmission::NoClientTools)
+            .map(|why| format!("no tool: {}", why.name())).collect())
+        .told_first(|f| f.untooled.iter()
+            .map(|why| format!("No tool was offered: {} ({}).", why.about(), why.name())).collect()),
+    fact("baton.legs", |f| f.sent_bytes.len().into())
+        .counted("baton_legs", "Upstream requests")
+        .filtered(FilterKind::Number, "requests")
+        .noted(|f| when(f.sent_bytes.len() > 1, || format!("{} legs", f.sent_bytes.len()))),
+    fact("baton.retries", |f| f.retries.into())
+        .counted("baton_leg_retries", "Retries of upstream requests after a handoff"),
+    fact("baton.refused_calls", |f| f.refused_calls.into())
+        .counted("baton_refused_calls", "Handoff calls that were refused")
+        .told(|f| when(f.refused_calls > 0, || {
+            let calls = plural(f.refused_calls.into(), "handoff call");
+            format!("{calls} {} answered with an error; the agent saw none of it.", was(f.refused_calls))
+        })),
+    fact("baton.written_calls", |f| some(f.written_calls))
+        .counted("baton_written_calls", "Answers in which the model wrote a handoff call as text, which no server reads as a call"),
+    fact("baton.broken_up", |f| f.broken_up.into())
+        .counted("baton_broken_up", "Sentinel-like texts of the model that were escaped")
+        .told(|f| when(f.broken_up > 0, || {
+            let texts = plural(f.broken_up.into(), "text");
+            format!("{texts} of the model looked like a sentinel and {} escaped for the agent.", was(f.broken_up))
+        })),
+    // OpenTelemetry includes cached tokens in the input. Unknown usage is left out: zero tokens would look like a free request.
+    fact("gen_ai.usage.input_tokens", |f| f.of_agent(UsageTokens::all_input)),
+    fact("gen_ai.usage.cache_read.input_tokens", |f| f.of_agent(|tokens| tokens.cache_read)),
+    fact("gen_ai.usage.cache_creation.input_tokens", |f| f.of_agent(|tokens| tokens.cache_write)),
+    fact("gen_ai.usage.output_tokens", |f| f.of_agent(|tokens| tokens.output)),
+    fact("baton.received_bytes", |f| f.received_bytes.into())
+        .counted("baton_received_bytes", "Request bytes from agents")
+        .filtered(FilterKind::Number, "received"),
+    fact("baton.sent_bytes", |f| f.sent_bytes.iter().sum::<u64>().into())
+        .counted("baton_sent_bytes", "Request bytes to upstreams")
+        .filtered(FilterKind::Number, "sent"),
+    fact("baton.response_bytes", |f| f.response_bytes.into())
+        .counted("baton_response_bytes", "Response bytes to agents"),
+    fact("baton.first_byte_ms", |f| f.first_byte_ms.into()),
+    fact("baton.total_ms", |f| f.total_ms.into()),
+    fact("baton.added_ms", |f| f.added_ms.into()),
+];
+
+impl ExchangeFacts {
+    /// Whether upstream reported the usage of any leg.
+    pub fn has_tokens(&self) -> bool {
+        self.tokens.iter().any(Option::is_some)
+    }
+
+    /// The tokens of all legs but drafts: the true cost of the agent's request.
+    pub fn spent(&self) -> UsageTokens {
+        self.sum(false)
+    }
+
+    /// The tokens of drafts.
+    pub fn drafted(&self) -> UsageTokens {
+        self.sum(true)
+    }
+
+    /// Tokens of the model's context by its last answer to the agent, with that answer; `None` where none was counted.
+    pub fn context_tokens(&self) -> Option<u64> {
+        UsageTokens::of_context(&self.tokens, &self.draft_legs)
+    }
+
+    fn sum(&self, drafts: bool) -> UsageTokens {
+        let legs = (0u32..).zip(&self.tokens);
+        let wanted = legs.filter(|(leg, _)| self.draft_legs.contains(leg) == drafts);
+        UsageTokens::sum(wanted.filter_map(|(_, tokens)| *tokens)).unwrap_or_default()
+    }
+
+    fn of_agent(&self, count: fn(UsageTokens) -> u64) -> FactValue<'_> {
+        self.has_tokens().then(|| count(self.spent())).into()
+    }
+
+    fn of_drafts(&self, count: fn(UsageTokens) -> u64) -> FactValue<'_> {
+        (!self.draft_legs.is_empty())
+            .then(|| count(self.drafted()))
+            .into()
+    }
+
+    /// The outcomes of its recalls.
+    fn recalled(&self, between: &str) -> String {
+        let names: Vec<_> = self.recalls.iter().map(|recall| recall.name()).collect();
+        names.join(between)
+    }
+
+    fn would_save(&self) -> Option<f64> {
+        self.shadow.as_ref().and_then(|shadow| shadow.saved)
+    }
+}
