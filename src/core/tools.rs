@@ -42,9 +42,21 @@ const RECALL_SCHEMA: &str = r#"{"type":"object","properties":{"query":{"type":"s
 
 const RECALL_OPENAPI_SCHEMA: &str = r#"{"type":"OBJECT","properties":{"query":{"type":"STRING","description":"What to look for, in a few words."},"limit":{"type":"INTEGER","description":"The most excerpts: 1 to 8, usually 5."}},"required":["query"]}"#;
 
+/// The names of our tools, in the order in which the model sees them.
+pub const NAMES: [&str; 2] = [TOOL_NAME, RECALL_NAME];
+
 /// Whether a tool of this name is one of ours.
 pub fn is_ours(name: &str) -> bool {
-    [TOOL_NAME, RECALL_NAME].contains(&name)
+    NAMES.contains(&name)
+}
+
+/// What the config says of our tools.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ToolSettings<'a> {
+    /// A description of the tool that hands over, in place of the usual one.
+    pub description: Option<&'a str>,
+    /// The most searches that are answered in one agent request.
+    pub recalls: u32,
 }
 
 /// What a call of a tool does.
@@ -69,6 +81,8 @@ pub struct Tool {
     pub openapi_schema: Cow<'static, str>,
     /// What a call does.
     pub on_call: OnCall,
+    /// Whether only requests after a cut have it.
+    pub after_cut: bool,
     /// The most calls that are answered in one agent request.
     pub per_turn: u32,
 }
@@ -88,6 +102,7 @@ impl Tool {
             schema: SCHEMA.into(),
             openapi_schema: OPENAPI_SCHEMA.into(),
             on_call: OnCall::Fire,
+            after_cut: false,
             per_turn: 1,
         }
     }
@@ -100,6 +115,7 @@ impl Tool {
             schema: RECALL_SCHEMA.into(),
             openapi_schema: RECALL_OPENAPI_SCHEMA.into(),
             on_call: OnCall::Answer,
+            after_cut: true,
             per_turn,
         }
     }
@@ -113,6 +129,16 @@ pub struct ToolTable {
 }
 
 impl ToolTable {
+    /// Our tools. `recall`: what a handoff cuts can be searched for after it; `after_cut`: the request follows one.
+    pub fn of(settings: &ToolSettings<'_>, recall: bool, after_cut: bool) -> Self {
+        let mut all = vec![
+            Tool::handoff(settings.description, recall),
+            Tool::recall(settings.recalls),
+        ];
+        all.retain(|tool| after_cut || !tool.after_cut);
+        Self::new(all)
+    }
+
     /// A table of these tools. Made once, at start: its list of names is never freed.
     pub fn new(all: Vec<Tool>) -> Self {
         let names = match &all[..] {
@@ -160,15 +186,12 @@ pub struct OurTools {
 }
 
 impl OurTools {
-    /// With this description of the handoff tool, or the usual one. Of the searches in one agent request at most `per_turn` are
-    /// answered.
-    pub fn new(description: Option<&str>, per_turn: u32) -> Self {
-        let handoff = |recall| Tool::handoff(description, recall);
-        let table = |tools| Arc::new(ToolTable::new(tools));
+    pub fn new(settings: &ToolSettings<'_>) -> Self {
+        let table = |recall, after_cut| Arc::new(ToolTable::of(settings, recall, after_cut));
         Self {
-            plain: table(vec![handoff(false)]),
-            searchable: table(vec![handoff(true)]),
-            recall: table(vec![handoff(true), Tool::recall(per_turn)]),
+            plain: table(false, false),
+            searchable: table(true, false),
+            recall: table(true, true),
         }
     }
 
@@ -222,6 +245,12 @@ impl ToolNames {
 mod tests {
     use super::*;
     use crate::handoffs::draft::tokens;
+
+    #[test]
+    fn each_tool_has_its_name_in_the_list() {
+        let table = ToolTable::of(&ToolSettings::default(), true, true);
+        assert!(table.names().iter().eq(NAMES));
+    }
 
     /// Each request carries it.
     #[test]

@@ -36,6 +36,7 @@ fn notes() -> Tool {
         schema: r#"{"type":"object","properties":{"about":{"type":"string"}}}"#.into(),
         openapi_schema: r#"{"type":"OBJECT","properties":{"about":{"type":"STRING"}}}"#.into(),
         on_call: OnCall::Answer,
+        after_cut: false,
         per_turn: 2,
     }
 }

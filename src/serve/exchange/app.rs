@@ -25,7 +25,7 @@ use baton_core::handoffs::recall::RecallIndexSettings;
 use baton_core::plan::Policy;
 use baton_core::redact::Redactor;
 use baton_core::rewrite::notes::NoteSearch;
-use baton_core::tools::OurTools;
+use baton_core::tools::{OurTools, ToolSettings};
 
 /// Maximum watched pauses: each keeps its request, mostly in a file.
 const PAUSES: usize = 64;
@@ -83,7 +83,10 @@ impl App {
 
     fn with_seals(config: Config, store: SharedStore, seals: Arc<Seals>) -> io::Result<Self> {
         let redactor = config.redactor();
-        let tools = OurTools::new(config.handoff.description.as_deref(), config.recall.per_turn);
+        let tools = OurTools::new(&ToolSettings {
+            description: config.handoff.description.as_deref(),
+            recalls: config.recall.per_turn,
+        });
         let answers = recaller(&config, &redactor);
         let drafting = DraftQueue::expiring_after(config.draft.expires);
         let prompts = prompts(config.draft.prompts_dir.as_deref())?;

@@ -9,7 +9,7 @@ use super::exchange::{EnvelopeChange, MessageSummary};
 use super::summary::{self, ShownPart};
 use baton_core::rewrite::ChangeReason;
 use baton_core::text::{Span, cost, json};
-use baton_core::tools::{RECALL_NAME, TOOL_NAME, is_ours};
+use baton_core::tools::{NAMES, is_ours};
 use baton_core::transcript::{OfferedTool, Surroundings, SystemPrompt, named_members};
 
 /// The system prompt or a tool.
@@ -204,11 +204,11 @@ fn described(received: &[u8], old: Span, sent: &[u8], new: Span) -> String {
         json::elements(received, old).len(),
         json::elements(sent, new).len(),
     );
-    if after == before + 1 && memchr::memmem::find(new.of(sent), TOOL_NAME.as_bytes()).is_some() {
-        return format!("{} added ({before} → {after})", TOOL_NAME);
-    }
-    if after == before + 2 && memchr::memmem::find(new.of(sent), RECALL_NAME.as_bytes()).is_some() {
-        return format!("{TOOL_NAME} and {RECALL_NAME} added ({before} → {after})");
+    let is_in = |text, name: &str| memchr::memmem::find(text, name.as_bytes()).is_some();
+    let mut added = NAMES.to_vec();
+    added.retain(|name| is_in(new.of(sent), name) && !is_in(old.of(received), name));
+    if !added.is_empty() && after == before + added.len() {
+        return format!("{} added ({before} → {after})", added.join(" and "));
     }
     format!("changed ({} → {} bytes)", old.len(), new.len())
 }

@@ -8,7 +8,7 @@ use super::units::size;
 use crate::state::telemetry::{ExchangeFacts, FACTS, Fact, TextsOf};
 use baton_core::rewrite::ChangeReason;
 use baton_core::text::words::plural;
-use baton_core::tools::RECALL_NAME;
+use baton_core::tools::TOOL_NAME;
 
 /// The sentences, in the order in which things happened.
 pub(super) fn notes(exchange: &ExchangeDetail) -> Vec<String> {
@@ -121,10 +121,21 @@ fn cut(exchange: &ExchangeDetail, leg: &LegDetail, change: &LegChange) -> String
     )
 }
 
-/// Whether the tool that searches what was cut is among a leg's tools.
-fn offers_recall(leg: &LegDetail) -> bool {
-    let mut rows = leg.sent.envelope.iter();
-    rows.any(|row| row.why == Some(ChangeReason::Tool) && row.first_line.trim() == RECALL_NAME)
+/// The tools of ours in a leg's request; a row begins with its tool's name.
+fn offered(leg: &LegDetail) -> String {
+    let rows = leg
+        .sent
+        .envelope
+        .iter()
+        .filter(|row| row.why == Some(ChangeReason::Tool));
+    let names: Vec<_> = rows
+        .filter_map(|row| row.first_line.split_whitespace().next())
+        .collect();
+    match names[..] {
+        [] => format!("The tool {TOOL_NAME} was"),
+        [name] => format!("The tool {name} was"),
+        _ => format!("The tools {} were", names.join(" and ")),
+    }
 }
 
 fn sentence(exchange: &ExchangeDetail, leg: &LegDetail, change: &LegChange) -> String {
@@ -148,10 +159,7 @@ fn sentence(exchange: &ExchangeDetail, leg: &LegDetail, change: &LegChange) -> S
         ChangeReason::GivenBack => {
             "Escaped text of the model was restored as the model wrote it.".to_owned()
         }
-        ChangeReason::Tool => match offers_recall(leg) {
-            true => format!("The tools session_handoff and session_recall were offered ({added})."),
-            false => format!("The tool session_handoff was offered ({added})."),
-        },
+        ChangeReason::Tool => format!("{} offered ({added}).", offered(leg)),
         ChangeReason::Reference => {
             "A reference to an item of baton's, which upstream does not know, was left out.".to_owned()
         }

@@ -20,7 +20,7 @@ use baton_core::record::{
 use baton_core::rewrite::notes::NoteSearch;
 use baton_core::rewrite::{RequestReading, RewriteOutcome};
 use baton_core::text::splice;
-use baton_core::tools::OurTools;
+use baton_core::tools::{OurTools, ToolSettings};
 use baton_core::transcript::Transcript;
 use baton_core::wire::{LegOutput, Operation, ResponseWatch, StopReason, Wire, wire};
 use baton_llm::state::config::{Config, HandoffMode};
@@ -84,7 +84,10 @@ fn whole(status: u16, raw: Vec<u8>) -> RawResponse {
 impl Sim {
     pub fn new(config: Config) -> Self {
         Self {
-            tools: OurTools::new(None, config.recall.per_turn),
+            tools: OurTools::new(&ToolSettings {
+                description: None,
+                recalls: config.recall.per_turn,
+            }),
             config,
             store: SimStore::default(),
         }

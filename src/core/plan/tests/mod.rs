@@ -19,7 +19,7 @@ use crate::record::{
 use crate::rewrite::notes::NoteSearch;
 use crate::rewrite::untooled::ToolOmission;
 use crate::rewrite::{RequestReading, positions};
-use crate::tools::OurTools;
+use crate::tools::{OurTools, ToolSettings};
 use crate::wire::{Operation, View, wire};
 
 const PROMPT: &str = "Go on with the importer.";
@@ -142,7 +142,12 @@ impl Script {
     }
 
     fn policy(&self) -> Policy<'static> {
-        static TOOLS: LazyLock<OurTools> = LazyLock::new(|| OurTools::new(None, 3));
+        static TOOLS: LazyLock<OurTools> = LazyLock::new(|| {
+            OurTools::new(&ToolSettings {
+                recalls: 3,
+                ..ToolSettings::default()
+            })
+        });
         Policy {
             look: NoteSearch {
                 prefix: "::",
