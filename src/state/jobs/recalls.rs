@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use baton_core::handoffs::recall::{CutPart, Question, QuestionError, RecallIndex, RecallIndexSettings};
 use baton_core::record::HiddenResult;
+use baton_core::tools::RECALL_NAME;
 
 /// A call that is to be answered with a text.
 #[derive(Clone, Copy)]
@@ -45,24 +46,52 @@ pub trait CallAnswerer: Send + Sync {
     fn answer(&self, call: &RecallCall<'_>) -> (HiddenResult, AnswerOutcome);
 }
 
-/// Answers `session_recall`. A question is rare, so each one reads what was cut anew.
+/// Answers the tools of the table that are answered with a text.
 pub struct Recaller {
     pub settings: RecallIndexSettings,
 }
 
+type Answer = fn(&RecallIndexSettings, &RecallCall<'_>) -> (HiddenResult, AnswerOutcome);
+
+/// How each of them is answered.
+const ANSWERS: &[(&str, Answer)] = &[(RECALL_NAME, recall)];
+
 impl CallAnswerer for Recaller {
     fn answer(&self, call: &RecallCall<'_>) -> (HiddenResult, AnswerOutcome) {
-        let Ok(question) = Question::read(call.arguments) else {
-            return (
-                HiddenResult::error(QuestionError::ANSWER),
-                AnswerOutcome::BadArguments,
-            );
-        };
-        let found = RecallIndex::of(&call.cut, &self.settings).answer(&call.cut, &self.settings, &question);
-        let outcome = match found.excerpts {
-            0 => AnswerOutcome::Nothing,
-            _ => AnswerOutcome::Found,
-        };
-        (HiddenResult::of(found.text), outcome)
+        let known = ANSWERS.iter().find(|(name, _)| *name == call.tool);
+        match known {
+            Some((_, answer)) => answer(&self.settings, call),
+            None => (HiddenResult::NOT_WHOLE, AnswerOutcome::BadArguments),
+        }
+    }
+}
+
+/// A question is rare, so each one reads what was cut anew.
+fn recall(settings: &RecallIndexSettings, call: &RecallCall<'_>) -> (HiddenResult, AnswerOutcome) {
+    let Ok(question) = Question::read(call.arguments) else {
+        return (
+            HiddenResult::error(QuestionError::ANSWER),
+            AnswerOutcome::BadArguments,
+        );
+    };
+    let found = RecallIndex::of(&call.cut, settings).answer(&call.cut, settings, &question);
+    let outcome = match found.excerpts {
+        0 => AnswerOutcome::Nothing,
+        _ => AnswerOutcome::Found,
+    };
+    (HiddenResult::of(found.text), outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baton_core::tools::{OnCall, ToolSettings, ToolTable};
+
+    #[test]
+    fn every_tool_with_a_text_is_answered() {
+        let table = ToolTable::of(&ToolSettings::default(), true, true);
+        let with_text = table.iter().filter(|tool| tool.on_call == OnCall::Answer);
+        let names: Vec<_> = with_text.map(|tool| tool.name).collect();
+        assert_eq!(names, ANSWERS.iter().map(|(name, _)| *name).collect::<Vec<_>>());
     }
 }
