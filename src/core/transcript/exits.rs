@@ -6,7 +6,7 @@
 //! 0.87.1 and Qwen Code 0.24.4 (`tests/golden/transcripts`). OpenCode's results have none.
 
 use super::agents::AgentKind;
-use super::part::{ToolCall, ToolResult, TranscriptPart};
+use super::part::{ToolCall, ToolResult, TranscriptPart, TranscriptPartKind};
 use crate::agents::ending::{self, Evidence, LineEnd, is_still_running};
 use crate::agents::may_run_commands;
 use crate::agents::tools::{self, ToolKind};
@@ -245,11 +245,28 @@ fn has_label(text: &str, labels: &[&str]) -> bool {
     labelled(text).any(|line| labels.iter().any(|label| line.starts_with(label)))
 }
 
+impl TranscriptPart<'_> {
+    /// The exit code of a result, where the wire has a place for it: a member of Gemini's, and of Responses the outcome
+    /// of the last command.
+    pub fn exit(&self) -> Option<i32> {
+        let TranscriptPartKind::Result(ToolResult { error, .. }) = self.kind else {
+            return None;
+        };
+        let value = self.said[0]?;
+        if error.is_some() {
+            return of_members(self.body, value);
+        }
+        let last = json::elements(self.body, value).pop()?;
+        let code = json::at_path(self.body, last, &["outcome", "exit_code"])?;
+        std::str::from_utf8(code.of(self.body)).ok()?.parse().ok()
+    }
+}
+
 /// Members of an object that hold an exit code.
 const CODE_MEMBERS: [&str; 4] = ["exit_code", "exitCode", "returncode", "return_code"];
 
 /// The code in a member of Gemini's `response`, an object of the tool's agent.
-pub(super) fn of_members(body: &[u8], object: Span) -> Option<i32> {
+fn of_members(body: &[u8], object: Span) -> Option<i32> {
     let named = json::pick(body, object, CODE_MEMBERS);
     let code = named.into_iter().flatten().next()?;
     std::str::from_utf8(code.of(body)).ok()?.parse().ok()

@@ -4,8 +4,9 @@
 //! Everything is a span of the body: nothing is copied, parts are read on request, and a string loses its escapes when
 //! its text is requested. Time and memory are proportional to what is read.
 //!
-//! [`View`] says where the turns are and whose, and `wire`'s one reader of elements what they are made of, also of a
-//! message that stands alone (the journal has many of those). Here its spans become texts, down to those of results.
+//! [`View`] says where the turns are and whose, and `wire`'s one reader of elements what they are made of. It reads a
+//! message that stands alone as well (the journal has many of those). Here its spans become texts, down to those of
+//! results.
 //!
 //! Must not know: what is done with a transcript, stores, policies.
 

@@ -3,14 +3,14 @@
 use std::fmt;
 
 use super::literal::{CallArguments, JsonText};
-use super::{exits, texts};
+use super::texts;
 use crate::text::{Span, json};
 use crate::wire::{TurnPart, TurnPartKind};
 
 /// One part of a turn.
 #[derive(Clone, Copy)]
 pub struct TranscriptPart<'a> {
-    body: &'a [u8],
+    pub(super) body: &'a [u8],
     /// The block, the item, or the string where there is no block around it.
     pub span: Span,
     pub kind: TranscriptPartKind<'a>,
@@ -73,21 +73,6 @@ impl<'a> TranscriptPart<'a> {
             texts::collect(self.body, value, &mut all);
         }
         all
-    }
-
-    /// The exit code of a result, where the wire has a place for it: a member of Gemini's, and of Responses the outcome
-    /// of the last command.
-    pub fn exit(&self) -> Option<i32> {
-        let TranscriptPartKind::Result(ToolResult { error, .. }) = self.kind else {
-            return None;
-        };
-        let value = self.said[0]?;
-        if error.is_some() {
-            return exits::of_members(self.body, value);
-        }
-        let last = json::elements(self.body, value).pop()?;
-        let code = json::at_path(self.body, last, &["outcome", "exit_code"])?;
-        std::str::from_utf8(code.of(self.body)).ok()?.parse().ok()
     }
 
     /// The raw bytes in the body.

@@ -280,11 +280,8 @@ fn visible<'a>(source: &'a dyn FingerprintSource, view: &'a View) -> impl Iterat
         calls.map(move |call| KnownCall { turn, call, same: 0 })
     });
     let agents = calls.filter(move |known| {
-        let name = known
-            .call
-            .traits
-            .name
-            .and_then(|n| json::string(view.text_of(known.turn), n));
+        let name = known.call.traits.name;
+        let name = name.map(|name| json::unescape(name.of(view.text_of(known.turn))));
         name.is_none_or(|n| n != TOOL_NAME && !view.facts.ours.has(&n))
     });
     agents.map(|known| known.at())

@@ -1,7 +1,10 @@
 use std::cell::Cell;
 
 use super::*;
+use crate::record::WireId;
 use crate::wire::view::{RequestFacts, Turn};
+use crate::wire::{Operation, wire};
+use serde_json::json;
 
 thread_local! {
     static LOOKS: Cell<usize> = const { Cell::new(0) };
@@ -105,4 +108,29 @@ fn a_call_keeps_its_distance_from_the_end() {
     assert_eq!(found(&before, &settled[0]), Some(1));
     assert_eq!(found(&cut, &settled[0]), Some(0));
     assert_eq!(found(&before, &settled[1]), None);
+}
+
+/// Where the transcript has calls of ours, they are no step on the way back from its end.
+#[test]
+fn a_distance_from_the_end_counts_the_agents_calls_alone() {
+    let gemini =
+        |name: &str| json!({"role": "model", "parts": [{"functionCall": {"name": name, "args": {}}}]});
+    let ollama = |name: &str| json!({"role": "assistant", "tool_calls": [{"function": {"name": name, "arguments": {}}}]});
+    let bodies = [
+        (
+            WireId::Gemini,
+            json!({"contents": [gemini("read_file"), gemini(TOOL_NAME)]}),
+        ),
+        (
+            WireId::Ollama,
+            json!({"model": "m", "messages": [ollama("read_file"), ollama(TOOL_NAME)]}),
+        ),
+    ];
+    for (id, body) in bodies {
+        let wire = wire(id);
+        let view = wire.read(&body.to_string().into(), Operation::Generate).unwrap();
+        let found = wire.find_calls(&view, &[&format!("{FROM_END}1"), &format!("{FROM_END}2")], 0);
+        let turns: Vec<_> = found.into_iter().map(|at| at.map(|at| at.turn)).collect();
+        assert_eq!(turns, [Some(0), None], "{id:?}");
+    }
 }

@@ -3,6 +3,9 @@
 //!
 //! Model and streaming are in the path: the caller sets `facts.model` and `facts.stream`.
 
+use super::view::TurnPart;
+use crate::text::Span;
+
 mod answer;
 mod ask_again;
 mod chunk;
@@ -21,6 +24,10 @@ mod usage;
 mod tests;
 mod text_only;
 
-pub(super) use part::parts;
-
 pub struct Gemini;
+
+/// The parts in a list of them, or the single one in its place.
+pub(super) fn parts(text: &[u8], parts: Span) -> Vec<TurnPart> {
+    let pieces = part::pieces(text, parts).into_iter();
+    pieces.map(|piece| piece.part).collect()
+}

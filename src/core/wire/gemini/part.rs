@@ -121,11 +121,6 @@ pub(super) fn pieces(text: &[u8], parts: Span) -> Vec<PartMembers> {
     all
 }
 
-/// The same as every wire has them.
-pub(in crate::wire) fn parts(text: &[u8], parts: Span) -> Vec<TurnPart> {
-    pieces(text, parts).into_iter().map(|piece| piece.part).collect()
-}
-
 pub(super) fn piece(text: &[u8], span: Span) -> PartMembers {
     let found = piece_at(text, span.start);
     found.map_or_else(|_| PartMembers::nameless(span), |(piece, _)| piece)
