@@ -10,7 +10,6 @@ mod conversation;
 mod cost;
 mod free_cut;
 mod prices;
-mod request_costs;
 mod session_sizes;
 mod simulation;
 
@@ -24,6 +23,5 @@ pub use conversation::{BilledExchange, BilledRequest, ConversationBill, Exchange
 pub use cost::{Cost, TokenCounts, dollars};
 pub use free_cut::{AnsweredRequest, CutLedger, DraftCost, FreeCut, FreeCutReason, NextRequest};
 pub use prices::{ModelPrices, PriceQuery, PriceTable, PriceTableError, Rates};
-pub use request_costs::{RequestCosts, fixed_bytes};
 pub use session_sizes::{Caching, SeenCall, SessionCall, SessionSizes, TaskEnd};
 pub use simulation::{RequestSegment, SimulatedCache};

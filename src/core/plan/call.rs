@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use super::{CallFacts, Need};
+use super::Need;
 use crate::record::HandoffId;
 use crate::rewrite::untooled::{self, ToolOmission};
 use crate::rewrite::{Candidate, RequestReading};
@@ -28,6 +28,18 @@ pub struct AgentCall {
     pub candidates: Vec<Candidate>,
     /// How often the transcript was changed here.
     pub edition: usize,
+}
+
+/// How a request was sent.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CallFacts {
+    pub operation: Option<Operation>,
+    /// Whether the agent named its session: no other conversation has its key.
+    pub named: bool,
+    /// A summary, or another side call: no handoff fires in its answer.
+    pub side_call: bool,
+    /// Why the tool is ruled out, by the config or by the request's header.
+    pub forbidden: Option<ToolOmission>,
 }
 
 impl AgentCall {

@@ -23,20 +23,22 @@ mod planned;
 mod planning;
 mod policy;
 mod records;
+mod request_costs;
 #[cfg(test)]
 mod tests;
 mod verdict;
 
 pub use self::active::{Active, CutPlace, PinLookup, Unresolved};
 pub use self::answered_by::{AnsweredBy, Decision, DueHandoff, FreeCutPolicy, OpenDraft, Situation};
-pub use self::call::{AgentCall, is_model_call, is_of_the_loop, opening, resends};
+pub use self::call::{AgentCall, CallFacts, is_model_call, is_of_the_loop, opening, resends};
 pub use self::commands::{OriginalTranscript, TakenOut};
 pub use self::legs::{HandoffSource, NewHandoff, NextLeg, RuleQuery};
 pub use self::moment::{DraftAtHand, DueStep, FreeMoment, ThreadCosts, ThreadState};
 pub use self::offer::{ToolDecision, ToolOffer};
 pub use self::pin::Pin;
 pub use self::places::Places;
-pub use self::planned::{CallFacts, Planned};
+pub use self::planned::Planned;
 pub use self::planning::{Effect, Plan, Planning};
 pub use self::policy::{Policy, RefusedModels};
 pub use self::records::{Answer, KnownConversation, ListedRecords, Need, Needs, PairsAfter, Records};
+pub use self::request_costs::{RequestCosts, fixed_bytes};

@@ -1,8 +1,8 @@
 //! What is due with a request by what its thread has used and cost: a notice to the model, a handoff, a cut that costs
 //! nothing.
 
-use super::Planned;
-use crate::bill::{CutLedger, DraftCost, FreeCut, RequestCosts};
+use super::{Planned, RequestCosts};
+use crate::bill::{CutLedger, DraftCost, FreeCut};
 use crate::handoffs::draft::completed_since;
 use crate::nudge::{self, ContextUse, ModelThresholds, NearLimit, NudgeDecision, NudgeWording};
 use crate::record::ReadyDraft;

@@ -1,22 +1,11 @@
 //! A planned request: of which upstream requests are built, and by which is decided what answers it.
 
+use super::call::CallFacts;
 use super::{Pin, Places, Policy, ToolOffer, is_model_call};
 use crate::rewrite::RequestReading;
 use crate::rewrite::untooled::ToolOmission;
 use crate::transcript::Transcript;
-use crate::wire::{Operation, Role, Turn, Wire};
-
-/// How a request was sent.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct CallFacts {
-    pub operation: Option<Operation>,
-    /// Whether the agent named its session: no other conversation has its key.
-    pub named: bool,
-    /// A summary, or another side call: no handoff fires in its answer.
-    pub side_call: bool,
-    /// Why the tool is ruled out, by the config or by the request's header.
-    pub forbidden: Option<ToolOmission>,
-}
+use crate::wire::{Role, Turn, Wire};
 
 /// A planned request.
 #[derive(Clone, Copy)]

@@ -11,12 +11,12 @@ use crate::serve::proxy::{RequestContext, headers};
 use crate::state::keyed_hash;
 use crate::state::session::{LiveConversation, ThreadId, ThreadTurns};
 use crate::state::telemetry::UsageTokens;
-use baton_core::bill::{self, CutLedger, PriceQuery, RequestCosts};
+use baton_core::bill::{CutLedger, PriceQuery};
 use baton_core::nudge::{
     self, AnswerUsage, ContextUse, HandoffLoop, ModelThresholds, NudgeOutcome, NudgeWording, WindowQuery,
     compaction_point,
 };
-use baton_core::plan::{FreeCutPolicy, ThreadState};
+use baton_core::plan::{self, FreeCutPolicy, RequestCosts, ThreadState};
 use baton_core::record::{HandoffId, ReadyDraft};
 use baton_core::rewrite::positions::without_breakpoints;
 use baton_core::wire::{LegReport, Usage, View};
@@ -273,7 +273,7 @@ fn costs(exchange: &Exchange, window: Option<u64>) -> Option<RequestCosts> {
         rates,
         effort: view.effort(),
         at_ms,
-        fixed_bytes: bill::fixed_bytes(view),
+        fixed_bytes: plan::fixed_bytes(view),
         limit: window.map(|window| compaction_point(&agent, window)),
         lifetime_ms: lifetime.map(|ms| u64::try_from(ms).unwrap_or(u64::MAX)),
         model,

@@ -6,6 +6,7 @@
 //! Received Offered                                  Sent    Answered      └► effects (write, send a later leg)
 //! ```
 
+mod ahead;
 mod answer;
 mod answer_form;
 mod app;
@@ -14,9 +15,9 @@ mod clock;
 mod commands;
 mod context;
 mod drafts;
-mod free_cut;
 mod heavy;
 mod insertions;
+mod keepalive;
 mod local_answer;
 mod offer;
 mod once;
@@ -220,7 +221,7 @@ impl Exchange {
             .filter(|entered| entered.is_new)
             .map(|entered| entered.thread);
         let costs = thread.as_ref().and_then(ContextThread::costs);
-        let ready = costs.and_then(|_| free_cut::kept_draft(self));
+        let ready = costs.and_then(|_| drafts::kept_draft(self));
         let state = thread.as_ref().and_then(|thread| thread.state(ready.as_deref()));
         self.plan().answered_by(&Situation {
             repeated,
@@ -228,7 +229,7 @@ impl Exchange {
             draft: drafts::open_draft(self),
             at_hand: DraftAtHand {
                 ready: ready.as_deref(),
-                cost: free_cut::draft_cost(&self.app),
+                cost: drafts::draft_cost(&self.app),
             },
             free: self.app.config.handoff.free,
             now_ms: self.app.clock.now_ms(),

@@ -10,7 +10,7 @@ use super::offer::Offered;
 use super::read::{AgentRequest, Received};
 use super::request::Request;
 use super::topic::note_topic;
-use super::{Exchange, drafts, free_cut, recording};
+use super::{Exchange, drafts, recording};
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
 use crate::serve::proxy::response_body::ResponseBody;
@@ -57,14 +57,14 @@ fn note_moment(exchange: &mut Exchange) {
     if !is_new {
         return;
     }
-    let ready = free_cut::kept_draft(exchange);
+    let ready = drafts::kept_draft(exchange);
     let Some(state) = thread.state(ready.as_deref()) else {
         return;
     };
     let plan = exchange.plan();
     let at_hand = DraftAtHand {
         ready: ready.as_deref(),
-        cost: free_cut::draft_cost(&exchange.app),
+        cost: drafts::draft_cost(&exchange.app),
     };
     let due = plan.due(&state, exchange.app.clock.now_ms());
     let (outcome, notice, saved) = match due {

@@ -2,17 +2,16 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame};
 use serde_json::Value;
-use tokio::time::{Instant, Sleep};
 
 use super::answer_form::content_type;
+use super::keepalive::KeepAlive;
 use super::{Exchange, heavy, local_answer};
 use crate::serve::proxy::download::{PolledFrame, StreamFault};
 use crate::serve::proxy::response_body::ResponseBody;
@@ -53,12 +52,14 @@ pub(super) async fn answered(
     machine.frame_as(framing);
     let kind = content_type(framing);
     // If something was already shown, a keep-alive is not due yet.
-    let due = exchange.begun_draft().map_or(Duration::ZERO, |_| every);
+    let quiet = match exchange.begun_draft() {
+        Some(_) => KeepAlive::new(every),
+        None => KeepAlive::at_once(every),
+    };
     let mut waiting = WaitingBody {
         machine,
         phase: WaitPhase::Waits(work),
-        every,
-        due: Box::pin(tokio::time::sleep(due)),
+        quiet,
         framing,
         exchange,
     };
@@ -81,8 +82,7 @@ struct WaitingBody {
     /// Its keep-alives are those of a stream that has not begun.
     machine: LegMachine,
     phase: WaitPhase,
-    every: Duration,
-    due: Pin<Box<Sleep>>,
+    quiet: KeepAlive,
     framing: Framing,
 }
 
@@ -157,15 +157,10 @@ impl Body for WaitingBody {
                         continue;
                     }
                     if let Some(shown) = self.shown() {
-                        let next = Instant::now() + self.every;
-                        self.due.as_mut().reset(next);
+                        self.quiet.sent();
                         return Poll::Ready(Some(Ok(Frame::data(shown))));
                     }
-                    if self.due.as_mut().poll(cx).is_pending() {
-                        return Poll::Pending;
-                    }
-                    let next = Instant::now() + self.every;
-                    self.due.as_mut().reset(next);
+                    ready!(self.quiet.poll(cx));
                     let shown = self.exchange.shown.as_ref();
                     if shown.is_some_and(|shown| shown.keep_alive()) {
                         continue;

@@ -14,7 +14,7 @@ impl Cases {
     pub const QUICK: Self = Self { count: 25, seed: 1 };
 
     /// The same where a case takes no socket.
-    pub const PURE: Self = Self { count: 300, seed: 1 };
+    pub const PURE: Self = Self { count: 200, seed: 1 };
 
     /// In so many everything happens that a test looks for.
     pub const MANY: u32 = 150;

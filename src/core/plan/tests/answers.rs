@@ -1,7 +1,7 @@
 //! What answers a request.
 
 use super::*;
-use crate::bill::{DraftCost, PriceQuery, PriceTable, RequestCosts};
+use crate::bill::{DraftCost, PriceQuery, PriceTable};
 use crate::handoffs::draft::DraftMethod;
 use crate::nudge::{AnswerUsage, ContextUse, Thresholds};
 use crate::record::{CachedHistory, ReadyDraft};

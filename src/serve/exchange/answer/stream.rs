@@ -2,15 +2,15 @@
 //! between two legs it sends keep-alives to the agent.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http::Response;
 use hyper::body::{Body, Frame};
-use tokio::time::{Instant, Sleep};
 
 use super::answered::Answered;
 use super::effects::{self, EffectResult};
+use crate::serve::exchange::keepalive::KeepAlive;
 use crate::serve::exchange::{Exchange, heavy, record_writer};
 use crate::serve::proxy::download::{PolledFrame, StreamFault, UpstreamBody};
 use crate::serve::proxy::relay;
@@ -41,7 +41,7 @@ pub(super) struct Driver {
     fault: Option<StreamFault>,
     /// How the response ended, once it did not break off.
     outcome: Option<ExchangeOutcome>,
-    quiet: Option<Pin<Box<Sleep>>>,
+    quiet: KeepAlive,
 }
 
 enum DriverPhase {
@@ -97,6 +97,7 @@ impl Driver {
             merge
         });
         exchange.spill();
+        let quiet = KeepAlive::new(exchange.app.config.handoff.keepalive);
         let waits = verdict.pending.is_some();
         let course = exchange.course(verdict, sentinel_of);
         Self {
@@ -105,7 +106,7 @@ impl Driver {
             phase: DriverPhase::Leg(body),
             fault: None,
             outcome: None,
-            quiet: None,
+            quiet,
         }
     }
 
@@ -238,15 +239,7 @@ impl Driver {
 
     /// Sends a keep-alive when nothing was sent for as long as the config says.
     fn keep_alive(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let every = self.exchange.app.config.handoff.keepalive;
-        let sleep = self
-            .quiet
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(every)));
-        if sleep.as_mut().poll(cx).is_pending() {
-            return Poll::Pending;
-        }
-        // A wire that has nothing to emit yet is polled again later, and not at once.
-        sleep.as_mut().reset(Instant::now() + every);
+        ready!(self.quiet.poll(cx));
         self.answer.keepalive();
         Poll::Ready(())
     }
@@ -274,7 +267,7 @@ impl Body for Driver {
         loop {
             if let Some(piece) = self.answer.take() {
                 // The next silence starts again.
-                self.quiet = None;
+                self.quiet.sent();
                 if self.is_end_stream() {
                     self.ended();
                 }

@@ -6,7 +6,7 @@ use http::Response;
 
 use super::reply::{CommandReply, ReplySentinel, unanswered};
 use crate::serve::exchange::request::Request;
-use crate::serve::exchange::{Exchange, drafts, free_cut, slow_answer};
+use crate::serve::exchange::{Exchange, drafts, slow_answer};
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::jobs::drafts::{AcceptedDraft, DraftJob, DraftOrder, DraftQueue, DraftRecord, DraftState};
 use crate::state::session::LiveConversation;
@@ -72,7 +72,7 @@ async fn run(exchange: &Exchange, trigger: HandoffTrigger) -> Result<CommandRepl
     }
     restored_draft(exchange).await?;
     let ready = match &trigger {
-        HandoffTrigger::Draft(ask) if ask.is_plain() => free_cut::ready(&before),
+        HandoffTrigger::Draft(ask) if ask.is_plain() => drafts::ready(&before),
         _ => None,
     };
     let job = match job(&app.drafting, live, trigger, ready) {

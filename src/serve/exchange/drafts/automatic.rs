@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::ready;
 use crate::serve::exchange::Exchange;
 use crate::serve::exchange::context::note_nudge;
-use crate::serve::exchange::free_cut;
 use crate::state::disk::private_file;
 use crate::state::jobs::drafts::DraftJob;
 use baton_core::handoffs::draft::DraftRequest;
@@ -31,7 +31,7 @@ pub(in crate::serve::exchange) fn automatic_job(exchange: &Exchange, due: DueHan
         method: due.method,
         ..DraftRequest::default()
     };
-    let ready = due.ready.map(|document| free_cut::accepted(exchange, &document));
+    let ready = due.ready.map(|document| ready::accepted(exchange, &document));
     let drafting = &exchange.app.drafting;
     let begun = drafting
         .begin(live.key(), live.principal(), request.into(), ready)

@@ -10,6 +10,7 @@ mod automatic;
 mod drafter;
 mod legs;
 mod method;
+mod ready;
 mod report;
 
 use http::Response;
@@ -26,6 +27,7 @@ use baton_core::plan::OpenDraft;
 
 pub(super) use self::automatic::automatic_job;
 pub(super) use self::drafter::{ahead, hand_over, handoff_report, local_prompt};
+pub(super) use self::ready::{draft_cost, kept_draft, ready};
 pub(super) use self::report::{approval_commands, waits_for_approval};
 
 /// Answers a request with which a draft is made: by the leg after the handoff, or as if no draft had been requested.

@@ -6,7 +6,7 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use super::{PROMPT, Stage, an_id, calls, changed, claude, model, result, sent, user};
-use crate::serve::exchange::{Exchange, free_cut, local_answer, resumed, thinking};
+use crate::serve::exchange::{Exchange, drafts, local_answer, resumed, thinking};
 use crate::state::config::TranscriptDetail;
 use baton_core::mark::sentinel;
 use baton_core::plan::Unresolved;
@@ -166,7 +166,7 @@ async fn a_draft_written_ahead_serves_the_transcript_and_the_cut_that_it_was_mad
         let stage = Stage::new();
         ready(&stage, cut).await;
         let exchange = stage.request(claude(transcript)).exchange().await;
-        let ready = free_cut::ready(&exchange);
+        let ready = drafts::ready(&exchange);
         assert_eq!(ready.is_some(), serves, "{cut:?} {transcript:?}");
         assert!(ready.is_none_or(|ready| ready.document.contains("Mend the importer.")));
     }

@@ -1,13 +1,6 @@
-//! Cuts that cost nothing: where the provider's cache is lost anyway, or the request would cost more from here on.
-//!
-//! ```text
-//! usage of an answer ─► CutLedger ─► a pause begins: a draft is written before the cache goes cold (`ahead`)
-//!                           └─────► the next request: is it such a moment? ─► a handoff, of the ready draft where there is one
-//! ```
+//! The draft that was written ahead of a request, and what another one costs.
 
-mod ahead;
-
-use super::Exchange;
+use crate::serve::exchange::Exchange;
 use crate::serve::exchange::app::App;
 use crate::state::jobs::drafts::AcceptedDraft;
 use baton_core::bill::DraftCost;
@@ -15,7 +8,7 @@ use baton_core::handoffs::draft::DraftMethod;
 use baton_core::record::ReadyDraft;
 
 /// What a draft costs by the config.
-pub(super) fn draft_cost(app: &App) -> DraftCost {
+pub(in crate::serve::exchange) fn draft_cost(app: &App) -> DraftCost {
     let config = &app.config.draft;
     let selection = config.bundle_tokens as u64;
     match (config.method, &config.model) {
@@ -26,14 +19,14 @@ pub(super) fn draft_cost(app: &App) -> DraftCost {
 }
 
 /// The draft that is ready for this request's transcript, where there is one.
-pub(super) fn ready(exchange: &Exchange) -> Option<AcceptedDraft> {
+pub(in crate::serve::exchange) fn ready(exchange: &Exchange) -> Option<AcceptedDraft> {
     let draft = kept_draft(exchange)?;
     let document = exchange.plan().ready_document(&draft)?;
     Some(accepted(exchange, &document))
 }
 
 /// A document that was written ahead, as a draft that needs no approval.
-pub(super) fn accepted(exchange: &Exchange, document: &str) -> AcceptedDraft {
+pub(in crate::serve::exchange) fn accepted(exchange: &Exchange, document: &str) -> AcceptedDraft {
     AcceptedDraft {
         document: exchange.app.redactor.text(document).into_owned(),
         method: Some(DraftMethod::Oneshot),
@@ -41,7 +34,7 @@ pub(super) fn accepted(exchange: &Exchange, document: &str) -> AcceptedDraft {
 }
 
 /// The draft that was written ahead of the request's own cut.
-pub(super) fn kept_draft(exchange: &Exchange) -> Option<Box<ReadyDraft>> {
+pub(in crate::serve::exchange) fn kept_draft(exchange: &Exchange) -> Option<Box<ReadyDraft>> {
     let draft = exchange.offered.agent.live.as_ref()?.ready_draft()?;
     (draft.cut == exchange.offered.active_id()).then_some(draft)
 }

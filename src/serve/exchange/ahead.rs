@@ -10,9 +10,9 @@ use crate::serve::exchange::recording;
 use crate::serve::exchange::{AnswerRecord, Exchange, drafts};
 use crate::serve::proxy::exchange_recorder::DormantRecorder;
 use crate::state::telemetry::ExchangeOutcome;
-use baton_core::bill::{RequestCosts, TokenCounts};
+use baton_core::bill::TokenCounts;
 use baton_core::handoffs::draft::DraftMethod;
-use baton_core::plan::FreeCutPolicy;
+use baton_core::plan::{FreeCutPolicy, RequestCosts};
 use baton_core::record::ReadyDraft;
 use baton_core::rewrite::positions;
 
@@ -30,7 +30,7 @@ struct Pause {
 impl Exchange {
     /// Waits for a pause after this answer, where there is room for one more. The next request of the thread ends that. Replicas do
     /// not know of each other's requests, so none of them waits.
-    pub(in crate::serve::exchange) fn watch_pause(&self) {
+    pub(super) fn watch_pause(&self) {
         let Some(pause) = self.pause() else { return };
         let Ok(room) = Arc::clone(&self.app.pauses).try_acquire_owned() else {
             tracing::debug!(

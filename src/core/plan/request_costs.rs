@@ -1,6 +1,6 @@
 //! How the requests of a thread are billed, as far as a cut depends on it.
 
-use super::{AnsweredRequest, CutLedger, DraftCost, NextRequest, Rates, TokenCounts};
+use crate::bill::{AnsweredRequest, CutLedger, DraftCost, NextRequest, Rates, TokenCounts};
 use crate::wire::{LegReport, View};
 
 /// What a request is billed by.
