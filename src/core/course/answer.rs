@@ -61,10 +61,12 @@ impl StreamedAnswer {
         if !chunk.is_empty() {
             self.merge.feed(chunk, &mut self.out);
         }
-        match () {
-            () if self.merge.failed() => LegProgress::TooLarge,
-            () if self.merge.leg_ended() => LegProgress::Over,
-            () => LegProgress::Open,
+        if self.merge.failed() {
+            LegProgress::TooLarge
+        } else if self.merge.leg_ended() {
+            LegProgress::Over
+        } else {
+            LegProgress::Open
         }
     }
 
