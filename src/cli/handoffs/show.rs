@@ -174,7 +174,12 @@ async fn print_all(
             let next = document.next_action.as_deref().unwrap_or(NO_NEXT_ACTION);
             rows.push(row("next", &first_line(next, None)));
             let claims = document.claims.iter();
-            rows.extend(claims.map(|it| row("claim", &format!("{}: {} ({})", it.verdict, it.claim, it.why))));
+            rows.extend(claims.map(|it| {
+                row(
+                    "claim",
+                    &format!("{}: {} ({})", it.status.name(), it.text, it.why),
+                )
+            }));
         }
     }
     rows.push(row("lineage", &lineage_line(&chain, &children)));

@@ -1,12 +1,14 @@
 //! The files that a call or a patch changes, and patterns of paths.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::tools::{self, ToolKind};
 
 named! {
     /// What a patch does to a file.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
     pub enum FileChange {
         /// The file is new.
         Created = "created",

@@ -1,14 +1,17 @@
 //! The agents' to-do lists, as their tools are called with them.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 named! {
     /// The state of an item.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
     pub enum TodoState {
         /// Finished.
         Done = "done",
         /// Under way.
+        #[serde(rename = "in progress")]
         Active = "in progress",
         /// Not begun.
         Pending = "pending",
@@ -18,6 +21,11 @@ named! {
 }
 
 impl TodoState {
+    /// Whether it is still to be done.
+    pub fn is_open(self) -> bool {
+        matches!(self, Self::Active | Self::Pending)
+    }
+
     fn of_status(name: &str) -> Self {
         match name {
             "completed" | "complete" | "done" | "finished" => Self::Done,
@@ -28,7 +36,8 @@ impl TodoState {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TodoItem {
     /// What is to be done.
     pub text: String,

@@ -120,6 +120,12 @@ fn takes_command(arguments: &Value) -> bool {
     command.is_some_and(is_line) && !PATHS.iter().any(|key| arguments.get(key).is_some())
 }
 
+/// The tool of a call and its arguments, also where another tool's name and arguments carry them.
+pub fn called(name: String, arguments: &str) -> (String, Value) {
+    let arguments = self::arguments(arguments);
+    through(&name, &arguments).unwrap_or((name, arguments))
+}
+
 /// The tool that a call is of, and its arguments, where the call goes through another tool: Qwen Code calls those tools
 /// that it lists only on demand through `tool_call`.
 pub fn through(name: &str, arguments: &Value) -> Option<(String, Value)> {

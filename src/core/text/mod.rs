@@ -1,7 +1,7 @@
 //! JSON text as bytes: where values begin and end, and edits as slices.
 //!
-//! `words` and `stem` are of plain texts, `prose` has the sentences of a text, and `phrases` finds lists of words in it. `cut`
-//! cuts texts between characters; `visible` makes control characters visible in whatever is printed.
+//! `words`, `stem` and `vocabulary` are of plain texts, `prose` has the sentences of one, and `phrases` finds lists of words in
+//! it. `visible` makes control characters visible in whatever is printed, and `cut` cuts texts between characters.
 //!
 //! Knows JSON's structure and nothing of requests or providers; imports nothing from the other modules. No tree is
 //! built, and no byte outside an edit is copied.
@@ -18,6 +18,7 @@ pub mod splice;
 pub mod stem;
 pub mod table;
 pub mod visible;
+pub mod vocabulary;
 pub mod words;
 
 pub use span::Span;

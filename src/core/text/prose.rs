@@ -87,6 +87,29 @@ pub fn one_line(text: &str, bytes: usize) -> String {
     line
 }
 
+/// A text in one line: every run of whitespace is one blank.
+pub fn joined(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What follows the mark of a list: `- text`, `1. text`, `2) text`.
+pub fn list_item(line: &str) -> Option<&str> {
+    let after = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    let rest = match after.len() < line.len() {
+        true => after.strip_prefix(['.', ')'])?,
+        false => line.strip_prefix(['-', '*', '+', '•'])?,
+    };
+    Some(rest.strip_prefix([' ', '\t'])?.trim_start())
+}
+
+/// A text without one of these in front of it.
+pub fn without_any<'t>(text: &'t str, prefixes: &[&str]) -> &'t str {
+    prefixes
+        .iter()
+        .find_map(|prefix| text.strip_prefix(prefix))
+        .unwrap_or(text)
+}
+
 /// At most this many bytes of a line, cut between words where one is near.
 pub fn cut(line: &str, bytes: usize) -> &str {
     if line.len() <= bytes {

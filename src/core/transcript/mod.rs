@@ -40,7 +40,7 @@ pub use literal::{CallArguments, JsonText};
 pub use part::{ToolCall, ToolResult, TranscriptPart, TranscriptPartKind};
 pub use prose::as_read;
 pub use request::{OfferedTool, Surroundings, SystemPrompt, named_members};
-pub use tool_use::ToolUse;
+pub use tool_use::{AnsweredCalls, ToolUse};
 pub use turn::TranscriptTurn;
 
 /// A request's transcript.
@@ -144,6 +144,13 @@ impl<'a> Transcript<'a> {
     /// Every call of a tool with its result, in the order of the calls.
     pub fn tool_uses(&self) -> Vec<ToolUse<'a>> {
         tool_use::all(self.turns())
+    }
+
+    /// The calls of tools that have a result, by it.
+    pub fn answered_calls(&self) -> AnsweredCalls<'a> {
+        let uses = self.tool_uses().into_iter();
+        uses.filter_map(|used| used.answer.map(|(turn, part)| ((turn, part.span.start), used)))
+            .collect()
     }
 
     /// Lines of ours, in order.

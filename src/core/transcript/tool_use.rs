@@ -54,6 +54,9 @@ impl<'a> ToolUse<'a> {
     }
 }
 
+/// Calls by their answers: the turn that answers, and where the part that does begins.
+pub type AnsweredCalls<'a> = HashMap<(usize, usize), ToolUse<'a>>;
+
 /// Calls by the keys that results use, oldest first.
 #[derive(Default)]
 struct CallsById<'a> {

@@ -24,11 +24,7 @@ fn drafted(view: &View, tokens: usize) -> String {
     let drafts = [index.local(&spec), index.bundle(&spec)].map(Result::unwrap_or_default);
     let completed = index.completed(&drafts[0], &spec, &Prompts::default());
     let seen = index.seen(&Whereabouts::default());
-    format!(
-        "{drafts:?}{completed}{:?}{seen:?}{:?}",
-        index.rows(),
-        seen.claims(&completed)
-    )
+    format!("{drafts:?}{completed}{seen:?}{:?}", seen.claims(&completed))
 }
 
 /// What recall answers to a question.

@@ -109,8 +109,7 @@ fn look_ups(turn: &TranscriptTurn<'_>, found: &mut impl FnMut(LookUp)) {
         let TranscriptPartKind::Call(call) = part.kind else {
             continue;
         };
-        let (name, arguments) = (call.named(), tools::arguments(&call.given()));
-        let (name, arguments) = tools::through(&name, &arguments).unwrap_or((name, arguments));
+        let (name, arguments) = tools::called(call.named(), &call.given());
         match ToolKind::of(&name, &arguments) {
             ToolKind::Shell => {
                 let command = tools::command(&arguments);

@@ -48,11 +48,11 @@ pub fn rules(sources: &RuleSources<'_>) -> Vec<Rule> {
         sayings.into_iter().enumerate().map(place)
     });
     let candidates: Vec<Candidate> = found.collect();
-    let spoken: Vec<SpokenText<'_>> = texts
+    let spoken = texts
         .iter()
         .enumerate()
-        .map(|(turn, text)| SpokenText::of_person(turn, text))
-        .collect();
+        .map(|(turn, text)| SpokenText::new(turn, true, text));
+    let spoken: Vec<SpokenText<'_>> = spoken.collect();
     let statements = Statements::of(&spoken);
     let candidates = candidates.into_iter().rev().filter(|one| !has_edge(&one.text));
     let mut held = Held::of(sources.redactor);
@@ -91,14 +91,11 @@ impl<'r> Held<'r> {
         if self.lifting.iter().any(|later| lifts(later, &statement)) {
             return;
         }
-        let fate = statements.of_whole(&SpokenText::of_person(at.0, &text));
+        let fate = statements.of_whole(&SpokenText::new(at.0, true, &text));
         if let Some((_, by)) = fate {
             let by = statements.newest(by);
-            let is_there = self
-                .rules
-                .iter()
-                .any(|((turn, _), rule)| *turn == by.turn && has_word(&rule.text, by.text));
-            if !is_there {
+            let mut rules = self.rules.iter();
+            if !rules.any(|((turn, _), rule)| *turn == by.turn && has_word(&rule.text, by.text)) {
                 let forbids = by.statement.forbids();
                 self.hold((by.turn, usize::MAX), by.text, forbids, by.replaced.is_some());
             }

@@ -2,9 +2,8 @@
 
 use super::prompt_index::PromptIndex;
 use super::words::WORDS;
-use crate::agents::todo::TodoState;
 use crate::handoffs::draft::{SeenFacts, one_line};
-use crate::text::prose::sentences;
+use crate::text::prose::{list_item, sentences};
 
 /// Bytes of a listed item.
 const LINE: usize = 120;
@@ -14,35 +13,20 @@ const MOST: usize = 200;
 
 /// A line for each item that a prompt lists as open and that is not.
 pub(super) fn wrongly_open(seen: &SeenFacts, prompt: &str) -> Vec<String> {
-    let is_open = |state: TodoState| matches!(state, TodoState::Active | TodoState::Pending);
-    let open: Vec<PromptIndex> = seen
-        .todos
-        .iter()
-        .filter(|todo| is_open(todo.state))
-        .take(MOST)
-        .map(|todo| PromptIndex::of(&todo.text))
-        .collect();
-    let ended = seen
-        .todos
-        .iter()
-        .rev()
-        .filter(|todo| !is_open(todo.state))
-        .take(MOST);
-    let todos = ended.map(|todo| {
-        let how = match todo.state {
-            TodoState::Cancelled => "the to-do list has it as cancelled",
-            _ => "the to-do list has it as done",
-        };
-        (&*todo.text, how.to_owned())
+    let open = seen.todos.iter().filter(|todo| todo.state.is_open()).take(MOST);
+    let open: Vec<PromptIndex> = open.map(|todo| PromptIndex::of(&todo.text)).collect();
+    let ended = seen.todos.iter().rev().filter(|todo| !todo.state.is_open());
+    let todos = ended.take(MOST).map(|todo| {
+        let how = format!("the to-do list has it as {}", todo.state.name());
+        (&*todo.text, how)
     });
-    let requests = seen.finished.iter().map(|request| {
-        (
-            &*request.text,
-            format!("it was finished in turn {}", request.turn),
-        )
-    });
-    let ended: Vec<_> = todos
-        .chain(requests)
+    let finished = |turn: usize| format!("it was finished in turn {turn}");
+    let requests = seen
+        .finished
+        .iter()
+        .map(|request| (&*request.text, finished(request.turn)));
+    let ended = todos.chain(requests);
+    let ended: Vec<_> = ended
         .map(|(text, how)| (text, PromptIndex::of(text), how))
         .collect();
     let wrong = listed(prompt).into_iter().take(MOST).filter_map(|item| {
@@ -60,7 +44,7 @@ fn listed(prompt: &str) -> Vec<&str> {
     let mut items = Vec::new();
     let mut is_open = false;
     for line in prompt.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let item = item(line);
+        let item = list_item(line);
         let (boxed, text) = unboxed(item.unwrap_or(line));
         match (boxed, item) {
             (Some(true), _) => items.push(text),
@@ -74,16 +58,6 @@ fn listed(prompt: &str) -> Vec<&str> {
         }
     }
     items
-}
-
-/// What follows the bullet or the number of a line.
-fn item(line: &str) -> Option<&str> {
-    let numbered = || {
-        let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
-        (rest.len() < line.len()).then(|| rest.strip_prefix(['.', ')']))?
-    };
-    let rest = line.strip_prefix(['-', '*', '•', '+']).or_else(numbered)?;
-    rest.starts_with(' ').then(|| rest.trim_start())
 }
 
 /// Whether a box in front of an item is empty, and the item.

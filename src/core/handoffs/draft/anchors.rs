@@ -6,6 +6,7 @@ use std::collections::hash_map::Entry;
 
 use super::left_open::LeftOpen;
 use super::markers::{AnchoredSentence, SentenceClass};
+use super::message::IndexedText;
 use super::turns::IndexedTurn;
 use crate::agents::wordings::UserText;
 use crate::handoffs::replaced::{SpokenText, Statements};
@@ -52,17 +53,11 @@ pub(super) fn anchors<'i>(
 /// What was said, in order: the person's words, summaries, and the model's sentences to keep.
 pub(super) fn spoken<'i>(turns: &[IndexedTurn<'i>]) -> Vec<SpokenText<'i>> {
     let texts = turns.iter().flat_map(|turn| {
-        let opening = turn.opening.iter().map(|spoken| SpokenText {
-            turn: turn.n,
-            by_person: spoken.kind == UserText::Person,
-            text: &spoken.text,
-        });
+        let by_person = |spoken: &IndexedText| spoken.kind == UserText::Person;
+        let opening = turn.opening.iter();
+        let opening = opening.map(move |spoken| SpokenText::new(turn.n, by_person(spoken), &spoken.text));
         let kept = turn.replies.iter().flat_map(|spoken| &spoken.anchors);
-        opening.chain(kept.map(|anchor| SpokenText {
-            turn: turn.n,
-            by_person: false,
-            text: &anchor.text,
-        }))
+        opening.chain(kept.map(|anchor| SpokenText::new(turn.n, false, &anchor.text)))
     });
     texts.collect()
 }

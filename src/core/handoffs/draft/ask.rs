@@ -85,37 +85,13 @@ pub const OWN_MODEL: &str = "own";
 pub const FLAGS: &str = "[--review] [--force] [--method oneshot|bundle|local] [--preset implement|docs|debug] [--model NAME] \
 [--to MODEL] [--no-git] [--no-commands] [--no-why] [goal…]";
 
-/// An invalid flag.
+/// An invalid flag: its name, and what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadFlag {
-    /// The flag as it was written, its value not included.
-    pub flag: String,
-    /// What is wrong with it.
-    pub why: FlagError,
-}
-
-/// What is wrong with a flag.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FlagError {
-    /// There is no such flag.
-    Unknown,
-    /// Its value is missing.
-    NoValue,
-    /// It takes no value.
-    Value,
-    /// Its value is none of these.
-    NotOneOf(Vec<&'static str>),
-}
+pub struct BadFlag(String);
 
 impl fmt::Display for BadFlag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let flag = &self.flag;
-        match &self.why {
-            FlagError::Unknown => write!(f, "{flag}: there is no such flag"),
-            FlagError::NoValue => write!(f, "{flag}: its value is missing"),
-            FlagError::Value => write!(f, "{flag} takes no value"),
-            FlagError::NotOneOf(names) => write!(f, "{flag}: its value is one of {}", names.join(", ")),
-        }
+        f.write_str(&self.0)
     }
 }
 
@@ -136,10 +112,9 @@ impl DraftRequest {
             if word == "--" {
                 break;
             }
-            let (flag, value) = match word.split_once('=') {
-                Some((flag, value)) => (flag, Some(value)),
-                None => (word, None),
-            };
+            let (flag, value) = word
+                .split_once('=')
+                .map_or((word, None), |(flag, value)| (flag, Some(value)));
             rest = ask.take(flag, value, rest)?;
         }
         ask.focus = rest.to_owned();
@@ -148,10 +123,8 @@ impl DraftRequest {
 
     /// Takes one flag; `value`: what follows its `=`. Returns what is left of `rest`.
     fn take<'t>(&mut self, flag: &str, value: Option<&str>, rest: &'t str) -> Result<&'t str, BadFlag> {
-        let bad = |why| BadFlag {
-            flag: flag.to_owned(),
-            why,
-        };
+        let bad = |why: &str| BadFlag(format!("{flag}{why}"));
+        let not_one_of = |names: &[&str]| bad(&format!(": its value is one of {}", names.join(", ")));
         let switch = match flag {
             "--review" => Some((&mut self.review, true)),
             "--force" => Some((&mut self.force, true)),
@@ -162,27 +135,26 @@ impl DraftRequest {
         };
         if let Some((switch, to)) = switch {
             *switch = to;
-            return value.map_or(Ok(rest), |_| Err(bad(FlagError::Value)));
+            return value.map_or(Ok(rest), |_| Err(bad(" takes no value")));
         }
         if !matches!(flag, "--method" | "--preset" | "--model" | "--to") {
-            return Err(bad(FlagError::Unknown));
+            return Err(bad(": there is no such flag"));
         }
         let (value, rest) = match value {
             Some(value) => (value, rest),
             None => split(rest),
         };
         if value.is_empty() || value.starts_with("--") {
-            return Err(bad(FlagError::NoValue));
+            return Err(bad(": its value is missing"));
         }
         match flag {
             "--method" => {
-                let names = || DraftMethod::ALL.map(DraftMethod::name).to_vec();
-                let method = DraftMethod::named(value).ok_or_else(|| bad(FlagError::NotOneOf(names())))?;
-                self.method = Some(method);
+                let names = DraftMethod::ALL.map(DraftMethod::name);
+                self.method = Some(DraftMethod::named(value).ok_or_else(|| not_one_of(&names))?);
             }
             "--preset" => {
-                let names = || Preset::ALL.map(Preset::name).to_vec();
-                self.preset = Preset::named(value).ok_or_else(|| bad(FlagError::NotOneOf(names())))?;
+                let names = Preset::ALL.map(Preset::name);
+                self.preset = Preset::named(value).ok_or_else(|| not_one_of(&names))?;
             }
             "--to" => self.to = Some(value.to_owned()),
             _ => self.model = Some(value.to_owned()),
@@ -293,7 +265,7 @@ mod tests {
             let flag = format!("--{}", flag.trim_end_matches(']'));
             let known = match DraftRequest::parse(&flag) {
                 Ok(_) => true,
-                Err(bad) => bad.why == FlagError::NoValue,
+                Err(bad) => bad.to_string().ends_with("its value is missing"),
             };
             assert!(known, "{flag}");
         }

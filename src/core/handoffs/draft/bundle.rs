@@ -3,15 +3,15 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+use super::anchors::is_kept;
 use super::excerpt::{cut, first_line, one_line, within};
 use super::facts::DraftFacts;
 use super::fill::{BudgetTooSmall, ChosenPiece, DraftPiece, PieceRank, fill, standing};
 use super::keeps::{self, RetentionReason};
-use super::markers::SentenceClass;
 use super::message::{IndexedCall, IndexedResult};
 use super::request::DraftSpec;
 use super::tokens::tokens;
-use super::turns::{IndexedTurn, answers, calls};
+use super::turns::{IndexedTurn, answers, calls, outcomes};
 use crate::agents::tools::ToolKind;
 use crate::text::words::plural;
 
@@ -48,7 +48,7 @@ pub(super) fn text(
         made.turn(turn, &again);
     }
     let head = head(facts, request);
-    let header = |turn: usize, _: usize| header(facts, turn);
+    let header = |turn: usize| header(facts, turn);
     let fixed = tokens(&head);
     let chosen = fill(made.pieces, fixed, request.tokens, &header)?;
     Ok(rendered(&head, &chosen, &header))
@@ -73,7 +73,7 @@ impl BundleBuilder<'_, '_> {
     ) {
         let (age, meant) = standing(turn, self.facts.turns.len(), self.relevance);
         self.pieces.push(DraftPiece {
-            at: (turn, 0, place),
+            at: (turn, place),
             rank,
             score: weight * (0.5 * age + meant),
             full,
@@ -83,34 +83,20 @@ impl BundleBuilder<'_, '_> {
 
     fn kept(&mut self) {
         for (at, (keep, rank)) in keeps::ranked(self.facts, self.request).iter().enumerate() {
-            let (label, place) = match keep.kept {
-                RetentionReason::Task | RetentionReason::First => ("person", STATEMENTS),
-                RetentionReason::Last => ("model, last", LAST),
-                RetentionReason::Sentence(SentenceClass::Decision) => ("decision", SENTENCE + at),
-                RetentionReason::Sentence(SentenceClass::Blocker) => ("blocker", SENTENCE + at),
-                RetentionReason::Sentence(SentenceClass::LeftOpen) => ("left open", SENTENCE + at),
-                RetentionReason::Sentence(SentenceClass::Fact) => ("fact", SENTENCE + at),
-                RetentionReason::Sentence(_) => ("constraint", SENTENCE + at),
-                RetentionReason::Failure => ("failed, not settled", SENTENCE + at),
-                RetentionReason::Summary => ("summary", STATEMENTS),
+            let place = match keep.kept {
+                RetentionReason::Task | RetentionReason::First | RetentionReason::Summary => STATEMENTS,
+                RetentionReason::Last => LAST,
+                RetentionReason::Sentence(_) | RetentionReason::Failure => SENTENCE + at,
             };
-            let line = |text: &str| format!("{label}: {text}");
+            let line = |text: &str| format!("{}: {text}", keep.kept.label());
             let (full, short) = (line(&keep.full), Some(line(&keep.short)));
             self.add(keep.turn, place, *rank, 2.0, full, short);
         }
         for (at, (turn, anchor)) in self.facts.anchors.iter().enumerate() {
-            let label = match anchor.class {
-                SentenceClass::DeadEnd => "tried",
-                SentenceClass::Later => "later",
-                SentenceClass::Assumption => "assumed",
-                SentenceClass::Constraint
-                | SentenceClass::Fact
-                | SentenceClass::Decision
-                | SentenceClass::Blocker
-                | SentenceClass::LeftOpen => continue,
-            };
-            let full = format!("{label}: {}", anchor.text);
-            self.add(*turn, SENTENCE + at, PieceRank::Anchor, 1.0, full, None);
+            if !is_kept(anchor) {
+                let full = format!("{}: {}", anchor.class.label(), anchor.text);
+                self.add(*turn, SENTENCE + at, PieceRank::Anchor, 1.0, full, None);
+            }
         }
     }
 
@@ -243,23 +229,29 @@ fn header(facts: &DraftFacts<'_>, turn: usize) -> String {
     let Some(turn) = turn.checked_sub(1).and_then(|at| facts.turns.get(at)) else {
         return String::new();
     };
-    let row = turn.row(facts.messages);
+    let messages = turn.messages.clone();
     let state = match (facts.is_current(turn.n), facts.all_done) {
         (true, false) => "open",
         _ => "done",
     };
-    let error = if row.error { ", with an error" } else { "" };
-    let time = row.time.map(|time| format!(", {time}")).unwrap_or_default();
-    format!("### Turn {} ({state}{error}{time})", row.turn)
+    let error = match outcomes(facts.messages, messages.clone()).any(|(_, outcome)| outcome.is_error()) {
+        true => ", with an error",
+        false => "",
+    };
+    let time = facts.messages[messages]
+        .iter()
+        .find_map(|message| message.time.as_deref());
+    let time = time.map(|time| format!(", {time}")).unwrap_or_default();
+    format!("### Turn {} ({state}{error}{time})", turn.n)
 }
 
-fn rendered(head: &str, chosen: &[ChosenPiece], header: &dyn Fn(usize, usize) -> String) -> String {
+fn rendered(head: &str, chosen: &[ChosenPiece], header: &dyn Fn(usize) -> String) -> String {
     let mut out = head.to_owned();
     let mut turn = usize::MAX;
     for line in chosen {
         if line.at.0 != turn {
             turn = line.at.0;
-            out.push_str(&format!("\n{}\n", header(turn, 0)));
+            out.push_str(&format!("\n{}\n", header(turn)));
         }
         out.push_str(&line.text);
         out.push('\n');

@@ -5,6 +5,7 @@ use std::fmt;
 use super::fill::BudgetTooSmall;
 use super::words::WORDS;
 use crate::text::json;
+use crate::text::prose::joined;
 use crate::text::words::grouped;
 use crate::wire::{StopReason, error_in};
 
@@ -186,8 +187,7 @@ fn message(body: &[u8]) -> String {
         _ => json::get_string(body, error, "message"),
     });
     let reported = reported.unwrap_or_else(|| String::from_utf8_lossy(&body[..body.len().min(4 * MESSAGE)]));
-    let line: Vec<&str> = reported.split_whitespace().collect();
-    line.join(" ").chars().take(MESSAGE).collect()
+    joined(&reported).chars().take(MESSAGE).collect()
 }
 
 fn exceeds(message: &str) -> bool {

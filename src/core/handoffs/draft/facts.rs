@@ -16,8 +16,9 @@ use crate::agents::commands::{self, CommandPurpose};
 use crate::agents::files::FileChange;
 use crate::agents::may_run_commands;
 use crate::agents::secret_files::SecretFile;
-use crate::agents::todo::{TodoItem, TodoState};
+use crate::agents::todo::TodoItem;
 use crate::agents::tools::ToolKind;
+use crate::handoffs::newest;
 use crate::handoffs::replaced::{SpokenText, Statements};
 
 /// Bytes of a reason.
@@ -142,9 +143,8 @@ impl<'i> DraftFacts<'i> {
             gathered.take(messages, turn);
         }
         let newest = todos::newest(messages, &turns);
-        let is_open = |todo: &TodoItem| matches!(todo.state, TodoState::Active | TodoState::Pending);
         let todos = newest.as_ref().filter(|(turn, _)| *turn > current);
-        let pending = todos.is_some_and(|(_, todos)| todos.iter().any(is_open));
+        let pending = todos.is_some_and(|(_, todos)| todos.iter().any(|todo| todo.state.is_open()));
         let answered = turns.last().filter(|turn| turn.ended == TurnEnd::Answered);
         let last = answered.and_then(|turn| turn.replies.last());
         let all_done = last.is_some_and(|spoken| claims_done(&spoken.text)) && !pending;
@@ -168,32 +168,28 @@ impl<'i> DraftFacts<'i> {
 
     /// The requests before the current task.
     pub(super) fn earlier(&self) -> impl DoubleEndedIterator<Item = &IndexedTurn<'i>> {
-        self.turns[..self.current.min(self.turns.len())]
-            .iter()
-            .filter(|turn| turn.is_from_person())
+        let turns = self.turns.iter().take(self.current);
+        turns.filter(|turn| turn.is_from_person())
     }
 
     /// The requests of the current task.
     pub(super) fn of_task(&self) -> impl DoubleEndedIterator<Item = &IndexedTurn<'i>> {
-        self.turns[self.current.min(self.turns.len())..]
-            .iter()
-            .filter(|turn| turn.is_from_person())
+        let turns = self.turns.iter().skip(self.current);
+        turns.filter(|turn| turn.is_from_person())
     }
 
     /// What the person said in a turn, word for word, with marks where a later statement replaced one.
     pub(super) fn said(&self, turn: &IndexedTurn<'_>) -> String {
         let text = turn.person_text();
-        self.statements
-            .marked(SpokenText::of_person(turn.n, &text))
-            .into_owned()
+        let said = SpokenText::new(turn.n, true, &text);
+        self.statements.marked(said).into_owned()
     }
 
     /// What the person said in a turn and still holds; may be empty.
     pub(super) fn still_said(&self, turn: &IndexedTurn<'_>) -> String {
         let text = turn.person_text();
-        self.statements
-            .current(SpokenText::of_person(turn.n, &text))
-            .into_owned()
+        let said = SpokenText::new(turn.n, true, &text);
+        self.statements.current(said).into_owned()
     }
 
     /// What the person said in a turn and still holds, unless each sentence of it is kept by itself; may be empty.
@@ -201,10 +197,8 @@ impl<'i> DraftFacts<'i> {
         let said = self.still_said(turn);
         let from = self.anchors.partition_point(|(at, _)| *at < turn.n);
         let here = self.anchors[from..].iter().take_while(|(at, _)| *at == turn.n);
-        let kept: HashSet<&str> = here
-            .filter(|(_, anchor)| is_kept(anchor))
-            .map(|(_, anchor)| anchor.text.as_str())
-            .collect();
+        let kept = here.filter(|(_, anchor)| is_kept(anchor));
+        let kept: HashSet<&str> = kept.map(|(_, anchor)| &*anchor.text).collect();
         let is_listed = |sentence: &str| kept.contains(one_line(sentence, SENTENCE).as_str());
         let is_all = !kept.is_empty() && pieces(&said).all(|piece| is_listed(piece.text));
         match is_all {
@@ -296,25 +290,19 @@ impl<'i> FactCollector<'i> {
         for file in &call.secrets {
             self.secrets
                 .retain(|known| (&known.file.path, known.file.usage) != (&file.path, file.usage));
-            if self.secrets.len() == MOST_SECRETS {
-                self.secrets.remove(0);
-            }
             let worked = match outcome.is_error() {
                 true => Some(false),
                 // What a tool for files does without an error has worked.
                 false => (call.kind != ToolKind::Shell || outcome.failed == Some(false)).then_some(true),
             };
-            self.secrets.push(SecretFact { file, turn, worked });
+            newest::push(&mut self.secrets, MOST_SECRETS, SecretFact { file, turn, worked });
         }
     }
 
     fn person_ran(&mut self, run: PersonRun<'i>) {
         self.person_runs
             .retain(|known| known.call.about != run.call.about);
-        if self.person_runs.len() == MOST_PERSON_RUNS {
-            self.person_runs.remove(0);
-        }
-        self.person_runs.push(run);
+        newest::push(&mut self.person_runs, MOST_PERSON_RUNS, run);
     }
 
     fn file(&mut self, turn: usize, path: &str, change: Option<FileChange>, why: Option<&str>) {
@@ -373,15 +361,13 @@ impl<'i> FactCollector<'i> {
             return;
         }
         self.failures.retain(|failure| !is_same(failure.call, call));
-        if self.failures.len() == MOST_FAILURES {
-            self.failures.remove(0);
-        }
-        self.failures.push(CallFailure {
+        let failure = CallFailure {
             turn,
             call,
             outcome,
             is_run,
-        });
+        };
+        newest::push(&mut self.failures, MOST_FAILURES, failure);
     }
 
     /// Removes failures that this call settles.

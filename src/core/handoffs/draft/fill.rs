@@ -46,8 +46,8 @@ pub(super) enum PieceRank {
 /// A line, or a few.
 #[derive(Debug, Clone)]
 pub(super) struct DraftPiece {
-    /// Its place: section, group, and position in the group.
-    pub(super) at: (usize, usize, usize),
+    /// Its place: group, and position in the group.
+    pub(super) at: (usize, usize),
     pub(super) rank: PieceRank,
     /// Within a rank the highest come first.
     pub(super) score: f32,
@@ -59,41 +59,43 @@ pub(super) struct DraftPiece {
 /// A piece that is in the document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ChosenPiece {
-    pub(super) at: (usize, usize, usize),
+    pub(super) at: (usize, usize),
     pub(super) text: String,
 }
 
 struct BudgetFill<'h> {
     used: usize,
     given: usize,
-    begun: HashSet<(usize, usize)>,
-    header: &'h dyn Fn(usize, usize) -> String,
+    begun: HashSet<usize>,
+    header: &'h dyn Fn(usize) -> String,
 }
 
 impl BudgetFill<'_> {
     /// What a text costs, with the header of its group where it is the first one there.
-    fn cost(&self, at: (usize, usize, usize), text: &str) -> usize {
-        let group = (at.0, at.1);
+    fn cost(&self, (group, _): (usize, usize), text: &str) -> usize {
         let header = match self.begun.contains(&group) {
             true => 0,
-            false => self.line(&(self.header)(at.0, at.1)),
+            false => line(&(self.header)(group)),
         };
-        header + self.line(text)
+        header + line(text)
     }
 
-    fn take(&mut self, at: (usize, usize, usize), cost: usize) {
-        self.used += cost;
-        self.begun.insert((at.0, at.1));
-    }
-
-    /// What a text costs with the end of its line.
-    fn line(&self, text: &str) -> usize {
-        tokens(text) + 1
+    /// Takes a text of a piece.
+    fn take(&mut self, at: (usize, usize), text: &str, chosen: &mut Vec<ChosenPiece>) {
+        self.used += self.cost(at, text);
+        self.begun.insert(at.0);
+        let text = text.to_owned();
+        chosen.push(ChosenPiece { at, text });
     }
 
     fn left(&self) -> usize {
         self.given.saturating_sub(self.used)
     }
+}
+
+/// What a text costs with the end of its line.
+fn line(text: &str) -> usize {
+    tokens(text) + 1
 }
 
 /// The pieces that fit into this many tokens besides `fixed`, in order of their places.
@@ -103,7 +105,7 @@ pub(super) fn fill(
     mut pieces: Vec<DraftPiece>,
     fixed: usize,
     given: usize,
-    header: &dyn Fn(usize, usize) -> String,
+    header: &dyn Fn(usize) -> String,
 ) -> Result<Vec<ChosenPiece>, BudgetTooSmall> {
     pieces.sort_by(|a, b| {
         a.rank
@@ -118,26 +120,14 @@ pub(super) fn fill(
         header,
     };
     let end_of = |rank: PieceRank| pieces.partition_point(|piece| piece.rank <= rank);
-    let (whole, must, anchors) = (
-        end_of(PieceRank::Whole),
-        end_of(PieceRank::Must),
-        end_of(PieceRank::Anchor),
-    );
+    let [whole, must, anchors] = [PieceRank::Whole, PieceRank::Must, PieceRank::Anchor].map(end_of);
     let mut chosen = Vec::new();
     for piece in &pieces[..must] {
-        let text = piece.short.as_ref().unwrap_or(&piece.full);
-        let cost = filling.cost(piece.at, text);
-        filling.take(piece.at, cost);
-        chosen.push(ChosenPiece {
-            at: piece.at,
-            text: text.clone(),
-        });
+        filling.take(piece.at, piece.short.as_ref().unwrap_or(&piece.full), &mut chosen);
     }
-    if filling.used > given {
-        return Err(BudgetTooSmall {
-            needed: filling.used,
-            given,
-        });
+    let needed = filling.used;
+    if needed > given {
+        return Err(BudgetTooSmall { needed, given });
     }
     lengthen(&pieces[..whole], &mut filling, &mut chosen);
     add(&pieces[must..anchors], &mut filling, &mut chosen);
@@ -151,7 +141,7 @@ pub(super) fn fill(
 fn lengthen(pieces: &[DraftPiece], filling: &mut BudgetFill<'_>, chosen: &mut [ChosenPiece]) {
     for (piece, chosen) in pieces.iter().zip(chosen) {
         if let Some(short) = &piece.short {
-            let more = filling.line(&piece.full).saturating_sub(filling.line(short));
+            let more = line(&piece.full).saturating_sub(line(short));
             if more <= filling.left() {
                 filling.used += more;
                 chosen.text.clone_from(&piece.full);
@@ -163,17 +153,9 @@ fn lengthen(pieces: &[DraftPiece], filling: &mut BudgetFill<'_>, chosen: &mut [C
 /// Those that fit, in full or in few words.
 fn add(pieces: &[DraftPiece], filling: &mut BudgetFill<'_>, chosen: &mut Vec<ChosenPiece>) {
     for piece in pieces {
-        for text in std::iter::once(&piece.full).chain(&piece.short) {
-            let left = filling.left();
-            let cost = filling.cost(piece.at, text);
-            if cost <= left {
-                filling.take(piece.at, cost);
-                chosen.push(ChosenPiece {
-                    at: piece.at,
-                    text: text.clone(),
-                });
-                break;
-            }
+        let mut texts = std::iter::once(&piece.full).chain(&piece.short);
+        if let Some(text) = texts.find(|text| filling.cost(piece.at, text) <= filling.left()) {
+            filling.take(piece.at, text, chosen);
         }
     }
 }
@@ -192,7 +174,7 @@ mod tests {
 
     fn piece(rank: PieceRank, at: usize, score: f32, full: &str, short: Option<&str>) -> DraftPiece {
         DraftPiece {
-            at: (0, 0, at),
+            at: (0, at),
             rank,
             score,
             full: full.to_owned(),
@@ -208,7 +190,7 @@ mod tests {
             piece(PieceRank::Anchor, 1, 1.0, "an anchor of some words", None),
             piece(PieceRank::Must, 0, 1.0, &long, Some("must")),
         ];
-        let chosen = fill(pieces, 0, given, &|_, _| String::new())?;
+        let chosen = fill(pieces, 0, given, &|_| String::new())?;
         Ok(chosen
             .into_iter()
             .map(|chosen| chosen.text.split(' ').take(2).collect::<Vec<_>>().join(" "))

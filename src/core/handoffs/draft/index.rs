@@ -1,8 +1,9 @@
 //! The index of a conversation: redacted excerpts of each message.
 
-use super::message::{IndexedItem, IndexedMessage};
-use super::pairs::CallLookup;
-use super::reader::{DraftIndexSettings, MessageReader, PartCache};
+use std::collections::HashMap;
+
+use super::message::{IndexedItem, IndexedMessage, ItemPosition};
+use super::reader::{DraftIndexSettings, MessageReader};
 use crate::agents::wordings::UserText;
 use crate::transcript::{AgentKind, AnswerContent, Transcript};
 use crate::wire::Role;
@@ -15,7 +16,6 @@ pub struct DraftIndex {
     settings: DraftIndexSettings,
     agent: Option<AgentKind>,
     pub(super) messages: Vec<IndexedMessage>,
-    pairs: CallLookup,
 }
 
 impl DraftIndex {
@@ -31,9 +31,13 @@ impl DraftIndex {
     pub fn of(settings: DraftIndexSettings, transcript: &Transcript<'_>) -> Self {
         let mut index = Self::new(settings);
         index.agent = transcript.agent();
-        let parts = PartCache::default();
+        let answered = transcript.answered_calls();
+        // By its message and where its part begins.
+        let mut calls: HashMap<(usize, usize), ItemPosition> = HashMap::new();
         for turn in transcript.turns() {
-            let message = index.reader(Some(transcript), &parts).message(&turn);
+            let at = index.messages.len();
+            let (message, parts) = index.reader().message(&turn, &answered, &calls);
+            calls.extend(parts.into_iter().map(|(part, item)| ((at, part), (at, item))));
             index.push(message);
         }
         index
@@ -41,7 +45,7 @@ impl DraftIndex {
 
     /// Adds the model's answer to the last request, which the next request will hold as a message of its own.
     pub fn answered(&mut self, answer: &AnswerContent<'_>) {
-        let message = self.reader(None, &PartCache::default()).answer(answer);
+        let message = self.reader().answer(answer);
         if !message.items.is_empty() {
             self.push(message);
         }
@@ -71,23 +75,15 @@ impl DraftIndex {
         self.settings.redactor.cleaned(text)
     }
 
-    fn reader<'r, 'a>(
-        &'r mut self,
-        transcript: Option<&'r Transcript<'a>>,
-        parts: &'r PartCache<'a>,
-    ) -> MessageReader<'r, 'a> {
+    fn reader(&self) -> MessageReader<'_> {
         MessageReader {
             settings: &self.settings,
             agent: self.agent,
-            transcript,
-            parts,
-            pairs: &mut self.pairs,
             before: &self.messages,
         }
     }
 
     fn push(&mut self, message: IndexedMessage) {
-        self.pairs.add(self.messages.len(), &message);
         if message.summary_before {
             self.mark_summary();
         }

@@ -13,6 +13,7 @@ use super::tokens::tokens;
 use super::turns::IndexedTurn;
 use crate::agents::wordings::UserText;
 use crate::handoffs::replaced::{Relation, SENTENCE, SpokenText, Statements};
+use crate::text::prose::joined;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RetentionReason {
@@ -29,6 +30,19 @@ pub(super) enum RetentionReason {
     Summary,
 }
 
+impl RetentionReason {
+    /// In front of such a text.
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::Task | Self::First => "person",
+            Self::Last => "model, last",
+            Self::Sentence(class) => class.label(),
+            Self::Failure => "failed, not settled",
+            Self::Summary => "summary",
+        }
+    }
+}
+
 /// A required text.
 #[derive(Debug, Clone)]
 pub(super) struct RetainedText {
@@ -39,6 +53,19 @@ pub(super) struct RetainedText {
     pub(super) short: String,
     /// It is kept whole, word for word: the first request.
     pub(super) whole: bool,
+}
+
+impl RetainedText {
+    fn new(kept: RetentionReason, turn: usize, full: impl Into<String>, short: impl Into<String>) -> Self {
+        let (full, short, whole) = (full.into(), short.into(), false);
+        Self {
+            kept,
+            turn,
+            full,
+            short,
+            whole,
+        }
+    }
 }
 
 /// Tokens of an excerpt, and of one that has to be short.
@@ -62,12 +89,13 @@ pub(super) fn all(facts: &DraftFacts<'_>, summary: usize) -> Vec<RetainedText> {
         // What the person says in the current task is there as it was written.
         is_kept(anchor) && !(anchor.by_person && facts.is_current(*turn))
     });
-    keeps.extend(sentences.map(|(turn, anchor)| RetainedText {
-        kept: RetentionReason::Sentence(anchor.class),
-        turn: *turn,
-        full: anchor.text.clone(),
-        short: anchor.text.clone(),
-        whole: false,
+    keeps.extend(sentences.map(|(turn, anchor)| {
+        RetainedText::new(
+            RetentionReason::Sentence(anchor.class),
+            *turn,
+            &*anchor.text,
+            &*anchor.text,
+        )
     }));
     let commands = facts.failures.iter().filter(|failure| failure.is_run);
     keeps.extend(commands.map(failure));
@@ -80,13 +108,9 @@ pub(super) fn all(facts: &DraftFacts<'_>, summary: usize) -> Vec<RetainedText> {
 pub(super) fn ranked(facts: &DraftFacts<'_>, request: &DraftSpec<'_>) -> Vec<(RetainedText, PieceRank)> {
     let mut keeps = all(facts, request.tokens / 2);
     keeps.retain(|keep| is_wanted(keep, request));
-    let is_open = |keep: &RetainedText| {
-        matches!(
-            keep.kept,
-            RetentionReason::Failure | RetentionReason::Sentence(SentenceClass::LeftOpen)
-        )
-    };
-    let is_fact = |keep: &RetainedText| keep.kept == RetentionReason::Sentence(SentenceClass::Fact);
+    use RetentionReason::{Failure, Sentence};
+    let is_open = |keep: &RetainedText| matches!(keep.kept, Failure | Sentence(SentenceClass::LeftOpen));
+    let is_fact = |keep: &RetainedText| keep.kept == Sentence(SentenceClass::Fact);
     let mut beyond = beyond(&keeps, is_open, request.tokens / 3);
     beyond.extend(self::beyond(&keeps, is_fact, request.tokens / 4));
     let ranked = keeps.into_iter().enumerate().map(|(at, keep)| {
@@ -152,13 +176,8 @@ fn summaries(facts: &DraftFacts<'_>, most: usize) -> Vec<RetainedText> {
     let is_summary = |kind: UserText| matches!(kind, UserText::Summary | UserText::Branch);
     let spoken = facts.turns.iter().flat_map(|turn| {
         let texts = turn.opening.iter().chain(&turn.replies);
-        texts
-            .filter(|spoken| is_summary(spoken.kind))
-            .map(|spoken| SpokenText {
-                turn: turn.n,
-                by_person: false,
-                text: &spoken.text,
-            })
+        let texts = texts.filter(|spoken| is_summary(spoken.kind));
+        texts.map(|spoken| SpokenText::new(turn.n, false, &spoken.text))
     });
     let all: Vec<_> = spoken.collect();
     // Each summary covers those before it, so the last one may have half of the room by itself.
@@ -170,13 +189,8 @@ fn summaries(facts: &DraftFacts<'_>, most: usize) -> Vec<RetainedText> {
     };
     let keep = |(at, spoken): (usize, &SpokenText<'_>)| {
         let text = facts.statements.marked(*spoken);
-        RetainedText {
-            kept: RetentionReason::Summary,
-            turn: spoken.turn,
-            full: within(&text, share(at)).into_owned(),
-            short: within(&text, SUMMARY.min(most / 4)).into_owned(),
-            whole: false,
-        }
+        let (full, short) = (within(&text, share(at)), within(&text, SUMMARY.min(most / 4)));
+        RetainedText::new(RetentionReason::Summary, spoken.turn, full, short)
     };
     all.iter().enumerate().map(keep).collect()
 }
@@ -186,10 +200,9 @@ fn failure(failure: &CallFailure<'_>) -> RetainedText {
         Some(_) => failure.call.about.clone(),
         None => format!("{} {}", failure.call.name, failure.call.about),
     };
-    let who = if failure.call.by_person {
-        ", run by the person"
-    } else {
-        ""
+    let who = match failure.call.by_person {
+        true => ", run by the person",
+        false => "",
     };
     let exit = match (failure.outcome.exit, failure.outcome.failed) {
         (Some(code), _) => format!(" (exit {code})"),
@@ -198,27 +211,20 @@ fn failure(failure: &CallFailure<'_>) -> RetainedText {
     };
     let lines = &failure.outcome.lines;
     let listed = |lines: &[String]| -> String { lines.iter().map(|line| format!("\n  > {line}")).collect() };
-    RetainedText {
-        kept: RetentionReason::Failure,
-        turn: failure.turn,
-        full: format!("`{command}`{exit}{who}{}", listed(lines)),
-        short: format!("`{command}`{exit}{who}{}", listed(&lines[..lines.len().min(1)])),
-        whole: false,
-    }
+    let text = |lines: &[String]| format!("`{command}`{exit}{who}{}", listed(lines));
+    let short = text(&lines[..lines.len().min(1)]);
+    RetainedText::new(RetentionReason::Failure, failure.turn, text(lines), short)
 }
 
 fn last(turn: &IndexedTurn<'_>) -> Option<RetainedText> {
-    let opening = turn
+    let text = &turn
         .replies
         .iter()
-        .rfind(|opening| opening.kind == UserText::Person)?;
-    Some(RetainedText {
-        kept: RetentionReason::Last,
-        turn: turn.n,
-        full: within(&opening.text, STATEMENT).into_owned(),
-        short: within(&one_line(&opening.text, STATEMENT), STATEMENT_SHORT).into_owned(),
-        whole: false,
-    })
+        .rfind(|reply| reply.kind == UserText::Person)?
+        .text;
+    let line = one_line(text, STATEMENT);
+    let (full, short) = (within(text, STATEMENT), within(&line, STATEMENT_SHORT));
+    Some(RetainedText::new(RetentionReason::Last, turn.n, full, short))
 }
 
 /// Whether a text covers a required text: it contains most of its distinctive words.
@@ -250,23 +256,20 @@ pub(super) fn lacking(
             .lines()
             .any(|line| line.starts_with(['#', '*']) && line.contains(&wanted))
     };
-    let missing: Vec<&str> = headings
-        .iter()
-        .filter(|heading| !is_there(heading))
-        .copied()
-        .collect();
+    let missing = headings.iter().filter(|heading| !is_there(heading));
+    let missing: Vec<&str> = missing.copied().collect();
     let mut lines = Vec::new();
     if !missing.is_empty() {
         lines.push((false, format!("- Nothing is said under: {}.", missing.join("; "))));
     }
-    let quoted = on_one_line(document);
+    let quoted = joined(document);
     let keeps = all(facts, SUMMARY);
-    let wanted = keeps
+    for keep in keeps
         .iter()
-        .filter(|keep| is_asked_for(keep) && is_wanted(keep, request));
-    for keep in wanted {
+        .filter(|keep| is_asked_for(keep) && is_wanted(keep, request))
+    {
         let text = match keep.whole {
-            true if quoted.contains(&on_one_line(&keep.full)) => continue,
+            true if quoted.contains(&joined(&keep.full)) => continue,
             false if holds(&small, &keep.short) => continue,
             true => keep.full.replace('\n', "\n  "),
             false => keep.short.clone(),
@@ -298,11 +301,6 @@ fn is_asked_for(keep: &RetainedText) -> bool {
     !matches!(keep.kept, Last | Summary | Sentence(SentenceClass::Fact))
 }
 
-/// A text with one blank between words.
-fn on_one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
 /// The number of required texts that a text covers, and their total.
 pub(super) fn share(facts: &DraftFacts<'_>, text: &str) -> (usize, usize) {
     let small = text.to_lowercase();
@@ -312,21 +310,15 @@ pub(super) fn share(facts: &DraftFacts<'_>, text: &str) -> (usize, usize) {
     (there, wanted.count())
 }
 
-fn label(keep: &RetainedText, facts: &DraftFacts<'_>, request: &DraftSpec<'_>) -> &'static str {
-    match keep.kept {
+fn label(keep: &RetainedText, facts: &DraftFacts<'_>, request: &DraftSpec<'_>) -> String {
+    let label = match keep.kept {
         RetentionReason::Task if !request.has_goal() => "The person said",
         RetentionReason::Task if facts.all_done => "The request before this goal (done)",
         RetentionReason::Task => "The request before this goal (open)",
         RetentionReason::First => "First request (done)",
-        RetentionReason::Last => "The model said",
-        RetentionReason::Sentence(SentenceClass::Decision) => "Decision",
-        RetentionReason::Sentence(SentenceClass::Blocker) => "Blocker",
-        RetentionReason::Sentence(SentenceClass::LeftOpen) => "Left open",
-        RetentionReason::Sentence(SentenceClass::Fact) => "Fact",
-        RetentionReason::Sentence(_) => "Constraint",
-        RetentionReason::Failure => "Failed, not settled",
-        RetentionReason::Summary => "Summary",
-    }
+        kept => kept.label(),
+    };
+    label[..1].to_uppercase() + &label[1..]
 }
 
 impl<'i> Statements<'i> {
@@ -364,10 +356,6 @@ impl<'i> Statements<'i> {
     }
 }
 
-fn spoken<'a>(turn: usize, anchor: &'a AnchoredSentence) -> SpokenText<'a> {
-    SpokenText {
-        turn,
-        by_person: anchor.by_person,
-        text: &anchor.text,
-    }
+fn spoken(turn: usize, anchor: &AnchoredSentence) -> SpokenText<'_> {
+    SpokenText::new(turn, anchor.by_person, &anchor.text)
 }

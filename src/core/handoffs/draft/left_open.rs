@@ -2,6 +2,7 @@
 
 use super::markers::{self, AnchoredSentence, SentenceClass};
 use super::message::{IndexedCall, IndexedText};
+use crate::handoffs::newest;
 
 /// Sentences that are remembered, the newest ones: whatever the model says is compared with them.
 const MOST: usize = 24;
@@ -23,13 +24,9 @@ impl<'i> LeftOpen<'i> {
         self.0
             .retain(|left| !markers::mends(&statement.text, &left.anchor.text));
         for anchor in &statement.anchors {
-            if anchor.class != SentenceClass::LeftOpen {
-                continue;
+            if anchor.class == SentenceClass::LeftOpen {
+                newest::push(&mut self.0, MOST, OpenSentence { anchor, call: failed });
             }
-            if self.0.len() == MOST {
-                self.0.remove(0);
-            }
-            self.0.push(OpenSentence { anchor, call: failed });
         }
     }
 

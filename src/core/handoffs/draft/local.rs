@@ -1,5 +1,6 @@
 //! The document that is made without a model: facts, composed. The same conversation makes the same bytes.
 
+use super::anchors::is_kept;
 use super::excerpt::{one_line, sentences};
 use super::facts::{CommandFact, DraftFacts};
 use super::fill::{BudgetTooSmall, ChosenPiece, DraftPiece, PieceRank, fill, standing};
@@ -13,72 +14,44 @@ use crate::agents::files::FileChange;
 use crate::agents::todo::TodoState;
 use crate::text::words::plural;
 
-/// The groups of lines, in order: their section, and what is above them.
-const GROUPS: [(DraftSection, &str); 28] = [
-    (DraftSection::Task, ""),
-    (DraftSection::Task, "Steps:"),
-    (DraftSection::Task, "In the person's words:"),
-    (DraftSection::Task, "To-do list as last written:"),
-    (DraftSection::Task, "What the model said last:"),
-    (DraftSection::Context, ""),
-    (DraftSection::Context, "The request before this goal, open:"),
-    (DraftSection::Context, "The request before this goal, done:"),
-    (
-        DraftSection::Context,
-        "To-do list before this goal, as last written:",
-    ),
-    (DraftSection::Context, "Constraints:"),
-    (DraftSection::Context, "Decisions:"),
-    (DraftSection::Context, "From an earlier session or summary:"),
-    (DraftSection::Context, "Before this task the model ended with:"),
-    (DraftSection::Operational, "Last runs:"),
-    (DraftSection::Operational, "Failed, and not yet settled:"),
-    (DraftSection::Operational, "Left behind by commands:"),
-    (DraftSection::Operational, "Credentials (values are left out):"),
-    (DraftSection::Operational, "Repository:"),
-    (DraftSection::Files, ""),
-    (DraftSection::Notes, "Blockers:"),
-    (DraftSection::Notes, "Failed attempts:"),
-    (DraftSection::Notes, "Still to be looked at:"),
-    (DraftSection::Notes, "Taken for granted, not confirmed:"),
-    (
-        DraftSection::Notes,
-        "Earlier requests. They are done; do not run them again:",
-    ),
-    (DraftSection::Read, ""),
-    (DraftSection::Modified, ""),
-    (DraftSection::Operational, "Commands that the person ran:"),
-    (DraftSection::Context, "Facts that the person gave:"),
-];
+/// The groups of lines by section: what is above them.
+macro_rules! groups {
+    ($($section:ident: $($name:ident $above:literal),+;)+) => {
+        /// A group of lines, in the order of the document.
+        #[derive(Clone, Copy, PartialEq)]
+        enum LineGroup { $($($name),+),+ }
 
-const GOAL: usize = 0;
-const STEPS: usize = 1;
-const WORDS: usize = 2;
-const TODOS: usize = 3;
-const LAST: usize = 4;
-const STATE: usize = 5;
-const REQUEST_OPEN: usize = 6;
-const REQUEST_DONE: usize = 7;
-const TODOS_BEFORE: usize = 8;
-const CONSTRAINTS: usize = 9;
-const DECISIONS: usize = 10;
-const SUMMARIES: usize = 11;
-const BEFORE: usize = 12;
-const RUNS: usize = 13;
-const FAILURES: usize = 14;
-const LEFT: usize = 15;
-const CREDENTIALS: usize = 16;
-const REPOSITORY: usize = 17;
-const FILES: usize = 18;
-const BLOCKERS: usize = 19;
-const DEAD_ENDS: usize = 20;
-const LATER: usize = 21;
-const ASSUMED: usize = 22;
-const EARLIER: usize = 23;
-const READ: usize = 24;
-const MODIFIED: usize = 25;
-const BY_PERSON: usize = 26;
-const FACTS: usize = 27;
+        const GROUPS: &[(DraftSection, &str)] = &[$($((DraftSection::$section, $above)),+),+];
+    };
+}
+
+groups! {
+    Task: Goal "", Steps "Steps:", Words "In the person's words:", Todos "To-do list as last written:",
+        Last "What the model said last:";
+    Context: State "",
+        RequestOpen "The request before this goal, open:",
+        RequestDone "The request before this goal, done:",
+        TodosBefore "To-do list before this goal, as last written:",
+        Constraints "Constraints:",
+        Decisions "Decisions:",
+        Summaries "From an earlier session or summary:",
+        Before "Before this task the model ended with:",
+        Facts "Facts that the person gave:";
+    Operational: Runs "Last runs:",
+        Failures "Failed, and not yet settled:",
+        Left "Left behind by commands:",
+        Credentials "Credentials (values are left out):",
+        Repository "Repository:",
+        ByPerson "Commands that the person ran:";
+    Files: Files "";
+    Notes: Blockers "Blockers:",
+        DeadEnds "Failed attempts:",
+        Later "Still to be looked at:",
+        Assumed "Taken for granted, not confirmed:",
+        Earlier "Earlier requests. They are done; do not run them again:";
+    Read: Read "";
+    Modified: Modified "";
+}
 
 /// Bytes of an earlier request.
 const LINE: usize = 160;
@@ -103,7 +76,7 @@ pub(super) fn document(
     made.surroundings();
     made.files();
     made.notes();
-    let header = |_: usize, group: usize| GROUPS[group].1.to_owned();
+    let header = |group: usize| GROUPS[group].1.to_owned();
     let fixed = tokens(&rendered(&[]));
     let chosen = fill(made.pieces, fixed, request.tokens, &header)?;
     Ok(rendered(&chosen))
@@ -117,11 +90,11 @@ struct DraftBuilder<'m, 'i> {
 }
 
 impl DraftBuilder<'_, '_> {
-    fn add(&mut self, group: usize, rank: PieceRank, turn: usize, full: String, short: Option<String>) {
-        let section = GROUPS[group].0;
+    fn add(&mut self, group: LineGroup, rank: PieceRank, turn: usize, full: String, short: Option<String>) {
+        let (section, _) = GROUPS[group as usize];
         let (age, meant) = standing(turn, self.facts.turns.len(), self.relevance);
         self.pieces.push(DraftPiece {
-            at: (section as usize, group, self.pieces.len()),
+            at: (group as usize, self.pieces.len()),
             rank,
             score: self.request.preset.weight(section) * (1.0 + age + meant),
             full,
@@ -129,7 +102,7 @@ impl DraftBuilder<'_, '_> {
         });
     }
 
-    fn must(&mut self, group: usize, turn: usize, text: String) {
+    fn must(&mut self, group: LineGroup, turn: usize, text: String) {
         self.add(group, PieceRank::Must, turn, text, None);
     }
 
@@ -143,7 +116,7 @@ impl DraftBuilder<'_, '_> {
             if keep.kept == RetentionReason::First {
                 let began = |text: &str| format!("It began with (done): {}", indented(text));
                 self.add(
-                    STATE,
+                    LineGroup::State,
                     rank,
                     keep.turn,
                     began(&keep.full),
@@ -152,18 +125,14 @@ impl DraftBuilder<'_, '_> {
                 continue;
             }
             let group = match keep.kept {
-                RetentionReason::Task if self.is_task(keep.turn) => WORDS,
-                RetentionReason::Task if self.facts.all_done => REQUEST_DONE,
-                RetentionReason::Task | RetentionReason::First => REQUEST_OPEN,
-                RetentionReason::Last if self.is_task(keep.turn) => LAST,
-                RetentionReason::Last => BEFORE,
-                RetentionReason::Sentence(SentenceClass::Decision) => DECISIONS,
-                RetentionReason::Sentence(SentenceClass::Blocker) => BLOCKERS,
-                RetentionReason::Sentence(SentenceClass::LeftOpen) => LATER,
-                RetentionReason::Sentence(SentenceClass::Fact) => FACTS,
-                RetentionReason::Sentence(_) => CONSTRAINTS,
-                RetentionReason::Failure => FAILURES,
-                RetentionReason::Summary => SUMMARIES,
+                RetentionReason::Task if self.is_task(keep.turn) => LineGroup::Words,
+                RetentionReason::Task if self.facts.all_done => LineGroup::RequestDone,
+                RetentionReason::Task | RetentionReason::First => LineGroup::RequestOpen,
+                RetentionReason::Last if self.is_task(keep.turn) => LineGroup::Last,
+                RetentionReason::Last => LineGroup::Before,
+                RetentionReason::Sentence(class) => group_of(class),
+                RetentionReason::Failure => LineGroup::Failures,
+                RetentionReason::Summary => LineGroup::Summaries,
             };
             let item = |text: &str| format!("- {} (turn {})", indented(text), keep.turn);
             self.add(group, rank, keep.turn, item(&keep.full), Some(item(&keep.short)));
@@ -181,13 +150,13 @@ impl DraftBuilder<'_, '_> {
             true => format!("Nothing is open after {turns}; the last request was: {questions}"),
             false => format!("Under way after {turns}: {questions}"),
         };
-        self.must(STATE, count, state);
+        self.must(LineGroup::State, count, state);
     }
 
     fn task(&mut self) {
         if self.request.has_goal() {
             let step = format!("1. {}", one_line(self.request.focus, LINE));
-            self.must(STEPS, self.facts.turns.len(), step);
+            self.must(LineGroup::Steps, self.facts.turns.len(), step);
         } else {
             self.stated_goal();
             self.steps();
@@ -196,8 +165,8 @@ impl DraftBuilder<'_, '_> {
             return;
         };
         let group = match self.request.has_goal() {
-            true => TODOS_BEFORE,
-            false => TODOS,
+            true => LineGroup::TodosBefore,
+            false => LineGroup::Todos,
         };
         for todo in todos.iter() {
             let rank = match todo.state {
@@ -222,7 +191,7 @@ impl DraftBuilder<'_, '_> {
             (false, true) => format!("Last goal (done): {sentence}"),
             (false, false) => format!("Goal (the last open request): {sentence}"),
         };
-        self.must(GOAL, goal_turn, goal);
+        self.must(LineGroup::Goal, goal_turn, goal);
     }
 
     /// The to-do item that is under way, else the first pending one, else what the model says comes next.
@@ -252,7 +221,7 @@ impl DraftBuilder<'_, '_> {
         }
         let turns = self.facts.turns.len();
         for (at, step) in steps.iter().take(8).enumerate() {
-            self.must(STEPS, turns, format!("{}. {step}", at + 1));
+            self.must(LineGroup::Steps, turns, format!("{}. {step}", at + 1));
         }
     }
 
@@ -262,10 +231,10 @@ impl DraftBuilder<'_, '_> {
             let shows = ran.purpose.verifies() || ran.purpose == CommandPurpose::Git;
             let is_known = ran.purpose != CommandPurpose::Script;
             let group = match (shows, ran.good) {
-                (true, _) => RUNS,
+                (true, _) => LineGroup::Runs,
                 (false, _) if ran.by_person => continue,
-                (false, Some(true)) if is_known => LEFT,
-                (false, Some(true) | None) if !ran.effects.is_empty() => LEFT,
+                (false, Some(true)) if is_known => LineGroup::Left,
+                (false, Some(true) | None) if !ran.effects.is_empty() => LineGroup::Left,
                 _ => continue,
             };
             let line = ran_line(ran, group);
@@ -286,29 +255,29 @@ impl DraftBuilder<'_, '_> {
             let lines = outcome.into_iter().flat_map(IndexedResult::shown);
             let listed: String = lines.map(|line| format!("\n  > {line}")).collect();
             let full = format!("{line}{listed}");
-            self.add(BY_PERSON, PieceRank::Anchor, run.turn, full, Some(line));
+            self.add(LineGroup::ByPerson, PieceRank::Anchor, run.turn, full, Some(line));
         }
         for failure in facts.failures.iter().filter(|failure| !failure.is_run) {
             let line = failure.outcome.lines.first().map_or("", String::as_str);
             let (call, turn) = (failure.call, failure.turn);
             let text = format!("- {} {}: {line} (turn {turn})", call.name, call.about);
-            self.add(DEAD_ENDS, PieceRank::Anchor, turn, text, None);
+            self.add(LineGroup::DeadEnds, PieceRank::Anchor, turn, text, None);
         }
     }
 
     fn surroundings(&mut self) {
         for secret in &self.facts.secrets {
             let text = format!("- {}", secret.text(&secret.file.path));
-            self.add(CREDENTIALS, PieceRank::Anchor, secret.turn, text, None);
+            self.add(LineGroup::Credentials, PieceRank::Anchor, secret.turn, text, None);
         }
         for (kind, turn) in &self.facts.credentials {
             let text = format!("- {kind}, first seen in turn {turn}");
-            self.add(CREDENTIALS, PieceRank::Anchor, *turn, text, None);
+            self.add(LineGroup::Credentials, PieceRank::Anchor, *turn, text, None);
         }
         let repository = self.request.repository.trim();
         if !repository.is_empty() {
             let text = format!("```\n{repository}\n```");
-            self.must(REPOSITORY, self.facts.turns.len(), text);
+            self.must(LineGroup::Repository, self.facts.turns.len(), text);
         }
     }
 
@@ -316,14 +285,20 @@ impl DraftBuilder<'_, '_> {
         let facts = self.facts;
         for file in &facts.files {
             let Some(change) = file.change else {
-                self.add(READ, PieceRank::Turn, file.turn, file.path.clone(), None);
+                self.add(
+                    LineGroup::Read,
+                    PieceRank::Turn,
+                    file.turn,
+                    file.path.clone(),
+                    None,
+                );
                 continue;
             };
             let rank = match facts.is_current(file.turn) {
                 true => PieceRank::Anchor,
                 false => PieceRank::Turn,
             };
-            self.add(MODIFIED, rank, file.turn, file.path.clone(), None);
+            self.add(LineGroup::Modified, rank, file.turn, file.path.clone(), None);
             let what = match change {
                 FileChange::Created => "created",
                 FileChange::Modified => "changed",
@@ -333,38 +308,41 @@ impl DraftBuilder<'_, '_> {
             let plain = format!("- `{}` {what} in turn {}", file.path, file.turn);
             let why = file.why.as_ref().filter(|_| self.request.why);
             let full = why.map_or(plain.clone(), |why| format!("{plain}: {why}"));
-            self.add(FILES, PieceRank::Turn, file.turn, full, Some(plain));
+            self.add(LineGroup::Files, PieceRank::Turn, file.turn, full, Some(plain));
         }
     }
 
     fn notes(&mut self) {
         let facts = self.facts;
-        for (turn, anchor) in &facts.anchors {
-            let group = match anchor.class {
-                SentenceClass::DeadEnd => DEAD_ENDS,
-                SentenceClass::Later => LATER,
-                SentenceClass::Assumption => ASSUMED,
-                SentenceClass::Constraint
-                | SentenceClass::Fact
-                | SentenceClass::Decision
-                | SentenceClass::Blocker
-                | SentenceClass::LeftOpen => continue,
-            };
+        for (turn, anchor) in facts.anchors.iter().filter(|(_, anchor)| !is_kept(anchor)) {
             let text = format!("- {} (turn {turn})", anchor.text);
-            self.add(group, PieceRank::Anchor, *turn, text, None);
+            self.add(group_of(anchor.class), PieceRank::Anchor, *turn, text, None);
         }
         for turn in facts.earlier() {
             let said = one_line(&facts.otherwise_said(turn), LINE);
             if !said.is_empty() {
                 let text = format!("- {said} (turn {})", turn.n);
-                self.add(EARLIER, PieceRank::Said, turn.n, text, None);
+                self.add(LineGroup::Earlier, PieceRank::Said, turn.n, text, None);
             }
         }
     }
 }
 
-fn ran_line(ran: &CommandFact, group: usize) -> String {
-    let how = match (group == LEFT, ran.good) {
+/// The group of sentences of this class.
+fn group_of(class: SentenceClass) -> LineGroup {
+    match class {
+        SentenceClass::Constraint => LineGroup::Constraints,
+        SentenceClass::Fact => LineGroup::Facts,
+        SentenceClass::Decision => LineGroup::Decisions,
+        SentenceClass::Blocker => LineGroup::Blockers,
+        SentenceClass::Later | SentenceClass::LeftOpen => LineGroup::Later,
+        SentenceClass::DeadEnd => LineGroup::DeadEnds,
+        SentenceClass::Assumption => LineGroup::Assumed,
+    }
+}
+
+fn ran_line(ran: &CommandFact, group: LineGroup) -> String {
+    let how = match (group == LineGroup::Left, ran.good) {
         (true, Some(_)) => ran.purpose.leaves().unwrap_or("ran"),
         (true, None) => "ran, exit code unknown",
         (false, Some(true)) => "passed",
@@ -406,11 +384,10 @@ fn rendered(chosen: &[ChosenPiece]) -> String {
         out.push_str(open);
         out.push('\n');
         let mut group = usize::MAX;
-        let lines = chosen.iter().filter(|line| line.at.0 == section as usize);
-        for line in lines {
-            if line.at.1 != group {
-                group = line.at.1;
-                let above = GROUPS[group].1;
+        for line in chosen.iter().filter(|line| GROUPS[line.at.0].0 == section) {
+            if line.at.0 != group {
+                group = line.at.0;
+                let (_, above) = GROUPS[group];
                 if !above.is_empty() {
                     out.push_str(&format!("\n{above}\n"));
                 }

@@ -34,6 +34,22 @@ pub(super) enum SentenceClass {
     Assumption,
 }
 
+impl SentenceClass {
+    /// The class in a word or two.
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::Constraint => "constraint",
+            Self::Fact => "fact",
+            Self::Decision => "decision",
+            Self::Blocker => "blocker",
+            Self::Later => "later",
+            Self::LeftOpen => "left open",
+            Self::DeadEnd => "tried",
+            Self::Assumption => "assumed",
+        }
+    }
+}
+
 /// The speaker whose sentences a word marks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]

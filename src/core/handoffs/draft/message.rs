@@ -44,11 +44,8 @@ pub(super) struct IndexedText {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct IndexedCall {
-    pub(super) id: Option<String>,
     pub(super) name: String,
     pub(super) kind: ToolKind,
-    /// Which part of the message it is.
-    pub(super) part: usize,
     /// The person ran it, not the model.
     pub(super) by_person: bool,
     /// A command, a path, a question: on one line.
@@ -89,8 +86,6 @@ pub(super) struct IndexedTodo {
 pub(super) struct IndexedResult {
     /// Position of its call.
     pub(super) call: Option<ItemPosition>,
-    /// The tool by whose name alone the call was found.
-    pub(super) by_name: Option<String>,
     /// Whether the tool failed, where that is known.
     pub(super) failed: Option<bool>,
     pub(super) exit: Option<i32>,

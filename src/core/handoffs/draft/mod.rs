@@ -26,7 +26,6 @@ mod local;
 mod markers;
 mod message;
 mod open_message;
-mod pairs;
 mod person;
 mod prompts;
 mod reader;
@@ -42,7 +41,7 @@ mod words;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use ask::{BadFlag, DraftMethod, DraftRequest, FLAGS, FlagError, OWN_MODEL};
+pub use ask::{BadFlag, DraftMethod, DraftRequest, FLAGS, OWN_MODEL};
 pub use carried::{carried, document_of, goal_of, with_open_message};
 pub use ends::{DraftEnd, DraftFailure};
 pub use excerpt::one_line;
@@ -58,10 +57,8 @@ pub use seen::{
 };
 pub use since::completed_since;
 pub use tokens::tokens;
-pub use turns::IndexRow;
 
 use self::facts::DraftFacts;
-use self::terms::TermCounts;
 use self::turns::IndexedTurn;
 use crate::limits;
 use crate::text::cut::floor;
@@ -82,12 +79,6 @@ const QUESTION: usize = 8 << 10;
 const ALSO_KNOWN: usize = 800;
 
 impl DraftIndex {
-    /// A row for each turn.
-    pub fn rows(&self) -> Vec<IndexRow> {
-        let rows = turns::of(&self.messages);
-        rows.iter().map(|turn| turn.row(&self.messages)).collect()
-    }
-
     /// The document, composed without a model.
     ///
     /// # Errors
@@ -169,20 +160,18 @@ impl DraftIndex {
 
     /// Relevance of each turn to the focus; without one, to the current task.
     fn relevance(&self, facts: &DraftFacts<'_>, focus: &str) -> Vec<f32> {
+        let task = || facts.of_task().map(IndexedTurn::person_text);
         let question = match focus.trim() {
-            "" => facts
-                .of_task()
-                .map(IndexedTurn::person_text)
-                .collect::<Vec<_>>()
-                .join("\n"),
+            "" => task().collect::<Vec<_>>().join("\n"),
             _ => focus.to_owned(),
         };
-        let terms_of = |turn: &IndexedTurn<'_>| {
+        let texts = |turn: &IndexedTurn<'_>| {
             let messages = self.messages[turn.messages.clone()].iter();
-            TermCounts::of_items(messages.flat_map(|message| &message.items))
+            messages
+                .flat_map(|message| message.items.iter().flat_map(terms::of_item))
+                .collect()
         };
-        let documents: Vec<TermCounts> = facts.turns.iter().map(terms_of).collect();
-        terms::ranked(&question, &documents)
+        terms::ranked(&question, facts.turns.iter().map(texts))
     }
 }
 

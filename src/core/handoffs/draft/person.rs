@@ -11,7 +11,7 @@ use crate::transcript::AgentKind;
 /// The name of such a call where the agent has none for it.
 const SHELL: &str = "shell";
 
-impl MessageReader<'_, '_> {
+impl MessageReader<'_> {
     /// Adds the commands at the start of a user's text; returns what follows them.
     pub(super) fn person_ran<'t>(&self, text: &'t str, items: &mut Vec<IndexedItem>) -> &'t str {
         let backslashes = self.agent == Some(AgentKind::GeminiCli);
@@ -34,7 +34,7 @@ impl MessageReader<'_, '_> {
             let arguments = json!({"command": command}).to_string();
             items.push(IndexedItem::Call(IndexedCall {
                 by_person: true,
-                ..self.called(None, SHELL.to_owned(), &arguments, 0)
+                ..self.called(SHELL.to_owned(), &arguments)
             }));
         }
         let Some(place) = self.last_run(items) else { return };

@@ -1,8 +1,6 @@
 //! Reads a message of a transcript into what the index keeps of it.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 
 use super::carried::as_quoted;
 use super::effects;
@@ -12,7 +10,6 @@ use super::markers;
 use super::message::{
     IndexedCall, IndexedItem, IndexedMessage, IndexedResult, IndexedText, IndexedTodo, ItemPosition,
 };
-use super::pairs::CallLookup;
 use crate::agents::commands;
 use crate::agents::ending::LineEnd;
 use crate::agents::files::{self, FileChange};
@@ -27,8 +24,8 @@ use crate::agents::wordings::{self, UserText};
 use crate::redact::Redactor;
 use crate::text::cut::{ceil, floor};
 use crate::transcript::{
-    AgentKind, AnswerContent, AnswerPartKind as Answer, ToolCall, ToolResult, ToolUse, Transcript,
-    TranscriptPart, TranscriptPartKind, TranscriptTurn,
+    AgentKind, AnswerContent, AnswerPartKind as Answer, AnsweredCalls, ToolResult, ToolUse, TranscriptPart,
+    TranscriptPartKind, TranscriptTurn,
 };
 use crate::wire::Role;
 
@@ -87,26 +84,28 @@ impl Default for DraftIndexSettings {
     }
 }
 
-/// Parts of messages that results look back to, each read once.
-pub(super) type PartCache<'a> = RefCell<HashMap<usize, Vec<TranscriptPart<'a>>>>;
-
 /// Reads a message of a transcript.
-pub(super) struct MessageReader<'r, 'a> {
+pub(super) struct MessageReader<'r> {
     pub(super) settings: &'r DraftIndexSettings,
     pub(super) agent: Option<AgentKind>,
-    pub(super) transcript: Option<&'r Transcript<'a>>,
-    pub(super) parts: &'r PartCache<'a>,
-    pub(super) pairs: &'r mut CallLookup,
     pub(super) before: &'r [IndexedMessage],
 }
 
-impl<'a> MessageReader<'_, 'a> {
-    pub(super) fn message(&mut self, turn: &TranscriptTurn<'a>) -> IndexedMessage {
+impl MessageReader<'_> {
+    /// Reads it; where the part of each of its calls begins, with the call's item. `answered`: the calls that results answer;
+    /// `calls`: where those before are.
+    pub(super) fn message(
+        &self,
+        turn: &TranscriptTurn<'_>,
+        answered: &AnsweredCalls<'_>,
+        calls: &HashMap<(usize, usize), ItemPosition>,
+    ) -> (IndexedMessage, Vec<(usize, usize)>) {
         let mut items = Vec::new();
+        let mut parts = Vec::new();
         let mut summary_before = false;
         if turn.role.is_spoken() {
             let mut texts = 0;
-            for (at, part) in turn.parts().into_iter().enumerate() {
+            for part in turn.parts() {
                 texts = match part.kind {
                     TranscriptPartKind::Text(_) => texts + 1,
                     _ => 0,
@@ -117,20 +116,32 @@ impl<'a> MessageReader<'_, 'a> {
                 }
                 match part.kind {
                     TranscriptPartKind::Text(text) => self.text(&text.get(), turn.role, &mut items),
-                    TranscriptPartKind::Call(call) => items.push(IndexedItem::Call(self.call(&call, at))),
-                    TranscriptPartKind::Result(result) => items.extend(self.result(&part, &result)),
+                    TranscriptPartKind::Call(call) => {
+                        parts.push((part.span.start, items.len()));
+                        let called = self.called(call.named(), &call.given());
+                        items.push(IndexedItem::Call(IndexedCall {
+                            by_person: called.kind == ToolKind::Shell && self.executed_by_person(),
+                            ..called
+                        }));
+                    }
+                    TranscriptPartKind::Result(result) => {
+                        let used = answered.get(&(self.before.len(), part.span.start));
+                        let place = used.and_then(|used| calls.get(&(used.turn, used.part.span.start)));
+                        items.extend(self.result(&part, &result, used, place.copied()));
+                    }
                     _ => {}
                 }
             }
             summary_before = turn.role == Role::Assistant
                 && matches!(items.first(), Some(IndexedItem::Text(words)) if wordings::follows_summary(&words.text));
         }
-        IndexedMessage {
+        let message = IndexedMessage {
             role: turn.role,
             time: turn.time().map(str::to_owned),
             items,
             summary_before,
-        }
+        };
+        (message, parts)
     }
 
     pub(super) fn answer(&self, answer: &AnswerContent<'_>) -> IndexedMessage {
@@ -140,7 +151,7 @@ impl<'a> MessageReader<'_, 'a> {
                 Answer::Text | Answer::Refusal => self.text(&part.text(), Role::Assistant, &mut items),
                 Answer::Call => {
                     let name = part.name.map(|name| name.get().into_owned()).unwrap_or_default();
-                    items.push(IndexedItem::Call(self.called(None, name, &part.text(), 0)));
+                    items.push(IndexedItem::Call(self.called(name, &part.text())));
                 }
                 Answer::Thinking | Answer::Error => {}
             }
@@ -216,18 +227,8 @@ impl<'a> MessageReader<'_, 'a> {
         matches!(last, Some(IndexedItem::Text(words)) if words.kind == UserText::Harness)
     }
 
-    fn call(&self, call: &ToolCall<'_>, part: usize) -> IndexedCall {
-        let id = call.id.map(|id| id.get().into_owned());
-        let call = self.called(id, call.named(), &call.given(), part);
-        IndexedCall {
-            by_person: call.kind == ToolKind::Shell && self.executed_by_person(),
-            ..call
-        }
-    }
-
-    pub(super) fn called(&self, id: Option<String>, name: String, text: &str, part: usize) -> IndexedCall {
-        let arguments = tools::arguments(text);
-        let (name, arguments) = tools::through(&name, &arguments).unwrap_or((name, arguments));
+    pub(super) fn called(&self, name: String, text: &str) -> IndexedCall {
+        let (name, arguments) = tools::called(name, text);
         let kind = ToolKind::of(&name, &arguments);
         let command = tools::command(&arguments).filter(|_| kind == ToolKind::Shell);
         let paths = files::named(kind, &arguments, command.as_deref());
@@ -278,10 +279,8 @@ impl<'a> MessageReader<'_, 'a> {
             whole: about.trim().len() <= COMMAND,
             command: command.map(|_| excerpt::cut(about.trim(), COMMAND).to_owned()),
             about: one_line(&about, ABOUT),
-            id,
             name,
             kind,
-            part,
             paths,
             todo_state: todo::state_of_one(&arguments).filter(|_| kind == ToolKind::Todo),
             todos,
@@ -289,8 +288,14 @@ impl<'a> MessageReader<'_, 'a> {
         }
     }
 
-    fn result(&mut self, part: &TranscriptPart<'a>, result: &ToolResult<'_>) -> Option<IndexedItem> {
-        let (place, by_name) = self.place_of(result);
+    /// `used`: the call that it answers; `place`: where that is.
+    fn result(
+        &self,
+        part: &TranscriptPart<'_>,
+        result: &ToolResult<'_>,
+        used: Option<&ToolUse<'_>>,
+        place: Option<ItemPosition>,
+    ) -> Option<IndexedItem> {
         let call = place.and_then(|place| self.call_at(place));
         match call {
             Some(call) if call.kind == ToolKind::Todo => {
@@ -299,14 +304,11 @@ impl<'a> MessageReader<'_, 'a> {
             Some(call) if call.kind == ToolKind::Own => return None,
             _ => {}
         }
-        let tool_use = place.and_then(|place| self.tool_use(place, part));
-        let end = tool_use.map(|used| used.end(self.agent)).unwrap_or_default();
-        let outcome = self.outcome(place.and_then(|place| self.call_at(place)), end, &part.text());
+        let end = used.filter(|_| call.is_some()).map(|used| used.end(self.agent));
         Some(IndexedItem::Result(IndexedResult {
             call: place,
-            by_name,
             bytes: part.texts().iter().map(|text| text.raw().len()).sum(),
-            ..outcome
+            ..self.outcome(call, end.unwrap_or_default(), &part.text())
         }))
     }
 
@@ -350,7 +352,6 @@ impl<'a> MessageReader<'_, 'a> {
                 _ => None,
             },
             call: None,
-            by_name: None,
             failed,
             exit: end.code,
             end,
@@ -427,46 +428,11 @@ impl<'a> MessageReader<'_, 'a> {
         }
     }
 
-    /// The position of a result's call, and the tool's name where nothing else is known.
-    fn place_of(&mut self, result: &ToolResult<'_>) -> (Option<ItemPosition>, Option<String>) {
-        if let Some(place) = result.call.and_then(|id| self.pairs.with_id(&id.get())) {
-            return (Some(place), None);
-        }
-        let Some(name) = result.name.map(|name| name.get().into_owned()) else {
-            return (None, None);
-        };
-        match self.pairs.next_of(&name) {
-            Some(place) => (Some(place), Some(name)),
-            None => (None, None),
-        }
-    }
-
     fn call_at(&self, (message, item): ItemPosition) -> Option<&IndexedCall> {
         match self.before.get(message)?.items.get(item)? {
             IndexedItem::Call(call) => Some(call),
             _ => None,
         }
-    }
-
-    /// The call in the transcript, with this part as its answer.
-    fn tool_use(&self, place: ItemPosition, answer: &TranscriptPart<'a>) -> Option<ToolUse<'a>> {
-        let (message, _) = place;
-        let at = self.call_at(place)?.part;
-        let mut read = self.parts.borrow_mut();
-        let parts = match read.entry(message) {
-            Entry::Occupied(parts) => parts.into_mut(),
-            Entry::Vacant(empty) => empty.insert(self.transcript?.turn(message)?.parts()),
-        };
-        let part = *parts.get(at)?;
-        let TranscriptPartKind::Call(call) = part.kind else {
-            return None;
-        };
-        Some(ToolUse {
-            turn: message,
-            call,
-            part,
-            answer: Some((self.before.len(), *answer)),
-        })
     }
 }
 

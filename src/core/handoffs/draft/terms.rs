@@ -1,87 +1,52 @@
-//! Words of texts and their ranking (BM25). The library with both stores weights that contain the mean length of all
-//! documents. They would be recomputed whenever a conversation grows; so this is our own.
+//! Ranks texts by a question's words (BM25).
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::message::IndexedItem;
+use crate::text::vocabulary::Vocabulary;
 use crate::text::words::{self, WordKind};
 
-/// The words of a text, each with how often it is there, by their hashes in order.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct TermCounts {
-    counts: Vec<(u64, u32)>,
-    total: u32,
+/// The texts that are kept of an item of a message.
+pub(super) fn of_item(item: &IndexedItem) -> Vec<&str> {
+    match item {
+        IndexedItem::Text(words) => vec![&words.text],
+        IndexedItem::Call(call) => {
+            let paths = call.paths.iter().map(|(path, _)| path.as_str());
+            [&*call.name, &call.about].into_iter().chain(paths).collect()
+        }
+        IndexedItem::Result(outcome) => {
+            let lines = outcome.lines.iter().map(String::as_str);
+            lines.chain(outcome.detail.as_deref()).collect()
+        }
+        IndexedItem::Task(_) | IndexedItem::Gap => Vec::new(),
+    }
 }
 
-impl TermCounts {
-    /// The words of what is kept of messages.
-    pub(super) fn of_items<'a>(items: impl Iterator<Item = &'a IndexedItem>) -> Self {
-        let texts = items.flat_map(|item| match item {
-            IndexedItem::Text(words) => vec![words.text.as_str()],
-            IndexedItem::Call(call) => {
-                let paths = call.paths.iter().map(|(path, _)| path.as_str());
-                [call.name.as_str(), call.about.as_str()]
-                    .into_iter()
-                    .chain(paths)
-                    .collect()
-            }
-            IndexedItem::Result(outcome) => {
-                let lines = outcome.lines.iter().map(String::as_str);
-                lines.chain(outcome.detail.as_deref()).collect()
-            }
-            IndexedItem::Task(_) | IndexedItem::Gap => Vec::new(),
+/// How well each document answers a question, best is 1. `documents`: the texts of each one.
+pub(super) fn ranked<'a>(question: &str, documents: impl Iterator<Item = Vec<&'a str>>) -> Vec<f32> {
+    let mut vocabulary = Vocabulary::default();
+    let mut lengths: Vec<f32> = Vec::new();
+    for (at, texts) in (0..).zip(documents) {
+        let mut length = 0.0;
+        each(texts, &mut |word| {
+            vocabulary.add(word, at);
+            length += 1.0;
         });
-        Self::of(texts)
+        lengths.push(length);
     }
-
-    /// The words of several texts.
-    pub(super) fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut hashes = Vec::new();
-        for text in texts {
-            words::each(text, &mut |kind, word| {
-                if kind != WordKind::Path {
-                    hashes.push(words::hash(word));
-                }
-            });
-        }
-        let total = u32::try_from(hashes.len()).unwrap_or(u32::MAX);
-        hashes.sort_unstable();
-        let mut counts: Vec<(u64, u32)> = Vec::new();
-        for hash in hashes {
-            match counts.last_mut() {
-                Some((last, count)) if *last == hash => *count += 1,
-                _ => counts.push((hash, 1)),
-            }
-        }
-        Self { counts, total }
-    }
-
-    fn count(&self, hash: u64) -> u32 {
-        let found = self.counts.binary_search_by_key(&hash, |(hash, _)| *hash);
-        found.map_or(0, |at| self.counts[at].1)
-    }
-}
-
-/// How well each document answers a question, best is 1. `documents` are the terms of each one.
-pub(super) fn ranked(question: &str, documents: &[TermCounts]) -> Vec<f32> {
-    let question = TermCounts::of([question]);
-    let count = documents.len() as f32;
-    let lengths: Vec<f32> = documents.iter().map(|terms| terms.total as f32).collect();
+    let count = lengths.len() as f32;
     let mean = (lengths.iter().sum::<f32>() / count.max(1.0)).max(1.0);
-    let mut scores = vec![0.0; documents.len()];
-    let mut holding: HashMap<usize, f32> = HashMap::new();
-    for (hash, _) in &question.counts {
-        holding.clear();
-        for (at, terms) in documents.iter().enumerate() {
-            let found = terms.count(*hash);
-            if found > 0 {
-                holding.insert(at, found as f32);
-            }
-        }
-        let containing = holding.len() as f32;
-        let rare = words::rarity(count, containing);
-        for (at, found) in &holding {
-            scores[*at] += rare * words::weight(*found, lengths[*at], mean);
+    let mut scores = vec![0.0; lengths.len()];
+    let mut asked: BTreeMap<u64, &str> = BTreeMap::new();
+    each([question], &mut |word| {
+        asked.insert(words::hash(word), word);
+    });
+    for word in asked.values().filter_map(|word| vocabulary.find(word)) {
+        let found = vocabulary.of(word);
+        let rare = words::rarity(count, found.len() as f32);
+        for posting in found {
+            let at = posting.text as usize;
+            scores[at] += rare * words::weight(posting.count as f32, lengths[at], mean);
         }
     }
     let best = scores.iter().copied().fold(0.0, f32::max);
@@ -89,6 +54,16 @@ pub(super) fn ranked(question: &str, documents: &[TermCounts]) -> Vec<f32> {
         scores.iter_mut().for_each(|score| *score /= best);
     }
     scores
+}
+
+fn each<'a>(texts: impl IntoIterator<Item = &'a str>, found: &mut impl FnMut(&'a str)) {
+    for text in texts {
+        words::each(text, &mut |kind, word| {
+            if kind != WordKind::Path {
+                found(word);
+            }
+        });
+    }
 }
 
 #[cfg(test)]
@@ -102,18 +77,14 @@ mod tests {
             "StreamMerge joins the legs",
             "the the the legs",
         ];
-        let documents: Vec<TermCounts> = texts.iter().map(|text| TermCounts::of([*text])).collect();
+        let ranked = |question: &str| ranked(question, texts.iter().map(|text| vec![*text]));
         let best = |question: &str| {
-            let scores = ranked(question, &documents);
+            let scores = ranked(question);
             (0..3).max_by(|a, b| scores[*a].total_cmp(&scores[*b])).unwrap()
         };
         assert_eq!(best("merge"), 1);
         assert_eq!(best("the CSV importer"), 0);
-        assert!(
-            ranked("nothing of it", &documents)
-                .iter()
-                .all(|score| *score == 0.0)
-        );
-        assert!(ranked("x", &[]).is_empty());
+        assert!(ranked("nothing of it").iter().all(|score| *score == 0.0));
+        assert!(super::ranked("x", std::iter::empty()).is_empty());
     }
 }

@@ -3,14 +3,10 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::excerpt::first_line;
 use super::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult, IndexedText, ItemPosition};
 use super::words::WORDS;
 use crate::agents::wordings::UserText;
 use crate::wire::Role;
-
-/// Bytes of a turn's first lines.
-const LINE: usize = 120;
 
 /// How a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,27 +33,6 @@ pub(super) struct IndexedTurn<'i> {
     pub(super) ended: TurnEnd,
 }
 
-/// A row of the index, as people and models are shown it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IndexRow {
-    /// The turn, from 1.
-    pub turn: usize,
-    /// Its first message and its last one, from 0.
-    pub messages: (usize, usize),
-    /// When it began, where the transcript says.
-    pub time: Option<String>,
-    /// The first line of the person's.
-    pub user: String,
-    /// The first line of the model's.
-    pub model: String,
-    /// Files that are named by calls, sorted.
-    pub paths: Vec<String>,
-    /// Tools that were called, sorted.
-    pub tools: Vec<String>,
-    /// Whether a tool failed.
-    pub error: bool,
-}
-
 impl IndexedTurn<'_> {
     /// Whether it begins with words of the person.
     pub(super) fn is_from_person(&self) -> bool {
@@ -72,33 +47,6 @@ impl IndexedTurn<'_> {
             .filter(|spoken| spoken.kind == UserText::Person);
         let texts: Vec<_> = person.map(|spoken| spoken.text.trim()).collect();
         texts.join("\n")
-    }
-
-    pub(super) fn row(&self, messages: &[IndexedMessage]) -> IndexRow {
-        let (mut paths, mut tools) = (Vec::new(), Vec::new());
-        for (_, _, call) in calls(messages, self.messages.clone()) {
-            paths.extend(call.paths.iter().map(|(path, _)| path.clone()));
-            tools.push(call.name.clone());
-        }
-        for list in [&mut paths, &mut tools] {
-            list.sort();
-            list.dedup();
-        }
-        let line = |spoken: Option<&&IndexedText>| {
-            spoken.map_or(String::new(), |spoken| first_line(&spoken.text, LINE).to_owned())
-        };
-        IndexRow {
-            turn: self.n,
-            messages: (self.messages.start, self.messages.end.saturating_sub(1)),
-            time: messages[self.messages.clone()]
-                .iter()
-                .find_map(|message| message.time.clone()),
-            user: line(self.opening.first()),
-            model: line(self.replies.first()),
-            paths,
-            tools,
-            error: outcomes(messages, self.messages.clone()).any(|(_, outcome)| outcome.is_error()),
-        }
     }
 }
 

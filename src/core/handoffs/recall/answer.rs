@@ -180,7 +180,7 @@ impl RecallIndex {
             if best >= LetterPairs::NEAR
                 && let Some(last) = self.vocabulary.of(word).last()
             {
-                near.push((best, letters, last.passage as usize));
+                near.push((best, letters, last.text as usize));
             }
         }
         near.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));

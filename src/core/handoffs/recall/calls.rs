@@ -1,13 +1,11 @@
 //! Calls of the agent's tools, each with its outcome.
 
-use std::collections::HashMap;
-
 use serde_json::Value;
 
 use crate::agents::files;
 use crate::agents::secret_files;
 use crate::agents::tools::{self, ToolKind};
-use crate::transcript::{ToolCall, ToolResult};
+use crate::transcript::ToolCall;
 
 /// Bytes of what a call is about.
 const ABOUT: usize = 160;
@@ -25,9 +23,8 @@ pub(super) enum CallOutcome {
 
 #[derive(Debug, Clone)]
 pub(super) struct RecalledCall {
-    /// Position: message and part.
+    /// Its message.
     pub(super) turn: usize,
-    pub(super) part: usize,
     /// A command, a path, a question, on one line; not redacted.
     pub(super) about: String,
     pub(super) name: String,
@@ -39,22 +36,15 @@ pub(super) struct RecalledCall {
     /// The message with its result.
     pub(super) answered: Option<usize>,
     pub(super) outcome: CallOutcome,
-    id: Option<String>,
 }
 
 /// The calls of a transcript, in order.
 #[derive(Debug, Default)]
-pub(super) struct CallHistory {
-    all: Vec<RecalledCall>,
-    by_id: HashMap<String, Vec<usize>>,
-    /// Those without an id, by their tools, and how many of them have a result.
-    by_name: HashMap<String, (Vec<usize>, usize)>,
-}
+pub(super) struct CallHistory(Vec<RecalledCall>);
 
 /// The text of an agent's call, and the record kept of it. `more`: patterns of further files with credentials.
-pub(super) fn read(call: &ToolCall<'_>, turn: usize, part: usize, more: &[String]) -> (RecalledCall, String) {
-    let name = call.named();
-    let arguments = tools::arguments(&call.given());
+pub(super) fn read(call: &ToolCall<'_>, turn: usize, more: &[String]) -> (RecalledCall, String) {
+    let (name, arguments) = tools::called(call.named(), &call.given());
     let kind = ToolKind::of(&name, &arguments);
     let command = tools::command(&arguments).filter(|_| kind == ToolKind::Shell);
     let paths = files::named(kind, &arguments, command.as_deref());
@@ -66,13 +56,11 @@ pub(super) fn read(call: &ToolCall<'_>, turn: usize, part: usize, more: &[String
     };
     let called = RecalledCall {
         turn,
-        part,
         about: beginning(about),
         kind,
         secret,
         answered: None,
         outcome: CallOutcome::Unknown,
-        id: call.id.map(|id| id.get().into_owned()),
         paths: paths
             .into_iter()
             .map(|(path, change)| (path, change.is_some()))
@@ -119,35 +107,17 @@ fn beginning(about: &str) -> String {
 
 impl CallHistory {
     pub(super) fn add(&mut self, called: RecalledCall) -> usize {
-        let at = self.all.len();
-        match &called.id {
-            Some(id) => self.by_id.entry(id.clone()).or_default().push(at),
-            None => self.by_name.entry(called.name.clone()).or_default().0.push(at),
-        }
-        self.all.push(called);
-        at
-    }
-
-    /// The call that a result answers. A server may restart its ids, so the last call with an id counts.
-    pub(super) fn answered(&mut self, result: &ToolResult<'_>) -> Option<usize> {
-        if let Some(id) = result.call
-            && let Some(at) = self.by_id.get(&*id.get()).and_then(|all| all.last())
-        {
-            return Some(*at);
-        }
-        let (all, answered) = self.by_name.get_mut(&*result.name?.get())?;
-        let at = *all.get(*answered)?;
-        *answered += 1;
-        Some(at)
+        self.0.push(called);
+        self.0.len() - 1
     }
 
     pub(super) fn get(&self, at: usize) -> Option<&RecalledCall> {
-        self.all.get(at)
+        self.0.get(at)
     }
 
     /// Records a call's outcome from the first message that answers it, at `turn`.
     pub(super) fn settle(&mut self, at: usize, turn: usize, outcome: CallOutcome) {
-        if let Some(called) = self.all.get_mut(at).filter(|called| called.answered.is_none()) {
+        if let Some(called) = self.0.get_mut(at).filter(|called| called.answered.is_none()) {
             (called.answered, called.outcome) = (Some(turn), outcome);
         }
     }
@@ -158,8 +128,8 @@ impl CallHistory {
         path: &'c str,
         after: usize,
     ) -> impl DoubleEndedIterator<Item = usize> + 'c {
-        let from = self.all.partition_point(|called| called.turn <= after);
-        let changed = self.all[from..].iter().filter(move |called| {
+        let from = self.0.partition_point(|called| called.turn <= after);
+        let changed = self.0[from..].iter().filter(move |called| {
             !matches!(called.outcome, CallOutcome::Failed(_))
                 && called
                     .paths
@@ -170,6 +140,6 @@ impl CallHistory {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.all.len()
+        self.0.len()
     }
 }

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use super::calls::{self, CallHistory, CallOutcome};
 use super::sections::{self, TextSource};
-use super::vocabulary::Vocabulary;
 use super::{CutPart, RecallIndexSettings};
 use crate::agents::tools::ToolKind;
 use crate::agents::wordings::before_reminders;
 use crate::text::json;
+use crate::text::vocabulary::Vocabulary;
 use crate::text::words::{self, WordKind};
 use crate::transcript::{
-    AgentKind, ToolResult, ToolUse, Transcript, TranscriptPart, TranscriptPartKind, TranscriptTurn,
+    AgentKind, AnsweredCalls, ToolUse, TranscriptPart, TranscriptPartKind, TranscriptTurn,
 };
 use crate::wire::Role;
 
@@ -53,9 +53,6 @@ pub struct RecallIndex {
     words: u64,
 }
 
-/// Parts of messages that results look back to, each read once.
-type RecallPartCache<'a> = HashMap<usize, Vec<TranscriptPart<'a>>>;
-
 impl RecallIndex {
     /// The index of a part that was cut.
     pub fn of(cut: &CutPart<'_>, settings: &RecallIndexSettings) -> Self {
@@ -63,9 +60,10 @@ impl RecallIndex {
             agent: cut.transcript.agent(),
             ..Self::default()
         };
-        let mut parts = RecallPartCache::default();
+        let answered = cut.transcript.answered_calls();
+        let mut calls = HashMap::new();
         for turn in cut.transcript.turns().take(cut.turns()) {
-            index.read(cut, settings, &turn, &mut parts);
+            index.read(cut, settings, &turn, &answered, &mut calls);
         }
         index
     }
@@ -91,13 +89,14 @@ impl RecallIndex {
         (self.words as f32 / self.passages.len().max(1) as f32).max(1.0)
     }
 
-    /// Reads the next message.
-    fn read<'a>(
+    /// Reads the next message. `answered`: the calls that results answer; `calls`: those before, by where their parts begin.
+    fn read(
         &mut self,
-        cut: &CutPart<'a>,
+        cut: &CutPart<'_>,
         settings: &RecallIndexSettings,
-        turn: &TranscriptTurn<'a>,
-        parts: &mut RecallPartCache<'a>,
+        turn: &TranscriptTurn<'_>,
+        answered: &AnsweredCalls<'_>,
+        calls: &mut HashMap<(usize, usize), usize>,
     ) {
         let at = self.turns.len();
         let before = self
@@ -106,8 +105,7 @@ impl RecallIndex {
             .map_or((0, 0), |read| (read.person_turns, read.handoffs));
         let (mut person_turn, mut handoffs) = before;
         if turn.role.is_spoken() {
-            let all = turn.parts();
-            for (n, part) in all.iter().enumerate() {
+            for (n, part) in turn.parts().iter().enumerate() {
                 let Some(here) = cut.reaches(part) else { break };
                 match part.kind {
                     TranscriptPartKind::Text(_) => {
@@ -126,20 +124,23 @@ impl RecallIndex {
                         }
                     }
                     TranscriptPartKind::Call(call) if here.is_none() => {
-                        let (called, spoken) = calls::read(&call, at, n, settings.redactor.secret_files());
+                        let (called, spoken) = calls::read(&call, at, settings.redactor.secret_files());
                         let own = called.kind == ToolKind::Own;
                         let call = self.calls.add(called);
+                        calls.insert((at, part.span.start), call);
                         if !own {
                             self.add((at, n), TextSource::Call, &spoken, &(0..spoken.len()), Some(call));
                         }
                     }
-                    TranscriptPartKind::Result(result) if here.is_none() => {
-                        self.result(cut.transcript, (at, n), part, &result, parts)
+                    TranscriptPartKind::Result(_) if here.is_none() => {
+                        let used = answered.get(&(at, part.span.start));
+                        let call = used
+                            .and_then(|used| Some((*calls.get(&(used.turn, used.part.span.start))?, used)));
+                        self.result((at, n), part, call);
                     }
                     _ => {}
                 }
             }
-            parts.insert(at, all);
         }
         self.turns.push(MessageEntry {
             person_turns: person_turn,
@@ -147,17 +148,21 @@ impl RecallIndex {
         });
     }
 
-    fn result<'a>(
+    /// `used`: the call that it answers, with its number.
+    fn result(
         &mut self,
-        transcript: Transcript<'a>,
         place: (usize, usize),
-        part: &TranscriptPart<'a>,
-        result: &ToolResult<'_>,
-        parts: &mut RecallPartCache<'a>,
+        part: &TranscriptPart<'_>,
+        used: Option<(usize, &ToolUse<'_>)>,
     ) {
-        let call = self.calls.answered(result);
-        if let Some(call) = call {
-            let outcome = self.outcome(transcript, place.0, call, part, parts);
+        let call = used.map(|(call, _)| call);
+        if let Some((call, used)) = used {
+            let end = used.end(self.agent);
+            let outcome = match end.failed {
+                Some(true) => CallOutcome::Failed(end.code),
+                Some(false) => CallOutcome::Succeeded,
+                None => CallOutcome::Unknown,
+            };
             self.calls.settle(call, place.0, outcome);
         }
         let called = call.and_then(|call| self.calls.get(call));
@@ -167,46 +172,6 @@ impl RecallIndex {
         }
         let text = result_text(part);
         self.add(place, TextSource::Result, &text, &(0..text.len()), call);
-    }
-
-    /// What a result says of its call.
-    fn outcome<'a>(
-        &self,
-        transcript: Transcript<'a>,
-        turn: usize,
-        call: usize,
-        answer: &TranscriptPart<'a>,
-        parts: &mut RecallPartCache<'a>,
-    ) -> CallOutcome {
-        let Some(called) = self.calls.get(call) else {
-            return CallOutcome::Unknown;
-        };
-        let part = match parts.get(&called.turn) {
-            Some(parts) => parts.get(called.part).copied(),
-            None => {
-                let read = transcript
-                    .turn(called.turn)
-                    .map_or(Vec::new(), |turn| turn.parts());
-                let part = read.get(called.part).copied();
-                parts.insert(called.turn, read);
-                part
-            }
-        };
-        let Some((part, TranscriptPartKind::Call(call))) = part.map(|part| (part, part.kind)) else {
-            return CallOutcome::Unknown;
-        };
-        let used = ToolUse {
-            turn: called.turn,
-            call,
-            part,
-            answer: Some((turn, *answer)),
-        };
-        let end = used.end(self.agent);
-        match end.failed {
-            Some(true) => CallOutcome::Failed(end.code),
-            Some(false) => CallOutcome::Succeeded,
-            None => CallOutcome::Unknown,
-        }
     }
 
     /// Adds the passages of a section of a part.
@@ -280,7 +245,7 @@ impl<'a> CutPart<'a> {
     pub(super) fn text(&self, part: &TranscriptPart<'_>) -> String {
         match part.kind {
             TranscriptPartKind::Text(_) => text_of(part, self.reaches(part).flatten()),
-            TranscriptPartKind::Call(call) => calls::read(&call, 0, 0, &[]).1,
+            TranscriptPartKind::Call(call) => calls::read(&call, 0, &[]).1,
             TranscriptPartKind::Result(_) => result_text(part),
             _ => String::new(),
         }

@@ -18,7 +18,6 @@ mod question;
 mod quote;
 mod rank;
 mod sections;
-mod vocabulary;
 
 #[cfg(test)]
 mod tests;

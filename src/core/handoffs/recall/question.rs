@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use super::meanings;
-use super::vocabulary::{Vocabulary, WordNumber};
 use crate::text::stem::stem;
+use crate::text::vocabulary::{Vocabulary, WordNumber};
 use crate::text::words::{self, WordKind};
 
 /// Most excerpts of one answer, and how many there are where the model does not say.

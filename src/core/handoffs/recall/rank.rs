@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::index::{Passage, RecallIndex};
 use super::question::Question;
 use super::sections::TextSource;
-use super::vocabulary::WordNumber;
+use crate::text::vocabulary::WordNumber;
 use crate::text::words;
 
 /// Passages that are examined more closely.
@@ -113,7 +113,7 @@ fn scored(index: &RecallIndex, groups: &TermGroups, mass: &[f32]) -> Vec<Passage
         for (word, counts) in group {
             let term_weight = counts * words::rarity(count, index.vocabulary.of(*word).len() as f32);
             for posting in index.vocabulary.of(*word) {
-                let passage = posting.passage as usize;
+                let passage = posting.text as usize;
                 let length = index.passages[passage].words as f32;
                 let weight = term_weight * words::weight(posting.count as f32, length, mean);
                 if best[passage] == 0.0 {

@@ -15,6 +15,7 @@ mod words;
 use self::relation::{may_replace, relation};
 pub(super) use self::statement::{Relation, Said, Statement, gives_value};
 use self::value::ValueKind;
+use crate::handoffs::newest;
 use crate::text::prose::{TextPiece, one_line, pieces};
 
 /// Earlier statements of the same word or value that a statement is compared with, the newest ones.
@@ -45,10 +46,10 @@ pub(in crate::handoffs) struct Statements<'i> {
 }
 
 impl<'i> SpokenText<'i> {
-    pub(in crate::handoffs) fn of_person(turn: usize, text: &'i str) -> Self {
+    pub(in crate::handoffs) fn new(turn: usize, by_person: bool, text: &'i str) -> Self {
         Self {
             turn,
-            by_person: true,
+            by_person,
             text,
         }
     }
@@ -70,16 +71,16 @@ impl<'i> Statements<'i> {
             let from = found.said.len();
             for piece in &all {
                 let statement = Statement::of(piece.text);
-                let statement =
-                    (statement.can_change() && (statement.keyed || !piece.code)).then_some(statement);
-                found.said.extend(statement.map(|statement| Said {
-                    turn: text.turn,
-                    by_person: text.by_person,
-                    text: piece.text,
-                    statement,
-                    bare: false,
-                    replaced: None,
-                }));
+                if statement.can_change() && (statement.keyed || !piece.code) {
+                    found.said.push(Said {
+                        turn: text.turn,
+                        by_person: text.by_person,
+                        text: piece.text,
+                        statement,
+                        bare: false,
+                        replaced: None,
+                    });
+                }
             }
             let bare = found.said[from..].iter().all(|said| said.statement.keyed)
                 && found.said.len() - from == all.len();
@@ -95,9 +96,8 @@ impl<'i> Statements<'i> {
         let replacing = found.said.iter().filter_map(|said| Some(said.replaced?.1));
         let turns: HashSet<usize> = replacing.map(|by| found.said[by].turn).collect();
         for text in texts.iter().filter(|text| turns.contains(&text.turn)) {
-            found
-                .repeated
-                .extend(pieces(text.text).map(|piece| text.key(piece.text)));
+            let keys = pieces(text.text).map(|piece| text.key(piece.text));
+            found.repeated.extend(keys);
         }
         found
     }
@@ -123,10 +123,7 @@ impl<'i> Statements<'i> {
             }
         }
         let (relation, by) = replaced?;
-        let there = SpokenText {
-            turn: self.said[by].turn,
-            ..*text
-        };
+        let there = SpokenText::new(self.said[by].turn, text.by_person, text.text);
         let is_over = rest.iter().all(|piece| self.repeated.contains(&there.key(piece)));
         Some((if is_over { relation } else { Relation::Perhaps }, by))
     }
@@ -214,10 +211,7 @@ struct Earlier {
 impl Earlier {
     fn add(&mut self, said: &Said<'_>, at: usize) {
         let place = |places: &mut Vec<usize>| {
-            if places.len() == ALIKE {
-                places.remove(0);
-            }
-            places.push(at);
+            newest::push(places, ALIKE, at);
         };
         for word in &said.statement.about {
             place(self.about.entry(*word).or_default());
@@ -232,11 +226,8 @@ impl Earlier {
     fn compare(&self, said: &mut [Said<'_>], at: usize) {
         let (before, rest) = said.split_at_mut(at);
         let Some(later) = rest.first() else { return };
-        let about = later
-            .statement
-            .about
-            .iter()
-            .filter_map(|word| self.about.get(word));
+        let about = later.statement.about.iter();
+        let about = about.filter_map(|word| self.about.get(word));
         let texts = later.statement.values.iter().map(|value| &value.text);
         let values = texts.filter_map(|text| self.values.get(text));
         let mut alike: Vec<usize> = about.chain(values).flatten().copied().collect();
@@ -256,12 +247,10 @@ impl Earlier {
         // "Actually 9002": of the last value of that sort.
         if !replaces && later.statement.corrects && later.statement.about.len() <= 1 {
             let kinds = later.statement.values.iter().map(|value| value.kind);
-            let last = kinds
-                .filter(|kind| *kind != ValueKind::Words)
-                .find_map(|kind| self.last.get(&kind));
-            if let Some(last) = last
-                .map(|last| &mut before[*last])
-                .filter(|last| may_replace(last, later))
+            let mut kinds = kinds.filter(|kind| *kind != ValueKind::Words);
+            let last = kinds.find_map(|kind| self.last.get(&kind));
+            if let Some(last) = last.map(|last| &mut before[*last])
+                && may_replace(last, later)
             {
                 last.replaced = last.replaced.or(Some((Relation::Perhaps, at)));
             }

@@ -69,7 +69,7 @@ pub(super) fn read<T: Mapping>(
 fn inner<T: Mapping>(e: &mut FieldErrors<'_>, value: YamlValue) -> T {
     let entries = e.entries(value);
     let (errors, path) = e.inside();
-    read(errors, &path, entries)
+    read(errors, path, entries)
 }
 
 /// A mapping as a tree.

@@ -12,20 +12,13 @@ use crate::handoffs::field_error::FieldError;
 /// The position of a value, and the errors so far.
 pub(super) struct FieldErrors<'e> {
     list: &'e mut Vec<FieldError>,
-    path: &'e str,
-    name: &'e str,
+    field: String,
 }
 
 impl<'e> FieldErrors<'e> {
-    pub(super) fn new(list: &'e mut Vec<FieldError>, path: &'e str, name: &'e str) -> Self {
-        Self { list, path, name }
-    }
-
-    fn field(&self) -> String {
-        match self.path {
-            "" => self.name.to_owned(),
-            path => format!("{path}.{}", self.name),
-        }
+    pub(super) fn new(list: &'e mut Vec<FieldError>, path: &str, name: &str) -> Self {
+        let field = format!("{path}.{name}").trim_start_matches('.').to_owned();
+        Self { list, field }
     }
 
     pub(super) fn wrong(&mut self, expected: &str, value: &YamlValue) {
@@ -33,8 +26,7 @@ impl<'e> FieldErrors<'e> {
             Some(text) => text.to_owned(),
             None => value.to_json().to_string(),
         };
-        let field = self.field();
-        self.list.push(violation(&field, expected, &found));
+        self.list.push(violation(&self.field, expected, &found));
     }
 
     /// Reports a value of the wrong type; the field is as if it were absent.
@@ -93,13 +85,14 @@ impl<'e> FieldErrors<'e> {
     /// A list of texts. One text alone is a list of it.
     pub(super) fn texts(&mut self, value: YamlValue) -> Vec<String> {
         match value {
-            YamlValue::Null => Vec::new(),
-            YamlValue::List(items) => items.into_iter().map(|item| self.text(item)).collect(),
             YamlValue::Text(text) | YamlValue::Plain(text) => {
                 self.wrong("a list", &YamlValue::Text(text.clone()));
                 vec![text]
             }
-            other => self.instead_of("a list", &other),
+            other => {
+                let items = self.items(other).into_iter();
+                items.map(|item| self.text(item)).collect()
+            }
         }
     }
 
@@ -135,8 +128,7 @@ impl<'e> FieldErrors<'e> {
     }
 
     /// The list of errors, and where this value is, for what is inside of it.
-    pub(super) fn inside(&mut self) -> (&mut Vec<FieldError>, String) {
-        let path = self.field();
-        (self.list, path)
+    pub(super) fn inside(&mut self) -> (&mut Vec<FieldError>, &str) {
+        (self.list, &self.field)
     }
 }

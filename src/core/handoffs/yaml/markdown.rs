@@ -1,6 +1,8 @@
 //! A file for people.
 
-use super::model::HandoffFile;
+use std::collections::BTreeMap;
+
+use super::model::{CompletedTask, FileChanges, HandoffFile};
 use super::text::one_line;
 
 impl HandoffFile {
@@ -18,58 +20,71 @@ impl HandoffFile {
             ("outcome", &self.outcome),
             ("agent", &self.agent_id),
         ];
+        let about = about.iter().filter(|(_, value)| !value.is_empty());
         let about: Vec<_> = about
-            .iter()
-            .filter(|(_, value)| !value.is_empty())
             .map(|(name, value)| format!("{name}: {}", one_line(value)))
             .collect();
         text.push_str(&format!("{}\n", about.join(" · ")));
-        section(
-            &mut text,
-            "Now",
-            std::iter::once(self.now.clone()).filter(|now| !now.is_empty()),
-        );
-        let test = (!self.test.is_empty()).then(|| format!("`{}`", self.test));
-        section(&mut text, "Test", test.into_iter());
-        section(&mut text, "Next", self.next.iter().cloned());
-        section(&mut text, "Blockers", self.blockers.iter().cloned());
-        section(&mut text, "Questions", self.questions.iter().cloned());
-        let tasks = self
-            .done_this_session
-            .iter()
-            .map(|task| match task.files.is_empty() {
-                true => task.task.clone(),
-                false => format!("{} ({})", task.task, task.files.join(", ")),
-            });
-        section(&mut text, "Done", tasks);
-        let pair = |(name, reason): (&String, &String)| format!("**{name}**: {reason}");
-        section(&mut text, "Decisions", self.decisions.iter().map(pair));
-        section(&mut text, "Findings", self.findings.iter().map(pair));
-        section(&mut text, "Worked", self.worked.iter().cloned());
-        section(&mut text, "Failed", self.failed.iter().cloned());
-        let kinds = [
-            ("created", &self.files.created),
-            ("modified", &self.files.modified),
-            ("deleted", &self.files.deleted),
+        let given = |text: String| if text.is_empty() { Vec::new() } else { vec![text] };
+        let code = |text: &String| {
+            if text.is_empty() {
+                String::new()
+            } else {
+                format!("`{text}`")
+            }
+        };
+        let pairs = |all: &BTreeMap<String, String>| {
+            let pair = |(name, reason): (&String, &String)| format!("**{name}**: {reason}");
+            all.iter().map(pair).collect()
+        };
+        let sections: [(&str, Vec<String>); 14] = [
+            ("Now", given(self.now.clone())),
+            ("Test", given(code(&self.test))),
+            ("Next", self.next.clone()),
+            ("Blockers", self.blockers.clone()),
+            ("Questions", self.questions.clone()),
+            (
+                "Done",
+                self.done_this_session.iter().map(CompletedTask::line).collect(),
+            ),
+            ("Decisions", pairs(&self.decisions)),
+            ("Findings", pairs(&self.findings)),
+            ("Worked", self.worked.clone()),
+            ("Failed", self.failed.clone()),
+            ("Files", self.files.lines()),
+            ("Tasks in progress", self.active_beads.clone()),
+            ("Threads", self.agent_mail_threads.clone()),
+            ("Memories", self.cm_memories.clone()),
         ];
-        let files = kinds
-            .iter()
-            .flat_map(|(kind, files)| files.iter().map(move |file| format!("{file} ({kind})")));
-        section(&mut text, "Files", files);
-        section(&mut text, "Tasks in progress", self.active_beads.iter().cloned());
-        section(&mut text, "Threads", self.agent_mail_threads.iter().cloned());
-        section(&mut text, "Memories", self.cm_memories.iter().cloned());
+        for (name, items) in sections.iter().filter(|(_, items)| !items.is_empty()) {
+            text.push_str(&format!("\n## {name}\n\n"));
+            items
+                .iter()
+                .for_each(|item| text.push_str(&format!("- {}\n", one_line(item))));
+        }
         text
     }
 }
 
-fn section(out: &mut String, name: &str, items: impl Iterator<Item = String>) {
-    let items: Vec<_> = items.map(|item| one_line(&item)).collect();
-    if items.is_empty() {
-        return;
+impl CompletedTask {
+    fn line(&self) -> String {
+        match self.files.is_empty() {
+            true => self.task.clone(),
+            false => format!("{} ({})", self.task, self.files.join(", ")),
+        }
     }
-    out.push_str(&format!("\n## {name}\n\n"));
-    for item in items {
-        out.push_str(&format!("- {item}\n"));
+}
+
+impl FileChanges {
+    fn lines(&self) -> Vec<String> {
+        let of = |kind, files: &[String]| -> Vec<String> {
+            files.iter().map(|file| format!("{file} ({kind})")).collect()
+        };
+        let all = [
+            of("created", &self.created),
+            of("modified", &self.modified),
+            of("deleted", &self.deleted),
+        ];
+        all.concat()
     }
 }

@@ -244,11 +244,11 @@ impl HandoffFile {
 
     /// Takes over the values of another file; values that it lacks stay.
     pub fn take(&mut self, given: Self) {
-        let take = |place: &mut String, text: String| {
-            if !text.is_empty() {
-                *place = text;
+        fn take<T: Default + PartialEq>(place: &mut T, given: T) {
+            if given != T::default() {
+                *place = given;
             }
-        };
+        }
         take(&mut self.session, given.session);
         take(&mut self.status, given.status);
         take(&mut self.outcome, given.outcome);
@@ -258,18 +258,10 @@ impl HandoffFile {
         take(&mut self.agent_id, given.agent_id);
         take(&mut self.agent_type, given.agent_type);
         take(&mut self.pane_id, given.pane_id);
-        for (place, list) in [
-            (&mut self.blockers, given.blockers),
-            (&mut self.questions, given.questions),
-            (&mut self.next, given.next),
-        ] {
-            if !list.is_empty() {
-                *place = list;
-            }
-        }
-        if !given.done_this_session.is_empty() {
-            self.done_this_session = given.done_this_session;
-        }
+        take(&mut self.blockers, given.blockers);
+        take(&mut self.questions, given.questions);
+        take(&mut self.next, given.next);
+        take(&mut self.done_this_session, given.done_this_session);
         self.decisions.extend(given.decisions);
     }
 

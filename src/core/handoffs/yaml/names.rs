@@ -1,10 +1,7 @@
 //! Names of files and folders and their meaning, and the words of the format.
 
-use time::UtcDateTime;
-
 use super::text::cut;
-use super::time::{Time, clock, number};
-use crate::text::date;
+use super::time::Time;
 
 /// What the name of a file that was written without a person begins with.
 const AUTO: &str = "auto-handoff-";
@@ -29,22 +26,13 @@ pub fn session(name: &str) -> &str {
 
 /// Whether a session may have this name.
 pub fn is_session(name: &str) -> bool {
-    !name.is_empty()
-        && name
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
+    let may_be = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
+    !name.is_empty() && name.bytes().all(may_be)
 }
 
 /// A name for a session out of any text: what it may not hold is a dash.
 pub fn session_of(text: &str) -> String {
-    let name: String = text
-        .chars()
-        .map(|c| match c {
-            c if c.is_ascii_alphanumeric() || c == '_' => c,
-            _ => '-',
-        })
-        .collect();
-    let name = collapsed(&name);
+    let name = collapsed(&text.replace(|c: char| !(c.is_ascii_alphanumeric() || c == '_'), "-"));
     cut(&name, DESCRIPTION_BYTES).trim_end_matches('-').to_owned()
 }
 
@@ -63,10 +51,8 @@ pub fn description_of_goal(goal: &str) -> String {
 fn kebab(text: &str, most: usize) -> String {
     let kept = text.to_lowercase();
     let kept = kept.chars().filter_map(|c| match c {
-        c if c.is_whitespace() => Some('-'),
-        '_' => Some('-'),
-        'a'..='z' | '0'..='9' | '-' => Some(c),
-        _ => None,
+        'a'..='z' | '0'..='9' => Some(c),
+        c => (c.is_whitespace() || matches!(c, '_' | '-')).then_some('-'),
     });
     let text = collapsed(&kept.collect::<String>());
     match cut(&text, most).trim_end_matches('-') {
@@ -89,13 +75,8 @@ pub fn manual(now: Time, description: &str) -> String {
 
 /// `auto-handoff-YYYY-MM-DDTHH-MM-SS`, in UTC, without the suffix.
 pub fn automatic(now: Time) -> String {
-    let (date, at) = (now.date(), now.utc());
-    format!(
-        "{AUTO}{date}T{:02}-{:02}-{:02}",
-        at.hour(),
-        at.minute(),
-        at.second()
-    )
+    let time = now.rfc3339().replacen(':', "-", 2);
+    format!("{AUTO}{}", time.trim_end_matches('Z'))
 }
 
 /// The name of the `n`-th file that wants the same one.
@@ -128,25 +109,16 @@ pub struct FileStamp {
 
 /// The time in a file's name, in both shapes.
 pub fn time(name: &str) -> Option<FileStamp> {
-    let (text, middle) = match name.strip_prefix(AUTO) {
-        Some(rest) => (rest, b'T'),
-        None => (name, b'_'),
+    let (text, between, bytes, seconds) = match name.strip_prefix(AUTO) {
+        Some(rest) => (rest, 'T', 19, ""),
+        None => (name, '_', 16, ":00"),
     };
-    let bytes = text.as_bytes();
-    let date = date::day(text.get(..10)?)?;
-    if *bytes.get(10)? != middle || *bytes.get(13)? != b'-' {
-        return None;
-    }
-    let (hour, minute) = (number(bytes.get(11..13)?)?, number(bytes.get(14..16)?)?);
-    let second = match middle {
-        b'T' if *bytes.get(16)? != b'-' => return None,
-        b'T' => Some(number(bytes.get(17..19)?)?),
-        _ => None,
-    };
-    let at = UtcDateTime::new(date, clock(hour, minute, second.unwrap_or_default())?);
+    let (date, clock) = text.get(..bytes)?.split_once(between)?;
+    let at = Time::parse(&format!("{date}T{}{seconds}", clock.replace('-', ":")))?.seconds;
+    let second = u32::try_from(at.rem_euclid(60)).ok()?;
     Some(FileStamp {
-        minute: at.unix_timestamp() - i64::from(at.second()),
-        second,
+        minute: at - i64::from(second),
+        second: seconds.is_empty().then_some(second),
     })
 }
 

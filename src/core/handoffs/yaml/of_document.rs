@@ -7,6 +7,7 @@ use super::text::{one_line, shortened};
 use super::text_rules::analyze;
 use super::time::Time;
 use crate::agents::files::FileChange;
+use crate::agents::todo::TodoState;
 use crate::handoffs::document::fields::{HandoffDocument, NO_NEXT_ACTION, Severity};
 
 /// Maximum items of a list, newest ones of a list in the order of time, and files; bytes of an item. The document itself has all.
@@ -23,7 +24,7 @@ impl HandoffFile {
         let mut file = Self::headed(document);
         file.say(document);
         for changed in &document.changed_files {
-            let list = file.files.of(FileChange::named(&changed.change));
+            let list = file.files.of(changed.change);
             if list.len() < FILES {
                 list.push(changed.path.clone());
             }
@@ -72,9 +73,7 @@ impl HandoffFile {
         let mut file = Self::of_document(document);
         file.files = FileChanges::default();
         for changed in &document.changed_files {
-            file.files
-                .of(FileChange::named(&changed.change))
-                .push(changed.path.clone());
+            file.files.of(changed.change).push(changed.path.clone());
         }
         file
     }
@@ -99,15 +98,15 @@ impl HandoffFile {
 
     /// What was done, decided and found, and what is left.
     fn say(&mut self, document: &HandoffDocument) {
-        let state = |state: &'static str| document.todo.iter().filter(move |todo| todo.state == state);
-        let done = newest(state("done").map(|todo| &todo.text));
+        let state = |state: TodoState| document.todo.iter().filter(move |todo| todo.state == state);
+        let done = newest(state(TodoState::Done).map(|todo| &todo.text));
         self.done_this_session = done.into_iter().map(CompletedTask::new).collect();
         let risks = document.open_risks.iter();
         let blocks = risks.filter(|risk| risk.severity == Severity::Block);
         let blocks: Vec<&String> = blocks.map(|risk| &risk.detail).collect();
         self.blockers = newest(blocks.iter());
         self.questions = items(document.questions_for_human.iter().map(|question| &question.text));
-        let open = state("in progress").chain(state("pending"));
+        let open = state(TodoState::Active).chain(state(TodoState::Pending));
         self.next = items(open.map(|todo| &todo.text));
         let decisions = newest(document.decisions.iter().map(|decision| &decision.text));
         for (at, decision) in decisions.into_iter().enumerate() {
@@ -137,10 +136,10 @@ impl HandoffFile {
 
 impl FileChanges {
     /// The list that a changed file belongs into.
-    pub(super) fn of(&mut self, change: Option<FileChange>) -> &mut Vec<String> {
+    pub(super) fn of(&mut self, change: FileChange) -> &mut Vec<String> {
         match change {
-            Some(FileChange::Created) => &mut self.created,
-            Some(FileChange::Deleted) => &mut self.deleted,
+            FileChange::Created => &mut self.created,
+            FileChange::Deleted => &mut self.deleted,
             _ => &mut self.modified,
         }
     }

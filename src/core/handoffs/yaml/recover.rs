@@ -1,5 +1,7 @@
 //! Summarises a file for the start of the next session.
 
+use std::collections::BTreeMap;
+
 use super::line::GoalAndNow;
 use super::model::HandoffFile;
 use super::text::{cut, one_line};
@@ -41,18 +43,17 @@ pub fn recover(file: &HandoffFile, purpose: RecoveryPurpose) -> String {
     let mut text = String::new();
     single(&mut text, "Now", &file.now);
     single(&mut text, "Goal", &file.goal);
-    list(&mut text, "Next", file.next.iter().cloned(), NEXT);
-    let pairs = |(name, value): (&String, &String)| format!("{name}: {value}");
-    list(
-        &mut text,
-        "Decisions",
-        file.decisions.iter().map(pairs),
-        DECISIONS,
-    );
-    list(&mut text, "Findings", file.findings.iter().map(pairs), FINDINGS);
-    list(&mut text, "Blockers", file.blockers.iter().cloned(), BLOCKERS);
+    let pairs = |all: &BTreeMap<String, String>| -> Vec<String> {
+        all.iter()
+            .map(|(name, value)| format!("{name}: {value}"))
+            .collect()
+    };
+    list(&mut text, "Next", &file.next, NEXT);
+    list(&mut text, "Decisions", &pairs(&file.decisions), DECISIONS);
+    list(&mut text, "Findings", &pairs(&file.findings), FINDINGS);
+    list(&mut text, "Blockers", &file.blockers, BLOCKERS);
     if purpose == RecoveryPurpose::Clear {
-        list(&mut text, "Memories", file.cm_memories.iter().cloned(), MEMORIES);
+        list(&mut text, "Memories", &file.cm_memories, MEMORIES);
     }
     bounded(&text).trim_end().to_owned()
 }
@@ -65,17 +66,15 @@ fn single(out: &mut String, name: &str, text: &str) {
     }
 }
 
-fn list(out: &mut String, name: &str, items: impl Iterator<Item = String>, (most, size): (usize, usize)) {
-    let items: Vec<_> = items
-        .map(|item| one_line(&item))
-        .filter(|item| !item.is_empty())
-        .take(most)
-        .collect();
-    if items.is_empty() {
-        return;
-    }
-    out.push_str(&format!("{name}:\n"));
-    for item in items {
+fn list(out: &mut String, name: &str, items: &[String], (most, size): (usize, usize)) {
+    let items = items
+        .iter()
+        .map(|item| one_line(item))
+        .filter(|item| !item.is_empty());
+    for (at, item) in items.take(most).enumerate() {
+        if at == 0 {
+            out.push_str(&format!("{name}:\n"));
+        }
         out.push_str(&format!("- {}\n", cut(&item, size * BYTES_PER_TOKEN).trim_end()));
     }
 }

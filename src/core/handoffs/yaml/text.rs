@@ -4,6 +4,7 @@
 const MORE: &str = "...";
 
 pub use crate::text::cut::cut;
+pub(super) use crate::text::prose::joined as one_line;
 
 /// At most this many characters of a text.
 pub(super) fn cut_chars(text: &str, most: usize) -> &str {
@@ -11,12 +12,6 @@ pub(super) fn cut_chars(text: &str, most: usize) -> &str {
         Some((end, _)) => text[..end].trim_end(),
         None => text,
     }
-}
-
-/// A text in one line: every run of whitespace is one blank.
-pub(super) fn one_line(text: &str) -> String {
-    let words: Vec<_> = text.split_whitespace().collect();
-    words.join(" ")
 }
 
 /// At most this many bytes, with dots where the text was cut.

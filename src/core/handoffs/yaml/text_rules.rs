@@ -10,6 +10,7 @@ use regex::{Captures, Regex};
 
 use super::model::{CompletedTask, HandoffFile};
 use super::text::{cut_chars, one_line, shortened};
+use crate::text::prose::{list_item, without_any};
 
 /// The values found in a text.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -43,6 +44,9 @@ const ITEMS: usize = 50;
 
 /// Bytes of an item: a status line's worth.
 const ITEM_BYTES: usize = 240;
+
+/// What may be in front of an item: whether it is done.
+const BOXES: [&str; 3] = ["[ ] ", "[x] ", "[X] "];
 
 /// Lines of a list under a heading.
 const UNDER_HEADING: usize = 20;
@@ -190,10 +194,9 @@ fn under_heading(text: &str) -> (Vec<String>, usize) {
     let mut bytes = 0;
     for line in text.split_inclusive('\n') {
         let trimmed = line.trim();
-        let listed = bullet(trimmed);
-        match listed {
+        match list_item(trimmed) {
             Some(listed) if items.len() < UNDER_HEADING => {
-                items.extend(Some(item(listed)).filter(|i| !i.is_empty()))
+                items.extend(Some(item(without_any(listed, &BOXES))).filter(|i| !i.is_empty()))
             }
             // Blank lines are between heading and list.
             None if trimmed.is_empty() && items.is_empty() => {}
@@ -202,23 +205,6 @@ fn under_heading(text: &str) -> (Vec<String>, usize) {
         bytes += line.len();
     }
     (items, bytes)
-}
-
-/// What follows a list mark.
-fn bullet(line: &str) -> Option<&str> {
-    let after = line.trim_start_matches(|c: char| c.is_ascii_digit());
-    let rest = match after.len() < line.len() {
-        true => after.strip_prefix(['.', ')'])?,
-        false => line.strip_prefix(['-', '*', '+', '•'])?,
-    };
-    let rest = rest.strip_prefix([' ', '\t'])?.trim_start();
-    let boxes = ["[ ] ", "[x] ", "[X] "];
-    Some(
-        boxes
-            .iter()
-            .find_map(|mark| rest.strip_prefix(mark))
-            .unwrap_or(rest),
-    )
 }
 
 /// A captured text as it is kept: in one line, without Markdown around it.
@@ -269,22 +255,17 @@ fn decisions(text: &str) -> BTreeMap<String, String> {
 impl HandoffFile {
     /// Fills what is empty from a text. What the file says already stays.
     pub fn fill(&mut self, analysis: TextAnalysis) {
-        let fill = |place: &mut String, text: String| {
-            if place.is_empty() {
-                *place = text;
+        fn fill<T: Default + PartialEq>(place: &mut T, found: T) {
+            if *place == T::default() {
+                *place = found;
             }
-        };
+        }
         fill(&mut self.goal, analysis.goal);
         fill(&mut self.now, analysis.now);
-        if self.done_this_session.is_empty() {
-            self.done_this_session = analysis.done.into_iter().map(CompletedTask::new).collect();
-        }
-        if self.blockers.is_empty() {
-            self.blockers = analysis.blockers;
-        }
-        if self.next.is_empty() {
-            self.next = analysis.next;
-        }
+        let done = analysis.done.into_iter().map(CompletedTask::new);
+        fill(&mut self.done_this_session, done.collect());
+        fill(&mut self.blockers, analysis.blockers);
+        fill(&mut self.next, analysis.next);
         for (decided, reason) in analysis.decisions {
             self.decisions.entry(decided).or_insert(reason);
         }

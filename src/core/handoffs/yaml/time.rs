@@ -25,8 +25,8 @@ impl Time {
         let (date, rest) = text.split_at_checked(10)?;
         let date = date::day(date)?;
         let rest = rest.strip_prefix(['T', 't', ' '])?;
-        let (clock, rest) = rest.split_at_checked(8)?;
-        let clock = clock_parts(clock)?;
+        let (time_of_day, rest) = rest.split_at_checked(8)?;
+        let clock = clock(time_of_day)?;
         let (nanos, zone) = fraction(rest)?;
         let offset = offset(zone)?;
         Some(Self {
@@ -67,30 +67,17 @@ pub fn is_date(text: &str) -> bool {
     date::day(text).is_some()
 }
 
-/// The time of day of `HH:MM:SS`.
-fn clock_parts(text: &str) -> Option<time::Time> {
-    let bytes = text.as_bytes();
-    if bytes[2] != b':' || bytes[5] != b':' {
-        return None;
-    }
-    clock(number(&bytes[..2])?, number(&bytes[3..5])?, number(&bytes[6..])?)
+/// The time of day of `HH:MM:SS`; a leap second is the last second of its minute.
+fn clock(text: &str) -> Option<time::Time> {
+    let mut parts = text.split(':').map(number);
+    let (hour, minute, second) = (parts.next()??, parts.next()??, parts.next()??);
+    time::Time::from_hms(hour, minute, if second == 60 { 59 } else { second }).ok()
 }
 
-/// A time of day; a leap second is the last second of its minute.
-pub(super) fn clock(hour: u32, minute: u32, second: u32) -> Option<time::Time> {
-    let small = |n: u32| u8::try_from(n).ok();
-    let second = if second == 60 { 59 } else { second };
-    time::Time::from_hms(small(hour)?, small(minute)?, small(second)?).ok()
-}
-
-/// A number of digits alone.
-pub(super) fn number(digits: &[u8]) -> Option<u32> {
-    let all = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
-    all.then(|| {
-        digits.iter().fold(0_u32, |sum, digit| {
-            sum.saturating_mul(10).saturating_add(u32::from(digit - b'0'))
-        })
-    })
+/// A number of two digits.
+fn number(digits: &str) -> Option<u8> {
+    let is_number = digits.len() == 2 && digits.bytes().all(|b| b.is_ascii_digit());
+    digits.parse().ok().filter(|_| is_number)
 }
 
 /// Nanoseconds of a fraction, and what follows it.
@@ -98,13 +85,10 @@ fn fraction(text: &str) -> Option<(u32, &str)> {
     let Some(rest) = text.strip_prefix('.') else {
         return Some((0, text));
     };
-    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-    let digits = &rest[..end];
-    if digits.is_empty() {
-        return None;
-    }
-    let kept: String = digits.chars().chain("000000000".chars()).take(9).collect();
-    Some((kept.parse().ok()?, &rest[end..]))
+    let zone = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    let digits = &rest[..rest.len() - zone.len()];
+    let nanos = format!("{digits:0<9}");
+    (!digits.is_empty()).then(|| Some((nanos[..9].parse().ok()?, zone)))?
 }
 
 /// Seconds that a zone is ahead of UTC.
@@ -113,15 +97,16 @@ fn offset(zone: &str) -> Option<i64> {
     if matches!(zone, "" | "Z" | "z") {
         return Some(0);
     }
-    let sign = match zone.as_bytes()[0] {
-        b'+' => 1,
-        b'-' => -1,
-        _ => return None,
+    let (sign, rest) = match zone.strip_prefix('+') {
+        Some(rest) => (1, rest),
+        None => (-1, zone.strip_prefix('-')?),
     };
-    let digits: String = zone[1..].chars().filter(|c| *c != ':').collect();
-    let (hours, minutes) = digits.split_at_checked(2)?;
-    let minutes = if minutes.is_empty() { "00" } else { minutes };
-    let (hours, minutes) = (number(hours.as_bytes())?, number(minutes.as_bytes())?);
+    let (hours, minutes) = rest.split_at_checked(2)?;
+    let minutes = match minutes.trim_start_matches(':') {
+        "" => "00",
+        minutes => minutes,
+    };
+    let (hours, minutes) = (number(hours)?, number(minutes)?);
     (hours < 24 && minutes < 60).then(|| sign * (i64::from(hours) * 3600 + i64::from(minutes) * 60))
 }
 

@@ -16,58 +16,60 @@ pub(super) fn violation(field: &str, message: impl Into<String>, value: &str) ->
 impl HandoffFile {
     /// All violations; none for a valid file.
     pub fn errors(&self) -> Vec<FieldError> {
-        let mut errors = Vec::new();
-        let mut wrong = |field: &str, message: String, value: &str| {
-            errors.push(violation(field, message, value));
-        };
-        for (field, text) in [("goal", &self.goal), ("now", &self.now)] {
-            if text.trim().is_empty() {
-                wrong(field, "required".to_owned(), text);
-            }
-        }
-        if !self.session.is_empty() && !names::is_session(&self.session) {
-            let message = "letters, digits, `_` and `-` alone, or empty";
-            wrong("session", message.to_owned(), &self.session);
-        }
-        if !self.date.is_empty() && !is_date(&self.date) {
-            wrong(
+        let has_text = |text: &str| !text.trim().is_empty();
+        let is_time = |text: &str| text.is_empty() || Time::parse(text).is_some();
+        let is_one = |text: &str, choices: &[&str]| text.is_empty() || choices.contains(&text);
+        let one_of = |choices: &[&str]| format!("one of {}, or empty", choices.join(", "));
+        let name = "letters, digits, `_` and `-` alone, or empty";
+        let day = "a date of the calendar, YYYY-MM-DD";
+        let time = "a time as in RFC 3339";
+        let (status, outcome, agent) = (one_of(&STATUS), one_of(&OUTCOME), one_of(&AGENT_TYPE));
+        let (used, max, share) = (self.tokens_used, self.tokens_max, self.tokens_pct);
+        let most = format!("at most tokens_max, which is {max}");
+        let rules: [(&str, &str, bool, &str); 13] = [
+            ("goal", &self.goal, has_text(&self.goal), "required"),
+            ("now", &self.now, has_text(&self.now), "required"),
+            (
+                "session",
+                &self.session,
+                names::is_session(self.session_name()),
+                name,
+            ),
+            (
                 "date",
-                "a date of the calendar, YYYY-MM-DD".to_owned(),
                 &self.date,
-            );
-        }
-        for (field, text) in [("created_at", &self.created_at), ("updated_at", &self.updated_at)] {
-            if !text.is_empty() && Time::parse(text).is_none() {
-                wrong(field, "a time as in RFC 3339".to_owned(), text);
-            }
-        }
-        let choices: [(&str, &str, &[&str]); 3] = [
-            ("status", &self.status, &STATUS),
-            ("outcome", &self.outcome, &OUTCOME),
-            ("agent_type", &self.agent_type, &AGENT_TYPE),
+                self.date.is_empty() || is_date(&self.date),
+                day,
+            ),
+            ("created_at", &self.created_at, is_time(&self.created_at), time),
+            ("updated_at", &self.updated_at, is_time(&self.updated_at), time),
+            ("status", &self.status, is_one(&self.status, &STATUS), &status),
+            (
+                "outcome",
+                &self.outcome,
+                is_one(&self.outcome, &OUTCOME),
+                &outcome,
+            ),
+            (
+                "agent_type",
+                &self.agent_type,
+                is_one(&self.agent_type, &AGENT_TYPE),
+                &agent,
+            ),
+            ("tokens_used", &used.to_string(), used >= 0, "at least 0"),
+            ("tokens_max", &max.to_string(), max >= 0, "at least 0"),
+            ("tokens_used", &used.to_string(), max <= 0 || used <= max, &most),
+            (
+                "tokens_pct",
+                &share.to_string(),
+                (0.0..=100.0).contains(&share),
+                "0 to 100",
+            ),
         ];
-        for (field, text, choices) in choices {
-            if !text.is_empty() && !choices.contains(&text) {
-                wrong(field, format!("one of {}, or empty", choices.join(", ")), text);
-            }
-        }
-        self.token_errors(&mut errors);
-        errors
-    }
-
-    fn token_errors(&self, errors: &mut Vec<FieldError>) {
-        for (field, number) in [("tokens_used", self.tokens_used), ("tokens_max", self.tokens_max)] {
-            if number < 0 {
-                errors.push(violation(field, "at least 0", &number.to_string()));
-            }
-        }
-        if self.tokens_max > 0 && self.tokens_used > self.tokens_max {
-            let message = format!("at most tokens_max, which is {}", self.tokens_max);
-            errors.push(violation("tokens_used", message, &self.tokens_used.to_string()));
-        }
-        if !(0.0..=100.0).contains(&self.tokens_pct) {
-            errors.push(violation("tokens_pct", "0 to 100", &self.tokens_pct.to_string()));
-        }
+        let broken = rules.iter().filter(|(.., holds, _)| !holds);
+        broken
+            .map(|(field, value, _, rule)| violation(field, *rule, value))
+            .collect()
     }
 
     /// Notes that are no errors: a version that this program does not know.

@@ -7,8 +7,8 @@ use super::prompt::{SENTENCE, listed, merged};
 use super::risks::{self, is_review};
 use super::value::HandoffSource;
 use super::{
-    ChangedFile, CommandRun, FailedAttempt, HandoffClaim, HandoffDocument, HandoffKind, HandoffSize,
-    HandoffTodo, Pointer, Prerequisite, PrerequisiteKind, VERSION, VerdictPointer, Verification, next_action,
+    ChangedFile, CommandRun, FailedAttempt, HandoffDocument, HandoffKind, HandoffSize, Pointer, Prerequisite,
+    PrerequisiteKind, VERSION, VerdictPointer, Verification, next_action,
 };
 use crate::handoffs::carry;
 use crate::handoffs::draft::{self, SeenFacts, one_line, seen};
@@ -44,7 +44,7 @@ impl HandoffDocument {
             .or_else(|| seen.next_todo().map(|todo| todo.text.clone()))
             .map(|step| one_line(&step, SENTENCE))
             .filter(|step| !step.is_empty());
-        let claims: Vec<HandoffClaim> = seen.claims(prompt).into_iter().map(claim).collect();
+        let claims = seen.claims(prompt);
         let (commands_run, commands_left_out) = commands(seen);
         let about = |words: &[&str]| listed(&sections, words);
         let mut questions = about(&["question"]);
@@ -63,7 +63,7 @@ impl HandoffDocument {
             open_risks: risks::of(source, &sections, &claims),
             verdict_pointer: pointers(seen),
             verification: seen.verification.iter().map(verification).collect(),
-            todo: seen.todos.iter().map(todo).collect(),
+            todo: seen.todos.clone(),
             decisions: merged(&seen.decisions, about(&["decision"])),
             assumptions_to_validate: merged(&seen.assumptions, assumed(source, &sections, prompt)),
             questions_for_human: merged(&seen.questions, questions),
@@ -106,7 +106,7 @@ fn summary(sections: &[PromptSection<'_>]) -> String {
 fn changed(file: &seen::SeenChange) -> ChangedFile {
     ChangedFile {
         path: file.path.clone(),
-        change: file.change.name().to_owned(),
+        change: file.change,
         why: file.why.clone(),
     }
 }
@@ -121,21 +121,6 @@ fn verification(run: &seen::SeenVerification) -> Verification {
     }
 }
 
-fn todo(todo: &crate::agents::todo::TodoItem) -> HandoffTodo {
-    HandoffTodo {
-        text: todo.text.clone(),
-        state: todo.state.name().to_owned(),
-    }
-}
-
-fn claim(claim: seen::SeenClaim) -> HandoffClaim {
-    HandoffClaim {
-        claim: claim.text,
-        verdict: claim.status.name().to_owned(),
-        why: claim.why,
-    }
-}
-
 /// The last commands, those of the person and all that are known to have failed or changed something; and how many are
 /// left out.
 fn commands(seen: &SeenFacts) -> (Vec<CommandRun>, usize) {
@@ -143,12 +128,8 @@ fn commands(seen: &SeenFacts) -> (Vec<CommandRun>, usize) {
     let stays =
         |ran: &seen::SeenCommand| ran.by_person || ran.changes || ran.exit.is_some_and(|code| code != 0);
     let from = all.len().saturating_sub(LAST_COMMANDS);
-    let mut kept: Vec<&seen::SeenCommand> = all
-        .iter()
-        .enumerate()
-        .filter(|(at, ran)| *at >= from || stays(ran))
-        .map(|(_, ran)| ran)
-        .collect();
+    let (earlier, last) = all.split_at(from);
+    let mut kept: Vec<&seen::SeenCommand> = earlier.iter().filter(|ran| stays(ran)).chain(last).collect();
     if kept.len() > MOST_COMMANDS {
         kept.retain(|ran| stays(ran));
         kept.drain(..kept.len().saturating_sub(MOST_COMMANDS));
@@ -181,12 +162,9 @@ fn pointers(seen: &SeenFacts) -> VerdictPointer {
         let found = seen
             .verdicts
             .iter()
-            .rev()
-            .find(|verdict| is_review(&verdict.path) == review);
-        found.map(|verdict| Pointer {
-            path: verdict.path.clone(),
-            missing: verdict.missing,
-        })
+            .rfind(|verdict| is_review(&verdict.path) == review)?;
+        let (path, missing) = (found.path.clone(), found.missing);
+        Some(Pointer { path, missing })
     };
     VerdictPointer {
         verification: last(false),
@@ -212,10 +190,8 @@ fn prerequisites(source: &HandoffSource<'_>, prompt: &str) -> Vec<Prerequisite> 
         what: what.to_owned(),
     };
     let seen = source.seen;
-    let mut all: Vec<_> = source
-        .handoff
-        .parent
-        .iter()
+    let parent = source.handoff.parent.iter();
+    let mut all: Vec<_> = parent
         .map(|id| one(PrerequisiteKind::Handoff, &id.to_string()))
         .collect();
     let is_path = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '@' | '+' | '~');
@@ -230,27 +206,24 @@ fn prerequisites(source: &HandoffSource<'_>, prompt: &str) -> Vec<Prerequisite> 
         .filter(|file| file.change != gone)
         .map(|file| &file.path);
     let mut known = HashSet::new();
-    let named = there
+    let there = there
         .chain(&seen.read)
-        .filter(|path| words.contains(path.as_str()) && known.insert(path.as_str()));
-    all.extend(
-        named
-            .take(MOST_FILES)
-            .map(|path| one(PrerequisiteKind::File, path)),
-    );
-    let services = seen.services.iter();
-    all.extend(services.map(|started| one(PrerequisiteKind::Service, &started.text)));
-    let secrets = seen.secrets.iter();
-    all.extend(secrets.map(|secret| one(PrerequisiteKind::Credentials, &secret.text)));
+        .filter(|path| words.contains(path.as_str()));
+    let named = there.filter(|path| known.insert(path.as_str())).take(MOST_FILES);
+    all.extend(named.map(|path| one(PrerequisiteKind::File, path)));
+    for (kind, stated) in [
+        (PrerequisiteKind::Service, &seen.services),
+        (PrerequisiteKind::Credentials, &seen.secrets),
+    ] {
+        all.extend(stated.iter().map(|stated| one(kind, &stated.text)));
+    }
     all
 }
 
 fn branch(source: &HandoffSource<'_>) -> String {
-    let checkout = source
-        .checkout
-        .map(|checkout| &checkout.branch)
-        .filter(|branch| !branch.is_empty());
-    checkout
+    let checkout = source.checkout.map(|checkout| &checkout.branch);
+    let branch = checkout.filter(|branch| !branch.is_empty());
+    branch
         .or(source.seen.branch.as_ref())
         .cloned()
         .unwrap_or_default()

@@ -2,106 +2,100 @@
 
 use std::fmt::Write as _;
 
-use super::{ContextTokens, HandoffDocument, HandoffSize, NO_NEXT_ACTION, Verification};
-use crate::handoffs::draft::seen::SeenStatement;
+use super::{
+    ChangedFile, ContextTokens, FailedAttempt, HandoffDocument, HandoffSize, NO_NEXT_ACTION, Pointer,
+    Prerequisite, Risk, VerdictPointer, Verification,
+};
+use crate::agents::todo::TodoItem;
+use crate::handoffs::draft::seen::{SeenClaim, SeenStatement};
+use crate::text::prose::joined as line;
 
 /// Everything above the carry-over prompt, which comes last since it may contain anything.
 pub(super) const PROMPT: &str = "## Carry-over prompt";
 
 pub(super) fn of(document: &HandoffDocument) -> String {
-    let mut out = String::new();
-    head(document, &mut out);
-    section("Summary", [line(&document.summary)], &mut out);
-    match &document.next_action {
-        Some(next) => section("Next action", [line(next)], &mut out),
-        None => section("Next action", [format!("**{NO_NEXT_ACTION}**")], &mut out),
-    }
-    section("Open risks", risks(document), &mut out);
-    section("Verification", verification(document), &mut out);
-    section("Claims that nothing proves", claims(document), &mut out);
-    section("Changed files", files(document), &mut out);
+    let what = match document.next_action {
+        Some(_) => "Handoff",
+        None => "Status report",
+    };
+    let (id, status, made) = (document.id, document.status.name(), &document.created_at);
+    let mut out = format!("# {what} {id}\n\n{status}, made {made}.\n");
+    section("Summary", vec![line(&document.summary)], &mut out);
+    let none = || format!("**{NO_NEXT_ACTION}**");
+    let next = document.next_action.as_deref().map_or_else(none, line);
+    section("Next action", vec![next], &mut out);
+    list("Open risks", &document.open_risks, risk, &mut out);
+    list("Verification", &document.verification, verification, &mut out);
+    list("Claims that nothing proves", &document.claims, claim, &mut out);
+    list("Changed files", &document.changed_files, file, &mut out);
     section("Commands", commands(document), &mut out);
-    section("Failed attempts", attempts(document), &mut out);
-    let todo = document
-        .todo
-        .iter()
-        .map(|todo| format!("- [{}] {}", todo.state, line(&todo.text)));
-    section("To do", todo, &mut out);
-    section("Decisions", stated(&document.decisions), &mut out);
-    let (assumed, questions) = (&document.assumptions_to_validate, &document.questions_for_human);
-    section("Assumptions to validate", stated(assumed), &mut out);
-    section("Questions for a human", stated(questions), &mut out);
-    section("Prerequisites", prerequisites(document), &mut out);
-    section("Verdicts", verdicts(document), &mut out);
+    list("Failed attempts", &document.failed_attempts, attempt, &mut out);
+    list("To do", &document.todo, todo, &mut out);
+    list("Decisions", &document.decisions, stated, &mut out);
+    list(
+        "Assumptions to validate",
+        &document.assumptions_to_validate,
+        stated,
+        &mut out,
+    );
+    list(
+        "Questions for a human",
+        &document.questions_for_human,
+        stated,
+        &mut out,
+    );
+    list("Prerequisites", &document.prerequisites, prerequisite, &mut out);
+    section("Verdicts", verdicts(&document.verdict_pointer), &mut out);
     section("Origin", origin(document), &mut out);
     prompt(document, &mut out);
     out
 }
 
-fn head(document: &HandoffDocument, out: &mut String) {
-    let what = match document.next_action {
-        Some(_) => "Handoff",
-        None => "Status report",
-    };
-    let _ = writeln!(out, "# {what} {}\n", document.id);
-    let _ = writeln!(out, "{}, made {}.", document.status.name(), document.created_at);
-}
-
-fn section(heading: &str, lines: impl IntoIterator<Item = String>, out: &mut String) {
-    let lines: Vec<String> = lines.into_iter().collect();
+fn section(heading: &str, lines: Vec<String>, out: &mut String) {
     if !lines.is_empty() {
         let _ = write!(out, "\n## {heading}\n\n{}\n", lines.join("\n"));
     }
 }
 
-fn risks(document: &HandoffDocument) -> Vec<String> {
-    let risks = document.open_risks.iter();
-    risks
-        .map(|risk| format!("- **{}** {}", risk.severity.name(), line(&risk.detail)))
-        .collect()
+fn list<T>(heading: &str, all: &[T], item: fn(&T) -> String, out: &mut String) {
+    section(
+        heading,
+        all.iter().map(|one| format!("- {}", item(one))).collect(),
+        out,
+    );
 }
 
-fn verification(document: &HandoffDocument) -> Vec<String> {
-    let runs = document.verification.iter();
-    runs.map(|run| {
-        let since = match run.stale {
-            Some(true) => "; files changed after it",
-            Some(false) => "",
-            None => "; files may have changed after it",
-        };
-        let (command, how, turn) = (code(&run.command), verified(run), run.turn);
-        format!("- {command}: {how} (turn {turn}){since}")
-    })
-    .collect()
+fn risk(risk: &Risk) -> String {
+    format!("**{}** {}", risk.severity.name(), line(&risk.detail))
 }
 
-fn claims(document: &HandoffDocument) -> Vec<String> {
-    let claims = document.claims.iter();
-    claims
-        .map(|claim| {
-            format!(
-                "- **{}** {} ({})",
-                claim.verdict,
-                line(&claim.claim),
-                line(&claim.why)
-            )
-        })
-        .collect()
+fn verification(run: &Verification) -> String {
+    let since = match run.stale {
+        Some(true) => "; files changed after it",
+        Some(false) => "",
+        None => "; files may have changed after it",
+    };
+    format!(
+        "{}: {} (turn {}){since}",
+        code(&run.command),
+        verified(run),
+        run.turn
+    )
 }
 
-fn files(document: &HandoffDocument) -> Vec<String> {
-    let files = document.changed_files.iter();
-    files
-        .map(|file| {
-            let why = file.why.as_ref().map(|why| format!(": {}", line(why)));
-            format!(
-                "- {} {}{}",
-                code(&file.path),
-                file.change,
-                why.unwrap_or_default()
-            )
-        })
-        .collect()
+fn claim(claim: &SeenClaim) -> String {
+    let (text, why) = (line(&claim.text), line(&claim.why));
+    format!("**{}** {text} ({why})", claim.status.name())
+}
+
+fn file(file: &ChangedFile) -> String {
+    let why = file.why.as_ref().map(|why| format!(": {}", line(why)));
+    let (path, change) = (code(&file.path), file.change.name());
+    format!("{path} {change}{}", why.unwrap_or_default())
+}
+
+fn todo(todo: &TodoItem) -> String {
+    format!("[{}] {}", todo.state.name(), line(&todo.text))
 }
 
 fn commands(document: &HandoffDocument) -> Vec<String> {
@@ -113,12 +107,8 @@ fn commands(document: &HandoffDocument) -> Vec<String> {
         // Indented, so that nothing in it is read as Markdown.
         lines.extend(run.output.iter().map(|output| format!("      {}", line(output))));
     }
-    if document.commands_left_out > 0 {
-        lines.push(format!(
-            "- {} more are in the journal",
-            document.commands_left_out
-        ));
-    }
+    let more = document.commands_left_out;
+    lines.extend((more > 0).then(|| format!("- {more} more are in the journal")));
     lines
 }
 
@@ -139,73 +129,58 @@ fn ended(exit: Option<i32>) -> String {
     }
 }
 
-fn attempts(document: &HandoffDocument) -> Vec<String> {
-    let attempts = document.failed_attempts.iter();
-    attempts
-        .map(|attempt| match attempt.why.is_empty() {
-            true => format!("- {}", line(&attempt.tried)),
-            false => format!("- {}: {}", code(&attempt.tried), line(&attempt.why)),
-        })
-        .collect()
+fn attempt(attempt: &FailedAttempt) -> String {
+    match attempt.why.is_empty() {
+        true => line(&attempt.tried),
+        false => format!("{}: {}", code(&attempt.tried), line(&attempt.why)),
+    }
 }
 
-fn stated(all: &[SeenStatement]) -> Vec<String> {
-    let shown = |stated: &SeenStatement| match stated.turn {
-        0 => format!("- {}", line(&stated.text)),
-        turn => format!("- {} (turn {turn})", line(&stated.text)),
-    };
-    all.iter().map(shown).collect()
+fn stated(stated: &SeenStatement) -> String {
+    match stated.turn {
+        0 => line(&stated.text),
+        turn => format!("{} (turn {turn})", line(&stated.text)),
+    }
 }
 
-fn prerequisites(document: &HandoffDocument) -> Vec<String> {
-    let all = document.prerequisites.iter();
-    all.map(|one| format!("- {} {}", one.kind.name(), code(&one.what)))
-        .collect()
+fn prerequisite(one: &Prerequisite) -> String {
+    format!("{} {}", one.kind.name(), code(&one.what))
 }
 
-fn verdicts(document: &HandoffDocument) -> Vec<String> {
-    let pointer = &document.verdict_pointer;
-    let all = [
-        ("verification", &pointer.verification),
-        ("review", &pointer.review),
-    ];
-    let there = all
-        .into_iter()
-        .filter_map(|(name, pointer)| Some((name, pointer.as_ref()?)));
-    there
-        .map(|(name, pointer)| {
-            let missing = if pointer.missing { " (missing)" } else { "" };
-            format!("- {name}: {}{missing}", code(&pointer.path))
-        })
-        .collect()
+fn verdicts(all: &VerdictPointer) -> Vec<String> {
+    let all = [("verification", &all.verification), ("review", &all.review)].into_iter();
+    let there = all.filter_map(|(name, pointer)| {
+        let Pointer { path, missing } = pointer.as_ref()?;
+        let missing = if *missing { " (missing)" } else { "" };
+        Some(format!("- {name}: {}{missing}", code(path)))
+    });
+    there.collect()
 }
 
 fn origin(document: &HandoffDocument) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut add = |name: &str, value: &str| {
-        if !value.is_empty() {
-            lines.push(format!("- {name}: {}", line(value)));
-        }
-    };
-    add("repository", &document.repository);
-    add("branch", &document.branch);
-    add("last known good commit", &document.last_known_good_commit);
-    add("topic", &document.topic);
-    add("conversation", &document.conversation);
-    add(
-        "parent",
-        &document.parent.map(|id| id.to_string()).unwrap_or_default(),
-    );
-    add("exchange", document.exchange.as_deref().unwrap_or_default());
-    add("begun by", &document.origin);
-    add("wire", &document.wire);
-    add("model", document.model.as_deref().unwrap_or_default());
-    add("turns", &document.turns.to_string());
-    add("context", &document.context.map(context).unwrap_or_default());
-    add("tokens (estimated)", &sizes(document.tokens));
-    add("bytes", &sizes(document.bytes));
-    add("format", &document.version.to_string());
-    lines
+    let parent = document.parent.map(|id| id.to_string()).unwrap_or_default();
+    let context = document.context.map(context).unwrap_or_default();
+    let all: [(&str, &str); 15] = [
+        ("repository", &document.repository),
+        ("branch", &document.branch),
+        ("last known good commit", &document.last_known_good_commit),
+        ("topic", &document.topic),
+        ("conversation", &document.conversation),
+        ("parent", &parent),
+        ("exchange", document.exchange.as_deref().unwrap_or_default()),
+        ("begun by", &document.origin),
+        ("wire", &document.wire),
+        ("model", document.model.as_deref().unwrap_or_default()),
+        ("turns", &document.turns.to_string()),
+        ("context", &context),
+        ("tokens (estimated)", &sizes(document.tokens)),
+        ("bytes", &sizes(document.bytes)),
+        ("format", &document.version.to_string()),
+    ];
+    let given = all.into_iter().filter(|(_, value)| !value.is_empty());
+    given
+        .map(|(name, value)| format!("- {name}: {}", line(value)))
+        .collect()
 }
 
 fn context(context: ContextTokens) -> String {
@@ -225,15 +200,10 @@ fn prompt(document: &HandoffDocument, out: &mut String) {
     let _ = write!(out, "\n{PROMPT}\n\n{fence}\n{}\n{fence}\n", document.prompt);
 }
 
-/// A text on one line.
 /// The longest run of backticks.
 fn longest_fence(text: &str) -> usize {
     let runs = text.split(|c: char| c != '`');
     runs.map(str::len).max().unwrap_or_default()
-}
-
-fn line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// A text as code on one line.

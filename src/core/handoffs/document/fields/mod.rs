@@ -16,9 +16,9 @@ mod tests;
 
 pub use validate::validate;
 pub use value::{
-    ChangedFile, Checkout, CommandRun, ContextTokens, FailedAttempt, HandoffClaim, HandoffDocument,
-    HandoffKind, HandoffSize, HandoffSource, HandoffTodo, NO_NEXT_ACTION, Pointer, Prerequisite,
-    PrerequisiteKind, Risk, Severity, VERSION, VerdictPointer, Verification,
+    ChangedFile, Checkout, CommandRun, ContextTokens, FailedAttempt, HandoffDocument, HandoffKind,
+    HandoffSize, HandoffSource, NO_NEXT_ACTION, Pointer, Prerequisite, PrerequisiteKind, Risk, Severity,
+    VERSION, VerdictPointer, Verification,
 };
 
 use crate::record::HandoffStatus;

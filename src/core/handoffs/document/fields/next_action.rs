@@ -1,6 +1,6 @@
 //! Finds the next action in the carry-over prompt.
 
-use super::prompt::{PromptSection, is_item, item};
+use super::prompt::{PromptSection, item};
 
 /// Headings above the next step.
 const HEADINGS: [&str; 7] = [
@@ -45,8 +45,7 @@ fn under_heading(sections: &[PromptSection<'_>]) -> Option<String> {
 fn inline(prompt: &str) -> Option<String> {
     prompt.lines().find_map(|line| {
         let line = line.trim();
-        let line = if is_item(line) { item(line)? } else { line };
-        let line = line.trim_start_matches('*');
+        let line = item(line).unwrap_or(line).trim_start_matches('*');
         starts(line).or_else(|| {
             let mut sentences = line.match_indices(". ").map(|(at, dot)| &line[at + dot.len()..]);
             sentences.find_map(starts)

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use crate::handoffs::draft::one_line;
 use crate::handoffs::draft::seen::SeenStatement;
+use crate::text::prose::{list_item, without_any};
 
 /// A heading with the lines below it; the first section has none.
 pub(super) struct PromptSection<'p> {
@@ -50,30 +51,12 @@ fn heading(line: &str) -> Option<&str> {
     let alone = line
         .strip_suffix(':')
         .filter(|text| text.split_whitespace().count() <= 6);
-    alone.filter(|text| !text.is_empty() && !is_item(text))
-}
-
-/// Whether a line is an item of a list.
-pub(super) fn is_item(line: &str) -> bool {
-    item(line).is_some()
+    alone.filter(|text| !text.is_empty() && list_item(text).is_none())
 }
 
 /// The text of an item: `- text`, `1. text`, `1) text`, `- [ ] text`.
 pub(super) fn item(line: &str) -> Option<&str> {
-    let bullet = line.strip_prefix("- ").or_else(|| line.strip_prefix("* "));
-    if let Some(text) = bullet.or_else(|| line.strip_prefix("• ")) {
-        let text = text.trim_start();
-        return Some(
-            ["[ ] ", "[-] "]
-                .iter()
-                .find_map(|mark| text.strip_prefix(mark))
-                .unwrap_or(text),
-        );
-    }
-    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
-    let rest = &line[digits..];
-    let text = rest.strip_prefix(". ").or_else(|| rest.strip_prefix(") "))?;
-    (digits > 0).then(|| text.trim_start())
+    list_item(line).map(|text| without_any(text, &["[ ] ", "[-] "]))
 }
 
 impl<'p> PromptSection<'p> {
@@ -103,7 +86,7 @@ impl<'p> PromptSection<'p> {
             .lines
             .iter()
             .skip_while(|line| !prose(line))
-            .take_while(|line| prose(line));
+            .take_while(prose);
         let text: Vec<&str> = lines.map(|line| item(line).unwrap_or(line)).collect();
         text.join(" ")
     }
@@ -147,11 +130,6 @@ fn statement(item: String) -> SeenStatement {
         let (text, turn) = item.strip_suffix(')')?.rsplit_once(" (turn ")?;
         Some((text, turn.parse().ok()?))
     };
-    match turn() {
-        Some((text, turn)) => SeenStatement {
-            text: text.to_owned(),
-            turn,
-        },
-        None => SeenStatement { text: item, turn: 0 },
-    }
+    let (text, turn) = turn().unwrap_or((&item, 0));
+    SeenStatement::new(text, turn)
 }

@@ -3,7 +3,7 @@
 use super::prompt::PromptSection;
 use super::prompt::{SENTENCE, listed, merged};
 use super::value::HandoffSource;
-use super::{HandoffClaim, Risk, Severity};
+use super::{Risk, Severity};
 use crate::handoffs::draft::{SeenFacts, one_line, seen};
 
 /// Files or runs that a risk names.
@@ -27,7 +27,7 @@ impl Risks {
 pub(super) fn of(
     source: &HandoffSource<'_>,
     sections: &[PromptSection<'_>],
-    claims: &[HandoffClaim],
+    claims: &[seen::SeenClaim],
 ) -> Vec<Risk> {
     let seen = source.seen;
     let mut risks = Risks::default();
@@ -37,9 +37,9 @@ pub(super) fn of(
     }
     uncommitted(source, &mut risks);
     poor_reviews(seen, &mut risks);
-    let contradicted = seen::ClaimStatus::Contradicted.name();
-    for claim in claims.iter().filter(|claim| claim.verdict == contradicted) {
-        let detail = format!("claimed, and contradicted: {}", claim.claim);
+    let contradicted = seen::ClaimStatus::Contradicted;
+    for claim in claims.iter().filter(|claim| claim.status == contradicted) {
+        let detail = format!("claimed, and contradicted: {}", claim.text);
         risks.add(Severity::Warn, detail);
     }
     other_failures(seen, &mut risks);
@@ -58,17 +58,14 @@ fn checks_that_failed(seen: &SeenFacts, risks: &mut Risks) {
         if run.passed != Some(false) || seen.verification[at..].iter().any(covers) {
             continue;
         }
-        let how = match run.exit {
-            Some(code) => format!("ended with {code}"),
-            None => "failed, as its output says,".to_owned(),
+        let since = match run.stale {
+            Some(true) => "; files changed after it",
+            _ => "",
         };
-        let since = if run.stale == Some(true) {
-            "; files changed after it"
-        } else {
-            ""
-        };
-        let detail = format!("`{}` {how} in turn {}{since}", run.command, run.turn);
-        risks.add(Severity::Block, detail);
+        risks.add(
+            Severity::Block,
+            format!("`{}` {}{since}", run.command, run.failure()),
+        );
     }
 }
 
@@ -82,7 +79,7 @@ fn uncommitted(source: &HandoffSource<'_>, risks: &mut Risks) {
         ),
     };
     if !changed.is_empty() {
-        let named = changed.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+        let named = changed[..changed.len().min(NAMED)].join(", ");
         let more = if changed.len() > NAMED { ", …" } else { "" };
         let detail = format!("{what}: {named}{more} ({} in all)", changed.len());
         risks.add(Severity::Warn, detail);
@@ -119,15 +116,10 @@ fn other_failures(seen: &SeenFacts, risks: &mut Risks) {
 
 /// Checks that passed before files changed: one risk, the newest first.
 fn stale_checks(seen: &SeenFacts, risks: &mut Risks) {
-    let passed = seen
-        .verification
-        .iter()
-        .rev()
-        .filter(|run| run.passed == Some(true));
-    let stale: Vec<String> = passed
-        .filter(|run| run.stale == Some(true))
-        .map(|run| format!("`{}` passed in turn {}", run.command, run.turn))
-        .collect();
+    let runs = seen.verification.iter().rev();
+    let stale = runs.filter(|run| run.passed == Some(true) && run.stale == Some(true));
+    let stale = stale.map(|run| format!("`{}` passed in turn {}", run.command, run.turn));
+    let stale: Vec<String> = stale.collect();
     if !stale.is_empty() {
         let named = stale[..stale.len().min(NAMED)].join(", ");
         let more = match stale.len().saturating_sub(NAMED) {

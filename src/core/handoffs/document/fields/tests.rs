@@ -148,8 +148,8 @@ fn a_document_says_what_was_seen_and_what_was_only_claimed() {
     );
     assert_eq!(made.claims.len(), 1);
     assert_eq!(
-        (made.claims[0].verdict.as_str(), made.claims[0].claim.as_str()),
-        ("contradicted", "The survey; all tests pass.")
+        (made.claims[0].status, made.claims[0].text.as_str()),
+        (seen::ClaimStatus::Contradicted, "The survey; all tests pass.")
     );
     let risks: Vec<_> = made
         .open_risks

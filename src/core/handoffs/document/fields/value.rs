@@ -3,8 +3,10 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::agents::files::FileChange;
+use crate::agents::todo::TodoItem;
 use crate::handoffs::draft::SeenFacts;
-use crate::handoffs::draft::seen::SeenStatement;
+use crate::handoffs::draft::seen::{SeenClaim, SeenStatement};
 use crate::record::{Handoff, HandoffStatus};
 
 /// The version of the format, as `version` has it.
@@ -46,9 +48,9 @@ pub struct HandoffDocument {
     /// The last run of each command that tests, builds or lints, as it was seen.
     pub verification: Vec<Verification>,
     /// Unproven claims of the carry-over prompt.
-    pub claims: Vec<HandoffClaim>,
+    pub claims: Vec<SeenClaim>,
     /// The agent's to-do list.
-    pub todo: Vec<HandoffTodo>,
+    pub todo: Vec<TodoItem>,
     /// Sentences about what was decided.
     pub decisions: Vec<SeenStatement>,
     /// Unconfirmed assumptions.
@@ -115,8 +117,7 @@ impl HandoffKind {
 pub struct ChangedFile {
     /// Relative to the repository's folder, if that is known.
     pub path: String,
-    /// `created`, `modified`, `deleted`; `written` where it is unknown whether it was there.
-    pub change: String,
+    pub change: FileChange,
     /// What the model wrote before it changed it.
     pub why: Option<String>,
 }
@@ -212,27 +213,6 @@ impl Verification {
     pub fn has_passed(&self) -> Option<bool> {
         self.exit.map(|code| code == 0).or(self.passed)
     }
-}
-
-/// An unproven claim of success.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HandoffClaim {
-    /// The sentence.
-    pub claim: String,
-    /// `contradicted`, `stale` or `unverified`.
-    pub verdict: String,
-    pub why: String,
-}
-
-/// An item of the agent's to-do list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HandoffTodo {
-    /// What is to be done.
-    pub text: String,
-    /// `done`, `in progress`, `pending` or `cancelled`.
-    pub state: String,
 }
 
 /// What is to be loaded or started first.

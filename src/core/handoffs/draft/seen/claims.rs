@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{SeenFacts, SeenVerification};
 use crate::agents::commands::CommandPurpose;
@@ -12,7 +12,8 @@ use crate::text::table;
 
 named! {
     /// The status of a claim.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
     pub enum ClaimStatus {
         /// The last run contradicts it.
         Contradicted = "contradicted",
@@ -24,11 +25,13 @@ named! {
 }
 
 /// A claim that is not proven.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SeenClaim {
     /// The sentence that claims it, on one line.
+    #[serde(rename = "claim")]
     pub text: String,
-    /// The verdict.
+    #[serde(rename = "verdict")]
     pub status: ClaimStatus,
     /// Why, in words.
     pub why: String,
@@ -77,11 +80,7 @@ impl SeenFacts {
         let runs: Vec<&SeenVerification> = self.verification.iter().filter(of).collect();
         let failed = runs.iter().rev().find(|run| run.passed == Some(false));
         if let Some(run) = failed {
-            let how = match run.exit {
-                Some(code) => format!("ended with {code}"),
-                None => "failed, as its output says,".to_owned(),
-            };
-            let why = format!("the last run of `{}` {how} in turn {}", run.command, run.turn);
+            let why = format!("the last run of `{}` {}", run.command, run.failure());
             return Some((ClaimStatus::Contradicted, why));
         }
         let passed: Vec<&&SeenVerification> = runs.iter().filter(|run| run.passed == Some(true)).collect();
@@ -92,15 +91,15 @@ impl SeenFacts {
             return Some((ClaimStatus::Unverified, "no run of it was seen".to_owned()));
         };
         let (command, turn) = (&run.command, run.turn);
-        Some(match (run.passed, run.stale) {
-            (Some(true), Some(true)) => (
-                ClaimStatus::Stale,
-                format!("files changed after `{command}` passed in turn {turn}"),
+        let (status, changed) = match run.stale {
+            Some(true) => (ClaimStatus::Stale, "changed"),
+            _ => (ClaimStatus::Unverified, "may have changed"),
+        };
+        Some(match run.passed {
+            Some(true) => (
+                status,
+                format!("files {changed} after `{command}` passed in turn {turn}"),
             ),
-            (Some(true), _) => {
-                let why = format!("files may have changed after `{command}` passed in turn {turn}");
-                (ClaimStatus::Unverified, why)
-            }
             _ => (
                 ClaimStatus::Unverified,
                 format!("how `{command}` ended in turn {turn} is not known"),

@@ -3,6 +3,7 @@
 use super::SeenFailure;
 use crate::agents::commands::{self, CommandPurpose};
 use crate::agents::ending::LineEnd;
+use crate::handoffs::newest;
 
 /// Failures that are remembered, the newest ones: each command is compared with them.
 const MOST_FAILURES: usize = 128;
@@ -41,13 +42,9 @@ impl Failures {
         let good: Vec<&RunKey> = runs.iter().filter(good).map(|keyed| &keyed.key).collect();
         let all_of = |failed: &RunKey| {
             good.iter().any(|(purpose, words, inside)| {
-                *purpose == failed.0
-                    && *inside == failed.2
-                    && (*words == failed.1
-                        || failed
-                            .1
-                            .strip_prefix(words.as_str())
-                            .is_some_and(|rest| rest.starts_with(' ')))
+                let rest = failed.1.strip_prefix(words.as_str());
+                let is_same = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
+                *purpose == failed.0 && *inside == failed.2 && is_same
             })
         };
         self.0.retain(|failure| {
@@ -71,17 +68,15 @@ impl Failures {
     }
 
     pub(super) fn add(&mut self, failed: SeenFailure, folder: Option<&str>, runs: &[KeyedCommand<'_, '_>]) {
-        if self.0.len() == MOST_FAILURES {
-            self.0.remove(0);
-        }
         // Where the line does not tell which of its commands failed, it may have been any of them.
         let known = runs.iter().any(|keyed| keyed.run.bad_if_not);
         let failing = runs.iter().filter(|keyed| keyed.run.bad_if_not || !known);
-        self.0.push(OpenFailure {
+        let failure = OpenFailure {
             failed,
             folder: folder.map(str::to_owned),
             keys: failing.map(|keyed| keyed.key.clone()).collect(),
-        });
+        };
+        newest::push(&mut self.0, MOST_FAILURES, failure);
     }
 
     /// What failed.

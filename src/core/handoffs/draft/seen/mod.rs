@@ -29,6 +29,7 @@ use super::reader::DraftIndexSettings;
 use super::todos;
 use super::turns::{self, IndexedTurn, TurnEnd, claims_done};
 use crate::agents::wordings::UserText;
+use crate::handoffs::newest;
 use crate::transcript::Transcript;
 
 /// Bytes of a sentence.
@@ -67,17 +68,14 @@ impl DraftIndex {
     pub fn seen(&self, whereabouts: &Whereabouts) -> SeenFacts {
         let facts = DraftFacts::of(self);
         let mut seen = self.work(&facts.turns, whereabouts);
-        let secrets = facts.secrets.iter().map(|secret| SeenStatement {
-            text: secret.text(&whereabouts.relative(&secret.file.path)),
-            turn: secret.turn,
+        let secrets = facts.secrets.iter().map(|secret| {
+            let path = whereabouts.relative(&secret.file.path);
+            SeenStatement::new(secret.text(&path), secret.turn)
         });
         seen.secrets = secrets.collect();
         let of = |class: SentenceClass| {
             let found = facts.anchors.iter().filter(|(_, anchor)| anchor.class == class);
-            let stated = found.map(|(turn, anchor)| SeenStatement {
-                text: anchor.text.clone(),
-                turn: *turn,
-            });
+            let stated = found.map(|(turn, anchor)| SeenStatement::new(&anchor.text, *turn));
             let all: Vec<SeenStatement> = stated.collect();
             let newest = all.len().saturating_sub(SENTENCES);
             all.into_iter().skip(newest)
@@ -91,10 +89,8 @@ impl DraftIndex {
         if let Some(last) = facts.turns.last().filter(|turn| turn.ended == TurnEnd::Question) {
             let reply = last.replies.last().into_iter();
             let open = reply.flat_map(|reply| sentences(&reply.text).filter(|s| s.trim_end().ends_with('?')));
-            seen.questions.extend(open.map(|sentence| SeenStatement {
-                text: one_line(sentence, SENTENCE),
-                turn: last.n,
-            }));
+            let open = open.map(|sentence| SeenStatement::new(one_line(sentence, SENTENCE), last.n));
+            seen.questions.extend(open);
         }
         seen
     }
@@ -110,10 +106,7 @@ fn finished(turns: &[IndexedTurn<'_>]) -> Vec<SeenStatement> {
             found.retain(|known| !known.text.eq_ignore_ascii_case(&text));
             let last = turn.replies.last().filter(|_| turn.ended == TurnEnd::Answered);
             if last.is_some_and(|reply| claims_done(&reply.text)) {
-                if found.len() == SENTENCES {
-                    found.remove(0);
-                }
-                found.push(SeenStatement { text, turn: turn.n });
+                newest::push(&mut found, SENTENCES, SeenStatement::new(text, turn.n));
             }
         }
     }

@@ -130,6 +130,23 @@ pub struct VerdictFile {
     pub missing: bool,
 }
 
+impl SeenStatement {
+    pub(in crate::handoffs) fn new(text: impl Into<String>, turn: usize) -> Self {
+        let text = text.into();
+        Self { text, turn }
+    }
+}
+
+impl SeenVerification {
+    /// How one that failed did.
+    pub(in crate::handoffs) fn failure(&self) -> String {
+        match self.exit {
+            Some(code) => format!("ended with {code} in turn {}", self.turn),
+            None => format!("failed, as its output says, in turn {}", self.turn),
+        }
+    }
+}
+
 impl SeenFacts {
     /// The item of the to-do list that is under way, else the first one that is not begun.
     pub fn next_todo(&self) -> Option<&TodoItem> {

@@ -16,6 +16,7 @@ use crate::handoffs::draft::excerpt::{first_line, one_line};
 use crate::handoffs::draft::facts::looks;
 use crate::handoffs::draft::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult};
 use crate::handoffs::draft::turns::{IndexedTurn, answers};
+use crate::handoffs::newest;
 use crate::wire::Role;
 
 /// Bytes of what the model wrote before a change.
@@ -141,11 +142,9 @@ impl<'w> TranscriptWalk<'w> {
     }
 
     fn add_questions(&mut self, turn: usize, call: &IndexedCall) {
-        let questions = call.questions.iter().map(|text| SeenStatement {
-            text: text.clone(),
-            turn,
-        });
-        self.questions.extend(questions);
+        let questions = call.questions.iter();
+        self.questions
+            .extend(questions.map(|text| SeenStatement::new(text, turn)));
     }
 
     fn may_change(&mut self, surely_not: bool) {
@@ -201,10 +200,8 @@ impl<'w> TranscriptWalk<'w> {
         let KeyedCommand { run, key } = keyed;
         let ended = run.end(end);
         if run.purpose == CommandPurpose::Serve && ended == RunEnd::Passed {
-            self.services.push(SeenStatement {
-                text: one_line(run.text, WHY),
-                turn,
-            });
+            self.services
+                .push(SeenStatement::new(one_line(run.text, WHY), turn));
         } else if run.purpose.verifies() && !run.rewrites {
             let exit = match ended {
                 RunEnd::Passed => end.code,
@@ -357,21 +354,19 @@ impl<'w> TranscriptWalk<'w> {
     fn verdict(&mut self, call: &IndexedCall, outcome: &IndexedResult) {
         for (path, change) in &call.paths {
             let path = self.whereabouts.relative(path);
-            if !self
-                .verdict_paths
-                .iter()
-                .any(|pattern| files::fits(pattern, &path))
-            {
+            let mut patterns = self.verdict_paths.iter();
+            if !patterns.any(|pattern| files::fits(pattern, &path)) {
                 continue;
             }
             let missing = *change == Some(FileChange::Deleted)
                 || call.kind == ToolKind::Read && outcome.failed == Some(true);
             let score = call.score.or(outcome.score);
             self.verdicts.retain(|known| known.path != path);
-            if self.verdicts.len() == MOST_VERDICTS {
-                self.verdicts.remove(0);
-            }
-            self.verdicts.push(VerdictFile { path, score, missing });
+            newest::push(
+                &mut self.verdicts,
+                MOST_VERDICTS,
+                VerdictFile { path, score, missing },
+            );
         }
     }
 

@@ -167,7 +167,7 @@ fn commands_of_the_person_are_in_everything_that_is_made_of_the_index() {
     for sent in sent() {
         let (index, agent) = (index_of(&sent), sent.agent);
         assert_eq!(
-            index.rows().len(),
+            super::super::turns::of(&index.messages).len(),
             1,
             "{agent}: the person's commands are no requests"
         );
