@@ -45,11 +45,9 @@ pub fn looked_up_again<'p>(
 /// Files read again and commands run again within the next requests after a handoff, each once. `None`: its sentinel is not in
 /// this transcript.
 pub fn called_again(transcript: &Transcript<'_>, handoff: HandoffId) -> Option<Vec<String>> {
-    let is_cut = |kind: MarkMeaning| kind == MarkMeaning::Handoff(handoff);
-    let cut = transcript
-        .marks()
-        .into_iter()
-        .find(|mark| is_cut(mark.kind))?
+    let mut marks = transcript.marks().into_iter();
+    let cut = marks
+        .find(|mark| mark.kind == MarkMeaning::Handoff(handoff))?
         .turn;
     let mut before = HashSet::new();
     for turn in transcript.turns().take(cut + 1) {
@@ -112,8 +110,7 @@ fn look_ups(turn: &TranscriptTurn<'_>, found: &mut impl FnMut(LookUp)) {
         let (name, arguments) = tools::called(call.named(), &call.given());
         match ToolKind::of(&name, &arguments) {
             ToolKind::Shell => {
-                let command = tools::command(&arguments);
-                command
+                tools::command(&arguments)
                     .into_iter()
                     .for_each(|command| found(LookUp::Command(command)));
             }

@@ -93,11 +93,11 @@ pub(super) fn split(prompt: &str) -> (&str, Vec<&str>) {
         return (prompt, Vec::new());
     };
     let rules = block.strip_prefix(RULES).map(|lines| {
-        let listed = lines
+        lines
             .trim_start()
             .lines()
-            .take_while(|line| line.starts_with(ITEM));
-        listed.map(|line| &line[ITEM.len()..]).collect()
+            .map_while(|line| line.strip_prefix(ITEM))
+            .collect()
     });
     (before.trim_end(), rules.unwrap_or_default())
 }
@@ -111,11 +111,8 @@ pub fn without_blocks(prompt: &str) -> Cow<'_, str> {
     let mut rest = prompt;
     while let Some((before, after)) = rest.split_once(OPENS) {
         out.push_str(before.trim_end());
-        rest = match after.split_once(CLOSES) {
-            Some((_, rest)) => rest,
-            // It breaks off.
-            None => "",
-        };
+        // One may break off.
+        rest = after.split_once(CLOSES).map_or("", |(_, rest)| rest);
     }
     out.push_str(rest);
     // An edge that is left must not be read as one.

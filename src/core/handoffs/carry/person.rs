@@ -141,12 +141,10 @@ fn typed(text: &str) -> Vec<&str> {
             if !is_own && closed.contains(name) && !trimmed.contains(&*format!("</{name}>")) {
                 block = Some(name);
             }
-            let inside = trimmed.trim_start_matches(|c| c != '>');
+            let inside = trimmed.trim_start_matches(|c| c != '>').trim_start_matches('>');
             let inside = inside
-                .trim_start_matches('>')
-                .split("</")
-                .next()
-                .unwrap_or_default()
+                .split_once("</")
+                .map_or(inside, |(inside, _)| inside)
                 .trim();
             if is_own && !inside.is_empty() {
                 lines.push(inside);
@@ -170,9 +168,7 @@ fn typed(text: &str) -> Vec<&str> {
 /// The names of the tags that are closed anywhere in a text.
 fn closed_tags(text: &str) -> HashSet<&str> {
     let closing = text.split("</").skip(1);
-    closing
-        .filter_map(|rest| rest.split_once('>').map(|(name, _)| name))
-        .collect()
+    closing.filter_map(|rest| Some(rest.split_once('>')?.0)).collect()
 }
 
 /// The name of a tag that opens or closes at the start of a line.

@@ -73,16 +73,14 @@ impl PromptIndex {
         for at in words.iter().filter_map(|word| self.by_word.get(word)).flatten() {
             *counts.entry(*at).or_default() += 1;
         }
-        let has_values = |at: u32| {
-            let values = words
-                .iter()
-                .filter(|word| word.contains(|c: char| c.is_ascii_digit()));
-            values.into_iter().all(|word| {
-                self.by_word
-                    .get(word)
-                    .is_some_and(|list| list.binary_search(&at).is_ok())
-            })
+        let is_in = |word: &String, at: u32| {
+            let places = self.by_word.get(word);
+            places.is_some_and(|places| places.binary_search(&at).is_ok())
         };
+        let values = words
+            .iter()
+            .filter(|word| word.contains(|c: char| c.is_ascii_digit()));
+        let has_values = |at: u32| values.clone().all(|word| is_in(word, at));
         let denies = |at: u32| self.denies.get(at as usize).copied().unwrap_or_default();
         !words.is_empty()
             && counts.into_iter().any(|(at, there)| {

@@ -41,17 +41,14 @@ impl Receipt {
             left_out,
             contradicted,
         } = self;
-        let more = [
-            (left_out, "did not fit"),
-            (contradicted, "contradicted by what was seen"),
-        ];
-        let more: String = more
-            .iter()
-            .filter(|(count, _)| **count > 0)
-            .map(|(count, what)| format!(", {count} {what}"))
-            .collect();
+        let counted = |count: usize, what: &str| match count {
+            0 => String::new(),
+            _ => format!(", {count} {what}"),
+        };
+        let left_over = counted(*left_out, "did not fit");
+        let wrong = counted(*contradicted, "contradicted by what was seen");
         (in_prompt + added + left_out + contradicted > 0)
-            .then(|| format!("{in_prompt} in the prompt, {added} added by baton{more}"))
+            .then(|| format!("{in_prompt} in the prompt, {added} added by baton{left_over}{wrong}"))
     }
 }
 

@@ -89,19 +89,19 @@ impl DraftFailure {
 
     /// Reads an error answer.
     pub fn of_answer(status: u16, body: &[u8]) -> Self {
-        let message = message(body);
-        match exceeds(&message) || status == 413 {
-            true => Self::Window,
-            false => Self::Provider(Some(status), message),
-        }
+        Self::reported(Some(status), body)
     }
 
     /// Reads an error under a status of success.
     pub fn of_event(body: &[u8]) -> Self {
+        Self::reported(None, body)
+    }
+
+    fn reported(status: Option<u16>, body: &[u8]) -> Self {
         let message = message(body);
-        match exceeds(&message) {
+        match exceeds(&message) || status == Some(413) {
             true => Self::Window,
-            false => Self::Provider(None, message),
+            false => Self::Provider(status, message),
         }
     }
 }

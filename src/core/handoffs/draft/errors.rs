@@ -31,19 +31,15 @@ pub(super) fn quoted(text: &str) -> Vec<String> {
         }
     }
     // The last line of a trace names the error.
-    let closes = chosen
-        .iter()
-        .any(|at| is_trace_head(lines[*at]))
-        .then(|| lines.len() - 1);
+    let is_trace = chosen.iter().any(|at| is_trace_head(lines[*at]));
+    let closes = is_trace.then(|| lines.len() - 1);
     chosen.truncate(MOST - usize::from(closes.is_some()));
     chosen.extend(closes.filter(|at| !chosen.contains(at)));
     if chosen.is_empty() {
         chosen = hints(&lines, MOST);
     }
-    chosen
-        .into_iter()
-        .map(|at| cut(lines[at], LINE).to_owned())
-        .collect()
+    let chosen = chosen.into_iter();
+    chosen.map(|at| cut(lines[at], LINE).to_owned()).collect()
 }
 
 /// Of lines without an error: those with a negation, and the last ones, each wording once.
@@ -84,11 +80,8 @@ fn streams(text: &str) -> Cow<'_, str> {
     let Ok(Value::Object(members)) = serde_json::from_str::<Value>(trimmed) else {
         return Cow::Borrowed(text);
     };
-    let named = MEMBERS
-        .iter()
-        .filter_map(|name| members.get(*name)?.as_str())
-        .filter(|named| !named.is_empty());
-    let named: Vec<&str> = named.collect();
+    let named = MEMBERS.iter().filter_map(|name| members.get(*name)?.as_str());
+    let named: Vec<&str> = named.filter(|named| !named.is_empty()).collect();
     match named.is_empty() {
         true => Cow::Borrowed(text),
         false => Cow::Owned(named.join("\n")),

@@ -60,16 +60,14 @@ pub(super) fn outcome(text: &str) -> Vec<String> {
 pub(super) fn tail(text: &str) -> Vec<String> {
     const MOST: usize = 20;
     // What an agent's harness puts after it is no output.
-    let text = match text.find("\n<system-reminder>") {
-        Some(at) => &text[..at],
-        None => text,
-    };
-    let lines: Vec<&str> = text.trim_end().lines().rev().take(MOST).collect();
-    let lines = lines
-        .into_iter()
-        .rev()
-        .map(|line| cut(line.trim_end(), LINE).to_owned());
-    lines.collect()
+    let text = text
+        .split_once("\n<system-reminder>")
+        .map_or(text, |(text, _)| text);
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    let last = &lines[lines.len().saturating_sub(MOST)..];
+    last.iter()
+        .map(|line| cut(line.trim_end(), LINE).to_owned())
+        .collect()
 }
 
 /// The total that a review gives, in tenths: the number after its first "total" that one follows closely.
@@ -122,9 +120,8 @@ pub(super) fn is_diff(text: &str) -> bool {
 /// Whether a text has a stack trace.
 pub(super) fn is_trace(text: &str) -> bool {
     const TRACES: [&str; 3] = ["Traceback (most recent call last)", "' panicked at ", "\n    at "];
-    TRACES
-        .iter()
-        .any(|trace| memchr::memmem::find(text.as_bytes(), trace.as_bytes()).is_some())
+    let mut traces = TRACES.iter();
+    traces.any(|trace| memchr::memmem::find(text.as_bytes(), trace.as_bytes()).is_some())
 }
 
 /// A text's beginning and end, with runs of similar lines shortened.
@@ -143,34 +140,23 @@ fn collapsed(text: &str) -> String {
     /// Bytes at a line's start, without digits, that make lines alike.
     const SAME: usize = 12;
     let key = |line: &str| -> String {
-        line.trim_start()
-            .chars()
-            .filter(|c| !c.is_ascii_digit())
-            .take(SAME)
-            .collect()
+        let letters = line.trim_start().chars().filter(|c| !c.is_ascii_digit());
+        letters.take(SAME).collect()
     };
     let lines: Vec<&str> = text.lines().flat_map(|line| line.rsplit('\r').next()).collect();
     let mut out = String::with_capacity(text.len().min(8192));
     let mut at = 0;
     while at < lines.len() {
         let first = key(lines[at]);
-        let run = lines[at..]
+        let alike = lines[at..]
             .iter()
-            .take_while(|line| !first.is_empty() && key(line) == first)
-            .count()
-            .max(1);
-        if run > ALIKE {
-            out.push_str(&format!(
-                "{}\n[{} lines like it]\n{}\n",
-                lines[at],
-                run - 2,
-                lines[at + run - 1]
-            ));
-        } else {
-            for line in &lines[at..at + run] {
-                out.push_str(line);
-                out.push('\n');
+            .take_while(|line| !first.is_empty() && key(line) == first);
+        let run = alike.count().max(1);
+        match &lines[at..at + run] {
+            [first, .., last] if run > ALIKE => {
+                out.push_str(&format!("{first}\n[{} lines like it]\n{last}\n", run - 2));
             }
+            all => all.iter().for_each(|line| out.extend([line, "\n"])),
         }
         at += run;
     }

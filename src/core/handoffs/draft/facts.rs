@@ -22,7 +22,7 @@ use crate::handoffs::newest;
 use crate::handoffs::replaced::{SpokenText, Statements};
 
 /// Bytes of a reason.
-const WHY: usize = 140;
+pub(super) const WHY: usize = 140;
 
 /// Failures that are remembered, the newest ones: each call is compared with them.
 const MOST_FAILURES: usize = 128;
@@ -70,7 +70,6 @@ pub(super) struct NamedFile {
     pub(super) path: String,
     /// What was done to it last; `None` where it was only read.
     pub(super) change: Option<FileChange>,
-    pub(super) was_read: bool,
     /// The last turn that names it.
     pub(super) turn: usize,
     /// What the model wrote before it changed it.
@@ -185,16 +184,10 @@ impl<'i> DraftFacts<'i> {
         self.statements.marked(said).into_owned()
     }
 
-    /// What the person said in a turn and still holds; may be empty.
-    pub(super) fn still_said(&self, turn: &IndexedTurn<'_>) -> String {
-        let text = turn.person_text();
-        let said = SpokenText::new(turn.n, true, &text);
-        self.statements.current(said).into_owned()
-    }
-
     /// What the person said in a turn and still holds, unless each sentence of it is kept by itself; may be empty.
     pub(super) fn otherwise_said(&self, turn: &IndexedTurn<'_>) -> String {
-        let said = self.still_said(turn);
+        let text = turn.person_text();
+        let said = self.statements.current(SpokenText::new(turn.n, true, &text));
         let from = self.anchors.partition_point(|(at, _)| *at < turn.n);
         let here = self.anchors[from..].iter().take_while(|(at, _)| *at == turn.n);
         let kept = here.filter(|(_, anchor)| is_kept(anchor));
@@ -203,7 +196,7 @@ impl<'i> DraftFacts<'i> {
         let is_all = !kept.is_empty() && pieces(&said).all(|piece| is_listed(piece.text));
         match is_all {
             true => String::new(),
-            false => said,
+            false => said.into_owned(),
         }
     }
 
@@ -311,24 +304,19 @@ impl<'i> FactCollector<'i> {
             self.files.push(NamedFile {
                 path: path.to_owned(),
                 change: None,
-                was_read: false,
                 turn,
                 why: None,
             });
         }
         let file = &mut self.files[at];
         file.turn = turn;
-        match change {
-            None => file.was_read = true,
-            Some(change) => {
-                self.changed = self.at;
-                file.change = match (file.change, change) {
-                    (Some(FileChange::Created), FileChange::Modified) => Some(FileChange::Created),
-                    _ => Some(change),
-                };
-                let spoken = why.map(|text| one_line(first_line(text, WHY * 2), WHY));
-                file.why = spoken.filter(|spoken| !spoken.is_empty()).or(file.why.take());
-            }
+        if let Some(change) = change {
+            self.changed = self.at;
+            file.change = match (file.change, change) {
+                (Some(FileChange::Created), FileChange::Modified) => Some(FileChange::Created),
+                _ => Some(change),
+            };
+            file.why = reason(why).or(file.why.take());
         }
     }
 
@@ -336,12 +324,9 @@ impl<'i> FactCollector<'i> {
         let runs = commands::runs(command);
         let last = runs.iter().rposition(|run| run.purpose.changes());
         for (at, run) in runs.iter().enumerate() {
-            let effects = match last == Some(at) {
-                true => outcome.effects.clone(),
-                false => Vec::new(),
-            };
+            let effects = Some(&outcome.effects).filter(|_| last == Some(at));
             let ran = CommandFact {
-                effects,
+                effects: effects.cloned().unwrap_or_default(),
                 by_person,
                 purpose: run.purpose,
                 text: one_line(run.text, WHY),
@@ -380,12 +365,17 @@ impl<'i> FactCollector<'i> {
         let mut all: Vec<_> = self.ran.drain().map(|(_, ran)| ran).collect();
         all.sort_by(|a, b| (a.0, a.1.purpose, &a.1.text).cmp(&(b.0, b.1.purpose, &b.1.text)));
         let changed = self.changed;
-        let stale = |(at, ran): (usize, CommandFact)| CommandFact {
-            stale: at < changed,
-            ..ran
-        };
-        all.into_iter().map(stale).collect()
+        for (at, ran) in &mut all {
+            ran.stale = *at < changed;
+        }
+        all.into_iter().map(|(_, ran)| ran).collect()
     }
+}
+
+/// Why a file was changed: the first line of what the model wrote before.
+pub(super) fn reason(text: Option<&str>) -> Option<String> {
+    let line = text.map(|text| one_line(first_line(text, WHY * 2), WHY));
+    line.filter(|line| !line.is_empty())
 }
 
 /// Commands that only search: an empty result is no failure.
@@ -396,10 +386,8 @@ pub(super) fn looks(command: &str) -> bool {
     let mut words = command.split(|c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&'));
     let first = words.find(|word| !word.is_empty() && *word != "cd");
     // The code is that of the last command: `… | grep` found nothing.
-    [first, commands::last_command(command)]
-        .into_iter()
-        .flatten()
-        .any(|word| LOOKS.contains(&word))
+    let mut ends = [first, commands::last_command(command)].into_iter().flatten();
+    ends.any(|word| LOOKS.contains(&word))
 }
 
 fn is_same(a: &IndexedCall, b: &IndexedCall) -> bool {
@@ -410,10 +398,8 @@ fn is_same(a: &IndexedCall, b: &IndexedCall) -> bool {
 /// change of the same file.
 pub(super) fn settles(good: &IndexedCall, failed: &IndexedCall) -> bool {
     if let (Some(good), Some(failed)) = (&good.command, &failed.command) {
-        return failed == good
-            || failed
-                .strip_prefix(good.as_str())
-                .is_some_and(|rest| rest.starts_with(' '));
+        let rest = failed.strip_prefix(good.as_str());
+        return rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
     }
     let path = |call: &IndexedCall| call.paths.first().map(|(path, _)| path.clone());
     is_same(good, failed)

@@ -18,7 +18,7 @@ use crate::agents::may_run_commands;
 use crate::agents::outcomes;
 use crate::agents::secret_files;
 use crate::agents::surroundings;
-use crate::agents::todo::{self, TodoItem};
+use crate::agents::todo;
 use crate::agents::tools::{self, ToolKind};
 use crate::agents::wordings::{self, UserText};
 use crate::redact::Redactor;
@@ -247,30 +247,27 @@ impl MessageReader<'_> {
                 )),
             },
         };
-        let todos = match kind {
-            ToolKind::Todo => todo::list(&arguments)
-                .into_iter()
-                .map(|item| TodoItem {
-                    text: self.clean(&item.text),
-                    ..item
-                })
-                .collect(),
+        let mut todos = match kind {
+            ToolKind::Todo => todo::list(&arguments),
             _ => Vec::new(),
         };
+        for item in &mut todos {
+            item.text = self.clean(&item.text);
+        }
         let questions = match kind {
             ToolKind::Ask => tools::questions(&arguments),
             _ => Vec::new(),
         };
+        let questions = questions
+            .iter()
+            .map(|question| one_line(&self.clean(question), QUESTION));
         IndexedCall {
             only_looks: command.as_deref().is_some_and(commands::only_looks),
             folder: tools::folder(&arguments)
                 .filter(|_| kind == ToolKind::Shell)
                 .map(str::to_owned),
             stays: self.agent == Some(AgentKind::ClaudeCode),
-            questions: questions
-                .iter()
-                .map(|question| one_line(&self.clean(question), QUESTION))
-                .collect(),
+            questions: questions.collect(),
             score: match tools::contents(&arguments) {
                 Some(text) if kind == ToolKind::Write && self.is_verdict(&paths) => excerpt::score(text),
                 _ => None,
@@ -317,17 +314,17 @@ impl MessageReader<'_> {
         let kind = call.map_or(ToolKind::Other, |call| call.kind);
         let reads_failed = excerpt::looks_failed(&bounded(text, RESULT));
         let may_run = call.is_some_and(|call| may_run_commands(&call.name));
-        let failed = match (kind, end.failed) {
-            // For a tool that no table knows, its words count more than an absent flag.
-            (ToolKind::Other, Some(false)) if reads_failed && may_run => None,
-            (_, failed) => failed,
+        // For a tool that no table knows, its words count more than an absent flag.
+        let is_doubtful = kind == ToolKind::Other && reads_failed && may_run;
+        let failed = end.failed.filter(|failed| *failed || !is_doubtful);
+        let changed = match failed {
+            _ if !kind.changes() => None,
+            Some(failed) => Some(!failed),
+            None => outcomes::changed(text),
         };
-        let is_written = kind.changes();
-        let reports_changed = match (is_written, failed) {
-            (false, _) => None,
-            (true, Some(failed)) => Some(!failed),
-            (true, None) => outcomes::changed(text),
-        };
+        let command = call
+            .and_then(|call| call.command.as_deref())
+            .filter(|_| failed != Some(true));
         let mut outcome = IndexedResult {
             not_run: outcomes::is_not_run(text),
             moved_to: call
@@ -335,31 +332,22 @@ impl MessageReader<'_> {
                 .and_then(|_| surroundings::moved_to(text))
                 .map(|path| self.clean(path)),
             unprepared: kind == ToolKind::Shell && outcomes::is_unprepared(text),
-            changed: reports_changed,
+            changed,
             made: match kind {
                 ToolKind::Write | ToolKind::Edit => outcomes::made(text),
                 _ => None,
             },
-            tail: Vec::new(),
-            git: match call.and_then(|call| call.command.as_deref()) {
-                Some(command) if failed == Some(false) || failed.is_none() => {
-                    outcomes::git_reports(command, text)
-                }
-                _ => Vec::new(),
-            },
+            git: command.map_or(Vec::new(), |command| outcomes::git_reports(command, text)),
             score: match call {
                 Some(call) if kind == ToolKind::Read && self.is_verdict(&call.paths) => excerpt::score(text),
                 _ => None,
             },
-            call: None,
             failed,
             exit: end.code,
             end,
             looks_failed: failed.is_none() && (end.reads_failed || reads_failed),
-            lines: Vec::new(),
-            effects: Vec::new(),
-            detail: None,
             bytes: text.len(),
+            ..IndexedResult::default()
         };
         if self.settings.quotes {
             self.excerpt(call, text, &mut outcome);
@@ -375,12 +363,8 @@ impl MessageReader<'_> {
         if call.is_some_and(|call| !call.secrets.is_empty()) {
             outcome.lines.push(SECRET.to_owned());
         } else if outcome.is_error() || quoted.contains(&kind) {
-            let command = call.and_then(|call| call.command.as_deref());
-            self.quote(
-                command.unwrap_or_default(),
-                wordings::before_reminders(text),
-                outcome,
-            );
+            let command = call.and_then(|call| call.command.as_deref()).unwrap_or_default();
+            self.quote(command, wordings::before_reminders(text), outcome);
         } else {
             outcome.lines.push(format!("{} lines", text.lines().count()));
         }
@@ -405,10 +389,13 @@ impl MessageReader<'_> {
 
     /// Whether one of these files holds a verification or a review.
     fn is_verdict(&self, paths: &[(String, Option<FileChange>)]) -> bool {
-        let patterns = &self.settings.verdicts;
-        paths
-            .iter()
-            .any(|(path, _)| patterns.iter().any(|pattern| files::fits(pattern, path)))
+        let is_one = |path: &str| {
+            self.settings
+                .verdicts
+                .iter()
+                .any(|pattern| files::fits(pattern, path))
+        };
+        paths.iter().any(|(path, _)| is_one(path))
     }
 
     fn quote(&self, command: &str, text: &str, outcome: &mut IndexedResult) {

@@ -81,13 +81,11 @@ impl Question {
     /// They are no JSON object with a `query`.
     pub fn read(arguments: &str) -> Result<Self, QuestionError> {
         let arguments: serde_json::Value = serde_json::from_str(arguments).map_err(|_| QuestionError)?;
-        let query = arguments
-            .get("query")
-            .and_then(|query| query.as_str())
-            .map(str::trim);
+        let query = arguments.get("query").and_then(|query| query.as_str());
         let query = query
-            .filter(|query| !query.is_empty() && query.len() <= LONGEST)
-            .ok_or(QuestionError)?;
+            .map(str::trim)
+            .filter(|query| (1..=LONGEST).contains(&query.len()));
+        let query = query.ok_or(QuestionError)?;
         let limit = match arguments.get("limit") {
             // Models write numbers as texts now and then.
             Some(serde_json::Value::String(text)) => text.trim().parse().ok(),
@@ -130,11 +128,8 @@ impl Question {
             all.retain(has_weight);
         }
         if self.expand.parts {
-            let new = joined
-                .into_iter()
-                .filter(|word| all.iter().all(|(known, _)| known != word));
-            let new: Vec<_> = new.map(|word| (word, JOINED)).collect();
-            all.extend(new);
+            joined.retain(|word| all.iter().all(|(known, _)| known != word));
+            all.extend(joined.into_iter().map(|word| (word, JOINED)));
             all.truncate(MOST_WORDS);
         }
         all
@@ -157,16 +152,9 @@ impl Question {
         looked_up.sort_unstable();
         looked_up.dedup();
         let found = vocabulary.of_stems(&looked_up);
-        let mut groups: Vec<Vec<(WordNumber, f32)>> = words
-            .iter()
-            .map(|(word, counts)| {
-                vocabulary
-                    .find(word)
-                    .map(|word| (word, *counts))
-                    .into_iter()
-                    .collect()
-            })
-            .collect();
+        let own = |(word, counts): &(String, f32)| vocabulary.find(word).map(|word| (word, *counts));
+        let mut groups: Vec<Vec<(WordNumber, f32)>> =
+            words.iter().map(|word| own(word).into_iter().collect()).collect();
         for (at, stem, counts) in wanted {
             let Ok(of_stem) = looked_up.binary_search(&stem) else {
                 continue;

@@ -60,21 +60,19 @@ pub(super) fn ranked(index: &RecallIndex, question: &Question) -> (Vec<RankedPas
     let groups = question.groups(&index.vocabulary);
     let count = index.passages.len() as f32;
     let rarity = |word: WordNumber| words::rarity(count, index.vocabulary.of(word).len() as f32);
-    let mass: Vec<f32> = groups
-        .iter()
-        .map(|group| {
-            group
-                .iter()
-                .map(|(word, counts)| counts * rarity(*word))
-                .fold(0.0, f32::max)
-        })
-        .collect();
     let mut weights = TermWeights::new();
-    for (word, counts) in groups.iter().flatten() {
-        let weight = weights
-            .entry(words::hash(index.vocabulary.letters(*word)))
-            .or_default();
-        *weight = weight.max(counts * rarity(*word));
+    let mut mass = Vec::new();
+    for group in &groups {
+        let mut best = 0.0_f32;
+        for (word, counts) in group {
+            let own = counts * rarity(*word);
+            best = best.max(own);
+            let weight = weights
+                .entry(words::hash(index.vocabulary.letters(*word)))
+                .or_default();
+            *weight = own.max(*weight);
+        }
+        mass.push(best);
     }
     let mut all = best_of(index, scored(index, &groups, &mass));
     let top = all.first().map_or(0.0, |best| mass_of(best.has, &mass));
@@ -91,15 +89,13 @@ fn best_of(index: &RecallIndex, mut all: Vec<PassageScore>) -> Vec<PassageScore>
     all.sort_by(|a, b| b.score.total_cmp(&a.score).then(b.passage.cmp(&a.passage)));
     let worth = all.first().map_or(0.0, |best| best.score * WORTH);
     let mut of_part: HashMap<(u32, u32), usize> = HashMap::new();
-    let few = all
-        .into_iter()
-        .take_while(|one| one.score >= worth)
-        .filter(|one| {
-            let passage = &index.passages[one.passage];
-            let shown = of_part.entry((passage.turn, passage.part)).or_default();
-            *shown += 1;
-            *shown <= OF_ONE
-        });
+    let worthy = all.into_iter().take_while(|one| one.score >= worth);
+    let few = worthy.filter(|one| {
+        let passage = &index.passages[one.passage];
+        let shown = of_part.entry((passage.turn, passage.part)).or_default();
+        *shown += 1;
+        *shown <= OF_ONE
+    });
     few.take(CLOSER).collect()
 }
 
@@ -134,18 +130,14 @@ fn scored(index: &RecallIndex, groups: &TermGroups, mass: &[f32]) -> Vec<Passage
         .zip(has)
         .enumerate()
         .filter(|(_, (_, has))| *has != 0);
-    found
-        .map(|(passage, (score, has))| {
-            let of = &index.passages[passage];
-            let share = LITTLE + (1.0 - LITTLE) * mass_of(has, mass) / whole;
-            let newer = 1.0 + NEWER * of.turn as f32 / newest;
-            PassageScore {
-                passage,
-                score: score * share * newer * counts(index, of),
-                has,
-            }
-        })
-        .collect()
+    let scored = found.map(|(passage, (score, has))| {
+        let of = &index.passages[passage];
+        let share = LITTLE + (1.0 - LITTLE) * mass_of(has, mass) / whole;
+        let newer = 1.0 + NEWER * of.turn as f32 / newest;
+        let score = score * share * newer * counts(index, of);
+        PassageScore { passage, score, has }
+    });
+    scored.collect()
 }
 
 /// Weight of the speaker.
@@ -186,18 +178,9 @@ fn newest_first_among_equals(index: &RecallIndex, all: &mut [PassageScore], mass
             let alike = first_is_speech == one_is_speech && one.has == first.has;
             one.score >= first.score * EQUAL || is_later && (anew || alike)
         };
-        let key = |one: &PassageScore| {
-            (
-                !equal(one),
-                if equal(one) {
-                    std::cmp::Reverse(one.passage)
-                } else {
-                    std::cmp::Reverse(0)
-                },
-            )
-        };
         let equals = rest.iter().filter(|one| equal(one)).count();
-        rest.sort_by_key(key);
+        // The others stay in their order.
+        rest.sort_by_key(|one| std::cmp::Reverse(if equal(one) { Some(one.passage) } else { None }));
         rest = &mut rest[equals..];
     }
 }

@@ -1,6 +1,7 @@
 //! Whether a file is up to date: compares the repository with the file.
 
 use super::model::HandoffFile;
+use super::text::listed;
 use super::time::Time;
 
 /// Files that the line names.
@@ -79,7 +80,7 @@ impl Drift {
         }
         for (files, what) in [(&self.changed, "changed since"), (&self.gone, "gone")] {
             if !files.is_empty() {
-                parts.push(format!("{what}: {}", named(files)));
+                parts.push(format!("{what}: {}", listed(files, NAMED, usize::MAX)));
             }
         }
         let word = if self.is_drift() { "Drift" } else { "Still true" };
@@ -87,14 +88,6 @@ impl Drift {
             true => format!("{word}: nothing is known of its age"),
             false => format!("{word}: {}", parts.join("; ")),
         }
-    }
-}
-
-fn named(files: &[String]) -> String {
-    let first = files.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>();
-    match files.len().saturating_sub(NAMED) {
-        0 => first.join(", "),
-        more => format!("{} +{more} more", first.join(", ")),
     }
 }
 

@@ -48,5 +48,5 @@ pub use session_file::{MAX_LINE_BYTES, SessionReader};
 pub(crate) use session_file::{SessionMessage, messages, usage};
 pub use session_usage::SessionUsage;
 pub use text::cut;
-pub use text_rules::{TextAnalysis, analyze};
+pub use text_rules::analyze;
 pub use value::YamlValue;

@@ -80,14 +80,11 @@ impl HandoffFile {
 
     /// Whose it is, its goal and what comes first.
     fn headed(document: &HandoffDocument) -> Self {
-        let folder = document
-            .repository
-            .rsplit(['/', '\\'])
-            .find(|name| !name.is_empty());
-        let session = folder.map_or_else(|| document.topic.clone(), str::to_owned);
+        let mut folders = document.repository.rsplit(['/', '\\']);
+        let session = folders.find(|name| !name.is_empty()).unwrap_or(&document.topic);
         let now = document.next_action.as_deref().unwrap_or(NO_NEXT_ACTION);
         Self {
-            session: names::session_of(&session),
+            session: names::session_of(session),
             created_at: document.created_at.clone(),
             goal: shortened(&sentence(&document.summary), GOAL_BYTES),
             now: shortened(&one_line(now), GOAL_BYTES),

@@ -52,8 +52,11 @@ fn malformed(message: impl Into<String>, line: usize) -> InvalidYaml {
     }
 }
 
-/// The first document of a text; `None` where there is none.
-pub(super) fn document(text: &str) -> Result<Option<YamlValue>, InvalidYaml> {
+/// A document; `None` where there is none.
+type Built = Result<Option<YamlValue>, InvalidYaml>;
+
+/// The first document of a text.
+pub(super) fn document(text: &str) -> Built {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.len() > MAX_BYTES {
         return Err(malformed(format!("more than {MAX_BYTES} bytes"), 0));
@@ -68,7 +71,7 @@ pub(super) fn document(text: &str) -> Result<Option<YamlValue>, InvalidYaml> {
 }
 
 /// The first document that the parser's events make.
-fn events(text: &str) -> Result<Option<YamlValue>, InvalidYaml> {
+fn events(text: &str) -> Built {
     let mut builder = Builder::default();
     for next in Parser::new_from_str(text) {
         let (event, span) = next.map_err(|error| malformed(error.info(), error.marker().line()))?;
@@ -79,14 +82,10 @@ fn events(text: &str) -> Result<Option<YamlValue>, InvalidYaml> {
     Ok(None)
 }
 
-/// A list or a mapping that is not complete.
+/// A list or a mapping that is not complete; of a mapping its keys, and the one that has no value yet.
 enum OpenNode {
     List(Vec<YamlValue>),
-    Map {
-        entries: Vec<(String, YamlValue)>,
-        seen: HashSet<String>,
-        key: Option<String>,
-    },
+    Map(Vec<(String, YamlValue)>, HashSet<String>, Option<String>),
 }
 
 #[derive(Default)]
@@ -99,7 +98,7 @@ struct Builder {
 
 impl Builder {
     /// Takes an event; returns the document's root when it is complete.
-    fn event(&mut self, event: Event<'_>, line: usize) -> Result<Option<YamlValue>, InvalidYaml> {
+    fn event(&mut self, event: Event<'_>, line: usize) -> Built {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let value = match (tag.as_ref().map(|tag| tag.suffix.as_str()), style) {
@@ -114,40 +113,25 @@ impl Builder {
                 self.complete(value, anchor, values, line)
             }
             Event::Alias(anchor) => {
-                let value = self.anchors.get(&anchor).cloned();
-                let value =
-                    value.ok_or_else(|| malformed("an alias of something that is not complete", line))?;
+                let open = || malformed("an alias of something that is not complete", line);
+                let value = self.anchors.get(&anchor).cloned().ok_or_else(open)?;
                 let values = count(&value);
                 self.complete(value, 0, values, line)
             }
             Event::SequenceStart(anchor, _) => self.begin(OpenNode::List(Vec::new()), anchor, line),
             Event::MappingStart(anchor, _) => {
-                let map = OpenNode::Map {
-                    entries: Vec::new(),
-                    seen: HashSet::new(),
-                    key: None,
-                };
-                self.begin(map, anchor, line)
+                self.begin(OpenNode::Map(Vec::new(), HashSet::new(), None), anchor, line)
             }
             Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
-                Some((OpenNode::List(items), anchor)) => {
-                    self.complete(YamlValue::List(items), anchor, 1, line)
-                }
-                Some((OpenNode::Map { entries, .. }, anchor)) => {
-                    self.complete(YamlValue::Map(entries), anchor, 1, line)
-                }
+                Some((OpenNode::List(items), at)) => self.complete(YamlValue::List(items), at, 1, line),
+                Some((OpenNode::Map(all, ..), at)) => self.complete(YamlValue::Map(all), at, 1, line),
                 None => Ok(None),
             },
             _ => Ok(None),
         }
     }
 
-    fn begin(
-        &mut self,
-        open: OpenNode,
-        anchor: usize,
-        line: usize,
-    ) -> Result<Option<YamlValue>, InvalidYaml> {
+    fn begin(&mut self, open: OpenNode, anchor: usize, line: usize) -> Built {
         if self.open.len() >= MAX_DEPTH {
             return Err(malformed(format!("nested deeper than {MAX_DEPTH} levels"), line));
         }
@@ -155,13 +139,7 @@ impl Builder {
         Ok(None)
     }
 
-    fn complete(
-        &mut self,
-        value: YamlValue,
-        anchor: usize,
-        values: usize,
-        line: usize,
-    ) -> Result<Option<YamlValue>, InvalidYaml> {
+    fn complete(&mut self, value: YamlValue, anchor: usize, values: usize, line: usize) -> Built {
         self.values = self.values.saturating_add(values);
         if self.values > MAX_VALUES {
             return Err(malformed(format!("more than {MAX_VALUES} values"), line));
@@ -172,7 +150,7 @@ impl Builder {
         match self.open.last_mut() {
             None => return Ok(Some(value)),
             Some((OpenNode::List(items), _)) => items.push(value),
-            Some((OpenNode::Map { entries, seen, key }, _)) => match key.take() {
+            Some((OpenNode::Map(entries, seen, key), _)) => match key.take() {
                 Some(key) => entries.push((key, value)),
                 None => {
                     let name = value.scalar();
@@ -212,15 +190,10 @@ pub struct ParsedFile {
 impl ParsedFile {
     /// Everything that is wrong with the file.
     pub fn errors(&self) -> Vec<FieldError> {
-        let mut errors = self.mistyped.clone();
-        let rules = self.file.errors();
         // A member that could not be read is not reported a second time as missing.
-        errors.extend(
-            rules
-                .into_iter()
-                .filter(|error| !self.mistyped.iter().any(|mistyped| mistyped.field == error.field)),
-        );
-        errors
+        let is_new = |error: &FieldError| self.mistyped.iter().all(|mistyped| mistyped.field != error.field);
+        let rules = self.file.errors().into_iter().filter(is_new);
+        self.mistyped.iter().cloned().chain(rules).collect()
     }
 }
 
@@ -229,14 +202,10 @@ impl ParsedFile {
 /// # Errors
 /// It is no YAML mapping.
 pub fn read(text: &str) -> Result<ParsedFile, InvalidYaml> {
-    let nothing = |message: &str| InvalidYaml {
-        message: message.to_owned(),
-        line: 0,
-    };
     let entries = match document(text)? {
         Some(YamlValue::Map(entries)) => entries,
-        None | Some(YamlValue::Null) => return Err(nothing("there is nothing in it")),
-        Some(_) => return Err(nothing("it is not a YAML mapping (key: value)")),
+        None | Some(YamlValue::Null) => return Err(malformed("there is nothing in it", 0)),
+        Some(_) => return Err(malformed("it is not a YAML mapping (key: value)", 0)),
     };
     let mut mistyped = Vec::new();
     let mut file: HandoffFile = fields::read(&mut mistyped, "", entries);

@@ -1,8 +1,9 @@
 //! Quality of a file as a starting point: coverage, recency, actionability, traceability, each 0 to 100.
 
+use std::collections::HashSet;
+
 use super::model::{Dimension, HandoffFile, QualityReport};
 use super::time::Time;
-use crate::text::date;
 
 /// From here on a score is high, or medium.
 const HIGH: i64 = 80;
@@ -46,13 +47,9 @@ pub fn score(file: &HandoffFile, now: Time) -> QualityReport {
     let count = dimensions.len() as i64;
     let score = ((total + count / 2) / count).clamp(0, 100);
     let all = |list: fn(&Dimension) -> &Vec<String>| {
-        let mut all: Vec<String> = Vec::new();
-        for text in dimensions.iter().flat_map(list) {
-            if !all.contains(text) {
-                all.push(text.clone());
-            }
-        }
-        all
+        let mut seen = HashSet::new();
+        let once = dimensions.iter().flat_map(list).filter(|text| seen.insert(*text));
+        once.cloned().collect()
     };
     QualityReport {
         score,
@@ -88,17 +85,13 @@ fn status(score: i64) -> &'static str {
 }
 
 fn sum(name: &str, all: &[QualityCriterion]) -> Dimension {
-    let missing = || {
-        all.iter()
-            .filter(|(.., there)| !there)
-            .map(|(_, reason, _)| *reason)
-    };
-    let there = all.iter().filter(|(.., there)| *there);
+    let (there, missing): (Vec<_>, Vec<_>) = all.iter().partition(|(.., there)| *there);
+    let missing = missing.iter().map(|(_, reason, _)| *reason);
     Dimension {
         name: name.to_owned(),
-        score: there.map(|(points, ..)| points).sum(),
-        reasons: missing().map(|reason| format!("{name}.{reason}")).collect(),
-        hints: missing().map(|reason| hint(reason).to_owned()).collect(),
+        score: there.iter().map(|(points, ..)| points).sum(),
+        reasons: missing.clone().map(|reason| format!("{name}.{reason}")).collect(),
+        hints: missing.map(|reason| hint(reason).to_owned()).collect(),
         extra: Vec::new(),
     }
 }
@@ -166,13 +159,9 @@ fn recency(file: &HandoffFile, now: Time) -> Dimension {
 impl HandoffFile {
     /// When it was last written, else first written, else the beginning of its date.
     pub fn written_at(&self) -> Option<Time> {
-        let date = || {
-            let midnight = date::day(&self.date)?.midnight().assume_utc();
-            Some(Time::of_seconds(midnight.unix_timestamp()))
-        };
-        Time::parse(&self.updated_at)
-            .or_else(|| Time::parse(&self.created_at))
-            .or_else(date)
+        let midnight = format!("{}T00:00:00Z", self.date);
+        let mut times = [&self.updated_at, &self.created_at, &midnight].into_iter();
+        times.find_map(|text| Time::parse(text))
     }
 }
 

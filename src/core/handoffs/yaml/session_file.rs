@@ -191,8 +191,7 @@ fn of_pi(message: &Json) -> Option<Json> {
     let content = &message["content"];
     let (role, content) = match message["role"].as_str() {
         Some("toolResult") => {
-            let result = json!({"type": "tool_result", "tool_use_id": message["toolCallId"],
-                "is_error": message["isError"], "content": content});
+            let result = tool_result(&message["toolCallId"], &message["isError"], content);
             ("user", json!([result]))
         }
         Some(role @ ("user" | "assistant")) => (role, renamed(content)),
@@ -209,13 +208,12 @@ fn of_opencode(entry: &Json) -> Vec<SessionMessage> {
             Some("text") => said.push(json!({"type": "text", "text": part["text"]})),
             Some("tool") => {
                 let state = &part["state"];
-                said.push(json!({"type": "tool_use", "id": part["callID"], "name": part["tool"], "input": state["input"]}));
+                said.push(tool_use(&part["callID"], &part["tool"], &state["input"]));
                 let text = match &state["output"] {
                     Json::Null => &state["error"],
                     output => output,
                 };
-                results.push(json!({"type": "tool_result", "tool_use_id": part["callID"],
-                    "is_error": state["status"] == "error", "content": text}));
+                results.push(tool_result(&part["callID"], state["status"] == "error", text));
             }
             _ => {}
         }
@@ -235,7 +233,7 @@ fn of_goose(content: &Json) -> Vec<Json> {
     let renamed = blocks.map(|block| match block["type"].as_str() {
         Some("toolRequest") => {
             let call = &block["toolCall"]["value"];
-            json!({"type": "tool_use", "id": block["id"], "name": call["name"], "input": call["arguments"]})
+            tool_use(&block["id"], &call["name"], &call["arguments"])
         }
         Some("toolResponse") => {
             let result = &block["toolResult"];
@@ -244,11 +242,19 @@ fn of_goose(content: &Json) -> Vec<Json> {
                 Json::Null => &result["value"],
                 content => content,
             };
-            json!({"type": "tool_result", "tool_use_id": block["id"], "is_error": failed, "content": content})
+            tool_result(&block["id"], failed, content)
         }
         _ => block.clone(),
     });
     renamed.collect()
+}
+
+fn tool_use(id: &Json, name: &Json, input: &Json) -> Json {
+    json!({"type": "tool_use", "id": id, "name": name, "input": input})
+}
+
+fn tool_result(id: &Json, failed: impl serde::Serialize, content: &Json) -> Json {
+    json!({"type": "tool_result", "tool_use_id": id, "is_error": failed, "content": content})
 }
 
 /// A message without what the agent's record adds to it.
@@ -259,9 +265,7 @@ fn said(message: &Json, content: &str) -> Json {
 fn renamed(content: &Json) -> Json {
     let blocks = content.as_array().into_iter().flatten();
     let renamed = blocks.map(|block| match block["type"] == "toolCall" {
-        true => {
-            json!({"type": "tool_use", "id": block["id"], "name": block["name"], "input": block["arguments"]})
-        }
+        true => tool_use(&block["id"], &block["name"], &block["arguments"]),
         false => block.clone(),
     });
     match content.is_array() {

@@ -12,23 +12,6 @@ use super::model::{CompletedTask, HandoffFile};
 use super::text::{cut_chars, one_line, shortened};
 use crate::text::prose::{list_item, without_any};
 
-/// The values found in a text.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct TextAnalysis {
-    /// What was accomplished.
-    pub goal: String,
-    /// What comes first.
-    pub now: String,
-    /// Everything that was done.
-    pub done: Vec<String>,
-    /// Everything that comes next.
-    pub next: Vec<String>,
-    /// Blockers.
-    pub blockers: Vec<String>,
-    /// Decisions by what was decided.
-    pub decisions: BTreeMap<String, String>,
-}
-
 /// Blockers of a text.
 const BLOCKERS: usize = 5;
 
@@ -118,17 +101,18 @@ static DECIDED: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 /// Words in front of a match that turn it into its opposite.
 const NOT: [&str; 6] = ["not", "never", "be", "isn't", "wasn't", "cannot"];
 
-/// Analyses a text, whose credentials must have been redacted.
-pub fn analyze(text: &str) -> TextAnalysis {
+/// A file with what a text says. Its credentials must have been redacted.
+pub fn analyze(text: &str) -> HandoffFile {
     let done = found(text, &DONE);
     let next = found(text, &NEXT);
-    TextAnalysis {
+    HandoffFile {
         goal: done.first.unwrap_or_default(),
         now: next.first.unwrap_or_default(),
-        done: done.all,
+        done_this_session: done.all.into_iter().map(CompletedTask::new).collect(),
         next: next.all,
         blockers: blockers(text),
         decisions: decisions(text),
+        ..HandoffFile::default()
     }
 }
 
@@ -141,17 +125,11 @@ struct RuleMatches {
 }
 
 fn found(text: &str, expressions: &[Regex]) -> RuleMatches {
-    let mut first = None;
-    let mut all: Vec<(usize, usize, Vec<String>)> = Vec::new();
-    for expression in expressions {
-        for captures in expression.captures_iter(text).take(ITEMS) {
-            let Some((start, end, items)) = matched(text, &captures) else {
-                continue;
-            };
-            first = first.or_else(|| items.first().cloned());
-            all.push((start, end, items));
-        }
-    }
+    let captures = expressions
+        .iter()
+        .flat_map(|one| one.captures_iter(text).take(ITEMS));
+    let mut all: Vec<_> = captures.filter_map(|captures| matched(text, &captures)).collect();
+    let first = all.first().and_then(|(_, _, items)| items.first().cloned());
     all.sort_by_key(|(start, ..)| *start);
     let mut seen = HashSet::new();
     let mut covered = 0;
@@ -211,62 +189,53 @@ fn under_heading(text: &str) -> (Vec<String>, usize) {
 fn item(text: &str) -> String {
     let text = one_line(text);
     let text = text.trim_matches(|c| matches!(c, '*' | '_' | ' '));
-    let has_words = text.chars().any(char::is_alphanumeric);
-    if has_words {
-        shortened(text, ITEM_BYTES)
-    } else {
-        String::new()
+    match text.chars().any(char::is_alphanumeric) {
+        true => shortened(text, ITEM_BYTES),
+        false => String::new(),
     }
 }
 
 fn blockers(text: &str) -> Vec<String> {
-    let mut all = Vec::new();
-    for expression in BLOCKED.iter() {
-        for captures in expression.captures_iter(text).take(BLOCKERS) {
-            let listed = matched(text, &captures).map_or(Vec::new(), |(_, _, items)| items);
-            for item in listed {
-                if all.len() < BLOCKERS && !all.contains(&item) {
-                    all.push(item);
-                }
-            }
-        }
-    }
-    all
+    let captures = BLOCKED
+        .iter()
+        .flat_map(|one| one.captures_iter(text).take(BLOCKERS));
+    let found = captures.filter_map(|captures| Some(matched(text, &captures)?.2));
+    let mut seen = HashSet::new();
+    let once = found.flatten().filter(|item| seen.insert(item.clone()));
+    once.take(BLOCKERS).collect()
 }
 
 fn decisions(text: &str) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
-    for expression in DECIDED.iter() {
-        for captures in expression.captures_iter(text).take(DECISIONS) {
-            let [decided, reason] = [1, 2].map(|at| {
-                let text = captures.get(at).map_or("", |text| text.as_str());
-                item(text)
-            });
-            let decided = cut_chars(&decided, DECIDED_CHARS).to_owned();
-            if !decided.is_empty() && !reason.is_empty() {
-                let reason = cut_chars(&reason, REASON_CHARS).to_owned();
-                all.entry(decided).or_insert(reason);
-            }
+    for captures in DECIDED
+        .iter()
+        .flat_map(|one| one.captures_iter(text).take(DECISIONS))
+    {
+        let [decided, reason] = [(1, DECIDED_CHARS), (2, REASON_CHARS)].map(|(at, most)| {
+            let text = captures.get(at).map_or("", |text| text.as_str());
+            cut_chars(&item(text), most).to_owned()
+        });
+        if !decided.is_empty() && !reason.is_empty() {
+            all.entry(decided).or_insert(reason);
         }
     }
     all
 }
 
 impl HandoffFile {
-    /// Fills what is empty from a text. What the file says already stays.
-    pub fn fill(&mut self, analysis: TextAnalysis) {
+    /// Fills what is empty from a text's file. What the file says already stays.
+    pub fn fill(&mut self, text: Self) {
         fn fill<T: Default + PartialEq>(place: &mut T, found: T) {
             if *place == T::default() {
                 *place = found;
             }
         }
-        fill(&mut self.goal, analysis.goal);
-        fill(&mut self.now, analysis.now);
-        let done = analysis.done.into_iter().map(CompletedTask::new);
-        fill(&mut self.done_this_session, done.collect());
-        fill(&mut self.blockers, analysis.blockers);
-        fill(&mut self.next, analysis.next);
-        for (decided, reason) in analysis.decisions {
+        fill(&mut self.goal, text.goal);
+        fill(&mut self.now, text.now);
+        fill(&mut self.done_this_session, text.done_this_session);
+        fill(&mut self.blockers, text.blockers);
+        fill(&mut self.next, text.next);
+        for (decided, reason) in text.decisions {
             self.decisions.entry(decided).or_insert(reason);
         }
     }
@@ -333,7 +302,8 @@ mod tests {
         let text = "✓ built\nDone: tested\nI've completed the release. Bye";
         let analysis = analyze(text);
         assert_eq!(analysis.goal, "the release");
-        assert_eq!(analysis.done, ["built", "tested", "the release"]);
+        let done = ["built", "tested", "the release"].map(CompletedTask::new);
+        assert_eq!(analysis.done_this_session, done);
     }
 
     #[test]

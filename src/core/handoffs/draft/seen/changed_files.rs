@@ -87,21 +87,12 @@ impl ChangedFiles {
     /// Marks the files that a command may have removed or brought back to what they were.
     pub(super) fn undone(&mut self, command: &str) {
         let cuts = |c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')' | '\'' | '"');
-        let words: Vec<&str> = command
-            .split(cuts)
-            .filter(|word| !word.starts_with('-'))
-            .collect();
-        let git =
-            words.contains(&"git") && !command.contains("checkout -b") && !command.contains("switch -c");
-        let named: Vec<&str> = words
-            .iter()
-            .map(|word| word.trim_matches(['/', '*', '.']))
-            .filter(|word| !word.is_empty())
-            .collect();
-        let anything = git
-            || words
-                .iter()
-                .any(|word| matches!(*word, "." | "./" | "*" | "..") || word.contains('$'));
+        let words = || command.split(cuts).filter(|word| !word.starts_with('-'));
+        let begins_branch = command.contains("checkout -b") || command.contains("switch -c");
+        let bare = words().map(|word| word.trim_matches(['/', '*', '.']));
+        let named: Vec<&str> = bare.filter(|word| !word.is_empty()).collect();
+        let is_any = |word: &str| matches!(word, "." | "./" | "*" | "..") || word.contains('$');
+        let anything = words().any(|word| is_any(word) || word == "git" && !begins_branch);
         self.looks += self.all.len().saturating_mul(named.len());
         let anything = anything || self.looks > MOST_LOOKS;
         self.any_gone = self.any_gone || anything || self.gone.len() > MOST_GONE;
@@ -109,10 +100,9 @@ impl ChangedFiles {
             self.gone.extend(named.iter().map(|word| (*word).to_owned()));
         }
         for file in self.all.iter_mut().filter(|file| !file.uncertain) {
-            file.uncertain = anything
-                || named
-                    .iter()
-                    .any(|word| file.path.contains(word) || word.contains(&file.path));
+            let mut named = named.iter();
+            let is_named = named.any(|word| file.path.contains(word) || word.contains(&file.path));
+            file.uncertain = anything || is_named;
         }
     }
 

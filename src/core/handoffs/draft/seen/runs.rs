@@ -66,15 +66,12 @@ impl VerificationRuns {
                 _ => Some(false),
             }
         };
-        let mut runs: Vec<(usize, SeenVerification)> = Vec::new();
-        for run in self.last.values() {
-            let verified = SeenVerification {
-                stale: stale(run),
-                ..run.verified.clone()
-            };
-            runs.push((run.call, verified));
-        }
-        runs.sort_by(|a, b| (a.0, &a.1.command).cmp(&(b.0, &b.1.command)));
-        runs.into_iter().map(|(_, run)| run).collect()
+        let mut runs: Vec<&VerificationRun> = self.last.values().collect();
+        runs.sort_by_key(|run| (run.call, &run.verified.command));
+        let verified = runs.into_iter().map(|run| SeenVerification {
+            stale: stale(run),
+            ..run.verified.clone()
+        });
+        verified.collect()
     }
 }

@@ -12,15 +12,12 @@ use crate::agents::commands::{self, CommandPurpose};
 use crate::agents::ending::{LineEnd, RunEnd};
 use crate::agents::files::{self, FileChange};
 use crate::agents::tools::ToolKind;
-use crate::handoffs::draft::excerpt::{first_line, one_line};
-use crate::handoffs::draft::facts::looks;
+use crate::handoffs::draft::excerpt::one_line;
+use crate::handoffs::draft::facts::{WHY, looks, reason};
 use crate::handoffs::draft::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult};
 use crate::handoffs::draft::turns::{IndexedTurn, answers};
 use crate::handoffs::newest;
 use crate::wire::Role;
-
-/// Bytes of what the model wrote before a change.
-const WHY: usize = 140;
 
 /// Verdicts that are remembered, the newest ones.
 const MOST_VERDICTS: usize = 50;
@@ -28,8 +25,9 @@ const MOST_VERDICTS: usize = 50;
 /// What is known at one place of the transcript.
 ///
 /// Time is counted in groups: calls that the model made at once, of which it is unknown which ran first.
+#[derive(Default)]
 pub(super) struct TranscriptWalk<'w> {
-    whereabouts: &'w Whereabouts,
+    whereabouts: Whereabouts,
     verdict_paths: &'w [String],
     group: usize,
     call: usize,
@@ -54,27 +52,12 @@ pub(super) struct TranscriptWalk<'w> {
 }
 
 impl<'w> TranscriptWalk<'w> {
-    pub(super) fn new(whereabouts: &'w Whereabouts, verdict_paths: &'w [String]) -> Self {
+    pub(super) fn new(whereabouts: &Whereabouts, verdict_paths: &'w [String]) -> Self {
         Self {
-            whereabouts,
+            whereabouts: whereabouts.clone(),
             verdict_paths,
-            group: 0,
-            call: 0,
-            after_result: false,
-            changed: None,
-            maybe: [None, None],
-            runs: VerificationRuns::default(),
-            shell_folder: ShellFolder::default(),
-            commands: Vec::new(),
-            files: ChangedFiles::default(),
-            read: Vec::new(),
-            was_read: HashSet::new(),
-            failures: Failures::default(),
-            questions: Vec::new(),
-            services: Vec::new(),
-            verdicts: Vec::new(),
             repository: RepositoryState::on(whereabouts.branch.clone()),
-            committed: None,
+            ..Self::default()
         }
     }
 
@@ -189,9 +172,7 @@ impl<'w> TranscriptWalk<'w> {
     fn file(&mut self, turn: usize, path: String, change: FileChange, why: Option<&str>) {
         self.changed = Some(self.group);
         self.repository.changed();
-        let reply = why.map(|text| one_line(first_line(text, WHY * 2), WHY));
-        let why = reply.filter(|reply| !reply.is_empty());
-        let group = self.group;
+        let (group, why) = (self.group, reason(why));
         self.files.add(path, change, ChangeOccasion { turn, group, why });
     }
 
@@ -238,8 +219,8 @@ impl<'w> TranscriptWalk<'w> {
         if commands::may_undo(command) {
             self.files.undone(command);
         }
-        let begins = self.shell_folder.before(call, self.whereabouts);
-        self.shell_folder.advance(call, outcome, exit, self.whereabouts);
+        let begins = self.shell_folder.before(call, &self.whereabouts);
+        self.shell_folder.advance(call, outcome, exit, &self.whereabouts);
         if commands::may_hide(command) {
             let words: HashSet<&str> = commands::hidden_words(command).collect();
             let may_be = |key: &RunKey| key.1.split(' ').take(2).all(|word| words.contains(word));
@@ -401,12 +382,9 @@ fn command_line(run: &commands::ShellCommand<'_>, key: &RunKey) -> String {
 /// Each command with each of its ends once, the last time.
 fn once(commands: Vec<SeenCommand>) -> Vec<SeenCommand> {
     let mut known = HashSet::new();
-    let mut kept: Vec<SeenCommand> = Vec::with_capacity(commands.len());
-    for ran in commands.into_iter().rev() {
-        if known.insert((ran.command.clone(), ran.exit, ran.by_person, ran.output.clone())) {
-            kept.push(ran);
-        }
-    }
+    let key = |ran: &SeenCommand| (ran.command.clone(), ran.exit, ran.by_person, ran.output.clone());
+    let newest = commands.into_iter().rev().filter(|ran| known.insert(key(ran)));
+    let mut kept: Vec<SeenCommand> = newest.collect();
     kept.reverse();
     kept
 }

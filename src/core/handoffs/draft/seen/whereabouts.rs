@@ -32,17 +32,15 @@ impl Whereabouts {
         }
         let len = transcript.len();
         let places = (0..len.min(FIRST)).chain(len.saturating_sub(LAST).max(FIRST)..len);
-        for turn in places.filter_map(|at| transcript.turn(at)) {
-            if turn.role != Role::User {
-                continue;
-            }
-            for part in turn.parts() {
-                if let TranscriptPartKind::Text(text) = part.kind {
-                    let text = text.get();
-                    if text.trim_start().starts_with('<') {
-                        found.read(&text);
-                    }
-                }
+        let turns = places.filter_map(|at| transcript.turn(at));
+        for part in turns
+            .filter(|turn| turn.role == Role::User)
+            .flat_map(|turn| turn.parts())
+        {
+            if let TranscriptPartKind::Text(text) = part.kind
+                && text.get().trim_start().starts_with('<')
+            {
+                found.read(&text.get());
             }
         }
         found
