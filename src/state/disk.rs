@@ -21,10 +21,12 @@ pub(crate) enum FileAccess {
     Everybody,
 }
 
-/// What is called at each stage of writing files.
+/// Called with the name of each stage of writing files.
 #[cfg(test)]
-pub(crate) static AT_STAGES: std::sync::OnceLock<Box<dyn Fn(&str) + Send + Sync>> =
-    std::sync::OnceLock::new();
+type StageCall = Box<dyn Fn(&str) + Send + Sync>;
+
+#[cfg(test)]
+pub(crate) static AT_STAGES: std::sync::OnceLock<StageCall> = std::sync::OnceLock::new();
 
 /// A stage of writing files is over: tests end the process there.
 pub(crate) fn reached(_stage: &str) {
