@@ -81,7 +81,7 @@ impl StreamedAnswer {
         let event = if report.again {
             self.merge.forget_leg();
             let (shown, retry) = (false, true);
-            CourseEvent::LegBroken { shown, retry }
+            CourseEvent::LegBroken { report, shown, retry }
         } else if report.ended || report.stop.natural() {
             CourseEvent::LegEnded(report)
         } else {
@@ -99,7 +99,9 @@ impl StreamedAnswer {
     /// The leg cannot be read to its end. `retry`: another try may succeed.
     pub fn leg_broken(&mut self, retry: bool) {
         let shown = self.leg_shown();
-        self.course.handle_event(CourseEvent::LegBroken { shown, retry });
+        let report = self.merge.report().clone();
+        self.course
+            .handle_event(CourseEvent::LegBroken { report, shown, retry });
     }
 
     /// Whether anything of a leg that failed was shown. A later one of which nothing was is forgotten: it may be sent
@@ -207,7 +209,16 @@ impl JoinedAnswer {
         self.course.handle_event(CourseEvent::LegEnded(report));
     }
 
-    /// An event other than a leg's end.
+    /// A leg cannot be read. `retry`: another try may succeed.
+    pub fn leg_broken(&mut self, retry: bool) {
+        self.course.handle_event(CourseEvent::LegBroken {
+            report: LegReport::default(),
+            shown: false,
+            retry,
+        });
+    }
+
+    /// An effect was performed, or could not be.
     pub fn performed(&mut self, event: CourseEvent) {
         self.course.handle_event(event);
     }

@@ -66,6 +66,8 @@ pub enum CourseEvent {
     },
     /// Reading the leg failed.
     LegBroken {
+        /// What arrived of it.
+        report: LegReport,
         /// Whether anything of it was shown.
         shown: bool,
         /// Whether a retry may succeed.
@@ -229,6 +231,8 @@ enum CourseState {
     /// After it the response ends so.
     WritingPairs(ResponseEnd),
     AnsweringCall,
+    /// After it the response stops so, without an end.
+    WritingLast(Action),
     /// The last effect before the end.
     WritingId(ResponseEnd),
     Over,
@@ -314,7 +318,9 @@ impl Course {
             ) => {
                 self.leg_truncated(&report, shown, withheld);
             }
-            (CourseState::Reading, CourseEvent::LegBroken { shown, retry }) => self.leg_broken(shown, retry),
+            (CourseState::Reading, CourseEvent::LegBroken { report, shown, retry }) => {
+                self.leg_broken(&report, shown, retry);
+            }
             (
                 CourseState::WritingHandoff,
                 CourseEvent::HandoffWritten {
@@ -345,6 +351,10 @@ impl Course {
             (CourseState::WritingPairs(close), CourseEvent::Written | CourseEvent::NotWritten) => {
                 let close = close.clone();
                 self.close(close);
+            }
+            (CourseState::WritingLast(last), CourseEvent::Written | CourseEvent::NotWritten) => {
+                let last = last.clone();
+                self.over(last);
             }
             (CourseState::WritingId(close), CourseEvent::Written | CourseEvent::NotWritten) => {
                 let close = close.clone();
@@ -405,17 +415,26 @@ impl Course {
     fn leg_truncated(&mut self, report: &LegReport, shown: bool, withheld: bool) {
         let ended_in_error = report.stop == StopReason::Error && shown;
         if ended_in_error || !withheld && !self.later && !self.emitted {
-            self.over(Action::EndAsItIs);
+            self.without_end(report, Action::EndAsItIs);
         } else {
-            self.leg_broken(shown, true);
+            self.leg_broken(report, shown, true);
         }
     }
 
-    fn leg_broken(&mut self, shown: bool, retry: bool) {
+    fn leg_broken(&mut self, report: &LegReport, shown: bool, retry: bool) {
         if self.later && !shown {
             self.failed(retry, None);
         } else {
-            self.over(Action::BreakOff);
+            self.without_end(report, Action::BreakOff);
+        }
+    }
+
+    /// The answer stops where its leg does. Agents may keep what they have of it, so a call that the API wants back is
+    /// written all the same.
+    fn without_end(&mut self, report: &LegReport, last: Action) {
+        match bound(report) {
+            all if all.is_empty() => self.over(last),
+            all => self.perform(CourseState::WritingLast(last), Effect::WritePairs(all)),
         }
     }
 

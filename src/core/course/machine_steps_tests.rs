@@ -9,8 +9,7 @@ use super::{Action, Course, CourseEvent, CourseTerms, Effect, ResponseEnd, Verdi
 use crate::limits::BYTES_PER_TOKEN;
 use crate::plan::NextLeg;
 use crate::record::{HiddenResult, InsertionPlace, OpenResponse, PendingResult, ResponseOrigin};
-use crate::wire::Ending;
-use crate::wire::{EMPTY_TURN, StopReason};
+use crate::wire::{EMPTY_TURN, Ending, LegReport, StopReason};
 
 /// The actions up to the next event.
 fn after(course: &mut Course, event: CourseEvent) -> Vec<Action> {
@@ -129,7 +128,11 @@ fn a_leg_that_cannot_be_sent_ends_after_what_was_shown() {
 
 #[test]
 fn what_broke_off_is_sent_again_where_nothing_of_it_was_shown() {
-    let broken = |shown| CourseEvent::LegBroken { shown, retry: true };
+    let broken = |shown| CourseEvent::LegBroken {
+        report: LegReport::default(),
+        shown,
+        retry: true,
+    };
     for (shown, again) in [(false, true), (true, false)] {
         let mut course = Course::new(ordinary());
         after(
@@ -210,6 +213,19 @@ fn a_dropped_call_with_reasoning_is_written_where_text_follows_it() {
         after(&mut course, CourseEvent::Written),
         [Action::End(ResponseEnd::WithoutCall)]
     );
+    // An agent may keep what it has of an answer that broke off.
+    let mut course = last_leg();
+    let broken = CourseEvent::LegBroken {
+        report: bound(2),
+        shown: true,
+        retry: true,
+    };
+    let actions = after(&mut course, broken);
+    assert!(
+        matches!(&actions[..], [Action::Perform(Effect::WritePairs(_))]),
+        "{actions:?}"
+    );
+    assert_eq!(after(&mut course, CourseEvent::Written), [Action::BreakOff]);
     // With nothing after it, the reasoning goes with its call.
     let mut course = last_leg();
     let actions = after(&mut course, CourseEvent::LegEnded(bound(1)));

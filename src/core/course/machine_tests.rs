@@ -57,7 +57,8 @@ fn events() -> impl Strategy<Value = CourseEvent> {
         6 => reports().prop_map(CourseEvent::LegEnded),
         1 => (reports(), any::<bool>(), any::<bool>())
             .prop_map(|(report, shown, withheld)| CourseEvent::LegTruncated { report, shown, withheld }),
-        2 => (prop::bool::weighted(0.2), any::<bool>()).prop_map(|(shown, retry)| CourseEvent::LegBroken { shown, retry }),
+        2 => (reports(), prop::bool::weighted(0.2), any::<bool>())
+            .prop_map(|(report, shown, retry)| CourseEvent::LegBroken { report, shown, retry }),
         4 => ids.prop_map(|id| CourseEvent::HandoffWritten {
             id,
             head: id.to_string(),

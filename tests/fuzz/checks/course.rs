@@ -66,6 +66,7 @@ impl Choices<'_> {
                 withheld: self.flag(),
             },
             2 => CourseEvent::LegBroken {
+                report: self.report(),
                 shown: self.flag(),
                 retry: self.flag(),
             },

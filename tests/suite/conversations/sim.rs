@@ -354,10 +354,7 @@ impl Answering<'_> {
                         let body: Bytes = leg.pieces.concat().into();
                         match wire.reply(view, &body, self.watch()).filter(|_| !leg.broken) {
                             Some(report) if report.stop != StopReason::Error => answer.leg_over(body, report),
-                            _ => answer.performed(CourseEvent::LegBroken {
-                                shown: false,
-                                retry: true,
-                            }),
+                            _ => answer.leg_broken(true),
                         }
                     }
                 },

@@ -138,8 +138,7 @@ impl WholeReply {
                 false
             }
         };
-        let shown = false;
-        self.answer.performed(CourseEvent::LegBroken { shown, retry });
+        self.answer.leg_broken(retry);
     }
 
     /// The reply as the agent gets it; upstream's own bytes where nothing is to be changed.
