@@ -80,7 +80,7 @@ async fn a_full_disk_keeps_no_handoff_and_is_not_ready() {
     let more = "journal.enabled = false\nhandoff.mode = 'stop'\n";
     let (config, state) = (config_for(&provider, dir.path(), more), dir.path().join("state"));
     // The limit fits the database file and a few pages of its log.
-    let program = Program::start_on_a_small_disk(&config, &state, 160);
+    let program = Program::start_on_a_small_disk(&config, &state, 176);
     becomes(&program, 200).await;
     let mut lost = None;
     for _ in 0..200 {
