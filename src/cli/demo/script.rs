@@ -33,6 +33,8 @@ pub(super) struct Script {
     preamble: String,
     /// The tasks, with a handoff between each two.
     pub(super) tasks: Vec<PlanTask>,
+    /// Tool, thought and text of each step; they are repeated.
+    steps: Vec<[String; 3]>,
     /// Lines of which the files consist.
     source_lines: Vec<String>,
 }
@@ -130,37 +132,25 @@ fn task_of(message: &Value) -> Option<usize> {
     number.last().filter(|_| message["role"] == "user")
 }
 
-/// A step of a task: thought, text, and the call's name and arguments.
+/// The files of a task, which its steps are about in turn.
+const FILES: [&str; 6] = [
+    "mod.rs", "codec.rs", "index.rs", "lock.rs", "batch.rs", "tests.rs",
+];
+
+/// A step of a task: the thought, the text, and the call's name and arguments.
 fn step(task: &PlanTask, done: usize) -> (&'static str, String, &'static str, Value) {
-    let names = [
-        "mod.rs", "codec.rs", "index.rs", "lock.rs", "batch.rs", "tests.rs",
-    ];
-    let file = |n: usize| format!("{}/{}", task.folder, names[n % names.len()]);
+    let file = |n: usize| format!("{}/{}", task.folder, FILES[n % FILES.len()]);
     let path = file(done);
-    match done % 4 {
-        0 | 1 => (
-            "What is there already?",
-            format!("Reading {path}."),
-            "read_file",
-            json!({"path": path}),
-        ),
-        2 => {
+    let [tool, thought, text] = &SCRIPT.steps[done % SCRIPT.steps.len()];
+    let arguments = match tool.as_str() {
+        "read_file" => json!({"path": path}),
+        "edit_file" => {
             let (old, new) = (listing(&path, 700), listing(&file(done + 1), 900));
-            let arguments = json!({"path": path, "old_text": old, "new_text": new});
-            (
-                "A small change first.",
-                format!("Changing {path}."),
-                "edit_file",
-                arguments,
-            )
+            json!({"path": path, "old_text": old, "new_text": new})
         }
-        _ => (
-            "Does it hold?",
-            "Running the tests.".to_owned(),
-            "run",
-            json!({"command": "cargo test"}),
-        ),
-    }
+        _ => json!({"command": "cargo test"}),
+    };
+    (thought, text.replace("{path}", &path), tool, arguments)
 }
 
 /// The arguments of the handoff after `task`.
@@ -210,13 +200,13 @@ fn listing(path: &str, bytes: usize) -> String {
 }
 
 fn tests_passed(tests: usize) -> String {
-    let names = [
+    const NAMES: [&str; 4] = [
         "put_then_get",
         "expired_is_missing",
         "two_writers",
         "scan_is_sorted",
     ];
-    let line = |test: usize| format!("test store::tests::{}_{test} ... ok\n", names[test % names.len()]);
+    let line = |test: usize| format!("test store::tests::{}_{test} ... ok\n", NAMES[test % NAMES.len()]);
     let lines: String = (0..tests).map(line).collect();
     format!("running {tests} tests\n{lines}\ntest result: ok. {tests} passed; 0 failed; finished in 0.41s\n")
 }

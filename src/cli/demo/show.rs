@@ -95,26 +95,17 @@ impl Scale {
 
 fn summary(story: &DemoRun) -> Vec<String> {
     let totals = &story.totals;
+    let minus = if totals.unsent_bytes < 0 { "-" } else { "" };
     let percent = totals.unsent_bytes * 100 / (totals.received_bytes.max(1) as i64);
-    let requests = |bytes: usize, n: usize, what| format!("{:>9}  in {n} {what}", size(bytes as u64));
+    let requests = |bytes: usize, n: usize| format!("{:>9}  in {n} requests", size(bytes as u64));
     let rows = [
-        (
-            "agent sent",
-            requests(totals.received_bytes, totals.requests, "requests"),
-        ),
-        (
-            "sent upstream",
-            requests(totals.sent_bytes, totals.legs, "requests"),
-        ),
+        ("agent sent", requests(totals.received_bytes, totals.requests)),
+        ("sent upstream", requests(totals.sent_bytes, totals.legs)),
         (
             "not sent",
             format!(
                 "{:>9}  {percent} %, about {} tokens of input",
-                format!(
-                    "{}{}",
-                    minus(totals.unsent_bytes),
-                    size(totals.unsent_bytes.unsigned_abs())
-                ),
+                format!("{minus}{}", size(totals.unsent_bytes.unsigned_abs())),
                 grouped(totals.unsent_tokens.unsigned_abs() / 1000 * 1000)
             ),
         ),
@@ -125,10 +116,6 @@ fn summary(story: &DemoRun) -> Vec<String> {
     let mut lines = vec![String::new()];
     lines.extend(rows.map(|(name, value)| format!("  {DIM}{name:<14}{DIM:#} {value}")));
     lines
-}
-
-fn minus(amount: i64) -> &'static str {
-    if amount < 0 { "-" } else { "" }
 }
 
 /// What the requests would cost, with handoffs and without.

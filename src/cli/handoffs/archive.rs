@@ -7,7 +7,7 @@ use crate::cli::exit::{CliResult, Exit};
 use crate::cli::output::{Out, shown};
 use crate::cli::stored::wanted;
 use crate::state::files::documents;
-use crate::state::files::yaml_files::OldFiles;
+use crate::state::files::yaml_files::now;
 use baton_core::record::{HandoffId, HandoffStatus};
 
 pub(super) fn run(args: &ArchiveArgs, out: &mut Out) -> CliResult {
@@ -51,11 +51,8 @@ pub(super) fn delete(args: &DeleteArgs, out: &mut Out) -> CliResult {
     let file = match (&args.file, args.older_than) {
         (Some(file), _) => file,
         (None, Some(older_than)) => {
-            let old = OldFiles {
-                older_than: older_than.as_secs(),
-                archived: args.archived,
-            };
-            return files::clean(old, args.dry_run, &lookup, out);
+            let before = now().seconds.saturating_sub_unsigned(older_than.as_secs());
+            return files::clean(before, args, &lookup, out);
         }
         (None, None) => {
             let failure = Exit::USAGE.failure("give FILE or --older-than AGE");

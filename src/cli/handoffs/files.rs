@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::args::{DocumentFormat, ListArgs, ShowArgs};
+use super::args::{DeleteArgs, DocumentFormat, ListArgs, ShowArgs};
 use super::lookup::{HandoffLookup, NamedHandoff, warn};
 use crate::cli::exit::{CliResult, CommandFailure, Exit};
 use crate::cli::output::{Out, first_line, plural, shown, table, visible};
-use crate::state::files::yaml_files::{FileSummary, HandoffYaml, OldFiles, now};
+use crate::state::files::yaml_files::{FileSummary, HandoffYaml};
 use baton_core::handoffs::yaml::{HandoffFile, names};
 
 /// Pause between two reads of `show --line --follow`.
@@ -202,14 +202,18 @@ pub(super) fn deletable(given: &Path, names: &HandoffLookup) -> CliResult<PathBu
     Err(Exit::USAGE.with_help(message, help))
 }
 
-pub(super) fn clean(old: OldFiles, dry_run: bool, lookup: &HandoffLookup, out: &mut Out) -> CliResult {
-    let deleted = lookup.folder.clean(old, now(), dry_run)?;
-    if dry_run {
+pub(super) fn clean(before: i64, args: &DeleteArgs, lookup: &HandoffLookup, out: &mut Out) -> CliResult {
+    let deleted = lookup.folder.clean(before, args.archived, args.dry_run)?;
+    if args.dry_run {
         for path in &deleted {
             out.line(shown(path))?;
         }
     }
-    let done = if dry_run { "would be deleted" } else { "deleted" };
+    let done = if args.dry_run {
+        "would be deleted"
+    } else {
+        "deleted"
+    };
     out.line(format_args!("{} {done}", plural(deleted.len() as u64, "file")))
 }
 

@@ -11,43 +11,28 @@ use baton_core::record::{Handoff, LOCAL};
 use baton_core::transcript::Transcript;
 use baton_core::wire::{self, Operation};
 
-/// The folder of the work, and its repository as git has it.
-struct WorkFolder {
-    folder: Option<String>,
-    checkout: Option<Checkout>,
-}
-
-impl WorkFolder {
-    /// The folder that the agent names, else the one that its calls name, else the configured one.
-    fn of(
-        settings: &DocumentSettings,
-        handoff: &Handoff,
-        whereabouts: &Whereabouts,
-        seen: &SeenFacts,
-    ) -> Self {
-        if let Some(folder) = &whereabouts.folder {
-            // A client's folder is on the client's machine.
-            let is_here = handoff.principal == LOCAL;
-            return Self {
-                folder: Some(folder.clone()),
-                checkout: Some(Path::new(folder))
-                    .filter(|dir| is_here && dir.is_dir())
-                    .and_then(repository::checkout),
-            };
-        }
-        let configured = settings.git_dir.as_deref();
-        let checkout = configured.and_then(repository::checkout);
-        let is_other = checkout.as_ref().is_some_and(|checkout| {
-            let branch = seen.branch.as_ref();
-            branch.is_some_and(|branch| *branch != checkout.branch)
-        });
-        // On another branch was another session.
-        let configured = configured.filter(|_| !is_other);
-        Self {
-            folder: configured.map(|dir| dir.to_string_lossy().into_owned()),
-            checkout: checkout.filter(|_| !is_other),
-        }
+/// The folder of the work, and its repository as git has it: the folder that the agent names, else the one that its calls name,
+/// else the configured one.
+fn work_folder(
+    settings: &DocumentSettings,
+    handoff: &Handoff,
+    whereabouts: &Whereabouts,
+    seen: &SeenFacts,
+) -> (Option<String>, Option<Checkout>) {
+    if let Some(folder) = &whereabouts.folder {
+        // A client's folder is on the client's machine.
+        let is_here = handoff.principal == LOCAL;
+        let here = Some(Path::new(folder)).filter(|dir| is_here && dir.is_dir());
+        return (Some(folder.clone()), here.and_then(repository::checkout));
     }
+    let configured = settings.git_dir.as_deref();
+    let checkout = configured.and_then(repository::checkout);
+    let is_other = checkout.as_ref().zip(seen.branch.as_ref());
+    // On another branch was another session.
+    if is_other.is_some_and(|(checkout, branch)| *branch != checkout.branch) {
+        return (None, None);
+    }
+    (configured.map(|dir| dir.to_string_lossy().into_owned()), checkout)
 }
 
 /// What the last answer before a handoff took of its model's context. A journal that cannot be read has nothing of it.
@@ -87,12 +72,12 @@ pub fn compose(settings: &DocumentSettings, stored: StoredHandoff) -> HandoffDoc
             Whereabouts::default(),
         ),
     };
-    let work = WorkFolder::of(settings, handoff, &whereabouts, &seen);
+    let (folder, checkout) = work_folder(settings, handoff, &whereabouts, &seen);
     HandoffDocument::of(&HandoffSource {
         handoff,
         seen: &seen,
-        folder: work.folder.as_deref(),
-        checkout: work.checkout.as_ref(),
+        folder: folder.as_deref(),
+        checkout: checkout.as_ref(),
         topic: stored.topic.as_deref().or(settings.topic.as_deref()),
         exchange: stored.exchange.as_deref(),
         assumptions: &settings.reading.assumptions,

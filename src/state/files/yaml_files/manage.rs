@@ -10,7 +10,6 @@ use super::folder::{absolute, is_regular, no_links};
 use super::newest;
 use super::write::{archive_file, move_file};
 use baton_core::handoffs::yaml::names;
-use baton_core::handoffs::yaml::time::Time;
 
 /// A file that may be moved or deleted.
 struct ManagedFile {
@@ -18,15 +17,6 @@ struct ManagedFile {
     dir: PathBuf,
     name: String,
     archived: bool,
-}
-
-/// Which files are deleted by their age.
-#[derive(Debug, Clone, Copy)]
-pub struct OldFiles {
-    /// Seconds; the time in a file's name counts.
-    pub older_than: u64,
-    /// Archived ones alone.
-    pub archived: bool,
 }
 
 impl HandoffFolder {
@@ -83,13 +73,12 @@ impl HandoffFolder {
         fs::remove_file(&path).map_err(FileError::at(&path))
     }
 
-    /// Deletes old files, and returns those. The newest file of a session stays, however old it is. With `dry_run` none
-    /// is deleted.
+    /// Deletes files from before a time, by the time in their names, with `archived` those in archives alone; returns them. The newest
+    /// file of a session stays, however old it is. With `dry_run` none is deleted.
     ///
     /// # Errors
     /// A folder cannot be read or a file not be deleted.
-    pub fn clean(&self, old: OldFiles, now: Time, dry_run: bool) -> Result<Vec<PathBuf>, FileError> {
-        let before = now.seconds.saturating_sub_unsigned(old.older_than);
+    pub fn clean(&self, before: i64, archived: bool, dry_run: bool) -> Result<Vec<PathBuf>, FileError> {
         let mut deleted = Vec::new();
         for dir in self.session_dirs()? {
             let _lock = FolderLock::of(&dir)?;
@@ -101,7 +90,7 @@ impl HandoffFolder {
                     let at = named.minute + i64::from(named.second.unwrap_or_default());
                     let path = dir.join(name);
                     let is_newest = newest.get_or_insert_with(|| path.clone()) == &path;
-                    if at >= before || is_newest || (old.archived && !is_archive) {
+                    if at >= before || is_newest || (archived && !is_archive) {
                         continue;
                     }
                     if !dry_run {

@@ -16,7 +16,6 @@ mod tests;
 
 pub use error::FileError;
 pub use folder::HandoffFolder;
-pub use manage::OldFiles;
 pub use read::{FileSearch, FileSummary, HandoffYaml, read_file};
 pub use write::{FileNaming, WrittenFile, write_text, write_to};
 

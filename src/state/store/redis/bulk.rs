@@ -89,9 +89,7 @@ impl RedisCluster {
     ) -> StoreResult<Vec<Option<StoreResult<StoredRecord>>>> {
         let of = RedisKind::from(kind);
         let fields = ["o", "r", ARCHIVED, HEAD, documents::STATUS];
-        let found = self
-            .records_by_id(what, of, "", fields, ids.iter().cloned())
-            .await?;
+        let found = self.records(what, of, "", fields, ids.iter().cloned()).await?;
         let mut found: HashMap<String, UsedFields<5>> = found.into_iter().collect();
         let mut take = |id: &String| found.remove(id).map(|fields| answers::record(kind, fields));
         Ok(ids.iter().map(&mut take).collect())

@@ -152,7 +152,7 @@ impl Link {
             LinkRequest::Plain(pipe) => pipe,
             LinkRequest::Script(call, durable) => {
                 let mut pipe = Pipeline::new();
-                pipe.add_command(call.command(&line.digests));
+                pipe.add_command(call.command(&line.digests, &self.shared.dial.slot));
                 if *durable == Durable::Yes {
                     let wait = line
                         .wait

@@ -97,7 +97,7 @@ impl Store for RedisStore {
         let mut found = found.into_iter();
         let read = found
             .next()
-            .map(|(_, [record, archived, head])| handoff([record, archived], head));
+            .map(|(_, (_, [record, archived, head]))| handoff([record, archived], head));
         read.transpose()
     }
 
@@ -153,7 +153,7 @@ impl Store for RedisStore {
             .await?;
         let record = found
             .first()
-            .map(|(_, [record])| from_json::<RedisResponseId>(record));
+            .map(|(_, (_, [record]))| from_json::<RedisResponseId>(record));
         Ok(record.transpose()?.map(|record| record.upstream))
     }
 

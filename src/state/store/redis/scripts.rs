@@ -44,20 +44,21 @@ impl RedisScript {
 #[derive(Debug, Clone)]
 pub(super) struct ScriptCall {
     pub(super) script: RedisScript,
-    /// A key of the store: a cluster finds by it the server that has all of them.
-    pub(super) slot: String,
     pub(super) args: Vec<Vec<u8>>,
 }
 
 impl ScriptCall {
-    /// The command, with the script's digest as the server returned it.
-    pub(super) fn command(&self, digests: &[String]) -> Cmd {
+    pub(super) fn new(script: RedisScript, args: impl IntoIterator<Item: AsRef<[u8]>>) -> Self {
+        let args = args.into_iter().map(|arg| arg.as_ref().to_vec()).collect();
+        Self { script, args }
+    }
+
+    /// The command, with the script's digest as the server returned it, and a key of the store: a cluster finds by it the server
+    /// that has all of them.
+    pub(super) fn command(&self, digests: &[String], slot: &str) -> Cmd {
         let mut command = redis::cmd("EVALSHA");
         let digest = digests.get(self.script as usize);
-        command
-            .arg(digest.map_or("", String::as_str))
-            .arg(1)
-            .arg(&self.slot);
+        command.arg(digest.map_or("", String::as_str)).arg(1).arg(slot);
         for arg in &self.args {
             command.arg(arg.as_slice());
         }

@@ -45,14 +45,6 @@ pub(super) fn redis_records(records: &[StoredRecord]) -> StoreResult<Vec<RedisRe
 }
 
 impl RedisCluster {
-    fn call(&self, script: RedisScript, args: impl IntoIterator<Item: AsRef<[u8]>>) -> ScriptCall {
-        ScriptCall {
-            script,
-            slot: self.slot.clone(),
-            args: args.into_iter().map(|arg| arg.as_ref().to_vec()).collect(),
-        }
-    }
-
     pub(super) fn key(&self, kind: RedisKind, id: &str) -> String {
         format!("{}{}:{id}", self.prefix, kind.name)
     }
@@ -75,7 +67,7 @@ impl RedisCluster {
         script: RedisScript,
         args: impl IntoIterator<Item: AsRef<[u8]>>,
     ) -> StoreResult<Vec<Value>> {
-        let request = LinkRequest::Script(self.call(script, args), Durable::No);
+        let request = LinkRequest::Script(ScriptCall::new(script, args), Durable::No);
         self.reader().send(what, &request).await
     }
 
@@ -87,7 +79,7 @@ impl RedisCluster {
         args: impl IntoIterator<Item: AsRef<[u8]>>,
         durable: Durable,
     ) -> StoreResult<Vec<Value>> {
-        let request = LinkRequest::Script(self.call(script, args), durable);
+        let request = LinkRequest::Script(ScriptCall::new(script, args), durable);
         self.writer().send(what, &request).await
     }
 
@@ -159,19 +151,6 @@ impl RedisCluster {
         owner: &str,
         fields: [&str; N],
         ids: impl IntoIterator<Item = String>,
-    ) -> StoreResult<Vec<UsedFields<N>>> {
-        let found = self.records_by_id(what, kind, owner, fields, ids).await?;
-        Ok(found.into_iter().map(|(_, found)| found).collect())
-    }
-
-    /// The same, with their ids.
-    pub(super) async fn records_by_id<const N: usize>(
-        &self,
-        what: &'static str,
-        kind: RedisKind,
-        owner: &str,
-        fields: [&str; N],
-        ids: impl IntoIterator<Item = String>,
     ) -> StoreResult<Vec<(String, UsedFields<N>)>> {
         let ids: Vec<String> = ids.into_iter().collect();
         let mut found = Vec::with_capacity(ids.len());
@@ -196,7 +175,7 @@ impl RedisCluster {
         let found = match by {
             Lookup::Ids(ids) => {
                 let ids = ids.iter().map(Uuid::to_string);
-                self.records_by_id(kind.reading(), kind.into(), principal, ["r"], ids)
+                self.records(kind.reading(), kind.into(), principal, ["r"], ids)
                     .await?
             }
             Lookup::Places(places) => self.at_places(kind, principal, places).await?,
@@ -275,7 +254,7 @@ impl RedisCluster {
             };
             let ids = self.list(what, pipe).await?;
             let last = ids.len() < PAGE;
-            for (_, values) in self.records(what, HANDOFF, "", ["r", ARCHIVED], ids).await? {
+            for (_, (_, values)) in self.records(what, HANDOFF, "", ["r", ARCHIVED], ids).await? {
                 let handoff = handoff(values, String::new())?;
                 if filter.fits(&handoff) {
                     found.push(handoff);

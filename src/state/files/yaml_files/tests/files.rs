@@ -2,7 +2,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::time::Duration;
 
-use super::super::{FileError, FileNaming, OldFiles, read_file, write_to};
+use super::super::{FileError, FileNaming, read_file, write_to};
 use super::{at, file, folder, names, write};
 use baton_core::handoffs::yaml::HandoffFile;
 
@@ -270,20 +270,14 @@ fn archive_delete_and_clean_touch_our_files_alone() {
     // By the time in the name.
     write(&folder, "api", "old", at(-40 * 86_400));
     write(&folder, "api", "new", at(0));
-    let older_than = |seconds| OldFiles {
-        older_than: seconds,
-        archived: false,
-    };
-    let would = folder.clean(older_than(30 * 86_400), at(0), true).unwrap();
+    let month_ago = at(-30 * 86_400).seconds;
+    let would = folder.clean(month_ago, false, true).unwrap();
     assert_eq!(would.len(), 1);
     assert!(would[0].exists());
-    assert_eq!(
-        folder.clean(older_than(30 * 86_400), at(0), false).unwrap(),
-        would
-    );
+    assert_eq!(folder.clean(month_ago, false, false).unwrap(), would);
     assert!(!would[0].exists());
     // Include archived ones, and nothing else; the newest file stays.
-    assert_eq!(folder.clean(older_than(60), at(3600), false).unwrap(), [archived]);
+    assert_eq!(folder.clean(at(3540).seconds, false, false).unwrap(), [archived]);
     assert!(base.join("api/notes.txt").exists() && base.join("api/link.yaml").exists());
 }
 
@@ -312,18 +306,15 @@ fn cleaning_the_archive_leaves_live_files_and_the_newest_of_each_session() {
         let path = folder.dir().join(session).join(format!("{stem}.yaml"));
         folder.archive(&path).unwrap();
     }
-    let old = |archived| OldFiles {
-        older_than: 30 * 86_400,
-        archived,
-    };
-    assert_eq!(folder.clean(old(true), at(0), false).unwrap().len(), 1);
+    let month_ago = at(-30 * 86_400).seconds;
+    assert_eq!(folder.clean(month_ago, true, false).unwrap().len(), 1);
     // The archived file of `web` is the only one that the session has.
     assert_eq!(
         (names_of("api"), names_of("web")),
         (vec!["b".into(), "c".into()], vec!["d".to_owned()])
     );
     // A session that rested keeps its newest file.
-    assert_eq!(folder.clean(old(false), at(0), false).unwrap().len(), 1);
+    assert_eq!(folder.clean(month_ago, false, false).unwrap().len(), 1);
     assert_eq!(
         (names_of("api"), names_of("web")),
         (vec!["c".to_owned()], vec!["d".to_owned()])
