@@ -125,7 +125,6 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::super::tests::Lines;
-    use super::super::text_fields::PlainFields;
     use super::super::{ExchangeFacts, ExchangeOutcome, ThinkingRetry};
     use super::*;
     use baton_core::commands::UndoOutcome;
@@ -164,7 +163,6 @@ mod tests {
         let writer = lines.clone();
         let subscriber = tracing_subscriber::fmt()
             .with_ansi(false)
-            .fmt_fields(PlainFields)
             .with_writer(move || writer.clone())
             .finish();
         tracing::subscriber::with_default(subscriber, log);

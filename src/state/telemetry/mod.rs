@@ -14,7 +14,6 @@ mod parts;
 pub mod prometheus;
 mod series;
 mod setup;
-mod text_fields;
 mod usage_tokens;
 
 pub use facts::ExchangeFacts;

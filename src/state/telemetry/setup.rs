@@ -9,7 +9,6 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 
-use super::text_fields::PlainFields;
 use crate::state::config::Log;
 use baton_core::text::{date, visible};
 
@@ -61,8 +60,7 @@ pub fn start(log: &Log) -> Result<(), String> {
         .with_ansi(colour && !log.json);
     let started = match log.json {
         true => lines.json().flatten_event(true).try_init(),
-        false if colour => lines.try_init(),
-        false => lines.fmt_fields(PlainFields).try_init(),
+        false => lines.try_init(),
     };
     started.map_err(|error| error.to_string())
 }

@@ -6,8 +6,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
 
-use super::labels::{ByServed, ByServedKind, label};
+use super::labels::{Labels, add, label, labels};
 use crate::state::prices;
 use crate::state::telemetry::models::LabelledModels;
 use crate::state::telemetry::{ExchangeEvent, UsageTokens};
@@ -38,9 +39,9 @@ impl Default for ModelPricing {
 
 /// The metrics of tokens and costs, and what is needed to compute them.
 pub(super) struct CostMetrics {
-    pub(super) tokens: Family<ByServedKind, Counter>,
-    pub(super) dollars: Family<ByServedKind, Dollars>,
-    pub(super) unpriced: Family<ByServed, Counter>,
+    tokens: Family<Labels, Counter>,
+    dollars: Family<Labels, Dollars>,
+    unpriced: Family<Labels, Counter>,
     pricing: ModelPricing,
     models: LabelledModels,
     /// Series of models with a label of their own, by wire, upstream and model.
@@ -57,11 +58,12 @@ struct ServedSeries {
 }
 
 impl CostMetrics {
-    pub(super) fn new(pricing: ModelPricing) -> Self {
+    #[rustfmt::skip]
+    pub(super) fn new(pricing: ModelPricing, r: &mut Registry) -> Self {
         Self {
-            tokens: Family::default(),
-            dollars: Family::default(),
-            unpriced: Family::default(),
+            tokens: add(r, "baton_tokens", "Tokens by the model that answered and by how they are billed: new, read from a cache, written to one, output", Family::default()),
+            dollars: add(r, "baton_cost_dollars", "What these tokens cost at the table of prices, in US dollars", Family::default()),
+            unpriced: add(r, "baton_cost_unpriced", "Upstream requests whose model has no price, or that a subscription paid for", Family::default()),
             pricing,
             models: LabelledModels::default(),
             known: RwLock::default(),
@@ -79,19 +81,13 @@ impl CostMetrics {
         let shown = self.models.label(model, event.status);
         let host = self.pricing.hosts.get(&event.upstream);
         let prices = self.pricing.table.model(model, host.map_or("", String::as_str));
-        let by_kind = |kind| ByServedKind {
-            wire,
-            model: shown.clone(),
-            kind,
-        };
-        let by_model = ByServed {
-            wire,
-            model: shown.clone(),
-        };
+        let by_kind = |kind| labels([("wire", wire), ("model", &shown), ("kind", kind)]);
         let series = Arc::new(ServedSeries {
             tokens: KINDS.map(|kind| self.tokens.get_or_create_owned(&by_kind(kind))),
             dollars: KINDS.map(|kind| self.dollars.get_or_create_owned(&by_kind(kind))),
-            unpriced: self.unpriced.get_or_create_owned(&by_model),
+            unpriced: self
+                .unpriced
+                .get_or_create_owned(&labels([("wire", wire), ("model", &shown)])),
             prices: prices.cloned(),
         });
         if shown == model {

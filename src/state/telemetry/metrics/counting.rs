@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::costs::KINDS;
-use super::labels::{ByModel, ByTokenType, OPERATION, label};
+use super::labels::{by_model, label, labels};
 use super::{Metrics, counters};
 use crate::state::telemetry::series::{ModelSeries, ModelsSeries, TokenSeries, WireSeries};
 use crate::state::telemetry::{ExchangeEvent, ExchangeFacts, FactValue, HandoffEvent};
@@ -42,18 +42,18 @@ impl Metrics {
     fn record_drafts(&self, event: &ExchangeEvent) {
         let wire = label(event.wire);
         for draft in &event.drafts {
-            let labels = vec![
+            let labels = labels([
                 ("wire", wire),
                 ("origin", draft.origin),
                 ("method", draft.method),
                 ("outcome", draft.outcome),
-            ];
+            ]);
             self.drafts.get_or_create(&labels).inc();
         }
         for (method, tokens) in event.tokens_by_method() {
             let counts = [tokens.input, tokens.cache_read, tokens.cache_write, tokens.output];
             for (kind, count) in KINDS.into_iter().zip(counts) {
-                let labels = vec![("wire", wire), ("method", method), ("kind", kind)];
+                let labels = labels([("wire", wire), ("method", method), ("kind", kind)]);
                 self.draft_tokens.get_or_create(&labels).inc_by(count);
             }
         }
@@ -62,7 +62,7 @@ impl Metrics {
     /// Counts a handoff. Rare, so its series are looked up each time.
     fn record_handoff(&self, handoff: &HandoffEvent) {
         let wire = handoff.wire;
-        let label = vec![("wire", wire), ("origin", handoff.origin)];
+        let label = labels([("wire", wire), ("origin", handoff.origin)]);
         self.handoffs.get_or_create(&label).inc();
         for (sizes, bytes) in [
             (&self.handoff_prompt, handoff.prompt_bytes),
@@ -72,7 +72,7 @@ impl Metrics {
             sizes.get_or_create(&label).observe(bytes as f64);
         }
         for (kind, count) in &handoff.lacked {
-            let label = vec![("wire", wire), ("kind", *kind)];
+            let label = labels([("wire", wire), ("kind", *kind)]);
             self.handoff_lacked.get_or_create(&label).inc_by((*count).into());
         }
     }
@@ -82,23 +82,29 @@ impl Metrics {
         // with it.
         let by_wire = ("wire", label(wire));
         for origin in HandoffOrigin::ALL.map(HandoffOrigin::name) {
-            drop(self.handoffs.get_or_create(&vec![by_wire, ("origin", origin)]));
+            drop(
+                self.handoffs
+                    .get_or_create(&labels([by_wire, ("origin", origin)])),
+            );
         }
         for kind in CarriedKind::ALL.map(CarriedKind::name) {
-            drop(self.handoff_lacked.get_or_create(&vec![by_wire, ("kind", kind)]));
+            drop(
+                self.handoff_lacked
+                    .get_or_create(&labels([by_wire, ("kind", kind)])),
+            );
         }
         let none = ExchangeFacts::default();
         let series = counters().zip(&self.facts).map(|((_, counter), family)| {
             let Some((label, counts)) = counter.by else {
-                return vec![family.get_or_create_owned(&vec![by_wire])];
+                return vec![family.get_or_create_owned(&labels([by_wire]))];
             };
             let values = counts(&none).into_iter();
-            let labels = values.map(|(value, _)| vec![by_wire, (label, value)]);
-            labels.map(|labels| family.get_or_create_owned(&labels)).collect()
+            let of_value = |(value, _)| family.get_or_create_owned(&labels([by_wire, (label, value)]));
+            values.map(of_value).collect()
         });
         WireSeries {
             facts: series.collect(),
-            added: self.added.get_or_create_owned(&vec![by_wire]),
+            added: self.added.get_or_create_owned(&labels([by_wire])),
         }
     }
 
@@ -110,7 +116,7 @@ impl Metrics {
             None => {
                 let shown = self.models.label(model, event.status);
                 let series = Arc::new(ModelSeries {
-                    duration: self.duration.get_or_create_owned(&ByModel::of(wire, &shown)),
+                    duration: self.duration.get_or_create_owned(&by_model(wire, &shown)),
                     first_token: OnceLock::new(),
                     tokens: OnceLock::new(),
                 });
@@ -122,7 +128,7 @@ impl Metrics {
         };
         series.duration.observe(event.total_ms / 1000.0);
         if let Some(first) = event.first_byte_ms {
-            let make = || self.first_token.get_or_create_owned(&ByModel::of(wire, &shown));
+            let make = || self.first_token.get_or_create_owned(&by_model(wire, &shown));
             series.first_token.get_or_init(make).observe(first / 1000.0);
         }
         for leg in event.tokens.iter().flatten() {
@@ -133,12 +139,8 @@ impl Metrics {
 
     fn token_series(&self, wire: WireId, model: &str) -> TokenSeries {
         let histogram = |kind| {
-            let label = ByTokenType {
-                gen_ai_operation_name: OPERATION,
-                gen_ai_provider_name: baton_core::wire::wire(wire).facts().provider,
-                gen_ai_request_model: model.to_owned(),
-                gen_ai_token_type: kind,
-            };
+            let mut label = by_model(wire, model);
+            label.extend(labels([("gen_ai_token_type", kind)]));
             self.token_usage.get_or_create_owned(&label)
         };
         TokenSeries {

@@ -1,6 +1,6 @@
-//! Labels and buckets of the metrics.
+//! Labels and buckets of the metrics, and how one is registered.
 
-use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::registry::{Metric, Registry};
 
 use baton_core::record::WireId;
 
@@ -29,54 +29,35 @@ pub(super) const BYTE_BUCKETS: [f64; 12] = [
     16777216.0,
 ];
 
-/// Labels of fixed values, by name.
-pub(super) type Labels = Vec<(&'static str, &'static str)>;
+/// Labels with their values.
+pub(super) type Labels = Vec<(&'static str, String)>;
+
+pub(super) fn labels<const N: usize>(all: [(&'static str, &str); N]) -> Labels {
+    all.map(|(name, value)| (name, value.to_owned())).into()
+}
+
+/// The labels of the GenAI conventions.
+pub(super) fn by_model(wire: WireId, model: &str) -> Labels {
+    labels([
+        ("gen_ai_operation_name", "chat"),
+        (
+            "gen_ai_provider_name",
+            baton_core::wire::wire(wire).facts().provider,
+        ),
+        ("gen_ai_request_model", model),
+    ])
+}
 
 /// The result of writing a document.
 pub(super) const DOCUMENT_RESULTS: [&str; 3] = ["written", "failed", "dropped"];
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct ByModel {
-    pub(super) gen_ai_operation_name: &'static str,
-    pub(super) gen_ai_provider_name: &'static str,
-    pub(super) gen_ai_request_model: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct ByTokenType {
-    pub(super) gen_ai_operation_name: &'static str,
-    pub(super) gen_ai_provider_name: &'static str,
-    pub(super) gen_ai_request_model: String,
-    pub(super) gen_ai_token_type: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct ByServedKind {
-    pub(super) wire: &'static str,
-    pub(super) model: String,
-    pub(super) kind: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct ByServed {
-    pub(super) wire: &'static str,
-    pub(super) model: String,
-}
-
-/// The value of `gen_ai.operation.name` for all per-model metrics.
-pub(super) const OPERATION: &str = "chat";
-
-impl ByModel {
-    pub(super) fn of(wire: WireId, model: &str) -> Self {
-        Self {
-            gen_ai_operation_name: OPERATION,
-            gen_ai_provider_name: baton_core::wire::wire(wire).facts().provider,
-            gen_ai_request_model: model.to_owned(),
-        }
-    }
-}
-
 /// The label of a wire.
 pub(super) fn label(wire: Option<WireId>) -> &'static str {
     wire.map_or("none", WireId::name)
+}
+
+/// Registers a metric under its name and with its help.
+pub(super) fn add<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
+    registry.register(name, help, metric.clone());
+    metric
 }

@@ -1,10 +1,8 @@
-//! Counters and histograms. [`Metrics::record`] (`counting`) updates them all from the event of an exchange; `names` is
-//! the table of their names.
+//! Counters and histograms. [`Metrics::record`] (`counting`) updates them all from the event of an exchange.
 
 mod costs;
 mod counting;
 mod labels;
-mod names;
 #[cfg(test)]
 mod tests;
 
@@ -15,13 +13,14 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use self::costs::CostMetrics;
 pub use self::costs::ModelPricing;
 use self::labels::{
-    ADDED_BUCKETS, BYTE_BUCKETS, ByModel, ByTokenType, DOCUMENT_RESULTS, DURATION_BUCKETS,
-    FIRST_TOKEN_BUCKETS, Labels, TOKEN_BUCKETS,
+    ADDED_BUCKETS, BYTE_BUCKETS, DOCUMENT_RESULTS, DURATION_BUCKETS, FIRST_TOKEN_BUCKETS, Labels,
+    TOKEN_BUCKETS, add, labels,
 };
 use super::facts::{ExchangeFacts, FACTS, Fact, FactCounter};
 use super::models::LabelledModels;
@@ -31,16 +30,16 @@ type CountDropped = Box<dyn Fn() -> u64 + Send + Sync>;
 type CountDocuments = Box<dyn Fn() -> [u64; 3] + Send + Sync>;
 type CountOpen = Box<dyn Fn() -> usize + Send + Sync>;
 type Counters = Family<Labels, Counter>;
-type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
+type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
 
 /// All metrics of a process.
 pub struct Metrics {
     registry: Registry,
     models: LabelledModels,
-    token_usage: Histograms<ByTokenType>,
-    first_token: Histograms<ByModel>,
-    duration: Histograms<ByModel>,
-    added: Histograms<Labels>,
+    token_usage: Histograms,
+    first_token: Histograms,
+    duration: Histograms,
+    added: Histograms,
     costs: CostMetrics,
     open: Gauge,
     count_open: OnceLock<CountOpen>,
@@ -51,15 +50,19 @@ pub struct Metrics {
     count_documents: OnceLock<CountDocuments>,
     handoffs: Counters,
     handoff_lacked: Counters,
-    handoff_prompt: Histograms<Labels>,
-    handoff_before: Histograms<Labels>,
-    handoff_after: Histograms<Labels>,
+    handoff_prompt: Histograms,
+    handoff_before: Histograms,
+    handoff_after: Histograms,
     drafts: Counters,
     draft_tokens: Counters,
     /// Those of the table of facts, in its order.
     facts: Vec<Counters>,
     by_wire: PerWire<WireSeries>,
     by_model: PerWire<ModelsSeries>,
+}
+
+fn histograms(make: fn() -> Histogram) -> Histograms {
+    Family::new_with_constructor(make)
 }
 
 /// The facts that are counted.
@@ -81,37 +84,40 @@ impl Metrics {
         Self::priced(ModelPricing::default())
     }
 
-    /// The same with these prices.
+    /// The same with these prices. The names are API; the encoder appends `_total` to counters.
+    #[rustfmt::skip]
     pub fn priced(pricing: ModelPricing) -> Self {
-        let costs = CostMetrics::new(pricing);
-        let mut metrics = Self {
-            registry: Registry::default(),
+        let mut registry = Registry::default();
+        let r = &mut registry;
+        let version = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
+        r.register("baton_build", "The running version", version);
+        // In the order in which they are shown.
+        Self {
+            token_usage: add(r, "gen_ai_client_token_usage", "Tokens of each upstream request; input includes cached tokens", histograms(|| Histogram::new(TOKEN_BUCKETS))),
+            first_token: add(r, "gen_ai_server_time_to_first_token_seconds", "Time from the last byte of the request to the first byte of upstream's answer", histograms(|| Histogram::new(FIRST_TOKEN_BUCKETS))),
+            duration: add(r, "gen_ai_client_operation_duration_seconds", "Time from the first byte of the request to the last byte of the response", histograms(|| Histogram::new(DURATION_BUCKETS))),
+            added: add(r, "baton_added_seconds", "Time in the proxy before the first upstream request", histograms(|| Histogram::new(ADDED_BUCKETS))),
+            open: add(r, "baton_open_exchanges", "Exchanges in progress", Gauge::default()),
+            costs: CostMetrics::new(pricing, r),
+            journal_dropped: add(r, "baton_journal_dropped", "Copies that the journal dropped or could not write", Counter::default()),
+            traces_dropped: add(r, "baton_traces_dropped", "Exchanges whose spans the queue or the collector did not accept", Counter::default()),
+            documents: add(r, "baton_documents", "Documents of handoffs, by result", Family::default()),
+            handoffs: add(r, "baton_handoffs", "Handoffs that fired, by who began them", Family::default()),
+            handoff_lacked: add(r, "baton_handoff_lacked", "Rules of the person, open to-dos and contradicted claims that carry-over prompts lacked, by kind", Family::default()),
+            handoff_prompt: add(r, "baton_handoff_prompt_bytes", "Sizes of carry-over prompts", histograms(|| Histogram::new(BYTE_BUCKETS))),
+            handoff_before: add(r, "baton_handoff_before_bytes", "Sizes of upstream requests in which a handoff fired", histograms(|| Histogram::new(BYTE_BUCKETS))),
+            handoff_after: add(r, "baton_handoff_after_bytes", "Sizes of the first upstream requests after a handoff", histograms(|| Histogram::new(BYTE_BUCKETS))),
+            drafts: add(r, "baton_drafts", "Tries to write the document of a handoff, by method and by how they ended", Family::default()),
+            draft_tokens: add(r, "baton_draft_tokens", "Tokens of requests for such documents, by how they are billed; the other metrics of tokens have them, too", Family::default()),
+            facts: counters().map(|(_, counter)| add(r, counter.name, counter.help, Family::default())).collect(),
             models: LabelledModels::default(),
-            token_usage: Family::new_with_constructor(|| Histogram::new(TOKEN_BUCKETS)),
-            first_token: Family::new_with_constructor(|| Histogram::new(FIRST_TOKEN_BUCKETS)),
-            duration: Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS)),
-            added: Family::new_with_constructor(|| Histogram::new(ADDED_BUCKETS)),
-            costs,
-            open: Gauge::default(),
             count_open: OnceLock::new(),
-            journal_dropped: Counter::default(),
             count_dropped: OnceLock::new(),
-            traces_dropped: Counter::default(),
-            documents: Family::default(),
             count_documents: OnceLock::new(),
-            handoffs: Family::default(),
-            handoff_lacked: Family::default(),
-            handoff_prompt: Family::new_with_constructor(|| Histogram::new(BYTE_BUCKETS)),
-            handoff_before: Family::new_with_constructor(|| Histogram::new(BYTE_BUCKETS)),
-            handoff_after: Family::new_with_constructor(|| Histogram::new(BYTE_BUCKETS)),
-            drafts: Family::default(),
-            draft_tokens: Family::default(),
-            facts: counters().map(|_| Family::default()).collect(),
             by_wire: PerWire::default(),
             by_model: PerWire::default(),
-        };
-        metrics.register();
-        metrics
+            registry,
+        }
     }
 
     /// Sets the callback that counts the open exchanges at each scrape. Only the first call has an effect.
@@ -152,7 +158,7 @@ impl Metrics {
         }
         if let Some(count) = self.count_documents.get() {
             for (result, count) in DOCUMENT_RESULTS.into_iter().zip(count()) {
-                let counter = self.documents.get_or_create_owned(&vec![("result", result)]);
+                let counter = self.documents.get_or_create_owned(&labels([("result", result)]));
                 counter.inc_by(count.saturating_sub(counter.get()));
             }
         }
