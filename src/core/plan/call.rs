@@ -63,10 +63,10 @@ impl AgentCall {
         }
     }
 
-    /// Whether it has room for the tool that searches what was cut.
+    /// Whether it has room for the tools that only requests after a cut have, the one that searches among them.
     pub(super) fn may_recall(&self) -> bool {
         let view = &self.reading.view;
-        untooled::has_room_for_two(view) && !view.has_beside_transcript(RECALL_NAME)
+        untooled::has_room_for_all(view) && !view.has_beside_transcript(RECALL_NAME)
     }
 
     /// What its calls after a cut need.

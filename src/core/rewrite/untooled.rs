@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::tools::NAMES;
 use crate::wire::view::{ToolChoice, View};
 
 macro_rules! reasons {
@@ -76,9 +77,10 @@ pub fn unfit(view: &View) -> Option<ToolOmission> {
         .or(f.begins_thread.then_some(ToolOmission::ServerSideHistory))
 }
 
-/// Whether there is room for a second tool of ours.
-pub fn has_room_for_two(view: &View) -> bool {
-    view.tools.is_some_and(|tools| tools.count + 1 < MOST_TOOLS)
+/// Whether there is room for all of our tools.
+pub fn has_room_for_all(view: &View) -> bool {
+    view.tools
+        .is_some_and(|tools| tools.count + NAMES.len() <= MOST_TOOLS)
 }
 
 /// Why the tool cannot be added at all.
