@@ -466,6 +466,10 @@ impl Run {
         {
             last["text"] = last["text"].as_str().unwrap().trim_end().into();
         }
+        if let Some(result) = exchange.outcome.bound.and_then(|call| call.put_into(&mut blocks)) {
+            view.owed.push(result);
+            view.paired = true;
+        }
         view.say(blocks);
         let tail = exchange.answer.text.clone();
         conversation.keep_partial(native, view);

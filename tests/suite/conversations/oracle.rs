@@ -87,13 +87,32 @@ pub struct Outcome {
     pub broken_leg: Option<(View, usize)>,
     /// The model's words in that leg.
     pub answer: Vec<Value>,
+    /// The dropped call among those words that is written all the same.
+    pub bound: Option<BoundCall>,
     /// The notice of the model's context. It is recorded, whatever the outcome of the answer.
     pub told: Option<String>,
 }
 
+/// A dropped call that reasoning needs.
+#[derive(Debug)]
+pub struct BoundCall {
+    /// Its place among the model's words.
+    at: usize,
+    call: Value,
+    result: Value,
+}
+
+impl BoundCall {
+    /// Puts the call back into those words that an agent keeps, where one of them follows it, and returns its result.
+    pub fn put_into(self, kept: &mut Vec<Value>) -> Option<Value> {
+        (self.at < kept.len()).then(|| kept.insert(self.at, self.call))?;
+        Some(self.result)
+    }
+}
+
 /// The model's result of a call that has no effect.
-fn untaken(call: &Part, stop: &Stop) -> HiddenResult {
-    match (is_recall(call), *stop == Stop::Natural) {
+fn untaken(call: &Part, natural: bool) -> HiddenResult {
+    match (is_recall(call), natural) {
         (false, true) => HiddenResult::NOT_TAKEN,
         (false, false) => HiddenResult::CUT_OFF,
         (true, true) => HiddenResult::TOO_OFTEN,
@@ -288,9 +307,15 @@ pub fn replay(
             Some(_) if streamed => {
                 let visible: Vec<Value> = reply.parts.iter().filter(|p| !is_hidden(p)).map(block).collect();
                 x.show(&visible);
+                let bound = x.bound(reply).map(|call| BoundCall {
+                    at: reply.parts[..call].iter().filter(|p| !is_hidden(p)).count(),
+                    call: block(&reply.parts[call]),
+                    result: result(&reply.parts[call], untaken(&reply.parts[call], false)),
+                });
                 let broken = x.broken(Ended::Broken);
                 Some(Outcome {
                     answer: visible,
+                    bound,
                     ..broken
                 })
             }
@@ -335,6 +360,7 @@ impl Exchange {
             lost,
             broken_leg: None,
             answer: Vec::new(),
+            bound: None,
             told: self.told.take(),
         }
     }
@@ -455,7 +481,9 @@ impl Exchange {
             self.view.say(kept.map(|(_, p)| block(p)).collect());
             self.view.paired = true;
             let call = &reply.parts[call];
-            self.view.owed.push(result(call, untaken(call, &reply.stop)));
+            self.view
+                .owed
+                .push(result(call, untaken(call, reply.stop == Stop::Natural)));
             return self.end(stop);
         }
         if self.unfit(&visible) {
@@ -484,7 +512,7 @@ impl Exchange {
         self.view.owed.extend(answered.iter().cloned());
         let told = |id: &Value| answered.iter().any(|result| result["tool_use_id"] == *id);
         for call in reply.parts.iter().filter(|p| is_hidden(p)) {
-            let untaken = result(call, untaken(call, &reply.stop));
+            let untaken = result(call, untaken(call, reply.stop == Stop::Natural));
             if !told(&untaken["tool_use_id"]) {
                 self.view.owed.push(untaken);
             }
