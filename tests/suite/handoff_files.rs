@@ -117,8 +117,27 @@ fn a_file_is_written_found_listed_and_put_away() {
             "Style",
             "--decision",
             "css=plain, since it is small",
+            "--description",
+            "The Page",
+            "--agent-type",
+            "cc",
+            "--pane",
+            "%3",
+            "--tokens-used",
+            "50",
+            "--tokens-max",
+            "200",
         ],
     ));
+    assert!(
+        second.to_str().unwrap().ends_with("_the-page.yaml"),
+        "{}",
+        second.display()
+    );
+    let text = std::fs::read_to_string(&second).unwrap();
+    for line in ["agent_type: cc", "tokens_used: 50", "tokens_pct: 25"] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
     assert_eq!(said(dir, &["show", "--line"]).trim(), "Last: Page | Now: Style");
     assert_eq!(
         said(dir, &["show", "--line", "api"]).trim(),

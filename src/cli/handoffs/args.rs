@@ -285,9 +285,24 @@ pub(super) struct CreateArgs {
     /// Ends within this time, for hooks that may take less
     #[arg(long, value_name = "SECS", requires = "auto", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=600))]
     pub(super) within: u16,
+    /// Description in the file's name; by default the goal's first words
+    #[arg(long, value_name = "TEXT")]
+    pub(super) description: Option<String>,
     /// The agent's name, as beads knows it
     #[arg(long, value_name = "NAME")]
     pub(super) agent: Option<String>,
+    /// cc, cod or gmi
+    #[arg(long, value_name = "TYPE")]
+    pub(super) agent_type: Option<String>,
+    /// Its terminal pane
+    #[arg(long, value_name = "ID")]
+    pub(super) pane: Option<String>,
+    /// Tokens of its context in use
+    #[arg(long, value_name = "N", requires = "tokens_max")]
+    pub(super) tokens_used: Option<i64>,
+    /// Size of its context in tokens
+    #[arg(long, value_name = "N")]
+    pub(super) tokens_max: Option<i64>,
     /// The repository whose state is recorded [handoff.git_dir]
     #[arg(long, value_name = "DIR")]
     pub(super) git_dir: Option<PathBuf>,

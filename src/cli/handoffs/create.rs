@@ -53,6 +53,9 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> CliResult {
     if !has_source && !args.auto && !is_given {
         ask(&mut file)?;
     }
+    if let Some(max) = args.tokens_max {
+        file.set_tokens(args.tokens_used.unwrap_or(file.tokens_used), max);
+    }
     if !args.alone {
         enrich(args, &config, worked_in, until, &mut file);
     }
@@ -112,6 +115,8 @@ fn given(args: &CreateArgs) -> CliResult<HandoffFile> {
         next: args.next.clone(),
         questions: args.question.clone(),
         agent_id: text(&args.agent),
+        agent_type: text(&args.agent_type),
+        pane_id: text(&args.pane),
         ..HandoffFile::default()
     };
     for decision in &args.decision {
@@ -236,9 +241,10 @@ fn write(
     out: &mut Out,
 ) -> CliResult<Option<PathBuf>> {
     let Some(place) = &args.out else {
-        let naming = match args.auto {
-            true => FileNaming::Automatic,
-            false => FileNaming::Manual(names::description_of_goal(&file.goal)),
+        let naming = match (args.auto, &args.description) {
+            (true, _) => FileNaming::Automatic,
+            (false, Some(description)) => FileNaming::Manual(description.clone()),
+            (false, None) => FileNaming::Manual(names::description_of_goal(&file.goal)),
         };
         let written = folder.write(file, &naming, at).map_err(unwritten)?;
         warn(&written.warnings);
