@@ -115,8 +115,11 @@ pub(crate) fn replace_locked(path: &Path, contents: &[u8]) -> io::Result<()> {
 pub(crate) fn name_new(file: NamedTempFile, path: &Path) -> io::Result<Option<NamedTempFile>> {
     match file.persist_noclobber(path) {
         Ok(_) => Ok(None),
-        Err(taken) if taken.error.kind() == io::ErrorKind::AlreadyExists => Ok(Some(taken.file)),
-        Err(failed) => Err(failed.error),
+        Err(taken) if taken.error.kind() == io::ErrorKind::AlreadyExists || path.exists() => {
+            Ok(Some(taken.file))
+        }
+        // File systems without such a rename and without hard links: a rename is atomic too, but the last one wins.
+        Err(failed) => Ok(failed.file.persist(path).map(|_| None)?),
     }
 }
 

@@ -226,7 +226,7 @@ async fn readiness_is_an_exit_code() {
 }
 
 /// Controls of a terminal, of the direction of text, and characters without a width.
-const ACTING: &str = "\u{1b}]0;x\u{7}\u{202e}\u{2066}\u{200b}\u{feff}\u{9b}31m\u{e0041}";
+const ACTING: &str = "\u{1b}[8m\u{1b}]0;x\u{7}\u{202e}\u{2066}\u{200b}\u{feff}\u{9b}31m\u{e0041}";
 
 fn acting(text: &str) -> Vec<char> {
     let acts = |c: &char| *c != '\n' && baton_core::text::visible::acts(*c);

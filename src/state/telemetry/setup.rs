@@ -25,14 +25,17 @@ impl FormatTime for LogTime {
 /// Standard error, where nothing of a log line acts on a terminal: values may be texts of models and agents.
 struct LogWriter {
     json: bool,
+    /// Whether the line has styles of ours. Without them it has none of an untrusted text, either.
+    colour: bool,
 }
 
 impl Write for LogWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(line);
-        let shown = match self.json {
-            true => visible::json(&text),
-            false => visible::styled(&text),
+        let shown = match (self.json, self.colour) {
+            (true, _) => visible::json(&text),
+            (false, true) => visible::styled(&text),
+            (false, false) => visible::visible(&text),
         };
         // What cannot be written is lost. The library would report an error on standard error, where that panics, too.
         let _ = stderr().write_all(shown.as_bytes());
@@ -56,7 +59,7 @@ pub fn start(log: &Log) -> Result<(), String> {
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_timer(LogTime)
-        .with_writer(move || LogWriter { json })
+        .with_writer(move || LogWriter { json, colour })
         .with_ansi(colour && !log.json);
     let started = match log.json {
         true => lines.json().flatten_event(true).try_init(),
