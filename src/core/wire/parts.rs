@@ -123,7 +123,7 @@ impl<'t> ElementMembers<'t> {
     }
 
     /// A message without what no rewrite edits; `seen`: what it sees of a block.
-    pub(super) fn edited(mut self, seen: impl Fn(&TurnPart) -> TurnPart) -> TurnContent {
+    pub(super) fn edited(mut self, seen: impl Fn(&mut TurnPart)) -> TurnContent {
         let mut content = std::mem::take(&mut self.blocks).edited(seen);
         self.beside(&mut content.parts);
         content
@@ -216,6 +216,20 @@ pub fn parts(text: &[u8], span: Span, role: Role) -> Vec<TurnPart> {
         None if found.is_reference() => vec![reference],
         None => found.message(),
     }
+}
+
+/// What the content of an element is made of, without what is next to it. One that breaks off is read up to there.
+pub(super) fn content_of(text: &[u8], span: Span) -> TurnContent {
+    let mut found = TurnContent::default();
+    let _ = json::object(text, span.start, |key, at| {
+        if key.of(text) != b"content" {
+            return json::value_end(text, at);
+        }
+        let (read, end) = content(text, at)?;
+        found = read;
+        Ok(end)
+    });
+    found
 }
 
 /// What the list at `at` is made of, and where it ends.

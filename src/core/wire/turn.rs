@@ -91,10 +91,10 @@ impl TurnContent {
         }
     }
 
-    /// The same with what a rewrite sees of each block: what it must not edit is `Other`.
-    pub(super) fn edited(mut self, seen: impl Fn(&TurnPart) -> TurnPart) -> Self {
+    /// The same with what a rewrite sees of each block: what it must not edit is made `Other`.
+    pub(super) fn edited(mut self, seen: impl Fn(&mut TurnPart)) -> Self {
         if self.list.is_some() {
-            self.parts.iter_mut().for_each(|part| *part = seen(part));
+            self.parts.iter_mut().for_each(seen);
         }
         self
     }

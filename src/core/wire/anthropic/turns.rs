@@ -2,9 +2,8 @@
 
 use super::Anthropic;
 use crate::text::json;
-use crate::wire::parts::ElementMembers;
 use crate::wire::view::{Role, TurnContent, TurnPart, TurnPartKind, View};
-use crate::wire::{Turns, own_text};
+use crate::wire::{Turns, own_text, parts};
 
 impl Turns for Anthropic {
     /// One walk, down to the members of each block: after a cut it is made over everything that is kept. A block is what
@@ -14,19 +13,14 @@ impl Turns for Anthropic {
         let Some(turn) = view.turns.get(turn) else {
             return TurnContent::default();
         };
-        let blocks = ElementMembers::read(text, turn.span, true).blocks;
-        blocks.edited(|part| {
-            let is_text = part.name.is_some_and(|kind| kind.of(text) == b"text");
-            match part.kind {
-                TurnPartKind::Text | TurnPartKind::Other => TurnPart {
-                    kind: if is_text {
-                        TurnPartKind::Text
-                    } else {
-                        TurnPartKind::Other
-                    },
-                    ..*part
-                },
-                _ => *part,
+        parts::content_of(text, turn.span).edited(|part| {
+            if matches!(part.kind, TurnPartKind::Text | TurnPartKind::Other) {
+                let is_text = part.name.is_some_and(|kind| kind.of(text) == b"text");
+                part.kind = if is_text {
+                    TurnPartKind::Text
+                } else {
+                    TurnPartKind::Other
+                };
             }
         })
     }

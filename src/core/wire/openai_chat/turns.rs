@@ -45,9 +45,10 @@ impl Turns for OpenaiChat {
         let is_text = |part: &TurnPart| {
             part.kind == TurnPartKind::Text && part.name.is_some_and(|kind| kind.of(text) == b"text")
         };
-        found.edited(|part| match is_text(part) {
-            true => *part,
-            false => TurnPart::new(part.span, TurnPartKind::Other),
+        found.edited(|part| {
+            if !is_text(part) {
+                *part = TurnPart::new(part.span, TurnPartKind::Other);
+            }
         })
     }
 

@@ -27,9 +27,11 @@ impl Turns for OpenaiResponses {
         let found = ElementMembers::read(text, whole, true);
         let item = ResponsesItem::of_members(&found);
         match item.part {
-            TurnPartKind::Text => found.blocks.edited(|part| match part.text {
-                Some(inside) => TurnPart::of_text(part.span, inside),
-                None => TurnPart::new(part.span, TurnPartKind::Other),
+            TurnPartKind::Text => found.blocks.edited(|part| {
+                *part = match part.text {
+                    Some(inside) => TurnPart::of_text(part.span, inside),
+                    None => TurnPart::new(part.span, TurnPartKind::Other),
+                };
             }),
             kind => TurnContent::of(TurnPart::new(whole, kind).with_id(item.call_id)),
         }
