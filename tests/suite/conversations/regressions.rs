@@ -543,3 +543,18 @@ fn a_dropped_call_is_found_by_its_reasoning_behind_an_undo() {
         ]);
     }
 }
+
+/// A thought right in front of an undone handoff is the end of its message where the leg after the handoff said nothing.
+#[test]
+fn a_thought_in_front_of_an_undone_handoff_ends_no_message() {
+    for stream in [false, true] {
+        let fires = leg(&[Piece::Text(0), Piece::Think, Piece::Good(0)], End::Natural);
+        let cut_off = leg(&[Piece::Good(0)], End::MaxTokens);
+        holds(vec![
+            plain(0),
+            turn(0, stream, vec![fires, cut_off]),
+            Step::Undo { who: 0, stream },
+            plain(0),
+        ]);
+    }
+}

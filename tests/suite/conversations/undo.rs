@@ -29,10 +29,11 @@ impl Run {
         if !answer.text.contains(wanted) {
             return Err(format!("an undo, {undoes:?}: {text}"));
         }
+        let traits = self.profile.traits;
         let conversation = &mut self.conversations[who];
         conversation.keep(answer.keep, Vec::new());
         if let Some(undoes) = undoes {
-            conversation.view.undo();
+            conversation.view.undo(traits.blocks || traits.thought_is_content);
             self.met[who][Met::Undo as usize] = true;
             self.happened.undos[usize::from(undoes)] += 1;
         }

@@ -187,8 +187,9 @@ impl View {
         }
     }
 
-    /// Undoes the handoff that counts, or reverts the last undo.
-    pub fn undo(&mut self) {
+    /// Undoes the handoff that counts, or reverts the last undo. `apart`: thinking is a block or an item, and needs what it was
+    /// for behind it.
+    pub fn undo(&mut self, apart: bool) {
         let cuts = self.cuts;
         if let Some(undone) = self.undone.take() {
             let UndoneCut { mut cut, before } = *undone;
@@ -199,7 +200,7 @@ impl View {
             *self = cut;
         } else if let Some(under) = self.under.take() {
             let mut cut = std::mem::replace(self, *under);
-            self.close(cut.later.first());
+            self.close(cut.later.first(), apart);
             let before = self.later.len();
             self.later.append(&mut cut.later);
             self.owed = std::mem::take(&mut cut.owed);
@@ -209,14 +210,23 @@ impl View {
         (self.mended, self.cuts, self.pending) = (true, cuts, None);
     }
 
-    /// Only the model's thinking may be left of the answer that showed an undone handoff, which is no message.
-    fn close(&mut self, next: Option<&Value>) {
+    /// The answer that showed an undone handoff ends with no thinking where that stands apart, and thinking alone is no message.
+    fn close(&mut self, next: Option<&Value>, apart: bool) {
         let thought = |message: &Value| {
             let blocks = message["content"].as_array();
             message["role"] == "assistant" && blocks.is_some_and(|blocks| blocks.iter().all(is_thinking))
         };
-        let goes_on = next.is_some_and(|next| next["role"] == "assistant" && !thought(next));
-        if !goes_on && self.later.last().is_some_and(thought) {
+        if next.is_some_and(|next| next["role"] == "assistant" && !thought(next)) {
+            return;
+        }
+        if apart
+            && let Some(last) = self.later.last_mut().filter(|m| m["role"] == "assistant")
+            && let Some(said) = last["content"].as_array_mut()
+        {
+            let end = said.iter().rposition(|block| !is_thinking(block));
+            said.truncate(end.map_or(0, |at| at + 1));
+        }
+        if self.later.last().is_some_and(thought) {
             self.later.pop();
         }
     }
