@@ -15,7 +15,7 @@ pub mod state {
         mod error;
         pub mod records;
 
-        pub use error::StoreError;
+        pub use error::{StoreError, StoreResult};
         use error::foreign_record;
 
         pub mod redis {

@@ -461,6 +461,12 @@ impl Run {
             &self.profile.traits,
         );
         let conversation = &mut self.conversations[who];
+        // Behind an aside in the same string a blank of the model's is one of the aside's.
+        let is_blank = |block: &Value| block["text"].as_str().is_some_and(|text| text.trim().is_empty());
+        let behind_aside = from > 0 && shown[from - 1] == oracle::Shown::Aside;
+        if behind_aside && self.profile.traits.text_first && blocks.iter().all(is_blank) {
+            blocks.clear();
+        }
         if conversation.quirks.trim
             && let Some(last) = blocks.last_mut()
         {
