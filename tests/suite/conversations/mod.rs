@@ -461,10 +461,10 @@ impl Run {
             &self.profile.traits,
         );
         let conversation = &mut self.conversations[who];
-        // Behind an aside in the same string a blank of the model's is one of the aside's.
+        // Behind a text of ours in the same string a blank of the model's is one of that text's.
         let is_blank = |block: &Value| block["text"].as_str().is_some_and(|text| text.trim().is_empty());
-        let behind_aside = from > 0 && shown[from - 1] == oracle::Shown::Aside;
-        if behind_aside && self.profile.traits.text_first && blocks.iter().all(is_blank) {
+        let behind_ours = from > 0 && !matches!(shown[from - 1], oracle::Shown::Block(_));
+        if behind_ours && self.profile.traits.text_first && blocks.iter().all(is_blank) {
             blocks.clear();
         }
         if conversation.quirks.trim
