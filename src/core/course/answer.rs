@@ -3,7 +3,8 @@
 
 use bytes::Bytes;
 
-use super::machine::{Action, Course, CourseEvent, Effect, ResponseEnd};
+use super::events::{Action, CourseEvent, Effect, ResponseEnd};
+use super::machine::Course;
 use super::merge::StreamMerge;
 use crate::tools::ToolNames;
 use crate::wire::{Ending, Leg, LegOutput, LegReport, StopReason, View, Wire};

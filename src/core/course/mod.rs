@@ -5,6 +5,7 @@
 //! handoff and sends the next leg is the proxy's business.
 
 mod answer;
+mod events;
 mod machine;
 #[cfg(test)]
 mod machine_steps_tests;
@@ -18,7 +19,8 @@ mod verdict;
 mod written_call;
 
 pub use answer::{AnswerStep, JoinedAnswer, LegProgress, StreamedAnswer};
-pub use machine::{Action, Course, CourseEvent, CourseTerms, Effect, RepeatedHandoff, ResponseEnd};
+pub use events::{Action, CourseEvent, Effect, ResponseEnd};
+pub use machine::{Course, CourseTerms, RepeatedHandoff};
 pub use merge::StreamMerge;
 pub use retry::{is_retryable, requested_pause};
 pub use verdict::{AnsweredCall, Verdict, VerdictInput, judge, place_beside};
