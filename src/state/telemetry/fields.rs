@@ -92,10 +92,10 @@ impl ExchangeEvent {
 }
 
 impl FactValue<'_> {
+    /// A text that is borrowed is the agent's; others are lists of names and ids.
     fn shortened(self) -> Self {
         match self {
             Self::Text(Cow::Borrowed(text)) => Self::Text(shortened(text).into()),
-            Self::Text(Cow::Owned(text)) => Self::Text(shortened(&text).to_owned().into()),
             value => value,
         }
     }
