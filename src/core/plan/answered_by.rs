@@ -113,7 +113,7 @@ impl Planned<'_> {
     }
 
     /// What answers where nothing is due: the draft that waits, else the model.
-    pub fn without_due(&self, now: &Situation<'_>) -> AnsweredBy {
+    fn without_due(&self, now: &Situation<'_>) -> AnsweredBy {
         match now.draft == Some(OpenDraft::Waits) && self.is_safe_point() {
             true => AnsweredBy::WaitingDraft,
             false => AnsweredBy::Model,
@@ -131,21 +131,19 @@ impl Planned<'_> {
             return None;
         }
         let FreeMoment { cut, ready } = self.free_moment(thread, now.at_hand)?;
-        match now.free {
-            FreeCutPolicy::Ask => {
-                let offer = self.offer_of(&cut).filter(|_| !thread.costs.offered);
-                offer.map(AnsweredBy::Offer)
-            }
-            FreeCutPolicy::On | FreeCutPolicy::Off => self.begins(now).then(|| {
-                AnsweredBy::HandOff(DueHandoff {
-                    reason: cut.reason.text(),
-                    // A selection where the history would have to be read anew.
-                    method: matches!(cut.draft, DraftCost::Selection(_)).then_some(DraftMethod::Bundle),
-                    ready,
-                    cut: Some(cut),
-                })
-            }),
+        if now.free == FreeCutPolicy::Ask {
+            let offer = self.offer_of(&cut).filter(|_| !thread.costs.offered);
+            return offer.map(AnsweredBy::Offer);
         }
+        self.begins(now).then(|| {
+            AnsweredBy::HandOff(DueHandoff {
+                reason: cut.reason.text(),
+                // A selection where the history would have to be read anew.
+                method: matches!(cut.draft, DraftCost::Selection(_)).then_some(DraftMethod::Bundle),
+                ready,
+                cut: Some(cut),
+            })
+        })
     }
 
     /// The question to a person before a cut; `None`: no person is there to answer.

@@ -1,5 +1,7 @@
 //! The upstream requests of an answer's legs, built of a plan. Each is a value: its bytes, and what was changed.
 
+use std::sync::Arc;
+
 use super::{Active, Planned};
 use crate::agents::{goals, loaded_tools, wordings};
 use crate::commands::pinned_text;
@@ -7,9 +9,8 @@ use crate::handoffs::carry::{self, PersonTexts, Rule, RuleSources};
 use crate::handoffs::draft::OWN_MODEL;
 use crate::mark::seal::SealKeys;
 use crate::mark::sentinel;
-use crate::redact::Redactor;
-
 use crate::record::{CutPoint, Handoff, HandoffId, HandoffOrigin};
+use crate::redact::Redactor;
 use crate::rewrite::{
     ChangeReason, ContinuedResponse, Cut, Rewrite, RewriteOutcome, SizeChange, lost, positions, preamble,
     rewrite, text_fingerprints,
@@ -126,12 +127,12 @@ impl<'a> Planned<'a> {
             .unwrap_or_default()
     }
 
-    /// The sentinel of a handoff as it is shown.
-    pub fn sentinel(&self, handoff: &Handoff, keys: &SealKeys) -> String {
+    /// The sentinel of a handoff as it is shown; `keys` are asked for where its prompt is in it.
+    pub fn sentinel(&self, handoff: &Handoff, keys: impl FnOnce() -> Arc<SealKeys>) -> String {
         let (id, reason) = (handoff.id, handoff.reason.as_deref());
         let mark = match handoff.spelled_out.unwrap_or(self.policy.spelled_out) {
             true => {
-                let seal = keys.seal(&handoff.principal, id, &handoff.prompt);
+                let seal = keys().seal(&handoff.principal, id, &handoff.prompt);
                 sentinel::full(id, reason, &handoff.prompt, &seal)
             }
             false => sentinel::short(id, reason),

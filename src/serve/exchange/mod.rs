@@ -165,7 +165,7 @@ impl Exchange {
 
     /// The sentinel of a handoff as it is shown.
     fn sentinel(&self, handoff: &Handoff) -> String {
-        self.plan().sentinel(handoff, &self.app.seals.now())
+        self.plan().sentinel(handoff, || self.app.seals.now())
     }
 
     /// The plan, under the present policy.

@@ -287,7 +287,7 @@ impl Answering<'_> {
     }
 
     fn sentinel(&self, handoff: &Handoff) -> String {
-        self.plan.sentinel(handoff, &self.store.keys())
+        self.plan.sentinel(handoff, || self.store.keys())
     }
 
     async fn streamed(

@@ -69,7 +69,7 @@ async fn a_seal_stands_for_a_lost_store_and_no_other_text_does() {
         .offered()
         .await
         .plan(&stage.app)
-        .sentinel(&handoff, &stage.app.seals.now());
+        .sentinel(&handoff, || stage.app.seals.now());
     assert!(shown.contains(PROMPT), "{shown}");
     let empty = Stage::over(Arc::new(SqliteStore::in_memory().unwrap()), |_| ());
     assert_eq!(active(&empty, &after(&shown), "local").await, Some(handoff.id));
