@@ -19,7 +19,7 @@ impl Phrases {
     }
 
     /// Whether a text in lower case has one of them, not as a part of longer words.
-    pub fn are_words_of(&self, text: &str) -> bool {
+    pub fn occur_in(&self, text: &str) -> bool {
         let found = self
             .0
             .iter()
@@ -53,8 +53,8 @@ mod tests {
             ("afür", false),
             ("", false),
         ] {
-            assert_eq!(phrases.are_words_of(text), has, "{text}");
+            assert_eq!(phrases.occur_in(text), has, "{text}");
         }
-        assert!(!Phrases::new(&[]).are_words_of("no"));
+        assert!(!Phrases::new(&[]).occur_in("no"));
     }
 }

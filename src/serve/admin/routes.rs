@@ -111,8 +111,8 @@ async fn change(state: &AdminState, request: &Request<()>, body: Incoming) -> Fu
     let reply = match path[..] {
         ["drafts", id] => api_drafts::cancel(inspector, id).await,
         ["drafts", id, "accept"] => api_drafts::accept(inspector, id, headers, &body).await,
-        ["drafts", id, ..] => api_drafts::reject(inspector, id).await,
-        [_, key, ..] => api_drafts::ask(inspector, key, headers, &body).await,
+        ["drafts", id, "reject"] => api_drafts::reject(inspector, id).await,
+        ["conversations", key, "handoff"] => api_drafts::ask(inspector, key, headers, &body).await,
         _ => return only_read(),
     };
     reply.unwrap_or_else(Unanswered::answer)

@@ -92,8 +92,8 @@ fn says_open(label: &str) -> bool {
     const LABEL: usize = 5;
     let small = label.to_lowercase();
     label.split_whitespace().count() <= LABEL
-        && WORDS.open.are_words_of(&small)
-        && !WORDS.not_open.are_words_of(&small)
+        && WORDS.open.occur_in(&small)
+        && !WORDS.not_open.occur_in(&small)
 }
 
 #[cfg(test)]

@@ -102,10 +102,10 @@ fn announces(sentence: &str) -> bool {
 /// What a sentence says about later work; `None` for a question, and for what is bound to its request.
 fn saying(sentence: &str, markers: &[String]) -> Option<Saying> {
     let small = sentence.trim().to_lowercase();
-    if small.ends_with('?') || WORDS.scoped.are_words_of(&small) {
+    if small.ends_with('?') || WORDS.scoped.occur_in(&small) {
         return None;
     }
-    let has = |all: &Phrases| all.are_words_of(&small);
+    let has = |all: &Phrases| all.occur_in(&small);
     if !has_word(&small, "may not") && WORDS.lifts.iter().any(|words| is_lifting(&small, words)) {
         return Some(Saying::Lifts);
     }

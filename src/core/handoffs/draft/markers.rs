@@ -148,7 +148,7 @@ fn class(sentence: &str, by_person: bool, more: ConfiguredMarkers<'_>) -> Option
         MarkerSpeaker::Person => by_person,
         MarkerSpeaker::Model => !by_person,
     };
-    let marks = |row: &&MarkerRow| mine(row.speaker) && row.words.are_words_of(&small);
+    let marks = |row: &&MarkerRow| mine(row.speaker) && row.words.occur_in(&small);
     let known = MARKERS.iter().find(marks).map(|row| row.class);
     let known = known.or_else(|| (!by_person && is_left(&small)).then_some(SentenceClass::LeftOpen));
     let has = |words: &[String]| words.iter().any(|word| has_word(&small, word));
@@ -196,7 +196,7 @@ pub(super) fn mends(text: &str, left_open: &str) -> bool {
     sentences(text).any(|sentence| {
         let small = sentence.to_lowercase();
         let is_mended =
-            WORDS.mended.are_words_of(&small) && !WORDS.not_mended.are_words_of(&small) && !is_left(&small);
+            WORDS.mended.occur_in(&small) && !WORDS.not_mended.occur_in(&small) && !is_left(&small);
         is_mended && names(left_open).any(|name| names(sentence).any(|other| other == name))
     })
 }

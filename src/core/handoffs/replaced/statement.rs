@@ -61,9 +61,9 @@ impl Statement {
             false => small.clone(),
         };
         let mut statement = Self {
-            corrects: WORDS.corrects.are_words_of(&corrects),
-            adds: WORDS.adds.are_words_of(&small),
-            insists: WORDS.insists.are_words_of(&small),
+            corrects: WORDS.corrects.occur_in(&corrects),
+            adds: WORDS.adds.occur_in(&small),
+            insists: WORDS.insists.occur_in(&small),
             ..Self::default()
         };
         match keyed(sentence) {
