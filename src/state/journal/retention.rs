@@ -42,7 +42,11 @@ impl JournalBounds {
 /// Bytes of notes that one transaction may add without exceeding the bound.
 pub(super) fn room(conn: &Connection, bounds: JournalBounds) -> rusqlite::Result<u64> {
     let there = footprint(conn)?;
-    let left = bounds.max_bytes.saturating_sub(there.file + there.log);
+    // Deleting what is old passes through the log, too.
+    let kept_for_deletes = bounds.max_bytes / PART;
+    let left = bounds
+        .max_bytes
+        .saturating_sub(there.file + there.log + kept_for_deletes);
     // Each page passes through the log; rows and indexes take more than the text, and large texts are compressed. Free pages
     // of the file are used before it grows.
     Ok(match left / 2 <= there.free {
