@@ -1,11 +1,14 @@
 //! Applies a plan: passes over the request's elements, in order.
 
+use memchr::memmem;
+
 use super::elements::Elements;
 use super::plan::{ChangeReason, Cut, Rewrite, RewriteOutcome};
 use super::reading::RequestReading;
-use super::{count, cut, insertions, pairs, thinking, unescape};
-use crate::text::json;
+use super::{count, cut, insertions, pairs, thinking};
+use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
+use crate::text::{Span, cost, json};
 use crate::wire::view::{Role, TurnChange, View, take_out_members};
 use crate::wire::{MadeTurn, Wire};
 
@@ -35,7 +38,7 @@ pub fn rewrite(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) ->
     let inserted = insertions::changes(wire, view, &elements, what);
     elements.change(ChangeReason::Inserted, inserted);
     elements.change(ChangeReason::Thinking, omitted);
-    elements.change(ChangeReason::GivenBack, unescape::changes(wire, &elements.view));
+    elements.change(ChangeReason::GivenBack, given_back(wire, &elements.view));
     let references = pairs::drop_references(wire, reading, &elements);
     elements.change(ChangeReason::Reference, references);
     around(wire, view, &mut elements, what);
@@ -132,4 +135,30 @@ fn owed(elements: &mut Elements<'_>, what: &Rewrite<'_>) -> Vec<TurnChange> {
         return Vec::new();
     }
     vec![TurnChange::Before(0, all)]
+}
+
+/// Removes the backslashes that escaping inserted. A message that was streamed in parts may come back in parts: what
+/// looks like ours begins in one of them then, and its backslash is in a later one.
+fn given_back(wire: &dyn Wire, view: &View) -> Vec<TurnChange> {
+    let broken = memmem::Finder::new(br"\\:");
+    let mut changes = Vec::new();
+    let mut next = 0;
+    while let Some(turn) = view.turns.get(next) {
+        cost::add(turn.span.len());
+        if turn.role != Role::Assistant || broken.find(view.raw(next)).is_none() {
+            next += 1;
+            continue;
+        }
+        let message = wire.message(view, next);
+        next = message.end.max(next + 1);
+        let mut escaper = Escaper::default();
+        for turn in message {
+            for text in wire.content(view, turn).parts.into_iter().filter_map(|p| p.text) {
+                let slashes = escaper.given_back(text.of(view.text_of(turn))).into_iter();
+                let placed = slashes.map(|s| Span::new(text.start + s.start, text.start + s.end));
+                changes.extend(placed.map(|slash| TurnChange::Within(turn, Edit::delete(slash))));
+            }
+        }
+    }
+    changes
 }

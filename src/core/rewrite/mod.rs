@@ -28,7 +28,6 @@ pub mod text_fingerprints;
 pub mod thinking;
 mod undone;
 pub mod undone_pairs;
-mod unescape;
 pub mod untooled;
 mod users_words;
 

@@ -1,8 +1,8 @@
 //! Provider APIs. A wire is a folder with the same files in each: `request` (what an agent sends), `turns` (which parts
 //! of a message a rewrite edits, of those that `parts` reads), `pairs` (restored hidden pairs). `answer` reads upstream's
 //! answers, streamed and in one piece, inside `leg_machine`, which is the same for all. `ask_again` returns the model's
-//! output to it, `compose` makes an answer of our own; `text_only`, `error` and `usage` complete the set. Each implements
-//! one of the traits of `api`, and what is a value is a row of `facts`; what a wire needs besides is in files of its own.
+//! output to it, `compose` makes an answer of our own, and `usage` reads the counters. Each implements one of the traits
+//! of `api`; what is a value is in `facts`, and what a wire needs besides is in files of its own.
 //!
 //! Knows JSON and a provider's rules. Knows nothing of stores, sockets or policies, and there is no
 //! translation between wires.

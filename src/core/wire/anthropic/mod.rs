@@ -3,12 +3,10 @@
 mod answer;
 mod ask_again;
 mod compose;
-mod error;
 mod event;
 mod facts;
 mod pairs;
 mod request;
-mod text_only;
 mod turns;
 mod usage;
 

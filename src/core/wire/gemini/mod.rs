@@ -10,7 +10,6 @@ mod answer;
 mod ask_again;
 mod chunk;
 mod compose;
-mod error;
 mod facts;
 mod identity;
 mod pairs;
@@ -22,7 +21,6 @@ mod usage;
 
 #[cfg(test)]
 mod tests;
-mod text_only;
 
 pub struct Gemini;
 

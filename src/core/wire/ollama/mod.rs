@@ -4,7 +4,6 @@
 mod answer;
 mod ask_again;
 mod compose;
-mod error;
 mod facts;
 mod pairs;
 mod request;
@@ -13,6 +12,5 @@ mod usage;
 
 #[cfg(test)]
 mod tests;
-mod text_only;
 
 pub struct Ollama;

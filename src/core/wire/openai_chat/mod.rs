@@ -6,7 +6,6 @@ mod ask_again;
 mod calls;
 mod chunk;
 mod compose;
-mod error;
 mod facts;
 mod identity;
 mod message;
@@ -17,6 +16,5 @@ mod usage;
 
 #[cfg(test)]
 mod tests;
-mod text_only;
 
 pub struct OpenaiChat;

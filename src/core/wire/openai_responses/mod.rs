@@ -6,7 +6,6 @@
 mod answer;
 mod ask_again;
 mod compose;
-mod error;
 mod event;
 mod facts;
 mod item;
@@ -22,4 +21,3 @@ pub struct OpenaiResponses;
 
 #[cfg(test)]
 mod tests;
-mod text_only;
