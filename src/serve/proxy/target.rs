@@ -1,7 +1,9 @@
 //! Validates the path of a request. It is appended to an upstream's base URL, whose own path may be a boundary
 //! (`https://gateway/team-a`): no request path may escape it, however upstream parses the path.
 
-use crate::state::access::percent;
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode;
 
 /// More rounds of percent-coding than any server undoes.
 const ROUNDS: usize = 4;
@@ -28,11 +30,10 @@ pub(super) fn fault(path: &str) -> Option<&'static str> {
         if seen.split(|b| SEPARATORS.contains(b)).any(is_dots) {
             return Some("there is a segment `.` or `..` in it");
         }
-        let decoded = percent::decoded(&seen);
-        if decoded == seen {
-            return None;
+        match Cow::from(percent_decode(&seen)) {
+            Cow::Borrowed(_) => return None,
+            Cow::Owned(decoded) => seen = decoded,
         }
-        seen = decoded;
     }
     Some("it is percent-encoded repeatedly")
 }
@@ -101,11 +102,5 @@ mod tests {
         ] {
             assert_eq!(fault(path), None, "{path}");
         }
-    }
-
-    #[test]
-    fn decoding_undoes_what_is_coded_and_no_more() {
-        assert_eq!(percent::decoded(b"a%2Fb%2fc%zz%4"), b"a/b/c%zz%4");
-        assert_eq!(percent::decoded(b"%252e"), b"%2e");
     }
 }

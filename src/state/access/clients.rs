@@ -1,12 +1,14 @@
 //! Authentication of the proxy's clients by their keys.
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
 use memchr::memmem;
+use percent_encoding::percent_decode_str;
 use sha2::{Digest, Sha256};
 
-use super::percent::decoded;
 use baton_core::record::LOCAL;
 use baton_core::wire::error::CREDENTIAL_HEADERS;
 
@@ -83,14 +85,14 @@ impl AuthenticatedClient {
     /// The target without query parameters that contain a client key; `None` where the path contains one.
     pub(crate) fn target_without(&self, target: String) -> Option<String> {
         let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-        if self.is_in(&decoded(path.as_bytes())) {
+        if self.is_in(&Cow::from(percent_decode_str(path))) {
             return None;
         }
-        if !parameters(query).any(|parameter| self.is_in(&decoded(parameter.as_bytes()))) {
+        if !parameters(query).any(|parameter| self.is_in(&Cow::from(percent_decode_str(parameter)))) {
             return Some(target);
         }
         let kept: Vec<_> = parameters(query)
-            .filter(|parameter| !self.is_in(&decoded(parameter.as_bytes())))
+            .filter(|parameter| !self.is_in(&Cow::from(percent_decode_str(parameter))))
             .collect();
         Some(match kept.is_empty() {
             true => path.to_owned(),
@@ -114,7 +116,7 @@ fn parameters(query: &str) -> impl Iterator<Item = &str> {
 /// The value of a query parameter.
 fn value(parameter: &str) -> Vec<u8> {
     let (_, value) = parameter.split_once('=').unwrap_or(("", parameter));
-    decoded(value.as_bytes())
+    percent_decode_str(value).collect()
 }
 
 /// User name and password of `Basic` credentials.

@@ -2,4 +2,3 @@
 
 pub(crate) mod clients;
 pub(crate) mod hosts;
-pub(crate) mod percent;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::state::access::percent;
+use percent_encoding::percent_decode_str;
 
 /// The port of a server where the URL has none.
 const PORT: u16 = 6379;
@@ -207,7 +207,8 @@ fn number(path: &str) -> Result<i64, AddressError> {
 }
 
 fn text(encoded: &str) -> Result<String, AddressError> {
-    String::from_utf8(percent::decoded(encoded.as_bytes())).map_err(|_| "what is encoded is not UTF-8")
+    let text = percent_decode_str(encoded).decode_utf8();
+    Ok(text.map_err(|_| "what is encoded is not UTF-8")?.into_owned())
 }
 
 #[cfg(test)]
