@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
 
+use baton_core::agents::tools;
 use baton_core::mark::{self, MarkKind};
 use baton_core::record::{Handoff, WireId};
 use baton_core::rewrite::preamble;
@@ -140,10 +141,8 @@ pub(super) fn turns(view: &View, from: usize) -> Vec<ExportedTurn> {
     let turns = transcript.turns().enumerate().skip(from);
     let exported = turns.filter_map(|(at, turn)| {
         let role = match turn.role {
-            Role::User => "user",
-            Role::Assistant => "assistant",
-            Role::Tool => "tool",
             Role::System | Role::Tools | Role::Other => return None,
+            role => role.name(),
         };
         let mut parts: Vec<ExportedPart> = Vec::new();
         for part in turn.parts() {
@@ -173,7 +172,7 @@ pub(super) fn answer(body: &[u8]) -> Option<ExportedTurn> {
         match part.kind {
             AnswerPartKind::Call => ExportedPart::Call {
                 tool: part.name.map(|name| name.get().into_owned()).unwrap_or_default(),
-                arguments: arguments(&text),
+                arguments: tools::arguments(&text),
             },
             AnswerPartKind::Text | AnswerPartKind::Refusal => ExportedPart::Text { text },
             AnswerPartKind::Thinking => ExportedPart::Thinking { text },
@@ -206,7 +205,7 @@ impl ExportedPart {
                 tool: call.named(),
                 arguments: call
                     .arguments
-                    .map_or(Value::Null, |given| arguments(&given.get())),
+                    .map_or(Value::Null, |given| tools::arguments(&given.get())),
             },
             TranscriptPartKind::Result(result) => {
                 let end = tool_use.map(|tool| tool.end(agent));
@@ -232,9 +231,4 @@ impl ExportedPart {
             Self::Result { .. } | Self::Image => true,
         }
     }
-}
-
-/// Arguments as JSON, or as the text that they are.
-fn arguments(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }

@@ -18,14 +18,16 @@ const REQUEST: &str = "Finish the step that you are at; begin no new one here. T
 prompt for what is left to do: the session goes on from that prompt with an empty context. If all of the work is done, answer as \
 usual and do not call it. Do not mention this notice.\n</context-notice>";
 
-/// Whether a notice of a long context says how long it is: models that know it put work off.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum NudgeWording {
-    /// With the numbers that it is based on.
-    #[default]
-    Numbers,
-    /// Without any.
-    Plain,
+named! {
+    /// Whether a notice of a long context says how long it is: models that know it put work off.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub enum NudgeWording {
+        /// With the numbers that it is based on.
+        #[default]
+        Numbers = "numbers",
+        /// Without any.
+        Plain = "plain",
+    }
 }
 
 /// The text of a nudge: how many tokens the context has, and its window where that is known.

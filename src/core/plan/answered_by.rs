@@ -55,16 +55,18 @@ pub enum OpenDraft {
     Elsewhere,
 }
 
-/// Whether a conversation is cut at a moment at which the provider's cache is lost anyway.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum FreeCutPolicy {
-    /// No.
-    #[default]
-    Off,
-    /// A person is offered it in the chat first.
-    Ask,
-    /// Yes.
-    On,
+named! {
+    /// Whether a conversation is cut at a moment at which the provider's cache is lost anyway.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub enum FreeCutPolicy {
+        /// No.
+        #[default]
+        Off = "off",
+        /// A person is offered it in the chat first.
+        Ask = "ask",
+        /// Yes.
+        On = "on",
+    }
 }
 
 /// What is known when a request comes, besides its plan.

@@ -19,11 +19,12 @@ named! {
 }
 
 /// A document as the store keeps it. At most one of a principal's documents with the same repository, branch and topic
-/// is active.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// is active. As JSON it is without principal and status, which change by themselves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DocumentRecord {
     pub handoff: HandoffId,
     /// The role of its speaker.
+    #[serde(skip)]
     pub principal: Principal,
     /// The folder of the work; empty where it is unknown.
     pub repository: String,
@@ -32,6 +33,7 @@ pub struct DocumentRecord {
     /// What it is about.
     pub topic: String,
     /// Which of the three it is; this counts, and not what the document says.
+    #[serde(skip)]
     pub status: HandoffStatus,
     /// When the handoff was made, in milliseconds since the Unix epoch.
     pub created_ms: u64,

@@ -4,55 +4,26 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::{HandoffId, Principal, WireId};
 
-/// Who began a handoff.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HandoffOrigin {
-    /// The model, by calling the tool.
-    #[default]
-    Model,
-    /// A person, by a command: the model was asked once more after its history.
-    Oneshot,
-    /// A person, by a command: a model was asked with a selection from the transcript.
-    Bundle,
-    /// A person, by a command: composed from the transcript without a model.
-    Local,
-    /// A document that a person brought.
-    Person,
-    /// A threshold.
-    Auto,
-    /// A call of the API.
-    Api,
-}
-
-impl HandoffOrigin {
-    /// Every origin.
-    pub const ALL: [Self; 7] = [
-        Self::Model,
-        Self::Oneshot,
-        Self::Bundle,
-        Self::Local,
-        Self::Person,
-        Self::Auto,
-        Self::Api,
-    ];
-
-    /// The name used in records, logs and metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Model => "model",
-            Self::Oneshot => "oneshot",
-            Self::Bundle => "bundle",
-            Self::Local => "local",
-            Self::Person => "person",
-            Self::Auto => "auto",
-            Self::Api => "api",
-        }
-    }
-
-    /// The origin of that name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|origin| origin.name() == name)
+named! {
+    /// Who began a handoff.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum HandoffOrigin {
+        /// The model, by calling the tool.
+        #[default]
+        Model = "model",
+        /// A person, by a command: the model was asked once more after its history.
+        Oneshot = "oneshot",
+        /// A person, by a command: a model was asked with a selection from the transcript.
+        Bundle = "bundle",
+        /// A person, by a command: composed from the transcript without a model.
+        Local = "local",
+        /// A document that a person brought.
+        Person = "person",
+        /// A threshold.
+        Auto = "auto",
+        /// A call of the API.
+        Api = "api",
     }
 }
 

@@ -44,21 +44,23 @@ impl TurnChange {
     }
 }
 
-/// Whose turn it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// System or developer.
-    System,
-    /// The user, tool results included where the wire puts them there.
-    User,
-    /// The model.
-    Assistant,
-    /// A tool's result as a turn of its own.
-    Tool,
-    /// An item that changes which tools exist.
-    Tools,
-    /// Anything else.
-    Other,
+named! {
+    /// Whose turn it is.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Role {
+        /// System or developer.
+        System = "system",
+        /// The user, tool results included where the wire puts them there.
+        User = "user",
+        /// The model.
+        Assistant = "assistant",
+        /// A tool's result as a turn of its own.
+        Tool = "tool",
+        /// An item that changes which tools exist.
+        Tools = "tools",
+        /// Anything else.
+        Other = "other",
+    }
 }
 
 impl Role {

@@ -9,15 +9,17 @@ pub use super::turn::{Role, Turn, TurnChange, TurnContent, TurnPart, TurnPartKin
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 
-/// What a request asks for, as far as a rewrite cares.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Operation {
-    /// A model's answer.
-    Generate,
-    /// The size of a request: rewritten like the real one, so that the number is honest.
-    Count,
-    /// A compaction by the provider: cut, but never tooled.
-    Compact,
+named! {
+    /// What a request asks for, as far as a rewrite cares.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum Operation {
+        /// A model's answer.
+        Generate = "generate",
+        /// The size of a request: rewritten like the real one, so that the number is honest.
+        Count = "count",
+        /// A compaction by the provider: cut, but never tooled.
+        Compact = "compact",
+    }
 }
 
 /// Why a body is relayed as it is.

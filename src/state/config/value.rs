@@ -153,13 +153,17 @@ impl LocatedValue {
     }
 
     /// One of a fixed set of words.
-    pub(super) fn choice<T: Copy>(&self, choices: &[(&'static str, T)]) -> ValueResult<T> {
+    pub(super) fn choice<T: Copy, const N: usize>(
+        &self,
+        all: [T; N],
+        name: fn(T) -> &'static str,
+    ) -> ValueResult<T> {
         let text = self.text()?;
-        if let Some((_, choice)) = choices.iter().find(|(name, _)| *name == text) {
-            return Ok(*choice);
+        if let Some(choice) = all.into_iter().find(|choice| name(*choice) == text) {
+            return Ok(choice);
         }
-        let names: Vec<_> = choices.iter().map(|(name, _)| format!("\"{name}\"")).collect();
-        let help = match closest_name(&text, choices.iter().map(|(name, _)| *name)) {
+        let names = all.map(|choice| format!("\"{}\"", name(choice)));
+        let help = match closest_name(&text, all.map(name)) {
             Some(name) => format!("did you mean \"{name}\"? (one of {})", names.join(", ")),
             None => format!("write one of {}", names.join(", ")),
         };

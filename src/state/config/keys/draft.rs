@@ -22,7 +22,7 @@ pub(super) const DRAFT: KeySection = KeySection {
         &key("markers", |c| &mut c.draft.markers, |v, _| v.texts(MARKER_CHARS)),
         &key("facts_tokens", |c| &mut c.draft.facts_tokens, |v, _| v.count(500, 100_000)),
         &key("bundle_tokens", |c| &mut c.draft.bundle_tokens, |v, _| v.count(500, 100_000)),
-        &key("method", |c| &mut c.draft.method, |v, _| v.choice(METHODS)),
+        &key("method", |c| &mut c.draft.method, |v, _| v.choice(DraftMethod::ALL, DraftMethod::name)),
         &key("model", |c| &mut c.draft.model, |v, _| v.text().map(Some)).optional(),
         &key("max_tokens", |c| &mut c.draft.max_tokens, |v, _| v.count(1024, 1_000_000)),
         &key("timeout_secs", |c| &mut c.draft.timeout, |v, _| v.secs(1.0, 3600.0)),
@@ -40,12 +40,6 @@ pub(super) const RECALL: KeySection = KeySection {
         &key("per_turn", |c| &mut c.recall.per_turn, |v, _| v.count(1, 100)),
     ],
 };
-
-const METHODS: &[(&str, DraftMethod)] = &[
-    ("oneshot", DraftMethod::Oneshot),
-    ("bundle", DraftMethod::Bundle),
-    ("local", DraftMethod::Local),
-];
 
 /// Commands in the chat.
 #[derive(Debug, Clone, Default)]

@@ -27,10 +27,10 @@ const TOKENS: u64 = 1 << 30;
 pub(super) const HANDOFF: KeySection = KeySection {
     name: "handoff",
     keys: &[
-        &key("mode", |c| &mut c.handoff.mode, |v, _| v.choice(MODES)),
-        &key("inject", |c| &mut c.handoff.inject, |v, _| v.choice(INJECT)),
-        &key("transcript", |c| &mut c.handoff.transcript, |v, _| v.choice(TRANSCRIPTS)),
-        &key("preamble", |c| &mut c.handoff.preamble, |v, _| v.choice(PREAMBLES)),
+        &key("mode", |c| &mut c.handoff.mode, |v, _| v.choice(HandoffMode::ALL, HandoffMode::name)),
+        &key("inject", |c| &mut c.handoff.inject, |v, _| v.choice(InjectPolicy::ALL, InjectPolicy::name)),
+        &key("transcript", |c| &mut c.handoff.transcript, |v, _| v.choice(TranscriptDetail::ALL, TranscriptDetail::name)),
+        &key("preamble", |c| &mut c.handoff.preamble, |v, _| v.choice(PreambleMode::ALL, PreambleMode::name)),
         &key("preamble_tags", |c| &mut c.handoff.preamble_tags, |v, _| v.texts(TAG_CHARS)),
         &key("description", |c| &mut c.handoff.description, |v, _| v.text().map(Some)).optional(),
         &key("max_chain", |c| &mut c.handoff.max_chain, |v, _| v.count(1, 64)),
@@ -51,17 +51,17 @@ pub(super) const HANDOFF: KeySection = KeySection {
             Ok(())
         }),
         &key("nudge_limit", |c| &mut c.handoff.nudge_limit, |v, _| v.flag()),
-        &key("nudge_wording", |c| &mut c.handoff.nudge_wording, |v, _| v.choice(WORDINGS)),
+        &key("nudge_wording", |c| &mut c.handoff.nudge_wording, |v, _| v.choice(NudgeWording::ALL, NudgeWording::name)),
         &key("subagent_nudge_at", |c| &mut c.handoff.subagents.nudge_at, |v, _| v.share().map(Some)).optional(),
         &key("subagent_nudge_tokens", |c| &mut c.handoff.subagents.nudge_tokens, |v, _| v.count(0, TOKENS).map(Some)).optional(),
         &key("auto_at", |c| &mut c.handoff.thresholds.auto_at, |v, _| v.share()),
         &key("subagent_auto_at", |c| &mut c.handoff.subagents.auto_at, |v, _| v.share().map(Some)).optional(),
         &key("save_dir", |c| &mut c.handoff.save_dir, |v, e| v.path(e).map(Some)).optional(),
         &key("windows", |c| &mut c.handoff.windows, |v, _| v.windows(TOKENS).map(Windows::with)),
-        &key("carry", |c| &mut c.handoff.carry, |v, _| v.choice(CARRY)),
+        &key("carry", |c| &mut c.handoff.carry, |v, _| v.choice(CarryScope::ALL, CarryScope::name)),
         &key("carry_tokens", |c| &mut c.handoff.carry_tokens, |v, _| v.count(0, 10_000)),
-        &key("review", |c| &mut c.handoff.review, |v, _| v.choice(REVIEWS)),
-        &key("free", |c| &mut c.handoff.free, |v, _| v.choice(FREE_CUTS)),
+        &key("review", |c| &mut c.handoff.review, |v, _| v.choice(ReviewPolicy::ALL, ReviewPolicy::name)),
+        &key("free", |c| &mut c.handoff.free, |v, _| v.choice(FreeCutPolicy::ALL, FreeCutPolicy::name)),
         &key("routes", |c| &mut c.handoff.routes, |v, _| v.routes()).optional(),
         &key("cache_lifetime_secs", |c| &mut c.handoff.cache_lifetime, |v, _| v.secs(1.0, 86_400.0).map(Some)).optional(),
         &key("documents", |c| &mut c.documents.enabled, |v, _| v.flag()).restart(),
@@ -75,36 +75,6 @@ pub(super) const HANDOFF: KeySection = KeySection {
         &key("assumption_words", |c| &mut c.documents.assumption_words, |v, _| v.texts(MARKER_CHARS)).restart(),
     ],
 };
-
-const MODES: &[(&str, HandoffMode)] = &[("continue", HandoffMode::Continue), ("stop", HandoffMode::Stop)];
-const INJECT: &[(&str, InjectPolicy)] = &[
-    ("auto", InjectPolicy::Auto),
-    ("always", InjectPolicy::Always),
-    ("never", InjectPolicy::Never),
-    ("shadow", InjectPolicy::Shadow),
-];
-const TRANSCRIPTS: &[(&str, TranscriptDetail)] = &[
-    ("full", TranscriptDetail::Full),
-    ("sentinel", TranscriptDetail::Sentinel),
-];
-const PREAMBLES: &[(&str, PreambleMode)] = &[("keep", PreambleMode::Keep), ("drop", PreambleMode::Drop)];
-const WORDINGS: &[(&str, NudgeWording)] =
-    &[("numbers", NudgeWording::Numbers), ("plain", NudgeWording::Plain)];
-const CARRY: &[(&str, CarryScope)] = &[
-    ("all", CarryScope::All),
-    ("rules", CarryScope::Rules),
-    ("off", CarryScope::Off),
-];
-const REVIEWS: &[(&str, ReviewPolicy)] = &[
-    ("never", ReviewPolicy::Never),
-    ("manual", ReviewPolicy::Manual),
-    ("always", ReviewPolicy::Always),
-];
-const FREE_CUTS: &[(&str, FreeCutPolicy)] = &[
-    ("off", FreeCutPolicy::Off),
-    ("ask", FreeCutPolicy::Ask),
-    ("on", FreeCutPolicy::On),
-];
 
 impl LocatedValue {
     /// Routes after handoffs: a list of tables.
@@ -250,60 +220,70 @@ pub struct SubagentThresholds {
     pub auto_at: Option<f64>,
 }
 
-/// `handoff.review`
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum ReviewPolicy {
-    /// Drafts take effect by themselves.
-    #[default]
-    Never,
-    /// Handoffs that a person or the API requests wait for a person's approval.
-    Manual,
-    /// All of them do.
-    Always,
+baton_core::named! {
+    /// `handoff.review`
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub enum ReviewPolicy {
+        /// Drafts take effect by themselves.
+        #[default]
+        Never = "never",
+        /// Handoffs that a person or the API requests wait for a person's approval.
+        Manual = "manual",
+        /// All of them do.
+        Always = "always",
+    }
 }
 
-/// `handoff.mode`
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum HandoffMode {
-    /// The next leg's answer continues the same response.
-    #[default]
-    Continue,
-    /// The response ends after the sentinel.
-    Stop,
+baton_core::named! {
+    /// `handoff.mode`
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub enum HandoffMode {
+        /// The next leg's answer continues the same response.
+        #[default]
+        Continue = "continue",
+        /// The response ends after the sentinel.
+        Stop = "stop",
+    }
 }
 
-/// `handoff.inject`
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum InjectPolicy {
-    /// Requests of agent loops get the tool, unless the agent has one that starts a new context.
-    #[default]
-    Auto,
-    /// Requests of agents that have such a tool get baton's, too.
-    Always,
-    /// No request gets it.
-    Never,
-    /// Nothing is changed at all; what would have been done is noted.
-    Shadow,
+baton_core::named! {
+    /// `handoff.inject`
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub enum InjectPolicy {
+        /// Requests of agent loops get the tool, unless the agent has one that starts a new context.
+        #[default]
+        Auto = "auto",
+        /// Requests of agents that have such a tool get baton's, too.
+        Always = "always",
+        /// No request gets it.
+        Never = "never",
+        /// Nothing is changed at all; what would have been done is noted.
+        Shadow = "shadow",
+    }
 }
 
-/// `handoff.transcript`
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum TranscriptDetail {
-    /// Opening line, prompt, and closing line with the seal.
-    #[default]
-    Full,
-    /// The opening line and the line for people.
-    Sentinel,
+baton_core::named! {
+    /// `handoff.transcript`
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub enum TranscriptDetail {
+        /// Opening line, prompt, and closing line with the seal.
+        #[default]
+        Full = "full",
+        /// The opening line and the line for people.
+        Sentinel = "sentinel",
+    }
 }
 
-/// `handoff.preamble`
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum PreambleMode {
-    /// Kept in front of the prompt.
-    #[default]
-    Keep,
-    /// Removed like the rest.
-    Drop,
+baton_core::named! {
+    /// `handoff.preamble`
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub enum PreambleMode {
+        /// Kept in front of the prompt.
+        #[default]
+        Keep = "keep",
+        /// Removed like the rest.
+        Drop = "drop",
+    }
 }
 
 /// Documents of handoffs.

@@ -9,7 +9,7 @@ pub(super) const LOG: KeySection = KeySection {
     name: "log",
     keys: &[
         &key("level", |c| &mut c.log.level, |v, _| v.log_filter()).restart(),
-        &key("format", |c| &mut c.log.json, |v, _| v.choice(FORMATS)).restart(),
+        &key("format", |c| &mut c.log.json, |v, _| v.choice([false, true], |json| if json { "json" } else { "text" })).restart(),
         &key("requests", |c| &mut c.log.requests, |v, _| v.flag()).restart(),
     ],
 };
@@ -29,8 +29,6 @@ pub(super) const BILL: KeySection = KeySection {
         &key("prices", |c| &mut c.bill.prices, |v, e| v.file(e).map(Some)).optional(),
     ],
 };
-
-const FORMATS: &[(&str, bool)] = &[("text", false), ("json", true)];
 
 /// Logging.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -10,9 +10,9 @@ use crate::state::config::StoreAddress;
 pub(super) const STORE: KeySection = KeySection {
     name: "store",
     keys: &[
-        &key("kind", |c| &mut c.store.kind, |v, _| v.choice(STORES)).restart(),
+        &key("kind", |c| &mut c.store.kind, |v, _| v.choice(StoreKind::ALL, StoreKind::name)).restart(),
         &key("url", |c| &mut c.store.address, |v, e| v.store_address(e).map(Some)).optional().restart(),
-        &key("durability", |c| &mut c.store.durability, |v, _| v.choice(DURABILITIES)).restart(),
+        &key("durability", |c| &mut c.store.durability, |v, _| v.choice(ServerDurability::ALL, ServerDurability::name)).restart(),
         &key("prefix", |c| &mut c.store.prefix, |v, _| v.key_prefix()).restart(),
         &key("timeout_secs", |c| &mut c.store.timeout, |v, _| v.secs(0.05, 60.0)).restart(),
         &key("ca_file", |c| &mut c.store.ca_file, |v, e| v.file(e).map(Some)).optional().restart(),
@@ -23,17 +23,6 @@ pub(super) const STORE: KeySection = KeySection {
         &key("keep_handoffs_days", |c| &mut c.store.keep.handoffs, |v, _| v.days_or_never(36_500.0)).restart(),
     ],
 };
-
-const STORES: &[(&str, StoreKind)] = &[
-    ("memory", StoreKind::Memory),
-    ("sqlite", StoreKind::Sqlite),
-    ("redis", StoreKind::Redis),
-];
-const DURABILITIES: &[(&str, ServerDurability)] = &[
-    ("replicated", ServerDurability::Replicated),
-    ("fsync", ServerDurability::Fsync),
-    ("memory", ServerDurability::Memory),
-];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreConfig {
@@ -52,32 +41,38 @@ pub struct StoreConfig {
     pub keep: StoreRetention,
 }
 
-/// How long records are kept that nothing uses.
+/// How long records are kept that nothing uses. What something in use refers to stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StoreRetention {
+pub struct StoreRetention<T = Duration> {
     /// Conversations.
-    pub conversations: Duration,
+    pub conversations: T,
     /// Hidden pairs.
-    pub pairs: Duration,
+    pub pairs: T,
     /// Cut points, and texts after turns.
-    pub places: Duration,
+    pub places: T,
     /// Response ids.
-    pub response_ids: Duration,
-    /// Handoffs; `None`: for ever.
-    pub handoffs: Option<Duration>,
+    pub response_ids: T,
+    /// Handoffs, by when they were made: those whose conversation is gone, and that no conversation is at. `None`: for ever.
+    pub handoffs: Option<T>,
+}
+
+impl<T: Copy> StoreRetention<T> {
+    /// The same for all but handoffs, which stay.
+    pub fn before(time: T) -> Self {
+        Self {
+            conversations: time,
+            pairs: time,
+            places: time,
+            response_ids: time,
+            handoffs: None,
+        }
+    }
 }
 
 /// As documented: people resume a session after weeks, rarely after months.
 impl Default for StoreRetention {
     fn default() -> Self {
-        let days = Duration::from_secs(90 * 24 * 60 * 60);
-        Self {
-            conversations: days,
-            pairs: days,
-            places: days,
-            response_ids: days,
-            handoffs: None,
-        }
+        Self::before(Duration::from_secs(90 * 24 * 60 * 60))
     }
 }
 
@@ -96,24 +91,28 @@ impl From<StoreKind> for StoreConfig {
     }
 }
 
-/// The store to use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StoreKind {
-    /// In memory, lost at exit.
-    Memory,
-    /// One SQLite file in the state directory.
-    Sqlite,
-    /// A server that several processes share: Redis or Valkey.
-    Redis,
+baton_core::named! {
+    /// The store to use.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum StoreKind {
+        /// In memory, lost at exit.
+        Memory = "memory",
+        /// One SQLite file in the state directory.
+        Sqlite = "sqlite",
+        /// A server that several processes share: Redis or Valkey.
+        Redis = "redis",
+    }
 }
 
-/// The condition under which a write to a server counts as durable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ServerDurability {
-    /// A replica has it.
-    Replicated,
-    /// It is in the server's append-only file, flushed.
-    Fsync,
-    /// The server has it in memory.
-    Memory,
+baton_core::named! {
+    /// The condition under which a write to a server counts as durable.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum ServerDurability {
+        /// A replica has it.
+        Replicated = "replicated",
+        /// It is in the server's append-only file, flushed.
+        Fsync = "fsync",
+        /// The server has it in memory.
+        Memory = "memory",
+    }
 }

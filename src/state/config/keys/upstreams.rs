@@ -9,7 +9,7 @@ use baton_core::record::WireId;
 #[rustfmt::skip]
 pub(in crate::state::config) const UPSTREAM: &[&dyn ConfigKey<UpstreamConfig>] = &[
     &row("base_url", |u: &mut UpstreamConfig| &mut u.base_url, |v, _| v.base_url()),
-    &row("wire", |u: &mut UpstreamConfig| &mut u.wire, |v, _| v.choice(WIRES).map(Some)).optional(),
+    &row("wire", |u: &mut UpstreamConfig| &mut u.wire, |v, _| v.choice(WireId::ALL, WireId::name).map(Some)).optional(),
     &row("headers", |u: &mut UpstreamConfig| &mut u.headers, |v, e| v.headers(e)).optional(),
     &row("api_key", |u: &mut UpstreamConfig| &mut u.api_key, |v, e| v.header_secret(e).map(Some)).optional(),
     &row("connect_secs", |u: &mut UpstreamConfig| &mut u.connect, |v, _| v.secs(0.1, 300.0)).optional(),
@@ -20,14 +20,6 @@ pub(in crate::state::config) const UPSTREAM: &[&dyn ConfigKey<UpstreamConfig>] =
 pub(in crate::state::config) const CLIENT: &[&dyn ConfigKey<ClientKey>] = &[
     &row("name", |c: &mut ClientKey| &mut c.name, |v, _| v.text()).optional(),
     &row("key", |c: &mut ClientKey| &mut c.key, |v, e| v.secret(e, TOKEN_CHARS)).optional(),
-];
-
-const WIRES: &[(&str, WireId)] = &[
-    ("anthropic", WireId::Anthropic),
-    ("openai_chat", WireId::OpenaiChat),
-    ("openai_responses", WireId::OpenaiResponses),
-    ("gemini", WireId::Gemini),
-    ("ollama", WireId::Ollama),
 ];
 
 /// A provider.
