@@ -3,10 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::lenient::FieldErrors;
-use super::model::{
-    CompletedTask, Dimension, FileChanges, HandoffFile, QualityReport, ReservationSnapshot,
-    ReservationTransfer,
-};
 use super::names::NO_TIME;
 use super::time::Time;
 use super::value::YamlValue;
@@ -34,8 +30,8 @@ use Field::{
 
 /// The fields of a mapping in the format's order, and its keys that the format does not know.
 pub(super) struct MappingFields<'f> {
-    known: Vec<(&'static str, Field<'f>)>,
-    extra: &'f mut Vec<(String, YamlValue)>,
+    pub(super) known: Vec<(&'static str, Field<'f>)>,
+    pub(super) extra: &'f mut Vec<(String, YamlValue)>,
 }
 
 /// A mapping of the format.
@@ -182,13 +178,23 @@ impl<T: Mapping> InnerField for Vec<T> {
     }
 }
 
-/// The fields of a mapping in the format's order, by what they hold. A key is the member's name.
+/// A mapping of the format: its fields in the format's order, each with what it holds. A key is the member's name.
 macro_rules! mapping {
-    ($of:ty { $($kind:ident: $($name:ident),+;)+ } $($rest:item)*) => {
+    ($(#[$about:meta])* $of:ident {
+        $($(#[$of_field:meta])* $name:ident: $kind:ident($type:ty),)+
+    } $($rest:item)*) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Default, PartialEq)]
+        pub struct $of {
+            $($(#[$of_field])* pub $name: $type,)+
+            /// Keys that the format does not know, as they were read.
+            pub extra: Vec<(String, YamlValue)>,
+        }
+
         impl Mapping for $of {
             fn fields(&mut self) -> MappingFields<'_> {
                 MappingFields {
-                    known: vec![$($((stringify!($name), Field::$kind(&mut self.$name))),+),+],
+                    known: vec![$((stringify!($name), Field::$kind(&mut self.$name))),+],
                     extra: &mut self.extra,
                 }
             }
@@ -197,63 +203,4 @@ macro_rules! mapping {
         }
     };
 }
-
-mapping!(HandoffFile {
-    Text: version, session, date;
-    Time: created_at, updated_at;
-    Text: status, outcome, goal, now, test;
-    Inner: done_this_session;
-    Texts: blockers, questions;
-    Named: decisions, findings;
-    Texts: worked, failed, next;
-    Inner: files;
-    Texts: active_beads, agent_mail_threads, cm_memories;
-    GivenText: agent_id, agent_type, pane_id;
-    GivenWhole: tokens_used, tokens_max;
-    GivenShare: tokens_pct;
-    Inner: quality, reservation_transfer;
-});
-
-mapping!(
-    CompletedTask {
-        Text: task;
-        Texts: files;
-    }
-
-    /// A task that has no files is easily written as a text.
-    fn of_text(text: &str) -> Option<Self> {
-        Some(Self::new(text))
-    }
-);
-
-mapping!(FileChanges {
-    Texts: created, modified, deleted;
-});
-
-mapping!(QualityReport {
-    Whole: score;
-    Text: status;
-    GivenTime: scored_at;
-    Inner: dimensions;
-    Texts: reasons, hints;
-});
-
-mapping!(Dimension {
-    Text: name;
-    Whole: score;
-    Texts: reasons, hints;
-});
-
-mapping!(ReservationTransfer {
-    Text: from_agent, project_key;
-    GivenWhole: ttl_seconds, grace_period_seconds;
-    GivenTime: created_at;
-    Inner: reservations;
-});
-
-mapping!(ReservationSnapshot {
-    Text: path_pattern;
-    Flag: exclusive;
-    GivenText: reason;
-    GivenTime: expires_at;
-});
+pub(super) use mapping;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::fields::{Field, Mapping, MappingFields, mapping};
 use super::names;
 use super::names::{STATUS, VERSION};
 use super::text::{one_line, shortened};
@@ -11,81 +12,84 @@ use super::value::YamlValue;
 /// Bytes of a request that is in for a goal.
 const REQUEST_BYTES: usize = 200;
 
-/// A handoff file. Its members are in the order in which they are written. Texts may be empty, and are then left out
-/// except for those up to `test`; times are RFC 3339.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct HandoffFile {
-    /// Version of the format.
-    pub version: String,
-    /// The session that hands over: `[a-zA-Z0-9_-]+`, or empty for `general`.
-    pub session: String,
-    /// `YYYY-MM-DD`.
-    pub date: String,
-    /// When it was first written.
-    pub created_at: String,
-    /// When it was last written.
-    pub updated_at: String,
-    /// `complete`, `partial` or `blocked`.
-    pub status: String,
-    /// `SUCCEEDED`, `PARTIAL_PLUS`, `PARTIAL_MINUS` or `FAILED`.
-    pub outcome: String,
-    /// What the session accomplished.
-    pub goal: String,
-    /// What the next session does first.
-    pub now: String,
-    /// A command that verifies the work.
-    pub test: String,
-    /// What was done.
-    pub done_this_session: Vec<CompletedTask>,
-    /// Blockers.
-    pub blockers: Vec<String>,
-    /// Open questions.
-    pub questions: Vec<String>,
-    /// What was decided, with the reason.
-    pub decisions: BTreeMap<String, String>,
-    /// Findings.
-    pub findings: BTreeMap<String, String>,
-    pub worked: Vec<String>,
-    /// What did not.
-    pub failed: Vec<String>,
-    /// What comes next, in order.
-    pub next: Vec<String>,
-    /// Files that were touched.
-    pub files: FileChanges,
-    /// Tasks in progress, `id: title`.
-    pub active_beads: Vec<String>,
-    pub agent_mail_threads: Vec<String>,
-    /// Memories, carried along from file to file.
-    pub cm_memories: Vec<String>,
-    /// Name of the agent.
-    pub agent_id: String,
-    /// `cc`, `cod` or `gmi`.
-    pub agent_type: String,
-    /// Its terminal pane.
-    pub pane_id: String,
-    /// Tokens of its context in use.
-    pub tokens_used: i64,
-    /// Size of its context in tokens.
-    pub tokens_max: i64,
-    /// The share in use, 0 to 100.
-    pub tokens_pct: f64,
-    /// How good the file is.
-    pub quality: Option<QualityReport>,
-    /// Reservations of files that another agent may take over.
-    pub reservation_transfer: Option<ReservationTransfer>,
-    /// Keys that the format does not know, as they were read.
-    pub extra: Vec<(String, YamlValue)>,
+mapping! {
+    /// A handoff file. Its members are in the order in which they are written. Texts may be empty, and are then left out
+    /// except for those up to `test`; times are RFC 3339.
+    HandoffFile {
+        /// Version of the format.
+        version: Text(String),
+        /// The session that hands over: `[a-zA-Z0-9_-]+`, or empty for `general`.
+        session: Text(String),
+        /// `YYYY-MM-DD`.
+        date: Text(String),
+        /// When it was first written.
+        created_at: Time(String),
+        /// When it was last written.
+        updated_at: Time(String),
+        /// `complete`, `partial` or `blocked`.
+        status: Text(String),
+        /// `SUCCEEDED`, `PARTIAL_PLUS`, `PARTIAL_MINUS` or `FAILED`.
+        outcome: Text(String),
+        /// What the session accomplished.
+        goal: Text(String),
+        /// What the next session does first.
+        now: Text(String),
+        /// A command that verifies the work.
+        test: Text(String),
+        /// What was done.
+        done_this_session: Inner(Vec<CompletedTask>),
+        /// Blockers.
+        blockers: Texts(Vec<String>),
+        /// Open questions.
+        questions: Texts(Vec<String>),
+        /// What was decided, with the reason.
+        decisions: Named(BTreeMap<String, String>),
+        /// Findings.
+        findings: Named(BTreeMap<String, String>),
+        worked: Texts(Vec<String>),
+        /// What did not.
+        failed: Texts(Vec<String>),
+        /// What comes next, in order.
+        next: Texts(Vec<String>),
+        /// Files that were touched.
+        files: Inner(FileChanges),
+        /// Tasks in progress, `id: title`.
+        active_beads: Texts(Vec<String>),
+        agent_mail_threads: Texts(Vec<String>),
+        /// Memories, carried along from file to file.
+        cm_memories: Texts(Vec<String>),
+        /// Name of the agent.
+        agent_id: GivenText(String),
+        /// `cc`, `cod` or `gmi`.
+        agent_type: GivenText(String),
+        /// Its terminal pane.
+        pane_id: GivenText(String),
+        /// Tokens of its context in use.
+        tokens_used: GivenWhole(i64),
+        /// Size of its context in tokens.
+        tokens_max: GivenWhole(i64),
+        /// The share in use, 0 to 100.
+        tokens_pct: GivenShare(f64),
+        /// How good the file is.
+        quality: Inner(Option<QualityReport>),
+        /// Reservations of files that another agent may take over.
+        reservation_transfer: Inner(Option<ReservationTransfer>),
+    }
 }
 
-/// A task that was done.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct CompletedTask {
-    /// What it was.
-    pub task: String,
-    /// The files it touched.
-    pub files: Vec<String>,
-    /// Unknown keys.
-    pub extra: Vec<(String, YamlValue)>,
+mapping! {
+    /// A task that was done.
+    CompletedTask {
+        /// What it was.
+        task: Text(String),
+        /// The files it touched.
+        files: Texts(Vec<String>),
+    }
+
+    /// A task that has no files is easily written as a text.
+    fn of_text(text: &str) -> Option<Self> {
+        Some(Self::new(text))
+    }
 }
 
 impl CompletedTask {
@@ -98,82 +102,77 @@ impl CompletedTask {
     }
 }
 
-/// Files that a session touched.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct FileChanges {
-    /// New ones.
-    pub created: Vec<String>,
-    /// Changed ones.
-    pub modified: Vec<String>,
-    /// Those that are gone.
-    pub deleted: Vec<String>,
-    /// Unknown keys.
-    pub extra: Vec<(String, YamlValue)>,
+mapping! {
+    /// Files that a session touched.
+    FileChanges {
+        /// New ones.
+        created: Texts(Vec<String>),
+        /// Changed ones.
+        modified: Texts(Vec<String>),
+        /// Those that are gone.
+        deleted: Texts(Vec<String>),
+    }
 }
 
-/// Quality of a file as a starting point.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct QualityReport {
-    /// 0 to 100: the mean of the dimensions.
-    pub score: i64,
-    /// `high`, `medium` or `low`.
-    pub status: String,
-    /// When it was judged.
-    pub scored_at: String,
-    /// What it was judged by.
-    pub dimensions: Vec<Dimension>,
-    /// Codes of what is missing, as in `coverage.missing_goal`.
-    pub reasons: Vec<String>,
-    /// How to fix it.
-    pub hints: Vec<String>,
-    /// Unknown keys.
-    pub extra: Vec<(String, YamlValue)>,
+mapping! {
+    /// Quality of a file as a starting point.
+    QualityReport {
+        /// 0 to 100: the mean of the dimensions.
+        score: Whole(i64),
+        /// `high`, `medium` or `low`.
+        status: Text(String),
+        /// When it was judged.
+        scored_at: GivenTime(String),
+        /// What it was judged by.
+        dimensions: Inner(Vec<Dimension>),
+        /// Codes of what is missing, as in `coverage.missing_goal`.
+        reasons: Texts(Vec<String>),
+        /// How to fix it.
+        hints: Texts(Vec<String>),
+    }
 }
 
-/// One dimension of the quality.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Dimension {
-    /// `coverage`, `recency`, `actionability` or `traceability`.
-    pub name: String,
-    pub score: i64,
-    /// Codes of what is missing.
-    pub reasons: Vec<String>,
-    /// How to fix it.
-    pub hints: Vec<String>,
-    /// Unknown keys.
-    pub extra: Vec<(String, YamlValue)>,
+mapping! {
+    /// One dimension of the quality.
+    Dimension {
+        /// `coverage`, `recency`, `actionability` or `traceability`.
+        name: Text(String),
+        score: Whole(i64),
+        /// Codes of what is missing.
+        reasons: Texts(Vec<String>),
+        /// How to fix it.
+        hints: Texts(Vec<String>),
+    }
 }
 
-/// Reservations of files that go from one agent to another.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct ReservationTransfer {
-    /// Who holds them.
-    pub from_agent: String,
-    /// The project, as Agent Mail knows it.
-    pub project_key: String,
-    /// For how long they are reserved again; 0 for the default.
-    pub ttl_seconds: i64,
-    /// Pause before the second try; 0 for the default.
-    pub grace_period_seconds: i64,
-    /// When the list was made.
-    pub created_at: String,
-    pub reservations: Vec<ReservationSnapshot>,
-    /// Unknown keys.
-    pub extra: Vec<(String, YamlValue)>,
+mapping! {
+    /// Reservations of files that go from one agent to another.
+    ReservationTransfer {
+        /// Who holds them.
+        from_agent: Text(String),
+        /// The project, as Agent Mail knows it.
+        project_key: Text(String),
+        /// For how long they are reserved again; 0 for the default.
+        ttl_seconds: GivenWhole(i64),
+        /// Pause before the second try; 0 for the default.
+        grace_period_seconds: GivenWhole(i64),
+        /// When the list was made.
+        created_at: GivenTime(String),
+        reservations: Inner(Vec<ReservationSnapshot>),
+    }
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct ReservationSnapshot {
-    /// A path or a glob.
-    pub path_pattern: String,
-    /// Whether it is exclusive.
-    pub exclusive: bool,
-    /// What it was reserved for.
-    pub reason: String,
-    /// When it ends.
-    pub expires_at: String,
-    /// Unknown keys.
-    pub extra: Vec<(String, YamlValue)>,
+mapping! {
+    ReservationSnapshot {
+        /// A path or a glob.
+        path_pattern: Text(String),
+        /// Whether it is exclusive.
+        exclusive: Flag(bool),
+        /// What it was reserved for.
+        reason: GivenText(String),
+        /// When it ends.
+        expires_at: GivenTime(String),
+    }
 }
 
 impl HandoffFile {

@@ -16,72 +16,46 @@ pub(super) fn violation(field: &str, message: impl Into<String>, value: &str) ->
 impl HandoffFile {
     /// All violations; none for a valid file.
     pub fn errors(&self) -> Vec<FieldError> {
-        let has_text = |text: &str| !text.trim().is_empty();
-        let is_time = |text: &str| text.is_empty() || Time::parse(text).is_some();
-        let is_one = |text: &str, choices: &[&str]| text.is_empty() || choices.contains(&text);
-        let one_of = |choices: &[&str]| format!("one of {}, or empty", choices.join(", "));
+        let mut broken = Vec::new();
+        let mut rule = |field, value: &str, holds: bool, rule: &str| {
+            broken.extend((!holds).then(|| violation(field, rule, value)));
+        };
+        for (field, value) in [("goal", &self.goal), ("now", &self.now)] {
+            rule(field, value, !value.trim().is_empty(), "required");
+        }
+        let is_named = names::is_session(self.session_name());
         let name = "letters, digits, `_` and `-` alone, or empty";
-        let day = "a date of the calendar, YYYY-MM-DD";
-        let time = "a time as in RFC 3339";
-        let (status, outcome, agent) = (one_of(&STATUS), one_of(&OUTCOME), one_of(&AGENT_TYPE));
+        rule("session", &self.session, is_named, name);
+        let is_day = self.date.is_empty() || is_date(&self.date);
+        rule("date", &self.date, is_day, "a date of the calendar, YYYY-MM-DD");
+        for (field, value) in [("created_at", &self.created_at), ("updated_at", &self.updated_at)] {
+            let is_time = value.is_empty() || Time::parse(value).is_some();
+            rule(field, value, is_time, "a time as in RFC 3339");
+        }
+        for (field, value, choices) in [
+            ("status", &self.status, &STATUS[..]),
+            ("outcome", &self.outcome, &OUTCOME),
+            ("agent_type", &self.agent_type, &AGENT_TYPE),
+        ] {
+            let is_one = value.is_empty() || choices.contains(&value.as_str());
+            let one_of = format!("one of {}, or empty", choices.join(", "));
+            rule(field, value, is_one, &one_of);
+        }
         let (used, max, share) = (self.tokens_used, self.tokens_max, self.tokens_pct);
         let most = format!("at most tokens_max, which is {max}");
-        let rules: [(&str, &str, bool, &str); 13] = [
-            ("goal", &self.goal, has_text(&self.goal), "required"),
-            ("now", &self.now, has_text(&self.now), "required"),
-            (
-                "session",
-                &self.session,
-                names::is_session(self.session_name()),
-                name,
-            ),
-            (
-                "date",
-                &self.date,
-                self.date.is_empty() || is_date(&self.date),
-                day,
-            ),
-            ("created_at", &self.created_at, is_time(&self.created_at), time),
-            ("updated_at", &self.updated_at, is_time(&self.updated_at), time),
-            ("status", &self.status, is_one(&self.status, &STATUS), &status),
-            (
-                "outcome",
-                &self.outcome,
-                is_one(&self.outcome, &OUTCOME),
-                &outcome,
-            ),
-            (
-                "agent_type",
-                &self.agent_type,
-                is_one(&self.agent_type, &AGENT_TYPE),
-                &agent,
-            ),
-            ("tokens_used", &used.to_string(), used >= 0, "at least 0"),
-            ("tokens_max", &max.to_string(), max >= 0, "at least 0"),
-            ("tokens_used", &used.to_string(), max <= 0 || used <= max, &most),
-            (
-                "tokens_pct",
-                &share.to_string(),
-                (0.0..=100.0).contains(&share),
-                "0 to 100",
-            ),
-        ];
-        let broken = rules.iter().filter(|(.., holds, _)| !holds);
+        rule("tokens_used", &used.to_string(), used >= 0, "at least 0");
+        rule("tokens_max", &max.to_string(), max >= 0, "at least 0");
+        rule("tokens_used", &used.to_string(), max <= 0 || used <= max, &most);
+        let is_share = (0.0..=100.0).contains(&share);
+        rule("tokens_pct", &share.to_string(), is_share, "0 to 100");
         broken
-            .map(|(field, value, _, rule)| violation(field, *rule, value))
-            .collect()
     }
 
     /// Notes that are no errors: a version that this program does not know.
     pub fn notes(&self) -> Vec<FieldError> {
         let is_known = self.version.is_empty() || self.version == VERSION;
-        let note = || {
-            violation(
-                "version",
-                format!("another version than {VERSION}"),
-                &self.version,
-            )
-        };
-        (!is_known).then(note).into_iter().collect()
+        let another = format!("another version than {VERSION}");
+        let note = (!is_known).then(|| violation("version", another, &self.version));
+        note.into_iter().collect()
     }
 }

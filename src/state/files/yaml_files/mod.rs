@@ -23,11 +23,5 @@ use baton_core::handoffs::yaml::time::Time;
 
 /// The time now.
 pub fn now() -> Time {
-    use std::time::{SystemTime, UNIX_EPOCH};
-    // A clock before 1970 makes everything new.
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Time {
-        seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
-        nanos: since.subsec_nanos(),
-    }
+    newest::time_of(std::time::SystemTime::now())
 }
