@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use baton_core::handoffs::document::fields::{HandoffDocument, validate};
+use baton_core::handoffs::document::{HandoffDocument, validate};
 use baton_core::record::{Conversation, LOCAL};
 use baton_llm::state::files::documents::{JSON, MARKDOWN};
 use baton_llm::state::store::records::StoredRecord;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_core::handoffs::document::fields::{HandoffDocument, HandoffSize, validate};
+use baton_core::handoffs::document::{HandoffDocument, HandoffSize, validate};
 use baton_core::record::{DocumentRecord, HandoffStatus};
 use baton_llm::state::config::Config;
 use baton_llm::state::files::documents::{

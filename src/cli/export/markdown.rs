@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::work::{ConversationExport, ExportHead, ExportedPart, ExportedTurn};
+use baton_core::handoffs::document::fence;
 use baton_core::text::date::rfc3339_millis;
 
 pub(super) fn document(document: &ConversationExport) -> String {
@@ -102,12 +103,7 @@ fn part(part: &ExportedPart, out: &mut String) {
 
 /// A block that nothing in the text ends.
 fn fenced(kind: &str, text: &str) -> String {
-    let (mut longest, mut run) = (2, 0);
-    for c in text.chars() {
-        run = if c == '`' { run + 1 } else { 0 };
-        longest = longest.max(run);
-    }
-    let fence = "`".repeat(longest + 1);
+    let fence = fence(text);
     format!("{fence}{kind}\n{}\n{fence}\n", text.trim_end())
 }
 

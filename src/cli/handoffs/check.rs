@@ -17,7 +17,7 @@ use crate::state::files::documents::{JSON, MARKDOWN};
 use crate::state::files::yaml_files::gather::compared;
 use crate::state::files::yaml_files::{FileError, now, read_file};
 use baton_core::handoffs::FieldError;
-use baton_core::handoffs::document::fields::validate;
+use baton_core::handoffs::document::validate;
 use baton_core::handoffs::yaml::{Drift, RecoveryPurpose, recover as recovered, score};
 
 /// Time for all queries to git.

@@ -19,7 +19,7 @@ use crate::state::files::repository;
 use crate::state::journal::JournalReader;
 use crate::state::store::{self, SharedStore};
 use baton_core::handoffs::carry::{self, Carried, CarryPolicy, PersonTexts, RuleSources};
-use baton_core::handoffs::document::fields::{HandoffDocument, HandoffSize};
+use baton_core::handoffs::document::{HandoffDocument, HandoffSize};
 use baton_core::handoffs::draft::{self, BudgetTooSmall, DraftIndex, DraftSpec, Prompts, Whereabouts};
 use baton_core::mark::sentinel;
 use baton_core::record::{Handoff, HandoffOrigin, LOCAL};

@@ -14,7 +14,7 @@ use crate::state::config::Config;
 use crate::state::files::documents::{JSON, document_of};
 use crate::state::files::yaml_files::{HandoffFolder, HandoffYaml, read_file};
 use crate::state::store::{DocumentFilter, HandoffFilter, SharedStore};
-use baton_core::handoffs::document::fields::HandoffDocument;
+use baton_core::handoffs::document::HandoffDocument;
 use baton_core::handoffs::yaml::{HandoffFile, names};
 use baton_core::record::{DocumentRecord, HandoffId};
 

@@ -18,7 +18,7 @@ use crate::state::journal::JournalReader;
 use crate::state::looked_up;
 use crate::state::store::{DocumentFilter, HandoffFilter, SharedStore};
 use baton_core::handoffs::carry::{self, Receipt};
-use baton_core::handoffs::document::fields::{HandoffDocument, NO_NEXT_ACTION};
+use baton_core::handoffs::document::{HandoffDocument, NO_NEXT_ACTION};
 use baton_core::handoffs::yaml::HandoffFile;
 use baton_core::mark::sentinel;
 use baton_core::record::{CarriedState, DocumentRecord, Handoff, HandoffId, HandoffStatus, lineage};

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::Policy;
 use crate::commands;
 use crate::rewrite::RequestReading;
-use crate::rewrite::notes::{self, UndoneHandoffs};
+use crate::rewrite::notes::{self, CleanedTranscript, UndoneHandoffs};
 use crate::text::Span;
 use crate::wire::{Turn, View, Wire};
 
@@ -45,13 +45,6 @@ impl TakenOut {
     }
 }
 
-/// A transcript without commands and their answers.
-pub(super) struct WithoutCommands {
-    pub(super) reading: RequestReading,
-    pub(super) removed: usize,
-    pub(super) undone: UndoneHandoffs,
-}
-
 /// The request without commands and their answers; `None` where it has none. `tooled`: whether the conversation's requests
 /// carry the tool.
 pub(super) fn taken_out(
@@ -59,20 +52,16 @@ pub(super) fn taken_out(
     reading: &RequestReading,
     tooled: bool,
     policy: &Policy<'_>,
-) -> Option<WithoutCommands> {
+) -> Option<CleanedTranscript> {
     let unquoted = without_quoted(wire, reading, tooled, policy);
-    match notes::take_out(wire, unquoted.as_ref().unwrap_or(reading), policy.look) {
-        Some(cleaned) => Some(WithoutCommands {
-            reading: cleaned.reading,
-            removed: cleaned.removed,
-            undone: cleaned.undone,
-        }),
-        None => unquoted.map(|reading| WithoutCommands {
-            reading,
+    let cleaned = notes::take_out(wire, unquoted.as_ref().unwrap_or(reading), policy.look);
+    cleaned.or_else(|| {
+        Some(CleanedTranscript {
+            reading: unquoted?,
             removed: 0,
             undone: UndoneHandoffs::default(),
-        }),
-    }
+        })
+    })
 }
 
 /// The user's last text, where it is a command.

@@ -10,7 +10,7 @@ use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
 use crate::state::files::documents::{StoredHandoff, TranscriptReader};
 use baton_core::handoffs::carry::{self, Carried, CarryPolicy, CarryScope, Rule};
-use baton_core::handoffs::document::fields::HandoffSize;
+use baton_core::handoffs::document::HandoffSize;
 use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, SeenFacts};
 use baton_core::plan::RuleQuery;
 use baton_core::record::{Handoff, HandoffId, HiddenPair};

@@ -11,7 +11,7 @@ use crate::state::store::StoreError;
 use crate::state::telemetry::HandoffEvent;
 use baton_core::course::AnsweredCall;
 use baton_core::handoffs::carry::Carried;
-use baton_core::handoffs::document::fields::HandoffSize;
+use baton_core::handoffs::document::HandoffSize;
 use baton_core::handoffs::recall::CutPart;
 use baton_core::plan::{HandoffSource, NewHandoff};
 use baton_core::record::{

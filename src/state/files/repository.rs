@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use baton_core::handoffs::document::fields::Checkout;
+use baton_core::handoffs::document::Checkout;
 
 /// The queries to git.
 const QUESTIONS: [&[&str]; 3] = [

@@ -1,6 +1,6 @@
 //! A handoff's document is read from JSON, rendered, and read again as the same.
 
-use baton_core::handoffs::document::fields::HandoffDocument;
+use baton_core::handoffs::document::HandoffDocument;
 use baton_core::handoffs::yaml::HandoffFile;
 
 pub fn check(input: &[u8]) {

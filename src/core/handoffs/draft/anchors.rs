@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use super::left_open::LeftOpen;
-use super::markers::{AnchoredSentence, SentenceClass};
-use super::message::IndexedText;
+use super::markers::{self, AnchoredSentence, SentenceClass};
+use super::message::{IndexedCall, IndexedText};
 use super::turns::IndexedTurn;
 use crate::agents::wordings::UserText;
+use crate::handoffs::newest;
 use crate::handoffs::replaced::{SpokenText, Statements};
 
 /// Sentences to keep: of each wording the last one, of each value the newest one. Of those that leave something open, the ones
@@ -66,4 +66,41 @@ pub(super) fn spoken<'i>(turns: &[IndexedTurn<'i>]) -> Vec<SpokenText<'i>> {
 pub(super) fn is_kept(anchor: &AnchoredSentence) -> bool {
     use SentenceClass::{Blocker, Constraint, Decision, Fact, LeftOpen};
     matches!(anchor.class, Constraint | Fact | Decision | Blocker | LeftOpen)
+}
+
+/// Sentences that are remembered, the newest ones: whatever the model says is compared with them.
+const MOST: usize = 24;
+
+/// The sentences that nothing has settled, oldest first.
+#[derive(Default)]
+pub(super) struct LeftOpen<'i>(Vec<OpenSentence<'i>>);
+
+/// A sentence with the call that failed before it in its turn.
+struct OpenSentence<'i> {
+    anchor: &'i AnchoredSentence,
+    call: Option<&'i IndexedCall>,
+}
+
+impl<'i> LeftOpen<'i> {
+    /// Adds a statement of the model's, which leaves something open or settles it. `failed`: the turn's last failed
+    /// call.
+    pub(super) fn add(&mut self, statement: &'i IndexedText, failed: Option<&'i IndexedCall>) {
+        self.0
+            .retain(|left| !markers::mends(&statement.text, &left.anchor.text));
+        for anchor in &statement.anchors {
+            if anchor.class == SentenceClass::LeftOpen {
+                newest::push(&mut self.0, MOST, OpenSentence { anchor, call: failed });
+            }
+        }
+    }
+
+    /// A successful call settles the matching failures.
+    pub(super) fn settle(&mut self, settles: impl Fn(&IndexedCall) -> bool) {
+        self.0.retain(|left| !left.call.is_some_and(&settles));
+    }
+
+    /// Whether nothing has settled this very sentence.
+    pub(super) fn holds(&self, anchor: &AnchoredSentence) -> bool {
+        self.0.iter().any(|left| std::ptr::eq(left.anchor, anchor))
+    }
 }

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::goal::LABEL;
+use crate::agents::wordings::{self, UserText};
+use crate::transcript::{Transcript, TranscriptPartKind};
+use crate::wire::{Role, View};
 
 /// What is in front of a document.
 const OPENS: &str = "<handoff-context>\n";
@@ -50,5 +52,153 @@ pub(super) fn as_quoted(prompt: &str) -> Cow<'_, str> {
             .replace(OPEN_MESSAGE, "The person's last message at that time:")
             .into(),
         false => prompt.into(),
+    }
+}
+
+/// The person's texts after the model's last turn: no later request shows them, so a handoff carries them. `tags`: of the
+/// harness's own texts.
+pub fn open_message(view: &View, tags: &[String]) -> String {
+    let turns = Transcript::of(view).turns().rev();
+    // A turn that is sent by its id alone is the model's, mostly.
+    let open = turns.take_while(|turn| !matches!(turn.role, Role::Assistant | Role::Other));
+    let mut texts = Vec::new();
+    for turn in open.filter(|turn| turn.role == Role::User) {
+        for part in turn.parts().iter().rev() {
+            let TranscriptPartKind::Text(text) = part.kind else {
+                continue;
+            };
+            let text = text.get();
+            let own = wordings::after_harness(&text, tags);
+            if !own.trim().is_empty() && wordings::user_text(own, tags) == UserText::Person {
+                texts.push(own.trim().to_owned());
+            }
+        }
+    }
+    texts.reverse();
+    texts.join("\n\n")
+}
+
+/// What is in front of the goal.
+pub(super) const LABEL: &str = "Goal: ";
+
+/// The document with the goal first, word for word; as it is where the goal is empty or stands at its top already.
+pub(super) fn led(document: &str, goal: &str) -> String {
+    match goal.trim() {
+        "" => document.to_owned(),
+        goal if is_at_top(document, goal) => document.to_owned(),
+        goal => format!("{LABEL}{goal}\n\n{}", document.trim_start()),
+    }
+}
+
+/// Whether a document begins with the goal, below headings or after a label.
+fn is_at_top(document: &str, goal: &str) -> bool {
+    let mut text = document.trim_start();
+    while text.starts_with('#') {
+        text = text.split_once('\n').map_or("", |(_, below)| below.trim_start());
+    }
+    let text = text.strip_prefix(LABEL).unwrap_or(text);
+    let after = text.strip_prefix(goal);
+    after.is_some_and(|after| after.lines().next().is_none_or(|rest| rest.trim().is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::WireId;
+    use crate::wire::{Operation, wire};
+    use serde_json::{Value, json};
+
+    fn open(messages: Value) -> String {
+        let body = json!({"model": "m", "max_tokens": 9, "messages": messages}).to_string();
+        let wire = wire(WireId::Anthropic);
+        let view = wire.read(&body.into(), Operation::Generate).unwrap();
+        open_message(&view, &["<system-reminder>".to_owned()])
+    }
+
+    fn text(role: &str, text: &str) -> Value {
+        json!({"role": role, "content": [{"type": "text", "text": text}]})
+    }
+
+    #[test]
+    fn only_what_the_model_has_not_answered_is_open() {
+        let answered = [text("user", "Mend it."), text("assistant", "Done.")];
+        assert_eq!(open(json!(answered)), "");
+        let asks = [&answered[..], &[text("user", " And the docs? ")]].concat();
+        assert_eq!(open(json!(asks)), "And the docs?");
+        assert_eq!(open(json!([text("user", "Mend it.")])), "Mend it.");
+    }
+
+    #[test]
+    fn several_texts_keep_their_order_and_results_are_no_texts() {
+        let messages = json!([
+            text("user", "Mend it."),
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "run", "input": {}}]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "t1", "content": "ok"},
+                {"type": "text", "text": "First."},
+                {"type": "text", "text": "Second."},
+            ]},
+        ]);
+        assert_eq!(open(messages), "First.\n\nSecond.");
+    }
+
+    #[test]
+    fn texts_of_the_harness_are_not_the_persons() {
+        let reminder = "<system-reminder>\nBe brief.\n</system-reminder>";
+        assert_eq!(open(json!([text("user", reminder)])), "");
+        assert_eq!(
+            open(json!([text("user", &format!("{reminder}\nGo on."))])),
+            "Go on."
+        );
+    }
+}
+
+#[cfg(test)]
+mod goal_tests {
+    use super::*;
+
+    #[test]
+    fn the_goal_is_put_first_unless_it_stands_there_word_for_word() {
+        let long = "Port the importer.\n\n1. Read it.\n2. Write it.";
+        for (goal, document, expected) in [
+            ("", "## Goal\nx", "## Goal\nx"),
+            (" \n", "## Goal\nx", "## Goal\nx"),
+            ("Port it.", "", "Goal: Port it.\n\n"),
+            (" Port it. ", "\n## Goal\nx\n", "Goal: Port it.\n\n## Goal\nx\n"),
+            // Told in other words, with more words, or further below, it is missing.
+            (
+                "Port it.",
+                "## Goal\nport it.",
+                "Goal: Port it.\n\n## Goal\nport it.",
+            ),
+            (
+                "Port it",
+                "Port it and test it",
+                "Goal: Port it\n\nPort it and test it",
+            ),
+            (
+                "Port it.",
+                "## Done\nx\nPort it.",
+                "Goal: Port it.\n\n## Done\nx\nPort it.",
+            ),
+            (
+                long,
+                "## Goal\nPort the importer.",
+                &format!("Goal: {long}\n\n## Goal\nPort the importer."),
+            ),
+        ] {
+            assert_eq!(led(document, goal), expected, "{goal:?} {document:?}");
+        }
+        for document in [
+            "Port it.",
+            "Goal: Port it.\n\n## Next steps\n1. x",
+            "# Handoff\n\n## Goal\n\nPort it. \nMore.",
+        ] {
+            assert_eq!(led(document, "Port it."), document);
+        }
+        assert_eq!(
+            led(&format!("## Goal\n{long}\n\n## Next"), long),
+            format!("## Goal\n{long}\n\n## Next")
+        );
     }
 }

@@ -4,10 +4,10 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
+use super::anchors::LeftOpen;
 use super::anchors::{anchors, is_kept, spoken};
 use super::excerpt::{first_line, one_line, pieces};
 use super::index::DraftIndex;
-use super::left_open::LeftOpen;
 use super::markers::{AnchoredSentence, SENTENCE};
 use super::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult};
 use super::todos;

@@ -12,20 +12,16 @@ mod anchors;
 mod ask;
 mod bundle;
 mod carried;
-mod effects;
 mod ends;
 mod errors;
 mod excerpt;
 mod facts;
 mod fill;
-mod goal;
 mod index;
 mod keeps;
-mod left_open;
 mod local;
 mod markers;
 mod message;
-mod open_message;
 mod person;
 mod prompts;
 mod reader;
@@ -42,13 +38,13 @@ mod words;
 pub(crate) mod tests;
 
 pub use ask::{BadFlag, DraftMethod, DraftRequest, FLAGS, OWN_MODEL};
+pub use carried::open_message;
 pub use carried::{carried, document_of, goal_of, with_open_message};
 pub use ends::{DraftEnd, DraftFailure};
 pub use excerpt::one_line;
 pub use fill::BudgetTooSmall;
 pub use index::DraftIndex;
 pub use markers::assumptions;
-pub use open_message::open_message;
 pub use prompts::Prompts;
 pub use reader::DraftIndexSettings;
 pub use request::{DraftSpec, Preset};
@@ -85,7 +81,7 @@ impl DraftIndex {
     /// The required pieces do not fit.
     pub fn local(&self, spec: &DraftSpec<'_>) -> Result<String, BudgetTooSmall> {
         let document = self.written(spec, local::document)?;
-        Ok(goal::led(&document, &self.clean(spec.focus)))
+        Ok(carried::led(&document, &self.clean(spec.focus)))
     }
 
     /// What a model is asked that writes the document after its own history.
@@ -122,7 +118,7 @@ impl DraftIndex {
             _ => true,
         });
         let lacking = keeps::lacking(&facts, document, &headings, spec, ALSO_KNOWN);
-        let document = goal::led(document, &self.clean(spec.focus));
+        let document = carried::led(document, &self.clean(spec.focus));
         match lacking.is_empty() {
             true => document,
             false => format!("{}\n\n## Also known\n{lacking}", document.trim_end()),

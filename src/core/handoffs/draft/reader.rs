@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use super::carried::as_quoted;
-use super::effects;
 use super::errors;
 use super::excerpt::{self, one_line};
 use super::markers;
@@ -408,7 +407,7 @@ impl MessageReader<'_> {
             outcome.tail = excerpt::tail(&clean);
         }
         if !outcome.is_error() && commands::runs(command).iter().any(|run| run.purpose.changes()) {
-            outcome.effects = effects::named(&clean);
+            outcome.effects = errors::named(&clean);
         }
         if outcome.is_error() || excerpt::is_diff(&clean) || excerpt::is_trace(&clean) {
             outcome.detail = Some(excerpt::both_ends(&clean, DETAIL));

@@ -8,7 +8,7 @@ use super::text_rules::analyze;
 use super::time::Time;
 use crate::agents::files::FileChange;
 use crate::agents::todo::TodoState;
-use crate::handoffs::document::fields::{HandoffDocument, NO_NEXT_ACTION, Severity};
+use crate::handoffs::document::{HandoffDocument, NO_NEXT_ACTION, Severity};
 
 /// Maximum items of a list, newest ones of a list in the order of time, and files; bytes of an item. The document itself has all.
 const ITEMS: usize = 5;

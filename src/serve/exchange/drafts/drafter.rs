@@ -13,7 +13,7 @@ use crate::state::jobs::drafts::{AcceptedDraft, DraftJob, DraftOrder};
 use crate::state::journal::LiveEvent;
 use crate::state::store::StoreError;
 use crate::state::telemetry::DraftEvent;
-use baton_core::handoffs::document::fields::HandoffSize;
+use baton_core::handoffs::document::HandoffSize;
 use baton_core::handoffs::draft::{self, DraftEnd, DraftFailure, DraftMethod, DraftRequest, DraftSpec};
 use baton_core::limits;
 use baton_core::mark::sentinel;

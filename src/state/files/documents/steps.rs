@@ -10,7 +10,7 @@ use super::value::{DocumentError, DocumentSettings, StoredHandoff, document_erro
 use crate::state::disk::{self, FileAccess};
 use crate::state::files::yaml_files::{HandoffFolder, gather};
 use crate::state::store::{DocumentFilter, SharedStore, make_dir};
-use baton_core::handoffs::document::fields::HandoffDocument;
+use baton_core::handoffs::document::HandoffDocument;
 use baton_core::handoffs::yaml::{Drift, HandoffFile};
 use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus};
 

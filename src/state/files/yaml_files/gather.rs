@@ -13,7 +13,7 @@ use super::read::read_file;
 use super::write::{FileNaming, WrittenFile};
 use super::{newest, now};
 use crate::state::files::repository::run_program;
-use baton_core::handoffs::document::fields::HandoffDocument;
+use baton_core::handoffs::document::HandoffDocument;
 use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{self, CurrentRepository, Drift, HandoffFile, names};
 

@@ -6,7 +6,6 @@
 
 mod changed_files;
 mod claims;
-mod failures;
 mod repository;
 mod runs;
 mod value;

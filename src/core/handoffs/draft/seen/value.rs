@@ -67,7 +67,8 @@ pub struct SeenVerification {
 }
 
 /// A command that was run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SeenCommand {
     /// The whole line.
     pub command: String,
@@ -76,16 +77,20 @@ pub struct SeenCommand {
     /// The turn, from 1.
     pub turn: usize,
     /// The person ran it, not the model.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_person: bool,
     /// It changed something besides the repository's history.
+    #[serde(skip)]
     pub changes: bool,
     /// The last lines of its output, where it is known to have failed; else those that name what it changed, and of the
     /// person's a few.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub output: Vec<String>,
 }
 
 /// A file that was changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SeenChange {
     /// Its path, from the folder that the agent works in where that is known.
     pub path: String,
@@ -94,6 +99,7 @@ pub struct SeenChange {
     /// What the model wrote before it changed it last.
     pub why: Option<String>,
     /// The turn of the last change, from 1.
+    #[serde(skip)]
     pub turn: usize,
 }
 
@@ -121,10 +127,12 @@ pub struct SeenStatement {
 }
 
 /// A file with a verification or a review.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct VerdictFile {
     pub path: String,
     /// The total that it gives, in tenths.
+    #[serde(skip)]
     pub score: Option<u32>,
     /// It could not be read, or was deleted.
     pub missing: bool,

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use super::changed_files::{ChangeOccasion, ChangedFiles};
-use super::failures::{Failures, KeyedCommand, RunKey};
 use super::repository::RepositoryState;
+use super::runs::{Failures, KeyedCommand, RunKey};
 use super::runs::{VerificationRun, VerificationRuns};
 use super::whereabouts::ShellFolder;
 use super::{SeenCommand, SeenFacts, SeenFailure, SeenStatement, SeenVerification, VerdictFile, Whereabouts};

@@ -12,7 +12,7 @@ mod secrets;
 use serde_json::{Value, json};
 
 use super::{DraftIndex, DraftIndexSettings, DraftSpec, Preset, Whereabouts};
-use crate::handoffs::document::fields::{HandoffDocument, HandoffSize, HandoffSource};
+use crate::handoffs::document::{HandoffDocument, HandoffSize, HandoffSource};
 use crate::record::{Handoff, HandoffOrigin, WireId};
 use crate::redact::Redactor;
 use crate::transcript::Transcript;

@@ -2,7 +2,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::super::{HandoffFile, read};
-use crate::handoffs::document::fields::HandoffDocument;
+use crate::handoffs::document::HandoffDocument;
 use crate::handoffs::draft::tokens;
 
 fn document() -> Value {

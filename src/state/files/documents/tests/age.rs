@@ -3,7 +3,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::{id, settings, store, stored};
 use crate::state::files::documents::{DocumentWriter, JSON, MARKDOWN, find, set_status, write};
-use baton_core::handoffs::document::fields::{HandoffDocument, validate};
+use baton_core::handoffs::document::{HandoffDocument, validate};
 use baton_core::record::HandoffStatus;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);

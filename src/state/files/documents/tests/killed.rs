@@ -10,7 +10,7 @@ use super::{id, settings, store, stored};
 use crate::state::disk::AT_STAGES;
 use crate::state::files::documents::{DocumentWriter, JSON, MARKDOWN, find, write};
 use crate::state::files::yaml_files::{HandoffFolder, read_file};
-use baton_core::handoffs::document::fields::{HandoffDocument, validate};
+use baton_core::handoffs::document::{HandoffDocument, validate};
 use baton_core::record::HandoffStatus;
 
 const DIR: &str = "BATON_TEST_DOCUMENT_DIR";

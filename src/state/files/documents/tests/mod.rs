@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::value::{DocumentSettings, StoredHandoff};
 use crate::state::store::SharedStore;
 use crate::state::store::sqlite::SqliteStore;
-use baton_core::handoffs::document::fields::HandoffSize;
+use baton_core::handoffs::document::HandoffSize;
 use baton_core::handoffs::draft;
 use baton_core::nudge::Windows;
 use baton_core::record::{Handoff, HandoffId, HandoffOrigin, WireId};

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{DocumentSettings, id, settings, store, stored};
 use crate::state::files::documents::{document_of, find, write};
 use crate::state::files::repository::run_program;
-use baton_core::handoffs::document::fields::HandoffDocument;
+use baton_core::handoffs::document::HandoffDocument;
 use baton_core::record::HandoffStatus;
 
 /// A repository on this branch, with a file that is not committed. Without commits where `commits` is false.

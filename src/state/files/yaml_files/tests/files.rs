@@ -351,7 +351,7 @@ fn a_document_gets_one_file() {
         let mut document: serde_json::Value =
             serde_json::from_str(include_str!("../../../../../tests/golden/document.json")).unwrap();
         document["id"] = id.into();
-        baton_core::handoffs::document::fields::HandoffDocument::read(&document.to_string()).unwrap()
+        baton_core::handoffs::document::HandoffDocument::read(&document.to_string()).unwrap()
     };
     let first = document("0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11");
     let path = folder.write_document(&first).unwrap().path;

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use super::{
-    ChangedFile, ContextTokens, FailedAttempt, HandoffDocument, HandoffSize, NO_NEXT_ACTION, Pointer,
-    Prerequisite, Risk, VerdictPointer, Verification,
+    ContextTokens, FailedAttempt, HandoffDocument, HandoffSize, NO_NEXT_ACTION, Prerequisite, Risk,
+    VerdictPointer, Verification,
 };
 use crate::agents::todo::TodoItem;
-use crate::handoffs::draft::seen::{SeenClaim, SeenStatement};
+use crate::handoffs::draft::seen::{SeenChange, SeenClaim, SeenStatement};
 use crate::text::prose::joined as line;
 
 /// Everything above the carry-over prompt, which comes last since it may contain anything.
@@ -88,7 +88,7 @@ fn claim(claim: &SeenClaim) -> String {
     format!("**{}** {text} ({why})", claim.status.name())
 }
 
-fn file(file: &ChangedFile) -> String {
+fn file(file: &SeenChange) -> String {
     let why = file.why.as_ref().map(|why| format!(": {}", line(why)));
     let (path, change) = (code(&file.path), file.change.name());
     format!("{path} {change}{}", why.unwrap_or_default())
@@ -150,9 +150,9 @@ fn prerequisite(one: &Prerequisite) -> String {
 fn verdicts(all: &VerdictPointer) -> Vec<String> {
     let all = [("verification", &all.verification), ("review", &all.review)].into_iter();
     let there = all.filter_map(|(name, pointer)| {
-        let Pointer { path, missing } = pointer.as_ref()?;
-        let missing = if *missing { " (missing)" } else { "" };
-        Some(format!("- {name}: {}{missing}", code(path)))
+        let pointer = pointer.as_ref()?;
+        let missing = if pointer.missing { " (missing)" } else { "" };
+        Some(format!("- {name}: {}{missing}", code(&pointer.path)))
     });
     there.collect()
 }
@@ -195,9 +195,13 @@ fn sizes(size: HandoffSize) -> String {
 }
 
 fn prompt(document: &HandoffDocument, out: &mut String) {
-    // A fence that is longer than any in the prompt.
-    let fence = "`".repeat(longest_fence(&document.prompt).max(2) + 1);
+    let fence = fence(&document.prompt);
     let _ = write!(out, "\n{PROMPT}\n\n{fence}\n{}\n{fence}\n", document.prompt);
+}
+
+/// A fence that nothing in the text ends.
+pub fn fence(text: &str) -> String {
+    "`".repeat(longest_fence(text).max(2) + 1)
 }
 
 /// The longest run of backticks.

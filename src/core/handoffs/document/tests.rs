@@ -215,7 +215,7 @@ fn without_a_first_step_it_is_a_status_report_and_says_so() {
 fn the_json_counts_and_validate_says_where_the_markdown_differs() {
     let made = document(PROMPT, &full());
     let (json, markdown) = (made.json(), made.markdown());
-    assert_eq!(HandoffDocument::read(&json).unwrap(), made);
+    assert_eq!(HandoffDocument::read(&json).unwrap().json(), json);
     assert_eq!(validate(&json, Some(&markdown)), []);
     let edited = markdown
         .replacen("- Which files?", "- Which file?", 1)
@@ -287,7 +287,7 @@ fn failures_are_kept_and_many_commands_are_counted() {
 
 #[test]
 fn every_document_fits_the_schema_and_the_schema_is_no_rubber_stamp() {
-    let schema = serde_json::from_str(include_str!("../../../../../docs/handoff.schema.json")).unwrap();
+    let schema = serde_json::from_str(include_str!("../../../../docs/handoff.schema.json")).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let mut all = vec![
         document(PROMPT, &full()),

@@ -7,8 +7,8 @@ use super::prompt::{SENTENCE, listed, merged};
 use super::risks::{self, is_review};
 use super::value::HandoffSource;
 use super::{
-    ChangedFile, CommandRun, FailedAttempt, HandoffDocument, HandoffKind, HandoffSize, Pointer, Prerequisite,
-    PrerequisiteKind, VERSION, VerdictPointer, Verification, next_action,
+    FailedAttempt, HandoffDocument, HandoffKind, HandoffSize, Prerequisite, PrerequisiteKind, VERSION,
+    VerdictPointer, Verification, next_action,
 };
 use crate::handoffs::carry;
 use crate::handoffs::draft::{self, SeenFacts, one_line, seen};
@@ -56,7 +56,7 @@ impl HandoffDocument {
             status: HandoffStatus::Active,
             created_at: rfc3339(handoff.created_ms / 1000),
             summary: goal.map_or_else(|| summary(&sections), |goal| one_line(goal, SUMMARY)),
-            changed_files: seen.files.iter().map(changed).collect(),
+            changed_files: seen.files.clone(),
             commands_run,
             commands_left_out,
             failed_attempts: attempts(seen),
@@ -103,14 +103,6 @@ fn summary(sections: &[PromptSection<'_>]) -> String {
     one_line(&stated.unwrap_or_default(), SUMMARY)
 }
 
-fn changed(file: &seen::SeenChange) -> ChangedFile {
-    ChangedFile {
-        path: file.path.clone(),
-        change: file.change,
-        why: file.why.clone(),
-    }
-}
-
 fn verification(run: &seen::SeenVerification) -> Verification {
     Verification {
         command: run.command.clone(),
@@ -123,7 +115,7 @@ fn verification(run: &seen::SeenVerification) -> Verification {
 
 /// The last commands, those of the person and all that are known to have failed or changed something; and how many are
 /// left out.
-fn commands(seen: &SeenFacts) -> (Vec<CommandRun>, usize) {
+fn commands(seen: &SeenFacts) -> (Vec<seen::SeenCommand>, usize) {
     let all = &seen.commands;
     let stays =
         |ran: &seen::SeenCommand| ran.by_person || ran.changes || ran.exit.is_some_and(|code| code != 0);
@@ -135,14 +127,7 @@ fn commands(seen: &SeenFacts) -> (Vec<CommandRun>, usize) {
         kept.drain(..kept.len().saturating_sub(MOST_COMMANDS));
     }
     let left_out = all.len() - kept.len();
-    let runs = kept.into_iter().map(|ran| CommandRun {
-        command: ran.command.clone(),
-        exit: ran.exit,
-        turn: ran.turn,
-        by_person: ran.by_person,
-        output: ran.output.clone(),
-    });
-    (runs.collect(), left_out)
+    (kept.into_iter().cloned().collect(), left_out)
 }
 
 fn attempts(seen: &SeenFacts) -> Vec<FailedAttempt> {
@@ -159,12 +144,10 @@ fn attempts(seen: &SeenFacts) -> Vec<FailedAttempt> {
 
 fn pointers(seen: &SeenFacts) -> VerdictPointer {
     let last = |review: bool| {
-        let found = seen
-            .verdicts
-            .iter()
-            .rfind(|verdict| is_review(&verdict.path) == review)?;
-        let (path, missing) = (found.path.clone(), found.missing);
-        Some(Pointer { path, missing })
+        let mut verdicts = seen.verdicts.iter();
+        verdicts
+            .rfind(|verdict| is_review(&verdict.path) == review)
+            .cloned()
     };
     VerdictPointer {
         verification: last(false),

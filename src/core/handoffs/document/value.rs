@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::agents::files::FileChange;
 use crate::agents::todo::TodoItem;
-use crate::handoffs::draft::SeenFacts;
-use crate::handoffs::draft::seen::{SeenClaim, SeenStatement};
+use crate::handoffs::draft::seen::{
+    SeenChange, SeenClaim, SeenCommand, SeenFacts, SeenStatement, VerdictFile,
+};
 use crate::record::{Handoff, HandoffStatus};
 
 /// The version of the format, as `version` has it.
@@ -32,9 +32,9 @@ pub struct HandoffDocument {
     /// A paragraph.
     pub summary: String,
     /// Files that were changed, in the order of their first change.
-    pub changed_files: Vec<ChangedFile>,
+    pub changed_files: Vec<SeenChange>,
     /// The last commands, those of the person, and every one that failed or changed something; oldest first.
-    pub commands_run: Vec<CommandRun>,
+    pub commands_run: Vec<SeenCommand>,
     /// How many more commands there were.
     pub commands_left_out: usize,
     /// A failed attempt.
@@ -111,35 +111,6 @@ impl HandoffKind {
     }
 }
 
-/// A file that was changed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ChangedFile {
-    /// Relative to the repository's folder, if that is known.
-    pub path: String,
-    pub change: FileChange,
-    /// What the model wrote before it changed it.
-    pub why: Option<String>,
-}
-
-/// A command that was run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CommandRun {
-    /// The whole line.
-    pub command: String,
-    /// The exit code, where it is known.
-    pub exit: Option<i32>,
-    /// The turn, from 1 after the last handoff.
-    pub turn: usize,
-    /// The person ran it in the agent's own shell.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub by_person: bool,
-    /// The last lines of one that failed; those that name what was changed; a few of one of the person's.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub output: Vec<String>,
-}
-
 /// A failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -178,18 +149,9 @@ named! {
 #[serde(deny_unknown_fields)]
 pub struct VerdictPointer {
     /// The last one that was read or written.
-    pub verification: Option<Pointer>,
+    pub verification: Option<VerdictFile>,
     /// The same of a review.
-    pub review: Option<Pointer>,
-}
-
-/// A file that is pointed to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Pointer {
-    pub path: String,
-    /// It could not be read, or was deleted.
-    pub missing: bool,
+    pub review: Option<VerdictFile>,
 }
 
 /// The last run of a command that tests, builds or lints.
