@@ -144,31 +144,18 @@ impl StoreCheck {
             }
             StoredRecord::Conversation(record) => {
                 // A sentinel that its seal proves may be active without a record of its handoff: no fault.
-                let lists = [
-                    (
-                        RecordKind::Placed(PlacedKind::Pair),
-                        &record.pairs,
-                        "a hidden pair",
-                    ),
-                    (
-                        RecordKind::Handoff,
-                        &record.left_out,
-                        "a handoff that may be left out",
-                    ),
-                    (
-                        RecordKind::Placed(PlacedKind::CutPoint),
-                        &record.left_out,
-                        "a cut point",
-                    ),
-                    (
-                        RecordKind::Placed(PlacedKind::Insertion),
-                        &record.insertions,
-                        "an insertion",
-                    ),
-                ];
-                for (kind, ids, what) in lists {
+                let mut refers = |kind, ids: &[Uuid], what| {
                     references.extend(ids.iter().map(|id| (kind, *id, what)));
-                }
+                };
+                let placed = RecordKind::Placed;
+                refers(placed(PlacedKind::Pair), &record.pairs, "a hidden pair");
+                refers(
+                    RecordKind::Handoff,
+                    &record.left_out,
+                    "a handoff that may be left out",
+                );
+                refers(placed(PlacedKind::CutPoint), &record.left_out, "a cut point");
+                refers(placed(PlacedKind::Insertion), &record.insertions, "an insertion");
                 format!("conversation {}", record.key)
             }
             StoredRecord::Document(record) => {

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use uuid::Uuid;
 
+use crate::state::config::StoreRetention;
 use baton_core::record::{Conversation, CutPoint, DocumentRecord, Handoff, HiddenPair, Insertion};
 
 /// Records read at a time.
@@ -219,34 +220,8 @@ pub struct RecordPage {
     pub next: Option<String>,
 }
 
-/// How long records are kept that were not used: the time before which a last use is too old, in milliseconds since the Unix
-/// epoch. What something in use refers to stays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retention {
-    /// Conversations.
-    pub conversations: u64,
-    /// Hidden pairs.
-    pub pairs: u64,
-    /// Cut points and other insertions.
-    pub places: u64,
-    /// Response ids.
-    pub response_ids: u64,
-    /// Handoffs, by when they were made: those whose conversation is gone, and that no conversation is at. `None`: for ever.
-    pub handoffs: Option<u64>,
-}
-
-impl Retention {
-    /// The same time for all but handoffs, which stay.
-    pub fn before(before_ms: u64) -> Self {
-        Self {
-            conversations: before_ms,
-            pairs: before_ms,
-            places: before_ms,
-            response_ids: before_ms,
-            handoffs: None,
-        }
-    }
-}
+/// The times before which a last use is too old, in milliseconds since the Unix epoch.
+pub type Retention = StoreRetention<u64>;
 
 impl StoredRecord {
     /// Its kind.

@@ -247,18 +247,6 @@ pub(super) fn record(
     })
 }
 
-/// A document without what is in fields of its own.
-#[derive(Serialize, Deserialize)]
-pub(super) struct RedisDocument {
-    pub(super) handoff: HandoffId,
-    pub(super) repository: String,
-    pub(super) branch: String,
-    pub(super) topic: String,
-    pub(super) created_ms: u64,
-    pub(super) folder: String,
-    pub(super) document: String,
-}
-
 /// The result of the script that writes documents.
 #[derive(Debug)]
 pub(super) enum ScriptResult {
@@ -313,17 +301,10 @@ pub(super) fn document(values: Value) -> StoreResult<Option<DocumentRecord>> {
 }
 
 fn document_of(principal: String, status: &str, record: &str) -> StoreResult<DocumentRecord> {
-    let stored: RedisDocument = from_json(record)?;
     Ok(DocumentRecord {
-        handoff: stored.handoff,
         principal,
-        repository: stored.repository,
-        branch: stored.branch,
-        topic: stored.topic,
         status: HandoffStatus::named(status).unwrap_or(HandoffStatus::Superseded),
-        created_ms: stored.created_ms,
-        folder: stored.folder,
-        document: stored.document,
+        ..from_json(record)?
     })
 }
 

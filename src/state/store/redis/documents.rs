@@ -2,9 +2,7 @@
 
 use redis::Pipeline;
 
-use super::answers::{
-    RedisDocument, ScriptResult, document, document_written, documents_archived, unexpected_reply,
-};
+use super::answers::{ScriptResult, document, document_written, documents_archived, unexpected_reply};
 use super::link::Durable;
 use super::scripts::RedisScript;
 use super::shared::{PAGE, RedisCluster};
@@ -184,14 +182,5 @@ fn about(document: &DocumentRecord) -> String {
 
 /// A document's record as it is stored.
 fn stored(what: &str, document: &DocumentRecord) -> StoreResult<String> {
-    let stored = RedisDocument {
-        handoff: document.handoff,
-        repository: document.repository.clone(),
-        branch: document.branch.clone(),
-        topic: document.topic.clone(),
-        created_ms: document.created_ms,
-        folder: document.folder.clone(),
-        document: document.document.clone(),
-    };
-    serde_json::to_string(&stored).map_err(|error| StoreError::new(format!("{what}: {error}")))
+    serde_json::to_string(document).map_err(|error| StoreError::new(format!("{what}: {error}")))
 }
