@@ -7,9 +7,10 @@ use super::exit::{CliResult, Exit};
 use super::output::{shown, visible};
 use super::stored::only;
 use crate::state::journal::{BodySide, ExchangeFilter, ExchangeRow, JournalReader};
-use crate::state::telemetry::{ExchangeFacts, ExchangeOutcome, UsageTokens};
+use crate::state::telemetry::{ExchangeFacts, ExchangeOutcome};
 use baton_core::handoffs::yaml::SessionReader;
 use baton_core::record::WireId;
+use baton_core::wire::Usage;
 use baton_core::wire::{self, Operation, Role, View};
 
 /// The journal, if there is one.
@@ -80,9 +81,9 @@ impl JournalRequest {
     /// The last request of a session that the journal does not have; `None` where it has nothing.
     pub(super) fn of_session(session: &SessionReader) -> Option<Self> {
         let (wire, body) = session.request();
-        let tokens = UsageTokens {
+        let tokens = Usage {
             input: session.usage.tokens,
-            ..UsageTokens::default()
+            ..Usage::default()
         };
         let event = ExchangeFacts {
             received_bytes: body.len() as u64,

@@ -362,14 +362,16 @@ fn painted(row: &ExchangeRow, line: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::telemetry::{ExchangeFacts, UsageTokens};
+    use crate::state::telemetry::ExchangeFacts;
+    use baton_core::wire::Usage;
 
-    const TOKENS: UsageTokens = UsageTokens {
+    const TOKENS: Usage = Usage {
         input: 10,
         cache_read: 403_600_000,
         cache_write: 0,
         cache_write_long: 0,
         output: 7,
+        reasoning: 0,
     };
 
     fn all(row: &ExchangeRow) -> String {

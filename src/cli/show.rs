@@ -14,8 +14,8 @@ use super::stored::only;
 use crate::state::journal::{
     BodySide, ExchangeDetail, JournalReader, LegDetail, MessageState, MessageSummary,
 };
-use crate::state::telemetry::UsageTokens;
 use baton_core::text::date;
+use baton_core::wire::Usage;
 
 /// Maximum run of kept messages shown in full; of longer runs only the first and the last are shown.
 const FEW: usize = 4;
@@ -321,7 +321,7 @@ fn side_by_side<'a>(received: &'a [MessageSummary], sent: &'a [MessageSummary]) 
 }
 
 /// Tokens in words; the three parts of the input add up to its total.
-fn tokens(t: UsageTokens) -> String {
+fn tokens(t: Usage) -> String {
     format!(
         "{} in ({} new, {} from cache, {} into cache), {} out",
         short(t.all_input()),

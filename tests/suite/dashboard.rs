@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_core::record::WireId;
-use baton_llm::state::telemetry::{ExchangeEvent, ExchangeFacts, Metrics, UsageTokens};
+use baton_core::wire::Usage;
+use baton_llm::state::telemetry::{ExchangeEvent, ExchangeFacts, Metrics};
 use serde_json::Value;
 
 /// Labels that Prometheus itself adds.
@@ -22,7 +23,7 @@ fn samples() -> BTreeMap<String, BTreeSet<String>> {
             sent_bytes: vec![1],
             status: 200,
             first_byte_ms: Some(1.0),
-            tokens: vec![Some(UsageTokens::default())],
+            tokens: vec![Some(Usage::default())],
             ..ExchangeFacts::default()
         },
         ..ExchangeEvent::new("x", "anthropic", "POST /v1/messages")

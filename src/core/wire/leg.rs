@@ -3,13 +3,14 @@
 use super::served::ServedBy;
 use crate::bill::TokenCounts;
 use bytes::Bytes;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::dropped_thinking::DroppedThinking;
 use crate::tools::{TOOL_NAME, ToolNames};
 
 /// Tokens of one leg, as its provider counted them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Usage {
     /// Input tokens that no cache served.
     pub input: u64,
@@ -22,12 +23,43 @@ pub struct Usage {
     pub cache_write_long: u64,
     /// Output tokens, reasoning included.
     pub output: u64,
+    /// Of these, tokens of reasoning.
     pub reasoning: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn is_zero(count: &u64) -> bool {
     *count == 0
+}
+
+impl Usage {
+    /// All input tokens, cached ones included.
+    pub fn all_input(self) -> u64 {
+        self.input
+            .saturating_add(self.cache_read)
+            .saturating_add(self.cache_write)
+    }
+
+    /// Tokens of the context of the last leg that has any and is not one of `own`: of its input and its output.
+    pub fn of_context(legs: &[Option<Self>], own: &[u32]) -> Option<u64> {
+        let of_agent = (0_u32..).zip(legs).filter(|(leg, _)| !own.contains(leg));
+        let counted = of_agent.filter_map(|(_, tokens)| *tokens);
+        let last = counted.filter(|tokens| *tokens != Self::default()).last()?;
+        Some(last.all_input().saturating_add(last.output))
+    }
+
+    /// The sum of what is known of each leg; `None` where nothing is.
+    pub fn sum(legs: impl Iterator<Item = Self>) -> Option<Self> {
+        let add = u64::saturating_add;
+        legs.reduce(|sum, leg| Self {
+            input: add(sum.input, leg.input),
+            cache_read: add(sum.cache_read, leg.cache_read),
+            cache_write: add(sum.cache_write, leg.cache_write),
+            cache_write_long: add(sum.cache_write_long, leg.cache_write_long),
+            output: add(sum.output, leg.output),
+            reasoning: add(sum.reasoning, leg.reasoning),
+        })
+    }
 }
 
 impl From<Usage> for TokenCounts {

@@ -10,7 +10,6 @@ use super::{Exchange, insertions, is_model_call};
 use crate::serve::proxy::{RequestContext, headers};
 use crate::state::keyed_hash;
 use crate::state::session::{LiveConversation, ThreadId, ThreadTurns};
-use crate::state::telemetry::UsageTokens;
 use baton_core::bill::{CutLedger, PriceQuery};
 use baton_core::nudge::{
     self, AnswerUsage, ContextUse, HandoffLoop, ModelThresholds, NudgeOutcome, NudgeWording, WindowQuery,
@@ -216,7 +215,7 @@ impl ContextThread {
 
 /// What a leg's usage states of the context: its input with all of it that was cached, and its output.
 fn answer_usage(cut: Option<HandoffId>, usage: Usage) -> AnswerUsage {
-    let input = UsageTokens::from(usage).all_input();
+    let input = usage.all_input();
     let tokens = input.saturating_add(usage.output);
     AnswerUsage { cut, tokens, input }
 }

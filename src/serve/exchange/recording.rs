@@ -82,9 +82,8 @@ pub(super) fn count(ctx: &RequestContext, report: &LegReport) {
         let end = LegEnd {
             id: report.id.clone(),
             stop: report.stop,
-            reasoning: usage.reasoning,
         };
-        e.count_tokens(usage.into(), report.served.clone(), end);
+        e.count_tokens(usage, report.served.clone(), end);
         e.broken_up += u32::try_from(broken_up).unwrap_or_default();
         e.dropped_thinking += dropped.total();
         e.dropped_for_prefix += dropped.prefix;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::summary;
 use baton_core::agents::tools::{self, ToolKind};
 use baton_core::text::json;
-use baton_core::transcript::{AnswerContent, AnswerPart, AnswerPartKind, ToolCall};
+use baton_core::transcript::{AnswerContent, AnswerPartKind, ToolCall};
 
 /// Calls that are listed.
 const MOST_CALLS: usize = 8;
@@ -78,7 +78,10 @@ impl AnswerSummary {
             text: words.and_then(|part| line(&part.text())),
             calls: calls
                 .take(MOST_CALLS)
-                .map(|part| CallSummary::of(part, line))
+                .map(|part| {
+                    let name = part.name.map_or(String::new(), |name| name.get().into_owned());
+                    CallSummary::of(name, &part.text(), line)
+                })
                 .collect(),
             more_calls: count.saturating_sub(MOST_CALLS),
             error: error.and_then(|words| line(&words)),
@@ -88,33 +91,20 @@ impl AnswerSummary {
 }
 
 impl CallSummary {
-    fn of(part: &AnswerPart<'_>, line: impl Fn(&str) -> Option<String>) -> Self {
-        let name = part.name.map(|name| name.get().into_owned()).unwrap_or_default();
-        let arguments = tools::arguments(&part.text());
-        let (name, arguments) = tools::through(&name, &arguments).unwrap_or((name, arguments));
+    /// `line`: the line of a text that is shown.
+    fn of(name: String, arguments: &str, line: impl Fn(&str) -> Option<String>) -> Self {
+        let (name, arguments) = tools::called(name, arguments);
         Self {
             argument: main_argument(&name, &arguments).and_then(|text| line(&text)),
             name: line(&name).unwrap_or_default(),
         }
     }
-}
 
-impl CallSummary {
     /// Summarises a call of a stored message, which is redacted already.
     pub(super) fn of_call(call: &ToolCall<'_>) -> Self {
-        let name = call.name.map(|name| name.get().into_owned()).unwrap_or_default();
-        let text = call
-            .arguments
-            .map(|arguments| arguments.get().into_owned())
-            .unwrap_or_default();
-        let arguments = tools::arguments(&text);
-        let (name, arguments) = tools::through(&name, &arguments).unwrap_or((name, arguments));
-        let argument = main_argument(&name, &arguments);
-        Self {
-            argument: argument
-                .and_then(|text| Some(summary::cut(text.lines().find(|line| !line.trim().is_empty())?))),
-            name: summary::cut(&name),
-        }
+        Self::of(call.named(), &call.given(), |text| {
+            Some(summary::cut(text.lines().find(|line| !line.trim().is_empty())?))
+        })
     }
 }
 

@@ -1,55 +1,39 @@
-//! The exchanges that are being written, and the transactions that write them. The journal's thread owns it; none of it
-//! runs on the async runtime.
+//! The file that the notes are written to, and its transactions. The journal's thread owns it; none of it runs on the
+//! async runtime.
 //!
-//! All notes of one transaction are merged into pending rows first (`archive_notes`), and each row is written once, at the
-//! transaction's end.
+//! Each note goes straight into the rows of its exchange (`archive_notes`): what is known of an open exchange is in the
+//! file.
 
-use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use foldhash::fast::RandomState;
 use rusqlite::{Connection, params};
 
 use super::chunk_store::ChunkStore;
 use super::headers::HeaderModels;
-use super::note::JournalNote;
-use super::pending_row::{PendingLeg, PendingRow, RowWriter};
+use super::note::{JournalNote, ReceivedRequest};
 use super::queue::MOST_LOST_ENDS;
-use super::titles::TitleWriter;
+use super::summary;
 use baton_core::redact::Redactor;
-use baton_core::wire::{Operation, Wire};
+use baton_core::wire;
 
-/// Open exchanges that are kept in memory. The proxy never has so many at once: more of them mean that ends were lost.
-pub(super) const MOST_OPEN: usize = 8192;
+/// Exchanges that are remembered as partial. The proxy never has so many open: more of them mean that ends were lost.
+const MOST_PARTIAL: usize = 8192;
 
 /// Writes notes to the file.
 pub(super) struct Archive {
     pub(super) conn: Connection,
     pub(super) chunk_store: ChunkStore,
     pub(super) models: HeaderModels,
-    pub(super) open: HashMap<Arc<str>, PendingExchange, RandomState>,
-    /// Exchanges with changes that are not written yet.
-    pub(super) changed: Vec<Arc<str>>,
-    /// Whether open exchanges were dropped from memory: an end may then belong to a row that is in the file already.
-    pub(super) forgot: bool,
     pub(super) titles: TitleWriter,
     /// Numbers of the newest row and of the latest end.
     pub(super) last: (i64, i64),
+    /// The exchanges of this transaction's notes, each with whether the note is its end.
+    pub(super) touched: Vec<(Arc<str>, bool)>,
     /// Exchanges that have ended and whose row is still marked as open.
-    pub(super) unended: Vec<String>,
-    /// Exchanges whose first note was lost: their rows are marked as partial.
-    pub(super) odd: HashSet<Arc<str>>,
-}
-
-/// An exchange that has not ended.
-pub(super) struct PendingExchange {
-    pub(super) id: Arc<str>,
-    pub(super) row: PendingRow,
-    pub(super) legs: Vec<PendingLeg>,
-    pub(super) wire: &'static dyn Wire,
-    pub(super) operation: Operation,
-    pub(super) changed: bool,
+    pub(super) unended: Vec<Arc<str>>,
+    /// Exchanges of which a note was lost: their rows are marked as partial when they end.
+    pub(super) partial: HashSet<Arc<str>>,
 }
 
 impl Archive {
@@ -68,13 +52,11 @@ impl Archive {
             conn,
             chunk_store: ChunkStore::new(redactor, cache_bytes),
             models: HeaderModels::default(),
-            open: HashMap::default(),
-            changed: Vec::new(),
-            forgot: false,
             titles: TitleWriter::new(tags),
             last: (0, 0),
+            touched: Vec::new(),
             unended: Vec::new(),
-            odd: HashSet::new(),
+            partial: HashSet::new(),
         })
     }
 
@@ -90,41 +72,9 @@ impl Archive {
         Ok(())
     }
 
-    /// Ends the rows whose end was lost. Call it inside a transaction.
-    fn end_lost(&mut self) -> rusqlite::Result<()> {
-        // The list is cleared when the transaction is committed.
-        for i in 0..self.unended.len() {
-            let id = self.unended[i].clone();
-            self.last.1 += 1;
-            let ended = self.last.1;
-            if let Some(open) = self.change(&id) {
-                (open.row.partial, open.row.ended) = (true, Some(ended));
-                continue;
-            }
-            self.conn
-                .prepare_cached(
-                    "UPDATE exchanges SET ended = ?2, partial = 1 WHERE id = ?1 AND ended IS NULL",
-                )?
-                .execute(params![id, self.last.1])?;
-        }
-        Ok(())
-    }
-
-    /// No end will come for these exchanges.
-    ///
-    /// Stops counting these exchanges as open, so that retention may delete their rows. Call it between transactions,
-    /// when all that is known of them has been written.
-    pub(super) fn lose_ends(&mut self, ids: Vec<String>) {
-        for id in ids {
-            self.open.remove(id.as_str());
-            // Unknown ones as well: their first note may still be in the queue.
-            self.reopen_exchange(id);
-        }
-    }
-
-    /// Ends the row in the next transaction. The list is bounded, since the next transaction may be far off; a row beyond the
-    /// bound stays marked as open until retention deletes it.
-    fn reopen_exchange(&mut self, id: String) {
+    /// Ends the row of this exchange in the next transaction, so that retention may delete it: no end will come. The list
+    /// is bounded, since the next transaction may be far off; a row beyond the bound stays open until the next start.
+    pub(super) fn lose_end(&mut self, id: Arc<str>) {
         if self.unended.len() < MOST_LOST_ENDS {
             self.unended.push(id);
         }
@@ -133,88 +83,57 @@ impl Archive {
     /// Skips a note: there is no room for it, or its transaction has failed already.
     pub(super) fn skip(&mut self, note: &JournalNote) {
         match note {
-            JournalNote::End { event, .. } => {
-                self.odd.remove(event.id.as_str());
-                // An exchange without a row needs no end.
-                if self.open.remove(event.id.as_str()).is_some() || self.forgot {
-                    self.reopen_exchange(event.id.clone());
-                }
-            }
-            JournalNote::Begin(begun) => self.note_oddity(Some(begun.id.as_str().into())),
-            JournalNote::Flush(_) => {}
             // Applied in any case: without it a secret would be written.
             JournalNote::Redact(redactor) => self.chunk_store.redactor = (**redactor).clone(),
-            JournalNote::Sent { id, .. }
-            | JournalNote::Answered { id, .. }
-            | JournalNote::Received { id, .. }
-            | JournalNote::Counted { id, .. }
-            | JournalNote::Shown { id, .. } => {
-                if let Some(open) = self.open.get_mut(id) {
-                    open.row.partial = true;
-                }
-            }
+            JournalNote::End { event, .. } => self.lost(event.id.as_str().into(), true),
+            note => self.note_oddity(note.exchange()),
         }
     }
 
     /// Marks the exchange as partial: one of its notes panicked or was skipped.
     pub(super) fn note_oddity(&mut self, id: Option<Arc<str>>) {
-        let Some(id) = id else { return };
-        match self.open.get_mut(&id) {
-            Some(open) => open.row.partial = true,
-            None => {
-                if self.odd.len() >= MOST_OPEN {
-                    self.odd.clear();
-                }
-                self.odd.insert(id);
-            }
+        if let Some(id) = id {
+            self.lost(id, false);
         }
     }
 
-    /// How many exchanges are open.
-    pub(super) fn open_count(&self) -> usize {
-        self.open.len()
+    /// A note of this exchange was lost.
+    fn lost(&mut self, id: Arc<str>, is_end: bool) {
+        if is_end {
+            self.partial.remove(&id);
+            return self.lose_end(id);
+        }
+        if self.partial.len() >= MOST_PARTIAL {
+            self.partial.clear();
+        }
+        self.partial.insert(id);
     }
 
-    /// Writes all changed rows and commits the transaction.
+    /// Ends the rows whose end was lost, and commits the transaction.
     pub(super) fn settle(&mut self) -> rusqlite::Result<()> {
-        self.end_lost()?;
-        self.write_changed()?;
-        for id in self.changed.drain(..) {
-            if let Entry::Occupied(mut open) = self.open.entry(id) {
-                open.get_mut().changed = false;
-                if open.get().row.ended.is_some() {
-                    open.remove();
-                }
-            }
+        let mut end = self
+            .conn
+            .prepare_cached("UPDATE exchanges SET ended = ?2, partial = 1 WHERE id = ?1 AND ended IS NULL")?;
+        for id in &self.unended {
+            self.last.1 += 1;
+            end.execute(params![id, self.last.1])?;
         }
+        drop(end);
         self.chunk_store.settle(&self.conn)?;
         self.conn.prepare_cached("COMMIT")?.execute([])?;
         self.unended.clear();
+        self.touched.clear();
         Ok(())
     }
 
-    /// Writes all changed rows, without ending the transaction.
-    pub(super) fn write_changed(&mut self) -> rusqlite::Result<()> {
-        let mut rows = RowWriter::new(&self.conn)?;
-        for id in &self.changed {
-            let Some(open) = self.open.get_mut(id) else {
-                continue;
-            };
-            rows.exchange(&open.row)?;
-            for leg in open.legs.iter_mut().filter(|leg| leg.changed) {
-                rows.leg(open.row.seq, leg)?;
-                leg.changed = false;
-            }
-        }
-        Ok(())
-    }
-
-    /// The transaction was rolled back: caches may name rows that are not there, and open exchanges are partial.
+    /// The transaction was rolled back: caches may name rows that are not there, and its exchanges are partial.
     pub(super) fn rolled_back(&mut self) {
         self.chunk_store.forget();
         self.models.forget();
         self.titles.forget();
-        self.lose_open();
+        for (id, is_end) in std::mem::take(&mut self.touched) {
+            self.lost(id, is_end);
+        }
     }
 
     /// Forgets deleted rows.
@@ -225,30 +144,59 @@ impl Archive {
             self.models.collected(chunks);
         }
     }
+}
 
-    pub(super) fn lose_open(&mut self) {
-        for (id, open) in std::mem::take(&mut self.open) {
-            match open.row.ended {
-                Some(_) => self.reopen_exchange(id.to_string()),
-                // Its row may have been rolled back.
-                None => self.note_oddity(Some(id)),
-            }
+/// Conversations of which it is remembered that they have a title.
+const MOST_TITLED: usize = 8192;
+
+/// Gives each conversation its title once.
+pub(super) struct TitleWriter {
+    /// Conversations that have one.
+    known: HashSet<String>,
+    /// How texts of a harness begin.
+    tags: Vec<String>,
+}
+
+impl TitleWriter {
+    pub(super) fn new(tags: Vec<String>) -> Self {
+        Self {
+            known: HashSet::new(),
+            tags,
         }
-        self.changed.clear();
-        self.forgot = true;
     }
 
-    /// The open exchange of this id, marked as changed.
-    pub(super) fn change(&mut self, id: &str) -> Option<&mut PendingExchange> {
-        let open = self.open.get_mut(id)?;
-        if !std::mem::replace(&mut open.changed, true) {
-            self.changed.push(Arc::clone(&open.id));
-        }
-        Some(open)
+    /// Clears the cache, since titles may have been deleted or rolled back.
+    pub(super) fn forget(&mut self) {
+        self.known.clear();
     }
 
-    /// Whether this exchange is open.
-    pub(super) fn is_open(&self, id: &str) -> bool {
-        self.open.contains_key(id)
+    /// Writes the title of a conversation that has none, from this request.
+    pub(super) fn add(
+        &mut self,
+        conn: &Connection,
+        redactor: &Redactor,
+        begun: &ReceivedRequest,
+        conversation: &str,
+    ) -> rusqlite::Result<()> {
+        if self.known.contains(conversation) {
+            return Ok(());
+        }
+        let known = conn
+            .prepare_cached("SELECT 1 FROM titles WHERE conversation = ?1")?
+            .exists([conversation])?;
+        if !known {
+            let Ok(view) = wire::wire(begun.wire).read(&begun.received, begun.operation) else {
+                return Ok(());
+            };
+            let title = summary::title(&view, &self.tags);
+            let title = summary::cut(&redactor.text(&title));
+            conn.prepare_cached("INSERT INTO titles (conversation, title) VALUES (?1, ?2)")?
+                .execute(params![conversation, title])?;
+        }
+        if self.known.len() >= MOST_TITLED {
+            self.known.clear();
+        }
+        self.known.insert(conversation.to_owned());
+        Ok(())
     }
 }

@@ -1,27 +1,45 @@
 //! Writes each note into the rows of its exchange.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
+use rusqlite::{OptionalExtension, params};
+use serde::Serialize;
 
 use super::answer_summary::AnswerSummary;
-use super::archive::{Archive, MOST_OPEN, PendingExchange};
+use super::archive::Archive;
 use super::chunk_bodies::BodyNodes;
 use super::chunk_store::{FirstSeen, TextKind};
-use super::headers::StoredHeaders;
+use super::headers::{PackedHeaders, StoredHeaders};
 use super::note::{BodyLayout, CapturedBody, JournalNote, ReceivedRequest, SentLeg};
-use super::packed::PackedHeaders;
-use super::pending_row::{PendingLeg, PendingRow, RowWriter, began_ms, json, operation_name};
-use super::row::unsent_tokens;
+use super::row::{has_failed, unsent_tokens};
+use crate::state::clock::now_ms;
 use crate::state::telemetry::ExchangeEvent;
 use baton_core::nudge::Windows;
 use baton_core::record::WireId;
 use baton_core::text::splice;
-use baton_core::wire::{self, Operation, StopReason, Usage, Wire};
+use baton_core::wire::{self, Operation, StopReason, Usage};
+
+/// What the file has of an exchange that has not ended.
+struct OpenExchange {
+    seq: i64,
+    wire: WireId,
+    operation: Operation,
+    model: Option<String>,
+    has_summary: bool,
+}
+
+impl OpenExchange {
+    /// The origin of new chunks of this exchange.
+    fn seen(&self, side: &'static str) -> FirstSeen {
+        let exchange = self.seq;
+        FirstSeen { exchange, side }
+    }
+}
 
 impl Archive {
     /// Applies one note. Call it inside a transaction.
     pub(super) fn write(&mut self, note: JournalNote) -> rusqlite::Result<()> {
+        let is_end = matches!(note, JournalNote::End { .. });
+        self.touched.extend(note.exchange().map(|id| (id, is_end)));
         match note {
             JournalNote::Begin(begun) => self.begin(*begun),
             JournalNote::Sent { id, leg, at_ms, sent } => self.sent(&id, leg, at_ms, *sent),
@@ -32,10 +50,7 @@ impl Archive {
                 answer,
             } => self.answered(&id, leg, at_ms, answer),
             JournalNote::Received { id, leg, at_ms, body } => self.received(&id, leg, at_ms, body),
-            JournalNote::Counted { id, leg, usage, stop } => {
-                self.counted(&id, leg, usage, stop);
-                Ok(())
-            }
+            JournalNote::Counted { id, leg, usage, stop } => self.counted(&id, leg, usage, stop),
             JournalNote::Shown { id, headers, body } => self.shown(&id, &headers, body),
             JournalNote::End { event, partial } => self.end(&event, partial),
             JournalNote::Flush(_) => Ok(()),
@@ -47,7 +62,6 @@ impl Archive {
     }
 
     fn begin(&mut self, begun: ReceivedRequest) -> rusqlite::Result<()> {
-        let wire = wire::wire(begun.wire);
         self.last.0 += 1;
         let seen = FirstSeen {
             exchange: self.last.0,
@@ -61,40 +75,53 @@ impl Archive {
             layout @ Some(_) => self
                 .chunk_store
                 .body(&self.conn, &begun.received, layout.as_ref(), seen)?,
-            None => self.unread(wire, begun.operation, &begun.received, seen)?,
+            None => self.unread(begun.wire, begun.operation, &begun.received, seen)?,
         };
-        let row = PendingRow {
-            seq: seen.exchange,
-            at_ms: begun.at_ms,
-            conversation: begun.conversation,
-            principal: Some(begun.principal),
-            wire: Some(begun.wire.name()),
-            model: self.clean(begun.model.as_deref()),
-            upstream: begun.upstream,
-            route: Some(self.chunk_store.redactor.path(&begun.route).into_owned()),
-            operation: Some(operation_name(begun.operation)),
-            received,
-            headers: self.headers(&begun.headers, seen)?,
-            received_bytes: begun.received.len() as u64,
-            id: begun.id,
-            ..PendingRow::default()
-        };
-        if self.open.len() >= MOST_OPEN {
-            self.write_changed()?;
-            self.lose_open();
-        }
-        let id: Arc<str> = row.id.as_str().into();
-        let open = PendingExchange {
-            id: Arc::clone(&id),
-            row,
-            legs: Vec::new(),
-            wire,
-            operation: begun.operation,
-            changed: true,
-        };
-        self.changed.push(Arc::clone(&id));
-        self.open.insert(id, open);
+        let headers = self.headers(&begun.headers, seen)?;
+        self.conn
+            .prepare_cached(
+                "INSERT INTO exchanges (seq, id, at_ms, conversation, principal, wire, model, upstream, route, call,
+                received_bytes, head, list, tail, messages, headers, headers_own)
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
+            )?
+            .execute(params![
+                seen.exchange,
+                begun.id,
+                begun.at_ms,
+                begun.conversation,
+                begun.principal,
+                begun.wire.name(),
+                self.clean(begun.model.as_deref()),
+                begun.upstream,
+                self.chunk_store.redactor.path(&begun.route),
+                begun.operation.name(),
+                begun.received.len(),
+                received.head,
+                received.list,
+                received.tail,
+                received.messages,
+                headers.model,
+                headers.own,
+            ])?;
         Ok(())
+    }
+
+    /// The exchange, where it has begun and has not ended.
+    fn open(&self, id: &str) -> rusqlite::Result<Option<OpenExchange>> {
+        let mut ask = self.conn.prepare_cached(
+            "SELECT seq, wire, call, model, answer IS NOT NULL FROM exchanges WHERE id = ?1 AND ended IS NULL",
+        )?;
+        let found = ask.query_row([id], |row| {
+            let (wire, operation): (String, String) = (row.get(1)?, row.get(2)?);
+            Ok(OpenExchange {
+                seq: row.get(0)?,
+                wire: WireId::named(&wire).unwrap_or(WireId::Anthropic),
+                operation: Operation::named(&operation).unwrap_or(Operation::Generate),
+                model: row.get(3)?,
+                has_summary: row.get(4)?,
+            })
+        });
+        found.optional()
     }
 
     fn clean(&self, text: Option<&str>) -> Option<String> {
@@ -104,15 +131,18 @@ impl Archive {
     /// Writes a body whose messages are not located yet.
     fn unread(
         &mut self,
-        wire: &dyn Wire,
+        wire: WireId,
         operation: Operation,
         text: &Bytes,
         seen: FirstSeen,
     ) -> rusqlite::Result<BodyNodes> {
-        let layout = wire.read(text, operation).ok().map(|view| BodyLayout {
-            list: view.list,
-            turns: view.turns,
-        });
+        let layout = wire::wire(wire)
+            .read(text, operation)
+            .ok()
+            .map(|view| BodyLayout {
+                list: view.list,
+                turns: view.turns,
+            });
         self.chunk_store.body(&self.conn, text, layout.as_ref(), seen)
     }
 
@@ -121,55 +151,34 @@ impl Archive {
     }
 
     fn sent(&mut self, id: &str, leg: u32, at_ms: u64, leg_sent: SentLeg) -> rusqlite::Result<()> {
-        let SentLeg {
-            url,
-            headers,
-            rope,
-            changes,
-        } = leg_sent;
-        let Some(open) = self.change(id) else {
+        let Some(open) = self.open(id)? else {
             return Ok(());
         };
-        let seen = FirstSeen {
-            exchange: open.row.seq,
-            side: "sent",
-        };
-        let (wire, operation) = (open.wire, open.operation);
-        let sent_headers = self.headers(&headers, seen)?;
-        let bytes = splice::len(&rope);
-        let sent = self.unread(wire, operation, &splice::flat(rope), seen)?;
-        let changes = json(&changes);
-        let url = self.chunk_store.redactor.address(&url);
-        let Some(open) = self.open.get_mut(id) else {
-            return Ok(());
-        };
-        open.legs.retain(|other| other.n != leg);
-        open.legs.push(PendingLeg {
-            n: leg,
-            at_ms,
-            bytes,
-            sent,
-            changes,
-            url,
-            sent_headers,
-            changed: true,
-            ..PendingLeg::default()
-        });
+        let seen = open.seen("sent");
+        let headers = self.headers(&leg_sent.headers, seen)?;
+        let bytes = splice::len(&leg_sent.rope);
+        let body = splice::flat(leg_sent.rope);
+        let sent = self.unread(open.wire, open.operation, &body, seen)?;
+        self.conn
+            .prepare_cached(
+                "INSERT OR REPLACE INTO legs (exchange, n, at_ms, bytes, messages, head, list, tail, changes, url,
+                sent_headers, sent_headers_own) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+            )?
+            .execute(params![
+                open.seq,
+                leg,
+                at_ms,
+                bytes,
+                sent.messages,
+                sent.head,
+                sent.list,
+                sent.tail,
+                json(&leg_sent.changes),
+                self.chunk_store.redactor.address(&leg_sent.url),
+                headers.model,
+                headers.own,
+            ])?;
         Ok(())
-    }
-
-    /// The origin of new chunks of this exchange, if it is open.
-    fn seen(&self, id: &str, side: &'static str) -> Option<FirstSeen> {
-        let exchange = self.open.get(id)?.row.seq;
-        Some(FirstSeen { exchange, side })
-    }
-
-    fn change_leg(&mut self, id: &str, n: u32, change: impl FnOnce(&mut PendingLeg)) {
-        let open = self.change(id);
-        if let Some(leg) = open.and_then(|open| open.legs.iter_mut().find(|leg| leg.n == n)) {
-            change(leg);
-            leg.changed = true;
-        }
     }
 
     fn answered(
@@ -179,61 +188,78 @@ impl Archive {
         at_ms: u64,
         answer: Option<(u16, PackedHeaders)>,
     ) -> rusqlite::Result<()> {
-        let Some(seen) = self.seen(id, "response") else {
+        let Some(open) = self.open(id)? else {
             return Ok(());
         };
         let Some((status, headers)) = answer else {
-            self.change_leg(id, leg, |leg| {
-                leg.ended_ms = Some(at_ms.saturating_sub(leg.at_ms))
-            });
+            self.conn
+                .prepare_cached(
+                    "UPDATE legs SET ended_ms = MAX(?3 - at_ms, 0) WHERE exchange = ?1 AND n = ?2",
+                )?
+                .execute(params![open.seq, leg, at_ms])?;
             return Ok(());
         };
-        let headers = self.headers(&headers, seen)?;
-        self.change_leg(id, leg, |leg| {
-            (leg.status, leg.headers) = (Some(status), headers);
-            leg.answered_ms = Some(at_ms.saturating_sub(leg.at_ms));
-        });
+        let headers = self.headers(&headers, open.seen("response"))?;
+        self.conn
+            .prepare_cached(
+                "UPDATE legs SET answered_ms = MAX(?3 - at_ms, 0), status = ?4, headers = ?5, headers_own = ?6
+                WHERE exchange = ?1 AND n = ?2",
+            )?
+            .execute(params![open.seq, leg, at_ms, status, headers.model, headers.own])?;
         Ok(())
     }
 
     fn received(&mut self, id: &str, leg: u32, at_ms: u64, body: CapturedBody) -> rusqlite::Result<()> {
-        let Some(seen) = self.seen(id, "response") else {
+        let Some(open) = self.open(id)? else {
             return Ok(());
         };
         let cut = body.truncated || !body.ended;
         let text = splice::flat(body.chunks);
+        let seen = open.seen("response");
         let chunk = self
             .chunk_store
             .blob(&self.conn, &text, TextKind::of(&text), seen)?;
-        self.summarise(id, &text);
-        self.change_leg(id, leg, |leg| {
-            (leg.response, leg.response_bytes, leg.response_cut) = (chunk, text.len(), cut);
-            leg.ended_ms = Some(at_ms.saturating_sub(leg.at_ms));
-        });
+        self.summarise(open.seq, &text)?;
+        self.conn
+            .prepare_cached(
+                "UPDATE legs SET ended_ms = MAX(?3 - at_ms, 0), response = ?4, response_bytes = ?5, response_cut = ?6
+                WHERE exchange = ?1 AND n = ?2",
+            )?
+            .execute(params![open.seq, leg, at_ms, chunk, text.len(), cut])?;
         Ok(())
     }
 
     /// Puts the summary of an answer into the exchange's row, in place of the one before.
-    fn summarise(&mut self, id: &str, body: &[u8]) {
+    fn summarise(&self, seq: i64, body: &[u8]) -> rusqlite::Result<()> {
+        let status: Option<Option<u16>> = self
+            .conn
+            .prepare_cached("SELECT status FROM legs WHERE exchange = ?1 ORDER BY n DESC LIMIT 1")?
+            .query_row([seq], |row| row.get(0))
+            .optional()?;
+        let failed = status.flatten().is_some_and(|status| status >= 400);
         let redactor = &self.chunk_store.redactor;
-        let Some(open) = self.open.get_mut(id) else { return };
-        let status = open.legs.last().and_then(|leg| leg.status);
-        let failed = status.is_some_and(|status| status >= 400);
         let summary = AnswerSummary::of(body, failed, |text| redactor.text(text).into_owned());
-        open.row.answer = summary.map(|summary| json(&summary));
+        self.conn
+            .prepare_cached("UPDATE exchanges SET answer = ?2 WHERE seq = ?1")?
+            .execute(params![seq, summary.map(|summary| json(&summary))])?;
+        Ok(())
     }
 
-    fn counted(&mut self, id: &str, leg: u32, usage: Usage, stop: StopReason) {
-        let usage = json(&usage);
-        self.change_leg(id, leg, |leg| {
-            (leg.usage, leg.stop) = (Some(usage), Some(stop.name()));
-        });
+    fn counted(&mut self, id: &str, leg: u32, usage: Usage, stop: StopReason) -> rusqlite::Result<()> {
+        self.conn
+            .prepare_cached(
+                "UPDATE legs SET usage = ?3, stop = ?4
+                WHERE exchange = (SELECT seq FROM exchanges WHERE id = ?1 AND ended IS NULL) AND n = ?2",
+            )?
+            .execute(params![id, leg, json(&usage), stop.name()])?;
+        Ok(())
     }
 
     fn shown(&mut self, id: &str, headers: &PackedHeaders, body: CapturedBody) -> rusqlite::Result<()> {
-        let Some(seen) = self.seen(id, "shown") else {
+        let Some(open) = self.open(id)? else {
             return Ok(());
         };
+        let seen = open.seen("shown");
         let coded = headers
             .get("content-encoding")
             .is_some_and(|coding| coding != b"identity");
@@ -248,50 +274,100 @@ impl Archive {
             .chunk_store
             .blob(&self.conn, &text, TextKind::of(&text), seen)?;
         let headers = self.headers(headers, seen)?;
-        if self.open.get(id).is_some_and(|open| open.row.answer.is_none()) {
-            self.summarise(id, &text);
+        if !open.has_summary {
+            self.summarise(open.seq, &text)?;
         }
-        if let Some(PendingExchange { row, .. }) = self.change(id) {
-            (row.shown, row.shown_cut, row.shown_headers) = (chunk, cut, headers);
-        }
+        self.conn
+            .prepare_cached(
+                "UPDATE exchanges SET shown = ?2, shown_cut = ?3, shown_headers = ?4, shown_headers_own = ?5
+                WHERE seq = ?1",
+            )?
+            .execute(params![open.seq, chunk, cut, headers.model, headers.own])?;
         Ok(())
     }
 
     fn end(&mut self, event: &ExchangeEvent, partial: bool) -> rusqlite::Result<()> {
         self.last.1 += 1;
-        let partial = partial || self.odd.remove(event.id.as_str());
-        let ended = Some(self.last.1);
-        if let Some(PendingExchange {
-            row, legs, operation, ..
-        }) = self.change(&event.id)
-        {
-            row.end(event, ended, partial);
-            if *operation == Operation::Generate {
-                let window = row
-                    .model
-                    .as_deref()
-                    .and_then(|model| Windows::default().widest(model));
-                let sent = legs.iter().map(|leg| leg.bytes as u64);
-                row.saved_tokens = unsent_tokens(event.received_bytes, window, sent);
+        let partial = partial || self.partial.remove(event.id.as_str());
+        let seq = match self.open(&event.id)? {
+            Some(open) => {
+                self.note_saved(&open, event)?;
+                open.seq
             }
-            return Ok(());
-        }
-        let mut row = PendingRow {
-            id: event.id.clone(),
-            at_ms: began_ms(event),
-            conversation: event.conversation.clone(),
-            wire: event.wire.map(WireId::name),
-            model: self.clean(event.model.as_deref()),
-            upstream: event.upstream.clone(),
-            route: Some(self.chunk_store.redactor.path(&event.route).into_owned()),
-            ..PendingRow::default()
+            None => self.unbegun(event)?,
         };
-        row.end(event, ended, partial);
-        if self.forgot && row.write_end(&self.conn)? {
+        self.conn
+            .prepare_cached(
+                "UPDATE exchanges SET ended = ?2, received_bytes = ?3, sent_bytes = ?4, fired = ?5,
+                partial = partial OR ?6, event = ?7, failed = ?8 WHERE seq = ?1",
+            )?
+            .execute(params![
+                seq,
+                self.last.1,
+                event.received_bytes,
+                event.sent_bytes.iter().sum::<u64>(),
+                event.fired.len(),
+                partial,
+                json(&event.facts),
+                has_failed(event),
+            ])?;
+        Ok(())
+    }
+
+    /// Notes the input that was not sent.
+    fn note_saved(&self, open: &OpenExchange, event: &ExchangeEvent) -> rusqlite::Result<()> {
+        if open.operation != Operation::Generate {
             return Ok(());
         }
+        let mut ask = self
+            .conn
+            .prepare_cached("SELECT bytes FROM legs WHERE exchange = ?1")?;
+        let sent = ask.query_map([open.seq], |row| row.get(0))?;
+        let sent: Vec<u64> = sent.collect::<Result<_, _>>()?;
+        let model = open.model.as_deref();
+        let window = model.and_then(|model| Windows::default().widest(model));
+        let saved = unsent_tokens(event.received_bytes, window, sent.into_iter());
+        self.conn
+            .prepare_cached("UPDATE exchanges SET saved_tokens = ?2 WHERE seq = ?1")?
+            .execute([open.seq, saved])?;
+        Ok(())
+    }
+
+    /// A row for an exchange whose beginning was lost.
+    fn unbegun(&mut self, event: &ExchangeEvent) -> rusqlite::Result<i64> {
         self.last.0 += 1;
-        row.seq = self.last.0;
-        RowWriter::new(&self.conn)?.exchange(&row)
+        self.conn
+            .prepare_cached(
+                "INSERT INTO exchanges (seq, id, at_ms, conversation, wire, model, upstream, route)
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            )?
+            .execute(params![
+                self.last.0,
+                event.id,
+                began_ms(event),
+                event.conversation,
+                event.wire.map(WireId::name),
+                self.clean(event.model.as_deref()),
+                event.upstream,
+                self.chunk_store.redactor.path(&event.route),
+            ])?;
+        Ok(self.last.0)
+    }
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+/// When the exchange began: its id is a UUIDv7 and says so.
+fn began_ms(event: &ExchangeEvent) -> u64 {
+    let from_id = event
+        .id
+        .parse::<uuid::Uuid>()
+        .ok()
+        .and_then(|id| id.get_timestamp());
+    match from_id.map(|time| time.to_unix()) {
+        Some((secs, nanos)) => secs * 1000 + u64::from(nanos) / 1_000_000,
+        None => now_ms(),
     }
 }

@@ -8,13 +8,14 @@ use serde::Serialize;
 
 use super::query::JournalReader;
 use super::row::reported;
+use super::row::{json, size_of};
 use super::schema::JournalError;
-use super::stored_rows::{json, size_of};
-use crate::state::telemetry::{ExchangeFacts, UsageTokens};
+use crate::state::telemetry::ExchangeFacts;
 use baton_core::bill::{
     BilledExchange, BilledRequest, ConversationBill, ExchangeBill, PriceQuery, PriceTable, TokenCounts,
 };
 use baton_core::nudge::{ShadowMoment, WindowQuery, Windows, compaction_point};
+use baton_core::wire::Usage;
 
 /// Which exchanges are billed.
 #[derive(Debug, Clone, Default)]
@@ -83,7 +84,7 @@ pub(super) struct BilledRow {
 struct BilledLeg {
     n: u32,
     bytes: u64,
-    usage: Option<UsageTokens>,
+    usage: Option<Usage>,
     host: String,
 }
 

@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::chunk_store::unpack;
 use super::row::ExchangeRow;
+use super::row::{CHAIN, COLUMNS, stored_row, with_legs};
 use super::schema::{self, JournalError};
-use super::stored_rows::{CHAIN, COLUMNS, stored_row, with_legs};
 
 /// Rows of one list at a given limit, of which 0 is none.
 pub(super) fn rows_of(limit: usize) -> usize {

@@ -8,9 +8,9 @@ use std::thread::Thread;
 
 use tokio::sync::broadcast;
 
+use super::headers::PackedHeaders;
 use super::live_bodies::LiveBodies;
 use super::note::JournalNote;
-use super::packed::PackedHeaders;
 use crate::state::clock::now_ms;
 use crate::state::sync::locked;
 use crate::state::telemetry::HandoffEvent;

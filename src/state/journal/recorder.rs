@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use http::HeaderMap;
 use tokio::sync::broadcast;
 
-use super::body_capture::{BodyCapture, CapturedSide};
+use super::headers::PackedHeaders;
 use super::live_bodies::{LiveBodies, LivePart};
+use super::note::{BodyCapture, CapturedSide};
 use super::note::{JournalNote, ReceivedRequest, SentLeg};
-use super::packed::PackedHeaders;
 use super::queue::{LiveEvent, NoteQueue, QueueLoad, RecordedExchange};
 use crate::state::clock::now_ms;
 use crate::state::telemetry::ExchangeEvent;

@@ -96,7 +96,7 @@ pub(super) fn step(
     let (nodes, chunks) = collect(&tx)?;
     let collected = nodes.len() + chunks.len();
     let dropped = if collected == 0 {
-        drop_oldest(&tx, archive, bounds, now_ms, room)?
+        drop_oldest(&tx, bounds, now_ms, room)?
     } else {
         0
     };
@@ -126,34 +126,21 @@ pub(super) fn used(conn: &Connection) -> rusqlite::Result<u64> {
     Ok((ask("page_count")?.saturating_sub(ask("freelist_count")?)) * ask("page_size")?)
 }
 
-fn drop_oldest(
-    conn: &Connection,
-    archive: &Archive,
-    bounds: JournalBounds,
-    now_ms: u64,
-    room: bool,
-) -> rusqlite::Result<usize> {
+fn drop_oldest(conn: &Connection, bounds: JournalBounds, now_ms: u64, room: bool) -> rusqlite::Result<usize> {
     let over = room || used(conn)? > bounds.full();
     let oldest = now_ms.saturating_sub(bounds.max_age_ms);
-    let mut ask = conn.prepare_cached("SELECT seq, id, at_ms FROM exchanges ORDER BY seq LIMIT ?1")?;
     // Open exchanges are never deleted, however many there are.
-    let all = ask.query_map([DROPPED + archive.open_count()], |row| {
-        Ok((
-            row.get::<_, i64>(0)?,
-            row.get::<_, String>(1)?,
-            row.get::<_, u64>(2)?,
-        ))
-    })?;
+    let mut ask = conn
+        .prepare_cached("SELECT seq, at_ms FROM exchanges WHERE ended IS NOT NULL ORDER BY seq LIMIT ?1")?;
+    let all = ask.query_map([DROPPED], |row| Ok((row.get(0)?, row.get::<_, u64>(1)?)))?;
     let mut dropped = 0;
     for one in all {
-        let (seq, id, at_ms) = one?;
-        if (over || at_ms < oldest) && !archive.is_open(&id) {
-            drop_exchange(conn, seq)?;
-            dropped += 1;
-        }
-        if dropped == DROPPED || !over && at_ms >= oldest {
+        let (seq, at_ms) = one?;
+        if !over && at_ms >= oldest {
             break;
         }
+        drop_exchange(conn, seq)?;
+        dropped += 1;
     }
     Ok(dropped)
 }

@@ -61,24 +61,9 @@ pub(super) fn distinctive_line(text: &[u8], at: Span) -> String {
     dig(text, at, 0).unwrap_or_default()
 }
 
-/// The name of a role.
-pub(super) fn role_name(role: Role) -> &'static str {
-    match role {
-        Role::System => "system",
-        Role::User => "user",
-        Role::Assistant => "assistant",
-        Role::Tool => "tool",
-        Role::Tools => "tools",
-        Role::Other => "other",
-    }
-}
-
 /// The role of that name.
 pub(super) fn role_named(name: &str) -> Role {
-    let all = [Role::System, Role::User, Role::Assistant, Role::Tool, Role::Tools];
-    all.into_iter()
-        .find(|r| role_name(*r) == name)
-        .unwrap_or(Role::Other)
+    Role::named(name).unwrap_or(Role::Other)
 }
 
 fn kind_name(kind: &TranscriptPartKind<'_>) -> &'static str {
@@ -137,7 +122,7 @@ pub(super) fn summary(message: &[u8], role: Role) -> MessageText {
         None => distinctive_line(message, Span::new(json::blank(message, 0), message.len())),
     };
     MessageText {
-        role: role_name(role),
+        role: role.name(),
         kind,
         line: cut(&line),
     }

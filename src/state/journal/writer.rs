@@ -232,7 +232,9 @@ impl JournalWriter {
     fn begin(&mut self, weight: usize, state: &mut WriterState) -> Option<JournalBatch> {
         state.batches = state.batches.wrapping_add(1);
         state.untidy |= state.batches.is_multiple_of(LOOK_EVERY);
-        self.archive.lose_ends(self.load.take_lost_ends());
+        for id in self.load.take_lost_ends() {
+            self.archive.lose_end(id.into());
+        }
         let room = match self.make_room(weight) {
             Ok(room) => {
                 state.has_room(room.is_some());

@@ -14,7 +14,6 @@ mod parts;
 pub mod prometheus;
 mod series;
 mod setup;
-mod usage_tokens;
 
 pub use facts::ExchangeFacts;
 pub(crate) use facts::{FACTS, Fact, FactValue, FilterKind, TextsOf, ValueOf};
@@ -24,7 +23,6 @@ pub use metrics::{Metrics, ModelPricing};
 pub use otlp::Traces;
 pub use parts::{DraftEvent, LegEnd, ServerAddress, ThinkingRetry};
 pub use setup::start;
-pub use usage_tokens::UsageTokens;
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -32,6 +30,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use baton_core::record::WireId;
+use baton_core::wire::Usage;
 use baton_core::wire::{ServedBy, StopReason};
 
 baton_core::named! {
@@ -135,7 +134,7 @@ impl ExchangeEvent {
     }
 
     /// Records the usage of the leg sent last, the model that answered it, and how it ended.
-    pub fn count_tokens(&mut self, tokens: UsageTokens, served: ServedBy, end: LegEnd) {
+    pub fn count_tokens(&mut self, tokens: Usage, served: ServedBy, end: LegEnd) {
         let Self { facts, ends, .. } = self;
         let legs = facts.sent_bytes.len().max(1);
         facts.tokens.resize(legs, None);
@@ -152,7 +151,7 @@ impl ExchangeEvent {
     }
 
     /// The tokens of each draft's leg, with its method; legs that were not answered to their end have none.
-    pub(crate) fn tokens_by_method(&self) -> impl Iterator<Item = (&'static str, UsageTokens)> {
+    pub(crate) fn tokens_by_method(&self) -> impl Iterator<Item = (&'static str, Usage)> {
         let legs = self.draft_legs.iter().zip(&self.draft_methods);
         legs.filter_map(|(leg, method)| {
             let tokens = self.tokens.get(usize::try_from(*leg).ok()?).copied()??;

@@ -38,8 +38,6 @@ pub struct LegEnd {
     pub id: String,
     /// Why the model stopped.
     pub stop: StopReason,
-    /// Output tokens that were spent on reasoning.
-    pub reasoning: u64,
 }
 
 /// Host and port of an upstream.

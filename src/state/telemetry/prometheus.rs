@@ -41,8 +41,9 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
-    use crate::state::telemetry::{ExchangeEvent, ExchangeFacts, Metrics, UsageTokens};
+    use crate::state::telemetry::{ExchangeEvent, ExchangeFacts, Metrics};
     use baton_core::record::WireId;
+    use baton_core::wire::Usage;
 
     fn counted() -> String {
         let metrics = Metrics::new();
@@ -54,7 +55,7 @@ mod tests {
                 sent_bytes: vec![7, 3],
                 status: 200,
                 first_byte_ms: Some(300.0),
-                tokens: vec![Some(UsageTokens::default())],
+                tokens: vec![Some(Usage::default())],
                 ..ExchangeFacts::default()
             },
             ..ExchangeEvent::new("x", "anthropic", "POST /v1/messages")

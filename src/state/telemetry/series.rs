@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
 
-use super::UsageTokens;
 use baton_core::record::WireId;
+use baton_core::wire::Usage;
 
 /// One value for each wire, and one for exchanges without a wire.
 pub(super) struct PerWire<T>([OnceLock<T>; WireId::ALL.len() + 1]);
@@ -47,7 +47,7 @@ pub(super) struct TokenSeries {
 }
 
 impl TokenSeries {
-    pub(super) fn count(&self, leg: UsageTokens) {
+    pub(super) fn count(&self, leg: Usage) {
         // Exact up to 2^53.
         self.input.observe(leg.all_input() as f64);
         self.output.observe(leg.output as f64);

@@ -12,14 +12,14 @@ use baton_core::rewrite::untooled::ToolOmission;
 #[test]
 fn the_context_is_that_of_the_last_counted_leg_of_the_agents() {
     let counted = |input, output| {
-        Some(UsageTokens {
+        Some(Usage {
             input,
             cache_read: 100,
             output,
-            ..UsageTokens::default()
+            ..Usage::default()
         })
     };
-    let zeros = Some(UsageTokens::default());
+    let zeros = Some(Usage::default());
     let legs = [counted(1, 2), counted(3, 4), None, zeros, counted(5, 6)];
     for (own, expected) in [
         (&[][..], Some(111)),
@@ -27,7 +27,7 @@ fn the_context_is_that_of_the_last_counted_leg_of_the_agents() {
         (&[1, 4], Some(103)),
         (&[0, 1, 4], None),
     ] {
-        assert_eq!(UsageTokens::of_context(&legs, own), expected, "{own:?}");
+        assert_eq!(Usage::of_context(&legs, own), expected, "{own:?}");
     }
 }
 
@@ -66,12 +66,13 @@ fn logged(event: &ExchangeEvent) -> serde_json::Value {
 
 #[test]
 fn an_exchange_is_one_line_with_stable_field_names() {
-    let tokens = UsageTokens {
+    let tokens = Usage {
         input: 10,
         cache_read: 90,
         cache_write: 0,
         cache_write_long: 0,
         output: 5,
+        reasoning: 0,
     };
     let event = ExchangeEvent {
         wire: Some(WireId::Anthropic),

@@ -337,7 +337,8 @@ fn ends_that_cannot_be_written_are_bounded() {
         partial: false,
     };
     for _ in 0..MOST_LOST_ENDS {
-        archive.lose_ends(vec![id(2), id(3)]);
+        archive.lose_end(id(2).into());
+        archive.lose_end(id(3).into());
         archive.skip(&end);
     }
     assert_eq!(archive.unended.len(), MOST_LOST_ENDS);

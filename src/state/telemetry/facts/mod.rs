@@ -10,13 +10,14 @@ pub(crate) use self::row::{FactCounter, FactValue, FilterKind, TextsOf, ValueOf}
 use self::row::{FactRow, row};
 pub(super) use self::words::{BRIEF, brief};
 use self::words::{joined, nudge_note, nudge_sentence, some, tally, undo_note, undo_sentence, was, when};
-use super::{DraftEvent, ExchangeOutcome, ThinkingRetry, UsageTokens, is_none, is_zero};
+use super::{DraftEvent, ExchangeOutcome, ThinkingRetry, is_none, is_zero};
 use crate::state::jobs::recalls::AnswerOutcome;
 use baton_core::commands::UndoOutcome;
 use baton_core::nudge::{NudgeOutcome, ShadowMoment};
 use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::text::words::plural;
 use baton_core::wire::ServedBy;
+use baton_core::wire::Usage;
 
 /// What is known of an exchange at its end. The names are API.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -86,7 +87,7 @@ pub struct ExchangeFacts {
     /// Response bytes sent to the agent.
     pub response_bytes: u64,
     /// Usage by leg, indexed like `sent_bytes`; `None` for a leg that was not answered to its end. May be shorter.
-    pub tokens: Vec<Option<UsageTokens>>,
+    pub tokens: Vec<Option<Usage>>,
     /// The model that answered each leg, indexed like `tokens`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub served: Vec<Option<ServedBy>>,
@@ -156,7 +157,7 @@ pub(crate) static FACTS: &[Fact] = &[
         })),
     fact("baton.drafts", |f| joined(f.drafts.iter().map(|draft| format!("{}:{}", draft.method, draft.outcome))))
         .noted(|f| f.drafts.iter().filter_map(DraftEvent::note).collect()),
-    fact("baton.draft_input_tokens", |f| f.of_drafts(UsageTokens::all_input)),
+    fact("baton.draft_input_tokens", |f| f.of_drafts(Usage::all_input)),
     fact("baton.draft_output_tokens", |f| f.of_drafts(|tokens| tokens.output)),
     fact("baton.recalls", |f| joined(f.recalls.iter().map(|recall| recall.name())))
         .counted_by("outcome", "baton_recalls", "Searches of what was cut, by outcome",
@@ -240,7 +241,7 @@ pub(crate) static FACTS: &[Fact] = &[
             format!("{texts} of the model looked like a sentinel and {} escaped for the agent.", was(f.broken_up))
         })),
     // OpenTelemetry includes cached tokens in the input. Unknown usage is left out: zero tokens would look like a free request.
-    fact("gen_ai.usage.input_tokens", |f| f.of_agent(UsageTokens::all_input)),
+    fact("gen_ai.usage.input_tokens", |f| f.of_agent(Usage::all_input)),
     fact("gen_ai.usage.cache_read.input_tokens", |f| f.of_agent(|tokens| tokens.cache_read)),
     fact("gen_ai.usage.cache_creation.input_tokens", |f| f.of_agent(|tokens| tokens.cache_write)),
     fact("gen_ai.usage.output_tokens", |f| f.of_agent(|tokens| tokens.output)),
@@ -264,31 +265,31 @@ impl ExchangeFacts {
     }
 
     /// The tokens of all legs but drafts: the true cost of the agent's request.
-    pub fn spent(&self) -> UsageTokens {
+    pub fn spent(&self) -> Usage {
         self.sum(false)
     }
 
     /// The tokens of drafts.
-    pub fn drafted(&self) -> UsageTokens {
+    pub fn drafted(&self) -> Usage {
         self.sum(true)
     }
 
     /// Tokens of the model's context by its last answer to the agent, with that answer; `None` where none was counted.
     pub fn context_tokens(&self) -> Option<u64> {
-        UsageTokens::of_context(&self.tokens, &self.draft_legs)
+        Usage::of_context(&self.tokens, &self.draft_legs)
     }
 
-    fn sum(&self, drafts: bool) -> UsageTokens {
+    fn sum(&self, drafts: bool) -> Usage {
         let legs = (0u32..).zip(&self.tokens);
         let wanted = legs.filter(|(leg, _)| self.draft_legs.contains(leg) == drafts);
-        UsageTokens::sum(wanted.filter_map(|(_, tokens)| *tokens)).unwrap_or_default()
+        Usage::sum(wanted.filter_map(|(_, tokens)| *tokens)).unwrap_or_default()
     }
 
-    fn of_agent(&self, count: fn(UsageTokens) -> u64) -> FactValue<'_> {
+    fn of_agent(&self, count: fn(Usage) -> u64) -> FactValue<'_> {
         self.has_tokens().then(|| count(self.spent())).into()
     }
 
-    fn of_drafts(&self, count: fn(UsageTokens) -> u64) -> FactValue<'_> {
+    fn of_drafts(&self, count: fn(Usage) -> u64) -> FactValue<'_> {
         (!self.draft_legs.is_empty())
             .then(|| count(self.drafted()))
             .into()

@@ -10,8 +10,8 @@ use prometheus_client::registry::Registry;
 
 use super::labels::{Labels, add, label, labels};
 use crate::state::prices;
+use crate::state::telemetry::ExchangeEvent;
 use crate::state::telemetry::models::LabelledModels;
-use crate::state::telemetry::{ExchangeEvent, UsageTokens};
 use baton_core::bill::{ModelPrices, PriceQuery, PriceTable, TokenCounts};
 
 /// How tokens are billed.
@@ -129,18 +129,5 @@ impl CostMetrics {
                 counter.inc_by(amount);
             }
         }
-    }
-}
-
-impl From<UsageTokens> for TokenCounts {
-    fn from(usage: UsageTokens) -> Self {
-        let counts = Self {
-            input: usage.input,
-            cache_read: usage.cache_read,
-            cache_write: usage.cache_write,
-            output: usage.output,
-            ..Self::default()
-        };
-        counts.splitting_long(usage.cache_write_long)
     }
 }

@@ -4,8 +4,9 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 use crate::state::jobs::recalls::AnswerOutcome;
-use crate::state::telemetry::{ExchangeEvent, ExchangeFacts, HandoffEvent, UsageTokens};
+use crate::state::telemetry::{ExchangeEvent, ExchangeFacts, HandoffEvent};
 use baton_core::record::WireId;
+use baton_core::wire::Usage;
 
 fn event(model: &str) -> ExchangeEvent {
     ExchangeEvent {
@@ -38,12 +39,13 @@ fn event(model: &str) -> ExchangeEvent {
             first_byte_ms: Some(300.0),
             tokens: vec![
                 None,
-                Some(UsageTokens {
+                Some(Usage {
                     input: 1,
                     cache_read: 2,
                     cache_write: 3,
                     cache_write_long: 1,
                     output: 4,
+                    reasoning: 0,
                 }),
             ],
             relookups: 3,
@@ -144,12 +146,13 @@ fn open_exchanges_are_counted_at_each_scrape() {
 #[test]
 fn what_tokens_cost_is_counted_for_the_model_that_answered() {
     let metrics = Metrics::new();
-    let tokens = UsageTokens {
+    let tokens = Usage {
         input: 1_000,
         cache_read: 10_000,
         cache_write: 2_000,
         cache_write_long: 2_000,
         output: 100,
+        reasoning: 0,
     };
     let served = baton_core::wire::ServedBy {
         model: "claude-opus-5-5-20261014".to_owned(),

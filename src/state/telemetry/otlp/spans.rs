@@ -9,8 +9,9 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::super::fields::CONVERSATION;
-use super::super::{ExchangeEvent, ExchangeOutcome, FactValue, UsageTokens, shortened};
+use super::super::{ExchangeEvent, ExchangeOutcome, FactValue, shortened};
 use baton_core::wire::StopReason;
+use baton_core::wire::Usage;
 
 /// The release of OpenTelemetry's semantic conventions whose names these are.
 pub(super) const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.41.0";
@@ -172,9 +173,6 @@ impl Attributes {
             let reasons = Array::String(vec![StringValue::from(reason)]);
             self.put("gen_ai.response.finish_reasons", Value::Array(reasons));
         }
-        if end.reasoning > 0 {
-            self.count("gen_ai.usage.reasoning.output_tokens", end.reasoning);
-        }
     }
 
     /// The class of the exchange's failure: upstream's status where it is an error, else the outcome.
@@ -186,11 +184,14 @@ impl Attributes {
         }
     }
 
-    fn tokens(&mut self, tokens: UsageTokens) {
+    fn tokens(&mut self, tokens: Usage) {
         self.count("gen_ai.usage.input_tokens", tokens.all_input());
         self.count("gen_ai.usage.cache_read.input_tokens", tokens.cache_read);
         self.count("gen_ai.usage.cache_creation.input_tokens", tokens.cache_write);
         self.count("gen_ai.usage.output_tokens", tokens.output);
+        if tokens.reasoning > 0 {
+            self.count("gen_ai.usage.reasoning.output_tokens", tokens.reasoning);
+        }
     }
 }
 
@@ -287,9 +288,12 @@ mod tests {
         let end = LegEnd {
             id: "msg_1".to_owned(),
             stop: StopReason::Calls,
-            reasoning: 7,
         };
-        event.count_tokens(UsageTokens::default(), served, end);
+        let usage = Usage {
+            reasoning: 7,
+            ..Usage::default()
+        };
+        event.count_tokens(usage, served, end);
         event
     }
 
