@@ -4,7 +4,7 @@
 //! Knows the core. Must not know HTTP requests, exchanges or commands.
 
 pub(crate) mod access;
-pub(crate) mod clock;
+pub mod clock;
 pub mod config;
 pub(crate) mod disk;
 pub mod files;

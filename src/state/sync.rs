@@ -1,9 +1,56 @@
 //! Locks that outlive a panic: what they protect is valid after each single change, and one panic must not end other
 //! requests.
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use baton_core::plan::RefusedModels;
 
 /// Locks, also after a panic of another holder.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Names kept: what an agent sends is not bounded by anything else.
+const MOST: usize = 64;
+
+/// Names that are logged only once each.
+#[derive(Debug)]
+pub(crate) struct OnceLog(Mutex<BTreeSet<String>>);
+
+impl OnceLog {
+    /// None yet.
+    pub(crate) const fn new() -> Self {
+        Self(Mutex::new(BTreeSet::new()))
+    }
+
+    /// Whether this name comes for the first time.
+    pub(crate) fn is_first(&self, name: &str) -> bool {
+        let mut logged = locked(&self.0);
+        logged.len() < MOST && logged.insert(name.to_owned())
+    }
+
+    /// Forgets a name: it may come for the first time again.
+    pub(crate) fn forget(&self, name: &str) {
+        locked(&self.0).remove(name);
+    }
+}
+
+impl RefusedModels for OnceLog {
+    fn has(&self, name: &str) -> bool {
+        locked(&self.0).contains(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_first_once_and_names_are_bounded() {
+        let log = OnceLog::new();
+        assert!(!log.has("m") && log.is_first("m") && !log.is_first("m") && log.has("m"));
+        let first = (0..2 * MOST).filter(|n| log.is_first(&n.to_string())).count();
+        assert_eq!(first, MOST - 1);
+    }
 }

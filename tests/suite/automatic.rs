@@ -4,9 +4,10 @@
 use std::fs;
 use std::time::Duration;
 
+use baton_core::handoffs::draft::ReviewPolicy;
 use baton_core::nudge::{NudgeOutcome, Thresholds, Windows};
 use baton_core::record::HandoffOrigin;
-use baton_llm::state::config::{Config, HandoffMode, ReviewPolicy};
+use baton_llm::state::config::{Config, HandoffMode};
 use baton_llm::state::store::{HandoffFilter, SharedStore};
 use baton_strict::{Options, Queue, Reply};
 use pretty_assertions::assert_eq;

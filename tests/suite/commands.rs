@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
+use baton_core::handoffs::draft::ReviewPolicy;
 use baton_core::nudge::Windows;
 use baton_core::text::{Span, json};
-use baton_llm::state::config::ReviewPolicy;
 use baton_llm::state::store::SharedStore;
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;

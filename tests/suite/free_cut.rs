@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use baton_core::plan::FreeCutPolicy;
 use baton_core::record::HandoffOrigin;
-use baton_llm::serve::exchange::Clock;
+use baton_llm::state::clock::Clock;
 use baton_llm::state::config::Config;
 use baton_llm::state::store::{HandoffFilter, SharedStore};
 use baton_strict::{Options, Queue, Reply};

@@ -1,14 +1,18 @@
-//! Commands in the chat: parses a person's text that begins with the prefix. Pure.
+//! Commands in the chat: parses a person's text that begins with the prefix, and words the replies. Pure.
 //!
-//! Knows words and flags. Knows no wire, store or transcript, and no effect of a command.
+//! Knows words, flags and what a reply changes. Knows no wire, store or transcript.
 
 mod help;
 mod pins;
+mod reply;
+mod status;
+mod topic;
 
 pub use help::help;
-pub use pins::{PinRejection, add_pin, listed, listed_from, pinned_text};
-
-use serde::{Deserialize, Serialize};
+pub use pins::{CarriedTexts, pin, pinned_text, pins_listed, unpin};
+pub use reply::{CommandReply, ReplySentinel, UndoOutcome};
+pub use status::Status;
+pub use topic::topic;
 
 /// A command of a person to baton.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,20 +117,6 @@ fn handoff(rest: &str) -> ChatCommand<'_> {
         "cancel" if alone => ChatCommand::Cancel,
         "help" if alone => ChatCommand::Help,
         _ => ChatCommand::HandOver(rest),
-    }
-}
-
-named! {
-    /// Outcome of an undo, whatever its origin.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-    #[serde(rename_all = "snake_case")]
-    pub enum UndoOutcome {
-        /// The model sees its view before the handoff again, and all later messages.
-        Undone = "undone",
-        /// The undo was undone.
-        TakenBack = "taken_back",
-        /// Nothing was changed.
-        Refused = "refused",
     }
 }
 

@@ -13,6 +13,7 @@ mod machine_steps_tests;
 mod machine_tests;
 mod merge;
 mod retry;
+mod shown_line;
 #[cfg(test)]
 mod tests;
 mod verdict;
@@ -22,6 +23,7 @@ pub use answer::{AnswerStep, JoinedAnswer, LegProgress, StreamedAnswer};
 pub use events::{Action, CourseEvent, Effect, ResponseEnd};
 pub use machine::{Course, CourseTerms, RepeatedHandoff};
 pub use merge::StreamMerge;
-pub use retry::{is_retryable, requested_pause};
+pub use retry::{is_retryable, refuses_model, replaces_refusal, requested_pause};
+pub use shown_line::ShownLine;
 pub use verdict::{AnsweredCall, Verdict, VerdictInput, judge, place_beside};
 pub use written_call::writes_call;

@@ -1,4 +1,4 @@
-//! Retries of a later leg: what is retried, how often, and the pauses between the attempts.
+//! Retries of a leg: which statuses, how often, and the pauses between the attempts.
 
 use std::time::Duration;
 
@@ -11,6 +11,16 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Whether a leg that was answered with this status may be sent again.
 pub fn is_retryable(status: u16) -> bool {
     matches!(status, 408 | 429 | 500..=599)
+}
+
+/// Whether a status may mean that upstream does not know the model, or does not give it to this account.
+pub fn refuses_model(status: u16) -> bool {
+    matches!(status, 400 | 403 | 404 | 422)
+}
+
+/// Whether the answer to a retry replaces the refusal: a retryable status lets the agent try again, and a 400 does not.
+pub fn replaces_refusal(status: u16) -> bool {
+    (200..300).contains(&status) || is_retryable(status)
 }
 
 /// The pause that a response requests: `retry-after-ms`, or `retry-after` in seconds. No provider uses dates.
@@ -74,6 +84,22 @@ mod tests {
         assert_eq!(tries.of_next_leg().fail(None), Some(FIRST_PAUSE));
         assert_eq!(LegAttempts::new(0).fail(None), None);
         assert_eq!(LegAttempts::new(9).fail(Some(2 * LONGEST_PAUSE)), None);
+    }
+
+    #[test]
+    fn a_model_is_refused_by_an_error_of_the_request() {
+        assert!([400, 403, 404, 422].into_iter().all(refuses_model));
+        assert!(![200, 401, 413, 429, 500, 529].into_iter().any(refuses_model));
+    }
+
+    #[test]
+    fn only_a_status_that_helps_the_agent_more_replaces_a_400() {
+        for code in [200, 201, 408, 429, 500, 503, 529] {
+            assert!(replaces_refusal(code), "{code}");
+        }
+        for code in [400, 401, 403, 404, 413, 422] {
+            assert!(!replaces_refusal(code), "{code}");
+        }
     }
 
     #[test]

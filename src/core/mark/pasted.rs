@@ -54,6 +54,14 @@ pub fn read(text: &[u8], inside: Span) -> Option<PastedLine> {
     })
 }
 
+/// The first and the last id that a person's text may mean.
+pub fn id_range(given: &str) -> Option<(Uuid, Uuid)> {
+    let id = given.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+    let id = id.strip_prefix("handoff-resume:").unwrap_or(id);
+    let line = json::quote(&format!("[[handoff-resume:{id}]]"));
+    read(line.as_bytes(), Span::new(1, line.len() - 1)).map(|pasted| pasted.ids)
+}
+
 fn is_quote(c: char) -> bool {
     matches!(
         c,
@@ -227,6 +235,25 @@ mod tests {
             String::new(),
         ] {
             assert_eq!(pasted(&text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_id_is_read_whole_by_its_beginning_and_with_what_was_copied_around_it() {
+        let id = "01932f5e-4c00-7aaa-8bbb-123456789abc";
+        let whole = id_range(id).unwrap();
+        assert_eq!((whole.0, whole.1), (whole.1, id.parse().unwrap()));
+        for copied in [
+            format!("`{id}`"),
+            format!("[[handoff-resume:{id}]]"),
+            format!(" \"{id}\"."),
+        ] {
+            assert_eq!(id_range(&copied), Some(whole), "{copied}");
+        }
+        let beginning = id_range(&id[..13]).unwrap();
+        assert!(beginning.0 < whole.0 && whole.0 < beginning.1);
+        for unreadable in ["", "the last one", "\"\\", "]]"] {
+            assert_eq!(id_range(unreadable), None, "{unreadable:?}");
         }
     }
 }

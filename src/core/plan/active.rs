@@ -13,6 +13,16 @@ use super::{Need, Needs, Policy, Records};
 /// Maximum sentinels looked up in one request, last ones first; no real transcript has more.
 pub(super) const MOST_CANDIDATES: usize = 64;
 
+/// The answer to a person who resumes a handoff that is unknown here.
+const UNKNOWN: &str = "baton: this handoff is not known here, so nothing was sent to the model. `baton handoffs list` \
+shows the handoffs of this store, and `baton handoffs show ID` the line to begin with. A handoff belongs to the client \
+and to the state directory that it was made with. To go on without it, send your message again without that line.";
+
+/// The answer to a person whose line has lost so much of its id that several handoffs may be meant.
+const AMBIGUOUS: &str = "baton: more than one handoff has an id that begins like this, so nothing was sent to the model. \
+Give more of the id, best the whole line: `baton handoffs list` shows the handoffs of this store, and `baton handoffs \
+show ID` the line to begin with. To go on without it, send your message again without that line.";
+
 /// Why a person's resume line matches no handoff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unresolved {
@@ -20,6 +30,16 @@ pub enum Unresolved {
     Unknown,
     /// Several ids begin so.
     Ambiguous,
+}
+
+impl Unresolved {
+    /// The answer to the person: nothing is sent to the model.
+    pub fn answer(self) -> &'static str {
+        match self {
+            Self::Unknown => UNKNOWN,
+            Self::Ambiguous => AMBIGUOUS,
+        }
+    }
 }
 
 /// The position of a request's active handoff.

@@ -15,9 +15,10 @@ use crate::rewrite::{
     ChangeReason, ContinuedResponse, Cut, Rewrite, RewriteOutcome, SizeChange, lost, positions, preamble,
     rewrite, text_fingerprints,
 };
+use crate::text::splice;
 use crate::tools::ToolNames;
 use crate::transcript::{SessionGoal, Transcript};
-use crate::wire::TextOnly;
+use crate::wire::{LoneText, TextOnly};
 
 /// The request of a later leg.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -148,6 +149,20 @@ impl<'a> Planned<'a> {
             ..self.as_received(self.offer.tooled)
         };
         self.rewritten(&what).cut_at(self.pin.active_id())
+    }
+
+    /// A request for an answer in text alone to this text, without the conversation.
+    pub fn for_a_lone_text(&self, lone: LoneText<'_>) -> RewriteOutcome {
+        let view = &self.reading.view;
+        let edits = self.wire.lone_text(view, lone);
+        RewriteOutcome {
+            changes: SizeChange::of(ChangeReason::Draft, &edits).into_iter().collect(),
+            rope: splice::splice(&view.body, edits),
+            messages: 1,
+            placed: Vec::new(),
+            pending: None,
+            model: None,
+        }
     }
 
     /// How many pairs found no place in the request, though it was theirs before.

@@ -1,12 +1,12 @@
 //! What is due with a request by what its thread has used and cost: a notice to the model, a handoff, a cut that costs
 //! nothing.
 
-use super::{Planned, RequestCosts};
+use super::{Planned, RequestCosts, is_model_call};
 use crate::bill::{CutLedger, DraftCost, FreeCut};
 use crate::handoffs::draft::completed_since;
-use crate::nudge::{self, ContextUse, ModelThresholds, NearLimit, NudgeDecision, NudgeWording};
-use crate::record::ReadyDraft;
-use crate::rewrite::positions;
+use crate::nudge::{self, ContextUse, ModelThresholds, NearLimit, NudgeDecision, NudgeOutcome, NudgeWording};
+use crate::record::{Position, ReadyDraft};
+use crate::rewrite::{insertions, positions};
 use crate::wire::{Role, Turn};
 
 /// The thread of a request, as it is known when the request comes.
@@ -56,6 +56,16 @@ pub struct FreeMoment {
     pub ready: Option<String>,
 }
 
+/// What would be done with a request that is only watched.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WatchedMoment {
+    pub outcome: NudgeOutcome,
+    /// The notice; `None`: a handoff.
+    pub notice: Option<String>,
+    /// Dollars that a handoff is expected to save; `None` without a price.
+    pub saved: Option<f64>,
+}
+
 /// A draft that is written already, or what one costs.
 #[derive(Debug, Clone, Copy)]
 pub struct DraftAtHand<'a> {
@@ -78,6 +88,58 @@ impl Planned<'_> {
     pub fn waits_for_turn_end(&self) -> bool {
         let mut pending = self.places.pairs.iter().filter(|pair| pair.pending.is_some());
         pending.any(|pair| self.places.beside_calls.contains(&pair.id))
+    }
+
+    /// Whether it is known how full the model's context is by the answer: the model may hand over, or is only watched.
+    pub fn is_in_the_loop(&self, is_watched: bool) -> bool {
+        let facts = &self.reading.view.facts;
+        (self.offer.tooled || is_watched)
+            && is_model_call(self.call.operation)
+            && !(self.call.side_call || facts.structured)
+            // The size of a transcript that upstream stores is unknown here.
+            && facts.previous.is_none()
+    }
+
+    /// Whether the model sees a notice already.
+    pub fn is_notified(&self) -> bool {
+        let from = self.pin.kept_from();
+        let mut visible = self.places.insertions.iter().filter(|placed| placed.turn >= from);
+        visible.any(|placed| nudge::is_nudge(&placed.text))
+    }
+
+    /// Where a text of ours goes after all that the request has. `None`: it has no place there, or another one has it. A turn
+    /// that is cut, in part too, keeps no text of ours.
+    pub fn place_at_end(&self) -> Option<Position> {
+        let view = &self.reading.view;
+        let turn = insertions::last(view).filter(|turn| *turn >= self.pin.kept_from())?;
+        let is_taken = self.places.insertions.iter().any(|placed| placed.turn == turn);
+        (!is_taken).then(|| positions::of(view))
+    }
+
+    /// What would be done with a new request of a thread that is only watched.
+    pub fn watched_moment(
+        &self,
+        thread: &ThreadState<'_>,
+        draft: DraftAtHand<'_>,
+        now_ms: u64,
+    ) -> Option<WatchedMoment> {
+        let expected = |bill: &RequestCosts| thread.costs.ledger.expected(&bill.rates);
+        let saved = thread.bill.and_then(expected);
+        let (outcome, notice, saved) = match self.due(thread, now_ms) {
+            Some(DueStep::Nudge(text)) => (NudgeOutcome::WouldNotify, Some(text), saved),
+            _ if !self.is_safe_point() => return None,
+            Some(DueStep::HandOff { .. }) => (NudgeOutcome::WouldHandOver, None, saved),
+            None if nudge::plan_accepted(&self.reading.view) => (NudgeOutcome::WouldFollowPlan, None, saved),
+            None => {
+                let cut = self.free_moment(thread, draft)?.cut;
+                (NudgeOutcome::WouldCutFree, None, Some(cut.saved))
+            }
+        };
+        Some(WatchedMoment {
+            outcome,
+            notice,
+            saved,
+        })
     }
 
     /// What is due with a new request of this thread.

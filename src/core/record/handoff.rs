@@ -71,6 +71,20 @@ pub struct Handoff {
     pub carried: Vec<CarriedItem>,
 }
 
+/// Characters of a handoff's distinctive line that a person is shown.
+const ABOUT: usize = 80;
+
+impl Handoff {
+    /// What it is about, in brackets; nothing where its prompt is empty.
+    pub fn about(&self) -> String {
+        let line: String = distinctive_line(&self.prompt).chars().take(ABOUT).collect();
+        match line.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", line.replace("[[", "[ [")),
+        }
+    }
+}
+
 /// The first line of a carry-over prompt that distinguishes it from others, without Markdown syntax: not a heading,
 /// which all of them begin with, unless there is nothing else.
 pub fn distinctive_line(prompt: &str) -> &str {

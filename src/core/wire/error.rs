@@ -1,5 +1,6 @@
 //! Errors: a provider's shape of errors, our own errors in that shape, and the header that carries the key.
 
+use super::Framing;
 use crate::text::{Span, json};
 
 /// An error of our own, to be reported in a wire's shape.
@@ -13,6 +14,17 @@ pub struct OwnError<'a> {
     pub message: &'a str,
 }
 
+impl OwnError<'_> {
+    /// Replaces an error answer of upstream's that is no JSON.
+    pub fn unreadable(status: u16) -> Self {
+        Self {
+            status,
+            code: "upstream_unreadable",
+            message: "upstream answered with an error; try again",
+        }
+    }
+}
+
 /// The form of errors.
 pub trait Errors {
     /// The body of an error of our own, as JSON in the provider's error shape.
@@ -21,6 +33,16 @@ pub trait Errors {
     /// The event of a stream (server-sent) that states an error of this body, on one line.
     fn error_event(&self, body: &str) -> String {
         format!("data: {body}\n\n")
+    }
+}
+
+/// The event of an error that ends a stream; `begun`: something is in front of it.
+pub fn stream_error(wire: &(impl Errors + ?Sized), framing: Framing, error: &str, begun: bool) -> String {
+    match framing {
+        Framing::Sse => wire.error_event(error),
+        Framing::Lines => format!("{error}\n"),
+        Framing::JsonArray if begun => format!("\n,\n{error}\n]\n"),
+        Framing::JsonArray => format!("[{error}]"),
     }
 }
 
@@ -61,4 +83,49 @@ pub(crate) fn error_in(data: &[u8], whole: Span) -> Option<Span> {
     let object = data.get(whole.start) == Some(&b'{');
     let error = json::get(data, whole, "error").filter(|_| object)?;
     (!matches!(error.of(data), b"null" | b"false" | b"\"\"" | b"{}")).then_some(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::record::WireId;
+    use crate::wire::wire;
+
+    #[test]
+    fn an_error_ends_a_stream_in_the_streams_own_framing() {
+        let error = r#"{"error":"x"}"#;
+        let wire = wire(WireId::Gemini);
+        let text = |framing, begun| stream_error(wire, framing, error, begun);
+        assert_eq!(text(Framing::Lines, false), "{\"error\":\"x\"}\n");
+        assert_eq!(text(Framing::Lines, true), "{\"error\":\"x\"}\n");
+        // An array that has begun is closed after its next element; one that has not is whole.
+        let whole: Value = serde_json::from_str(&text(Framing::JsonArray, false)).unwrap();
+        let rest = text(Framing::JsonArray, true);
+        let joined: Value = serde_json::from_str(&format!("[{{}}{rest}")).unwrap();
+        assert_eq!(
+            (whole.as_array().map(Vec::len), joined.as_array().map(Vec::len)),
+            (Some(1), Some(2))
+        );
+        assert!(text(Framing::Sse, true).ends_with("\n\n"));
+    }
+
+    #[test]
+    fn every_wire_has_an_error_for_an_answer_that_is_no_json() {
+        for id in [
+            WireId::Anthropic,
+            WireId::OpenaiChat,
+            WireId::OpenaiResponses,
+            WireId::Gemini,
+            WireId::Ollama,
+        ] {
+            let body = wire(id).error_body(OwnError::unreadable(502));
+            let body: Value = serde_json::from_str(&body).unwrap();
+            assert!(
+                body.to_string().contains("upstream answered with an error"),
+                "{body}"
+            );
+        }
+    }
 }

@@ -49,7 +49,7 @@ pub use aside::{MadeTurn, SplitTurn};
 pub use call_fingerprint::unique_part;
 pub use dropped_thinking::DroppedThinking;
 pub(crate) use error::error_in;
-pub use error::{Errors, OwnError, is_error};
+pub use error::{Errors, OwnError, is_error, stream_error};
 pub use facts::{ItemRules, PlacedChanges, WireFacts};
 pub use fingerprints::CallMemo;
 pub use framing::Framing;

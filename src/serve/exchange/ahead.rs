@@ -5,10 +5,10 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use crate::serve::exchange::context::ContextThread;
-use crate::serve::exchange::recording;
-use crate::serve::exchange::{AnswerRecord, Exchange, drafts};
+use super::value::{AnswerRecord, Exchange};
+use super::{drafts, recording};
 use crate::serve::proxy::exchange_recorder::DormantRecorder;
+use crate::state::session::ContextThread;
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::bill::TokenCounts;
 use baton_core::handoffs::draft::DraftMethod;

@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-use super::clock::Clock;
-use super::once::OnceLog;
 use crate::serve::proxy::spill::Spill;
 use crate::serve::proxy::{BodyMemory, RequestContext, headers};
+use crate::state::clock::Clock;
 use crate::state::config::{Config, InjectPolicy, PreambleMode, TranscriptDetail};
 use crate::state::files::documents::DocumentWriter;
 use crate::state::jobs::drafts::DraftQueue;
@@ -19,6 +18,7 @@ use crate::state::prices;
 use crate::state::session::Sessions;
 use crate::state::store::SharedStore;
 use crate::state::store::seals::Seals;
+use crate::state::sync::OnceLog;
 use baton_core::bill::PriceTable;
 use baton_core::handoffs::draft::Prompts;
 use baton_core::handoffs::recall::RecallIndexSettings;

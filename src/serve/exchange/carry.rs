@@ -5,9 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::heavy;
-use super::offer::Offered;
-use crate::serve::exchange::app::App;
-use crate::serve::proxy::RequestContext;
+use super::value::Exchange;
+use crate::serve::proxy::headers;
 use crate::state::files::documents::{StoredHandoff, TranscriptReader};
 use baton_core::handoffs::carry::{self, Carried, CarryPolicy, CarryScope, Rule};
 use baton_core::handoffs::document::HandoffSize;
@@ -21,23 +20,10 @@ use baton_core::wire::Operation;
 /// How much more work it is to read a transcript down to its sentences than to rewrite it (`cargo bench --bench core -- carry`).
 const READING: usize = 60;
 
-/// A request whose observed work is handed over.
-#[derive(Clone)]
-pub(super) struct HandedOverWork {
-    pub(super) app: Arc<App>,
-    pub(super) offered: Arc<Offered>,
-    /// Whether the model was sent the tool.
-    pub(super) tooled: bool,
-    /// Whether the leg that hands over has done more than that: a later leg that does so at once has done nothing.
-    pub(super) has_work: bool,
-    /// Whether the user's texts are a person's: a subagent's are its parent model's.
-    pub(super) by_person: bool,
-}
-
-impl HandedOverWork {
+impl Exchange {
     /// Puts behind a prompt what it lacks. It becomes part of the prompt, so that the store, the seal and every later request
-    /// have the same. `parent`: the handoff before.
-    pub(super) fn carried(&self, prompt: &str, parent: Option<HandoffId>) -> Carried {
+    /// have the same. `parent`: the handoff before. `has_work`: the leg that hands over has done more than that.
+    pub(super) fn carried(&self, prompt: &str, parent: Option<HandoffId>, has_work: bool) -> Carried {
         let policy = CarryPolicy {
             scope: self.app.config.handoff.carry,
             tokens: self.app.config.handoff.carry_tokens,
@@ -45,8 +31,10 @@ impl HandedOverWork {
         let weight = self.offered.agent.weight.saturating_mul(READING);
         heavy::work(weight, || {
             let rules = self.rules(parent);
-            let may_see = self.has_work && policy.scope == CarryScope::All;
-            let seen = may_see.then(|| self.seen()).flatten();
+            let may_see = has_work && policy.scope == CarryScope::All;
+            let seen = may_see
+                .then(|| self.of_view(self.plan().first(self.leg.tooled).rope, SeenFacts::of_work))
+                .flatten();
             carry::carry(prompt, &rules, seen.as_ref(), policy)
         })
     }
@@ -71,9 +59,10 @@ impl HandedOverWork {
         without.extend(dropped);
         let parent = parent.or(self.offered.active_id());
         let earlier = parent.and_then(|id| self.app.sessions.known_handoff(id));
-        self.offered.plan(&self.app).rules(&RuleQuery {
+        self.plan().rules(&RuleQuery {
             earlier: earlier.as_deref(),
-            by_person: self.by_person,
+            // A subagent's user is its parent model.
+            by_person: !headers::is_of_subagent(&self.ctx.headers),
             without: &without,
             markers: &config.draft.markers,
             redactor: &self.app.redactor,
@@ -94,45 +83,42 @@ impl HandedOverWork {
         })
     }
 
-    fn seen(&self) -> Option<SeenFacts> {
-        let body = self.model_view();
-        let view = self.offered.agent.wire.read(&body, Operation::Generate).ok()?;
-        let settings = draft_settings(&self.app, &self.offered)?;
-        Some(SeenFacts::of_work(settings, &Transcript::of(&view)))
-    }
-
     /// Has the handoff's document written.
-    pub(super) fn write_document(self, ctx: &RequestContext, handoff: &Handoff, bytes: HandoffSize) {
+    pub(super) fn write_document(&self, handoff: &Handoff, bytes: HandoffSize, has_work: bool) {
         if !self.app.documents.is_on() {
             return;
         }
-        let app = Arc::clone(&self.app);
-        let carry_over = self.offered.pin.carry_over();
-        let transcript: TranscriptReader = Box::new(move || self.has_work.then(|| self.model_view()));
-        app.documents.handoff(StoredHandoff {
+        let (app, offered, tooled) = (Arc::clone(&self.app), Arc::clone(&self.offered), self.leg.tooled);
+        let transcript: TranscriptReader =
+            Box::new(move || has_work.then(|| splice::flat(offered.plan(&app).first(tooled).rope)));
+        let recorder = &self.ctx.recorder;
+        self.app.documents.handoff(StoredHandoff {
             handoff: handoff.clone(),
-            carry_over,
-            exchange: Some(ctx.id.clone()),
-            topic: ctx.recorder.read(|e| e.topic.clone()),
-            context_tokens: ctx.recorder.read(|e| e.context_tokens()),
+            carry_over: self.offered.pin.carry_over(),
+            exchange: Some(self.ctx.id.clone()),
+            topic: recorder.read(|e| e.topic.clone()),
+            context_tokens: recorder.read(|e| e.context_tokens()),
             bytes,
             transcript,
         });
     }
 
-    /// The request as the model was sent it: cut at the active handoff.
-    fn model_view(&self) -> Bytes {
-        splice::flat(self.offered.plan(&self.app).first(self.tooled).rope)
+    /// The index of this request, a rewritten one, as the model sees it. `None`: it has no conversation.
+    pub(super) fn draft_index(&self, rope: Vec<Bytes>) -> Option<DraftIndex> {
+        self.of_view(rope, DraftIndex::of)
     }
-}
 
-/// The index of a transcript as the model sees it. `None`: the request has no conversation.
-pub(super) fn draft_index(app: &App, offered: &Offered, transcript: &Transcript<'_>) -> Option<DraftIndex> {
-    Some(DraftIndex::of(draft_settings(app, offered)?, transcript))
-}
-
-fn draft_settings(app: &App, offered: &Offered) -> Option<DraftIndexSettings> {
-    offered.agent.live.as_ref()?;
-    let redactor = app.redactor.clone();
-    Some(app.config.draft_settings(offered.pin.carry_over(), redactor))
+    /// Makes something of a rewritten request, as drafts read it.
+    fn of_view<T>(
+        &self,
+        rope: Vec<Bytes>,
+        make: impl FnOnce(DraftIndexSettings, &Transcript<'_>) -> T,
+    ) -> Option<T> {
+        let (body, agent) = (splice::flat(rope), &self.offered.agent);
+        agent.live.as_ref()?;
+        let view = agent.wire.read(&body, Operation::Generate).ok()?;
+        let (carry_over, redactor) = (self.offered.pin.carry_over(), self.app.redactor.clone());
+        let settings = self.app.config.draft_settings(carry_over, redactor);
+        Some(make(settings, &Transcript::of(&view)))
+    }
 }

@@ -1,67 +1,98 @@
 //! Responses of the proxy's own: nothing is sent upstream.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use http::{HeaderValue, Response, header};
 use uuid::Uuid;
 
-use super::Exchange;
-use super::answer_form::content_type;
+use super::value::{Exchange, ShownDraft};
+use crate::serve::proxy::answer_form::content_type;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::telemetry::ExchangeOutcome;
-use baton_core::plan::Unresolved;
+use baton_core::course::ShownLine;
+use baton_core::limits::BYTES_PER_TOKEN;
+use baton_core::plan::{Unresolved, is_model_call};
 use baton_core::record::HandoffId;
 use baton_core::wire::{AnswerShape, LocalAnswer};
 
-/// The answer to a person who resumes a handoff that is unknown here.
-const UNKNOWN: &str = "baton: this handoff is not known here, so nothing was sent to the model. `baton handoffs list` \
-shows the handoffs of this store, and `baton handoffs show ID` the line to begin with. A handoff belongs to the client \
-and to the state directory that it was made with. To go on without it, send your message again without that line.";
-
-/// The answer to a person whose line has lost so much of its id that several handoffs may be meant.
-const AMBIGUOUS: &str = "baton: more than one handoff has an id that begins like this, so nothing was sent to the model. \
-Give more of the id, best the whole line: `baton handoffs list` shows the handoffs of this store, and `baton handoffs \
-show ID` the line to begin with. To go on without it, send your message again without that line.";
-
-/// Answers a request to resume a handoff that is unknown, or may be one of several.
-pub(super) fn unresolved_handoff(exchange: &Exchange, why: Unresolved) -> Response<ResponseBody> {
-    let text = match why {
-        Unresolved::Unknown => UNKNOWN,
-        Unresolved::Ambiguous => AMBIGUOUS,
-    };
-    tracing::info!(
-        exchange = exchange.ctx.id,
-        ?why,
-        "a request to resume names an unknown handoff"
-    );
-    exchange.local_answer(text, None)
-}
-
-/// A complete answer of this text. `id`: of the answer, a UUIDv7. `handoff`: the one whose sentinel the text has.
-pub(super) fn answer(
-    exchange: &Exchange,
-    id: Uuid,
-    text: &str,
-    handoff: Option<HandoffId>,
-) -> Response<ResponseBody> {
-    let (ctx, agent) = (&exchange.ctx, &exchange.offered.agent);
-    let facts = &agent.request.view().facts;
-    let local = LocalAnswer {
-        id,
-        model: facts.model.as_deref().unwrap_or_default(),
-        text,
-        handoff,
-        request_bytes: agent.request.len(),
-    };
-    let (shape, kind) = match facts.stream {
-        true => {
-            let framing = exchange.form().framing();
-            (AnswerShape::Stream(framing), content_type(framing))
+impl Exchange {
+    /// The same exchange, whose agent sees that a draft is made if it streams. An agent whose history is stored by the
+    /// provider would continue an answer that the provider does not know.
+    pub(super) fn showing(self) -> Self {
+        let offered = &self.offered;
+        let facts = &offered.agent.request.view().facts;
+        if !facts.stream || !offered.agent.resends() || !is_model_call(self.ctx.operation) {
+            return self;
         }
-        false => (AnswerShape::Whole, "application/json"),
-    };
-    ctx.recorder.note(|e| e.streamed = facts.stream);
-    ctx.recorder.decide(ExchangeOutcome::Complete);
-    let body = agent.wire.compose(agent.request.view(), &local, shape);
-    of_kind(kind, ResponseBody::whole(body))
+        let answer = self.own(Uuid::now_v7(), "", None);
+        let (wire, view) = (offered.agent.wire, offered.agent.request.view());
+        let begun = wire.stream_opening(view, &answer, self.form().framing());
+        let shown = ShownDraft::new(ShownLine::new(begun, self.merge()));
+        Self {
+            shown: Some(Arc::new(shown)),
+            ..self
+        }
+    }
+
+    /// What the agent sees of a draft, where it has seen any of it.
+    pub(super) fn begun_draft(&self) -> Option<&ShownDraft> {
+        self.shown.as_deref().filter(|shown| shown.line().is_begun())
+    }
+
+    /// Ends an answer after the draft that it shows: the rest of it was sent already.
+    pub(super) fn end_shown(&self, shown: &ShownDraft) -> Response<ResponseBody> {
+        shown
+            .line()
+            .close(self.offered.agent.request.len() as u64 / BYTES_PER_TOKEN);
+        self.ctx.recorder.note(|e| e.streamed = true);
+        self.ctx.recorder.decide(ExchangeOutcome::Complete);
+        Response::new(ResponseBody::whole(Bytes::new()))
+    }
+
+    /// Answers a request to resume a handoff that is unknown, or may be one of several.
+    pub(super) fn unresolved_handoff(&self, why: Unresolved) -> Response<ResponseBody> {
+        tracing::info!(
+            exchange = self.ctx.id,
+            ?why,
+            "a request to resume names an unknown handoff"
+        );
+        self.local_answer(Uuid::now_v7(), why.answer(), None)
+    }
+
+    /// A complete answer of this text. `id`: of the answer, a UUIDv7. `handoff`: the one whose sentinel the text has.
+    pub(super) fn local_answer(
+        &self,
+        id: Uuid,
+        text: &str,
+        handoff: Option<HandoffId>,
+    ) -> Response<ResponseBody> {
+        let (ctx, agent) = (&self.ctx, &self.offered.agent);
+        let facts = &agent.request.view().facts;
+        let local = self.own(id, text, handoff);
+        let (shape, kind) = match facts.stream {
+            true => {
+                let framing = self.form().framing();
+                (AnswerShape::Stream(framing), content_type(framing))
+            }
+            false => (AnswerShape::Whole, "application/json"),
+        };
+        ctx.recorder.note(|e| e.streamed = facts.stream);
+        ctx.recorder.decide(ExchangeOutcome::Complete);
+        let body = agent.wire.compose(agent.request.view(), &local, shape);
+        of_kind(kind, ResponseBody::whole(body))
+    }
+
+    fn own<'a>(&'a self, id: Uuid, text: &'a str, handoff: Option<HandoffId>) -> LocalAnswer<'a> {
+        let request = &self.offered.agent.request;
+        LocalAnswer {
+            id,
+            model: request.view().facts.model.as_deref().unwrap_or_default(),
+            text,
+            handoff,
+            request_bytes: request.len(),
+        }
+    }
 }
 
 /// A response of our own with a body of this content type.

@@ -1,14 +1,13 @@
 //! Plans a request: reads what the plan lacks until it is made, and makes its writes.
 
 use super::heavy;
-use super::offer::Offered;
-use super::read::{AgentRequest, Received};
-use super::reader::Reader;
-use super::request::Request;
+use super::read::Received;
+use super::recording::note_topic;
+use super::request::{AgentRequest, Offered, Request};
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
 use crate::serve::proxy::fault::{Code, Fault};
-use crate::state::session::NewCalls;
+use crate::state::session::{NewCalls, Reader};
 use crate::state::store::StoreError;
 use baton_core::plan::{Effect, Plan, Planning};
 
@@ -20,8 +19,11 @@ pub(super) async fn plan(app: &App, ctx: &RequestContext, received: Received) ->
     let Received { call, body, weight } = received;
     let policy = app.policy();
     let mut planning = Planning::new(call, &policy);
-    let mut reader = Reader::new(app, ctx);
+    let mut reader = Reader::new(&app.sessions, &app.seals, &ctx.principal, app.clock.now_ms());
     reader.open(&planning.call, planning.needs()).await;
+    if let Some(live) = &reader.live {
+        note_topic(ctx, live);
+    }
     loop {
         let sealing = reader.sealing_weight(planning.call.reading.view.body.len());
         match heavy::work(sealing, || planning.advance(&reader.records, &policy)) {

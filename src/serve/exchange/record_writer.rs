@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::carry::HandedOverWork;
-use super::{Exchange, heavy, recording};
-use crate::serve::proxy::headers;
+use super::context::{note_nudge, note_stopped};
+use super::value::Exchange;
+use super::{heavy, recording};
 use crate::state::jobs::recalls::{AnswerOutcome, RecallCall};
 use crate::state::journal::LiveEvent;
 use crate::state::store::StoreError;
@@ -13,6 +13,7 @@ use baton_core::course::AnsweredCall;
 use baton_core::handoffs::carry::Carried;
 use baton_core::handoffs::document::HandoffSize;
 use baton_core::handoffs::recall::CutPart;
+use baton_core::nudge::NudgeOutcome;
 use baton_core::plan::{HandoffSource, NewHandoff};
 use baton_core::record::{
     Handoff, HandoffId, HandoffOrigin, HiddenPair, HiddenResult, InsertionPlace, RepeatedAnswer,
@@ -61,8 +62,9 @@ pub(super) fn prepare(
     new: NewHandoff,
     before: u64,
 ) -> Result<PreparedHandoff, StoreError> {
-    let work = work(exchange, exchange.record.fired.is_empty());
-    let Carried { prompt, items } = work.carried(&new.prompt, new.parent);
+    // A later leg that hands over at once has done nothing.
+    let has_work = exchange.record.fired.is_empty();
+    let Carried { prompt, items } = exchange.carried(&new.prompt, new.parent, has_work);
     let id = exchange.app.clock.new_id();
     let handoff = Handoff {
         carried: items,
@@ -96,7 +98,11 @@ pub(super) async fn write(exchange: &Exchange, prepared: PreparedHandoff) -> Res
     live.remember_repeat(hash, handoff.id, &exchange.record.id, now);
     live.spoken.handed_over();
     if let Some(thread) = &exchange.thread {
-        thread.handed_over(&exchange.ctx, handoff.id);
+        let (followed, stopped) = thread.handed_over(handoff.id);
+        if followed {
+            note_nudge(&exchange.ctx, NudgeOutcome::Followed);
+        }
+        note_stopped(&exchange.ctx, stopped);
     }
     exchange.app.drafting.handed_over(live.key());
     report(exchange, &handoff, &pairs, bytes);
@@ -107,16 +113,8 @@ pub(super) async fn write(exchange: &Exchange, prepared: PreparedHandoff) -> Res
 pub(super) async fn write_for_review(
     exchange: &Exchange,
     id: HandoffId,
-    prompt: String,
-    origin: HandoffOrigin,
+    new: NewHandoff,
 ) -> Result<(), StoreError> {
-    let new = NewHandoff {
-        prompt,
-        reason: None,
-        parent: exchange.offered.active_id(),
-        origin,
-        to: None,
-    };
     let handoff = handoff(exchange, id, new)?;
     exchange.app.sessions.store().put_draft(&handoff).await
 }
@@ -143,10 +141,9 @@ fn handoff(exchange: &Exchange, id: HandoffId, new: NewHandoff) -> Result<Handof
 /// Reports a handoff that is written: to the log, the journal, the event, and the writer of documents.
 fn report(exchange: &Exchange, handoff: &Handoff, pairs: &[Arc<HiddenPair>], bytes: HandoffSize) {
     let sizes = (bytes.before, bytes.after);
-    let work = work(exchange, exchange.record.fired.is_first(handoff.id));
     let again = handoff
         .parent
-        .and_then(|parent| work.looked_up_again(parent, pairs));
+        .and_then(|parent| exchange.looked_up_again(parent, pairs));
     let event = HandoffEvent {
         relookups: again.map(|all| all.len() as u64),
         ..HandoffEvent::of(handoff, &exchange.ctx.id, sizes, &exchange.app.redactor)
@@ -157,7 +154,7 @@ fn report(exchange: &Exchange, handoff: &Handoff, pairs: &[Arc<HiddenPair>], byt
     }
     let told = || LiveEvent::Handoff(Box::new(event.clone()));
     exchange.app.journal.tell(told);
-    work.write_document(&exchange.ctx, handoff, bytes);
+    exchange.write_document(handoff, bytes, exchange.record.fired.is_first(handoff.id));
     exchange.ctx.recorder.note(|e| {
         e.fired.push(event.id.clone());
         e.prompt_bytes += event.prompt_bytes;
@@ -167,28 +164,27 @@ fn report(exchange: &Exchange, handoff: &Handoff, pairs: &[Arc<HiddenPair>], byt
     });
 }
 
-/// The work that a handoff of this request hands over.
-pub(super) fn work(exchange: &Exchange, has_work: bool) -> HandedOverWork {
-    HandedOverWork {
-        app: Arc::clone(&exchange.app),
-        offered: Arc::clone(&exchange.offered),
-        tooled: exchange.leg.tooled,
-        has_work,
-        by_person: !headers::is_of_subagent(&exchange.ctx.headers),
-    }
-}
-
 /// Counts a leg that has ended, and measures the context by it.
 pub(super) fn count(exchange: &Exchange, report: &LegReport) {
     if let Some(thread) = &exchange.thread {
         let cut = exchange.record.fired.last().or(exchange.offered.active_id());
-        thread.measure(&exchange.ctx, cut, report);
+        let bytes = exchange.ctx.recorder.read(|e| e.sent_bytes.last().copied());
+        note_stopped(
+            &exchange.ctx,
+            thread.measure(bytes.unwrap_or_default(), cut, report),
+        );
     }
     count_draft(exchange, report);
 }
 
+/// Counts a leg that the agent is shown. `writes` looks for a call of our tool in its text.
+pub(super) fn count_shown(exchange: &Exchange, report: &LegReport, writes: impl FnOnce() -> bool) {
+    count(exchange, report);
+    count_written_call(exchange, report, writes);
+}
+
 /// Counts an answer without a call in whose text the model wrote a call of our tool. `writes` looks for it.
-pub(super) fn count_written_call(exchange: &Exchange, report: &LegReport, writes: impl FnOnce() -> bool) {
+fn count_written_call(exchange: &Exchange, report: &LegReport, writes: impl FnOnce() -> bool) {
     let has_call = report.stop != StopReason::Done || !report.hidden.is_empty() || !report.calls.is_empty();
     if has_call || !exchange.leg.tooled || !writes() {
         return;

@@ -1,10 +1,12 @@
 //! Records an exchange: its event, log lines, and the journal's copy of the request.
 
-use super::{Exchange, is_model_call};
-use crate::serve::proxy::RequestContext;
+use super::value::Exchange;
+use crate::serve::proxy::{RequestContext, headers};
 use crate::state::journal::{BodyLayout, PackedHeaders, ReceivedRequest};
+use crate::state::session::LiveConversation;
 use crate::state::telemetry::LegEnd;
-use baton_core::plan::OriginalTranscript;
+use baton_core::plan::{OriginalTranscript, is_model_call};
+use baton_core::record::is_topic;
 use baton_core::rewrite::RewriteOutcome;
 use baton_core::wire::{LegReport, Operation};
 
@@ -96,4 +98,15 @@ pub(super) fn count(ctx: &RequestContext, report: &LegReport) {
             "upstream dropped thinking from the model's view"
         );
     }
+}
+
+/// The topic that a request declares.
+pub(super) fn declared_topic(ctx: &RequestContext) -> Option<&str> {
+    headers::text(&ctx.headers, headers::DECLARED_TOPIC).filter(|name| is_topic(name))
+}
+
+/// Records the topic of a request's conversation.
+pub(super) fn note_topic(ctx: &RequestContext, live: &LiveConversation) {
+    let topic = live.topic(declared_topic(ctx));
+    ctx.recorder.note(|e| e.topic = topic);
 }

@@ -1,17 +1,23 @@
-//! The agent's parsed request: in memory until its response streams, spilled meanwhile, and read back when a later leg
+//! The agent's request, parsed and planned. Its text is in memory until its response streams, spilled meanwhile, and read back when a later leg
 //! is built from it.
 
 use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use twox_hash::XxHash3_128;
 
-use super::Exchange;
+use super::app::App;
+use crate::serve::proxy::answer_form::AnswerForm;
 use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::spill::Spill;
-use crate::state::journal::PackedHeaders;
+use crate::state::session::LiveConversation;
+use crate::state::store::StoreError;
+use baton_core::course::StreamMerge;
+use baton_core::plan::{self, AgentCall, CallFacts, Pin, Places, Planned, ToolOffer};
+use baton_core::record::HandoffId;
 use baton_core::rewrite::RequestReading;
-use baton_core::wire::{View, Wire};
+use baton_core::wire::{ResponseWatch, View, Wire};
 
 /// A request that was read: its body, and where in it is what. While the body is spilled only its facts are known.
 #[derive(Clone)]
@@ -60,12 +66,12 @@ impl Request {
         self.body.as_it_came().filter(|_| same)
     }
 
-    fn spill(&mut self, spill: &Spill) {
+    pub(super) fn spill(&mut self, spill: &Spill) {
         self.reading.let_go();
         self.body.spill(spill);
     }
 
-    async fn reclaim(&mut self, wire: &dyn Wire) -> io::Result<()> {
+    pub(super) async fn reclaim(&mut self, wire: &dyn Wire) -> io::Result<()> {
         self.body.reclaim().await?;
         let reading = self.body.text().and_then(|text| self.reading.again(wire, text));
         self.reading = reading.ok_or_else(|| io::Error::other("it is not what was spilled"))?;
@@ -73,26 +79,121 @@ impl Request {
     }
 }
 
-impl Exchange {
-    /// Spills the request while its response streams: only a later leg needs it, and most responses have none.
-    pub(super) fn spill(&mut self) {
-        Arc::make_mut(&mut self.offered)
-            .agent
-            .request
-            .spill(&self.app.spill);
-        self.spilled_headers = Some(PackedHeaders::new(&std::mem::take(&mut self.ctx.headers)));
+/// The agent's request and its conversation.
+#[derive(Clone)]
+pub(super) struct AgentRequest {
+    pub(super) wire: &'static dyn Wire,
+    pub(super) request: Request,
+    /// Cost of one pass over the request.
+    pub(super) weight: usize,
+    /// How it was sent.
+    pub(super) call: CallFacts,
+    /// `None` while the store cannot be reached.
+    pub(super) live: Option<Arc<LiveConversation>>,
+    /// Hash of the request as the agent sent it, where commands were taken out: without them two requests may be alike.
+    pub(super) original_hash: Option<u64>,
+}
+
+impl AgentRequest {
+    /// A planned request in this conversation. `original`: what the agent sent, where that is another text.
+    pub(super) fn new(
+        call: AgentCall,
+        request: impl FnOnce(RequestReading) -> Request,
+        weight: usize,
+        live: Option<Arc<LiveConversation>>,
+        original: Option<&Bytes>,
+    ) -> Self {
+        Self {
+            wire: call.wire,
+            call: call.facts(),
+            request: request(call.reading),
+            weight,
+            live,
+            original_hash: original.map(body_hash),
+        }
     }
 
-    /// Has the request again.
+    /// The conversation.
     ///
     /// # Errors
-    /// It cannot be read back, or has changed.
-    pub(super) async fn reclaim(&mut self) -> io::Result<()> {
-        let Some(headers) = self.spilled_headers.take() else {
-            return Ok(());
-        };
-        self.ctx.headers = headers.map();
-        let offered = Arc::make_mut(&mut self.offered);
-        offered.agent.request.reclaim(offered.agent.wire).await
+    /// The store cannot be reached.
+    pub(super) fn live(&self) -> Result<&Arc<LiveConversation>, StoreError> {
+        self.live
+            .as_ref()
+            .ok_or_else(|| StoreError::new("the store could not be read"))
     }
+
+    /// Hash by which the repetition of this request is recognised.
+    pub(super) fn hash(&self) -> u64 {
+        self.original_hash
+            .unwrap_or_else(|| body_hash(self.request.text()))
+    }
+
+    /// The form in which the answer is expected.
+    pub(super) fn form(&self, target: &str) -> AnswerForm {
+        AnswerForm::of(
+            target,
+            self.wire.facts().framing,
+            self.request.view().facts.stream,
+        )
+    }
+
+    /// Whether the agent sends its whole history with each request, and does not continue by an id alone.
+    pub(super) fn resends(&self) -> bool {
+        plan::resends(self.wire, self.request.view())
+    }
+
+    /// Whether the agent's own loop sent it: a model call with the agent's tools that brings its history along.
+    pub(super) fn is_of_the_loop(&self) -> bool {
+        plan::is_of_the_loop(self.request.view(), self.call.operation)
+    }
+
+    /// What a streamed answer to the request goes through. `limit`: of a frame, in bytes.
+    pub(super) fn merge(
+        &self,
+        form: AnswerForm,
+        watch: ResponseWatch,
+        limit: usize,
+        tooled: bool,
+    ) -> StreamMerge {
+        let machine = self.wire.machine(self.request.view(), watch);
+        match form.by_path() {
+            Some(framing) => StreamMerge::framed(machine, framing, limit, tooled),
+            None => StreamMerge::new(machine, limit, tooled),
+        }
+    }
+}
+
+/// A request with all that is known of it before it is sent.
+#[derive(Clone)]
+pub(super) struct Offered {
+    pub(super) agent: AgentRequest,
+    pub(super) pin: Pin,
+    pub(super) places: Places,
+    pub(super) offer: ToolOffer,
+}
+
+impl Offered {
+    /// The plan, under the present policy.
+    pub(super) fn plan<'a>(&'a self, app: &'a App) -> Planned<'a> {
+        Planned {
+            wire: self.agent.wire,
+            reading: self.agent.request.reading(),
+            call: self.agent.call,
+            pin: &self.pin,
+            places: &self.places,
+            offer: &self.offer,
+            policy: app.policy(),
+        }
+    }
+
+    /// The handoff that the request is cut at.
+    pub(super) fn active_id(&self) -> Option<HandoffId> {
+        self.pin.active_id()
+    }
+}
+
+/// Hash by which the repetition of a request is recognised, by every replica.
+fn body_hash(text: &Bytes) -> u64 {
+    XxHash3_128::oneshot(text) as u64
 }

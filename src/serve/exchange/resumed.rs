@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::offer::Offered;
-use super::{Exchange, insertions, is_model_call};
+use super::context;
+use super::request::Offered;
+use super::value::Exchange;
 use crate::state::files::documents;
 use crate::state::store::SharedStore;
 use baton_core::handoffs::yaml::Drift;
+use baton_core::plan::is_model_call;
 use baton_core::record::{HandoffId, HandoffStatus};
-use baton_core::rewrite::insertions::last;
 
 /// Time for git.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -41,7 +42,7 @@ pub(super) async fn resume(exchange: &Exchange, handoff: HandoffId) -> String {
     if let Some(drift) = drift(store, principal, handoff, dir.to_owned()).await {
         text = format!("{text}\n\n{}.", drift.line());
         if let Some(live) = &offered.agent.live {
-            live.set_notice(handoff, for_the_model(&drift));
+            live.set_notice(handoff, drift.for_the_model());
         }
     }
     text
@@ -69,20 +70,20 @@ pub(super) async fn notify(exchange: &mut Exchange) {
                 let drift = drift(app.sessions.store(), &principal, active, dir).await;
                 if let Some(drift) = drift {
                     tracing::info!(handoff = %active, "resumed: {}", drift.line());
-                    live.set_notice(active, for_the_model(&drift));
+                    live.set_notice(active, drift.for_the_model());
                 }
             });
         }
         return;
     }
-    let has_place = last(offered.agent.request.view()).is_some_and(|turn| turn >= offered.pin.kept_from());
+    let has_place = exchange.plan().place_at_end().is_some();
     if !is_model_call(ctx.operation) || offered.agent.call.side_call || !has_place {
         return;
     }
     let Some(text) = live.take_notice(active) else {
         return;
     };
-    match insertions::append(exchange, &text).await {
+    match context::append(exchange, &text).await {
         Ok(true) => {}
         Ok(false) => live.set_notice(active, text),
         Err(error) => {
@@ -98,19 +99,4 @@ async fn drift(store: &SharedStore, principal: &str, handoff: HandoffId, dir: Pa
         .inspect_err(|error| tracing::warn!(%handoff, %error, "not compared with the repository"))
         .ok()??;
     report.repository.then_some(report.drift)
-}
-
-/// One line for the model, with the request to pass it on where something has moved.
-fn for_the_model(drift: &Drift) -> String {
-    let then = match drift.is_drift() {
-        true => {
-            " Look at these again before you rely on what the handoff says of them, and tell the user in one line."
-        }
-        false => "",
-    };
-    format!(
-        "<since-handoff>\nThis comes from the session's proxy, not from the user. The handoff was compared with the repository. {}.{then}\n\
-         </since-handoff>",
-        drift.line()
-    )
 }

@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use http::Response;
 
-use super::context::{self, EnteredThread, note_nudge};
-use super::offer::Offered;
-use super::read::{AgentRequest, Received};
-use super::request::Request;
-use super::topic::note_topic;
-use super::{Exchange, drafts, recording};
+use super::context::{self, note_nudge};
+use super::read::Received;
+use super::request::{AgentRequest, Offered, Request};
+use super::value::Exchange;
+use super::{drafts, recording};
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
 use crate::serve::proxy::response_body::ResponseBody;
-use baton_core::nudge::{self, NudgeOutcome, ShadowMoment};
-use baton_core::plan::{DraftAtHand, DueStep, Pin, Places, ToolOffer};
+use crate::state::session::EnteredThread;
+use baton_core::nudge::{NudgeOutcome, ShadowMoment};
+use baton_core::plan::{DraftAtHand, Pin, Places, ToolOffer, WatchedMoment};
 use baton_core::rewrite::untooled::ToolOmission;
 
 /// Relays a request and its answer, and notes the moment.
@@ -26,7 +26,7 @@ pub(super) async fn relayed(
 ) -> Response<ResponseBody> {
     let Received { call, body, weight } = received;
     let opened = app.sessions.open(&call.key, &ctx.principal, app.clock.now_ms());
-    let opened = opened.await.inspect(|live| note_topic(&ctx, live));
+    let opened = opened.await.inspect(|live| recording::note_topic(&ctx, live));
     let opened = opened.inspect_err(|error| tracing::error!(%error, "the store cannot be read"));
     let mut offer = ToolOffer::default();
     offer.set(Some(call.forbidden.unwrap_or(ToolOmission::Shadow)));
@@ -61,31 +61,27 @@ fn note_moment(exchange: &mut Exchange) {
     let Some(state) = thread.state(ready.as_deref()) else {
         return;
     };
-    let plan = exchange.plan();
     let at_hand = DraftAtHand {
         ready: ready.as_deref(),
         cost: drafts::draft_cost(&exchange.app),
     };
-    let due = plan.due(&state, exchange.app.clock.now_ms());
-    let (outcome, notice, saved) = match due {
-        Some(DueStep::Nudge(text)) => {
-            thread.notified();
-            (NudgeOutcome::WouldNotify, Some(text), thread.expected())
-        }
-        _ if !plan.is_safe_point() => return,
-        Some(DueStep::HandOff { .. }) => {
-            // The next one is due when the context has grown as far again.
-            thread.draft_failed();
-            (NudgeOutcome::WouldHandOver, None, thread.expected())
-        }
-        None if nudge::plan_accepted(&plan.reading.view) => {
-            (NudgeOutcome::WouldFollowPlan, None, thread.expected())
-        }
-        None => match plan.free_moment(&state, at_hand) {
-            Some(moment) => (NudgeOutcome::WouldCutFree, None, Some(moment.cut.saved)),
-            None => return,
-        },
+    let moment = exchange
+        .plan()
+        .watched_moment(&state, at_hand, exchange.app.clock.now_ms());
+    let Some(WatchedMoment {
+        outcome,
+        notice,
+        saved,
+    }) = moment
+    else {
+        return;
     };
+    match outcome {
+        NudgeOutcome::WouldNotify => thread.notified(),
+        // The next one is due when the context has grown as far again.
+        NudgeOutcome::WouldHandOver => thread.draft_failed(),
+        _ => {}
+    }
     let text = notice.or_else(|| drafts::local_prompt(exchange));
     let text = text.unwrap_or_default();
     note_nudge(&exchange.ctx, outcome);

@@ -5,17 +5,18 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::{Response, StatusCode};
+use http::Response;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame};
 use serde_json::Value;
 
-use super::answer_form::content_type;
 use super::keepalive::KeepAlive;
-use super::{Exchange, heavy, local_answer};
+use super::value::Exchange;
+use super::{heavy, local_answer};
+use crate::serve::proxy::answer_form::content_type;
 use crate::serve::proxy::download::{PolledFrame, StreamFault};
 use crate::serve::proxy::response_body::ResponseBody;
-use baton_core::wire::{Framing, LegMachine, OwnError, Wire};
+use baton_core::wire::{Framing, LegMachine, OwnError, stream_error};
 
 /// Bytes of an error answer that are reported in a stream.
 const ERROR_BYTES: usize = 64 << 10;
@@ -98,7 +99,7 @@ enum WaitPhase {
 impl WaitingBody {
     /// The part of a draft to send now.
     fn shown(&self) -> Option<Bytes> {
-        self.exchange.shown.as_ref()?.take()
+        self.exchange.shown.as_ref()?.line().take()
     }
 
     /// The answer is there.
@@ -115,30 +116,13 @@ impl WaitingBody {
             let read = http_body_util::Limited::new(body, ERROR_BYTES).collect().await;
             let body = read.map(http_body_util::Collected::to_bytes).unwrap_or_default();
             let error: Option<Value> = serde_json::from_slice(&body).ok();
-            let error = error.map_or_else(|| wire.error_body(own(status)), |error| error.to_string());
-            event(wire, framing, &error, begun)
+            let error = error.map_or_else(
+                || wire.error_body(OwnError::unreadable(status.as_u16())),
+                |error| error.to_string(),
+            );
+            stream_error(wire, framing, &error, begun).into()
         }));
     }
-}
-
-/// Replaces an error answer that is no JSON.
-fn own(status: StatusCode) -> OwnError<'static> {
-    OwnError {
-        status: status.as_u16(),
-        code: "upstream_unreadable",
-        message: "upstream answered with an error; try again",
-    }
-}
-
-/// The event of an error that ends a stream; `begun`: something is in front of it.
-fn event(wire: &dyn Wire, framing: Framing, error: &str, begun: bool) -> Bytes {
-    match framing {
-        Framing::Sse => wire.error_event(error),
-        Framing::Lines => format!("{error}\n"),
-        Framing::JsonArray if begun => format!("\n,\n{error}\n]\n"),
-        Framing::JsonArray => format!("[{error}]"),
-    }
-    .into()
 }
 
 impl Body for WaitingBody {
@@ -162,7 +146,7 @@ impl Body for WaitingBody {
                     }
                     ready!(self.quiet.poll(cx));
                     let shown = self.exchange.shown.as_ref();
-                    if shown.is_some_and(|shown| shown.keep_alive()) {
+                    if shown.is_some_and(|shown| shown.line().keep_alive()) {
                         continue;
                     }
                     let mut out = Vec::new();
@@ -189,49 +173,6 @@ impl Body for WaitingBody {
             WaitPhase::Goes(body) => body.is_end_stream() && self.exchange.shown.is_none(),
             WaitPhase::Over => true,
             WaitPhase::Waits(_) | WaitPhase::Fails(_) => false,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use baton_core::record::WireId;
-    use baton_core::wire::wire;
-
-    #[test]
-    fn an_error_ends_a_stream_in_the_streams_own_framing() {
-        let error = r#"{"error":"x"}"#;
-        let wire = wire(WireId::Gemini);
-        let text = |framing, begun| String::from_utf8(event(wire, framing, error, begun).to_vec()).unwrap();
-        assert_eq!(text(Framing::Lines, false), "{\"error\":\"x\"}\n");
-        assert_eq!(text(Framing::Lines, true), "{\"error\":\"x\"}\n");
-        // An array that has begun is closed after its next element; one that has not is whole.
-        let whole: Value = serde_json::from_str(&text(Framing::JsonArray, false)).unwrap();
-        let rest = text(Framing::JsonArray, true);
-        let joined: Value = serde_json::from_str(&format!("[{{}}{rest}")).unwrap();
-        assert_eq!(
-            (whole.as_array().map(Vec::len), joined.as_array().map(Vec::len)),
-            (Some(1), Some(2))
-        );
-        assert!(text(Framing::Sse, true).ends_with("\n\n"));
-    }
-
-    #[test]
-    fn every_wire_has_an_error_for_an_answer_that_is_no_json() {
-        for id in [
-            WireId::Anthropic,
-            WireId::OpenaiChat,
-            WireId::OpenaiResponses,
-            WireId::Gemini,
-            WireId::Ollama,
-        ] {
-            let body = wire(id).error_body(own(StatusCode::BAD_GATEWAY));
-            let body: Value = serde_json::from_str(&body).unwrap();
-            assert!(
-                body.to_string().contains("upstream answered with an error"),
-                "{body}"
-            );
         }
     }
 }

@@ -8,6 +8,7 @@
 
 mod admit;
 mod agent_stream;
+pub(crate) mod answer_form;
 pub mod body;
 mod budget;
 pub mod certificate;

@@ -16,6 +16,7 @@ use crate::serve::exchange::App;
 use crate::state::config::*;
 use crate::state::telemetry::ExchangeEvent;
 use baton_core::handoffs::carry::CarryScope;
+use baton_core::handoffs::draft::ReviewPolicy;
 
 /// A config in which every upstream is `base_url`.
 pub(crate) fn config(base_url: &str) -> Config {

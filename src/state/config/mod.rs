@@ -19,8 +19,8 @@ mod value;
 pub use keys::{
     Admin, AgentWaits, Bill, ChatCommandPolicy, ClientKey, DocumentPolicy, DraftPolicy, HandoffMode,
     HandoffPolicy, HandoffRoute, InjectPolicy, Journal, LimitConfig, ListenerConfig, Log, PreambleMode,
-    RecallPolicy, ReviewPolicy, ServerDurability, StoreConfig, StoreKind, StoreRetention, SubagentThresholds,
-    Telemetry, TranscriptDetail, UpstreamConfig,
+    RecallPolicy, ServerDurability, StoreConfig, StoreKind, StoreRetention, SubagentThresholds, Telemetry,
+    TranscriptDetail, UpstreamConfig,
 };
 pub use load::{DEFAULT_TEXT, Flags};
 pub use problem::{KeyOrigin, Problem, ProblemKind};

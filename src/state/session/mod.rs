@@ -1,6 +1,6 @@
 //! Live conversations: a map in front of the store, so that a hit needs no query.
 //!
-//! Knows records and the store; knows nothing of requests but their key. What must survive a crash is in the store
+//! Knows records and the store; knows nothing of requests but their key and what their plans lack. What must survive a crash is in the store
 //! before a call here returns; what can be derived from the transcript is written in the background.
 
 mod checkpoints;
@@ -8,9 +8,11 @@ mod context_uses;
 pub mod key;
 mod listed;
 mod live;
+mod reader;
 mod repeats;
 mod spoken;
 mod stored_insertions;
+mod thread;
 
 #[cfg(test)]
 mod shared_tests;
@@ -30,7 +32,9 @@ pub use self::context_uses::{ThreadId, ThreadTurns};
 pub use self::key::conversation_key;
 pub use self::live::LiveConversation;
 use self::live::{CacheUpdate, LiveState};
+pub(crate) use self::reader::Reader;
 pub use self::repeats::{AnswerId, REPEAT_WITHIN_MS};
+pub(crate) use self::thread::{ContextThread, EnteredThread};
 use crate::state::store::records::{PlacedRecord, StoredRecord};
 use crate::state::store::{SharedStore, StoreError, StoreResult};
 use baton_core::record::{Conversation, CutPoint, Handoff, HandoffId, RecordChange, RepeatedAnswer};

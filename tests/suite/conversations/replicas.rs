@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use baton_llm::serve::exchange::Clock;
+use baton_llm::state::clock::Clock;
 use baton_llm::state::config::{Config, ServerDurability, StoreKind};
 use baton_llm::state::journal::Recorder;
 use baton_llm::state::store::SharedStore;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::DraftEnd;
 use super::request::Preset;
 use crate::record::HandoffOrigin;
 
@@ -27,6 +28,30 @@ impl DraftMethod {
             Self::Bundle => Some(Self::Local),
             Self::Local => None,
         }
+    }
+
+    /// The next method after an attempt that ended like this. What was too large for one method falls back even where the
+    /// request names its method.
+    pub fn after(self, end: &DraftEnd, falls_back: bool) -> Option<Self> {
+        match end {
+            DraftEnd::Complete(_) | DraftEnd::Cancelled | DraftEnd::Review => None,
+            DraftEnd::Failed(why) if why.is_size() => self.fallback(),
+            DraftEnd::Empty | DraftEnd::Failed(_) => self.fallback().filter(|_| falls_back),
+        }
+    }
+}
+
+crate::named! {
+    /// `handoff.review`: whose drafts a person approves first.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub enum ReviewPolicy {
+        /// Drafts take effect by themselves.
+        #[default]
+        Never = "never",
+        /// Handoffs that a person or the API requests wait for a person's approval.
+        Manual = "manual",
+        /// All of them do.
+        Always = "always",
     }
 }
 
@@ -98,6 +123,26 @@ impl fmt::Display for BadFlag {
 impl std::error::Error for BadFlag {}
 
 impl DraftRequest {
+    /// Its first method, where the config has this method and maybe a model. A history is bound to the model that it was made
+    /// with, so another model gets a selection.
+    pub fn first_method(&self, configured: DraftMethod, model: Option<&str>) -> DraftMethod {
+        let names_model = self.model.as_deref().or(model).is_some();
+        match self.method.unwrap_or(configured) {
+            DraftMethod::Oneshot if names_model => DraftMethod::Bundle,
+            method => method,
+        }
+    }
+
+    /// Whether a person reviews the draft first.
+    pub fn is_reviewed(&self, policy: ReviewPolicy) -> bool {
+        self.review
+            || match policy {
+                ReviewPolicy::Never => false,
+                ReviewPolicy::Manual => self.origin != HandoffOrigin::Auto,
+                ReviewPolicy::Always => true,
+            }
+    }
+
     /// Reads what follows `::handoff`: flags first, then the goal as it is. `--` ends the flags. Who asks is
     /// `Person`.
     ///
@@ -200,6 +245,7 @@ fn split(text: &str) -> (&str, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handoffs::draft::DraftFailure;
 
     #[test]
     fn flags_come_first_and_the_rest_is_the_goal() {
@@ -291,5 +337,80 @@ mod tests {
         assert!(by(HandoffOrigin::Auto).falls_back() && !by(HandoffOrigin::Person).falls_back());
         let tried = std::iter::successors(Some(DraftMethod::Oneshot), |method| method.fallback());
         assert_eq!(tried.collect::<Vec<_>>(), DraftMethod::ALL);
+    }
+
+    #[test]
+    fn another_model_gets_a_selection_in_place_of_the_history() {
+        let model = || Some("small".to_owned());
+        let (oneshot, bundle, local) = (DraftMethod::Oneshot, DraftMethod::Bundle, DraftMethod::Local);
+        let rows = [
+            (None, None, None, oneshot, oneshot),
+            (None, model(), None, oneshot, bundle),
+            (None, None, model(), oneshot, bundle),
+            (Some(oneshot), model(), None, local, bundle),
+            (Some(local), model(), None, oneshot, local),
+            (None, model(), None, local, local),
+            (Some(bundle), None, None, oneshot, bundle),
+        ];
+        for (named, request_model, config_model, by_config, method) in rows {
+            let request = DraftRequest {
+                method: named,
+                model: request_model,
+                ..DraftRequest::default()
+            };
+            let chosen = request.first_method(by_config, config_model.as_deref());
+            assert_eq!(chosen, method, "{request:?}");
+        }
+    }
+
+    #[test]
+    fn a_failure_falls_back_where_it_may_and_a_size_always() {
+        let unreached = || DraftEnd::Failed(DraftFailure::Unreached("refused".to_owned()));
+        let (oneshot, bundle, local) = (DraftMethod::Oneshot, DraftMethod::Bundle, DraftMethod::Local);
+        let rows = [
+            (oneshot, unreached(), true, oneshot.fallback()),
+            (oneshot, unreached(), false, None),
+            (bundle, DraftEnd::Empty, true, bundle.fallback()),
+            (bundle, DraftEnd::Empty, false, None),
+            (oneshot, DraftEnd::Cancelled, true, None),
+            (oneshot, DraftEnd::Review, true, None),
+            (local, unreached(), true, None),
+        ];
+        for (method, end, falls_back, next) in rows {
+            assert_eq!(method.after(&end, falls_back), next, "{end:?} {falls_back}");
+        }
+        let too_large = DraftEnd::Failed(DraftFailure::Window);
+        let DraftEnd::Failed(why) = &too_large else {
+            unreachable!()
+        };
+        assert!(why.is_size());
+        assert_eq!(oneshot.after(&too_large, false), oneshot.fallback());
+    }
+
+    fn of(origin: HandoffOrigin) -> DraftRequest {
+        DraftRequest {
+            origin,
+            ..DraftRequest::default()
+        }
+    }
+
+    #[test]
+    fn the_policy_decides_on_a_review_unless_the_request_wants_one() {
+        let rows = [
+            (ReviewPolicy::Never, HandoffOrigin::Api, false),
+            (ReviewPolicy::Never, HandoffOrigin::Auto, false),
+            (ReviewPolicy::Manual, HandoffOrigin::Api, true),
+            // A threshold has no person who waits at the screen.
+            (ReviewPolicy::Manual, HandoffOrigin::Auto, false),
+            (ReviewPolicy::Always, HandoffOrigin::Auto, true),
+        ];
+        for (policy, origin, reviewed) in rows {
+            assert_eq!(of(origin).is_reviewed(policy), reviewed, "{policy:?} {origin:?}");
+            let wanted = DraftRequest {
+                review: true,
+                ..of(origin)
+            };
+            assert!(wanted.is_reviewed(policy));
+        }
     }
 }

@@ -9,6 +9,9 @@ use crate::text::prose::joined;
 use crate::text::words::grouped;
 use crate::wire::{StopReason, error_in};
 
+/// Statuses by which a server refuses the form of a request.
+const REFUSES: [u16; 2] = [400, 422];
+
 /// Characters of a provider's message that are passed on.
 const MESSAGE: usize = 300;
 
@@ -133,6 +136,16 @@ impl fmt::Display for DraftFailure {
 }
 
 impl DraftEnd {
+    /// Whether a request that forbids calls was refused for that, maybe: the status, and why.
+    pub fn refused_form(&self) -> Option<(u16, &str)> {
+        match self {
+            Self::Failed(DraftFailure::Provider(Some(status), why)) if REFUSES.contains(status) => {
+                Some((*status, why))
+            }
+            _ => None,
+        }
+    }
+
     /// Judges a model's answer: its joined texts, where its turn ended by itself. Calls are ignored.
     pub fn of(stop: StopReason, text: &str) -> Self {
         match stop {

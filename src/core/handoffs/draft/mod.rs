@@ -22,9 +22,11 @@ mod keeps;
 mod local;
 mod markers;
 mod message;
+mod model_answer;
 mod person;
 mod prompts;
 mod reader;
+mod report;
 mod request;
 pub mod seen;
 mod since;
@@ -37,7 +39,7 @@ mod words;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use ask::{BadFlag, DraftMethod, DraftRequest, FLAGS, OWN_MODEL};
+pub use ask::{BadFlag, DraftMethod, DraftRequest, FLAGS, OWN_MODEL, ReviewPolicy};
 pub use carried::open_message;
 pub use carried::{carried, document_of, goal_of, with_open_message};
 pub use ends::{DraftEnd, DraftFailure};
@@ -45,8 +47,10 @@ pub use excerpt::one_line;
 pub use fill::BudgetTooSmall;
 pub use index::DraftIndex;
 pub use markers::assumptions;
+pub use model_answer::draft_of;
 pub use prompts::Prompts;
 pub use reader::DraftIndexSettings;
+pub use report::{HandoffReport, approval_commands, waits_for_approval};
 pub use request::{DraftSpec, Preset};
 pub use seen::{
     ClaimStatus, SeenChange, SeenFacts, SeenFailure, SeenStatement, SeenVerification, Whereabouts,

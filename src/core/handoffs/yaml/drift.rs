@@ -61,6 +61,21 @@ impl Drift {
         !self.changed.is_empty() || !self.gone.is_empty() || self.branch.is_some()
     }
 
+    /// One line for the model, with the request to pass it on where something has moved.
+    pub fn for_the_model(&self) -> String {
+        let then = match self.is_drift() {
+            true => {
+                " Look at these again before you rely on what the handoff says of them, and tell the user in one line."
+            }
+            false => "",
+        };
+        format!(
+            "<since-handoff>\nThis comes from the session's proxy, not from the user. The handoff was compared with the repository. {}.{then}\n\
+             </since-handoff>",
+            self.line()
+        )
+    }
+
     /// When the file was written, in words.
     pub fn age(&self) -> Option<String> {
         self.age_seconds

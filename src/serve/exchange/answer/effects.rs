@@ -1,20 +1,36 @@
 //! Performs the effects of an answer's course: writes to the store, later legs to upstream.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::response::Parts;
 
 use crate::serve::exchange::send;
-use crate::serve::exchange::{Exchange, record_writer};
+use crate::serve::exchange::{heavy, record_writer, value::Exchange};
 use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::headers;
 use crate::state::store::StoreError;
 use crate::state::telemetry::ExchangeOutcome;
-use baton_core::course::{AnsweredCall, CourseEvent, Effect, ResponseEnd, is_retryable, requested_pause};
+use baton_core::course::{
+    AnsweredCall, CourseEvent, Effect, ResponseEnd, VerdictInput, is_retryable, requested_pause,
+};
 use baton_core::mark::aside;
 use baton_core::plan::NextLeg;
-use baton_core::record::InsertionPlace;
-use baton_core::wire::{LegOutput, StopReason};
+use baton_core::record::{Handoff, InsertionPlace};
+use baton_core::text::splice;
+use baton_core::wire::{Ending, LegOutput, StopReason};
+
+/// An answer of upstream's that the agent is shown.
+pub(super) struct Answered {
+    pub(super) exchange: Exchange,
+    /// Head of upstream's response.
+    pub(super) parts: Parts,
+    pub(super) body: UpstreamBody,
+    /// What the verdict on the answer's first leg takes into account.
+    pub(super) verdict: VerdictInput,
+    /// The handoff whose sentinel begins the answer.
+    pub(super) sentinel_of: Option<Arc<Handoff>>,
+}
 
 /// The outcome of an effect.
 pub(super) enum EffectResult {
@@ -136,6 +152,12 @@ impl Exchange {
             }
         };
         EffectResult::Event(CourseEvent::LegRefused { retry, pause })
+    }
+
+    /// What an end of ours states. One that states a later leg's size rewrites the request for it.
+    pub(super) fn ending(&self, close: &ResponseEnd) -> Ending {
+        let size = |leg: &_| splice::len(&self.plan().later_leg(leg).rope);
+        heavy::work(self.offered.agent.weight, || close.ending(size))
     }
 
     /// A later leg's body; `None` where it has not the first one's form.

@@ -1,7 +1,6 @@
 //! Sixth stage: shows the agent an answer, streamed or in one piece. Both drive the same course. What follows
 //! when the agent has read its end.
 
-mod answered;
 mod effects;
 mod stream;
 mod watched;
@@ -11,22 +10,47 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Response, header};
+use uuid::Uuid;
 
-use self::answered::Answered;
-use super::is_model_call;
-use super::send::{self, Sent};
-use crate::serve::exchange::Exchange;
+use self::effects::Answered;
+use super::send::{self, FirstLeg, Sent};
+use super::value::Exchange;
 use crate::serve::proxy::download::UpstreamBody;
-use crate::serve::proxy::relay;
 use crate::serve::proxy::response_body::ResponseBody;
+use crate::serve::proxy::{headers, relay};
 use baton_core::course::{Course, CourseTerms, RepeatedHandoff, VerdictInput};
-use baton_core::record::Handoff;
+use baton_core::plan::is_model_call;
+use baton_core::record::{Handoff, HandoffId};
 use baton_core::rewrite::RewriteOutcome;
 use baton_core::tools::ToolNames;
 use baton_core::wire::ResponseWatch;
 
+impl Exchange {
+    /// Sends the first leg, and answers with what follows from it.
+    pub(in crate::serve::exchange) async fn begin(self) -> Response<ResponseBody> {
+        match send::send(self).await {
+            FirstLeg::Sent(sent) => first(sent).await,
+            FirstLeg::Refused(response) => response,
+        }
+    }
+
+    /// Answers a repeated request: its handoff's sentinel, then the leg after it.
+    pub(in crate::serve::exchange) async fn go_on(self, id: HandoffId) -> Response<ResponseBody> {
+        let found = self.app.sessions.handoff(&self.ctx.principal, id).await;
+        let found = found.unwrap_or_else(|error| {
+            tracing::error!(exchange = self.ctx.id, %error, "a repeated request runs its first leg again");
+            None
+        });
+        let Some(handoff) = found else {
+            return Box::pin(self.begin()).await;
+        };
+        self.record.fired.add(handoff.id);
+        after_handoff(self, &handoff).await
+    }
+}
+
 /// Answers the agent with the first leg's response, and with what follows from it.
-pub(super) async fn first(sent: Sent) -> Response<ResponseBody> {
+async fn first(sent: Sent) -> Response<ResponseBody> {
     let Sent {
         exchange,
         request,
@@ -46,6 +70,7 @@ pub(super) async fn after_handoff(mut exchange: Exchange, handoff: &Handoff) -> 
         return match exchange.begun_draft() {
             Some(shown) => exchange.end_shown(shown),
             None => exchange.local_answer(
+                Uuid::now_v7(),
                 &exchange.opening.with_sentinel(&exchange.sentinel(handoff)),
                 Some(handoff.id),
             ),
@@ -82,7 +107,8 @@ async fn show(
         .as_ref()
         .filter(|_| exchange.app.config.handoff.nudge_limit)
     {
-        thread.note_limit(&parts.headers, exchange.app.clock.now_ms());
+        let header = |name: &str| headers::text(&parts.headers, name);
+        thread.note_limit(header, exchange.app.clock.now_ms());
     }
     let form = exchange.form();
     let is_shadow = exchange.app.is_shadow(&exchange.ctx);

@@ -8,10 +8,9 @@ use bytes::Bytes;
 use http::Response;
 use hyper::body::{Body, Frame};
 
-use super::answered::Answered;
-use super::effects::{self, EffectResult};
+use super::effects::{self, Answered, EffectResult};
 use crate::serve::exchange::keepalive::KeepAlive;
-use crate::serve::exchange::{Exchange, heavy, record_writer};
+use crate::serve::exchange::{heavy, record_writer, value::Exchange};
 use crate::serve::proxy::download::{PolledFrame, StreamFault, UpstreamBody};
 use crate::serve::proxy::relay;
 use crate::serve::proxy::response_body::ResponseBody;
@@ -20,7 +19,6 @@ use baton_core::course::{
     AnswerStep, Effect, LegProgress, ResponseEnd, StreamMerge, StreamedAnswer, VerdictInput,
 };
 use baton_core::record::Handoff;
-use baton_core::text::splice;
 use baton_core::wire::{LegOutput, StopReason};
 
 /// An effect in progress.
@@ -61,7 +59,7 @@ impl Exchange {
 
     /// What an answer goes through that began with a draft as it was written: what follows is another leg of it.
     fn merge_after_shown(&self) -> Option<StreamMerge> {
-        let mut merge = self.shown.as_ref()?.take_merge()?;
+        let mut merge = self.shown.as_ref()?.line().take_merge()?;
         merge.hide(self.hidden());
         merge.next_leg();
         Some(merge)
@@ -125,8 +123,7 @@ impl Driver {
     /// The leg is over, whole or not.
     fn leg_over(&mut self) {
         let report = self.answer.report();
-        record_writer::count(&self.exchange, report);
-        record_writer::count_written_call(&self.exchange, report, || self.answer.writes_call());
+        record_writer::count_shown(&self.exchange, report, || self.answer.writes_call());
         self.answer.leg_over();
         self.go_on();
     }
@@ -169,10 +166,7 @@ impl Driver {
     }
 
     fn end(&mut self, close: &ResponseEnd) {
-        // An end that states a later leg's size rewrites the request for it.
-        let Exchange { app, offered, .. } = &self.exchange;
-        let size = |leg: &_| splice::len(&offered.plan(app).later_leg(leg).rope);
-        let ending = heavy::work(offered.agent.weight, || close.ending(size));
+        let ending = self.exchange.ending(close);
         self.outcome = Some(effects::outcome(close, self.answer.report().stop));
         self.answer.close(ending);
         self.phase = DriverPhase::Done;

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use http::Response;
 use hyper::body::{Body, Frame};
 
-use super::answered::Answered;
-use crate::serve::exchange::{Exchange, record_writer};
+use super::effects::Answered;
+use crate::serve::exchange::{record_writer, value::Exchange};
 use crate::serve::proxy::download::{PolledFrame, StreamFault, UpstreamBody};
 use crate::serve::proxy::relay;
 use crate::serve::proxy::response_body::ResponseBody;

@@ -3,9 +3,8 @@
 use bytes::Bytes;
 use http::Response;
 
-use super::answered::Answered;
-use super::effects::{self, EffectResult};
-use crate::serve::exchange::{Exchange, record_writer};
+use super::effects::{self, Answered, EffectResult};
+use crate::serve::exchange::{record_writer, value::Exchange};
 use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::fault::{Code, Fault};
 use crate::serve::proxy::relay;
@@ -13,7 +12,6 @@ use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::course::{AnswerStep, CourseEvent, Effect, JoinedAnswer, ResponseEnd, writes_call};
 use baton_core::record::Handoff;
-use baton_core::text::splice;
 use baton_core::tools::ToolNames;
 use baton_core::wire::{self, LegOutput, LegReport, StopReason};
 
@@ -88,8 +86,7 @@ struct WholeReply {
 
 impl WholeReply {
     fn leg_over(&mut self, body: Bytes, report: LegReport) {
-        record_writer::count(&self.exchange, &report);
-        record_writer::count_written_call(&self.exchange, &report, || writes_call(&body));
+        record_writer::count_shown(&self.exchange, &report, || writes_call(&body));
         self.answer.leg_over(body, report);
     }
 
@@ -145,9 +142,8 @@ impl WholeReply {
     fn joined(&self, close: &ResponseEnd, sentinel_of: Option<&Handoff>) -> Bytes {
         let wire = self.exchange.offered.agent.wire;
         let view = self.exchange.offered.agent.request.view();
-        let size = |leg: &_| splice::len(&self.exchange.offered.plan(&self.exchange.app).later_leg(leg).rope);
         let opening = self.exchange.first_text(sentinel_of);
         self.answer
-            .joined(wire, view, opening.as_deref(), close.ending(size))
+            .joined(wire, view, opening.as_deref(), self.exchange.ending(close))
     }
 }

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use http::Response;
 
-use super::reply::{CommandReply, ReplySentinel, unanswered};
+use super::reply::unanswered;
 use crate::serve::exchange::request::Request;
-use crate::serve::exchange::{Exchange, drafts, slow_answer};
+use crate::serve::exchange::{drafts, slow_answer, value::Exchange};
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::jobs::drafts::{AcceptedDraft, DraftJob, DraftOrder, DraftQueue, DraftRecord, DraftState};
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
-use baton_core::handoffs::draft::{DraftEnd, DraftFailure, DraftRequest};
+use baton_core::commands::{CommandReply, ReplySentinel};
+use baton_core::handoffs::draft::{DraftEnd, DraftFailure, DraftRequest, waits_for_approval};
 use baton_core::mark::note;
 use baton_core::record::Handoff;
 use baton_core::rewrite::notes;
@@ -84,7 +85,7 @@ async fn run(exchange: &Exchange, trigger: HandoffTrigger) -> Result<CommandRepl
         Err(DraftEnd::Review) => {
             let draft = app.drafting.open_in(live.key());
             let document = draft.and_then(|draft| draft.document).unwrap_or_default();
-            let waits = drafts::waits_for_approval(&app.config.commands.prefix);
+            let waits = waits_for_approval(&app.config.commands.prefix);
             CommandReply::new(format!("{waits}\n\n{}", note::quoted(&document)))
         }
         Err(end) => {

@@ -1,33 +1,31 @@
 //! Answers commands in the chat. Nothing goes upstream, and neither the command nor its answer is ever in the model's view.
 
 mod hand_over;
-mod pins;
 mod reply;
 mod resume;
-mod topic;
-mod undo;
 
 use http::Response;
+use uuid::Uuid;
 
 use self::hand_over::{HandoffTrigger, NONE_WAITS, restored_draft};
-use self::pins::{CarriedTexts, pin, pins_listed, unpin};
-use self::reply::{CommandReply, unanswered};
-use self::resume::{resume, shown};
-use self::topic::topic;
-use self::undo::UndoSubject;
-use super::Exchange;
-use super::{record_writer, topic::note_topic};
+use self::reply::unanswered;
+use self::resume::resume;
+use super::context::window_query;
+use super::recording::{declared_topic, note_topic};
+use super::value::Exchange;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::jobs::drafts::{DecisionFailure, DraftState};
-use crate::state::session::LiveConversation;
+use crate::state::session::{LiveConversation, Reader};
 use crate::state::store::StoreError;
-use baton_core::commands::{ChatCommand, help, parse};
+use baton_core::commands::{
+    CarriedTexts, ChatCommand, CommandReply, Status, help, parse, pin, pins_listed, topic, unpin,
+};
 use baton_core::handoffs::carry::Receipt;
 use baton_core::handoffs::draft::{DraftRequest, FLAGS};
 use baton_core::limits::BYTES_PER_TOKEN;
-
-/// Things that were looked up again, as many as the status names.
-const SHOWN_LOOKUPS: usize = 5;
+use baton_core::plan::UndoQuery;
+use baton_core::rewrite::untooled::ToolOmission;
+use baton_core::text::splice;
 
 /// The outcome of a command.
 enum CommandStep {
@@ -74,35 +72,28 @@ async fn step(
         ChatCommand::Help => CommandReply::new(help(prefix, None)),
         ChatCommand::Unknown(word) => CommandReply::new(help(prefix, Some(word))),
         ChatCommand::Status => status(exchange, live()?).await?,
-        ChatCommand::Pins => CommandReply::new(pins_listed(&CarriedTexts::of(exchange, live()?), prefix)),
+        ChatCommand::Pins => CommandReply::new(pins_listed(&carried_texts(exchange, live()?), prefix)),
         ChatCommand::Pin(text) => pin(&live()?.pins(), text, prefix),
-        ChatCommand::Unpin(number) => unpin(&CarriedTexts::of(exchange, live()?), number, prefix),
-        ChatCommand::Topic(name) => topic(ctx, live()?, name, prefix),
-        ChatCommand::Undo(id) => {
-            let subject = UndoSubject {
-                app,
-                ctx,
-                agent: &offered.agent,
-                pin: &offered.pin,
-            };
-            subject.undo(id).await?
+        ChatCommand::Unpin(number) => unpin(&carried_texts(exchange, live()?), number, prefix),
+        ChatCommand::Topic(name) => {
+            let declared = declared_topic(ctx);
+            topic(name, live()?.topic(declared).as_deref(), declared, prefix)
         }
+        ChatCommand::Undo(id) => undo(exchange, id).await?,
         ChatCommand::Resume(id) => resume(exchange, id).await?,
         ChatCommand::Cancel => {
-            let cancelled = match restored_draft(exchange).await? {
-                Some(draft) => is_done(app.drafting.cancel_in(app.sessions.store(), draft.id).await)?,
-                None => false,
-            };
+            let (drafting, store) = (&app.drafting, app.sessions.store());
+            let cancelled =
+                decided(exchange, async |id| drafting.cancel_in(store, id).await.map(drop)).await?;
             CommandReply::new(match cancelled {
                 true => "the handoff that was being written was cancelled.",
                 false => "no handoff is being written.",
             })
         }
         ChatCommand::Reject => {
-            let rejected = match restored_draft(exchange).await? {
-                Some(draft) => is_done(app.drafting.reject_in(app.sessions.store(), draft.id).await)?,
-                None => false,
-            };
+            let (drafting, store) = (&app.drafting, app.sessions.store());
+            let rejected =
+                decided(exchange, async |id| drafting.reject_in(store, id).await.map(drop)).await?;
             CommandReply::new(match rejected {
                 true => "the draft was rejected, and nothing was changed.",
                 false => NONE_WAITS,
@@ -115,73 +106,80 @@ async fn step(
     Ok(CommandStep::Reply(reply))
 }
 
+/// Undoes a handoff, or reverts its undo.
+async fn undo(exchange: &Exchange, id: Option<&str>) -> Result<CommandReply, StoreError> {
+    let Exchange {
+        app, ctx, offered, ..
+    } = exchange;
+    let model = offered.agent.request.view().facts.model.as_deref();
+    let window = app
+        .config
+        .handoff
+        .windows
+        .of(&window_query(ctx, model.unwrap_or_default()));
+    let mut reader = Reader::new(&app.sessions, &app.seals, &ctx.principal, app.clock.now_ms());
+    let reply = loop {
+        let query = UndoQuery {
+            id,
+            principal: &ctx.principal,
+            records: &reader.records,
+            window,
+        };
+        match exchange.plan().undo(&query) {
+            Ok(reply) => break reply,
+            Err(needs) => reader.read(needs).await?,
+        }
+    };
+    ctx.recorder.note(|e| e.undo = reply.undo);
+    Ok(reply)
+}
+
+/// What later handoffs carry.
+fn carried_texts(exchange: &Exchange, live: &LiveConversation) -> CarriedTexts {
+    let rules = exchange.carried_rules();
+    CarriedTexts {
+        pins: live.pins(),
+        rules: rules.into_iter().map(|rule| rule.text).collect(),
+    }
+}
+
 async fn status(exchange: &Exchange, live: &LiveConversation) -> Result<CommandReply, StoreError> {
     let Exchange {
         app, ctx, offered, ..
     } = exchange;
-    let tokens = offered.agent.request.len() as u64 / BYTES_PER_TOKEN;
-    let sees = match &offered.pin.active {
-        Some(active) => {
-            let handoff = app.sessions.handoff(&ctx.principal, active.id).await?;
-            let about = handoff.map(|h| shown(&h)).unwrap_or_default();
-            let sent = baton_core::text::splice::len(&offered.plan(app).first(offered.offer.tooled).rope);
-            format!(
-                "the model sees the handoff {}{about} and what came after it, about {} tokens of the {tokens} that the \
-                 agent sends.",
-                active.id,
-                sent as u64 / BYTES_PER_TOKEN
-            )
-        }
-        None => format!("the model sees the whole history, about {tokens} tokens."),
+    let mut status = Status {
+        tokens: offered.agent.request.len() as u64 / BYTES_PER_TOKEN,
+        untooled: offered.offer.untooled.map(ToolOmission::name),
+        pins: live.pins().len(),
+        ..Status::default()
     };
-    let tool = match offered.offer.untooled {
-        None => "\n\n    It may hand over by itself.".to_owned(),
-        Some(why) => format!("\n\n    It cannot hand over by itself here: {}.", why.name()),
-    };
-    let pins = match live.pins().len() {
-        0 => "Nothing is pinned.".to_owned(),
-        1 => "One text is pinned.".to_owned(),
-        many => format!("{many} texts are pinned."),
-    };
-    let carried = carried_lines(exchange, live).await?;
-    let draft = match restored_draft(exchange).await? {
-        Some(draft) => format!("\n    {} ({}).", draft_state(draft.state), draft.id),
-        None => String::new(),
-    };
-    Ok(CommandReply::new(format!(
-        "{sees}{tool}\n    {pins}{carried}{draft}"
-    )))
+    if let Some(id) = offered.active_id() {
+        let handoff = app.sessions.handoff(&ctx.principal, id).await?;
+        let about = handoff.as_ref().map(|handoff| handoff.about());
+        let sent = splice::len(&exchange.plan().first(offered.offer.tooled).rope) as u64;
+        status.sees = Some((id, about.unwrap_or_default(), sent / BYTES_PER_TOKEN));
+    }
+    if let Some(active) = offered.active_id().and_then(|id| app.sessions.known_handoff(id)) {
+        status.carried = Receipt::of(&active.carried).line();
+        let pairs = app.sessions.pairs_of(live).await?;
+        let again = exchange.looked_up_again(active.id, &pairs);
+        status.again = again.unwrap_or_default();
+    }
+    let draft = restored_draft(exchange).await?;
+    status.draft = draft.map(|draft| (draft_state(draft.state), draft.id));
+    Ok(CommandReply::new(status.text()))
 }
 
-/// What the active handoff carried, and what was looked up again since: a line each.
-async fn carried_lines(exchange: &Exchange, live: &LiveConversation) -> Result<String, StoreError> {
-    let Exchange { app, offered, .. } = exchange;
-    let active = offered.active_id().and_then(|id| app.sessions.known_handoff(id));
-    let Some(active) = active else {
-        return Ok(String::new());
+/// Decides on the open draft. `false`: there is none, or the decision is refused and changes nothing.
+async fn decided(
+    exchange: &Exchange,
+    decide: impl AsyncFnOnce(Uuid) -> Result<(), DecisionFailure>,
+) -> Result<bool, StoreError> {
+    let Some(draft) = restored_draft(exchange).await? else {
+        return Ok(false);
     };
-    let receipt = Receipt::of(&active.carried).line();
-    let receipt = receipt.map(|receipt| format!("\n    Your rules, and open to-dos: {receipt}."));
-    let pairs = app.sessions.pairs_of(live).await?;
-    let again = record_writer::work(exchange, false).looked_up_again(active.id, &pairs);
-    let again = first_of("Looked up again since", &again.unwrap_or_default());
-    Ok(receipt.into_iter().chain(again).collect())
-}
-
-/// A line with the first things of a list; `None` where it is empty.
-fn first_of(what: &str, all: &[String]) -> Option<String> {
-    let more = match all.len().saturating_sub(SHOWN_LOOKUPS) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let first = all.iter().take(SHOWN_LOOKUPS).cloned().collect::<Vec<_>>();
-    (!all.is_empty()).then(|| format!("\n    {what}: {}{more}.", first.join(", ")))
-}
-
-/// Whether a decision was carried out; one that is refused changes nothing.
-fn is_done<T>(decision: Result<T, DecisionFailure>) -> Result<bool, StoreError> {
-    match decision {
-        Ok(_) => Ok(true),
+    match decide(draft.id).await {
+        Ok(()) => Ok(true),
         Err(DecisionFailure::Refused(_)) => Ok(false),
         Err(DecisionFailure::Store(error)) => Err(error),
     }

@@ -3,21 +3,17 @@
 use std::borrow::Cow;
 
 use super::legs::{self, DraftInput};
-use super::method::{after_failure, first_method};
-use super::report::HandoffReport;
-use crate::serve::exchange::Exchange;
 use crate::serve::exchange::record_writer::{self, PreparedHandoff};
+use crate::serve::exchange::value::Exchange;
 use crate::serve::proxy::RequestContext;
-use crate::state::config::ReviewPolicy;
 use crate::state::jobs::drafts::{AcceptedDraft, DraftJob, DraftOrder};
 use crate::state::journal::LiveEvent;
 use crate::state::store::StoreError;
-use crate::state::telemetry::DraftEvent;
-use baton_core::handoffs::document::HandoffSize;
-use baton_core::handoffs::draft::{self, DraftEnd, DraftFailure, DraftMethod, DraftRequest, DraftSpec};
-use baton_core::limits;
-use baton_core::mark::sentinel;
-use baton_core::plan::NewHandoff;
+use crate::state::telemetry::{DraftEvent, size};
+use baton_core::handoffs::draft::{
+    self, DraftEnd, DraftFailure, DraftMethod, DraftRequest, DraftSpec, HandoffReport,
+};
+use baton_core::plan::Drafted;
 use baton_core::record::{Handoff, HandoffOrigin};
 use baton_core::rewrite::RewriteOutcome;
 use baton_core::text::splice;
@@ -36,12 +32,6 @@ impl Drop for CountedAttempt<'_> {
     }
 }
 
-/// A carry-over prompt and the origin of its handoff.
-struct CarriedPrompt {
-    text: String,
-    origin: HandoffOrigin,
-}
-
 /// Writes the draft of `job` and the handoff that it becomes; when this has returned, its sentinel may be shown.
 ///
 /// # Errors
@@ -53,7 +43,7 @@ pub(in crate::serve::exchange) async fn hand_over(
     let first = exchange.plan().first(exchange.offered.offer.tooled);
     let DraftOrder { ask: request, prompt } = job.wanted().clone();
     let accepted = job.accepted().cloned();
-    let reviewed = accepted.is_none() && is_reviewed(exchange.app.config.handoff.review, &request);
+    let reviewed = accepted.is_none() && request.is_reviewed(exchange.app.config.handoff.review);
     let is_drafted = accepted.is_none() && prompt.is_none();
     let made = match (accepted, prompt) {
         _ if !draft::enough(first.messages) => Err(DraftEnd::Failed(DraftFailure::NothingYet)),
@@ -102,26 +92,24 @@ async fn store_for_review(
     document: AcceptedDraft,
     job: DraftJob,
 ) -> DraftEnd {
-    let carried = carried(request, &document);
-    let prompt = sentinel::normalised(&carried.text);
-    let failed = if prompt.len() > limits::PROMPT {
-        DraftFailure::TooLong
-    } else {
-        match record_writer::write_for_review(exchange, job.id(), prompt, carried.origin).await {
-            Ok(()) => {
-                tracing::info!(exchange = exchange.ctx.id, draft = %job.id(), "a draft waits for approval");
-                job.review(document.method, document.document);
-                return DraftEnd::Review;
-            }
-            Err(error) => {
-                tracing::error!(exchange = exchange.ctx.id, %error, "draft not written");
-                DraftFailure::Store
-            }
-        }
+    let new = drafted(request, &document).for_review(exchange.offered.active_id());
+    let stored = match new {
+        Ok(new) => record_writer::write_for_review(exchange, job.id(), new)
+            .await
+            .map_err(|error| unwritten(exchange, &error)),
+        Err(why) => Err(DraftEnd::Failed(why)),
     };
-    let end = DraftEnd::Failed(failed);
-    job.ended(&end);
-    end
+    match stored {
+        Ok(()) => {
+            tracing::info!(exchange = exchange.ctx.id, draft = %job.id(), "a draft waits for approval");
+            job.review(document.method, document.document);
+            DraftEnd::Review
+        }
+        Err(end) => {
+            job.ended(&end);
+            end
+        }
+    }
 }
 
 /// Archives the stored draft of a review, which has become another handoff.
@@ -141,7 +129,8 @@ async fn document(
     first: &RewriteOutcome,
     job: &DraftJob,
 ) -> Result<AcceptedDraft, DraftEnd> {
-    let mut method = first_method(request, &exchange.app.config.draft);
+    let config = &exchange.app.config.draft;
+    let mut method = request.first_method(config.method, config.model.as_deref());
     if method != DraftMethod::Local {
         if let Some(shown) = &exchange.shown {
             shown.begin();
@@ -149,7 +138,7 @@ async fn document(
         let run = || exchange.ctx.recorder.read(|event| event.run.clone());
         exchange.app.journal.tell(|| LiveEvent::Draft { run: run() });
     }
-    let Some(index) = legs::index(exchange, first.rope.clone()) else {
+    let Some(index) = exchange.draft_index(first.rope.clone()) else {
         return Err(DraftEnd::Failed(DraftFailure::Internal));
     };
     let repository = legs::repository(exchange, request.git).await;
@@ -178,7 +167,7 @@ async fn document(
                 method: Some(method),
             });
         }
-        let Some(next) = after_failure(method, &end, request.falls_back()) else {
+        let Some(next) = method.after(&end, request.falls_back()) else {
             return Err(end);
         };
         let (from, to) = (method.name(), next.name());
@@ -193,7 +182,9 @@ async fn document(
 /// How it ended otherwise.
 pub(in crate::serve::exchange) async fn ahead(exchange: &Exchange) -> Result<String, DraftEnd> {
     let first = exchange.plan().first(exchange.offered.offer.tooled);
-    let index = legs::index(exchange, first.rope.clone()).filter(|_| draft::enough(first.messages));
+    let index = exchange
+        .draft_index(first.rope.clone())
+        .filter(|_| draft::enough(first.messages));
     let Some(index) = index else {
         return Err(DraftEnd::Failed(DraftFailure::NothingYet));
     };
@@ -219,7 +210,9 @@ pub(in crate::serve::exchange) async fn ahead(exchange: &Exchange) -> Result<Str
 pub(in crate::serve::exchange) fn local_prompt(exchange: &Exchange) -> Option<String> {
     let app = &exchange.app;
     let first = exchange.offered.plan(app).first(exchange.offered.offer.tooled);
-    let index = legs::index(exchange, first.rope.clone()).filter(|_| draft::enough(first.messages))?;
+    let index = exchange
+        .draft_index(first.rope.clone())
+        .filter(|_| draft::enough(first.messages))?;
     let spec = DraftSpec {
         tokens: app.config.draft.facts_tokens,
         ..DraftSpec::default()
@@ -290,36 +283,19 @@ fn prepared(
     document: &AcceptedDraft,
     first: &RewriteOutcome,
 ) -> Result<PreparedHandoff, DraftEnd> {
-    let carried = carried(request, document);
-    let tags = &exchange.app.config.handoff.preamble_tags;
-    let open = draft::open_message(exchange.offered.agent.request.view(), tags);
-    let prompt = draft::with_open_message(&carried.text, &open);
-    // A document may quote a transcript with marks of ours in it.
-    let prompt = sentinel::normalised(&prompt);
-    if prompt.len() > limits::PROMPT {
-        return Err(DraftEnd::Failed(DraftFailure::TooLong));
-    }
-    let reason = request.reason.as_deref().map(sentinel::normalised);
-    let new = NewHandoff {
-        prompt,
-        reason: reason.filter(|reason| !reason.is_empty()),
-        parent: exchange.offered.active_id(),
-        origin: carried.origin,
-        to: request.to.clone(),
-    };
-    let before = splice::len(&first.rope) as u64;
-    let prepared = record_writer::prepare(exchange, new, before);
+    let drafted = drafted(request, document);
+    let new = exchange.plan().drafted(&drafted).map_err(DraftEnd::Failed)?;
+    let prepared = record_writer::prepare(exchange, new, splice::len(&first.rope) as u64);
     let prepared = prepared.map_err(|error| unwritten(exchange, &error))?;
-    let HandoffSize { before, after } = prepared.bytes;
-    // A given text or goal is somebody's decision. A threshold is reached by a large context, and one that a draft did not make
-    // smaller is not handed over again. The size of a transcript that the provider holds is unknown.
-    let decided = request.force || document.method.is_none() || !request.focus.trim().is_empty();
-    let may_grow = decided
-        || request.origin == HandoffOrigin::Auto
-        || exchange.offered.agent.request.view().facts.previous.is_some();
-    match after > before && !may_grow {
-        true => Err(DraftEnd::Failed(DraftFailure::NotSmaller { before, after })),
-        false => Ok(prepared),
+    let fits = exchange.plan().check_size(&drafted, prepared.bytes);
+    fits.map(|()| prepared).map_err(DraftEnd::Failed)
+}
+
+fn drafted<'a>(request: &'a DraftRequest, document: &'a AcceptedDraft) -> Drafted<'a> {
+    Drafted {
+        request,
+        document: &document.document,
+        method: document.method,
     }
 }
 
@@ -348,8 +324,8 @@ pub(in crate::serve::exchange) fn handoff_report(exchange: &Exchange, handoff: &
     let report = HandoffReport {
         id: handoff.id,
         origin: handoff.origin,
-        before,
-        after,
+        before: size(before),
+        after: size(after),
     };
     report.text(&exchange.app.config.commands.prefix)
 }
@@ -364,83 +340,4 @@ fn note_draft(ctx: &RequestContext, request: &DraftRequest, method: &'static str
             outcome,
         });
     });
-}
-
-/// Whether a person reviews the draft first.
-fn is_reviewed(policy: ReviewPolicy, request: &DraftRequest) -> bool {
-    request.review
-        || match policy {
-            ReviewPolicy::Never => false,
-            ReviewPolicy::Manual => request.origin != HandoffOrigin::Auto,
-            ReviewPolicy::Always => true,
-        }
-}
-
-/// The carry-over prompt of a document.
-fn carried(request: &DraftRequest, document: &AcceptedDraft) -> CarriedPrompt {
-    match document.method {
-        Some(method) => CarriedPrompt {
-            text: draft::carried(&document.document),
-            origin: request.origin_of(method),
-        },
-        // A given document is the carry-over prompt unchanged.
-        None => CarriedPrompt {
-            text: document.document.trim().to_owned(),
-            origin: HandoffOrigin::Person,
-        },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn of(origin: HandoffOrigin) -> DraftRequest {
-        DraftRequest {
-            origin,
-            ..DraftRequest::default()
-        }
-    }
-
-    #[test]
-    fn the_policy_decides_on_a_review_unless_the_request_wants_one() {
-        let rows = [
-            (ReviewPolicy::Never, HandoffOrigin::Api, false),
-            (ReviewPolicy::Never, HandoffOrigin::Auto, false),
-            (ReviewPolicy::Manual, HandoffOrigin::Api, true),
-            // A threshold has no person who waits at the screen.
-            (ReviewPolicy::Manual, HandoffOrigin::Auto, false),
-            (ReviewPolicy::Always, HandoffOrigin::Auto, true),
-        ];
-        for (policy, origin, reviewed) in rows {
-            assert_eq!(
-                is_reviewed(policy, &of(origin)),
-                reviewed,
-                "{policy:?} {origin:?}"
-            );
-            let wanted = DraftRequest {
-                review: true,
-                ..of(origin)
-            };
-            assert!(is_reviewed(policy, &wanted));
-        }
-    }
-
-    #[test]
-    fn a_given_document_is_the_prompt_of_a_person_and_a_drafted_one_has_its_method_or_threshold() {
-        let given = AcceptedDraft {
-            document: "\n Go on. \n".to_owned(),
-            method: None,
-        };
-        let prompt = carried(&of(HandoffOrigin::Api), &given);
-        assert_eq!((&*prompt.text, prompt.origin), ("Go on.", HandoffOrigin::Person));
-        let drafted = AcceptedDraft {
-            method: Some(DraftMethod::Local),
-            ..given
-        };
-        let request = of(HandoffOrigin::Auto);
-        let prompt = carried(&request, &drafted);
-        assert_eq!(prompt.origin, HandoffOrigin::Auto);
-        assert!(prompt.text.contains("Go on."));
-    }
 }

@@ -1,23 +1,16 @@
 //! The requests to a model for a draft, and their answers. The agent sees none of them.
 
-use bytes::Bytes;
-
-use super::answer_text::draft_of;
-use crate::serve::exchange::carry::draft_index;
-use crate::serve::exchange::{Exchange, record_writer, send};
+use crate::serve::exchange::{record_writer, send, value::Exchange};
 use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::route;
 use crate::state::files::repository;
-use baton_core::handoffs::draft::{DraftEnd, DraftFailure, DraftIndex, DraftMethod, DraftRequest, DraftSpec};
+use baton_core::handoffs::draft::{
+    DraftEnd, DraftFailure, DraftIndex, DraftMethod, DraftRequest, DraftSpec, draft_of,
+};
 use baton_core::limits;
-use baton_core::rewrite::{ChangeReason, RewriteOutcome, SizeChange};
-use baton_core::text::splice;
+use baton_core::rewrite::RewriteOutcome;
 use baton_core::tools::ToolNames;
-use baton_core::transcript::Transcript;
-use baton_core::wire::{self, LoneText, Operation, TextOnly};
-
-/// Statuses by which a server refuses such a request.
-const REFUSES: [u16; 2] = [400, 422];
+use baton_core::wire::{self, LoneText, TextOnly};
 
 /// Bytes of an error's body that are read.
 const ERROR_BYTES: usize = 64 << 10;
@@ -50,27 +43,25 @@ pub(super) async fn oneshot(exchange: &Exchange, input: &DraftInput<'_>) -> Draf
     let text = input.index.after_history(&input.spec(), &exchange.app.prompts);
     let more = [offered.agent.wire.user_text(&text)];
     let max_tokens = exchange.app.config.draft.max_tokens;
-    for forbids_calls in [true, false] {
+    let ask = async |forbids_calls| {
         let how = TextOnly {
             forbids_calls,
             max_tokens,
         };
         let leg = offered.plan(&exchange.app).for_a_text(&more, how);
-        match draft_leg(exchange, &leg, &exchange.ctx.target, DraftMethod::Oneshot).await {
-            DraftEnd::Failed(DraftFailure::Provider(Some(status), why))
-                if forbids_calls && REFUSES.contains(&status) =>
-            {
-                tracing::warn!(
-                    exchange = exchange.ctx.id,
-                    status,
-                    why,
-                    "a draft without calls was refused: requested again"
-                );
-            }
-            end => return end,
-        }
-    }
-    DraftEnd::Failed(DraftFailure::Internal)
+        draft_leg(exchange, &leg, &exchange.ctx.target, DraftMethod::Oneshot).await
+    };
+    let end = ask(true).await;
+    let Some((status, why)) = end.refused_form() else {
+        return end;
+    };
+    tracing::warn!(
+        exchange = exchange.ctx.id,
+        status,
+        why,
+        "a draft without calls was refused: requested again"
+    );
+    ask(false).await
 }
 
 /// Requests the document from a model with a selection of the transcript, and nothing else.
@@ -85,21 +76,11 @@ pub(super) async fn bundle(exchange: &Exchange, input: &DraftInput<'_>) -> Draft
         Ok(text) => text,
         Err(why) => return DraftEnd::Failed(DraftFailure::TooSmall(why)),
     };
-    let view = exchange.offered.agent.request.view();
-    let lone = LoneText {
+    let leg = exchange.plan().for_a_lone_text(LoneText {
         text: &text,
         model,
         max_tokens: config.max_tokens,
-    };
-    let edits = exchange.offered.agent.wire.lone_text(view, lone);
-    let leg = RewriteOutcome {
-        changes: SizeChange::of(ChangeReason::Draft, &edits).into_iter().collect(),
-        rope: splice::splice(&view.body, edits),
-        messages: 1,
-        placed: Vec::new(),
-        pending: None,
-        model: None,
-    };
+    });
     let target = model.and_then(|model| route::with_model(&exchange.ctx.target, model));
     let target = target.as_deref().unwrap_or(&exchange.ctx.target);
     draft_leg(exchange, &leg, target, DraftMethod::Bundle).await
@@ -179,18 +160,6 @@ async fn read_whole_draft(exchange: &Exchange, body: UpstreamBody) -> DraftEnd {
         }
         None => DraftEnd::Failed(DraftFailure::Unreached("its answer cannot be read".to_owned())),
     }
-}
-
-/// The index of the transcript as the model sees it.
-pub(super) fn index(exchange: &Exchange, rope: Vec<Bytes>) -> Option<DraftIndex> {
-    let body = splice::flat(rope);
-    let view = exchange
-        .offered
-        .agent
-        .wire
-        .read(&body, Operation::Generate)
-        .ok()?;
-    draft_index(&exchange.app, &exchange.offered, &Transcript::of(&view))
 }
 
 /// The state of the repository, where the config names one.

@@ -5,30 +5,25 @@
 //!                             └► failed, empty, cancelled: the request goes upstream unchanged
 //! ```
 
-mod answer_text;
 mod automatic;
 mod drafter;
 mod legs;
-mod method;
 mod ready;
-mod report;
 
 use http::Response;
 use uuid::Uuid;
 
-use super::Exchange;
 use super::answer::after_handoff;
-use super::opening::AnswerOpening;
+use super::value::{AnswerOpening, Exchange};
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::jobs::drafts::{DraftJob, DraftState};
-use baton_core::handoffs::draft::DraftEnd;
+use baton_core::handoffs::draft::{DraftEnd, approval_commands, waits_for_approval};
 use baton_core::mark::note;
 use baton_core::plan::OpenDraft;
 
 pub(super) use self::automatic::automatic_job;
 pub(super) use self::drafter::{ahead, hand_over, handoff_report, local_prompt};
 pub(super) use self::ready::{draft_cost, kept_draft, ready};
-pub(super) use self::report::{approval_commands, waits_for_approval};
 
 /// Answers a request with which a draft is made: by the leg after the handoff, or as if no draft had been requested.
 pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseBody> {
@@ -42,7 +37,7 @@ pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseB
                 let report = handoff_report(&exchange, &handoff);
                 if let Some(shown) = exchange.begun_draft() {
                     shown.end(report.strip_prefix(note::BEGINS).unwrap_or(&report), "");
-                    shown.say(&exchange.sentinel(&handoff));
+                    shown.line().say(&exchange.sentinel(&handoff));
                     return after_handoff(exchange, &handoff).await;
                 }
                 let opening = AnswerOpening::Report(report.into());

@@ -1,7 +1,7 @@
 //! The draft that was written ahead of a request, and what another one costs.
 
-use crate::serve::exchange::Exchange;
 use crate::serve::exchange::app::App;
+use crate::serve::exchange::value::Exchange;
 use crate::state::jobs::drafts::AcceptedDraft;
 use baton_core::bill::DraftCost;
 use baton_core::handoffs::draft::DraftMethod;

@@ -1,44 +1,32 @@
 //! Fifth stage: sends a request's first leg upstream. Later legs and the requests for drafts go through the same sender.
 
-mod refusal;
 mod retry;
 mod sender;
-mod sent;
 
 use http::StatusCode;
 
-use super::{Exchange, recording};
+use self::sender::LegKind;
+use super::recording;
+use super::value::Exchange;
 
-use self::refusal::refuses_model;
-pub(super) use self::sender::{later_or_own, later_to, readable};
-pub(super) use self::sent::{FirstLeg, Sent};
+#[cfg(test)]
+pub(super) use self::retry::{prepare, remember_omission};
+pub(super) use self::sender::{FirstLeg, Sent, later_or_own, later_to, readable};
 
 /// Sends the first leg, and retries it once if upstream's refusal has a remedy.
 pub(super) async fn send(exchange: Exchange) -> FirstLeg {
     let Exchange {
         app, ctx, offered, ..
     } = &exchange;
-    let mut request = offered.plan(app).first(offered.offer.tooled);
+    let make = || exchange.plan().first(offered.offer.tooled);
+    let (request, answered) = sender::or_own(&exchange, make, LegKind::First).await;
     recording::note_lost(&exchange, &request);
-    let mut answered = sender::first(&exchange, &request).await;
-    if let (Some(model), Ok(response)) = (&request.model, &answered)
-        && refuses_model(response.status())
-    {
-        let model = model.clone();
-        app.refused_models.is_first(&model);
-        request = offered.plan(app).first(offered.offer.tooled);
-        answered = sender::first(&exchange, &request).await;
-        sender::settle_model(&exchange, &model, &answered);
-    }
     let response = match answered {
         Ok(response) => response,
         Err(fault) => return FirstLeg::Refused(ctx.refuse(fault.into())),
     };
     ctx.recorder.first_byte();
-    let wire = offered.agent.wire;
-    let may_retry = wire.facts().binds_prefixes()
-        || offered.pin.active.is_some() && wire.facts().may_refuse_thinking()
-        || retry::lacks_pairs(offered);
+    let may_retry = exchange.plan().may_be_retried() || retry::lacks_pairs(offered);
     let refused = response.status() == StatusCode::BAD_REQUEST && may_retry && !app.is_shadow(ctx);
     let sent = Sent {
         exchange,

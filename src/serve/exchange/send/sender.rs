@@ -1,17 +1,36 @@
 //! Sends the requests of an exchange, and records them.
 
 use bytes::Bytes;
+use http::Response;
 use http::response::Parts;
 
-use super::refusal::refuses_model;
-use crate::serve::exchange::{Exchange, is_model_call};
+use crate::serve::exchange::value::Exchange;
 use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::headers::Sending;
+use crate::serve::proxy::response_body::ResponseBody;
 use crate::serve::proxy::route;
 use crate::serve::proxy::upload::RopeBody;
 use crate::serve::proxy::upstream::UpstreamResult;
 use crate::state::journal::{PackedHeaders, SentLeg};
+use baton_core::course::refuses_model;
+use baton_core::plan::is_model_call;
 use baton_core::rewrite::RewriteOutcome;
+
+/// A request whose first leg upstream has answered.
+pub(in crate::serve::exchange) struct Sent {
+    pub(in crate::serve::exchange) exchange: Exchange,
+    /// The request as it was sent.
+    pub(in crate::serve::exchange) request: RewriteOutcome,
+    pub(in crate::serve::exchange) response: Response<UpstreamBody>,
+}
+
+/// The outcome of the first leg.
+#[expect(clippy::large_enum_variant, reason = "it is destructured at once")]
+pub(in crate::serve::exchange) enum FirstLeg {
+    Sent(Sent),
+    /// The agent's answer is known already.
+    Refused(Response<ResponseBody>),
+}
 
 /// Sends the first leg. A body without edits is sent as it came, in the same compression.
 pub(super) async fn first(exchange: &Exchange, request: &RewriteOutcome) -> UpstreamResult {
@@ -37,27 +56,49 @@ pub(in crate::serve::exchange) async fn later_or_own(
     exchange: &Exchange,
     make: impl Fn() -> RewriteOutcome,
 ) -> UpstreamResult {
-    let leg = make();
-    let target = &exchange.ctx.target;
     // After a draft the agent's own message is still to be sent.
     let added = exchange
         .ctx
         .recorder
         .read(|e| e.sent_bytes.len() > e.draft_legs.len());
-    let response = later_to(exchange, &leg, target, added).await?;
-    let refused = leg.model.filter(|_| refuses_model(response.status()));
-    let Some(model) = refused else {
-        return Ok(response);
-    };
-    exchange.app.refused_models.is_first(&model);
-    let own = later_to(exchange, &make(), target, added).await;
-    settle_model(exchange, &model, &own);
-    own
+    or_own(exchange, make, LegKind::Later { added }).await.1
 }
 
-/// A request that the model of a route refused was sent to the agent's own: where that answered, the route's gets none any
-/// more.
-pub(super) fn settle_model(exchange: &Exchange, model: &str, own: &UpstreamResult) {
+/// Which leg is sent.
+#[derive(Clone, Copy)]
+pub(super) enum LegKind {
+    First,
+    Later { added: bool },
+}
+
+async fn send_leg(exchange: &Exchange, leg: &RewriteOutcome, kind: LegKind) -> UpstreamResult {
+    match kind {
+        LegKind::First => first(exchange, leg).await,
+        LegKind::Later { added } => later_to(exchange, leg, &exchange.ctx.target, added).await,
+    }
+}
+
+/// Sends what `make` makes. If upstream refuses the model of a route, the agent's own model gets it, and where that answers,
+/// the route's gets no request any more. Returns what was sent last, too.
+pub(super) async fn or_own(
+    exchange: &Exchange,
+    make: impl Fn() -> RewriteOutcome,
+    kind: LegKind,
+) -> (RewriteOutcome, UpstreamResult) {
+    let request = make();
+    let answered = send_leg(exchange, &request, kind).await;
+    let is_refused = |response: &Response<_>| refuses_model(response.status().as_u16());
+    let refused = request
+        .model
+        .clone()
+        .filter(|_| answered.as_ref().is_ok_and(is_refused));
+    let Some(model) = refused else {
+        return (request, answered);
+    };
+    let refused_models = &exchange.app.refused_models;
+    refused_models.is_first(&model);
+    let request = make();
+    let own = send_leg(exchange, &request, kind).await;
     if own.as_ref().is_ok_and(|response| response.status().is_success()) {
         tracing::warn!(
             exchange = exchange.ctx.id,
@@ -65,8 +106,9 @@ pub(super) fn settle_model(exchange: &Exchange, model: &str, own: &UpstreamResul
             "upstream refuses the model of a handoff's route: the agent's own model continues (handoff.routes)"
         );
     } else {
-        exchange.app.refused_models.forget(model);
+        refused_models.forget(&model);
     }
+    (request, own)
 }
 
 /// Sends a later leg once, to this path and query. `added`: another request carries the agent's message.

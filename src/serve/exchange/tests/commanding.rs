@@ -5,7 +5,7 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use super::{Stage, an_id, changed, claude, model, user};
-use crate::serve::exchange::{Exchange, commands};
+use crate::serve::exchange::{commands, value::Exchange};
 use crate::serve::proxy::response_body::ResponseBody;
 use baton_core::mark::note;
 

@@ -1,8 +1,8 @@
 //! How full a thread's context is, and what follows from it.
 
 use super::{Stage, calls, claude, result, user};
-use crate::serve::exchange::Exchange;
 use crate::serve::exchange::context;
+use crate::serve::exchange::value::Exchange;
 use crate::state::config::Config;
 use baton_core::nudge::NudgeWording;
 use baton_core::plan::{AnsweredBy, DueStep};
@@ -78,7 +78,7 @@ async fn a_measured_context_is_due_at_its_thresholds() {
         let stage = Stage::with(thresholds);
         let first = exchange(&stage, 0).await;
         let entered = context::enter(&first).unwrap();
-        entered.thread.measure(&first.ctx, None, &used(tokens));
+        entered.thread.measure(0, None, &used(tokens));
         let next = exchange(&stage, 1).await;
         let entered = context::enter(&next).unwrap();
         let step = match next.plan().due(&entered.thread.state(None).unwrap(), 0) {
@@ -102,7 +102,7 @@ async fn cached_input_fills_a_context_as_well() {
         output: 90,
         ..Usage::default()
     };
-    entered.thread.measure(&first.ctx, None, &answered(usage));
+    entered.thread.measure(0, None, &answered(usage));
     let next = exchange(&stage, 1).await;
     let entered = context::enter(&next).unwrap();
     let Some(DueStep::Nudge(text)) = next.plan().due(&entered.thread.state(None).unwrap(), 0) else {
@@ -119,7 +119,7 @@ async fn a_notice_in_plain_words_names_no_number() {
     });
     let first = exchange(&stage, 0).await;
     let entered = context::enter(&first).unwrap();
-    entered.thread.measure(&first.ctx, None, &used(1_500));
+    entered.thread.measure(0, None, &used(1_500));
     let next = exchange(&stage, 1).await;
     let entered = context::enter(&next).unwrap();
     let Some(DueStep::Nudge(text)) = next.plan().due(&entered.thread.state(None).unwrap(), 0) else {
@@ -133,7 +133,7 @@ async fn follow(exchange: &mut Exchange) {
     let decision = exchange.decide();
     assert_eq!(decision.by, AnsweredBy::Model);
     if let (Some(text), Some(thread)) = (decision.nudge, exchange.thread.clone()) {
-        thread.nudge(exchange, &text).await;
+        context::nudge(&thread, exchange, &text).await;
     }
 }
 
@@ -142,19 +142,12 @@ async fn a_notice_is_sent_once_and_stays_in_the_model_s_view() {
     let stage = Stage::with(thresholds);
     let mut first = exchange(&stage, 0).await;
     follow(&mut first).await;
-    first
-        .thread
-        .as_ref()
-        .unwrap()
-        .measure(&first.ctx, None, &used(1_500));
+    first.thread.as_ref().unwrap().measure(0, None, &used(1_500));
     let mut next = exchange(&stage, 1).await;
     follow(&mut next).await;
     let notices = |exchange: &Exchange| exchange.offered.places.insertions.len();
     assert_eq!(notices(&next), 1);
-    next.thread
-        .as_ref()
-        .unwrap()
-        .measure(&next.ctx, None, &used(1_510));
+    next.thread.as_ref().unwrap().measure(0, None, &used(1_510));
     let mut later = exchange(&stage, 2).await;
     follow(&mut later).await;
     assert_eq!(notices(&later), 1);

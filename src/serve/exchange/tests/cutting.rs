@@ -6,7 +6,7 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use super::{PROMPT, Stage, an_id, calls, changed, claude, model, result, sent, user};
-use crate::serve::exchange::{Exchange, drafts, local_answer, resumed, thinking};
+use crate::serve::exchange::{drafts, resumed, send, value::Exchange};
 use crate::state::config::TranscriptDetail;
 use baton_core::mark::sentinel;
 use baton_core::plan::Unresolved;
@@ -89,10 +89,14 @@ async fn refused_thinking_is_left_out_of_the_stretch_and_of_no_later_step() {
     let mut refused = stage.request(claude(&after(&handoff, &step))).exchange().await;
     let first = refused.offered.plan(&stage.app).first(true);
     assert!(body(&refused).contains("Let me see."));
-    let again = thinking::leave_out(&stage.app, Arc::make_mut(&mut refused.offered), &first);
-    let again = String::from_utf8(again.expect("a request without it").rope.concat()).unwrap();
+    let retry = refused
+        .plan()
+        .without_thinking(&first, None)
+        .expect("a request without it");
+    send::prepare(&mut refused, &retry);
+    let again = String::from_utf8(retry.request.rope.concat()).unwrap();
     assert!(!again.contains("Let me see.") && again.contains("t1"), "{again}");
-    thinking::remember_omission(&refused).await;
+    send::remember_omission(&refused).await;
     // What the model thinks afterwards is valid.
     let later = [&step[..], &[thought("t2"), result("t2")]].concat();
     let later = stage.request(claude(&after(&handoff, &later))).exchange().await;
@@ -104,9 +108,9 @@ async fn without_thinking_after_the_cut_there_is_no_second_try() {
     let stage = short_sentinels();
     let handoff = stage.handoff(&[user(BEFORE)]).await;
     let step = [calls("t1"), result("t1")];
-    let mut refused = stage.request(claude(&after(&handoff, &step))).exchange().await;
-    let first = refused.offered.plan(&stage.app).first(true);
-    assert!(thinking::leave_out(&stage.app, Arc::make_mut(&mut refused.offered), &first).is_none());
+    let refused = stage.request(claude(&after(&handoff, &step))).exchange().await;
+    let first = refused.plan().first(true);
+    assert!(refused.plan().without_thinking(&first, None).is_none());
 }
 
 async fn text_of(response: http::Response<crate::serve::proxy::response_body::ResponseBody>) -> String {
@@ -128,7 +132,7 @@ async fn an_unknown_line_is_answered_in_the_form_of_the_request() {
         ] {
             let body = changed(claude(&[user("Go on.")]), json!({"stream": stream}));
             let exchange = stage.request(body).exchange().await;
-            let response = local_answer::unresolved_handoff(&exchange, why);
+            let response = exchange.unresolved_handoff(why);
             assert_eq!(response.headers()["content-type"], kind);
             assert_eq!(response.headers()["cache-control"], "no-cache");
             let text = text_of(response).await;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::{Stage, calls, claude, model, result, sent, user};
-use crate::serve::exchange::Exchange;
 use crate::serve::exchange::drafts;
-use crate::state::config::ReviewPolicy;
+use crate::serve::exchange::value::Exchange;
 use crate::state::jobs::drafts::{DraftJob, DraftOrder, DraftState};
+use baton_core::handoffs::draft::ReviewPolicy;
 use baton_core::handoffs::draft::{DraftEnd, DraftFailure, DraftMethod, DraftRequest};
 use baton_core::plan::{AnsweredBy, DueHandoff};
 use baton_core::record::{Handoff, HandoffOrigin};

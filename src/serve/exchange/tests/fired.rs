@@ -1,7 +1,7 @@
 //! The handoffs of one answer.
 
 use super::an_id;
-use crate::serve::exchange::Fired;
+use crate::serve::exchange::value::Fired;
 
 #[test]
 fn clones_share_the_handoffs_of_an_answer_until_its_end_takes_them() {

@@ -21,11 +21,12 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::{Value, json};
 
-use super::offer::Offered;
+use super::App;
 use super::planned;
 use super::read::{self, Received};
 use super::record_writer;
-use super::{App, Exchange};
+use super::request::Offered;
+use super::value::Exchange;
 use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::exchange_recorder::ExchangeRecorder;
 use crate::serve::proxy::fault::Fault;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Stage, changed, claude, model, user};
-use crate::serve::exchange::Exchange;
+use crate::serve::exchange::value::Exchange;
 
 async fn exchange(stage: &Stage, stream: bool) -> Exchange {
     let body = claude(&[user("Mend it."), model("Yes."), user("Go.")]);
@@ -38,19 +38,19 @@ async fn the_line_is_complete_at_once_and_in_no_later_request() {
     let stage = Stage::new();
     let exchange = exchange(&stage, true).await.showing();
     let shown = exchange.shown.as_ref().unwrap();
-    assert!(!shown.keep_alive());
+    assert!(!shown.line().keep_alive());
     shown.begin();
     shown.begin();
-    let first = String::from_utf8(shown.take().unwrap().to_vec()).unwrap();
+    let first = String::from_utf8(shown.line().take().unwrap().to_vec()).unwrap();
     assert!(first.contains("event: content_block_stop\n"), "{first}");
     let line = texts(&first);
     assert!(
         line.starts_with("baton: a handoff is being written.\n\n[[handoff-note:"),
         "{line}"
     );
-    assert!(shown.take_merge().is_none());
+    assert!(shown.line().take_merge().is_none());
     shown.end("no handoff was made: cancelled.", "");
-    let all = line.clone() + &texts(std::str::from_utf8(&shown.take().unwrap()).unwrap());
+    let all = line.clone() + &texts(std::str::from_utf8(&shown.line().take().unwrap()).unwrap());
     assert!(
         all.contains("baton: no handoff was made: cancelled.\n\n[[handoff-note:"),
         "{all}"

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{PROMPT, Stage, claude, model, user};
-use crate::serve::exchange::Exchange;
 use crate::serve::exchange::record_writer;
+use crate::serve::exchange::value::Exchange;
 use crate::state::config::HandoffMode;
 use baton_core::plan::NewHandoff;
 use baton_core::record::{HandoffOrigin, ResponseOrigin};
@@ -107,9 +107,14 @@ async fn a_draft_for_review_is_stored_and_cuts_nothing() {
     let stage = Stage::new();
     let exchange = stage.request(claude(&[user("Mend it.")])).exchange().await;
     let id = stage.app.clock.new_id();
-    record_writer::write_for_review(&exchange, id, PROMPT.to_owned(), HandoffOrigin::Bundle)
-        .await
-        .unwrap();
+    let new = NewHandoff {
+        prompt: PROMPT.to_owned(),
+        reason: None,
+        parent: None,
+        origin: HandoffOrigin::Bundle,
+        to: None,
+    };
+    record_writer::write_for_review(&exchange, id, new).await.unwrap();
     assert!(exchange.record.fired.is_empty());
     let live = exchange.offered.agent.live.as_ref().unwrap();
     assert_eq!(live.active(), None);

@@ -8,6 +8,7 @@ use crate::state::config::Secret;
 use crate::state::config::raw::{LocatedValue, Raw};
 use crate::state::config::value::{ValueResult, collect, value_error};
 use baton_core::handoffs::carry::CarryScope;
+use baton_core::handoffs::draft::ReviewPolicy;
 use baton_core::nudge::{NudgeWording, Thresholds, Windows};
 use baton_core::plan::FreeCutPolicy;
 
@@ -218,20 +219,6 @@ pub struct SubagentThresholds {
     pub nudge_tokens: Option<u64>,
     /// `handoff.subagent_auto_at`
     pub auto_at: Option<f64>,
-}
-
-baton_core::named! {
-    /// `handoff.review`
-    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-    pub enum ReviewPolicy {
-        /// Drafts take effect by themselves.
-        #[default]
-        Never = "never",
-        /// Handoffs that a person or the API requests wait for a person's approval.
-        Manual = "manual",
-        /// All of them do.
-        Always = "always",
-    }
 }
 
 baton_core::named! {

@@ -16,8 +16,8 @@ use std::path::PathBuf;
 
 pub use self::draft::{ChatCommandPolicy, DraftPolicy, RecallPolicy};
 pub use self::handoff::{
-    DocumentPolicy, HandoffMode, HandoffPolicy, HandoffRoute, InjectPolicy, PreambleMode, ReviewPolicy,
-    SubagentThresholds, TranscriptDetail,
+    DocumentPolicy, HandoffMode, HandoffPolicy, HandoffRoute, InjectPolicy, PreambleMode, SubagentThresholds,
+    TranscriptDetail,
 };
 pub use self::journal::Journal;
 pub(super) use self::key::{ConfigKey, KeySection};

@@ -1,111 +1,18 @@
 //! Reads an agent's request.
 
 use std::cell::Cell;
-use std::sync::Arc;
 
-use bytes::Bytes;
-use twox_hash::XxHash3_128;
-
-use super::answer_form::AnswerForm;
-use super::request::Request;
-use crate::serve::exchange::app::App;
+use super::app::App;
 use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::route;
 use crate::serve::proxy::{RequestContext, headers};
 use crate::state::config::InjectPolicy;
-use crate::state::session::{LiveConversation, conversation_key};
-use crate::state::store::StoreError;
-use baton_core::course::StreamMerge;
-use baton_core::plan::{self, AgentCall, CallFacts};
+use crate::state::session::conversation_key;
+use baton_core::plan::{self, AgentCall};
 use baton_core::rewrite::RequestReading;
 use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::tools::TOOL_NAME;
-use baton_core::wire::{Operation, ResponseWatch, UnreadReason, Wire, wire};
-
-/// The agent's request and its conversation.
-#[derive(Clone)]
-pub(super) struct AgentRequest {
-    pub(super) wire: &'static dyn Wire,
-    pub(super) request: Request,
-    /// Cost of one pass over the request.
-    pub(super) weight: usize,
-    /// How it was sent.
-    pub(super) call: CallFacts,
-    /// `None` while the store cannot be reached.
-    pub(super) live: Option<Arc<LiveConversation>>,
-    /// Hash of the request as the agent sent it, where commands were taken out: without them two requests may be alike.
-    pub(super) original_hash: Option<u64>,
-}
-
-impl AgentRequest {
-    /// A planned request in this conversation. `original`: what the agent sent, where that is another text.
-    pub(super) fn new(
-        call: AgentCall,
-        request: impl FnOnce(RequestReading) -> Request,
-        weight: usize,
-        live: Option<Arc<LiveConversation>>,
-        original: Option<&Bytes>,
-    ) -> Self {
-        Self {
-            wire: call.wire,
-            call: call.facts(),
-            request: request(call.reading),
-            weight,
-            live,
-            original_hash: original.map(body_hash),
-        }
-    }
-
-    /// The conversation.
-    ///
-    /// # Errors
-    /// The store cannot be reached.
-    pub(super) fn live(&self) -> Result<&Arc<LiveConversation>, StoreError> {
-        self.live
-            .as_ref()
-            .ok_or_else(|| StoreError::new("the store could not be read"))
-    }
-
-    /// Hash by which the repetition of this request is recognised.
-    pub(super) fn hash(&self) -> u64 {
-        self.original_hash
-            .unwrap_or_else(|| body_hash(self.request.text()))
-    }
-
-    /// The form in which the answer is expected.
-    pub(super) fn form(&self, target: &str) -> AnswerForm {
-        AnswerForm::of(
-            target,
-            self.wire.facts().framing,
-            self.request.view().facts.stream,
-        )
-    }
-
-    /// Whether the agent sends its whole history with each request, and does not continue by an id alone.
-    pub(super) fn resends(&self) -> bool {
-        plan::resends(self.wire, self.request.view())
-    }
-
-    /// Whether the agent's own loop sent it: a model call with the agent's tools that brings its history along.
-    pub(super) fn is_of_the_loop(&self) -> bool {
-        plan::is_of_the_loop(self.request.view(), self.call.operation)
-    }
-
-    /// What a streamed answer to the request goes through. `limit`: of a frame, in bytes.
-    pub(super) fn merge(
-        &self,
-        form: AnswerForm,
-        watch: ResponseWatch,
-        limit: usize,
-        tooled: bool,
-    ) -> StreamMerge {
-        let machine = self.wire.machine(self.request.view(), watch);
-        match form.by_path() {
-            Some(framing) => StreamMerge::framed(machine, framing, limit, tooled),
-            None => StreamMerge::new(machine, limit, tooled),
-        }
-    }
-}
+use baton_core::wire::{Operation, UnreadReason, Wire, wire};
 
 /// A request that was read, with its body.
 pub(super) struct Received {
@@ -212,11 +119,6 @@ fn key(ctx: &RequestContext, wire: &dyn Wire, reading: &RequestReading) -> Conve
         key,
         named: named.get(),
     }
-}
-
-/// Hash by which the repetition of a request is recognised, by every replica.
-fn body_hash(text: &Bytes) -> u64 {
-    XxHash3_128::oneshot(text) as u64
 }
 
 /// Why the tool is ruled out, in general or for this request.

@@ -2,12 +2,12 @@
 
 use http::{HeaderMap, header};
 
-use crate::serve::proxy::{headers, route};
+use super::{headers, route};
 use baton_core::wire::Framing;
 
 /// The form in which a request's answer is expected.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct AnswerForm {
+pub(crate) struct AnswerForm {
     /// The framing that the path requests, where it is not the wire's usual one.
     by_path: Option<Framing>,
     usual: Framing,
@@ -16,7 +16,7 @@ pub(super) struct AnswerForm {
 
 impl AnswerForm {
     /// The form that a request to `target` expects on a wire whose streams are framed as `usual`.
-    pub(super) fn of(target: &str, usual: Framing, wants_stream: bool) -> Self {
+    pub(crate) fn of(target: &str, usual: Framing, wants_stream: bool) -> Self {
         Self {
             by_path: route::streams_array(target).then_some(Framing::JsonArray),
             usual,
@@ -25,31 +25,31 @@ impl AnswerForm {
     }
 
     /// The framing that the path requests, where it is not the wire's usual one.
-    pub(super) fn by_path(self) -> Option<Framing> {
+    pub(crate) fn by_path(self) -> Option<Framing> {
         self.by_path
     }
 
     /// The framing of a streamed answer.
-    pub(super) fn framing(self) -> Framing {
+    pub(crate) fn framing(self) -> Framing {
         self.by_path.unwrap_or(self.usual)
     }
 
     /// Whether an answer with these headers is a stream: by its content type, or the array that the path requests. Without
     /// a content type it is what the request wants: ChatGPT's server for Codex sends none.
-    pub(super) fn is_stream(self, headers: &HeaderMap) -> bool {
+    pub(crate) fn is_stream(self, headers: &HeaderMap) -> bool {
         headers::is_stream(headers)
             || self.by_path == Some(Framing::JsonArray) && is_json(headers)
             || is_untyped(headers) && self.wants_stream
     }
 
     /// Whether an answer with these headers is one JSON document, by the same rule.
-    pub(super) fn is_whole(self, headers: &HeaderMap) -> bool {
+    pub(crate) fn is_whole(self, headers: &HeaderMap) -> bool {
         is_json(headers) || is_untyped(headers) && !self.wants_stream
     }
 }
 
 /// The content type of a stream of our own.
-pub(super) fn content_type(framing: Framing) -> &'static str {
+pub(crate) fn content_type(framing: Framing) -> &'static str {
     match framing {
         Framing::JsonArray => "application/json",
         Framing::Sse => "text/event-stream; charset=utf-8",

@@ -1,11 +1,11 @@
-//! Reads a model's answer as a draft. No IO.
+//! Reads a model's answer as a draft.
 
-use baton_core::handoffs::draft::{DraftEnd, DraftFailure};
-use baton_core::transcript::{AnswerContent, AnswerPartKind};
-use baton_core::wire::{LegReport, StopReason};
+use super::{DraftEnd, DraftFailure};
+use crate::transcript::{AnswerContent, AnswerPartKind};
+use crate::wire::{LegReport, StopReason};
 
 /// The draft that an answer is: its texts, one line apart; or why it is none.
-pub(super) fn draft_of(raw: &[u8], report: &LegReport) -> DraftEnd {
+pub fn draft_of(raw: &[u8], report: &LegReport) -> DraftEnd {
     let parts = AnswerContent::of(raw).parts;
     let first = |kind| parts.iter().find(|part| part.kind == kind);
     if report.stop == StopReason::Error {
@@ -28,13 +28,13 @@ pub(super) fn draft_of(raw: &[u8], report: &LegReport) -> DraftEnd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baton_core::tools::ToolNames;
-    use baton_core::wire::{Operation, ResponseWatch, wire};
+    use crate::tools::ToolNames;
+    use crate::wire::{Operation, ResponseWatch, wire};
     use serde_json::{Value, json};
 
     /// A whole answer of Anthropic's, as the wire reports it.
     fn read(answer: &Value) -> DraftEnd {
-        let wire = wire(baton_core::record::WireId::Anthropic);
+        let wire = wire(crate::record::WireId::Anthropic);
         let request = json!({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "x"}]});
         let view = wire
             .read(&request.to_string().into(), Operation::Generate)

@@ -1,21 +1,20 @@
-//! The report of a handoff to a person. No IO.
+//! The report of a handoff to a person.
 
-use crate::state::telemetry::size;
-use baton_core::record::{HandoffId, HandoffOrigin};
+use crate::record::{HandoffId, HandoffOrigin};
 
 /// A handoff and what it changed.
-pub(super) struct HandoffReport {
-    pub(super) id: HandoffId,
-    pub(super) origin: HandoffOrigin,
-    /// Bytes of the request before its cut.
-    pub(super) before: u64,
-    /// Bytes of the next request.
-    pub(super) after: u64,
+pub struct HandoffReport {
+    pub id: HandoffId,
+    pub origin: HandoffOrigin,
+    /// The size of the request before its cut, as a person reads it.
+    pub before: String,
+    /// The size of the next request.
+    pub after: String,
 }
 
 impl HandoffReport {
     /// The text for a person. `prefix`: of chat commands; empty where there are none.
-    pub(super) fn text(&self, prefix: &str) -> String {
+    pub fn text(&self, prefix: &str) -> String {
         let undo = match prefix {
             "" => "To undo it, go back in your agent to before this answer.".to_owned(),
             prefix => format!("To undo it: `{prefix}handoff undo`."),
@@ -23,15 +22,15 @@ impl HandoffReport {
         format!(
             "baton: handed over ({}), {} before, {} now, {}. {undo}",
             how(self.origin),
-            size(self.before),
-            size(self.after),
+            self.before,
+            self.after,
             self.id
         )
     }
 }
 
 /// Tells a person that a draft waits.
-pub(in crate::serve::exchange) fn waits_for_approval(prefix: &str) -> String {
+pub fn waits_for_approval(prefix: &str) -> String {
     format!(
         "the draft waits for your approval: {}.",
         approval_commands(prefix)
@@ -39,7 +38,7 @@ pub(in crate::serve::exchange) fn waits_for_approval(prefix: &str) -> String {
 }
 
 /// How a person approves or rejects a draft.
-pub(in crate::serve::exchange) fn approval_commands(prefix: &str) -> String {
+pub fn approval_commands(prefix: &str) -> String {
     match prefix {
         "" => "on the inspector's page of the conversation".to_owned(),
         prefix => {
@@ -70,8 +69,8 @@ mod tests {
         let report = HandoffReport {
             id: HandoffId::from_u128(7),
             origin: HandoffOrigin::Auto,
-            before: 3 << 19,
-            after: 1023,
+            before: "1.5 MiB".to_owned(),
+            after: "1023 B".to_owned(),
         };
         assert_eq!(
             report.text("::"),
@@ -82,16 +81,6 @@ mod tests {
             report
                 .text("")
                 .ends_with("To undo it, go back in your agent to before this answer.")
-        );
-        let small = HandoffReport {
-            before: (1 << 20) - 1,
-            after: 1024,
-            ..report
-        };
-        assert!(
-            small.text("").contains("1023 KiB before, 1 KiB now"),
-            "{}",
-            small.text("")
         );
     }
 

@@ -6,10 +6,8 @@ use std::sync::Arc;
 
 use futures_util::future::{join, join_all, join3};
 
-use super::topic::note_topic;
-use crate::serve::exchange::app::App;
-use crate::serve::proxy::RequestContext;
-use crate::state::session::{CallsAfterCut, LiveConversation, NewCalls};
+use super::{CallsAfterCut, LiveConversation, NewCalls, Sessions};
+use crate::state::store::seals::Seals;
 use crate::state::store::{HandoffFilter, StoreError};
 use baton_core::plan::{AgentCall, Answer, ListedRecords, Need, Needs, PairsAfter, Records};
 use baton_core::record::{Handoff, HandoffId, HiddenPair};
@@ -28,12 +26,14 @@ const MOST_LEFT_OUT: usize = 8;
 const SEALING: usize = 16;
 
 /// The records that were read for a request.
-pub(super) struct Reader<'a> {
-    app: &'a App,
-    ctx: &'a RequestContext,
-    pub(super) records: Records,
+pub(crate) struct Reader<'a> {
+    sessions: &'a Sessions,
+    seals: &'a Seals,
+    principal: &'a str,
+    now_ms: u64,
+    pub(crate) records: Records,
     /// `None` while the store cannot be reached.
-    pub(super) live: Option<Arc<LiveConversation>>,
+    pub(crate) live: Option<Arc<LiveConversation>>,
     /// The walk over the transcript's calls whose pairs were asked for last.
     calls: Option<(Need, NewCalls)>,
     /// What was read for a walk before that.
@@ -43,10 +43,12 @@ pub(super) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// Nothing is read yet.
-    pub(super) fn new(app: &'a App, ctx: &'a RequestContext) -> Self {
+    pub(crate) fn new(sessions: &'a Sessions, seals: &'a Seals, principal: &'a str, now_ms: u64) -> Self {
         Self {
-            app,
-            ctx,
+            sessions,
+            seals,
+            principal,
+            now_ms,
             records: Records::default(),
             live: None,
             calls: None,
@@ -57,10 +59,10 @@ impl<'a> Reader<'a> {
 
     /// Opens the conversation, and reads with it what its request most likely needs: before it is known that all is
     /// needed. What cannot be read is asked for again.
-    pub(super) async fn open(&mut self, call: &AgentCall, needs: Needs) {
-        let (app, ctx, now) = (self.app, self.ctx, self.app.clock.now_ms());
-        self.walk_calls(call, &app.sessions.peek(&call.key, &ctx.principal), &needs);
-        let opened = app.sessions.open(&call.key, &ctx.principal, now);
+    pub(crate) async fn open(&mut self, call: &AgentCall, needs: Needs) {
+        let (sessions, principal) = (self.sessions, self.principal);
+        self.walk_calls(call, &sessions.peek(&call.key, principal), &needs);
+        let opened = sessions.open(&call.key, principal, self.now_ms);
         // In this order on one connection: what is next to the calls is not older than the record.
         let (opened, found) = join(opened, self.read_all(&needs)).await;
         for (need, answer) in needs.into_iter().zip(found) {
@@ -78,7 +80,6 @@ impl<'a> Reader<'a> {
         {
             self.forget_calls();
         }
-        note_topic(ctx, &live);
         let mut known = live.known();
         known.listed = self.listed(&live).await.ok();
         self.records.conversation = Some(known);
@@ -89,7 +90,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub(super) async fn read_for(&mut self, call: &AgentCall, needs: Needs) -> Result<(), StoreError> {
+    pub(crate) async fn read_for(&mut self, call: &AgentCall, needs: Needs) -> Result<(), StoreError> {
         if let Some(live) = self.live.clone() {
             self.walk_calls(call, &live, &needs);
         }
@@ -100,7 +101,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub(super) async fn read(&mut self, needs: Needs) -> Result<(), StoreError> {
+    pub(crate) async fn read(&mut self, needs: Needs) -> Result<(), StoreError> {
         self.reads += 1;
         if self.reads > MOST_READS {
             return Err(StoreError::new(format!(
@@ -121,14 +122,14 @@ impl<'a> Reader<'a> {
     }
 
     /// The walk over the transcript's calls, once the plan is made.
-    pub(super) fn into_calls(self) -> Option<NewCalls> {
+    pub(crate) fn into_calls(self) -> Option<NewCalls> {
         self.calls.map(|(_, calls)| calls)
     }
 
     /// What it weighs to verify the seals of a text, where the plan verifies any.
-    pub(super) fn sealing_weight(&self, text: usize) -> usize {
+    pub(crate) fn sealing_weight(&self, text: usize) -> usize {
         match self.records.has(&Need::SealKeys) {
-            true => text * SEALING * self.app.seals.now().count(),
+            true => text * SEALING * self.seals.now().count(),
             false => 0,
         }
     }
@@ -138,7 +139,7 @@ impl<'a> Reader<'a> {
     }
 
     async fn answer(&self, need: &Need) -> Result<Answer, StoreError> {
-        let (sessions, principal) = (&self.app.sessions, &self.ctx.principal);
+        let (sessions, principal) = (self.sessions, self.principal);
         let store = sessions.store();
         Ok(match need {
             Need::Handoff(id) => {
@@ -146,7 +147,7 @@ impl<'a> Reader<'a> {
                 Answer::Handoffs(found.into_iter().collect())
             }
             Need::HandoffsBetween(first, last) => {
-                Answer::Ids(between(self.app, self.ctx, (*first, *last)).await?)
+                Answer::Ids(sessions.between(principal, (*first, *last)).await?)
             }
             Need::Line(id) => Answer::Handoffs(self.line(*id).await?),
             Need::ActiveIn(key) => Answer::Ids(self.active_in(key).await?.into_iter().collect()),
@@ -168,13 +169,13 @@ impl<'a> Reader<'a> {
             Need::Pairs(ids) => Answer::Pairs(store.pairs(principal, ids).await?),
             Need::PairsBeside(calls) => Answer::Pairs(store.pairs_beside(principal, calls).await?),
             Need::InsertionsAt(places) => Answer::Insertions(store.insertions_at(principal, places).await?),
-            Need::SealKeys => Answer::SealKeys(self.app.seals.now()),
+            Need::SealKeys => Answer::SealKeys(self.seals.now()),
         })
     }
 
     /// What the record of this conversation lists.
     async fn listed(&self, live: &LiveConversation) -> Result<ListedRecords, StoreError> {
-        let (sessions, now) = (&self.app.sessions, self.app.clock.now_ms());
+        let (sessions, now) = (self.sessions, self.now_ms);
         let (cut_points, insertions) = (sessions.left_out(live, now), sessions.insertions_of(live, now));
         let (pairs, cut_points, insertions) = join3(sessions.pairs_of(live), cut_points, insertions).await;
         let (insertions, lost_insertions) = insertions?;
@@ -190,7 +191,7 @@ impl<'a> Reader<'a> {
     async fn line(&self, id: HandoffId) -> Result<Vec<Arc<Handoff>>, StoreError> {
         let (mut line, mut next) = (Vec::new(), Some(id));
         while let Some(id) = next.filter(|_| line.len() < MOST_LEFT_OUT) {
-            let Some(handoff) = self.app.sessions.handoff(&self.ctx.principal, id).await? else {
+            let Some(handoff) = self.sessions.handoff(self.principal, id).await? else {
                 break;
             };
             next = handoff.parent;
@@ -201,20 +202,20 @@ impl<'a> Reader<'a> {
 
     /// The handoff that the newest request of this conversation was pinned to.
     async fn active_in(&self, key: &str) -> Result<Option<HandoffId>, StoreError> {
-        let (sessions, now) = (&self.app.sessions, self.app.clock.now_ms());
-        Ok(sessions.open(key, &self.ctx.principal, now).await?.active())
+        let (sessions, now) = (self.sessions, self.now_ms);
+        Ok(sessions.open(key, self.principal, now).await?.active())
     }
 
     /// The newest handoffs that are active in their conversations.
     async fn newest_active(&self) -> Result<Vec<HandoffId>, StoreError> {
         let filter = HandoffFilter {
-            principal: Some(self.ctx.principal.clone()),
+            principal: Some(self.principal.to_owned()),
             archived: true,
             limit: MOST_ACTIVE,
             ..HandoffFilter::default()
         };
         let mut active = Vec::new();
-        for handoff in self.app.sessions.store().handoffs(&filter).await? {
+        for handoff in self.sessions.store().handoffs(&filter).await? {
             if self.active_in(&handoff.conversation).await? == Some(handoff.id) {
                 active.push(handoff.id);
             }
@@ -235,7 +236,7 @@ impl<'a> Reader<'a> {
             newest_first: reading.call_names_back(call.wire, from),
             up_to: &|turn| view.text(Span::new(begin, view.turns[turn].span.end)),
         };
-        let calls = live.unknown_calls(cut, transcript, self.app.clock.now_ms());
+        let calls = live.unknown_calls(cut, transcript, self.now_ms);
         self.calls = Some((need.clone(), calls));
     }
 
@@ -261,8 +262,8 @@ impl<'a> Reader<'a> {
             Some(found) => found,
             None if calls.calls().is_empty() => Vec::new(),
             None => {
-                let store = self.app.sessions.store();
-                store.pairs_beside(&self.ctx.principal, calls.calls()).await?
+                let store = self.sessions.store();
+                store.pairs_beside(self.principal, calls.calls()).await?
             }
         };
         Ok(PairsAfter {
@@ -283,21 +284,26 @@ fn beside((asked, found): &(Vec<String>, Vec<HiddenPair>), calls: &[String]) -> 
     all.then(|| found.iter().filter(is_here).cloned().collect())
 }
 
-/// The handoffs that a truncated id may mean: two at most.
-pub(super) async fn between(
-    app: &App,
-    ctx: &RequestContext,
-    ids: (HandoffId, HandoffId),
-) -> Result<Vec<HandoffId>, StoreError> {
-    let filter = HandoffFilter {
-        principal: Some(ctx.principal.clone()),
-        ids: Some(ids),
-        archived: true,
-        limit: 2,
-        ..HandoffFilter::default()
-    };
-    let found = app.sessions.store().handoffs(&filter).await?;
-    Ok(found.iter().map(|handoff| handoff.id).collect())
+impl Sessions {
+    /// The handoffs that a truncated id may mean: two at most.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(crate) async fn between(
+        &self,
+        principal: &str,
+        ids: (HandoffId, HandoffId),
+    ) -> Result<Vec<HandoffId>, StoreError> {
+        let filter = HandoffFilter {
+            principal: Some(principal.to_owned()),
+            ids: Some(ids),
+            archived: true,
+            limit: 2,
+            ..HandoffFilter::default()
+        };
+        let found = self.store().handoffs(&filter).await?;
+        Ok(found.iter().map(|handoff| handoff.id).collect())
+    }
 }
 
 #[cfg(test)]

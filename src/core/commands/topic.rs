@@ -1,22 +1,18 @@
-//! Names the topic of a session's handoffs in the chat.
+//! Names the topic of a session's handoffs.
 
-use super::reply::CommandReply;
-use crate::serve::exchange::topic::declared_topic;
-use crate::serve::proxy::RequestContext;
-use crate::state::session::LiveConversation;
-use baton_core::record::{NamedTopic, RecordChange, is_topic};
+use super::CommandReply;
+use crate::record::{NamedTopic, RecordChange, is_topic};
 
-/// Names the topic, or shows it.
-pub(super) fn topic(
-    ctx: &RequestContext,
-    live: &LiveConversation,
+/// Names the topic, or shows the present one. `declared`: by the request.
+pub fn topic(
     name: Option<&str>,
+    present: Option<&str>,
+    declared: Option<&str>,
     prefix: &str,
 ) -> CommandReply {
-    let declared = declared_topic(ctx);
     match name {
         Some(name) => named(name, declared),
-        None => CommandReply::new(match live.topic(declared) {
+        None => CommandReply::new(match present {
             Some(topic) => format!("the topic of this session's handoffs is {topic}."),
             None => format!(
                 "no topic is named: handoffs of this session supersede only each other, unless `handoff.topic` is set. \

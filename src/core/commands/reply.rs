@@ -1,0 +1,91 @@
+//! The reply to a command: its text, and what it changes.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::mark::note;
+use crate::record::{HandoffId, RecordChange};
+
+/// The reply to a command.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CommandReply {
+    pub text: String,
+    /// What its note names, where that is not the reply alone: the handoff that is undone.
+    pub note: Option<HandoffId>,
+    /// The handoff that the model knows from here on.
+    pub sentinel: Option<ReplySentinel>,
+    /// What it changes in the conversation's record.
+    pub change: Option<RecordChange>,
+    pub undo: Option<UndoOutcome>,
+}
+
+/// A handoff's sentinel at a reply's end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplySentinel {
+    pub handoff: HandoffId,
+    pub text: String,
+}
+
+impl CommandReply {
+    /// A reply that changes nothing.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            ..Self::default()
+        }
+    }
+
+    /// The reply as it is shown: its note takes it out of every later request, and the sentinel after the note stays. `id`:
+    /// of a note that names nothing else.
+    pub fn shown(&self, id: Uuid) -> String {
+        let mut text = note::answer(&self.text, self.note.unwrap_or(id));
+        if let Some(sentinel) = &self.sentinel {
+            text.push_str("\n\n");
+            text.push_str(sentinel.text.trim());
+        }
+        text
+    }
+}
+
+named! {
+    /// Outcome of an undo, whatever its origin.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum UndoOutcome {
+        /// The model sees its view before the handoff again, and all later messages.
+        Undone = "undone",
+        /// The undo was undone.
+        TakenBack = "taken_back",
+        /// Nothing was changed.
+        Refused = "refused",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mark::sentinel;
+
+    #[test]
+    fn a_sentinel_stands_after_the_note_that_takes_the_reply_out() {
+        let (handoff, id) = (Uuid::from_u128(9), Uuid::from_u128(7));
+        let reply = CommandReply {
+            sentinel: Some(ReplySentinel {
+                handoff,
+                text: format!("\n\n{}", sentinel::short(handoff, None)),
+            }),
+            ..CommandReply::new("done.")
+        };
+        let shown = reply.shown(id);
+        let parts = [
+            note::BEGINS,
+            "done.",
+            &note::line(id),
+            &sentinel::short(handoff, None),
+        ];
+        let places = parts.map(|part| shown.find(part));
+        assert!(places.iter().all(Option::is_some), "{shown}");
+        assert!(places.is_sorted(), "{shown}");
+        assert!(!shown.contains("\n\n\n"), "{shown}");
+    }
+}

@@ -1,0 +1,87 @@
+//! Undo in the chat: which handoff, and what is replied.
+
+use super::*;
+use crate::commands::{CommandReply, UndoOutcome};
+
+/// The reply to an undo after answers that showed these texts.
+fn undo(script: &Script, shown: &[String], id: Option<&str>, window: Option<u64>) -> CommandReply {
+    let mut messages = after(shown);
+    messages.push(user("::handoff undo"));
+    let mut reply = None;
+    script.plan(&messages).with(|plan| {
+        let mut records = Records::default();
+        reply = loop {
+            let query = UndoQuery {
+                id,
+                principal: "local",
+                records: &records,
+                window,
+            };
+            match plan.undo(&query) {
+                Ok(reply) => break Some(reply),
+                Err(needs) => {
+                    for need in needs {
+                        let answer = script.answer(&need);
+                        records.add(need, answer);
+                    }
+                }
+            }
+        };
+    });
+    reply.unwrap()
+}
+
+/// An answer that undid a handoff, or reverted its undo.
+fn noted(reply: &CommandReply) -> String {
+    reply.shown(Uuid::nil())
+}
+
+#[test]
+fn the_last_handoff_is_undone_and_the_same_command_reverts_it() {
+    let mut script = Script::new();
+    let first = script.handoff(None);
+    let second = script.handoff(Some(first));
+    let mut shown = vec![short(first), short(second)];
+    let undone = undo(&script, &shown, None, None);
+    assert_eq!(
+        (undone.undo, undone.note),
+        (Some(UndoOutcome::Undone), Some(second))
+    );
+    assert!(
+        undone.text.contains(&format!("before it, {first}")),
+        "{}",
+        undone.text
+    );
+    shown.push(noted(&undone));
+    let reverted = undo(&script, &shown, None, None);
+    let expected = (Some(UndoOutcome::TakenBack), Some(second));
+    assert_eq!((reverted.undo, reverted.note), expected);
+    let named = undo(&script, &shown, Some(&first.to_string()), None);
+    assert_eq!((named.undo, named.note), (Some(UndoOutcome::Undone), Some(first)));
+    assert!(named.text.contains("the whole history again"), "{}", named.text);
+}
+
+#[test]
+fn what_cannot_be_undone_is_refused() {
+    let mut script = Script::new();
+    let id = script.handoff(None);
+    let shown = [short(id)];
+    let rows = [
+        (undo(&script, &[], None, None), "nothing to undo"),
+        (
+            undo(&script, &shown, Some("x"), None),
+            "no handoff of this transcript",
+        ),
+        (
+            undo(&script, &shown, Some(""), None),
+            "no handoff of this transcript",
+        ),
+        (undo(&script, &shown, None, Some(1)), "more than its window holds"),
+    ];
+    for (reply, why) in rows {
+        assert_eq!((reply.undo, reply.note), (Some(UndoOutcome::Refused), None));
+        assert!(reply.text.contains(why), "{}", reply.text);
+    }
+    let roomy = undo(&script, &shown, None, Some(1 << 20));
+    assert_eq!(roomy.undo, Some(UndoOutcome::Undone));
+}

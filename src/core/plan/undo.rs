@@ -1,0 +1,107 @@
+//! An undo in the chat, or its reversal: which handoff it is of, and what the model sees then.
+
+use super::{Active, Needs, PinLookup, Planned, Records};
+use crate::commands::{CommandReply, UndoOutcome};
+use crate::limits::BYTES_PER_TOKEN;
+use crate::record::HandoffId;
+
+/// What an undo depends on besides the request.
+#[derive(Clone, Copy)]
+pub struct UndoQuery<'a> {
+    /// The beginning of a handoff's id; `None`: the last one.
+    pub id: Option<&'a str>,
+    pub principal: &'a str,
+    pub records: &'a Records,
+    /// The model's window.
+    pub window: Option<u64>,
+}
+
+impl Planned<'_> {
+    /// The reply to an undo. Its note is what undoes the handoff that it names.
+    ///
+    /// # Errors
+    /// What is to be read first.
+    pub fn undo(&self, query: &UndoQuery<'_>) -> Result<CommandReply, Needs> {
+        if self.reading.view.facts.previous.is_some() {
+            return Ok(refused(
+                "nothing was undone: the provider holds this transcript, and baton sees only what is new in it.",
+            ));
+        }
+        let Some(target) = self.undo_target(query.id) else {
+            return Ok(refused(match query.id {
+                Some(_) => "nothing was undone: no handoff of this transcript has that id.",
+                None => "there is nothing to undo: the model sees the whole history.",
+            }));
+        };
+        if self.pin.undone.is_undone(target) {
+            let text = format!(
+                "the undo was reverted. The model sees the handoff {target} again, and what came after it."
+            );
+            return Ok(done(target, UndoOutcome::TakenBack, text));
+        }
+        self.undone(target, query)
+    }
+
+    /// The handoff that is undone, or whose undo is reverted: the last undone one, else the active one.
+    fn undo_target(&self, id: Option<&str>) -> Option<HandoffId> {
+        let (undone, active) = (&self.pin.undone, self.pin.active_id());
+        let Some(id) = id else {
+            return undone.last.or(active);
+        };
+        let candidates = self.reading.candidates(self.wire);
+        let known = candidates.iter().map(|c| c.sentinel.id).chain(active);
+        let named = |known: &HandoffId| known.to_string().starts_with(id) && !id.is_empty();
+        known.chain(undone.ever().iter().copied()).find(named)
+    }
+
+    /// The undo of this handoff, with what the model sees without it.
+    fn undone(&self, target: HandoffId, query: &UndoQuery<'_>) -> Result<CommandReply, Needs> {
+        let mut candidates = self.reading.candidates(self.wire);
+        candidates.retain(|c| c.sentinel.id != target);
+        let lookup = PinLookup {
+            wire: self.wire,
+            reading: self.reading,
+            principal: query.principal,
+            records: query.records,
+            policy: &self.policy,
+        };
+        let before = lookup.active(&candidates)?;
+        let view = &self.reading.view;
+        let from = before.as_ref().and_then(Active::turn);
+        let start = from.map_or(view.list.start, |turn| view.turns[turn].span.start);
+        let head = before.as_ref().map_or(0, |active| active.head.len());
+        // System prompt and tools are part of it.
+        let cut = start.saturating_sub(view.list.start);
+        let tokens = (view.body.len().saturating_sub(cut) + head) as u64 / BYTES_PER_TOKEN;
+        let over = query.window.and_then(|window| tokens.checked_sub(window));
+        if let Some(over) = over.filter(|over| *over > 0) {
+            return Ok(refused(format!(
+                "nothing was undone: the model would see about {tokens} tokens, {over} more than its window holds."
+            )));
+        }
+        let sees = match before {
+            Some(before) => format!("the handoff before it, {}, and all that came after", before.id),
+            None => "the whole history again".to_owned(),
+        };
+        let text = format!(
+            "the handoff {target} was undone. The model sees {sees}, about {tokens} tokens. The same command reverts this."
+        );
+        Ok(done(target, UndoOutcome::Undone, text))
+    }
+}
+
+/// Nothing is changed.
+fn refused(why: impl Into<String>) -> CommandReply {
+    CommandReply {
+        undo: Some(UndoOutcome::Refused),
+        ..CommandReply::new(why)
+    }
+}
+
+fn done(target: HandoffId, outcome: UndoOutcome, text: String) -> CommandReply {
+    CommandReply {
+        note: Some(target),
+        undo: Some(outcome),
+        ..CommandReply::new(text)
+    }
+}

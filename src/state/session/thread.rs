@@ -1,0 +1,147 @@
+//! The thread of a conversation that a request belongs to: how full its context is, and what it has cost.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::{LiveConversation, ThreadId};
+use baton_core::bill::CutLedger;
+use baton_core::nudge::{self, AnswerUsage, ContextUse, HandoffLoop, ModelThresholds, NudgeWording};
+use baton_core::plan::{RequestCosts, ThreadState};
+use baton_core::record::{HandoffId, ReadyDraft};
+use baton_core::wire::{LegReport, Usage};
+
+/// The thread of an exchange, and its thresholds.
+#[derive(Clone)]
+pub(crate) struct ContextThread {
+    pub(crate) live: Arc<LiveConversation>,
+    pub(crate) thread: ThreadId,
+    pub(crate) limits: ModelThresholds,
+    pub(crate) window: Option<u64>,
+    pub(crate) nudge_pays: bool,
+    pub(crate) wording: NudgeWording,
+    pub(crate) costs: Option<Arc<RequestCosts>>,
+}
+
+/// A thread that a request belongs to.
+pub(crate) struct EnteredThread {
+    pub(crate) thread: ContextThread,
+    /// The request was not sent before in this thread.
+    pub(crate) is_new: bool,
+}
+
+impl ContextThread {
+    /// The thread as it is now. `ready`: a draft by which another process knew what it has cost.
+    pub(crate) fn state(&self, ready: Option<&ReadyDraft>) -> Option<ThreadState<'_>> {
+        let context = self.with(|context| context.clone())?;
+        let costs = self.live.costs(self.thread, |costs| {
+            if let Some(draft) = ready.filter(|_| costs.ledger.history().is_none()) {
+                costs.ledger = CutLedger::resumed(&draft.last);
+            }
+            costs.clone()
+        })?;
+        Some(ThreadState {
+            context,
+            limits: self.limits,
+            window: self.window,
+            wording: self.wording,
+            nudge_pays: self.nudge_pays,
+            bill: self.costs(),
+            costs,
+        })
+    }
+
+    /// Takes in what an answer's headers say of usage limits.
+    pub(crate) fn note_limit<'h>(&self, header: impl Fn(&str) -> Option<&'h str>, now_ms: u64) {
+        let limit = nudge::near_limit(header, now_ms);
+        self.live.costs(self.thread, |costs| costs.limit = limit);
+    }
+
+    /// A notice is given.
+    pub(crate) fn notified(&self) {
+        self.with(ContextUse::nudged);
+        self.live.costs(self.thread, |costs| {
+            costs.notified_limit = costs.limit.map(|limit| limit.resets_ms);
+        });
+    }
+
+    /// Measures the context by the usage of a leg that was answered, in a request of this many bytes, cut at `cut`. Returns why
+    /// notices stop.
+    pub(crate) fn measure(&self, bytes: u64, cut: Option<HandoffId>, leg: &LegReport) -> Option<HandoffLoop> {
+        if let Some(request) = self.costs() {
+            self.live.costs(self.thread, |costs| {
+                costs.offered = false;
+                request.answered(&mut costs.ledger, leg, bytes);
+            });
+        }
+        let answer = answer_usage(cut, leg.usage);
+        self.with(|context| context.measured(answer, &self.limits))?
+    }
+
+    /// By what its request is billed; `None` where no cut depends on it.
+    pub(crate) fn costs(&self) -> Option<&RequestCosts> {
+        self.costs.as_deref()
+    }
+
+    /// Looks at what the thread has cost, or adds to it; `None` where it is forgotten.
+    pub(crate) fn ledger<T>(&self, with: impl FnOnce(&mut CutLedger) -> T) -> Option<T> {
+        self.live.costs(self.thread, |costs| with(&mut costs.ledger))
+    }
+
+    /// Has something wait until the thread's next request.
+    pub(crate) fn set_pause(&self, until_next: oneshot::Sender<()>) {
+        self.live.set_pause(self.thread, until_next);
+    }
+
+    /// The person is offered a cut: once between two answers of the model's.
+    pub(crate) fn offered_cut(&self) {
+        self.live.costs(self.thread, |costs| costs.offered = true);
+    }
+
+    /// A handoff has taken effect. Returns whether it followed a notice, and why notices stop.
+    pub(crate) fn handed_over(&self, handoff: HandoffId) -> (bool, Option<HandoffLoop>) {
+        self.ledger(CutLedger::handed_over);
+        let context = self.with(|context| (context.was_nudged(), context.handed_over(handoff)));
+        context.unwrap_or_default()
+    }
+
+    /// A draft failed: none is begun by a threshold again until the context has grown further.
+    pub(crate) fn draft_failed(&self) {
+        self.with(ContextUse::tried);
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut ContextUse) -> T) -> Option<T> {
+        self.live.context(self.thread, change)
+    }
+}
+
+/// What a leg's usage states of the context: its input with all of it that was cached, and its output.
+fn answer_usage(cut: Option<HandoffId>, usage: Usage) -> AnswerUsage {
+    let input = usage.all_input();
+    let tokens = input.saturating_add(usage.output);
+    AnswerUsage { cut, tokens, input }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_of_a_prompt_counts_as_input_whether_it_was_cached_or_not() {
+        let usage = Usage {
+            input: 1,
+            cache_read: 20,
+            cache_write: 300,
+            output: 4_000,
+            ..Usage::default()
+        };
+        let answer = answer_usage(None, usage);
+        assert_eq!((answer.input, answer.tokens), (321, 4_321));
+        let absurd = Usage {
+            input: u64::MAX,
+            output: u64::MAX,
+            ..usage
+        };
+        assert_eq!(answer_usage(None, absurd).tokens, u64::MAX);
+    }
+}
