@@ -97,7 +97,7 @@ impl Reloader {
         // From here on nothing fails.
         let secrets = app.config.journal.secrets.iter().map(Secret::reveal);
         app.journal
-            .redact_by(&Redactor::lazy(&app.config.journal.redact).knowing(secrets));
+            .redact_by(&Redactor::new(&app.config.journal.redact).knowing(secrets));
         if let (Some(certificate), Some(next)) = (&self.certificate, certificate) {
             certificate.replace(&next);
         }

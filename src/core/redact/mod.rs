@@ -55,15 +55,8 @@ pub struct Redactor {
 
 impl Redactor {
     /// A redactor with the built-in rules and these expressions. The config has validated them; invalid ones are
-    /// ignored.
+    /// ignored. The automaton is built for the first text of the process, which then takes milliseconds.
     pub fn new(custom: &[String]) -> Self {
-        // Built eagerly: the caller is not on the hot path.
-        scan::prepare();
-        Self::lazy(custom)
-    }
-
-    /// The same, but the automaton is built for the first text, which then takes milliseconds.
-    pub fn lazy(custom: &[String]) -> Self {
         Self {
             custom: custom
                 .iter()

@@ -7,7 +7,6 @@ use aho_corasick::{AhoCorasick, AhoCorasickBuilder, MatchKind};
 
 use super::matches::Matches;
 use super::rules::{self, CredentialRule};
-use super::words::WORDS;
 use super::{assign, context};
 
 /// Parts of names whose values may be secrets.
@@ -99,12 +98,6 @@ impl Keywords {
             rules,
         }
     }
-}
-
-/// Builds the automaton: some milliseconds, once per process.
-pub(super) fn prepare() {
-    LazyLock::force(&KEYWORDS);
-    LazyLock::force(&WORDS);
 }
 
 /// Whether the text contains any keyword.

@@ -162,7 +162,7 @@ pub(super) async fn one(inspector: &Inspector, id: &str) -> ApiResult {
         .await?
         .flatten();
     let pairs = looked_up::pairs_since(&inspector.store, found).await?;
-    value["looked_up_again"] = json!(carry::looked_up_again(calls, &pairs, &Redactor::lazy(&[])));
+    value["looked_up_again"] = json!(carry::looked_up_again(calls, &pairs, &Redactor::new(&[])));
     value["history_bytes"] = json!(found.history_bytes);
     value["exchange"] = json!(exchange);
     shown(&json!({"handoff": value}))

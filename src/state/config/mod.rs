@@ -92,7 +92,7 @@ impl Config {
 
     /// Takes credentials, and the proxy's own secrets, out of what is kept of transcripts.
     pub fn redactor(&self) -> Redactor {
-        Redactor::lazy(&self.journal.redact)
+        Redactor::new(&self.journal.redact)
             .knowing(self.journal.secrets.iter().map(Secret::reveal))
             .with_secret_files(&self.draft.secret_files)
     }

@@ -324,7 +324,7 @@ mod tests {
         fn new() -> Self {
             let dir = tempfile::tempdir().unwrap();
             Self {
-                store: ChunkStore::new(Redactor::lazy(&[]), 1 << 20),
+                store: ChunkStore::new(Redactor::new(&[]), 1 << 20),
                 conn: schema::make(dir.path()).unwrap(),
                 _dir: dir,
             }

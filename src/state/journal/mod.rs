@@ -99,7 +99,7 @@ pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Recorde
     let (recorder, notes, load) = Recorder::new(
         settings.queue_bytes,
         settings.response_bytes,
-        Redactor::lazy(&settings.redact).knowing(settings.secrets.iter().map(Secret::reveal)),
+        Redactor::new(&settings.redact).knowing(settings.secrets.iter().map(Secret::reveal)),
     );
     let live = recorder.live_sender();
     let bounds = JournalBounds {
@@ -111,7 +111,6 @@ pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Recorde
     let cache_bytes = settings.cache_bytes;
     let open = move || {
         let conn = found.map_or_else(|| schema::make(&dir), Ok)?;
-        // The redactor is built here, so that the start need not wait for it.
         schema::bound_log(&conn, bounds.max_bytes)?;
         let redactor = Redactor::new(&redact).knowing(secrets.iter().map(Secret::reveal));
         Ok::<_, JournalError>(Archive::new(conn, redactor, tags, cache_bytes)?)

@@ -44,7 +44,7 @@ impl DocumentSettings {
             topic: config.documents.topic.clone(),
             archive_after: config.documents.archive_after,
             keep_files: config.documents.keep_files,
-            reading: config.draft_settings(None, Redactor::lazy(&config.journal.redact).knowing(secrets)),
+            reading: config.draft_settings(None, Redactor::new(&config.journal.redact).knowing(secrets)),
         }
     }
 }
