@@ -25,11 +25,11 @@ use crate::state::config::{Config, StoreRetention};
 use crate::state::files::documents::{DocumentSettings, DocumentWriter};
 use crate::state::instance;
 use crate::state::journal::{self, Recorder};
+use crate::state::prices::Prices;
 use crate::state::store::SharedStore;
 use crate::state::store::records::Retention;
 use crate::state::store::seals::Seals;
 use crate::state::telemetry::{ExchangeEvent, Metrics, Traces};
-use baton_core::bill::PriceTable;
 
 /// An event on its way to the log, the metrics, the journal and the traces. Dropping it delivers it, so that none is
 /// lost with a cancelled task.
@@ -157,7 +157,7 @@ impl DataListener {
 pub(crate) struct ServiceParts {
     pub(crate) config: Config,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) prices: Arc<PriceTable>,
+    pub(crate) prices: Prices,
     pub(crate) store: SharedStore,
     pub(crate) seals: Seals,
     pub(crate) data: Bound,

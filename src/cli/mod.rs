@@ -38,15 +38,13 @@ mod uninstall;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use tokio::runtime::Runtime;
 
 use crate::state::config::{Config, Environment, Flags, Problem, ProblemKind};
-use crate::state::prices as price_tables;
-use baton_core::bill::PriceTable;
+use crate::state::prices::{self as price_tables, Prices};
 
 use self::exit::{CliResult, Exit};
 use self::output::Out;
@@ -189,7 +187,7 @@ fn load_or_fail(file: Option<&PathBuf>, flags: &Flags) -> CliResult<Config> {
 }
 
 /// The price table of a file, or the embedded one.
-fn prices(file: Option<&Path>) -> CliResult<Arc<PriceTable>> {
+fn prices(file: Option<&Path>) -> CliResult<Prices> {
     price_tables::table(file).map_err(|error| Exit::CONFIG.failure(error))
 }
 

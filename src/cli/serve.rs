@@ -24,10 +24,10 @@ use crate::app::{Service, ServiceParts, is_true};
 use crate::serve::proxy::{descriptors, server};
 use crate::state::clock::now_ms;
 use crate::state::config::{Config, Flags};
+use crate::state::prices::Prices;
 use crate::state::store::seals::Seals;
 use crate::state::store::{self, SharedStore};
 use crate::state::telemetry::{self, Metrics, ModelPricing};
-use baton_core::bill::PriceTable;
 use baton_core::mark::seal::{SealKey, SealKeys};
 
 #[derive(Debug, ClapArgs)]
@@ -77,7 +77,7 @@ pub(super) fn run(args: &ServeArgs, out: &mut Out) -> CliResult {
 }
 
 /// The prices for the cost metrics.
-fn pricing(config: &Config, table: Arc<PriceTable>) -> ModelPricing {
+fn pricing(config: &Config, table: Prices) -> ModelPricing {
     let hosts = config.upstreams.iter();
     let hosts = hosts.map(|(name, upstream)| (name.clone(), upstream.host()));
     ModelPricing {
@@ -91,7 +91,7 @@ async fn serve(mut config: Config, loaded: LoadedConfig, for_agents: bool, out: 
     // Installed before anything is printed: a reader of the lines may send a signal at once.
     let stop = stop_on_signal()?;
     let prices = super::prices(config.bill.prices.as_deref())?;
-    let metrics = Arc::new(Metrics::priced(pricing(&config, Arc::clone(&prices))));
+    let metrics = Arc::new(Metrics::priced(pricing(&config, prices.clone())));
     let (store, seals) = open_state(&config)?;
     refuse_unfit(&store).await?;
     let (data, admin) = listen(&mut config, for_agents).await?;

@@ -1,5 +1,6 @@
 //! The price table: the embedded one, or a file of the user's.
 
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
@@ -8,19 +9,31 @@ use baton_core::bill::PriceTable;
 /// `config/prices.toml`, which `.ci/prices` writes from a public package.
 const EMBEDDED: &str = include_str!("../../config/prices.toml");
 
-static TABLE: LazyLock<Arc<PriceTable>> = LazyLock::new(|| Arc::new(parse(EMBEDDED).unwrap_or_default()));
+static TABLE: LazyLock<PriceTable> = LazyLock::new(|| parse(EMBEDDED).unwrap_or_default());
+
+/// The table of a file, or the embedded one, which is parsed when a price is first looked up.
+#[derive(Debug, Clone, Default)]
+pub struct Prices(Option<Arc<PriceTable>>);
+
+impl Deref for Prices {
+    type Target = PriceTable;
+
+    fn deref(&self) -> &PriceTable {
+        self.0.as_deref().unwrap_or(&TABLE)
+    }
+}
 
 /// The table of the file, or the embedded one.
 ///
 /// # Errors
 /// The file cannot be read, or is no price table; the message names the file, and the line where there is one.
-pub fn table(file: Option<&Path>) -> Result<Arc<PriceTable>, String> {
+pub fn table(file: Option<&Path>) -> Result<Prices, String> {
     let Some(file) = file else {
-        return Ok(Arc::clone(&TABLE));
+        return Ok(Prices::default());
     };
     let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let table = parse(&text).map_err(|error| format!("{}: {error}", file.display()))?;
-    Ok(Arc::new(table))
+    Ok(Prices(Some(Arc::new(table))))
 }
 
 fn parse(text: &str) -> Result<PriceTable, String> {

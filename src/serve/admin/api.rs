@@ -1,7 +1,5 @@
 //! The inspector's JSON API: what is only read. `docs/inspector-api.md` documents it.
 
-use std::sync::Arc;
-
 use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, HeaderValue};
 use serde_json::{Value, json};
@@ -122,7 +120,7 @@ async fn exchanges(inspector: &Inspector, params: &QueryParams) -> ApiResult {
         ..ExchangeFilter::default()
     };
     let filter = RowFilter::parse(&params.text("filter").unwrap_or_default()).map_err(Unanswered::Filter)?;
-    let (prices, prefix) = (Arc::clone(&inspector.prices), inspector.command_prefix.clone());
+    let (prices, prefix) = (inspector.prices.clone(), inspector.command_prefix.clone());
     let rows = read(inspector, move |q| {
         q.filtered(&RowQuery {
             range,
@@ -231,7 +229,7 @@ async fn savings(inspector: &Inspector, params: &QueryParams) -> ApiResult {
         conversation: params.text("conversation"),
         since_ms: since.map_or(0, |age| now_ms().saturating_sub(age)),
     };
-    let prices = Arc::clone(&inspector.prices);
+    let prices = inspector.prices.clone();
     let report = read(inspector, move |q| {
         Ok(SavingsReport::of(&q.bill(&filter, &prices)?, group, &prices))
     });
@@ -243,7 +241,7 @@ async fn savings(inspector: &Inspector, params: &QueryParams) -> ApiResult {
 
 /// `/api/conversations/KEY/carried`: what it cost to send results again.
 pub(super) async fn carried(inspector: &Inspector, key: &str) -> ApiResult {
-    let (wanted, prices) = (key.to_owned(), Arc::clone(&inspector.prices));
+    let (wanted, prices) = (key.to_owned(), inspector.prices.clone());
     let found = read_one(inspector, NO_CONVERSATION, move |q| {
         match q.conversations(Some(&wanted), 1)?.is_empty() {
             true => Ok(None),

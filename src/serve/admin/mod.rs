@@ -26,10 +26,10 @@ use self::readiness::Ready;
 use crate::state::config::Secret;
 use crate::state::jobs::drafts::DraftQueue;
 use crate::state::journal::Recorder;
+use crate::state::prices::Prices;
 use crate::state::session::Sessions;
 use crate::state::store::SharedStore;
 use crate::state::telemetry::Metrics;
-use baton_core::bill::PriceTable;
 use baton_core::nudge::{Thresholds, Windows};
 
 pub use server::serve;
@@ -65,7 +65,7 @@ pub struct Inspector {
     /// What commands in the chat begin with.
     pub command_prefix: String,
     /// The prices of the bill.
-    pub prices: Arc<PriceTable>,
+    pub prices: Prices,
     /// Address of the data listener; none where no proxy runs. The page is read only then.
     pub data_listener: Option<SocketAddr>,
     /// What this process is called, among those with the same store.

@@ -14,12 +14,11 @@ use crate::state::files::documents::DocumentWriter;
 use crate::state::jobs::drafts::DraftQueue;
 use crate::state::jobs::recalls::{CallAnswerer, Recaller};
 use crate::state::journal::Recorder;
-use crate::state::prices;
+use crate::state::prices::{self, Prices};
 use crate::state::session::Sessions;
 use crate::state::store::SharedStore;
 use crate::state::store::seals::Seals;
 use crate::state::sync::OnceLog;
-use baton_core::bill::PriceTable;
 use baton_core::handoffs::draft::Prompts;
 use baton_core::handoffs::recall::RecallIndexSettings;
 use baton_core::plan::Policy;
@@ -61,7 +60,7 @@ pub struct App {
     /// Models of routes that upstream does not know.
     pub(crate) refused_models: OnceLog,
     /// The prices by which a cut pays or not.
-    pub prices: Arc<PriceTable>,
+    pub prices: Prices,
     /// Knows the config's keys and patterns, and removes them from events and logs.
     pub redactor: Redactor,
 }

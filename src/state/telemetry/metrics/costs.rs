@@ -9,10 +9,10 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 use super::labels::{Labels, add, label, labels};
-use crate::state::prices;
+use crate::state::prices::Prices;
 use crate::state::telemetry::ExchangeEvent;
 use crate::state::telemetry::models::LabelledModels;
-use baton_core::bill::{ModelPrices, PriceQuery, PriceTable, TokenCounts};
+use baton_core::bill::{ModelPrices, PriceQuery, TokenCounts};
 
 /// How tokens are billed.
 pub(super) const KINDS: [&str; 4] = ["new", "read", "written", "output"];
@@ -20,21 +20,11 @@ pub(super) const KINDS: [&str; 4] = ["new", "read", "written", "output"];
 type Dollars = Counter<f64, AtomicU64>;
 
 /// The table of prices, and the host of each upstream, which chooses the provider's part of it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ModelPricing {
-    pub table: Arc<PriceTable>,
+    pub table: Prices,
     /// Hosts by name of the upstream.
     pub hosts: HashMap<String, String>,
-}
-
-impl Default for ModelPricing {
-    /// The embedded table, without hosts.
-    fn default() -> Self {
-        Self {
-            table: prices::table(None).unwrap_or_default(),
-            hosts: HashMap::new(),
-        }
-    }
 }
 
 /// The metrics of tokens and costs, and what is needed to compute them.
