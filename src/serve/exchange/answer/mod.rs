@@ -132,10 +132,11 @@ async fn show(
         verdict,
         sentinel_of,
     };
+    // In boxes: what a request waits in is as large as the largest of them, and is written whole before anything is sent.
     match streamed {
-        _ if is_shadow => watched::answer(answered, streamed).await,
+        _ if is_shadow => Box::pin(watched::answer(answered, streamed)).await,
         true => stream::answer(answered),
-        false => whole::answer(answered).await,
+        false => Box::pin(whole::answer(answered)).await,
     }
 }
 
