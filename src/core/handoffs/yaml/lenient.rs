@@ -5,9 +5,15 @@ use std::collections::BTreeMap;
 
 use super::names::NO_TIME;
 use super::time::Time;
-use super::validate::violation;
 use super::value::YamlValue;
 use crate::handoffs::field_error::FieldError;
+
+/// Bytes of a wrong value that an error quotes.
+const QUOTED_BYTES: usize = 200;
+
+pub(super) fn violation(field: &str, message: impl Into<String>, value: &str) -> FieldError {
+    FieldError::quoting(QUOTED_BYTES, field, message, value)
+}
 
 /// The position of a value, and the errors so far.
 pub(super) struct FieldErrors<'e> {

@@ -1,17 +1,11 @@
 //! The rules of a file; all violations are reported at once.
 
+use super::lenient::violation;
 use super::model::HandoffFile;
 use super::names;
 use super::names::{AGENT_TYPE, OUTCOME, STATUS, VERSION};
 use super::time::{Time, is_date};
 use crate::handoffs::field_error::FieldError;
-
-/// Bytes of a wrong value that an error quotes.
-const QUOTED_BYTES: usize = 200;
-
-pub(super) fn violation(field: &str, message: impl Into<String>, value: &str) -> FieldError {
-    FieldError::quoting(QUOTED_BYTES, field, message, value)
-}
 
 impl HandoffFile {
     /// All violations; none for a valid file.
