@@ -31,7 +31,7 @@ pub(super) struct Archive {
     /// The exchanges of this transaction's notes, each with whether the note is its end.
     pub(super) touched: Vec<(Arc<str>, bool)>,
     /// Exchanges that have ended and whose row is still marked as open.
-    pub(super) unended: Vec<Arc<str>>,
+    pub(super) unended: HashSet<Arc<str>>,
     /// Exchanges of which a note was lost: their rows are marked as partial when they end.
     pub(super) partial: HashSet<Arc<str>>,
 }
@@ -55,7 +55,7 @@ impl Archive {
             titles: TitleWriter::new(tags),
             last: (0, 0),
             touched: Vec::new(),
-            unended: Vec::new(),
+            unended: HashSet::new(),
             partial: HashSet::new(),
         })
     }
@@ -72,11 +72,11 @@ impl Archive {
         Ok(())
     }
 
-    /// Ends the row of this exchange in the next transaction, so that retention may delete it: no end will come. The list
-    /// is bounded, since the next transaction may be far off; a row beyond the bound stays open until the next start.
+    /// Ends the row of this exchange in the next transaction, and lets retention delete it before: no end will come. They are
+    /// bounded, since the next transaction may be far off; a row beyond the bound stays open until the next start.
     pub(super) fn lose_end(&mut self, id: Arc<str>) {
         if self.unended.len() < MOST_LOST_ENDS {
-            self.unended.push(id);
+            self.unended.insert(id);
         }
     }
 

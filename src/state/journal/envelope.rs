@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use super::diff::MessageState;
-use super::exchange_query::{EnvelopeChange, MessageSummary};
+use super::exchange::{EnvelopeChange, MessageSummary};
 use super::summary::{self, ShownPart};
 use baton_core::rewrite::ChangeReason;
 use baton_core::text::{Span, cost, json};

@@ -2,7 +2,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::diff::MessageState;
-use super::exchange_query::{ExchangeDetail, LegDetail, MessageSummary};
+use super::exchange::{ExchangeDetail, LegDetail, MessageSummary};
 use super::row::LegChange;
 use super::units::size;
 use crate::state::telemetry::{ExchangeFacts, FACTS, Fact, TextsOf};

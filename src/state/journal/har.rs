@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::exchange_query::{ExchangeDetail, LegDetail};
+use super::exchange::{ExchangeDetail, LegDetail};
 use super::query::{BodySide, JournalReader};
 use super::schema::JournalError;
 use baton_core::text::date;

@@ -18,6 +18,7 @@ mod chunk_bodies;
 mod chunk_store;
 mod diff;
 mod envelope;
+mod exchange;
 mod exchange_query;
 mod explain;
 mod filter;
@@ -54,7 +55,7 @@ pub use bill_sums::KeptVerdict;
 pub use bill_sums::{BillGroup, BillSum, PriceSource, SavingsReport};
 pub use carried::{CarriedGroup, CarriedReport};
 pub use diff::MessageState;
-pub use exchange_query::{
+pub use exchange::{
     BodySize, EnvelopeChange, ExchangeDetail, Headers, LegDetail, LegRequest, LegResponse, MessageList,
     MessageSummary,
 };
@@ -63,12 +64,11 @@ pub use filter::{FilterError, RowFilter};
 pub use filter_terms::{FilteredRow, age_ms};
 pub use headers::PackedHeaders;
 pub use live_bodies::LivePart;
-pub use note::BodyCapture;
 pub use note::{BodyLayout, CapturedBody, ReceivedRequest, SentLeg};
 pub use one_message::FullMessage;
 pub use query::{BodySide, ConversationSummary, ExchangeFilter, JournalReader, JournalTotals};
 pub use queue::LiveEvent;
-pub use recorder::{Recorder, Recording};
+pub use recorder::{BodyCapture, Recorder, Recording};
 pub use row::{ExchangeRow, LegChange};
 pub use schema::{FILE, JournalError};
 pub use search::{SearchHit, SearchResult, TextPosition};

@@ -96,7 +96,7 @@ pub(super) fn step(
     let (nodes, chunks) = collect(&tx)?;
     let collected = nodes.len() + chunks.len();
     let dropped = if collected == 0 {
-        drop_oldest(&tx, bounds, now_ms, room)?
+        drop_oldest(archive, bounds, now_ms, room)?
     } else {
         0
     };
@@ -126,23 +126,28 @@ pub(super) fn used(conn: &Connection) -> rusqlite::Result<u64> {
     Ok((ask("page_count")?.saturating_sub(ask("freelist_count")?)) * ask("page_size")?)
 }
 
-fn drop_oldest(conn: &Connection, bounds: JournalBounds, now_ms: u64, room: bool) -> rusqlite::Result<usize> {
+/// Exchanges that have not ended are never deleted, however many there are, unless no end will come.
+fn drop_oldest(archive: &Archive, bounds: JournalBounds, now_ms: u64, room: bool) -> rusqlite::Result<usize> {
+    let conn = &archive.conn;
     let over = room || used(conn)? > bounds.full();
     let oldest = now_ms.saturating_sub(bounds.max_age_ms);
-    // Open exchanges are never deleted, however many there are.
-    let mut ask = conn
-        .prepare_cached("SELECT seq, at_ms FROM exchanges WHERE ended IS NOT NULL ORDER BY seq LIMIT ?1")?;
-    let all = ask.query_map([DROPPED], |row| Ok((row.get(0)?, row.get::<_, u64>(1)?)))?;
-    let mut dropped = 0;
-    for one in all {
-        let (seq, at_ms) = one?;
-        if !over && at_ms >= oldest {
+    let mut ask =
+        conn.prepare_cached("SELECT seq, id, at_ms, ended IS NOT NULL FROM exchanges ORDER BY seq")?;
+    let mut rows = ask.query([])?;
+    let mut dropped = Vec::new();
+    while dropped.len() < DROPPED
+        && let Some(row) = rows.next()?
+    {
+        if !over && row.get::<_, u64>(2)? >= oldest {
             break;
         }
-        drop_exchange(conn, seq)?;
-        dropped += 1;
+        if row.get(3)? || archive.unended.contains(row.get_ref(1)?.as_str()?) {
+            dropped.push(row.get(0)?);
+        }
     }
-    Ok(dropped)
+    drop(rows);
+    dropped.iter().try_for_each(|seq| drop_exchange(conn, *seq))?;
+    Ok(dropped.len())
 }
 
 fn drop_exchange(conn: &Connection, seq: i64) -> rusqlite::Result<()> {

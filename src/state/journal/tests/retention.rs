@@ -336,9 +336,9 @@ fn ends_that_cannot_be_written_are_bounded() {
         event: Box::new(over(&id(1), "c", 1, &[])),
         partial: false,
     };
-    for _ in 0..MOST_LOST_ENDS {
-        archive.lose_end(id(2).into());
-        archive.lose_end(id(3).into());
+    for n in 0..u32::try_from(MOST_LOST_ENDS).unwrap() {
+        archive.lose_end(id(2 * n).into());
+        archive.lose_end(id(2 * n + 1).into());
         archive.skip(&end);
     }
     assert_eq!(archive.unended.len(), MOST_LOST_ENDS);
