@@ -7,8 +7,7 @@ use rusqlite::{Row as SqlRow, params};
 use serde::Serialize;
 
 use super::query::JournalReader;
-use super::row::reported;
-use super::row::{json, size_of};
+use super::row::{json, reported, size_of};
 use super::schema::JournalError;
 use crate::state::telemetry::ExchangeFacts;
 use baton_core::bill::{

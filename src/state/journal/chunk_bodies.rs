@@ -4,11 +4,12 @@
 use bytes::Bytes;
 use rusqlite::Connection;
 
-use super::chunk_store::{ChunkStore, CountedRow, FirstSeen, TextKind};
+use super::chunk_store::CountedRow;
+use super::chunk_store::{ChunkStore, FirstSeen, TextKind};
+use super::chunks::{self, BodyRegions};
 use super::note::BodyLayout;
 use super::summary::summary;
-use baton_core::text::{Span, json};
-use baton_core::wire::Turn;
+use baton_core::text::Span;
 
 /// The last node of each of a body's three rows; 0 is an empty row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -33,9 +34,9 @@ impl ChunkStore {
             None => BodyRegions::whole(text.len()),
         };
         let body = BodyNodes {
-            head: self.region(conn, head, &slice(text, regions.head), seen)?,
+            head: self.region(conn, chunks::head, &slice(text, regions.head), seen)?,
             list: self.messages(conn, text, &regions, seen)?,
-            tail: self.region(conn, tail, &slice(text, regions.tail), seen)?,
+            tail: self.region(conn, chunks::tail, &slice(text, regions.tail), seen)?,
             messages: i64::try_from(regions.turns.len()).unwrap_or(i64::MAX),
         };
         for node in [body.head, body.list, body.tail] {
@@ -82,243 +83,4 @@ impl ChunkStore {
 
 fn slice(text: &Bytes, span: Span) -> Bytes {
     text.slice(span.start..span.end)
-}
-
-/// Smaller members of the envelope share a chunk with their neighbours: a chunk of its own costs about a hundred bytes.
-const WORTH: usize = 512;
-
-/// Arrays in the envelope with more elements are one piece: lists of tools change rarely.
-const FEW: usize = 16;
-
-/// A body in three regions: what is before the messages, these with the gaps between them, and what is after
-/// it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct BodyRegions<'a> {
-    /// Text before the first message.
-    pub(super) head: Span,
-    pub(super) turns: &'a [Turn],
-    /// Text after the last message.
-    pub(super) tail: Span,
-}
-
-impl<'a> BodyRegions<'a> {
-    /// Cuts at the boundaries of messages: those of `turns`, which are in the array `list`.
-    pub(super) fn of(body: &[u8], list: Span, turns: &'a [Turn]) -> Self {
-        if !follow_each_other(body, list, turns) {
-            return Self::whole(body.len());
-        }
-        let start = list.start + 1;
-        let end = turns.last().map_or(start, |last| last.span.end);
-        Self {
-            head: Span::new(0, start),
-            turns,
-            tail: Span::new(end, body.len()),
-        }
-    }
-
-    /// A body whose messages are unknown.
-    pub(super) fn whole(len: usize) -> Self {
-        Self {
-            head: Span::new(0, len),
-            turns: &[],
-            tail: Span::new(len, len),
-        }
-    }
-
-    /// The messages, each with the text between it and the one before.
-    pub(super) fn messages(&self) -> impl Iterator<Item = (Span, Turn)> {
-        let mut end = self.head.end;
-        self.turns.iter().map(move |turn| {
-            let gap = Span::new(end, turn.span.start);
-            end = turn.span.end;
-            (gap, *turn)
-        })
-    }
-}
-
-/// Whether the messages follow each other in the list, with nothing but separators between them.
-fn follow_each_other(body: &[u8], list: Span, turns: &[Turn]) -> bool {
-    let mut at = list.start + 1;
-    at < list.end
-        && turns.iter().all(|turn| {
-            let Span { start, end } = turn.span;
-            let follows = at <= start && end < list.end && separates(Span::new(at, start).of(body));
-            at = end;
-            follows
-        })
-}
-
-/// Whether nothing but a comma and blanks is between two messages.
-fn separates(gap: &[u8]) -> bool {
-    gap.iter()
-        .all(|b| matches!(b, b',' | b' ' | b'\n' | b'\r' | b'\t'))
-}
-
-/// The chunks of what is before the messages: cut at the envelope's large members.
-pub(super) fn head(text: &[u8]) -> Vec<Span> {
-    runs(text.len(), &large(text, json::blank(text, 0)))
-}
-
-/// The chunks of what is after them.
-pub(super) fn tail(text: &[u8]) -> Vec<Span> {
-    let bracket = json::blank(text, 0);
-    let comma = json::blank(text, bracket + 1);
-    if text.get(bracket) != Some(&b']') || text.get(comma) != Some(&b',') {
-        return runs(text.len(), &[]);
-    }
-    // The rest of an object is walked as an object; the brace replaces the comma.
-    let object = [b"{", &text[comma + 1..]].concat();
-    let shifted = large(&object, 0)
-        .into_iter()
-        .map(|span| Span::new(span.start + comma, span.end + comma));
-    runs(text.len(), &shifted.collect::<Vec<_>>())
-}
-
-/// Values of the object at `at` that are worth a chunk, in order. Where the text ends before the object does, those
-/// of its beginning.
-fn large(text: &[u8], at: usize) -> Vec<Span> {
-    let mut values = Vec::new();
-    let _ = json::object(text, at, |_, at| {
-        let end = json::value_end(text, at)?;
-        values.push(Span::new(at, end));
-        Ok(end)
-    });
-    let split = values
-        .into_iter()
-        .flat_map(|value| match json::elements(text, value) {
-            few if !few.is_empty() && few.len() <= FEW => few,
-            _ => vec![value],
-        });
-    split.filter(|span| span.len() >= WORTH).collect()
-}
-
-/// A region as chunks: each of `marks`, and what is between them.
-fn runs(len: usize, marks: &[Span]) -> Vec<Span> {
-    let mut out = Vec::new();
-    let mut at = 0;
-    for mark in marks {
-        out.push(Span::new(at, mark.start));
-        out.push(*mark);
-        at = mark.end;
-    }
-    out.push(Span::new(at, len));
-    out.retain(|span| !span.is_empty());
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use baton_core::wire::{Operation, Requests, Role, View, anthropic::Anthropic};
-    use bytes::Bytes;
-
-    /// A body as three rows of chunks.
-    struct Cuts {
-        head: Vec<Span>,
-        list: Vec<(Span, Span)>,
-        tail: Vec<Span>,
-    }
-
-    impl Cuts {
-        fn of(view: &View) -> Self {
-            let regions = BodyRegions::of(&view.body, view.list, &view.turns);
-            let placed = |region: Span, spans: Vec<Span>| {
-                let placed = spans
-                    .into_iter()
-                    .map(|span| Span::new(span.start + region.start, span.end + region.start));
-                placed.collect()
-            };
-            Self {
-                head: placed(regions.head, head(regions.head.of(&view.body))),
-                tail: placed(regions.tail, tail(regions.tail.of(&view.body))),
-                list: regions.messages().map(|(gap, turn)| (gap, turn.span)).collect(),
-            }
-        }
-    }
-
-    fn joined(body: &[u8], cuts: &Cuts) -> Vec<u8> {
-        let list = cuts.list.iter().flat_map(|(gap, span)| [*gap, *span]);
-        let all = cuts
-            .head
-            .iter()
-            .copied()
-            .chain(list)
-            .chain(cuts.tail.iter().copied());
-        all.flat_map(|span| span.of(body).to_vec()).collect()
-    }
-
-    #[test]
-    fn pieces_join_to_the_body() {
-        let long = "x".repeat(600);
-        let bodies = [
-            format!(
-                r#"{{ "model":"m", "system":[{{"type":"text","text":"{long}"}}, {{"type":"text","text":"b"}}] , "messages" : [ {{"role":"user","content":"a"}} , {{"role":"assistant","content":"b"}} ] ,"tools":[{{"name":"{long}"}}]}} "#
-            ),
-            r#"{"messages":[{"role":"user","content":"a"}]}"#.to_owned(),
-        ];
-        for body in bodies {
-            let bytes = Bytes::from(body.clone());
-            let view = Anthropic.read(&bytes, Operation::Generate).unwrap();
-            let cuts = Cuts::of(&view);
-            assert_eq!(joined(&bytes, &cuts), body.as_bytes());
-            assert_eq!(cuts.list.len(), view.turns.len());
-            assert!(
-                cuts.list
-                    .iter()
-                    .all(|(_, span)| span.of(&bytes).starts_with(b"{"))
-            );
-        }
-    }
-
-    fn turns(spans: &[(usize, usize)]) -> Vec<Turn> {
-        let turn = |(start, end): &(usize, usize)| Turn::new(Span::new(*start, *end), Role::User);
-        spans.iter().map(turn).collect()
-    }
-
-    /// Turns that are in a body otherwise than one after the other make one region of it.
-    #[test]
-    fn a_body_is_cut_where_its_messages_follow_each_other() {
-        let body = b"[{}, {} ,{}]x{}";
-        let list = Span::new(0, 12);
-        let is_cut = |spans: &[(usize, usize)]| {
-            let turns = turns(spans);
-            let regions = BodyRegions::of(body, list, &turns);
-            assert!(regions.turns.len() == turns.len() || regions == BodyRegions::whole(body.len()));
-            regions.turns.len() == turns.len()
-        };
-        assert!(is_cut(&[(1, 3), (5, 7), (9, 11)]));
-        assert!(is_cut(&[(1, 3)]) && is_cut(&[]));
-        assert!(!is_cut(&[(1, 3), (9, 11)]), "one is left out");
-        assert!(!is_cut(&[(5, 7), (1, 3)]), "turned round");
-        assert!(!is_cut(&[(1, 6), (5, 7)]), "one in the other");
-        assert!(!is_cut(&[(1, 3), (5, 7), (9, 11), (13, 15)]), "after the list");
-        assert!(!is_cut(&[(1, 15)]), "it ends after the list");
-    }
-
-    #[test]
-    fn large_members_stand_alone_also_after_the_messages() {
-        let long = "x".repeat(600);
-        for (gap, end) in [("", ""), (" ", "\n"), ("\n  ", " ")] {
-            let body = Bytes::from(format!(
-                r#"{{"messages":[{{"role":"user","content":"a"}}{end}]{gap},{gap}"a":1,"tools":[{{"d":"{long}"}},{{"d":"{long}"}}],"b":"{long}"}}"#
-            ));
-            let view = Anthropic.read(&body, Operation::Generate).unwrap();
-            let cuts = Cuts::of(&view);
-            assert_eq!(joined(&body, &cuts), body);
-            let large = cuts.tail.iter().filter(|span| span.len() > 600);
-            assert_eq!((large.count(), cuts.tail.len()), (3, 7));
-        }
-    }
-
-    #[test]
-    fn large_members_stand_alone() {
-        let long = "x".repeat(600);
-        let body = Bytes::from(format!(
-            r#"{{"a":1,"system":"{long}","b":2,"messages":[{{"role":"user","content":"a"}}]}}"#
-        ));
-        let view = Anthropic.read(&body, Operation::Generate).unwrap();
-        let cuts = Cuts::of(&view);
-        assert_eq!(cuts.head.len(), 3);
-        assert_eq!(cuts.head[1].len(), 602);
-    }
 }

@@ -16,6 +16,7 @@ mod bill_sums;
 mod carried;
 mod chunk_bodies;
 mod chunk_store;
+mod chunks;
 mod diff;
 mod envelope;
 mod exchange;
@@ -23,6 +24,7 @@ mod exchange_query;
 mod explain;
 mod filter;
 mod filter_terms;
+mod filtered_rows;
 mod har;
 mod headers;
 mod live_bodies;
@@ -38,6 +40,7 @@ mod schema;
 mod search;
 mod search_pattern;
 mod summary;
+mod tried;
 mod units;
 mod writer;
 
@@ -51,7 +54,6 @@ pub use answer_summary::{AnswerSummary, CallSummary};
 pub use baton_core::redact::Redactor;
 pub(crate) use baton_core::text::words::plural;
 pub use bill::{BillEntry, BillFilter};
-pub use bill_sums::KeptVerdict;
 pub use bill_sums::{BillGroup, BillSum, PriceSource, SavingsReport};
 pub use carried::{CarriedGroup, CarriedReport};
 pub use diff::MessageState;
@@ -59,9 +61,9 @@ pub use exchange::{
     BodySize, EnvelopeChange, ExchangeDetail, Headers, LegDetail, LegRequest, LegResponse, MessageList,
     MessageSummary,
 };
-pub use filter::RowQuery;
 pub use filter::{FilterError, RowFilter};
 pub use filter_terms::{FilteredRow, age_ms};
+pub use filtered_rows::RowQuery;
 pub use headers::PackedHeaders;
 pub use live_bodies::LivePart;
 pub use note::{BodyLayout, CapturedBody, ReceivedRequest, SentLeg};
@@ -73,6 +75,7 @@ pub use row::{ExchangeRow, LegChange};
 pub use schema::{FILE, JournalError};
 pub use search::{SearchHit, SearchResult, TextPosition};
 pub use summary::ShownPart;
+pub use tried::KeptVerdict;
 pub(crate) use units::{short, size, unsent};
 
 use self::archive::Archive;

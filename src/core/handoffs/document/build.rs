@@ -2,8 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::prompt::{PromptSection, item, sections};
-use super::prompt::{SENTENCE, listed, merged};
+use super::prompt::{PromptSection, SENTENCE, item, listed, merged, sections};
 use super::risks::{self, is_review};
 use super::value::HandoffSource;
 use super::{

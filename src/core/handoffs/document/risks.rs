@@ -1,7 +1,6 @@
 //! Risks, the worst first.
 
-use super::prompt::PromptSection;
-use super::prompt::{SENTENCE, listed, merged};
+use super::prompt::{PromptSection, SENTENCE, listed, merged};
 use super::value::HandoffSource;
 use super::{Risk, Severity};
 use crate::handoffs::draft::{SeenFacts, one_line, seen};

@@ -4,8 +4,7 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use super::anchors::LeftOpen;
-use super::anchors::{anchors, is_kept, spoken};
+use super::anchors::{LeftOpen, anchors, is_kept, spoken};
 use super::excerpt::{first_line, one_line, pieces};
 use super::index::DraftIndex;
 use super::markers::{AnchoredSentence, SENTENCE};

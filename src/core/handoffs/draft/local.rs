@@ -113,28 +113,21 @@ impl DraftBuilder<'_, '_> {
 
     fn kept(&mut self) {
         for (keep, rank) in keeps::ranked(self.facts, self.request) {
-            if keep.kept == RetentionReason::First {
-                let began = |text: &str| format!("It began with (done): {}", indented(text));
-                self.add(
-                    LineGroup::State,
-                    rank,
-                    keep.turn,
-                    began(&keep.full),
-                    Some(began(&keep.short)),
-                );
-                continue;
-            }
             let group = match keep.kept {
+                RetentionReason::First => LineGroup::State,
                 RetentionReason::Task if self.is_task(keep.turn) => LineGroup::Words,
                 RetentionReason::Task if self.facts.all_done => LineGroup::RequestDone,
-                RetentionReason::Task | RetentionReason::First => LineGroup::RequestOpen,
+                RetentionReason::Task => LineGroup::RequestOpen,
                 RetentionReason::Last if self.is_task(keep.turn) => LineGroup::Last,
                 RetentionReason::Last => LineGroup::Before,
                 RetentionReason::Sentence(class) => group_of(class),
                 RetentionReason::Failure => LineGroup::Failures,
                 RetentionReason::Summary => LineGroup::Summaries,
             };
-            let item = |text: &str| format!("- {} (turn {})", indented(text), keep.turn);
+            let item = |text: &str| match keep.kept {
+                RetentionReason::First => format!("It began with (done): {}", indented(text)),
+                _ => format!("- {} (turn {})", indented(text), keep.turn),
+            };
             self.add(group, rank, keep.turn, item(&keep.full), Some(item(&keep.short)));
         }
     }
@@ -239,13 +232,8 @@ impl DraftBuilder<'_, '_> {
             };
             let line = ran_line(ran, group);
             let effects: String = ran.effects.iter().map(|line| format!("\n  > {line}")).collect();
-            self.add(
-                group,
-                PieceRank::Anchor,
-                ran.turn,
-                format!("{line}{effects}"),
-                Some(line),
-            );
+            let full = format!("{line}{effects}");
+            self.add(group, PieceRank::Anchor, ran.turn, full, Some(line));
         }
         for run in &facts.person_runs {
             let ended = run.outcome.map_or("no result", IndexedResult::ended);
@@ -284,21 +272,16 @@ impl DraftBuilder<'_, '_> {
     fn files(&mut self) {
         let facts = self.facts;
         for file in &facts.files {
+            let path = file.path.clone();
             let Some(change) = file.change else {
-                self.add(
-                    LineGroup::Read,
-                    PieceRank::Turn,
-                    file.turn,
-                    file.path.clone(),
-                    None,
-                );
+                self.add(LineGroup::Read, PieceRank::Turn, file.turn, path, None);
                 continue;
             };
             let rank = match facts.is_current(file.turn) {
                 true => PieceRank::Anchor,
                 false => PieceRank::Turn,
             };
-            self.add(LineGroup::Modified, rank, file.turn, file.path.clone(), None);
+            self.add(LineGroup::Modified, rank, file.turn, path, None);
             let what = match change {
                 FileChange::Created => "created",
                 FileChange::Modified => "changed",

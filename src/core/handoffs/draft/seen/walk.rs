@@ -4,8 +4,7 @@ use std::collections::HashSet;
 
 use super::changed_files::{ChangeOccasion, ChangedFiles};
 use super::repository::RepositoryState;
-use super::runs::{Failures, KeyedCommand, RunKey};
-use super::runs::{VerificationRun, VerificationRuns};
+use super::runs::{Failures, KeyedCommand, RunKey, VerificationRun, VerificationRuns};
 use super::whereabouts::ShellFolder;
 use super::{SeenCommand, SeenFacts, SeenFailure, SeenStatement, SeenVerification, VerdictFile, Whereabouts};
 use crate::agents::commands::{self, CommandPurpose};
