@@ -10,8 +10,7 @@ use crate::state::journal::{BodySide, ExchangeFilter, ExchangeRow, JournalReader
 use crate::state::telemetry::{ExchangeFacts, ExchangeOutcome};
 use baton_core::handoffs::yaml::SessionReader;
 use baton_core::record::WireId;
-use baton_core::wire::Usage;
-use baton_core::wire::{self, Operation, Role, View};
+use baton_core::wire::{self, Operation, Role, Usage, View};
 
 /// The journal, if there is one.
 pub(super) fn open(dir: &Path) -> CliResult<Option<JournalReader>> {

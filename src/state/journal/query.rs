@@ -7,8 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde::Serialize;
 
 use super::chunk_store::unpack;
-use super::row::ExchangeRow;
-use super::row::{CHAIN, COLUMNS, stored_row, with_legs};
+use super::row::{CHAIN, COLUMNS, ExchangeRow, stored_row, with_legs};
 use super::schema::{self, JournalError};
 
 /// Rows of one list at a given limit, of which 0 is none.

@@ -30,8 +30,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use baton_core::record::WireId;
-use baton_core::wire::Usage;
-use baton_core::wire::{ServedBy, StopReason};
+use baton_core::wire::{ServedBy, StopReason, Usage};
 
 baton_core::named! {
     /// How an exchange ended.

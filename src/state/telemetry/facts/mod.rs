@@ -16,8 +16,7 @@ use baton_core::commands::UndoOutcome;
 use baton_core::nudge::{NudgeOutcome, ShadowMoment};
 use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::text::words::plural;
-use baton_core::wire::ServedBy;
-use baton_core::wire::Usage;
+use baton_core::wire::{ServedBy, Usage};
 
 /// What is known of an exchange at its end. The names are API.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

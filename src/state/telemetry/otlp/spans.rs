@@ -10,8 +10,7 @@ use uuid::Uuid;
 
 use super::super::fields::CONVERSATION;
 use super::super::{ExchangeEvent, ExchangeOutcome, FactValue, shortened};
-use baton_core::wire::StopReason;
-use baton_core::wire::Usage;
+use baton_core::wire::{StopReason, Usage};
 
 /// The release of OpenTelemetry's semantic conventions whose names these are.
 pub(super) const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.41.0";
