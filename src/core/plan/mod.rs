@@ -35,7 +35,6 @@ pub use self::active::{Active, CutPlace, PinLookup, Unresolved};
 pub use self::answered_by::{AnsweredBy, Decision, DueHandoff, FreeCutPolicy, OpenDraft, Situation};
 pub use self::call::{AgentCall, CallFacts, is_model_call, is_of_the_loop, opening, resends};
 pub use self::commands::{OriginalTranscript, TakenOut};
-pub use self::drafted::Drafted;
 pub use self::legs::{HandoffSource, NewHandoff, NextLeg, RuleQuery};
 pub use self::moment::{DraftAtHand, DueStep, FreeMoment, ThreadCosts, ThreadState, WatchedMoment};
 pub use self::offer::{ToolDecision, ToolOffer};

@@ -37,25 +37,21 @@ impl Planned<'_> {
     }
 
     /// What is sent in place of the request, with the change that may help against this error. `None`: the error is passed on.
+    /// The tool of a pinned request stays, since its prefix has it. So does one that the transcript needs: hidden calls and texts
+    /// of ours exist only next to it.
     pub fn retry(&self, error: &[u8], sent: &RewriteOutcome) -> Option<Retry> {
-        let facts = self.wire.facts();
-        let refused = RefusedRequest {
-            is_pinned: self.pin.active.is_some(),
-            was_tooled: self.offer.tooled,
-            needs_tool: self.places.are_any(),
-            has_room: untooled::no_room(&self.reading.view).is_none(),
-            is_tool_forbidden: self.call.forbidden.is_some(),
-            refuses_thinking: facts.refuses_thinking(error),
-            is_prefix_mismatch: facts.is_prefix_mismatch(error),
-        };
-        match refused.remedy()? {
-            Remedy::WithoutThinking => self.without_thinking(sent, None),
-            Remedy::Tooled(tooled) => Some(Retry {
-                request: self.first(tooled),
-                tooled: Some(tooled),
-                omitted: None,
-            }),
+        let (facts, was_tooled) = (self.wire.facts(), self.offer.tooled);
+        if self.pin.active.is_some() || was_tooled && self.places.are_any() {
+            let refused = facts.refuses_thinking(error);
+            return refused.then(|| self.without_thinking(sent, None)).flatten();
         }
+        let has_room = untooled::no_room(&self.reading.view).is_none();
+        let may_toggle = has_room && (was_tooled || self.call.forbidden.is_none());
+        (may_toggle && facts.is_prefix_mismatch(error)).then(|| Retry {
+            request: self.first(!was_tooled),
+            tooled: Some(!was_tooled),
+            omitted: None,
+        })
     }
 
     /// What is sent in place of a retry that was refused, too. It is the request of a conversation that baton did not know.
@@ -96,130 +92,4 @@ fn left_out(rewritten: &RewriteOutcome) -> usize {
         .filter(|change| change.why == ChangeReason::Thinking)
         .map(|change| change.removed)
         .sum()
-}
-
-/// A change with which a refused request is sent again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Remedy {
-    /// With the tool, or without it.
-    Tooled(bool),
-    /// Without the thinking after its cut.
-    WithoutThinking,
-}
-
-/// What is known of a request that upstream refused with a 400.
-#[derive(Debug, Clone, Copy)]
-struct RefusedRequest {
-    /// The request is cut at a handoff.
-    is_pinned: bool,
-    was_tooled: bool,
-    /// The request has hidden calls or texts of ours, which exist only next to the tool.
-    needs_tool: bool,
-    /// The request has room for the tool.
-    has_room: bool,
-    /// The config or the request's header rules the tool out.
-    is_tool_forbidden: bool,
-    /// Upstream's error refuses thinking in the request.
-    refuses_thinking: bool,
-    /// Upstream's error reports that thinking does not fit its prefix.
-    is_prefix_mismatch: bool,
-}
-
-impl RefusedRequest {
-    /// The change that may help; `None`: the error is passed on. The tool of a pinned request stays, since its prefix has it,
-    /// and so does one that the transcript needs.
-    fn remedy(&self) -> Option<Remedy> {
-        if self.is_pinned || self.was_tooled && self.needs_tool {
-            return self.refuses_thinking.then_some(Remedy::WithoutThinking);
-        }
-        let tooled = !self.was_tooled;
-        let may_toggle = self.has_room && !(tooled && self.is_tool_forbidden);
-        (may_toggle && self.is_prefix_mismatch).then_some(Remedy::Tooled(tooled))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// An unpinned request without the tool, whose prefix does not match.
-    const MISMATCH: RefusedRequest = RefusedRequest {
-        is_pinned: false,
-        was_tooled: false,
-        needs_tool: false,
-        has_room: true,
-        is_tool_forbidden: false,
-        refuses_thinking: true,
-        is_prefix_mismatch: true,
-    };
-
-    #[test]
-    fn a_mismatched_prefix_toggles_the_tool_where_the_request_may_have_it() {
-        let with_tool = RefusedRequest {
-            was_tooled: true,
-            ..MISMATCH
-        };
-        let rows = [
-            (MISMATCH, Some(Remedy::Tooled(true))),
-            (with_tool, Some(Remedy::Tooled(false))),
-            (
-                RefusedRequest {
-                    is_tool_forbidden: true,
-                    ..MISMATCH
-                },
-                None,
-            ),
-            // It got the tool before tools were forbidden: removing the tool is still possible.
-            (
-                RefusedRequest {
-                    is_tool_forbidden: true,
-                    ..with_tool
-                },
-                Some(Remedy::Tooled(false)),
-            ),
-            (
-                RefusedRequest {
-                    has_room: false,
-                    ..MISMATCH
-                },
-                None,
-            ),
-            (
-                RefusedRequest {
-                    is_prefix_mismatch: false,
-                    ..MISMATCH
-                },
-                None,
-            ),
-        ];
-        for (refused, remedy) in rows {
-            assert_eq!(refused.remedy(), remedy, "{refused:?}");
-        }
-    }
-
-    #[test]
-    fn a_request_that_needs_its_tool_keeps_it_and_loses_only_refused_thinking() {
-        let pinned = RefusedRequest {
-            is_pinned: true,
-            ..MISMATCH
-        };
-        let with_hidden_calls = RefusedRequest {
-            was_tooled: true,
-            needs_tool: true,
-            ..MISMATCH
-        };
-        for request in [pinned, with_hidden_calls] {
-            assert_eq!(request.remedy(), Some(Remedy::WithoutThinking));
-            let other_error = RefusedRequest {
-                refuses_thinking: false,
-                ..request
-            };
-            assert_eq!(other_error.remedy(), None);
-        }
-        let lacks_it = RefusedRequest {
-            was_tooled: false,
-            ..with_hidden_calls
-        };
-        assert_eq!(lacks_it.remedy(), Some(Remedy::Tooled(true)));
-    }
 }

@@ -61,7 +61,7 @@ impl Exchange {
             && policy.draft.method == DraftMethod::Oneshot
             && policy.draft.model.is_none()
             && !self.app.sessions.is_shared();
-        if !is_wanted || !self.record.fired.is_empty() {
+        if !is_wanted || !self.record.fired.list().is_empty() {
             return None;
         }
         let due_ms = thread.ledger(|ledger| costs.draft_due(ledger))??;

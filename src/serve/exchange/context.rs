@@ -20,6 +20,12 @@ use baton_core::wire::View;
 /// Turns at a transcript's end by which its thread is found again.
 const TAIL: usize = 4;
 
+/// The models whose window is unknown.
+static UNKNOWN: OnceLog = OnceLog::new();
+
+/// The models without a price.
+static UNPRICED: OnceLog = OnceLog::new();
+
 /// Finds the request's thread; `None` where its model gets no notices.
 pub(super) fn enter(exchange: &Exchange) -> Option<EnteredThread> {
     let Exchange {
@@ -36,8 +42,11 @@ pub(super) fn enter(exchange: &Exchange) -> Option<EnteredThread> {
     let live = offered.agent.live.as_ref()?;
     let model = plan.model();
     let window = policy.windows.of(&window_query(ctx, model));
-    if window.is_none() && thresholds.nudge_at > 0.0 {
-        note_unknown(model);
+    if window.is_none() && thresholds.nudge_at > 0.0 && UNKNOWN.is_first(model) {
+        tracing::info!(
+            model,
+            "the window of this model is unknown: only the threshold handoff.nudge_tokens applies (handoff.windows)"
+        );
     }
     let request = ThreadTurns {
         turns: view.turns.len(),
@@ -148,7 +157,12 @@ fn costs(exchange: &Exchange, window: Option<u64>) -> Option<RequestCosts> {
         service: None,
     };
     let Some(rates) = app.prices.rates(&query) else {
-        note_unpriced(&model);
+        if UNPRICED.is_first(&model) {
+            tracing::info!(
+                model,
+                "no price is known for this model: handoff.free changes nothing for it (bill.prices)"
+            );
+        }
         return None;
     };
     let agent = ctx.recorder.read(|e| e.agent.clone()).unwrap_or_default();
@@ -164,17 +178,6 @@ fn costs(exchange: &Exchange, window: Option<u64>) -> Option<RequestCosts> {
     })
 }
 
-/// Logs once that a model has no price.
-fn note_unpriced(model: &str) {
-    static LOGGED: OnceLog = OnceLog::new();
-    if LOGGED.is_first(model) {
-        tracing::info!(
-            model,
-            "no price is known for this model: handoff.free changes nothing for it (bill.prices)"
-        );
-    }
-}
-
 /// What a request states of its model's window.
 pub(super) fn window_query<'a>(ctx: &'a RequestContext, model: &'a str) -> WindowQuery<'a> {
     let text = |name| headers::text(&ctx.headers, name).unwrap_or_default();
@@ -183,16 +186,5 @@ pub(super) fn window_query<'a>(ctx: &'a RequestContext, model: &'a str) -> Windo
         betas: text("anthropic-beta"),
         user_agent: text("user-agent"),
         declared: text(headers::DECLARED_WINDOWS),
-    }
-}
-
-/// Logs once that a model's window is unknown.
-fn note_unknown(model: &str) {
-    static LOGGED: OnceLog = OnceLog::new();
-    if LOGGED.is_first(model) {
-        tracing::info!(
-            model,
-            "the window of this model is unknown: only the threshold handoff.nudge_tokens applies (handoff.windows)"
-        );
     }
 }

@@ -63,7 +63,7 @@ pub(super) fn prepare(
     before: u64,
 ) -> Result<PreparedHandoff, StoreError> {
     // A later leg that hands over at once has done nothing.
-    let has_work = exchange.record.fired.is_empty();
+    let has_work = exchange.record.fired.list().is_empty();
     let Carried { prompt, items } = exchange.carried(&new.prompt, new.parent, has_work);
     let id = exchange.app.clock.new_id();
     let handoff = Handoff {
@@ -85,13 +85,13 @@ pub(super) async fn write(exchange: &Exchange, prepared: PreparedHandoff) -> Res
     let repeat = RepeatedAnswer {
         body_hash: hash,
         handoff: handoff.id,
-        replaces: exchange.record.fired.all(),
+        replaces: exchange.record.fired.list().clone(),
         at_ms: now,
     };
     let sessions = &exchange.app.sessions;
     // Since the handoff before: this one begins anew. No handoff fails because they cannot be counted.
     let pairs = sessions.pairs_of(live).await.unwrap_or_default();
-    exchange.record.fired.add(handoff.id);
+    exchange.record.fired.list().push(handoff.id);
     sessions
         .fire(live, handoff.clone(), point, Some(repeat), now)
         .await?;
@@ -167,7 +167,13 @@ fn report(exchange: &Exchange, handoff: &Handoff, pairs: &[Arc<HiddenPair>], byt
 /// Counts a leg that has ended, and measures the context by it.
 pub(super) fn count(exchange: &Exchange, report: &LegReport) {
     if let Some(thread) = &exchange.thread {
-        let cut = exchange.record.fired.last().or(exchange.offered.active_id());
+        let cut = exchange
+            .record
+            .fired
+            .list()
+            .last()
+            .copied()
+            .or(exchange.offered.active_id());
         let bytes = exchange.ctx.recorder.read(|e| e.sent_bytes.last().copied());
         note_stopped(
             &exchange.ctx,

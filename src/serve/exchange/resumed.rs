@@ -76,8 +76,7 @@ pub(super) async fn notify(exchange: &mut Exchange) {
         }
         return;
     }
-    let has_place = exchange.plan().place_at_end().is_some();
-    if !is_model_call(ctx.operation) || offered.agent.call.side_call || !has_place {
+    if !is_model_call(ctx.operation) || offered.agent.call.side_call {
         return;
     }
     let Some(text) = live.take_notice(active) else {

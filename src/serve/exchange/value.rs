@@ -95,31 +95,14 @@ pub(super) struct AnswerRecord {
 pub(super) struct Fired(Arc<Mutex<Vec<HandoffId>>>);
 
 impl Fired {
-    pub(super) fn add(&self, handoff: HandoffId) {
-        locked(&self.0).push(handoff);
-    }
-
-    pub(super) fn all(&self) -> Vec<HandoffId> {
-        locked(&self.0).clone()
-    }
-
-    /// The one that is shown last.
-    pub(super) fn last(&self) -> Option<HandoffId> {
-        locked(&self.0).last().copied()
-    }
-
-    /// Whether the answer shows none so far.
-    pub(super) fn is_empty(&self) -> bool {
-        locked(&self.0).is_empty()
+    /// The handoffs, in the order in which they are shown.
+    pub(super) fn list(&self) -> MutexGuard<'_, Vec<HandoffId>> {
+        locked(&self.0)
     }
 
     /// Whether the answer shows no handoff before this one.
     pub(super) fn is_first(&self, handoff: HandoffId) -> bool {
-        locked(&self.0).first().is_none_or(|first| *first == handoff)
-    }
-
-    pub(super) fn take(&self) -> Vec<HandoffId> {
-        std::mem::take(&mut locked(&self.0))
+        self.list().first().is_none_or(|first| *first == handoff)
     }
 }
 

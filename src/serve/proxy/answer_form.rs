@@ -34,16 +34,22 @@ impl AnswerForm {
         self.by_path.unwrap_or(self.usual)
     }
 
+    /// Whether an answer with these headers is a stream, or one JSON document; `None`: neither.
+    pub(crate) fn streams(self, headers: &HeaderMap) -> Option<bool> {
+        let streams = self.is_stream(headers);
+        (streams || self.is_whole(headers)).then_some(streams)
+    }
+
     /// Whether an answer with these headers is a stream: by its content type, or the array that the path requests. Without
     /// a content type it is what the request wants: ChatGPT's server for Codex sends none.
-    pub(crate) fn is_stream(self, headers: &HeaderMap) -> bool {
+    fn is_stream(self, headers: &HeaderMap) -> bool {
         headers::is_stream(headers)
             || self.by_path == Some(Framing::JsonArray) && is_json(headers)
             || is_untyped(headers) && self.wants_stream
     }
 
     /// Whether an answer with these headers is one JSON document, by the same rule.
-    pub(crate) fn is_whole(self, headers: &HeaderMap) -> bool {
+    fn is_whole(self, headers: &HeaderMap) -> bool {
         is_json(headers) || is_untyped(headers) && !self.wants_stream
     }
 }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::DraftEnd;
 use super::request::Preset;
+use super::{DraftEnd, carried};
 use crate::record::HandoffOrigin;
 
 named! {
@@ -37,6 +37,26 @@ impl DraftMethod {
             DraftEnd::Complete(_) | DraftEnd::Cancelled | DraftEnd::Review => None,
             DraftEnd::Failed(why) if why.is_size() => self.fallback(),
             DraftEnd::Empty | DraftEnd::Failed(_) => self.fallback().filter(|_| falls_back),
+        }
+    }
+}
+
+/// A document that a handoff is made of: drafted, given, or accepted by a person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AcceptedDraft {
+    /// The document, as it is now.
+    pub document: String,
+    /// How it was made; `None`: it was given.
+    pub method: Option<DraftMethod>,
+}
+
+impl AcceptedDraft {
+    /// Its carry-over prompt before anything is put behind it, and the origin of the handoff.
+    pub fn carried(&self, request: &DraftRequest) -> (String, HandoffOrigin) {
+        match self.method {
+            Some(method) => (carried(&self.document), request.origin_of(method)),
+            // A given document is the carry-over prompt unchanged.
+            None => (self.document.trim().to_owned(), HandoffOrigin::Person),
         }
     }
 }
@@ -412,5 +432,23 @@ mod tests {
             };
             assert!(wanted.is_reviewed(policy));
         }
+    }
+
+    #[test]
+    fn a_given_document_is_the_prompt_of_a_person_and_a_drafted_one_has_its_method_or_threshold() {
+        let document = "\n Go on. \n";
+        let request = DraftRequest {
+            origin: HandoffOrigin::Auto,
+            ..DraftRequest::default()
+        };
+        let drafted = |method| {
+            let document = document.to_owned();
+            AcceptedDraft { document, method }.carried(&request)
+        };
+        let given = ("Go on.".to_owned(), HandoffOrigin::Person);
+        assert_eq!(drafted(None), given);
+        let (prompt, origin) = drafted(Some(DraftMethod::Local));
+        assert_eq!(origin, HandoffOrigin::Auto);
+        assert!(prompt.contains("Go on."));
     }
 }

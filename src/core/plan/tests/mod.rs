@@ -3,6 +3,7 @@
 mod answers;
 mod decisions;
 mod reading;
+mod retrying;
 mod undoing;
 
 use std::sync::{Arc, LazyLock};

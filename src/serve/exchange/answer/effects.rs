@@ -133,18 +133,14 @@ impl Exchange {
                 (false, None)
             }
             Ok(response) => {
-                let (status, retry) = (
-                    response.status().as_u16(),
-                    is_retryable(response.status().as_u16()),
-                );
+                let status = response.status().as_u16();
+                let retry = is_retryable(status);
                 match retry {
                     true => tracing::warn!(exchange, attempt, status, "leg refused"),
                     false => tracing::error!(exchange, status, "leg refused, and not retried"),
                 }
-                (
-                    retry,
-                    requested_pause(|name| headers::text(response.headers(), name)),
-                )
+                let pause = requested_pause(|name| headers::text(response.headers(), name));
+                (retry, pause)
             }
             Err(fault) => {
                 tracing::warn!(exchange, attempt, code = fault.code.name, "leg not answered");
@@ -162,10 +158,7 @@ impl Exchange {
 
     /// A later leg's body; `None` where it has not the first one's form.
     fn leg_body(&self, parts: &Parts, body: UpstreamBody, streamed: bool) -> Option<UpstreamBody> {
-        let right = match streamed {
-            true => self.form().is_stream(&parts.headers),
-            false => self.form().is_whole(&parts.headers),
-        };
+        let right = self.form().streams(&parts.headers) == Some(streamed);
         send::readable(self, parts, body).ok().filter(|_| right)
     }
 }

@@ -44,7 +44,7 @@ impl Exchange {
         let Some(handoff) = found else {
             return Box::pin(self.begin()).await;
         };
-        self.record.fired.add(handoff.id);
+        self.record.fired.list().push(handoff.id);
         after_handoff(self, &handoff).await
     }
 }
@@ -110,21 +110,18 @@ async fn show(
         let header = |name: &str| headers::text(&parts.headers, name);
         thread.note_limit(header, exchange.app.clock.now_ms());
     }
-    let form = exchange.form();
     let is_shadow = exchange.app.is_shadow(&exchange.ctx);
     // What is compressed, though that was not asked for, would have to be changed to be read.
     let readable = match is_shadow && parts.headers.contains_key(header::CONTENT_ENCODING) {
         true => Err(body),
         false => send::readable(&exchange, &parts, body),
     };
-    let (body, is_readable) = match readable {
-        Ok(body) => (body, true),
-        Err(body) => (body, false),
+    let (body, streamed) = match (readable, exchange.form().streams(&parts.headers)) {
+        (Ok(body), Some(streamed)) => (body, streamed),
+        (Ok(body) | Err(body), _) => {
+            return relay::answer(&exchange.ctx, Ok(Response::from_parts(parts, body)));
+        }
     };
-    let (streamed, whole) = (form.is_stream(&parts.headers), form.is_whole(&parts.headers));
-    if !is_readable || !(streamed || whole) {
-        return relay::answer(&exchange.ctx, Ok(Response::from_parts(parts, body)));
-    }
     let answered = Answered {
         exchange,
         parts,
@@ -201,7 +198,7 @@ impl Exchange {
     /// What is to be done when the server has taken the answer's end; `None`: nothing. It takes effect when the agent counts
     /// as having read that end. Call it within the runtime.
     pub(in crate::serve::exchange) fn when_ended(&self) -> Option<impl FnOnce() + Send + use<>> {
-        let fired = self.record.fired.take();
+        let fired = std::mem::take(&mut *self.record.fired.list());
         let live = self.offered.agent.live.as_ref();
         let live = live.filter(|l| l.may_repeat() || !fired.is_empty())?.clone();
         let (app, answer) = (self.app.clone(), self.record.id.clone());

@@ -10,10 +10,10 @@ use crate::serve::proxy::fault::{Code, Fault};
 use crate::serve::proxy::relay;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::telemetry::ExchangeOutcome;
-use baton_core::course::{AnswerStep, CourseEvent, Effect, JoinedAnswer, ResponseEnd, writes_call};
+use baton_core::course::{AnswerStep, CourseEvent, JoinedAnswer, ResponseEnd, writes_call};
 use baton_core::record::Handoff;
 use baton_core::tools::ToolNames;
-use baton_core::wire::{self, LegOutput, LegReport, StopReason};
+use baton_core::wire::{self, LegReport, StopReason};
 
 /// The answer to an agent that wants it in one piece.
 pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
@@ -39,12 +39,7 @@ pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
         exchange,
     };
     reply.leg_over(body, report);
-    // In a box: nearly all replies end with their first leg, and what is awaited here is as large as all of it.
-    let close = match reply.answer.step() {
-        AnswerStep::Perform { effect, spoken } => Box::pin(reply.run(effect, spoken)).await,
-        AnswerStep::End(close) => close,
-        AnswerStep::EndAsItIs | AnswerStep::BreakOff => ResponseEnd::Own,
-    };
+    let close = reply.run().await;
     let outcome = effects::outcome(&close, reply.answer.stop());
     let joined = ResponseBody::whole(reply.joined(&close, sentinel_of.as_deref()));
     let exchange = &reply.exchange;
@@ -91,20 +86,21 @@ impl WholeReply {
     }
 
     /// Performs effect after effect. Returns how the reply ends.
-    async fn run(&mut self, mut effect: Effect, mut spoken: Option<LegOutput>) -> ResponseEnd {
+    async fn run(&mut self) -> ResponseEnd {
         loop {
-            match self.exchange.perform(effect, spoken, false).await {
-                EffectResult::Event(event) => self.answer.performed(event),
-                EffectResult::Leg(body) => {
-                    self.answer.performed(CourseEvent::LegBegun);
-                    self.read_leg(body).await;
-                }
-            }
-            (effect, spoken) = match self.answer.step() {
+            let (effect, spoken) = match self.answer.step() {
                 AnswerStep::Perform { effect, spoken } => (effect, spoken),
                 AnswerStep::End(close) => return close,
                 AnswerStep::EndAsItIs | AnswerStep::BreakOff => return ResponseEnd::Own,
             };
+            // In boxes: nearly all replies end with their first leg.
+            match Box::pin(self.exchange.perform(effect, spoken, false)).await {
+                EffectResult::Event(event) => self.answer.performed(event),
+                EffectResult::Leg(body) => {
+                    self.answer.performed(CourseEvent::LegBegun);
+                    Box::pin(self.read_leg(body)).await;
+                }
+            }
         }
     }
 

@@ -8,11 +8,11 @@ use super::reply::unanswered;
 use crate::serve::exchange::request::Request;
 use crate::serve::exchange::{drafts, slow_answer, value::Exchange};
 use crate::serve::proxy::response_body::ResponseBody;
-use crate::state::jobs::drafts::{AcceptedDraft, DraftJob, DraftOrder, DraftQueue, DraftRecord, DraftState};
+use crate::state::jobs::drafts::{DraftJob, DraftOrder, DraftQueue, DraftRecord, DraftState};
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
 use baton_core::commands::{CommandReply, ReplySentinel};
-use baton_core::handoffs::draft::{DraftEnd, DraftFailure, DraftRequest, waits_for_approval};
+use baton_core::handoffs::draft::{AcceptedDraft, DraftEnd, DraftFailure, DraftRequest, waits_for_approval};
 use baton_core::mark::note;
 use baton_core::record::Handoff;
 use baton_core::rewrite::notes;
@@ -63,7 +63,7 @@ async fn run(exchange: &Exchange, trigger: HandoffTrigger) -> Result<CommandRepl
         return Ok(CommandReply::new("nothing to hand off yet."));
     };
     if let Some(handoff) = made_before(exchange).await? {
-        exchange.record.fired.add(handoff.id);
+        exchange.record.fired.list().push(handoff.id);
         return Ok(reported(exchange, &before, &handoff));
     }
     if offered.agent.request.view().facts.previous.is_some() {

@@ -6,14 +6,13 @@ use super::legs::{self, DraftInput};
 use crate::serve::exchange::record_writer::{self, PreparedHandoff};
 use crate::serve::exchange::value::Exchange;
 use crate::serve::proxy::RequestContext;
-use crate::state::jobs::drafts::{AcceptedDraft, DraftJob, DraftOrder};
+use crate::state::jobs::drafts::{DraftJob, DraftOrder};
 use crate::state::journal::LiveEvent;
 use crate::state::store::StoreError;
 use crate::state::telemetry::{DraftEvent, size};
 use baton_core::handoffs::draft::{
-    self, DraftEnd, DraftFailure, DraftMethod, DraftRequest, DraftSpec, HandoffReport,
+    self, AcceptedDraft, DraftEnd, DraftFailure, DraftMethod, DraftRequest, DraftSpec, HandoffReport,
 };
-use baton_core::plan::Drafted;
 use baton_core::record::{Handoff, HandoffOrigin};
 use baton_core::rewrite::RewriteOutcome;
 use baton_core::text::splice;
@@ -40,76 +39,72 @@ pub(in crate::serve::exchange) async fn hand_over(
     exchange: &Exchange,
     job: DraftJob,
 ) -> Result<Handoff, DraftEnd> {
-    let first = exchange.plan().first(exchange.offered.offer.tooled);
-    let DraftOrder { ask: request, prompt } = job.wanted().clone();
-    let accepted = job.accepted().cloned();
-    let reviewed = accepted.is_none() && request.is_reviewed(exchange.app.config.handoff.review);
-    let is_drafted = accepted.is_none() && prompt.is_none();
-    let made = match (accepted, prompt) {
-        _ if !draft::enough(first.messages) => Err(DraftEnd::Failed(DraftFailure::NothingYet)),
-        (Some(accepted), _) => Ok(accepted),
-        (None, Some(document)) => Ok(AcceptedDraft {
-            document,
-            method: None,
-        }),
-        (None, None) => document(exchange, &request, &first, &job).await,
-    };
-    match &made {
-        Ok(AcceptedDraft { method: None, .. }) => {
-            note_draft(&exchange.ctx, &request, DraftEvent::GIVEN, "complete");
+    match stored(exchange, &job).await {
+        Ok((document, Some(handoff))) => {
+            job.done(document.method, document.document, handoff.id);
+            Ok(handoff)
         }
-        Err(end @ DraftEnd::Failed(DraftFailure::NothingYet | DraftFailure::Internal)) if is_drafted => {
-            note_draft(&exchange.ctx, &request, DraftEvent::NONE, end.outcome());
-        }
-        _ => {}
-    }
-    let prepared = made.and_then(|document| {
-        let prepared = prepared(exchange, &request, &document, &first)?;
-        Ok((document, prepared))
-    });
-    let end = match prepared {
-        Ok((document, _)) if reviewed => {
-            return Err(store_for_review(exchange, &request, document, job).await);
-        }
-        Ok((document, prepared)) => match write(exchange, prepared).await {
-            Ok(handoff) => {
-                archive_reviewed(exchange, &job).await;
-                job.done(document.method, document.document, handoff.id);
-                return Ok(handoff);
-            }
-            Err(end) => end,
-        },
-        Err(end) => end,
-    };
-    job.ended(&end);
-    Err(end)
-}
-
-/// Stores a document that waits for a person's approval. Nothing is cut by it.
-async fn store_for_review(
-    exchange: &Exchange,
-    request: &DraftRequest,
-    document: AcceptedDraft,
-    job: DraftJob,
-) -> DraftEnd {
-    let new = drafted(request, &document).for_review(exchange.offered.active_id());
-    let stored = match new {
-        Ok(new) => record_writer::write_for_review(exchange, job.id(), new)
-            .await
-            .map_err(|error| unwritten(exchange, &error)),
-        Err(why) => Err(DraftEnd::Failed(why)),
-    };
-    match stored {
-        Ok(()) => {
-            tracing::info!(exchange = exchange.ctx.id, draft = %job.id(), "a draft waits for approval");
+        Ok((document, None)) => {
             job.review(document.method, document.document);
-            DraftEnd::Review
+            Err(DraftEnd::Review)
         }
         Err(end) => {
             job.ended(&end);
-            end
+            Err(end)
         }
     }
+}
+
+/// Stores the document of a job, and the handoff that it becomes. `None`: it waits for a person's approval, and nothing is cut by
+/// it.
+async fn stored(exchange: &Exchange, job: &DraftJob) -> Result<(AcceptedDraft, Option<Handoff>), DraftEnd> {
+    let request = &job.wanted().ask;
+    let first = exchange.plan().first(exchange.offered.offer.tooled);
+    let document = made(exchange, &first, job).await?;
+    let prepared = prepared(exchange, request, &document, &first)?;
+    if job.accepted().is_none() && request.is_reviewed(exchange.app.config.handoff.review) {
+        let new = exchange
+            .plan()
+            .drafted_for_review(request, &document)
+            .map_err(DraftEnd::Failed)?;
+        let written = record_writer::write_for_review(exchange, job.id(), new).await;
+        written.map_err(|error| unwritten(exchange, &error))?;
+        tracing::info!(exchange = exchange.ctx.id, draft = %job.id(), "a draft waits for approval");
+        return Ok((document, None));
+    }
+    let written = record_writer::write(exchange, prepared).await;
+    let handoff = written.map_err(|error| unwritten(exchange, &error))?;
+    archive_reviewed(exchange, job).await;
+    Ok((document, Some(handoff)))
+}
+
+/// The document of a job: accepted, given or drafted.
+async fn made(
+    exchange: &Exchange,
+    first: &RewriteOutcome,
+    job: &DraftJob,
+) -> Result<AcceptedDraft, DraftEnd> {
+    let DraftOrder { ask: request, prompt } = job.wanted();
+    let is_drafted = job.accepted().is_none() && prompt.is_none();
+    let made = match (job.accepted(), prompt) {
+        _ if !draft::enough(first.messages) => Err(DraftEnd::Failed(DraftFailure::NothingYet)),
+        (Some(accepted), _) => Ok(accepted.clone()),
+        (None, Some(document)) => Ok(AcceptedDraft {
+            document: document.clone(),
+            method: None,
+        }),
+        (None, None) => document(exchange, request, first, job).await,
+    };
+    match &made {
+        Ok(AcceptedDraft { method: None, .. }) => {
+            note_draft(&exchange.ctx, request, DraftEvent::GIVEN, "complete");
+        }
+        Err(end @ DraftEnd::Failed(DraftFailure::NothingYet | DraftFailure::Internal)) if is_drafted => {
+            note_draft(&exchange.ctx, request, DraftEvent::NONE, end.outcome());
+        }
+        _ => {}
+    }
+    made
 }
 
 /// Archives the stored draft of a review, which has become another handoff.
@@ -283,26 +278,14 @@ fn prepared(
     document: &AcceptedDraft,
     first: &RewriteOutcome,
 ) -> Result<PreparedHandoff, DraftEnd> {
-    let drafted = drafted(request, document);
-    let new = exchange.plan().drafted(&drafted).map_err(DraftEnd::Failed)?;
+    let new = exchange
+        .plan()
+        .drafted(request, document)
+        .map_err(DraftEnd::Failed)?;
     let prepared = record_writer::prepare(exchange, new, splice::len(&first.rope) as u64);
     let prepared = prepared.map_err(|error| unwritten(exchange, &error))?;
-    let fits = exchange.plan().check_size(&drafted, prepared.bytes);
+    let fits = exchange.plan().check_size(request, document, prepared.bytes);
     fits.map(|()| prepared).map_err(DraftEnd::Failed)
-}
-
-fn drafted<'a>(request: &'a DraftRequest, document: &'a AcceptedDraft) -> Drafted<'a> {
-    Drafted {
-        request,
-        document: &document.document,
-        method: document.method,
-    }
-}
-
-/// Writes the handoff of a document.
-async fn write(exchange: &Exchange, prepared: PreparedHandoff) -> Result<Handoff, DraftEnd> {
-    let written = record_writer::write(exchange, prepared).await;
-    written.map_err(|error| unwritten(exchange, &error))
 }
 
 fn unwritten(exchange: &Exchange, error: &StoreError) -> DraftEnd {

@@ -109,9 +109,9 @@ async fn draft_leg(exchange: &Exchange, leg: &RewriteOutcome, target: &str, meth
             .unwrap_or_default();
         return DraftEnd::Failed(DraftFailure::of_answer(status.as_u16(), &body));
     }
-    match exchange.form().is_stream(&parts.headers) {
-        true => read_streamed_draft(exchange, body).await,
-        false => read_whole_draft(exchange, body).await,
+    match exchange.form().streams(&parts.headers) {
+        Some(true) => read_streamed_draft(exchange, body).await,
+        _ => read_whole_draft(exchange, body).await,
     }
 }
 

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::answer::after_handoff;
 use super::value::{AnswerOpening, Exchange};
 use crate::serve::proxy::response_body::ResponseBody;
-use crate::state::jobs::drafts::{DraftJob, DraftState};
+use crate::state::jobs::drafts::{DraftJob, DraftRecord, DraftState};
 use baton_core::handoffs::draft::{DraftEnd, approval_commands, waits_for_approval};
 use baton_core::mark::note;
 use baton_core::plan::OpenDraft;
@@ -43,17 +43,17 @@ pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseB
                 let opening = AnswerOpening::Report(report.into());
                 after_handoff(Exchange { opening, ..exchange }, &handoff).await
             }
-            Err(DraftEnd::Review) => {
-                if let Some(shown) = exchange.begun_draft() {
-                    shown.end(&waits_for_approval(&exchange.app.config.commands.prefix), "");
-                }
-                exchange.begin().await
-            }
             Err(end) => {
-                tracing::warn!(exchange = exchange.ctx.id, draft = %id, end = end.name(), why = %end, "no handoff was made");
-                automatic::note_no_draft(&exchange, origin);
+                let said = match end {
+                    DraftEnd::Review => waits_for_approval(&exchange.app.config.commands.prefix),
+                    end => {
+                        tracing::warn!(exchange = exchange.ctx.id, draft = %id, end = end.name(), why = %end, "no handoff was made");
+                        automatic::note_no_draft(&exchange, origin);
+                        format!("no handoff was made: {end}.")
+                    }
+                };
                 if let Some(shown) = exchange.begun_draft() {
-                    shown.end(&format!("no handoff was made: {end}."), "");
+                    shown.end(&said, "");
                 }
                 exchange.begin().await
             }
@@ -63,15 +63,16 @@ pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseB
 }
 
 /// The conversation's draft that is not done yet.
-pub(super) fn open_draft(exchange: &Exchange) -> Option<OpenDraft> {
+fn open(exchange: &Exchange) -> Option<DraftRecord> {
     let drafting = &exchange.app.drafting;
-    let live = exchange
-        .offered
-        .agent
-        .live
-        .as_ref()
-        .filter(|_| !drafting.is_idle())?;
-    Some(match drafting.open_in(live.key())?.state.waits() {
+    let live = exchange.offered.agent.live.as_ref();
+    let live = live.filter(|_| !drafting.is_idle())?;
+    drafting.open_in(live.key())
+}
+
+/// Where that one is.
+pub(super) fn open_draft(exchange: &Exchange) -> Option<OpenDraft> {
+    Some(match open(exchange)?.state.waits() {
         true => OpenDraft::Waits,
         false => OpenDraft::Elsewhere,
     })
@@ -86,16 +87,12 @@ pub(super) fn waiting_job(exchange: &Exchange) -> Option<DraftJob> {
 /// The notice that a draft of this conversation waits for a person, where the person continues without it: shown once. Its note
 /// keeps it out of the model's view.
 pub(super) fn pending_notice(exchange: &Exchange) -> Option<AnswerOpening> {
-    let Exchange {
-        app, ctx, offered, ..
-    } = exchange;
-    let live = offered.agent.live.as_ref().filter(|_| !app.drafting.is_idle())?;
-    let open = app.drafting.open_in(live.key())?;
-    if open.state != DraftState::Review || !exchange.plan().is_safe_point() {
+    let (app, live) = (&exchange.app, exchange.offered.agent.live.as_ref()?);
+    if open(exchange)?.state != DraftState::Review || !exchange.plan().is_safe_point() {
         return None;
     }
     let draft = app.drafting.pending_once(live.key())?;
-    tracing::info!(exchange = ctx.id, %draft, "a draft waits for approval; the conversation continues");
+    tracing::info!(exchange = exchange.ctx.id, %draft, "a draft waits for approval; the conversation continues");
     let commands = approval_commands(&app.config.commands.prefix);
     let text =
         format!("a draft of a handoff waits for your approval: {commands}. Until then nothing changes.");

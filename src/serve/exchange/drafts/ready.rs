@@ -2,9 +2,8 @@
 
 use crate::serve::exchange::app::App;
 use crate::serve::exchange::value::Exchange;
-use crate::state::jobs::drafts::AcceptedDraft;
 use baton_core::bill::DraftCost;
-use baton_core::handoffs::draft::DraftMethod;
+use baton_core::handoffs::draft::{AcceptedDraft, DraftMethod};
 use baton_core::record::ReadyDraft;
 
 /// What a draft costs by the config.

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::{DraftOrder, DraftQueue, DraftResult, DraftState};
-use baton_core::handoffs::draft::{DraftEnd, DraftFailure, DraftMethod};
+use baton_core::handoffs::draft::{AcceptedDraft, DraftEnd, DraftFailure, DraftMethod};
 use baton_core::record::HandoffId;
 
 /// A draft that is being written. Dropped before its end is reported, it counts as cancelled: the agent has left.
@@ -18,15 +18,6 @@ pub struct DraftJob {
     accepted: Option<AcceptedDraft>,
     cancelled: watch::Receiver<bool>,
     over: bool,
-}
-
-/// A document that a person accepted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AcceptedDraft {
-    /// The document, as it is now.
-    pub document: String,
-    /// How it was made; `None`: it was given.
-    pub method: Option<DraftMethod>,
 }
 
 impl DraftJob {

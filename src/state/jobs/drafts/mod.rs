@@ -18,12 +18,12 @@ use std::time::Duration;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-pub use self::job::{AcceptedDraft, DraftJob};
+pub use self::job::DraftJob;
 pub use self::record::{DraftOrder, DraftRecord, DraftState};
 pub use self::restore::DecisionFailure;
 use crate::state::clock::now_ms;
 use crate::state::sync::locked;
-use baton_core::handoffs::draft::DraftMethod;
+use baton_core::handoffs::draft::{AcceptedDraft, DraftMethod};
 use baton_core::record::HandoffId;
 
 /// Ended drafts that are remembered, so that the requester can be notified.
