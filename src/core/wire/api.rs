@@ -9,14 +9,14 @@ use super::call_fingerprint;
 use super::dialect::Dialect;
 use super::error::Errors;
 use super::facts::{ItemRules, WireFacts};
-use super::fingerprints::{self, CallMemo, FingerprintSource};
+use super::fingerprints::{CallMemo, FingerprintedCalls};
 use super::framing::Framing;
 use super::leg::{HiddenCall, LegOutput};
 use super::local_answer::{AnswerShape, LocalAnswer};
 use super::members::{TranscriptMembers, other_choice};
-use super::sibling_calls::{self, CallAt, SiblingPair};
+use super::sibling_calls::{self, CallAt, SiblingPair, calls_in};
 use super::view::{
-    Operation, Role, ToolList, ToolShape, TurnChange, TurnContent, TurnPart, TurnPartKind, UnreadReason, View,
+    Operation, Role, ToolList, ToolShape, TurnChange, TurnContent, TurnPart, UnreadReason, View,
 };
 use crate::mark::gap;
 use crate::record::{HiddenPair, WireId};
@@ -97,19 +97,6 @@ pub trait Turns {
 
 /// Hidden pairs: how their siblings are named and found, and how they are restored.
 pub trait Pairs: Turns {
-    /// How the transcript is read for fingerprints, where calls may be without ids and go by those.
-    fn fingerprinted(&self) -> Option<&dyn FingerprintSource> {
-        None
-    }
-
-    /// The positions of the calls that hidden pairs name as their siblings, at or after offset `from`.
-    fn find_calls(&self, view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
-        match self.fingerprinted() {
-            Some(source) => fingerprints::find_calls(source, view, siblings, from),
-            None => sibling_calls::find_by_ids(|turn| self.content(view, turn), view, siblings, from),
-        }
-    }
-
     /// Final changes of a request with the tool, after `changes`: repairs without which a lost hidden pair would be
     /// refused.
     fn repairs(&self, _view: &View, _changes: &[TurnChange]) -> Vec<TurnChange> {
@@ -238,15 +225,39 @@ impl dyn Wire + '_ {
         gap::spaced(mark)
     }
 
+    /// The transcript by the fingerprints of its calls, where those may be without ids.
+    fn fingerprinted<'a>(&'a self, view: &'a View) -> Option<FingerprintedCalls<'a>> {
+        (!self.facts().has_call_ids).then_some(FingerprintedCalls { turns: self, view })
+    }
+
+    /// The positions of the calls that hidden pairs name as their siblings, at or after offset `from`.
+    pub fn find_calls(&self, view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
+        let facts = self.facts();
+        // From within a message's text on, all of its calls count.
+        let turn = view.turn_at(from).filter(|_| facts.calls_are_last);
+        let from = turn.map_or(from, |turn| view.turns[turn].span.start);
+        if let Some(calls) = self.fingerprinted(view) {
+            return calls.find(siblings, from);
+        }
+        let mut found = sibling_calls::find_by_ids(self, view, siblings, from);
+        if let Some(items) = facts.items {
+            let items = (items.find)(view, siblings, from);
+            found
+                .iter_mut()
+                .zip(items)
+                .for_each(|(at, item)| *at = at.or(item));
+        }
+        found
+    }
+
     /// What hidden pairs name the calls of this turn by: the calls' ids, where the wire has nothing better. `memo` is
     /// of the same view, and caches the walk over many turns.
     pub fn call_names(&self, view: &View, turn: usize, memo: &mut CallMemo) -> Vec<String> {
-        if let Some(source) = self.fingerprinted() {
-            return fingerprints::call_names(source, view, turn, memo);
+        if let Some(calls) = self.fingerprinted(view) {
+            return calls.names(turn, memo);
         }
-        let parts = self.content(view, turn).parts.into_iter();
-        let calls = parts.filter(|p| p.kind == TurnPartKind::Call);
-        let ids = calls.filter_map(|p| Some(view.str_in(turn, p.id?).into_owned()));
+        let calls = calls_in(self, view, turn);
+        let ids = calls.filter_map(|(_, call)| Some(view.str_in(turn, call.id?).into_owned()));
         let items = self.facts().items.as_ref();
         ids.chain(items.and_then(|items| (items.bound)(view, turn)))
             .collect()
@@ -254,30 +265,28 @@ impl dyn Wire + '_ {
 
     /// The siblings by names that survive edits before the calls, where their own do not.
     pub fn settled(&self, view: &View, siblings: &[&str], from: usize) -> Option<Vec<String>> {
-        let source = self.fingerprinted()?;
-        Some(fingerprints::settled(source, view, siblings, from))
+        Some(self.fingerprinted(view)?.settled(siblings, from))
     }
 
     /// For each call that a pair of *another* conversation is next to, whether it is surely in this transcript, too:
     /// the conversation continues here under another name. An id that a server counts up proves nothing.
     pub fn prove(&self, view: &View, siblings: &[&str]) -> Vec<bool> {
-        if let Some(source) = self.fingerprinted() {
-            return fingerprints::prove(source, view, siblings);
+        match self.fingerprinted(view) {
+            Some(calls) => calls.prove(siblings),
+            None => siblings
+                .iter()
+                .map(|id| call_fingerprint::is_random(id))
+                .collect(),
         }
-        siblings
-            .iter()
-            .map(|sibling| call_fingerprint::is_random(sibling))
-            .collect()
     }
 
     /// For each sibling by which a pair was looked up among this transcript's names of calls, whether it is that very
     /// call: an id is.
     pub fn are_here(&self, view: &View, siblings: &[&str]) -> Vec<bool> {
-        let Some(source) = self.fingerprinted() else {
-            return vec![true; siblings.len()];
-        };
-        let found = fingerprints::find_calls(source, view, siblings, 0);
-        found.iter().map(Option::is_some).collect()
+        match self.fingerprinted(view) {
+            Some(calls) => calls.find(siblings, 0).iter().map(Option::is_some).collect(),
+            None => vec![true; siblings.len()],
+        }
     }
 
     /// The edits by which the model answers in text. Transcript, system prompt, tools, thinking and sampling stay.

@@ -41,39 +41,20 @@ pub(super) struct Fingerprints {
     seen: HashMap<u64, u64>,
 }
 
-/// A call's own spans.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Traits {
-    /// The inside of its name literal.
-    pub(super) name: Option<Span>,
-    /// Its arguments, a JSON value.
-    pub(super) arguments: Option<Span>,
-    /// The inside of its id literal.
-    pub(super) id: Option<Span>,
-    /// The inside of its signature literal.
-    pub(super) signature: Option<Span>,
-}
-
-impl Traits {
-    /// Those of a call, and its signature.
-    pub(super) fn of(call: &TurnPart, signature: Option<Span>) -> Self {
-        Self {
-            name: call.name,
-            arguments: call.value,
-            id: call.id.filter(|id| !id.is_empty()),
-            signature,
-        }
-    }
-}
-
 impl Fingerprints {
     /// The next call of the message that is at `place`.
-    pub(super) fn next(&mut self, text: &[u8], call: Traits, place: MessageNumber) -> Fingerprint {
-        self.of(text, call, same(text, &call), place)
+    pub(super) fn next(&mut self, text: &[u8], call: &TurnPart, place: MessageNumber) -> Fingerprint {
+        self.of(text, call, same(text, call), place)
     }
 
     /// The next call, with the hash of its name and arguments.
-    pub(super) fn of(&mut self, text: &[u8], call: Traits, same: u64, place: MessageNumber) -> Fingerprint {
+    pub(super) fn of(
+        &mut self,
+        text: &[u8],
+        call: &TurnPart,
+        same: u64,
+        place: MessageNumber,
+    ) -> Fingerprint {
         let before = self.seen.entry(same).or_default();
         let nth = *before;
         *before += 1;
@@ -92,9 +73,9 @@ impl Fingerprints {
 }
 
 /// Hash of a call's name and arguments.
-pub(super) fn same(text: &[u8], call: &Traits) -> u64 {
+pub(super) fn same(text: &[u8], call: &TurnPart) -> u64 {
     let name = call.name.map_or(0, |n| of_text(&json::unescape(n.of(text))));
-    let arguments = call.arguments.map_or(EMPTY, |a| digest(text, a, 0));
+    let arguments = call.value.map_or(EMPTY, |a| digest(text, a, 0));
     mix(name, arguments)
 }
 
@@ -146,30 +127,14 @@ impl Fingerprint {
         })
     }
 
-    /// Match quality of `found`: 0 is no match, more is better.
-    pub(super) fn likeness(&self, found: &Self) -> u8 {
-        let here = self.place.is_some() && self.place == found.place;
-        let both_ids = !self.id.is_empty() && !found.id.is_empty();
-        if both_ids && self.id == found.id {
-            return SURE + 2 + u8::from(here);
-        }
-        let both_signed = self.signature.is_some() && found.signature.is_some();
-        if both_signed && self.signature == found.signature {
-            return SURE + u8::from(here);
-        }
+    /// Whether a call of the same name, arguments and place may be this one: what else is known of both does not tell
+    /// them apart.
+    pub(super) fn may_be(&self, found: &Self) -> bool {
         // Agents drop signatures and never make one: a signed call is not the unsigned one that was stored.
-        let other_signer = self.signature.is_none() && found.signature.is_some();
-        if self.call != found.call || both_ids || both_signed || other_signer {
-            return 0;
-        }
-        if here { PLACED } else { 0 }
+        (self.id.is_empty() || found.id.is_empty()) && found.signature.is_none()
     }
 }
 
-/// By id or signature.
-const SURE: u8 = 3;
-/// By name, arguments and place.
-pub(super) const PLACED: u8 = 2;
 /// A hash in hexadecimal, or `-`.
 fn hash(field: &str) -> Option<Option<u64>> {
     match field {
@@ -263,13 +228,14 @@ mod tests {
     fn fingerprint_at(call: &str, place: MessageNumber) -> Fingerprint {
         let text = call.as_bytes();
         let whole = Span::new(0, text.len());
-        let call = Traits {
+        let call = TurnPart {
             name: json::get(text, whole, "name"),
-            arguments: json::get(text, whole, "args"),
+            value: json::get(text, whole, "args"),
             id: json::get(text, whole, "id").map(Span::inner),
             signature: json::get(text, whole, "signature").map(Span::inner),
+            ..TurnPart::default()
         };
-        Fingerprints::default().next(text, call, place)
+        Fingerprints::default().next(text, &call, place)
     }
 
     fn fingerprint(call: &str) -> Fingerprint {

@@ -6,6 +6,7 @@ use memchr::memmem;
 use super::error::{BEARER, KeyHeader};
 use super::framing::Framing;
 use super::members::TextRules;
+use super::sibling_calls::CallAt;
 use super::view::{OwnItem, TurnChange, View};
 use crate::record::{HiddenPair, HiddenResult, WireId};
 use crate::text::splice::Edit;
@@ -33,6 +34,10 @@ pub struct WireFacts {
     pub drops_blank_text: bool,
     /// The placeholder for the content of a message with calls and without text.
     pub absent_content: Option<&'static str>,
+    /// Whether calls have ids. Where these may be missing, calls go by fingerprints.
+    pub(super) has_call_ids: bool,
+    /// Whether the calls of a message are a list of their own, after all text, also where agents write that member first.
+    pub(super) calls_are_last: bool,
     /// Members around the transcript by which a provider holds the agent's own history: without a cut or our tool.
     pub holding_members: &'static [&'static str],
     /// Members around the transcript that describe the agent's history, which a later leg does not have.
@@ -58,6 +63,8 @@ impl WireFacts {
             thinking_refusals: &[],
             drops_blank_text: true,
             absent_content: None,
+            has_call_ids: true,
+            calls_are_last: false,
             holding_members: &[],
             first_leg_members: &[],
             companions: |_| Vec::new(),
@@ -115,6 +122,8 @@ pub struct ItemRules {
     pub previous: fn(&View, Option<&str>) -> Vec<Edit>,
     /// The sibling of a dropped call that was between this reasoning and the text of the model's after it.
     pub(super) bound: fn(&View, usize) -> Option<String>,
+    /// The items that siblings name by their own ids, at or after an offset.
+    pub(super) find: fn(&View, &[&str], usize) -> Vec<Option<CallAt>>,
     /// Whether a turn that is no message represents one of the model's.
     pub(super) refers: fn(&View, usize) -> bool,
     /// Replaces a reference to an item of ours, where the model had written nothing, by the whole item.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::call_fingerprint::{Fingerprint, MessageNumber, PLACED, is_random};
+use super::call_fingerprint::{Fingerprint, MessageNumber, is_random};
 
 /// Calls by what names them, so that each of many fingerprints finds its own without a walk over all of them.
 pub(super) struct FingerprintIndex<T> {
@@ -46,7 +46,7 @@ impl<T> FingerprintIndex<T> {
     pub(super) fn find(&self, wanted: &Fingerprint) -> Option<&T> {
         let found = self.surely(wanted).or_else(|| {
             let here = self.first.get(&CallName::At(wanted.call, wanted.place)).copied();
-            here.filter(|&n| wanted.likeness(&self.all[n].0) == PLACED)
+            here.filter(|&n| wanted.may_be(&self.all[n].0))
         });
         found.map(|n| &self.all[n].1)
     }

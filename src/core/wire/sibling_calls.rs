@@ -5,7 +5,8 @@ use std::collections::HashMap;
 
 use memchr::memmem;
 
-use super::view::{self, Role, TurnChange, TurnContent, TurnPart, TurnPartKind, View};
+use super::api::Turns;
+use super::view::{self, Role, TurnChange, TurnPart, TurnPartKind, View};
 use crate::record::HiddenPair;
 use crate::text::cost;
 
@@ -71,25 +72,28 @@ impl<'a, T: Copy> WantedIds<'a, T> {
     }
 }
 
-/// The calls of these ids at or after offset `from`, where `parts_of` reads a turn's parts, as
-/// [`Pairs::find_calls`](super::Pairs::find_calls) returns them.
-pub(super) fn find_by_ids(
-    parts_of: impl Fn(usize) -> TurnContent,
+/// The calls of a turn, each with where it is.
+pub(super) fn calls_in(
+    turns: &dyn Turns,
     view: &View,
-    ids: &[&str],
-    from: usize,
-) -> Vec<Option<CallAt>> {
+    turn: usize,
+) -> impl DoubleEndedIterator<Item = (CallAt, TurnPart)> + use<> {
+    let parts = turns.content(view, turn).parts.into_iter().enumerate();
+    let calls = parts.filter(|(_, part)| part.kind == TurnPartKind::Call);
+    calls.map(move |(part, call)| (CallAt { turn, part }, call))
+}
+
+/// The calls of these ids at or after offset `from`.
+pub(super) fn find_by_ids(turns: &dyn Turns, view: &View, ids: &[&str], from: usize) -> Vec<Option<CallAt>> {
     let mut wanted = WantedIds::new(ids.iter().copied());
     let first = view.turns.partition_point(|t| t.span.end <= from);
     for turn in first..view.turns.len() {
         if view.turns[turn].role != Role::Assistant || !wanted.may_be_in(view.raw(turn)) {
             continue;
         }
-        let parts = parts_of(turn).parts.into_iter().enumerate();
-        let calls = parts.filter(|(_, p)| p.kind == TurnPartKind::Call);
-        for (part, id) in calls.filter_map(|(part, p)| Some((part, p.id?))) {
-            if id.start > from {
-                wanted.take(id.of(view.text_of(turn)), CallAt { turn, part });
+        for (at, call) in calls_in(turns, view, turn) {
+            if let Some(id) = call.id.filter(|id| id.start > from) {
+                wanted.take(id.of(view.text_of(turn)), at);
             }
         }
     }
@@ -99,7 +103,8 @@ pub(super) fn find_by_ids(
 /// The changes that restore pairs where content and calls are two lists of a message. The call goes among the calls,
 /// which alone count; the `result` goes right after the message.
 pub(super) fn among_calls(
-    parts_of: impl Fn(usize) -> TurnContent,
+    turns: &dyn Turns,
+    view: &View,
     besides: &[SiblingPair<'_>],
     result: fn(&HiddenPair) -> String,
 ) -> Vec<Vec<TurnChange>> {
@@ -107,9 +112,8 @@ pub(super) fn among_calls(
     let mut messages: HashMap<usize, (Vec<TurnPart>, Vec<usize>)> = HashMap::new();
     let changes = besides.iter().map(|SiblingPair { at, pair }| {
         let (calls, numbers) = messages.entry(at.turn).or_insert_with(|| {
-            let parts = parts_of(at.turn).parts.into_iter().enumerate();
-            let calls = parts.filter(|(_, part)| part.kind == TurnPartKind::Call);
-            calls.map(|(number, part)| (part, number)).unzip()
+            let calls = calls_in(turns, view, at.turn);
+            calls.map(|(at, part)| (part, at.part)).unzip()
         });
         let Ok(sibling) = numbers.binary_search(&at.part) else {
             return Vec::new();

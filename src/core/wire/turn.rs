@@ -119,6 +119,8 @@ pub struct TurnPart {
     pub value: Option<Span>,
     /// More that is said, after it.
     pub more: Option<Span>,
+    /// The inside of its signature literal (Gemini).
+    pub signature: Option<Span>,
     /// Whether the tool failed; `None` where the wire has no place to say so.
     pub failed: Option<bool>,
 }

@@ -2,7 +2,7 @@ use std::cell::Cell;
 
 use super::*;
 use crate::record::WireId;
-use crate::wire::view::{RequestFacts, Turn};
+use crate::wire::view::{RequestFacts, Turn, TurnContent, TurnPartKind};
 use crate::wire::{Operation, wire};
 use serde_json::json;
 
@@ -11,23 +11,25 @@ thread_local! {
 }
 
 /// One call in each of the model's turns, of no name.
-#[derive(Clone, Copy)]
-struct CountedSource;
+struct CountedTurns;
 
-impl FingerprintSource for CountedSource {
-    fn calls(&self, _: &View, turn: usize) -> Vec<CallInTurn> {
+impl Turns for CountedTurns {
+    fn content(&self, view: &View, turn: usize) -> TurnContent {
         LOOKS.set(LOOKS.get() + 1);
-        vec![CallInTurn {
-            traits: Traits::default(),
-            part: 0,
-            start: turn,
-        }]
+        match view.turns[turn].role {
+            Role::Assistant => TurnContent::of(TurnPart::new(view.turns[turn].span, TurnPartKind::Call)),
+            _ => TurnContent::default(),
+        }
     }
 
-    fn user_texts(&self, _: &View, _: usize) -> Vec<Span> {
-        LOOKS.set(LOOKS.get() + 1);
-        Vec::new()
+    fn bound(&self, _: &View) -> bool {
+        false
     }
+}
+
+fn counted(view: &View) -> FingerprintedCalls<'_> {
+    let turns = &CountedTurns;
+    FingerprintedCalls { turns, view }
 }
 
 fn view(roles: impl Iterator<Item = Role>) -> View {
@@ -49,7 +51,7 @@ fn keys(view: &View, back: usize) -> Vec<String> {
     let mut memo = CallMemo::default();
     let models = |t: &usize| view.turns[*t].role == Role::Assistant;
     let turns = (0..view.turns.len()).rev().filter(models);
-    let keys = turns.flat_map(|turn| call_names(&CountedSource, view, turn, &mut memo));
+    let keys = turns.flat_map(|turn| counted(view).names(turn, &mut memo));
     keys.take(back).collect()
 }
 
@@ -86,14 +88,14 @@ fn the_answer_stands_where_the_next_request_has_it() {
     use Role::{Assistant, Tool, User};
     let user_turns = [User, Assistant, Tool, Tool];
     let answered = [&user_turns[..], &[Assistant, Assistant, Tool]].concat();
-    let answer = place_of_answer(&CountedSource, &view(user_turns.into_iter()));
+    let answer = counted(&view(user_turns.into_iter())).place_of_answer();
     let mut memo = CallMemo::default();
-    let names = call_names(&CountedSource, &view(answered.into_iter()), 4, &mut memo);
+    let names = counted(&view(answered.into_iter())).names(4, &mut memo);
     let key = crate::record::sibling_key(&names[0]);
     assert!(key.ends_with(&format!("{answer:016x}")), "{key}");
     // After a message that the answer continues with.
     let begun = [&user_turns[..], &[Assistant]].concat();
-    assert_eq!(place_of_answer(&CountedSource, &view(begun.into_iter())), answer);
+    assert_eq!(counted(&view(begun.into_iter())).place_of_answer(), answer);
 }
 
 #[test]
@@ -101,9 +103,9 @@ fn a_call_keeps_its_distance_from_the_end() {
     use Role::{Assistant, User};
     let before = view([User, Assistant, User, Assistant, User].into_iter());
     let key = keys(&before, usize::MAX).remove(1);
-    let settled = settled(&CountedSource, &before, &[&key, "x"], 0);
+    let settled = counted(&before).settled(&[&key, "x"], 0);
     let cut = view([User, Assistant, User, Assistant, User].into_iter().skip(1));
-    let found = |view: &View, key: &str| find_calls(&CountedSource, view, &[key], 0)[0].map(|at| at.turn);
+    let found = |view: &View, key: &str| counted(view).find(&[key], 0)[0].map(|at| at.turn);
     assert_eq!(found(&before, &key), Some(1));
     assert_eq!(found(&before, &settled[0]), Some(1));
     assert_eq!(found(&cut, &settled[0]), Some(0));

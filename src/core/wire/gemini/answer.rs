@@ -15,16 +15,17 @@ use crate::text::splice::Edit;
 use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
 use crate::wire::dialect::Dialect;
 use crate::wire::error::error_in;
+use crate::wire::fingerprints::FingerprintedCalls;
 use crate::wire::leg::StopReason;
 use crate::wire::leg_state::{HeldFrame, HeldKind, LegState};
 use crate::wire::leg_usage::{LegUsage, ProviderUsage};
 use crate::wire::view::TurnPartKind;
-use crate::wire::{Answers, Ending, Framing, View, fingerprints, sse};
+use crate::wire::{Answers, Ending, Framing, View, sse};
 
 impl Answers for Gemini {
     fn dialect(&self, view: &View) -> Box<dyn Dialect> {
         Box::new(GeminiDialect {
-            place: fingerprints::place_of_answer(self, view),
+            place: FingerprintedCalls { turns: self, view }.place_of_answer(),
             ..GeminiDialect::default()
         })
     }
@@ -236,7 +237,7 @@ impl GeminiDialect {
         self.cut_short(state);
         let (after, limit) = (state.report.parts, state.watch.buffered_bytes);
         let Some(tool) = piece.called(data).and_then(|name| state.ours(&name)) else {
-            let fingerprint = self.leg.fingerprints.next(data, piece.traits(), self.place);
+            let fingerprint = self.leg.fingerprints.next(data, &piece.part, self.place);
             state.report.call(fingerprint.text());
             state.report.parts += 1;
             self.leg.run = match goes_on {

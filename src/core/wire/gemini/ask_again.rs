@@ -41,7 +41,7 @@ fn parts_of<'a>(
             continue;
         };
         for piece in chunk.pieces(data) {
-            if piece.is_empty_text() && piece.signature.is_none() {
+            if piece.is_empty_text() && piece.part.signature.is_none() {
                 continue;
             }
             let more = open && piece.call.is_some() && piece.part.name.is_none();

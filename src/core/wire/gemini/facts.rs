@@ -16,6 +16,7 @@ use crate::wire::view::{ToolChoice, View};
 static FACTS: WireFacts = WireFacts {
     header: KeyHeader::plain("x-goog-api-key"),
     key_variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+    has_call_ids: false,
     // How the Gemini API and Vertex refuse a signature. The prefix is not checked: what was signed for another model or by
     // another service is refused. A signature that is missing is another matter.
     thinking_refusals: &[

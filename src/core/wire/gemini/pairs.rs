@@ -15,7 +15,7 @@ use crate::mark::{self, MarkKind};
 use crate::record::HiddenPair;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::fingerprints::{CallInTurn, FingerprintSource, message};
+use crate::wire::fingerprints::message;
 use crate::wire::view::{Role, TurnChange, TurnPartKind, View};
 use crate::wire::{HiddenCall, SiblingPair};
 
@@ -63,25 +63,6 @@ fn placed(view: &View, turns: impl Iterator<Item = usize>) -> Vec<PlacedPart> {
             all.map(move |piece| PlacedPart { turn, piece })
         })
         .collect()
-}
-
-impl FingerprintSource for Gemini {
-    fn calls(&self, view: &View, turn: usize) -> Vec<CallInTurn> {
-        let pieces = pieces(view, turn).into_iter().enumerate();
-        let calls = pieces.filter(|(_, piece)| piece.part.kind == TurnPartKind::Call);
-        calls
-            .map(|(part, piece)| CallInTurn {
-                traits: piece.traits(),
-                part,
-                start: piece.part.span.start,
-            })
-            .collect()
-    }
-
-    fn user_texts(&self, view: &View, turn: usize) -> Vec<Span> {
-        let pieces = pieces(view, turn).into_iter();
-        pieces.filter_map(|piece| piece.part.text).collect()
-    }
 }
 
 /// What an offset counts: calls, and texts between them (agents join neighbouring ones). Thinking and empty
@@ -256,10 +237,6 @@ fn last_question(view: &View) -> usize {
 }
 
 impl Pairs for Gemini {
-    fn fingerprinted(&self) -> Option<&dyn FingerprintSource> {
-        Some(self)
-    }
-
     /// The first call of each step of the current turn must be signed. One that is not had its signature on a hidden
     /// call that is lost: the API's placeholder is inserted, where the model signs.
     fn repairs(&self, view: &View, changes: &[TurnChange]) -> Vec<TurnChange> {
@@ -288,7 +265,7 @@ impl Pairs for Gemini {
             let first = placed(view, turns.clone())
                 .into_iter()
                 .find(|p| p.piece.part.kind == TurnPartKind::Call);
-            let Some(first) = first.filter(|p| p.piece.signature.is_none()) else {
+            let Some(first) = first.filter(|p| p.piece.part.signature.is_none()) else {
                 continue;
             };
             let at = first.piece.part.span.start;

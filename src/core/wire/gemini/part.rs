@@ -2,7 +2,6 @@
 
 use crate::text::Span;
 use crate::text::json::{self, InvalidJson, WalkResult};
-use crate::wire::call_fingerprint::Traits;
 use crate::wire::view::{TurnPart, TurnPartKind};
 use std::borrow::Cow;
 
@@ -51,8 +50,6 @@ pub(super) fn list(text: &[u8], value: Span) -> Vec<Span> {
 pub(super) struct PartMembers {
     /// The part as every wire has it.
     pub(super) part: TurnPart,
-    /// The inside of its thought signature.
-    pub(super) signature: Option<Span>,
     /// Its function call.
     pub(super) call: Option<Span>,
 }
@@ -93,11 +90,6 @@ impl PartMembers {
         Some(json::unescape(name.of(text)))
     }
 
-    /// What its call is identified by.
-    pub(super) fn traits(&self) -> Traits {
-        Traits::of(&self.part, self.signature)
-    }
-
     /// Whether it is text without a single character, which agents drop.
     pub(super) fn is_empty_text(&self) -> bool {
         self.part.kind == TurnPartKind::Text && self.part.text.is_some_and(Span::is_empty)
@@ -133,7 +125,7 @@ fn piece_at(text: &[u8], at: usize) -> Result<(PartMembers, usize), InvalidJson>
         return Ok((PartMembers::nameless(Span::new(at, end)), end));
     }
     let mut piece = PartMembers::default();
-    let (mut is_thought, mut said, mut data) = (false, None, None);
+    let (mut is_thought, mut said, mut data, mut signature) = (false, None, None, None);
     let end = json::object(text, at, |key, at| {
         let key = key.of(text);
         let (is_call, is_result) = (is(key, "functionCall"), is(key, "functionResponse"));
@@ -152,7 +144,7 @@ fn piece_at(text: &[u8], at: usize) -> Result<(PartMembers, usize), InvalidJson>
         match key {
             b"text" => said = literal.map(|_| value).or(said),
             b"thought" => is_thought = json::is_true(value.of(text)),
-            _ if is(key, "thoughtSignature") => piece.signature = literal.or(piece.signature),
+            _ if is(key, "thoughtSignature") => signature = literal.or(signature),
             _ if is(key, "inlineData") || is(key, "fileData") => data = Some(value),
             _ if is_call => (piece.part.kind, piece.call) = (TurnPartKind::Call, Some(value)),
             _ if is_result => piece.part.kind = TurnPartKind::Result,
@@ -161,6 +153,7 @@ fn piece_at(text: &[u8], at: usize) -> Result<(PartMembers, usize), InvalidJson>
         Ok(end)
     })?;
     piece.finish(Span::new(at, end), is_thought, said, data);
+    piece.part.signature = signature;
     Ok((piece, end))
 }
 

@@ -49,7 +49,7 @@ pub(super) fn whole(
     call.raw = if !call.oversize && arguments.starts_with('{') {
         Some(piece.part.span.text(data))
     } else {
-        piece.signature.map(|_| signed(&call, LOST_SIGNATURE))
+        piece.part.signature.map(|_| signed(&call, LOST_SIGNATURE))
     };
     call
 }
@@ -91,7 +91,7 @@ impl StreamedCall {
 
     /// Takes what a part of the run says.
     pub(super) fn take(&mut self, data: &[u8], piece: &PartMembers) {
-        if let Some(signature) = piece.signature {
+        if let Some(signature) = piece.part.signature {
             self.signature = Some(signature.text(data));
         }
         let pieces = piece

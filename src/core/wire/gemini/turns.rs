@@ -49,14 +49,13 @@ impl Turns for Gemini {
     fn unbound_call(&self, call: &str) -> Option<String> {
         let text = call.as_bytes();
         // The first call of a step must be signed, and the agent's own after this one is not.
-        let inside = part::piece(text, Span::new(0, text.len())).signature?;
+        let inside = part::piece(text, Span::new(0, text.len())).part.signature?;
         Some([&call[..inside.start], LOST_SIGNATURE, &call[inside.end..]].concat())
     }
 
     /// A call of the current turn must have a signature: Google documents a placeholder for a missing one.
     fn omit(&self, view: &View, turn: usize, part: &TurnPart) -> Vec<Edit> {
-        let signature = part::piece(view.text_of(turn), part.span).signature;
-        match signature.filter(|_| part.kind == TurnPartKind::Call) {
+        match part.signature.filter(|_| part.kind == TurnPartKind::Call) {
             Some(inside) => vec![Edit::replace(inside, LOST_SIGNATURE)],
             None => self.unbind(view, turn, part),
         }
@@ -70,7 +69,7 @@ impl Turns for Gemini {
     fn bound(&self, view: &View) -> bool {
         view.transcript_has(&["\"thoughtSignature\"", "\"thought_signature\""])
             && (current(view)..view.turns.len())
-                .any(|t| pieces(view, t).iter().any(|p| p.signature.is_some()))
+                .any(|t| self.content(view, t).parts.iter().any(|p| p.signature.is_some()))
     }
 }
 

@@ -9,17 +9,18 @@ use super::usage;
 use crate::mark::escape;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::call_fingerprint::{Fingerprints, MessageNumber, Traits};
+use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
 use crate::wire::dialect::Dialect;
 use crate::wire::error::error_in;
+use crate::wire::fingerprints::FingerprintedCalls;
 use crate::wire::leg::{HiddenCall, LegReport, StopReason};
 use crate::wire::leg_state::{HeldFrame, HeldKind, LegState};
-use crate::wire::{Answers, Ending, Framing, TurnPart, View, fingerprints, parts, sse, view};
+use crate::wire::{Answers, Ending, Framing, TurnPart, View, parts, sse, view};
 
 impl Answers for Ollama {
     fn dialect(&self, view: &View) -> Box<dyn Dialect> {
         Box::new(OllamaDialect {
-            place: fingerprints::place_of_answer(self, view),
+            place: FingerprintedCalls { turns: self, view }.place_of_answer(),
             ..OllamaDialect::default()
         })
     }
@@ -268,7 +269,7 @@ impl OllamaDialect {
                 state.report.hidden.push(call);
                 continue;
             }
-            let fingerprint = self.fingerprints.next(data, Traits::of(call, None), self.place);
+            let fingerprint = self.fingerprints.next(data, call, self.place);
             state.report.call(fingerprint.text());
             state.report.parts += 1;
         }

@@ -15,6 +15,8 @@ static FACTS: WireFacts = WireFacts {
     // It knows no keys.
     key_variables: &[],
     absent_content: Some(r#""""#),
+    has_call_ids: false,
+    calls_are_last: true,
     ..WireFacts::of(WireId::Ollama, "ollama", RULES)
 };
 

@@ -4,18 +4,12 @@ use super::Ollama;
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
 use crate::wire::HiddenCall;
+use crate::wire::Pairs;
 use crate::wire::aside::{MadeTurn, SplitTurn};
-use crate::wire::call_fingerprint::Traits;
-use crate::wire::fingerprints::{CallInTurn, FingerprintSource};
 use crate::wire::sibling_calls::{SiblingPair, among_calls};
-use crate::wire::view::{Role, TurnChange, TurnPartKind, View};
-use crate::wire::{Pairs, Turns};
+use crate::wire::view::{Role, TurnChange, View};
 
 impl Pairs for Ollama {
-    fn fingerprinted(&self) -> Option<&dyn FingerprintSource> {
-        Some(self)
-    }
-
     /// The call as restored: upstream's own element where it is known. Arguments that are not a JSON object become an
     /// empty one: the API accepts nothing else.
     fn hidden_call(&self, call: &HiddenCall) -> String {
@@ -33,7 +27,7 @@ impl Pairs for Ollama {
 
     /// Only calls count as parts here: text and calls are members of their own.
     fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<TurnChange>> {
-        among_calls(|turn| self.content(view, turn), besides, result)
+        among_calls(self, view, besides, result)
     }
 
     /// The message is split at the aside's line: what was written before it with the call, the result, the message
@@ -69,25 +63,4 @@ pub(super) fn result(pair: &HiddenPair) -> String {
         json::quote(pair.answer.text()),
         pair.tool
     )
-}
-
-impl FingerprintSource for Ollama {
-    fn calls(&self, view: &View, turn: usize) -> Vec<CallInTurn> {
-        // The list of calls may be in front of the text, and still belongs to what is after a cut in that text.
-        let start = view.turns[turn].span.end;
-        let parts = Ollama.content(view, turn).parts.into_iter().enumerate();
-        let calls = parts.filter(|(_, part)| part.kind == TurnPartKind::Call);
-        calls
-            .map(|(part, call)| CallInTurn {
-                traits: Traits::of(&call, None),
-                part,
-                start,
-            })
-            .collect()
-    }
-
-    fn user_texts(&self, view: &View, turn: usize) -> Vec<Span> {
-        let parts = Ollama.content(view, turn).parts.into_iter();
-        parts.filter_map(|part| part.text).collect()
-    }
 }

@@ -10,6 +10,7 @@ use crate::wire::{Wire, openai};
 static FACTS: WireFacts = WireFacts {
     drops_blank_text: false,
     absent_content: Some("null"),
+    calls_are_last: true,
     companions: request::companions,
     ..WireFacts::of(WireId::OpenaiChat, "openai", RULES)
 };

@@ -3,11 +3,10 @@
 use super::OpenaiChat;
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
-use crate::wire::Turns;
 use crate::wire::aside::{MadeTurn, SplitTurn};
 use crate::wire::sibling_calls::{SiblingPair, among_calls};
 use crate::wire::view::{Role, TurnChange, View};
-use crate::wire::{CallAt, HiddenCall, Pairs, sibling_calls};
+use crate::wire::{HiddenCall, Pairs};
 
 /// The result of a hidden call, as a message.
 pub(super) fn result(pair: &HiddenPair) -> String {
@@ -72,15 +71,6 @@ fn rest(split: &SplitTurn<'_>) -> Option<String> {
 }
 
 impl Pairs for OpenaiChat {
-    /// Calls are a list of their own, after all text, also where agents write that member first: from within a
-    /// message's text on, all of its calls count.
-    fn find_calls(&self, view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
-        let from = view
-            .turn_at(from)
-            .map_or(from, |turn| view.turns[turn].span.start);
-        sibling_calls::find_by_ids(|turn| self.content(view, turn), view, siblings, from)
-    }
-
     /// A hidden call as an element of `tool_calls`: its arguments as the raw string, whatever they are, and its other
     /// members (a thought signature).
     fn hidden_call(&self, call: &HiddenCall) -> String {
@@ -96,7 +86,7 @@ impl Pairs for OpenaiChat {
 
     /// The call goes among its siblings, the result right after the message, before theirs.
     fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<TurnChange>> {
-        among_calls(|turn| self.content(view, turn), besides, result)
+        among_calls(self, view, besides, result)
     }
 
     /// The message is split at the aside's line into the earlier text with the call, the result, and the message with

@@ -20,6 +20,7 @@ static FACTS: WireFacts = WireFacts {
         repair: repair::after_cut,
         previous: request::previous,
         bound: pairs::bound,
+        find: pairs::find_items,
         refers: turns::refers,
         filler: turns::filler,
         own_items: turns::own_items,

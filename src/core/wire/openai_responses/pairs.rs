@@ -11,7 +11,7 @@ use crate::text::{Span, json};
 use crate::wire::aside::{LonePart, MadeTurn, SplitTurn};
 use crate::wire::sibling_calls::WantedIds;
 use crate::wire::view::{Role, TurnChange, TurnPartKind, View};
-use crate::wire::{CallAt, HiddenCall, SiblingPair, Turns, sibling_calls};
+use crate::wire::{CallAt, HiddenCall, SiblingPair};
 
 use super::item::{BY_ITEM, ResponsesItem};
 
@@ -31,26 +31,6 @@ impl Pairs for OpenaiResponses {
             call.name(),
             json::quote(call.put_back())
         )
-    }
-
-    /// Calls by their ids, and the reasoning that a dropped call was bound to by its item's.
-    fn find_calls(&self, view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
-        if !siblings.iter().any(|sibling| sibling.starts_with(BY_ITEM)) {
-            return sibling_calls::find_by_ids(|turn| self.content(view, turn), view, siblings, from);
-        }
-        let calls: Vec<&str> = siblings
-            .iter()
-            .map(|sibling| match sibling.starts_with(BY_ITEM) {
-                true => "",
-                false => *sibling,
-            })
-            .collect();
-        let mut found = sibling_calls::find_by_ids(|turn| self.content(view, turn), view, &calls, from);
-        let items = find_items(view, siblings, from);
-        for (at, item) in found.iter_mut().zip(items) {
-            *at = at.or(item);
-        }
-        found
     }
 
     fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<TurnChange>> {
@@ -167,7 +147,7 @@ pub(super) fn output(call_id: &str, answer: &HiddenResult) -> String {
 }
 
 /// The items that siblings name, at or after offset `from`: one walk for all of them.
-fn find_items(view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
+pub(super) fn find_items(view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
     let ids = siblings.iter().map(|sibling| sibling.strip_prefix(BY_ITEM));
     let mut wanted = WantedIds::new(ids.clone().flatten());
     let first = view.turns.partition_point(|t| t.span.end <= from);

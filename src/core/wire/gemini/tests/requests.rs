@@ -1,11 +1,11 @@
 use super::*;
 use crate::mark::{aside, sentinel};
+use crate::record::WireId;
 use crate::rewrite::untooled;
 use crate::text::cost;
-use crate::wire::Pairs;
 use crate::wire::Turns;
 use crate::wire::view::{Role, ToolChoice, TurnPartKind};
-use crate::wire::{CallAt, UnreadReason};
+use crate::wire::{CallAt, UnreadReason, wire};
 
 const ID: uuid::Uuid = uuid::Uuid::from_u128(7);
 
@@ -210,7 +210,8 @@ fn many_calls_are_named_in_the_time_of_one_walk() {
             let read = reading(&body);
             let (steps, keys) = cost::of(|| read.call_names(&Gemini));
             assert_eq!(keys.len(), calls);
-            let CallAt { turn, part } = Gemini.find_calls(&read.view, &[&keys[calls - 1]], 0)[0].unwrap();
+            let CallAt { turn, part } =
+                wire(WireId::Gemini).find_calls(&read.view, &[&keys[calls - 1]], 0)[0].unwrap();
             let last = (0..read.view.turns.len()).rev();
             let mut last = last.filter(|t| read.view.turns[*t].role == Role::Assistant);
             assert_eq!(last.next(), Some(turn));
