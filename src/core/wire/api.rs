@@ -6,12 +6,12 @@ use bytes::Bytes;
 
 use super::aside::{MadeTurn, SplitTurn};
 use super::call_fingerprint;
-use super::dialect::Dialect;
 use super::error::Errors;
 use super::facts::{ItemRules, WireFacts};
 use super::fingerprints::{CallMemo, FingerprintedCalls};
 use super::framing::Framing;
 use super::leg::{HiddenCall, LegOutput};
+use super::leg_machine::Dialect;
 use super::local_answer::{AnswerShape, LocalAnswer};
 use super::members::{TranscriptMembers, other_choice};
 use super::sibling_calls::{self, CallAt, SiblingPair, calls_in};

@@ -5,14 +5,46 @@
 use bytes::Bytes;
 
 use super::api::Wire;
-use super::dialect::Dialect;
 use super::framing::Framing;
 use super::leg::{Ending, Leg, LegReport, ResponseWatch};
-use super::leg_state::{HeldKind, LegState};
+use super::leg_state::{Frame, HeldFrame, LegState};
 use super::view::View;
 use crate::mark::escape::Escaper;
-use crate::text::splice;
+use crate::text::splice::{self, Edit};
 use crate::tools::ToolNames;
+
+/// A wire's part of [`LegMachine`]: it decodes frames and whole replies, and makes those of our own.
+///
+/// Nothing visible is buffered. The terminal frames of a leg go through [`LegState::end`], which holds them where the
+/// leg is not the whole response.
+pub trait Dialect: Send {
+    /// Takes a frame.
+    fn frame(&mut self, state: &mut LegState, frame: Frame<'_>);
+
+    /// A leg in one piece; `None` where it is no reply of this wire's.
+    fn whole(&mut self, state: &mut LegState, body: &Bytes) -> Option<()>;
+
+    /// Forgets what is the present leg's alone; its tokens count where `counts`.
+    fn end_leg(&mut self, state: &LegState, counts: bool);
+
+    /// Assistant text of our own in a stream, in a block of its own where the wire has such a thing.
+    fn say(&mut self, state: &mut LegState, text: &str);
+
+    /// Assistant text of our own between the legs of a whole reply.
+    fn say_whole(&mut self, state: &LegState, text: &str);
+
+    /// A keep-alive in the wire's own form.
+    fn keepalive(&mut self, state: &mut LegState);
+
+    /// A terminal frame that was held, as the response's.
+    fn last(&mut self, state: &mut LegState, held: HeldFrame, ending: Ending);
+
+    /// An end of our own in place of the leg's. The next request will have `next_input` tokens.
+    fn own_end(&mut self, state: &mut LegState, ending: Ending, next_input: u64);
+
+    /// The edits that make the last leg's reply that of all legs.
+    fn joined(&mut self, state: &LegState, last: &[u8], ending: Ending) -> Vec<Edit>;
+}
 
 /// Frames of one leg after another go in, what the agent may see comes out.
 pub struct LegMachine {
@@ -42,7 +74,7 @@ impl LegMachine {
 
     /// One frame: `raw` as it came, `data` its payload.
     pub fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
-        self.dialect.frame(&mut self.state, raw, data, out);
+        self.emit(out, |dialect, state| dialect.frame(state, Frame { raw, data }));
     }
 
     /// The report of the present leg so far.
@@ -90,33 +122,37 @@ impl LegMachine {
 
     /// Assistant text of our own.
     pub fn say(&mut self, text: &str, out: &mut Vec<Bytes>) {
-        self.show_end(out);
-        self.dialect.say(&self.state, text, out);
+        self.emit(out, |dialect, state| {
+            state.show_end();
+            dialect.say(state, text);
+        });
     }
 
     /// A keep-alive in the wire's own form.
     pub fn keepalive(&mut self, out: &mut Vec<Bytes>) {
-        self.dialect.keepalive(&self.state, out);
+        self.emit(out, |dialect, state| dialect.keepalive(state));
     }
 
     /// The end of the response: the leg's own, or one of ours.
     pub fn close(&mut self, ending: Ending, out: &mut Vec<Bytes>) {
-        let Some(next_input) = ending.next_input() else {
-            let held = std::mem::take(&mut self.state.held).into_iter().flatten();
-            for frame in held {
-                out.extend(self.dialect.last(&mut self.state, frame, ending));
+        self.emit(out, |dialect, state| match ending.next_input() {
+            Some(next_input) => {
+                state.show_end();
+                dialect.own_end(state, ending, next_input);
+                state.held = Default::default();
             }
-            return;
-        };
-        self.show_end(out);
-        self.dialect.own_end(&mut self.state, ending, next_input, out);
-        self.state.held = Default::default();
+            None => {
+                let held = std::mem::take(&mut state.held).into_iter().flatten();
+                held.for_each(|frame| dialect.last(state, frame, ending));
+            }
+        });
     }
 
-    /// Shows what a last frame says besides the end, where the frame itself will not be sent.
-    fn show_end(&mut self, out: &mut Vec<Bytes>) {
-        let end = &mut self.state.held[HeldKind::End as usize];
-        out.extend(end.as_mut().and_then(|end| end.visible.take()));
+    /// Does something that shows the agent more, which is added to `out`.
+    fn emit(&mut self, out: &mut Vec<Bytes>, what: impl FnOnce(&mut dyn Dialect, &mut LegState)) {
+        std::mem::swap(&mut self.state.out, out);
+        what(&mut *self.dialect, &mut self.state);
+        std::mem::swap(&mut self.state.out, out);
     }
 }
 

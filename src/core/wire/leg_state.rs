@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::framing::Framing;
 use super::leg::{LegReport, ResponseWatch, StopReason};
+use super::sse;
 use crate::mark::escape::Escaper;
 use crate::text::Span;
 use crate::text::splice::Edit;
@@ -25,6 +26,8 @@ pub struct LegState {
     pub(super) hold: bool,
     /// The terminal frames that wait, one of a kind.
     pub(super) held: [Option<HeldFrame>; 3],
+    /// What the agent gets.
+    pub(super) out: Vec<Bytes>,
     /// Text of ours before upstream's first output, until it is emitted.
     pub(super) opening: Option<String>,
 }
@@ -40,12 +43,27 @@ pub(super) enum HeldKind {
     Done,
 }
 
-/// A terminal frame while it waits: as it came, and its data.
+/// A frame of upstream's.
+#[derive(Clone, Copy)]
+pub struct Frame<'a> {
+    /// As it came.
+    pub(super) raw: &'a Bytes,
+    /// Its payload.
+    pub(super) data: &'a [u8],
+}
+
+impl Frame<'_> {
+    /// The frame with these edits made in its payload.
+    pub(super) fn edited(self, edits: Vec<Edit>) -> Bytes {
+        sse::edited(self.raw, self.data, edits)
+    }
+}
+
+/// A terminal frame while it waits.
 #[derive(Debug)]
 pub struct HeldFrame {
     pub(super) kind: HeldKind,
     pub(super) raw: Bytes,
-    pub(super) data: Vec<u8>,
     /// The edits by which it holds only what the agent may see.
     pub(super) edits: Vec<Edit>,
     /// What it says besides the end, as a frame of its own: sent in front of a text of ours.
@@ -53,11 +71,10 @@ pub struct HeldFrame {
 }
 
 impl HeldFrame {
-    pub(super) fn new(kind: HeldKind, raw: &Bytes, data: &[u8]) -> Self {
+    pub(super) fn new(kind: HeldKind, raw: &Bytes) -> Self {
         Self {
             kind,
             raw: raw.clone(),
-            data: data.to_vec(),
             edits: Vec::new(),
             visible: None,
         }
@@ -87,12 +104,23 @@ impl LegState {
         self.held[kind as usize].take()
     }
 
+    /// Passes a frame on as it is.
+    pub(super) fn pass(&mut self, raw: &Bytes) {
+        self.out.push(raw.clone());
+    }
+
     /// Passes a terminal frame on, or keeps it.
-    pub(super) fn end(&mut self, kind: HeldKind, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
+    pub(super) fn end(&mut self, kind: HeldKind, raw: &Bytes) {
         match self.holds() {
-            true => self.keep(HeldFrame::new(kind, raw, data)),
-            false => out.push(raw.clone()),
+            true => self.keep(HeldFrame::new(kind, raw)),
+            false => self.pass(raw),
         }
+    }
+
+    /// Shows what a last frame says besides the end, where the frame itself will not be sent.
+    pub(super) fn show_end(&mut self) {
+        let end = self.held[HeldKind::End as usize].as_mut();
+        self.out.extend(end.and_then(|end| end.visible.take()));
     }
 
     /// Breaks up what looks like a mark of ours in a piece of the model's text. All texts of a leg are one: agents join
@@ -113,9 +141,9 @@ impl LegState {
     }
 
     /// Passes on the frame of an error of upstream's, unless the leg may be retried.
-    pub(super) fn pass_error(&mut self, shown: bool, raw: &Bytes, out: &mut Vec<Bytes>) {
+    pub(super) fn pass_error(&mut self, shown: bool, raw: &Bytes) {
         if self.fail(shown) {
-            out.push(raw.clone());
+            self.pass(raw);
         }
     }
 }

@@ -13,7 +13,6 @@ pub mod anthropic;
 mod api;
 mod aside;
 mod call_fingerprint;
-mod dialect;
 mod dropped_thinking;
 mod effort;
 pub mod error;

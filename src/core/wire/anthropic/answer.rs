@@ -8,10 +8,10 @@ use super::event::{AnthropicEvent, event};
 use super::usage::{AnthropicUsage, stopped};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::dialect::Dialect;
 use crate::wire::error::error_in;
 use crate::wire::leg::{HiddenCall, StopReason};
-use crate::wire::leg_state::{HeldFrame, HeldKind, LegState};
+use crate::wire::leg_machine::Dialect;
+use crate::wire::leg_state::{Frame, HeldFrame, HeldKind, LegState};
 use crate::wire::leg_usage::{LegUsage, ProviderUsage};
 use crate::wire::{Answers, DroppedThinking, Ending, View, own_text, sse, view};
 
@@ -49,21 +49,22 @@ enum OpenBlock {
 }
 
 impl Dialect for AnthropicDialect {
-    fn frame(&mut self, state: &mut LegState, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
+    fn frame(&mut self, state: &mut LegState, frame: Frame<'_>) {
+        let data = frame.data;
         let (event, mut kind) = event(data);
         // Gateways have error shapes of their own.
         if kind.is_empty() && error_in(data, json::root(data)).is_some() {
             kind = b"error";
         }
         match kind {
-            b"message_start" => self.message_start(state, raw, data, &event, out),
+            b"message_start" => self.message_start(state, frame, &event),
             b"content_block_start" => {
                 let block = event.block.unwrap_or_default();
                 if let Some(text) = self.begin(state, data, block, false) {
-                    out.push(self.shown(state, raw, data, &event, text));
+                    self.show(state, frame, &event, text);
                 }
             }
-            b"content_block_delta" => self.block_delta(state, raw, data, &event, out),
+            b"content_block_delta" => self.block_delta(state, frame, &event),
             b"content_block_stop" => match std::mem::take(&mut self.block) {
                 OpenBlock::Hidden(call) => state.report.hidden.push(HiddenCall {
                     complete: true,
@@ -71,17 +72,17 @@ impl Dialect for AnthropicDialect {
                 }),
                 shown => {
                     self.block = shown;
-                    out.push(self.shown(state, raw, data, &event, None));
+                    self.show(state, frame, &event, None);
                     self.block = OpenBlock::None;
                 }
             },
-            b"message_delta" => self.message_delta(state, raw, data, &event, out),
+            b"message_delta" => self.message_delta(state, frame, &event),
             b"message_stop" => {
                 state.report.ended = true;
-                state.end(HeldKind::Done, raw, data, out);
+                state.end(HeldKind::Done, frame.raw);
             }
-            b"error" => state.pass_error(state.report.parts > 0, raw, out),
-            _ => out.push(raw.clone()),
+            b"error" => state.pass_error(state.report.parts > 0, frame.raw),
+            _ => state.pass(frame.raw),
         }
     }
 
@@ -120,7 +121,7 @@ impl Dialect for AnthropicDialect {
         self.block = OpenBlock::None;
     }
 
-    fn say(&mut self, _state: &LegState, text: &str, out: &mut Vec<Bytes>) {
+    fn say(&mut self, state: &mut LegState, text: &str) {
         let (at, text) = (self.next, json::quote(text));
         let block = r#""content_block":{"type":"text","text":""}"#;
         let delta = format!(r#""delta":{{"type":"text_delta","text":{text}}}"#);
@@ -130,7 +131,7 @@ impl Dialect for AnthropicDialect {
             ("content_block_stop", String::new()),
         ] {
             let data = format!(r#"{{"type":"{event}","index":{at}{rest}}}"#);
-            out.push(sse::named(event, &data));
+            state.out.push(sse::named(event, &data));
         }
         self.next += 1;
     }
@@ -139,30 +140,34 @@ impl Dialect for AnthropicDialect {
         self.shown.push(own_text::block(text));
     }
 
-    fn keepalive(&mut self, state: &LegState, out: &mut Vec<Bytes>) {
+    fn keepalive(&mut self, state: &mut LegState) {
         // Nothing but a comment may be in front of the message's start.
-        out.push(match state.leg == 0 && state.report.id.is_empty() {
-            true => Bytes::from_static(b": keep-alive\n\n"),
-            false => sse::named("ping", r#"{"type":"ping"}"#),
-        });
+        state
+            .out
+            .push(match state.leg == 0 && state.report.id.is_empty() {
+                true => Bytes::from_static(b": keep-alive\n\n"),
+                false => sse::named("ping", r#"{"type":"ping"}"#),
+            });
     }
 
-    fn last(&mut self, state: &mut LegState, held: HeldFrame, ending: Ending) -> Option<Bytes> {
+    fn last(&mut self, state: &mut LegState, held: HeldFrame, ending: Ending) {
         if held.kind != HeldKind::End || (ending == Ending::Own && state.leg == 0) {
-            return Some(held.raw);
+            return state.pass(&held.raw);
         }
-        let edits = self.final_edits(state, &held.data, ending);
-        Some(sse::edited(&held.raw, &held.data, edits))
+        let data = sse::data(&held.raw);
+        let edits = self.final_edits(state, &data, ending);
+        state.out.push(sse::edited(&held.raw, &data, edits));
     }
 
-    fn own_end(&mut self, state: &mut LegState, ending: Ending, next_input: u64, out: &mut Vec<Bytes>) {
+    fn own_end(&mut self, state: &mut LegState, ending: Ending, next_input: u64) {
         let (reason, usage) = (own_reason(ending), stopped(&self.usage.all(), next_input));
         let delta = format!(
             r#"{{"type":"message_delta","delta":{{"stop_reason":{reason},"stop_sequence":null}},"usage":{usage}}}"#
         );
-        out.push(sse::named("message_delta", &delta));
+        state.out.push(sse::named("message_delta", &delta));
         let made = || sse::named("message_stop", r#"{"type":"message_stop"}"#);
-        out.push(state.take(HeldKind::Done).map_or_else(made, |done| done.raw));
+        let done = state.take(HeldKind::Done).map_or_else(made, |done| done.raw);
+        state.out.push(done);
     }
 
     /// With the first leg's identity: all other members are the last one's.
@@ -197,14 +202,8 @@ impl AnthropicDialect {
         self.transformations = json::get(data, message, "input_transformations").map(|s| s.text(data));
     }
 
-    fn message_start(
-        &mut self,
-        state: &mut LegState,
-        raw: &Bytes,
-        data: &[u8],
-        event: &AnthropicEvent,
-        out: &mut Vec<Bytes>,
-    ) {
+    fn message_start(&mut self, state: &mut LegState, frame: Frame<'_>, event: &AnthropicEvent) {
+        let data = frame.data;
         let mut prefilled = Vec::new();
         if let Some(message) = event.message {
             self.learn(state, data, message);
@@ -213,9 +212,9 @@ impl AnthropicDialect {
         state.report.parts += prefilled.len();
         if state.leg == 0 {
             self.next += prefilled.len();
-            out.push(raw.clone());
+            state.pass(frame.raw);
             if let Some(text) = state.opening.take() {
-                self.say(state, &text, out);
+                self.say(state, &text);
             }
             return;
         }
@@ -224,11 +223,9 @@ impl AnthropicDialect {
             self.next += 1;
             let block = block.text(data);
             let start = format!(r#"{{"type":"content_block_start","index":{i},"content_block":{block}}}"#);
-            out.push(sse::named("content_block_start", &start));
-            out.push(sse::named(
-                "content_block_stop",
-                &format!(r#"{{"type":"content_block_stop","index":{i}}}"#),
-            ));
+            state.out.push(sse::named("content_block_start", &start));
+            let stop = format!(r#"{{"type":"content_block_stop","index":{i}}}"#);
+            state.out.push(sse::named("content_block_stop", &stop));
         }
     }
 
@@ -265,14 +262,8 @@ impl AnthropicDialect {
         )
     }
 
-    fn block_delta(
-        &mut self,
-        state: &mut LegState,
-        raw: &Bytes,
-        data: &[u8],
-        event: &AnthropicEvent,
-        out: &mut Vec<Bytes>,
-    ) {
+    fn block_delta(&mut self, state: &mut LegState, frame: Frame<'_>, event: &AnthropicEvent) {
+        let data = frame.data;
         let delta = event.delta.unwrap_or_default();
         if let OpenBlock::Hidden(call) = &mut self.block {
             if let Some(piece) = json::get_string(data, delta, "partial_json") {
@@ -282,38 +273,25 @@ impl AnthropicDialect {
         }
         let is_text = json::get(data, delta, "type").is_some_and(|t| t.of(data) == b"\"text_delta\"");
         let text = json::get_inner(data, delta, "text").filter(|_| is_text);
-        out.push(self.shown(state, raw, data, event, text));
+        self.show(state, frame, event, text);
     }
 
-    /// An event of a visible block: as it is, or with its index moved and its text escaped.
-    fn shown(
-        &mut self,
-        state: &mut LegState,
-        raw: &Bytes,
-        data: &[u8],
-        event: &AnthropicEvent,
-        text: Option<Span>,
-    ) -> Bytes {
+    /// Shows an event of a visible block: as it is, or with its index moved and its text escaped.
+    fn show(&self, state: &mut LegState, frame: Frame<'_>, event: &AnthropicEvent, text: Option<Span>) {
         let mut edits = Vec::new();
         if let (OpenBlock::Shown(shown), Some(index)) = (&self.block, event.index)
-            && json::number(index.of(data)) != Some(*shown as u64)
+            && json::number(index.of(frame.data)) != Some(*shown as u64)
         {
             edits.push(Edit::replace(index, shown.to_string()));
         }
         if let Some(text) = text {
-            edits.extend(state.break_up(data, text));
+            edits.extend(state.break_up(frame.data, text));
         }
-        sse::edited(raw, data, edits)
+        state.out.push(frame.edited(edits));
     }
 
-    fn message_delta(
-        &mut self,
-        state: &mut LegState,
-        raw: &Bytes,
-        data: &[u8],
-        event: &AnthropicEvent,
-        out: &mut Vec<Bytes>,
-    ) {
+    fn message_delta(&mut self, state: &mut LegState, frame: Frame<'_>, event: &AnthropicEvent) {
+        let data = frame.data;
         // After a fallback it is the list of the model that answered.
         let whole = json::root(data);
         if let Some(dropped) = DroppedThinking::of_member(data, whole) {
@@ -327,7 +305,7 @@ impl AnthropicDialect {
         }
         let reason = event.delta.and_then(|d| json::get_string(data, d, "stop_reason"));
         state.report.stop = stop(reason.as_deref());
-        state.end(HeldKind::End, raw, data, out);
+        state.end(HeldKind::End, frame.raw);
     }
 
     /// What the last `message_delta` says in place of the leg's own.

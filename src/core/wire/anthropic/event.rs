@@ -14,21 +14,14 @@ pub(super) struct AnthropicEvent {
 
 /// An event's members, and its type.
 pub(super) fn event(data: &[u8]) -> (AnthropicEvent, &[u8]) {
-    let mut found = AnthropicEvent::default();
-    let mut kind: &[u8] = b"";
-    let _ = json::object(data, json::blank(data, 0), |key, at| {
-        let end = json::value_end(data, at)?;
-        let value = Span::new(at, end);
-        match key.of(data) {
-            b"type" => kind = value.inner().of(data),
-            b"index" => found.index = Some(value),
-            b"delta" => found.delta = Some(value),
-            b"content_block" => found.block = Some(value),
-            b"message" => found.message = Some(value),
-            b"usage" => found.usage = Some(value),
-            _ => {}
-        }
-        Ok(end)
-    });
-    (found, kind)
+    let keys = ["type", "index", "delta", "content_block", "message", "usage"];
+    let [kind, index, delta, block, message, usage] = json::pick(data, json::root(data), keys);
+    let event = AnthropicEvent {
+        index,
+        delta,
+        block,
+        message,
+        usage,
+    };
+    (event, kind.map_or(b"", |kind| kind.inner().of(data)))
 }

@@ -13,11 +13,11 @@ use super::usage::{GeminiUsage, stopped};
 use crate::text::json;
 use crate::text::splice::Edit;
 use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
-use crate::wire::dialect::Dialect;
 use crate::wire::error::error_in;
 use crate::wire::fingerprints::FingerprintedCalls;
 use crate::wire::leg::StopReason;
-use crate::wire::leg_state::{HeldFrame, HeldKind, LegState};
+use crate::wire::leg_machine::Dialect;
+use crate::wire::leg_state::{Frame, HeldFrame, HeldKind, LegState};
 use crate::wire::leg_usage::{LegUsage, ProviderUsage};
 use crate::wire::view::TurnPartKind;
 use crate::wire::{Answers, Ending, Framing, View, sse};
@@ -59,26 +59,27 @@ struct GeminiLeg {
 }
 
 impl Dialect for GeminiDialect {
-    fn frame(&mut self, state: &mut LegState, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
+    fn frame(&mut self, state: &mut LegState, frame: Frame<'_>) {
+        let Frame { raw, data } = frame;
         let Some(chunk) = GeminiChunk::read(data) else {
-            return out.push(raw.clone());
+            return state.pass(raw);
         };
         self.bare = !raw.ends_with(b"\r\n");
         if error_in(data, chunk.root).is_some() {
-            return state.pass_error(self.leg.spoke, raw, out);
+            return state.pass_error(self.leg.spoke, raw);
         }
         self.learn(state, data, &chunk);
         if let Some(text) = state.opening.take() {
-            self.say(state, &text, out);
+            self.say(state, &text);
         }
         let seen = self.parts(state, data, &chunk);
         let stop = self.stop(state, data, &chunk);
         if stop == StopReason::Open {
-            return self.go_on(state, raw, data, &chunk, &seen, out);
+            return self.go_on(state, frame, &chunk, &seen);
         }
         self.ends(state, stop);
         if !state.holds() {
-            return out.push(sse::edited(raw, data, seen.breaks));
+            return state.out.push(frame.edited(seen.breaks));
         }
         let visible = seen.visible().then(|| {
             let parts = format!("[{}]", seen.texts(data).join(","));
@@ -87,7 +88,7 @@ impl Dialect for GeminiDialect {
         state.keep(HeldFrame {
             visible,
             edits: seen.edits().unwrap_or_default(),
-            ..HeldFrame::new(HeldKind::End, raw, data)
+            ..HeldFrame::new(HeldKind::End, raw)
         });
     }
 
@@ -111,9 +112,9 @@ impl Dialect for GeminiDialect {
         self.leg = GeminiLeg::default();
     }
 
-    fn say(&mut self, state: &LegState, text: &str, out: &mut Vec<Bytes>) {
+    fn say(&mut self, state: &mut LegState, text: &str) {
         let parts = format!("[{}]", text_part(text));
-        out.push(self.own(state, &parts, "", ""));
+        state.out.push(self.own(state, &parts, "", ""));
     }
 
     fn say_whole(&mut self, _state: &LegState, text: &str) {
@@ -121,14 +122,16 @@ impl Dialect for GeminiDialect {
     }
 
     /// An empty line between events, whitespace between elements; both SDKs choke on comments.
-    fn keepalive(&mut self, _state: &LegState, out: &mut Vec<Bytes>) {
-        out.push(Bytes::from_static(b"\n"));
+    fn keepalive(&mut self, state: &mut LegState) {
+        state.out.push(Bytes::from_static(b"\n"));
     }
 
     /// The chunk that ends the response, in place of the leg's own last one.
-    fn last(&mut self, state: &mut LegState, held: HeldFrame, _ending: Ending) -> Option<Bytes> {
+    fn last(&mut self, state: &mut LegState, held: HeldFrame, _ending: Ending) {
         let data = &state.framing.data(&held.raw)[..];
-        let chunk = GeminiChunk::read(data)?;
+        let Some(chunk) = GeminiChunk::read(data) else {
+            return;
+        };
         let mut edits = match held.visible {
             Some(_) => held.edits,
             // Untouched, a leg's own end is the provider's to shape.
@@ -142,13 +145,15 @@ impl Dialect for GeminiDialect {
             edits.extend(usage.and_then(|u| chunk.with(data, "usageMetadata", u)));
             edits.extend(self.identity.edits(data, &chunk));
         }
-        Some(sse::edited(&held.raw, data, edits))
+        state.out.push(sse::edited(&held.raw, data, edits));
     }
 
-    fn own_end(&mut self, state: &mut LegState, _ending: Ending, next_input: u64, out: &mut Vec<Bytes>) {
+    fn own_end(&mut self, state: &mut LegState, _ending: Ending, next_input: u64) {
         let usage = stopped(&self.usage.all(), next_input);
         let usage = format!(r#","usageMetadata":{usage}"#);
-        out.push(self.own(state, NO_PARTS, r#","finishReason":"STOP""#, &usage));
+        state
+            .out
+            .push(self.own(state, NO_PARTS, r#","finishReason":"STOP""#, &usage));
     }
 
     /// With the first leg's identity: all other members are the last one's.
@@ -301,18 +306,11 @@ impl GeminiDialect {
 
     /// Sends a chunk on that is not the leg's last: without its usage, which is a running total of this leg
     /// alone, and only with parts.
-    fn go_on(
-        &mut self,
-        state: &LegState,
-        raw: &Bytes,
-        data: &[u8],
-        chunk: &GeminiChunk,
-        seen: &ChunkParts,
-        out: &mut Vec<Bytes>,
-    ) {
+    fn go_on(&mut self, state: &mut LegState, frame: Frame<'_>, chunk: &GeminiChunk, seen: &ChunkParts) {
+        let data = frame.data;
         if state.leg == 0 && !state.watch.hide.any() {
             // Nothing can be hidden in it: the stream stays as upstream shapes it.
-            return out.push(sse::edited(raw, data, seen.breaks.clone()));
+            return state.out.push(frame.edited(seen.breaks.clone()));
         }
         let mut edits = match seen.edits() {
             Some(edits) => edits,
@@ -324,7 +322,7 @@ impl GeminiDialect {
             edits.extend(self.identity.edits(data, chunk));
         }
         self.leg.spoke = true;
-        out.push(sse::edited(raw, data, edits));
+        state.out.push(frame.edited(edits));
     }
 
     /// A chunk of our own.

@@ -10,11 +10,11 @@ use crate::mark::escape;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
-use crate::wire::dialect::Dialect;
 use crate::wire::error::error_in;
 use crate::wire::fingerprints::FingerprintedCalls;
 use crate::wire::leg::{HiddenCall, LegReport, StopReason};
-use crate::wire::leg_state::{HeldFrame, HeldKind, LegState};
+use crate::wire::leg_machine::Dialect;
+use crate::wire::leg_state::{Frame, HeldFrame, HeldKind, LegState};
 use crate::wire::{Answers, Ending, Framing, TurnPart, View, parts, sse, view};
 
 impl Answers for Ollama {
@@ -122,16 +122,17 @@ fn hidden(data: &[u8], call: &TurnPart, tool: &'static str, after: usize, limit:
 }
 
 impl Dialect for OllamaDialect {
-    fn frame(&mut self, state: &mut LegState, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
+    fn frame(&mut self, state: &mut LegState, frame: Frame<'_>) {
+        let Frame { raw, data } = frame;
         let Some(line) = LineMembers::read(data) else {
-            return out.push(raw.clone());
+            return state.pass(raw);
         };
         if error_in(data, line.root).is_some() {
-            return state.pass_error(self.spoke, raw, out);
+            return state.pass_error(self.spoke, raw);
         }
         self.learn(data, &line);
         if let Some(text) = state.opening.take() {
-            self.say(state, &text, out);
+            self.say(state, &text);
         }
         let mut edits = self.broken_up(state, data, &line);
         let (calls, lost) = self.calls(state, data, &line);
@@ -142,14 +143,13 @@ impl Dialect for OllamaDialect {
         if stop == StopReason::Open {
             if !hid || says {
                 self.spoke = true;
-                out.push(sse::edited(raw, data, edits));
+                state.out.push(frame.edited(edits));
             }
             return;
         }
         self.ends(state, data, &line, stop);
         if !state.holds() {
-            out.push(sse::edited(raw, data, edits));
-            return;
+            return state.out.push(frame.edited(edits));
         }
         let visible = line.message.filter(|_| says);
         let visible = visible.map(|message| self.own(&view::edited_part(data, message, &edits), "false"));
@@ -157,7 +157,7 @@ impl Dialect for OllamaDialect {
         state.keep(HeldFrame {
             edits,
             visible,
-            ..HeldFrame::new(HeldKind::End, raw, data)
+            ..HeldFrame::new(HeldKind::End, raw)
         });
     }
 
@@ -187,9 +187,9 @@ impl Dialect for OllamaDialect {
         self.fingerprints = Fingerprints::default();
     }
 
-    fn say(&mut self, _state: &LegState, text: &str, out: &mut Vec<Bytes>) {
+    fn say(&mut self, state: &mut LegState, text: &str) {
         let message = format!(r#"{{"role":"assistant","content":{}}}"#, json::quote(text));
-        out.push(self.own(&message, "false"));
+        state.out.push(self.own(&message, "false"));
     }
 
     fn say_whole(&mut self, _state: &LegState, text: &str) {
@@ -197,20 +197,21 @@ impl Dialect for OllamaDialect {
     }
 
     /// Blank lines break clients that parse each one; an empty piece of text does not.
-    fn keepalive(&mut self, _state: &LegState, out: &mut Vec<Bytes>) {
+    fn keepalive(&mut self, state: &mut LegState) {
         if !self.identity.is_empty() {
-            out.push(self.own(EMPTY, "false"));
+            state.out.push(self.own(EMPTY, "false"));
         }
     }
 
-    fn last(&mut self, _state: &mut LegState, held: HeldFrame, _ending: Ending) -> Option<Bytes> {
+    fn last(&mut self, state: &mut LegState, held: HeldFrame, _ending: Ending) {
         let data = Framing::Lines.data(&held.raw);
-        Some(sse::edited(&held.raw, &data, held.edits))
+        state.out.push(sse::edited(&held.raw, &data, held.edits));
     }
 
-    fn own_end(&mut self, state: &mut LegState, _ending: Ending, next_input: u64, out: &mut Vec<Bytes>) {
+    fn own_end(&mut self, state: &mut LegState, _ending: Ending, next_input: u64) {
         let usage = usage::stopped(self.spent + state.report.usage.output, next_input);
-        out.push(self.own(EMPTY, &format!(r#"true,"done_reason":"stop",{usage}"#)));
+        let done = format!(r#"true,"done_reason":"stop",{usage}"#);
+        state.out.push(self.own(EMPTY, &done));
     }
 
     /// What is not named here is the last leg's own.

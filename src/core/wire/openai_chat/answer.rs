@@ -11,8 +11,8 @@ use super::message::JoinedMessage;
 use super::usage::stopped;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::dialect::Dialect;
-use crate::wire::leg_state::{HeldFrame, HeldKind, LegState};
+use crate::wire::leg_machine::Dialect;
+use crate::wire::leg_state::{Frame, HeldFrame, HeldKind, LegState};
 use crate::wire::leg_usage::{LegUsage, ProviderUsage};
 use crate::wire::openai::OpenaiUsage;
 use crate::wire::{Answers, Ending, View, sse};
@@ -58,29 +58,32 @@ struct ChunkShape {
 }
 
 impl Dialect for ChatDialect {
-    fn frame(&mut self, state: &mut LegState, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
+    fn frame(&mut self, state: &mut LegState, frame: Frame<'_>) {
+        let Frame { raw, data } = frame;
         if data.trim_ascii() == DONE {
-            return self.done(state, raw, data, out);
+            state.report.ended = true;
+            self.release(state);
+            return state.end(HeldKind::Done, raw);
         }
         let Some(chunk) = ChatChunk::read(data) else {
-            return out.push(raw.clone());
+            return state.pass(raw);
         };
         if chunk.error {
             let shown = state.report.parts > 0 || !state.report.id.is_empty();
-            return state.pass_error(shown, raw, out);
+            return state.pass_error(shown, raw);
         }
         self.note(state, data, &chunk);
         match &chunk.choice {
-            _ if self.many => out.push(raw.clone()),
-            Some(choice) => self.choice(state, raw, data, &chunk, choice, out),
+            _ if self.many => state.pass(raw),
+            Some(choice) => self.choice(state, frame, &chunk, choice),
             None if chunk.usage.is_some() => {
                 if state.holds() || !self.hides_usage(state) {
-                    state.end(HeldKind::Usage, raw, data, out);
+                    state.end(HeldKind::Usage, raw);
                 }
             }
             None => {
                 let edits = self.identity_edits(state, data, &chunk);
-                out.push(sse::edited(raw, data, edits));
+                state.out.push(frame.edited(edits));
             }
         }
     }
@@ -127,29 +130,27 @@ impl Dialect for ChatDialect {
         self.spoke = false;
     }
 
-    fn say(&mut self, _state: &LegState, text: &str, out: &mut Vec<Bytes>) {
+    fn say(&mut self, state: &mut LegState, text: &str) {
         let delta = format!(r#"{{"content":{}}}"#, json::quote(text));
-        out.push(self.own(&delta, "null"));
+        state.out.push(self.own(&delta, "null"));
     }
 
     fn say_whole(&mut self, _state: &LegState, text: &str) {
         self.joined.say(text);
     }
 
-    fn keepalive(&mut self, _state: &LegState, out: &mut Vec<Bytes>) {
+    fn keepalive(&mut self, state: &mut LegState) {
         // Not a data event: the TypeScript SDK throws on one without choices.
-        out.push(Bytes::from_static(b": keep-alive\n\n"));
+        state.out.push(Bytes::from_static(b": keep-alive\n\n"));
     }
 
-    fn last(&mut self, state: &mut LegState, held: HeldFrame, ending: Ending) -> Option<Bytes> {
-        match held.kind {
-            HeldKind::Done => return Some(held.raw),
-            HeldKind::Usage if self.hides_usage(state) => return None,
-            HeldKind::Usage | HeldKind::End => {}
+    fn last(&mut self, state: &mut LegState, held: HeldFrame, ending: Ending) {
+        if held.kind == HeldKind::Usage && self.hides_usage(state) {
+            return;
         }
-        let (raw, data) = (&held.raw, &held.data[..]);
-        let Some(chunk) = ChatChunk::read(data) else {
-            return Some(held.raw);
+        let data = &sse::data(&held.raw)[..];
+        let Some(chunk) = ChatChunk::read(data).filter(|_| held.kind != HeldKind::Done) else {
+            return state.pass(&held.raw);
         };
         let mut edits = self.identity_edits(state, data, &chunk);
         let reason = chunk.choice.as_ref().and_then(|c| c.finish);
@@ -158,16 +159,16 @@ impl Dialect for ChatDialect {
             let merged = OpenaiUsage::merged(&self.usage.all());
             edits.extend(merged.map(|m| Edit::replace(usage, m)));
         }
-        Some(sse::edited(raw, data, edits))
+        state.out.push(sse::edited(&held.raw, data, edits));
     }
 
-    fn own_end(&mut self, _state: &mut LegState, _ending: Ending, next_input: u64, out: &mut Vec<Bytes>) {
-        out.push(self.own("{}", r#""stop""#));
+    fn own_end(&mut self, state: &mut LegState, _ending: Ending, next_input: u64) {
+        state.out.push(self.own("{}", r#""stop""#));
         if self.wants_usage {
             let usage = stopped(&self.usage.all(), next_input);
-            out.push(self.bare("[]", &usage));
+            state.out.push(self.bare("[]", &usage));
         }
-        out.push(sse::unnamed("[DONE]"));
+        state.out.push(sse::unnamed("[DONE]"));
     }
 
     /// With the first leg's identity: all other members are the last one's.
@@ -230,26 +231,19 @@ impl ChatDialect {
         }
     }
 
-    fn choice(
-        &mut self,
-        state: &mut LegState,
-        raw: &Bytes,
-        data: &[u8],
-        chunk: &ChatChunk,
-        choice: &ChunkChoice,
-        out: &mut Vec<Bytes>,
-    ) {
+    fn choice(&mut self, state: &mut LegState, frame: Frame<'_>, chunk: &ChatChunk, choice: &ChunkChoice) {
         if let Some(text) = state.opening.take() {
-            out.push(self.own(r#"{"role":"assistant","content":""}"#, "null"));
+            let begins = self.own(r#"{"role":"assistant","content":""}"#, "null");
+            state.out.push(begins);
             self.role_shown = true;
             self.opened = true;
-            self.say(state, &text, out);
+            self.say(state, &text);
         }
-        let shape = self.shape(state, data, chunk, choice);
-        if choice.finish.is_some() {
-            self.finish(state, raw, data, chunk, shape, out);
+        let shape = self.shape(state, frame.data, chunk, choice);
+        if let Some(reason) = choice.finish {
+            self.finish(state, frame, (chunk, choice.delta, reason), shape);
         } else if shape.left || !shape.taken {
-            out.push(sse::edited(raw, data, shape.edits));
+            state.out.push(frame.edited(shape.edits));
         }
     }
 
@@ -257,44 +251,37 @@ impl ChatDialect {
     fn finish(
         &mut self,
         state: &mut LegState,
-        raw: &Bytes,
-        data: &[u8],
-        chunk: &ChatChunk,
+        frame: Frame<'_>,
+        (chunk, delta, reason): (&ChatChunk, Option<Span>, Span),
         shape: ChunkShape,
-        out: &mut Vec<Bytes>,
     ) {
-        let Some(choice) = &chunk.choice else { return };
         // A call cut off by the end of its leg is not whole.
         let natural = state.report.stop.natural();
         let last = state.report.hidden.len();
         for (i, call) in state.report.hidden.iter_mut().enumerate() {
             call.complete = natural || i + 1 < last;
         }
-        let waiting = self.calls.flush(state);
         if !state.holds() {
-            self.release(waiting, out);
-            return out.push(sse::edited(raw, data, shape.edits));
+            self.release(state);
+            return state.out.push(frame.edited(shape.edits));
         }
         if shape.left {
             let mut edits = shape.edits;
-            edits.extend(choice.finish.map(|f| Edit::replace(f, "null")));
+            edits.push(Edit::replace(reason, "null"));
             edits.extend(chunk.usage.map(|u| Edit::replace(u, "null")));
-            out.push(sse::edited(raw, data, edits));
+            state.out.push(frame.edited(edits));
         }
-        self.release(waiting, out);
-        let rest = choice.delta.filter(|_| shape.left || shape.taken);
-        let buffered = sse::edited(
-            raw,
-            data,
-            rest.map(|d| Edit::replace(d, "{}")).into_iter().collect(),
-        );
-        state.keep(HeldFrame::new(HeldKind::End, &buffered, &sse::data(&buffered)));
+        self.release(state);
+        let rest = delta.filter(|_| shape.left || shape.taken);
+        let rest = rest.map(|d| Edit::replace(d, "{}")).into_iter().collect();
+        state.keep(HeldFrame::new(HeldKind::End, &frame.edited(rest)));
     }
 
-    /// Calls that waited for a name until the end.
-    fn release(&mut self, elements: Option<String>, out: &mut Vec<Bytes>) {
-        if let Some(elements) = elements {
-            out.push(self.own(&format!(r#"{{"tool_calls":[{elements}]}}"#), "null"));
+    /// Shows the calls that waited for a name until the end.
+    fn release(&mut self, state: &mut LegState) {
+        if let Some(elements) = self.calls.flush(state) {
+            let calls = self.own(&format!(r#"{{"tool_calls":[{elements}]}}"#), "null");
+            state.out.push(calls);
         }
     }
 
@@ -363,13 +350,6 @@ impl ChatDialect {
         }
         shape.left = true;
         false
-    }
-
-    fn done(&mut self, state: &mut LegState, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
-        state.report.ended = true;
-        let waiting = self.calls.flush(state);
-        self.release(waiting, out);
-        state.end(HeldKind::Done, raw, data, out);
     }
 
     /// A later leg's chunk under leg 1's name.

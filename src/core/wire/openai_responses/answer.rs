@@ -19,10 +19,10 @@ use super::usage::stopped;
 use crate::text::json;
 use crate::text::splice::{self, Edit};
 use crate::tools::ToolNames;
-use crate::wire::dialect::Dialect;
 use crate::wire::error::error_in;
 use crate::wire::leg::HiddenCall;
-use crate::wire::leg_state::{HeldFrame, HeldKind, LegState};
+use crate::wire::leg_machine::Dialect;
+use crate::wire::leg_state::{Frame, HeldFrame, HeldKind, LegState};
 use crate::wire::leg_usage::{LegUsage, ProviderUsage};
 use crate::wire::openai::OpenaiUsage;
 use crate::wire::{Answers, Ending, View, sse};
@@ -93,9 +93,10 @@ enum OutputSlot {
 }
 
 impl Dialect for ResponsesDialect {
-    fn frame(&mut self, state: &mut LegState, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
+    fn frame(&mut self, state: &mut LegState, frame: Frame<'_>) {
+        let data = frame.data;
         if data == DONE {
-            return state.end(HeldKind::Done, raw, data, out);
+            return state.end(HeldKind::Done, frame.raw);
         }
         let (event, mut kind) = event(data);
         // Gateways have error shapes of their own.
@@ -107,11 +108,11 @@ impl Dialect for ResponsesDialect {
             b"response.created" | b"response.queued" | b"response.in_progress"
         );
         if !opens {
-            self.say_opening(state, out);
+            self.say_opening(state);
         }
         let edits = match kind {
             b"response.completed" | b"response.failed" | b"response.incomplete" => {
-                return self.terminal(state, raw, data, &event, out);
+                return self.terminal(state, frame, &event);
             }
             b"response.output_item.added" => self.item_added(state, data, &event),
             b"response.output_item.done" => self.item_done(state, data, &event),
@@ -120,7 +121,7 @@ impl Dialect for ResponsesDialect {
             _ => self.item_event(state, data, &event, kind),
         };
         match edits {
-            Some(edits) => out.push(self.sent(state, raw, data, &event, edits)),
+            Some(edits) => self.send(state, frame, &event, edits),
             None => self.sequence.count(),
         }
     }
@@ -143,11 +144,11 @@ impl Dialect for ResponsesDialect {
         self.sequence.count();
     }
 
-    fn say(&mut self, state: &LegState, text: &str, out: &mut Vec<Bytes>) {
+    fn say(&mut self, state: &mut LegState, text: &str) {
         let index = self.items.len();
         let message = OwnMessage::new(text, &state.report.id, self.phase);
         for (event, members) in message.events(index) {
-            self.own_event(event, &members, out);
+            self.own_event(state, event, &format!(",{members}"));
         }
         self.add(&message);
     }
@@ -158,28 +159,25 @@ impl Dialect for ResponsesDialect {
 
     /// An event, since idle timers do not see comments; before the response's own first event a comment all
     /// the same, since readers take no other event first.
-    fn keepalive(&mut self, _state: &LegState, out: &mut Vec<Bytes>) {
-        if self.object.is_some() {
-            let n = self.sequence.of_ours();
-            out.push(sse::named(
-                "keepalive",
-                &format!(r#"{{"type":"keepalive","sequence_number":{n}}}"#),
-            ));
-        } else {
-            out.push(Bytes::from_static(b": keepalive\n\n"));
+    fn keepalive(&mut self, state: &mut LegState) {
+        match self.object {
+            Some(_) => self.own_event(state, "keepalive", ""),
+            None => state.out.push(Bytes::from_static(b": keepalive\n\n")),
         }
     }
 
-    fn last(&mut self, state: &mut LegState, held: HeldFrame, _ending: Ending) -> Option<Bytes> {
+    fn last(&mut self, state: &mut LegState, held: HeldFrame, _ending: Ending) {
+        let (raw, data) = (&held.raw, &sse::data(&held.raw)[..]);
         match held.kind {
-            HeldKind::End => Some(self.end_with(state, &held.raw, &held.data)),
-            _ => Some(held.raw),
+            HeldKind::End => self.end_with(state, Frame { raw, data }),
+            _ => state.pass(raw),
         }
     }
 
-    fn own_end(&mut self, state: &mut LegState, _ending: Ending, next_input: u64, out: &mut Vec<Bytes>) {
-        self.completed(state, next_input, out);
-        out.extend(state.take(HeldKind::Done).map(|done| done.raw));
+    fn own_end(&mut self, state: &mut LegState, _ending: Ending, next_input: u64) {
+        self.completed(state, next_input);
+        let done = state.take(HeldKind::Done);
+        state.out.extend(done.map(|done| done.raw));
     }
 
     fn joined(&mut self, state: &LegState, last: &[u8], ending: Ending) -> Vec<Edit> {
@@ -231,9 +229,9 @@ impl ResponsesDialect {
         Some(edits)
     }
 
-    fn say_opening(&mut self, state: &mut LegState, out: &mut Vec<Bytes>) {
+    fn say_opening(&mut self, state: &mut LegState) {
         if let Some(text) = state.opening.take() {
-            self.say(state, &text, out);
+            self.say(state, &text);
         }
     }
 

@@ -21,26 +21,30 @@ pub(super) struct ResponsesEvent {
 
 /// An event's members, and its type.
 pub(super) fn event(data: &[u8]) -> (ResponsesEvent, &[u8]) {
-    let mut found = ResponsesEvent::default();
-    let mut kind: &[u8] = b"";
-    let _ = json::object(data, json::blank(data, 0), |key, at| {
-        let end = json::value_end(data, at)?;
-        let value = Some(Span::new(at, end));
-        match key.of(data) {
-            b"type" => kind = Span::new(at, end).inner().of(data),
-            b"output_index" => found.index = value,
-            b"content_index" => found.content = value,
-            b"sequence_number" => found.sequence = value,
-            b"item" => found.item = value,
-            b"part" => found.part = value,
-            b"delta" => found.delta = value,
-            b"text" => found.text = value,
-            b"response" => found.response = value,
-            _ => {}
-        }
-        Ok(end)
-    });
-    (found, kind)
+    let keys = [
+        "type",
+        "output_index",
+        "content_index",
+        "sequence_number",
+        "item",
+        "part",
+        "delta",
+        "text",
+        "response",
+    ];
+    let [kind, index, content, sequence, item, part, delta, text, response] =
+        json::pick(data, json::root(data), keys);
+    let event = ResponsesEvent {
+        index,
+        content,
+        sequence,
+        item,
+        part,
+        delta,
+        text,
+        response,
+    };
+    (event, kind.map_or(b"", |kind| kind.inner().of(data)))
 }
 
 /// A number, zero where there is none.

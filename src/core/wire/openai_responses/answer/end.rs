@@ -1,7 +1,5 @@
 //! A leg's last event, and the response's.
 
-use bytes::Bytes;
-
 use super::super::event::{ResponsesEvent, event};
 use super::super::own_message::{self, OwnMessage};
 use super::super::response_object::{self, ObjectOverrides};
@@ -10,20 +8,14 @@ use super::{OutputSlot, ResponsesDialect};
 use crate::text::{Span, json};
 use crate::wire::DroppedThinking;
 use crate::wire::leg::{HiddenCall, StopReason};
-use crate::wire::leg_state::{HeldFrame, HeldKind, LegState};
+use crate::wire::leg_state::{Frame, HeldFrame, HeldKind, LegState};
 use crate::wire::leg_usage::ProviderUsage;
 use crate::wire::openai::OpenaiUsage;
 
 impl ResponsesDialect {
     /// `completed`, `failed`, `incomplete`.
-    pub(super) fn terminal(
-        &mut self,
-        state: &mut LegState,
-        raw: &Bytes,
-        data: &[u8],
-        event: &ResponsesEvent,
-        out: &mut Vec<Bytes>,
-    ) {
+    pub(super) fn terminal(&mut self, state: &mut LegState, frame: Frame<'_>, event: &ResponsesEvent) {
+        let data = frame.data;
         let response = event.response.unwrap_or_default();
         for (_, slot) in self.leg.slots.drain(..) {
             if let OutputSlot::Hidden(call) = slot {
@@ -42,10 +34,9 @@ impl ResponsesDialect {
         if report.stop != StopReason::Error {
             self.object = event.response.map(|r| r.text(data));
         }
-        if state.holds() {
-            state.keep(HeldFrame::new(HeldKind::End, raw, data));
-        } else {
-            out.push(self.end_with(state, raw, data));
+        match state.holds() {
+            true => state.keep(HeldFrame::new(HeldKind::End, frame.raw)),
+            false => self.end_with(state, frame),
         }
     }
 
@@ -100,8 +91,8 @@ impl ResponsesDialect {
     }
 
     /// The leg's own end, as the end of the whole response.
-    pub(super) fn end_with(&mut self, state: &mut LegState, raw: &Bytes, data: &[u8]) -> Bytes {
-        let (event, _) = event(data);
+    pub(super) fn end_with(&mut self, state: &mut LegState, frame: Frame<'_>) {
+        let (event, _) = event(frame.data);
         let hidden = !state.report.hidden.is_empty();
         let changed = state.leg > 0 || self.changed || hidden || state.report.broken_up > 0;
         let now = ObjectOverrides {
@@ -113,20 +104,20 @@ impl ResponsesDialect {
             offered: state.watch.hide,
             completed: false,
         };
-        let edits = response_object::edits(data, event.response.unwrap_or_default(), &now);
-        self.sent(state, raw, data, &event, edits)
+        let edits = response_object::edits(frame.data, event.response.unwrap_or_default(), &now);
+        self.send(state, frame, &event, edits);
     }
 
     /// An end of our own: made of the newest response object there is.
-    pub(super) fn completed(&mut self, state: &mut LegState, next_input: u64, out: &mut Vec<Bytes>) {
+    pub(super) fn completed(&mut self, state: &mut LegState, next_input: u64) {
         if self.object.is_none() {
             let object = own_message::made_up(state.opening.as_deref().unwrap_or_default());
             self.identity
                 .take(object.as_bytes(), json::root(object.as_bytes()));
-            self.own_event("response.created", &format!(r#""response":{object}"#), out);
+            self.own_event(state, "response.created", &format!(r#","response":{object}"#));
             self.object = Some(object);
         }
-        self.say_opening(state, out);
+        self.say_opening(state);
         let now = ObjectOverrides {
             identity: Some(&self.identity),
             previous: self.previous.as_deref(),
@@ -136,7 +127,7 @@ impl ResponsesDialect {
             completed: true,
         };
         let object = response_object::edited(self.object.as_deref().unwrap_or_default(), &now);
-        self.own_event("response.completed", &format!(r#""response":{object}"#), out);
+        self.own_event(state, "response.completed", &format!(r#","response":{object}"#));
     }
 
     pub(super) fn output(&self) -> String {

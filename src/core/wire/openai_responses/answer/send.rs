@@ -1,11 +1,9 @@
 //! Sends events on to the agent: under its own indexes of items and its own numbers.
 
-use bytes::Bytes;
-
 use super::super::event::{ResponsesEvent, number};
 use super::{OutputSlot, ResponsesDialect};
 use crate::text::splice::Edit;
-use crate::wire::leg_state::LegState;
+use crate::wire::leg_state::{Frame, LegState};
 use crate::wire::sse;
 
 impl ResponsesDialect {
@@ -24,21 +22,22 @@ impl ResponsesDialect {
         })
     }
 
-    pub(super) fn own_event(&mut self, kind: &str, members: &str, out: &mut Vec<Bytes>) {
+    /// Sends an event of ours, whose members each have a comma in front.
+    pub(super) fn own_event(&mut self, state: &mut LegState, kind: &str, members: &str) {
         let n = self.sequence.of_ours();
-        let data = format!(r#"{{"type":"{kind}",{members},"sequence_number":{n}}}"#);
-        out.push(sse::named(kind, &data));
+        let data = format!(r#"{{"type":"{kind}"{members},"sequence_number":{n}}}"#);
+        state.out.push(sse::named(kind, &data));
     }
 
-    /// An event as it is sent on: as it is, or with its numbers moved and its edits made.
-    pub(super) fn sent(
+    /// Sends an event on: as it is, or with its numbers moved and its edits made.
+    pub(super) fn send(
         &mut self,
         state: &mut LegState,
-        raw: &Bytes,
-        data: &[u8],
+        frame: Frame<'_>,
         event: &ResponsesEvent,
         mut edits: Vec<Edit>,
-    ) -> Bytes {
+    ) {
+        let data = frame.data;
         if let Some(span) = event.sequence {
             let given = number(data, event.sequence);
             let shown = self.sequence.of_given(given);
@@ -51,6 +50,6 @@ impl ResponsesDialect {
             let shown = self.slot(state, index);
             edits.extend((shown as u64 != index).then(|| Edit::replace(span, shown.to_string())));
         }
-        sse::edited(raw, data, edits)
+        state.out.push(frame.edited(edits));
     }
 }
