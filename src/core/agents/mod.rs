@@ -11,7 +11,6 @@ pub mod ending;
 pub mod files;
 pub mod goals;
 pub mod loaded_tools;
-mod may_run;
 pub mod outcomes;
 pub mod person_shell;
 pub mod secret_files;
@@ -22,4 +21,4 @@ pub mod todo;
 pub mod tools;
 pub mod wordings;
 
-pub use self::may_run::may_run_commands;
+pub use self::tools::may_run_commands;

@@ -75,7 +75,8 @@ pub struct WithoutBaton {
 #[derive(Debug, Clone, Default)]
 pub struct ConversationBill {
     ratio: TokenRatio,
-    caching: CacheUse,
+    /// How its input was billed so far.
+    caching: TokenCounts,
     history: Option<History>,
     /// The handoff of the last exchange.
     handoff: Option<String>,
@@ -89,15 +90,6 @@ struct TokenRatio {
     /// Sum of the deviations of estimates from counts that were then seen, and of these counts.
     deviation: f64,
     compared: f64,
-}
-
-/// How this conversation's input was billed so far.
-#[derive(Debug, Clone, Copy, Default)]
-struct CacheUse {
-    new: u64,
-    read: u64,
-    written: u64,
-    written_long: u64,
 }
 
 /// The agent's history as a provider would have cached it with the last request.
@@ -160,7 +152,7 @@ impl ConversationBill {
         };
         for (request, usage) in answered() {
             self.ratio.learn(request.bytes, usage.whole_input());
-            self.caching.learn(usage);
+            self.caching += usage;
         }
         let output = answered()
             .filter(|(request, _)| !request.own)
@@ -238,10 +230,11 @@ impl ConversationBill {
         let shrank = exchange.received_bytes < before.bytes;
         let replaced = if shrank { 0 } else { before.replaced };
         let mut tokens = self.estimate(exchange, &before, shrank).saturating_sub(replaced);
-        let rule = CacheRule::of(&main.model, self.caching.mostly_long());
+        let caching = self.caching;
+        let rule = CacheRule::of(&main.model, caching.cache_write_long > caching.cache_write);
         let warm = before.model == main.model
             && exchange.at_ms.saturating_sub(before.at_ms) <= rule.lifetime_ms
-            && self.caching.is_used()
+            && caching.whole_input() > caching.input
             && !missed;
         let cached = |shared: u64| match warm && shared >= rule.least_tokens {
             true => shared,
@@ -285,7 +278,7 @@ impl ConversationBill {
             ..WithoutBaton::default()
         };
         for request in requests {
-            let counts = self.caching.split(*request);
+            let counts = request.counts(self.caching);
             without.tokens += counts;
             if let (Some(sum), Some(rates)) = (&mut without.cost, rates) {
                 *sum += counts.cost(rates);
@@ -332,40 +325,22 @@ impl TokenRatio {
     }
 }
 
-impl CacheUse {
-    fn learn(&mut self, usage: TokenCounts) {
-        self.new = self.new.saturating_add(usage.input);
-        self.read = self.read.saturating_add(usage.cache_read);
-        self.written = self.written.saturating_add(usage.cache_write);
-        self.written_long = self.written_long.saturating_add(usage.cache_write_long);
-    }
-
-    fn is_used(&self) -> bool {
-        self.read > 0 || self.written > 0 || self.written_long > 0
-    }
-
-    fn mostly_long(&self) -> bool {
-        self.written_long > self.written
-    }
-
-    /// A modelled request's counts: what no cache serves is stored in one as far as this conversation's input was so far.
-    fn split(&self, request: ModelledRequest) -> TokenCounts {
-        let rest = request.tokens.saturating_sub(request.cached);
-        let uncached = self
-            .new
-            .saturating_add(self.written)
-            .saturating_add(self.written_long);
+impl ModelledRequest {
+    /// What no cache serves is stored in one as far as the conversation's input `so_far` was.
+    fn counts(self, so_far: TokenCounts) -> TokenCounts {
+        let rest = self.tokens.saturating_sub(self.cached);
+        let uncached = so_far.whole_input() - so_far.cache_read;
         let share = |part: u64| match uncached {
             0 => 0,
             _ => (rest as f64 * (part as f64 / uncached as f64)).round() as u64,
         };
-        let (cache_write, cache_write_long) = (share(self.written), share(self.written_long));
+        let (cache_write, cache_write_long) = (share(so_far.cache_write), share(so_far.cache_write_long));
         TokenCounts {
             input: rest.saturating_sub(cache_write.saturating_add(cache_write_long)),
-            cache_read: request.cached,
+            cache_read: self.cached,
             cache_write,
             cache_write_long,
-            output: request.output,
+            output: self.output,
         }
     }
 }

@@ -125,28 +125,18 @@ fn broken_at(text: &[u8], start: usize, from: usize) -> Option<RawMark> {
 
 /// Whether a mark is alone on its line: apart from blanks, line breaks or the string's ends are on both sides.
 fn whole_line(text: &[u8], span: Span) -> bool {
-    let before = text[..span.start].trim_ascii_end_matches_blank();
+    let blanks = |bytes: &[u8]| bytes.iter().take_while(|b| **b == b' ').count();
+    let leading = text[..span.start]
+        .iter()
+        .rev()
+        .take_while(|b| **b == b' ')
+        .count();
+    let before = &text[..span.start - leading];
     let starts = before.ends_with(b"\"") && !escaped(before, before.len() - 1)
         || (before.ends_with(b"\\n") || before.ends_with(b"\\r")) && !escaped(before, before.len() - 2);
-    let after = text[span.end..].trim_start_blank();
+    let after = &text[span.end..];
+    let after = &after[blanks(after)..];
     starts && (after.starts_with(b"\"") || after.starts_with(b"\\n") || after.starts_with(b"\\r"))
-}
-
-trait Blanks {
-    fn trim_ascii_end_matches_blank(&self) -> &[u8];
-    fn trim_start_blank(&self) -> &[u8];
-}
-
-impl Blanks for [u8] {
-    fn trim_ascii_end_matches_blank(&self) -> &[u8] {
-        let kept = self.iter().rposition(|b| *b != b' ').map_or(0, |i| i + 1);
-        &self[..kept]
-    }
-
-    fn trim_start_blank(&self) -> &[u8] {
-        let from = self.iter().position(|b| *b != b' ').unwrap_or(self.len());
-        &self[from..]
-    }
 }
 
 #[cfg(test)]

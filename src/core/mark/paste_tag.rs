@@ -45,18 +45,12 @@ fn after_tag(text: &[u8], at: usize, end: usize, tag: &str) -> Option<usize> {
 }
 
 fn after_blanks(text: &[u8], mut at: usize, end: usize) -> usize {
-    while at < end {
-        let (c, used) = match text[at] {
-            b'\\' => json::escape_at(&text[at..end]),
-            byte if byte.is_ascii() => (byte as char, 1),
-            _ => break,
-        };
-        if !c.is_whitespace() {
-            break;
-        }
+    while let Some((c, used)) = json::char_at(text.get(at..end).unwrap_or_default())
+        && c.is_whitespace()
+    {
         at += used;
     }
-    at.min(end)
+    at
 }
 
 #[cfg(test)]

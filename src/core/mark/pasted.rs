@@ -118,29 +118,13 @@ impl LiteralCursor<'_> {
     fn skip(&mut self, most: usize, of_kind: impl Fn(char) -> bool) -> usize {
         let mut count = 0;
         while count < most
-            && let Some((c, used)) = self.next()
+            && let Some((c, used)) = json::char_at(&self.raw[self.at..])
             && of_kind(c)
         {
             self.at += used;
             count += 1;
         }
         count
-    }
-
-    fn next(&self) -> Option<(char, usize)> {
-        let rest = self.raw.get(self.at..)?;
-        match rest.first()? {
-            b'\\' => Some(json::escape_at(rest)),
-            byte if byte.is_ascii() => Some((*byte as char, 1)),
-            _ => {
-                let most = &rest[..rest.len().min(4)];
-                let valid = match std::str::from_utf8(most) {
-                    Ok(text) => text,
-                    Err(error) => std::str::from_utf8(&most[..error.valid_up_to()]).ok()?,
-                };
-                valid.chars().next().map(|c| (c, c.len_utf8()))
-            }
-        }
     }
 }
 

@@ -8,7 +8,6 @@
 //! Knows tables of models and agents, and transcripts where it looks for a finished step. Must not know: where a nudge
 //! is put into a request, who writes a draft, clocks.
 
-mod compaction;
 mod context_use;
 mod models;
 mod quota;
@@ -18,12 +17,13 @@ mod tests;
 mod windows;
 mod wording;
 
-pub use compaction::{AGENTS, Compaction, OLDER, PRESENT, compaction_point};
 pub use context_use::{
     AnswerUsage, ContextUse, HandoffLoop, ModelThresholds, NudgeDecision, NudgeOutcome, ShadowMoment,
     Thresholds,
 };
 pub use quota::{NearLimit, near_limit};
 pub use steps::{StepsLeft, plan_accepted, step_done, steps_left};
-pub use windows::{WindowQuery, Windows, declares_windows};
+pub use windows::{
+    AGENTS, Compaction, OLDER, PRESENT, WindowQuery, Windows, compaction_point, declares_windows,
+};
 pub use wording::{NudgeWording, is_nudge, limit_text, paying_text, text};

@@ -1,16 +1,17 @@
 //! Applies a plan: passes over the request's elements, in order.
 
-use memchr::memmem;
-
 use super::elements::Elements;
 use super::plan::{ChangeReason, Cut, Rewrite, RewriteOutcome};
 use super::reading::RequestReading;
-use super::{count, cut, insertions, pairs, thinking};
+use super::{cut, insertions, pairs, preamble, thinking};
+use crate::limits;
 use crate::mark::escape::Escaper;
+use crate::text::Span;
+use crate::text::cost;
 use crate::text::splice::Edit;
-use crate::text::{Span, cost, json};
-use crate::wire::view::{Role, TurnChange, View, take_out_members};
+use crate::wire::view::{Role, TurnChange, View};
 use crate::wire::{MadeTurn, Wire};
+use memchr::memmem;
 
 /// Rewrites a request. A rewrite that does nothing returns the same bytes.
 pub fn rewrite(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -> RewriteOutcome {
@@ -26,7 +27,7 @@ pub fn rewrite(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) ->
     let omitted = thinking::changes(wire, &elements, what);
     let pending = pairs::put_besides(wire, reading, &elements, what, &mut beside, &mut placed);
     thinking::keep_insertions(&elements.view, &mut beside, &omitted);
-    let mut messages = count::messages(wire, &elements.view, what);
+    let mut messages = messages(wire, &elements.view, what);
     if what.tools.is_some() {
         let repairs = wire.repairs(&elements.view, &beside);
         let is_left_out = |change: &&TurnChange| matches!(change, TurnChange::LeftOut(_));
@@ -97,12 +98,7 @@ fn members_of_own_history(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> V
     if matches!(what.cut, Cut::Fresh { .. }) {
         gone.extend_from_slice(wire.facts().first_leg_members);
     }
-    let around = |key: &&str| view.has_beside_transcript(key);
-    if !gone.iter().any(around) {
-        return Vec::new();
-    }
-    let text: &[u8] = &view.body;
-    take_out_members(text, json::root(text), &gone)
+    view.without(&gone)
 }
 
 /// The previous response by upstream's id; a cut drops it.
@@ -137,6 +133,20 @@ fn owed(elements: &mut Elements<'_>, what: &Rewrite<'_>) -> Vec<TurnChange> {
     vec![TurnChange::Before(0, all)]
 }
 
+/// Messages in the model's view after the carry-over prompt.
+fn messages(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> usize {
+    let spoken = view.turns.iter().filter(|t| t.role.is_spoken()).count();
+    let unmeant = match what.cut {
+        Cut::Fresh { .. } => spoken,
+        // The head.
+        Cut::At { .. } | Cut::BeforeTurn { .. } | Cut::Before { .. } => 1,
+        Cut::None | Cut::Text { .. } => preamble::whole_turns(wire, view, what.tags),
+    };
+    // The part that upstream stores counts as content, too: at least the question and its answer.
+    let is_continued = matches!(what.cut, Cut::None | Cut::Text { .. }) && view.facts.previous.is_some();
+    spoken.saturating_sub(unmeant) + if is_continued { limits::LEAST_MESSAGES } else { 0 }
+}
+
 /// Removes the backslashes that escaping inserted. A message that was streamed in parts may come back in parts: what
 /// looks like ours begins in one of them then, and its backslash is in a later one.
 fn given_back(wire: &dyn Wire, view: &View) -> Vec<TurnChange> {
@@ -161,4 +171,53 @@ fn given_back(wire: &dyn Wire, view: &View) -> Vec<TurnChange> {
         }
     }
     changes
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use serde_json::json;
+
+    use crate::record::WireId;
+    use crate::rewrite::{RequestReading, Rewrite, RewriteOutcome, rewrite};
+    use crate::text::splice;
+    use crate::tools::ToolTable;
+    use crate::wire::{Operation, wire};
+
+    fn with_the_tool(side: WireId, body: &serde_json::Value) -> RewriteOutcome {
+        let side = wire(side);
+        let reading = RequestReading::new(side, &Bytes::from(body.to_string()), Operation::Generate).unwrap();
+        let what = Rewrite {
+            tools: Some(ToolTable::handoff()),
+            ..Rewrite::default()
+        };
+        rewrite(side, &reading, &what)
+    }
+
+    /// A call that lost its signature is marked where it is: no message is removed. After an undone handoff each
+    /// call of the current turn is one.
+    #[test]
+    fn a_call_that_is_mended_counts_as_a_message() {
+        let call = |name: &str, more: serde_json::Value| {
+            let mut part = json!({"functionCall": {"name": name, "args": {}}});
+            part.as_object_mut()
+                .unwrap()
+                .extend(more.as_object().unwrap().clone());
+            json!({"role": "model", "parts": [part]})
+        };
+        let result = |name: &str| json!({"role": "user", "parts": [{"functionResponse": {"name": name, "response": {}}}]});
+        let of = |first: serde_json::Value| {
+            let signed = json!({"thoughtSignature": "c2ln"});
+            let contents = json!([
+                {"role": "user", "parts": [{"text": "Go."}]},
+                call("f", first), result("f"), call("g", signed), result("g"),
+            ]);
+            json!({"contents": contents, "tools": [{"functionDeclarations": [{"name": "f"}, {"name": "g"}]}]})
+        };
+        let whole = with_the_tool(WireId::Gemini, &of(json!({"thoughtSignature": "c2ln"})));
+        let mended = with_the_tool(WireId::Gemini, &of(json!({})));
+        let sent = splice::flat(mended.rope);
+        assert!(String::from_utf8_lossy(&sent).contains("skip_thought_signature_validator"));
+        assert_eq!((whole.messages, mended.messages), (5, 5));
+    }
 }

@@ -5,7 +5,6 @@
 
 mod apply;
 mod chat_marks;
-mod count;
 mod cut;
 mod elements;
 #[cfg(test)]

@@ -37,10 +37,7 @@ pub(super) fn dropped(wire: &dyn Wire, view: &View, cut: usize, left: &[TurnPart
 fn without(turn: usize, content: &TurnContent, lost: &[bool]) -> Vec<TurnChange> {
     let spans: Vec<Span> = content.parts.iter().map(|p| p.span).collect();
     match view::kept(&spans, lost) {
-        Some(edits) => edits
-            .into_iter()
-            .map(|edit| TurnChange::Within(turn, edit))
-            .collect(),
+        Some(edits) => TurnChange::within(turn, edits),
         None => vec![TurnChange::LeftOut(turn)],
     }
 }

@@ -4,7 +4,7 @@ use memchr::memmem;
 
 use crate::text::cost;
 use crate::text::{Span, json};
-use crate::wire::view::{Role, TurnPartKind, View};
+use crate::wire::view::{self, Role, TurnPartKind, View};
 use crate::wire::{Turn, TurnContent, TurnPart, Wire};
 
 /// The preamble of a transcript, as JSON of its wire.
@@ -104,7 +104,7 @@ fn take_string(
 
 /// A block without its cache breakpoint: later requests bring four of their own.
 fn clean(block: &str) -> String {
-    json::without(block, "cache_control").into_owned()
+    view::without(block, "cache_control").into_owned()
 }
 
 fn is_tagged(view: &View, part: &TurnPart, tags: &[String]) -> bool {
@@ -189,33 +189,35 @@ pub fn whole_turns(wire: &dyn Wire, view: &View, tags: &[String]) -> usize {
 
 /// The preamble inside a stored head of the same wire, so that a chain of handoffs keeps the first one.
 pub fn of_head(wire: &dyn Wire, view: &View, head: &str) -> Preamble {
-    let wrapped = format!("[{head}]");
-    let text = wrapped.as_bytes();
-    let mut turns: Vec<String> = json::elements(text, Span::new(0, text.len()))
-        .into_iter()
-        .map(|s| s.text(text))
-        .collect();
+    let mut turns = elements_of(head);
     let Some(last) = turns.pop() else {
         return Preamble::default();
     };
     let content = lone(wire, view, &last);
-    let keep = content.parts.len().saturating_sub(1);
-    let blocks = content.list.map_or(Vec::new(), |_| {
-        content.parts[..keep]
+    let mut blocks: Vec<String> = match content.list {
+        Some(_) => content
+            .parts
             .iter()
-            .map(|p| String::from_utf8_lossy(p.span.of(last.as_bytes())).into_owned())
-            .collect()
-    });
+            .map(|p| p.span.text(last.as_bytes()))
+            .collect(),
+        None => Vec::new(),
+    };
+    // The prompt is the last one.
+    blocks.pop();
     Preamble { turns, blocks }
 }
 
 /// The carry-over prompt inside a stored head of the same wire, with what is in front of it.
 pub fn prompt_of_head(wire: &dyn Wire, view: &View, head: &str) -> Option<String> {
-    let wrapped = format!("[{head}]");
-    let text = wrapped.as_bytes();
-    let last = json::elements(text, Span::new(0, text.len())).pop()?.text(text);
+    let last = elements_of(head).pop()?;
     let part = lone(wire, view, &last).parts.pop()?;
     Some(json::unescape(part.text?.of(last.as_bytes())).into_owned())
+}
+
+fn elements_of(head: &str) -> Vec<String> {
+    let list = format!("[{head}]");
+    let elements = json::elements(list.as_bytes(), json::root(list.as_bytes())).into_iter();
+    elements.map(|element| element.text(list.as_bytes())).collect()
 }
 
 /// The content of one element standing alone.

@@ -70,7 +70,7 @@ impl RemovedTexts {
                 continue;
             }
             match self.in_turn(wire, view, turn, undone) {
-                Some(edits) => changes.extend(edits.into_iter().map(|edit| TurnChange::Within(turn, edit))),
+                Some(edits) => changes.extend(TurnChange::within(turn, edits)),
                 None => lost[turn] = true,
             }
         }
@@ -181,18 +181,13 @@ pub(super) fn without(view: &View, inside: Span, spans: &[Span]) -> Option<Vec<E
 /// Whether the inside of a literal has anything but whitespace.
 pub(super) fn says(raw: &[u8]) -> bool {
     let mut at = 0;
-    while at < raw.len() {
+    while let Some((c, used)) = json::char_at(&raw[at..])
+        && c.is_whitespace()
+    {
         cost::add(1);
-        let (c, used) = match raw[at] {
-            b'\\' => json::escape_at(&raw[at..]),
-            byte => (byte as char, 1),
-        };
-        if !c.is_whitespace() {
-            return true;
-        }
         at += used;
     }
-    false
+    at < raw.len()
 }
 
 /// Blank elements of the same answer next to what is gone: an agent may store a stream's chunks as elements. Others are words of

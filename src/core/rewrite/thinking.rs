@@ -62,10 +62,7 @@ fn in_turn(wire: &dyn Wire, view: &View, turn: usize, is_opened_by_cut: bool) ->
             None => {}
         }
     }
-    edits
-        .into_iter()
-        .map(|edit| TurnChange::Within(turn, edit))
-        .collect()
+    TurnChange::within(turn, edits)
 }
 
 /// Moves insertions out of what is left out of the same turn, since a splice drops an edit inside another one.

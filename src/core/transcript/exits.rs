@@ -258,7 +258,7 @@ impl TranscriptPart<'_> {
         }
         let last = json::elements(self.body, value).pop()?;
         let code = json::at_path(self.body, last, &["outcome", "exit_code"])?;
-        std::str::from_utf8(code.of(self.body)).ok()?.parse().ok()
+        number(&code.text(self.body))
     }
 }
 
@@ -269,7 +269,7 @@ const CODE_MEMBERS: [&str; 4] = ["exit_code", "exitCode", "returncode", "return_
 fn of_members(body: &[u8], object: Span) -> Option<i32> {
     let named = json::pick(body, object, CODE_MEMBERS);
     let code = named.into_iter().flatten().next()?;
-    std::str::from_utf8(code.of(body)).ok()?.parse().ok()
+    number(&code.text(body))
 }
 
 /// The code in a JSON object that states one, or whose metadata do.
@@ -279,7 +279,7 @@ fn json_code(text: &str) -> Option<i32> {
     let named = json::pick(json, whole, CODE_MEMBERS);
     let code = named.into_iter().flatten().next();
     let code = code.or_else(|| json::at_path(json, whole, &["metadata", "exit_code"]))?;
-    std::str::from_utf8(code.of(json)).ok()?.parse().ok()
+    number(&code.text(json))
 }
 
 /// The number at the start of a text, where nothing else is on its line.

@@ -10,12 +10,14 @@
 //!
 //! Must not know: what is done with a transcript, stores, policies.
 
+use memchr::memmem;
+use std::collections::HashSet;
+
 mod agents;
 mod answer;
 mod exits;
 mod goal;
 mod literal;
-mod loaded_tools;
 mod part;
 mod prose;
 mod request;
@@ -30,7 +32,7 @@ mod tests;
 use uuid::Uuid;
 
 use crate::mark::{self, MarkKind};
-use crate::text::Span;
+use crate::text::{Span, json};
 use crate::wire::{Role, View};
 
 pub use agents::AgentKind;
@@ -105,7 +107,7 @@ impl<'a> Transcript<'a> {
 
     /// What is around the turns: system prompts and tools.
     pub fn surroundings(&self) -> Surroundings<'a> {
-        Surroundings::of(&self.view.body)
+        Surroundings::of_members(&self.view.body, &self.view.around)
     }
 
     /// Every text that the system says: next to the turns, then in turns of its own, in order.
@@ -169,5 +171,41 @@ impl<'a> Transcript<'a> {
             Some(TranscriptMark { turn, span, kind })
         });
         marks.collect()
+    }
+}
+
+/// The most that are named: the newest ones.
+const MOST: usize = 20;
+
+impl Transcript<'_> {
+    /// The names of tools that results refer to and that the request still has, the newest last.
+    pub fn loaded_tools(&self) -> Vec<String> {
+        let kind = memmem::Finder::new(b"\"tool_reference\"");
+        let mut found = Vec::new();
+        for turn in self.turns().rev().filter(|turn| kind.find(turn.raw()).is_some()) {
+            let parts = turn.parts().into_iter().rev();
+            for part in parts.filter(|part| matches!(part.kind, TranscriptPartKind::Result(_))) {
+                let references = part.said[0].map_or(Vec::new(), |list| json::elements(turn.body, list));
+                found.extend(references.into_iter().rev().filter_map(|block| {
+                    let [of, name] = json::pick(turn.body, block, ["type", "tool_name"]);
+                    let is_reference = JsonText::literal(turn.body, of?)? == *"tool_reference";
+                    let name = JsonText::literal(turn.body, name?)?;
+                    is_reference.then(|| name.get().into_owned())
+                }));
+            }
+        }
+        if found.is_empty() {
+            return found;
+        }
+        let offered: HashSet<String> = self
+            .tool_names()
+            .iter()
+            .map(|name| name.get().into_owned())
+            .collect();
+        let mut seen = HashSet::new();
+        found.retain(|name| offered.contains(name) && seen.insert(name.clone()));
+        found.truncate(MOST);
+        found.reverse();
+        found
     }
 }

@@ -44,8 +44,13 @@ pub struct Surroundings<'a> {
 impl<'a> Surroundings<'a> {
     /// What is around the turns of a request. `body` may lack the turns.
     pub fn of(body: &'a [u8]) -> Self {
+        Self::of_members(body, &request(body))
+    }
+
+    /// The same of the members of a request.
+    pub(super) fn of_members(body: &'a [u8], members: &[(Span, Span)]) -> Self {
         let mut found = Self::default();
-        for (key, value) in request(body) {
+        for &(key, value) in members {
             if SYSTEM.contains(&key.of(body)) && value.of(body) != b"null" {
                 found.system.push(SystemPrompt {
                     body,

@@ -1,32 +1,25 @@
 //! The differences between APIs: one trait for each file of a wire's folder. Pure.
 
-use std::ops::Range;
-
 use bytes::Bytes;
 
 use super::aside::{MadeTurn, SplitTurn};
 use super::call_fingerprint;
-use super::error::Errors;
+use super::error::OwnError;
 use super::facts::{ItemRules, WireFacts};
 use super::fingerprints::{CallMemo, FingerprintedCalls};
 use super::framing::Framing;
 use super::leg::{HiddenCall, LegOutput};
-use super::leg_machine::Dialect;
 use super::local_answer::{AnswerShape, LocalAnswer};
-use super::members::{TranscriptMembers, other_choice};
+use super::members::TranscriptMembers;
 use super::sibling_calls::{self, CallAt, SiblingPair, calls_in};
-use super::view::{
-    Operation, Role, ToolList, ToolShape, TurnChange, TurnContent, TurnPart, UnreadReason, View,
-};
+use super::view::{Operation, Role, TurnChange, TurnContent, Turns, UnreadReason, View};
 use crate::mark::gap;
 use crate::record::{HiddenPair, WireId};
 use crate::text::splice::Edit;
 use crate::tools::{ToolNames, ToolTable};
 
 /// One provider API.
-pub trait Wire:
-    Requests + Turns + Pairs + Answers + AskAgain + Compose + Errors + Send + Sync + 'static
-{
+pub trait Wire: Requests + Turns + Pairs + AskAgain + Compose + Send + Sync + 'static {
     /// What of it is a value.
     fn facts(&self) -> &'static WireFacts;
 }
@@ -39,60 +32,11 @@ pub trait Requests: Turns {
     /// It is not JSON, not of this wire's shape, or repeats a key that a rewrite would touch.
     fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason>;
 
-    /// How a tool is declared in this list.
-    fn tool_shape(&self, view: &View, tools: &ToolList) -> ToolShape;
-
     /// The carry-over message: preamble blocks as they were, the prompt as the last one.
     fn carry_over(&self, blocks: &[String], prompt: &str) -> String;
 
     /// The edits that make a text of ours the last one of a message of the user's; `None`: it becomes a message.
     fn text_inside(&self, content: &TurnContent, text: &str) -> Option<Vec<Edit>>;
-}
-
-/// The turns of a transcript.
-pub trait Turns {
-    /// What a turn is made of.
-    fn content(&self, view: &View, turn: usize) -> TurnContent;
-
-    /// Whether a turn of the system's is read only until the user's next message.
-    fn ends_at_next_user(&self, _view: &View, _turn: usize) -> bool {
-        false
-    }
-
-    /// The changes of which tools exist that a provider's summary replaces, as an element.
-    fn compacted_changes(&self, _view: &View, _part: &TurnPart) -> Option<String> {
-        None
-    }
-
-    /// The turns that are one message of the model's together with this one.
-    fn message(&self, _view: &View, turn: usize) -> Range<usize> {
-        turn..turn + 1
-    }
-
-    /// Whether the transcript holds anything bound to its prefix (signed thinking, encrypted reasoning).
-    fn bound(&self, view: &View) -> bool;
-
-    /// The edits that remove a part's or its turn's binding to a prefix that has changed. Reasoning itself goes as a
-    /// whole.
-    fn unbind(&self, _view: &View, _turn: usize, _part: &TurnPart) -> Vec<Edit> {
-        Vec::new()
-    }
-
-    /// The edits at a part of the model's that is sent back although upstream has refused the thinking in front of it.
-    /// Thinking itself goes as a whole.
-    fn omit(&self, view: &View, turn: usize, part: &TurnPart) -> Vec<Edit> {
-        self.unbind(view, turn, part)
-    }
-
-    /// A part of the model's with this text; `None` where the wire has no parts.
-    fn own_part(&self, _text: &str) -> Option<String> {
-        None
-    }
-
-    /// A hidden call without what binds it to its prefix; `None`: it has nothing of the kind.
-    fn unbound_call(&self, _call: &str) -> Option<String> {
-        None
-    }
 }
 
 /// Hidden pairs: how their siblings are named and found, and how they are restored.
@@ -117,12 +61,6 @@ pub trait Pairs: Turns {
     fn mend_before_aside(&self, _view: &View, _turn: usize) -> Vec<TurnChange> {
         Vec::new()
     }
-}
-
-/// Answers, streamed and in one piece: [`LegMachine`](super::LegMachine) reads them.
-pub trait Answers {
-    /// What is the wire's own in reading the answer to a request.
-    fn dialect(&self, view: &View) -> Box<dyn Dialect>;
 }
 
 /// Asks the model again after a refused call.
@@ -195,7 +133,7 @@ impl dyn Wire + '_ {
     /// The edit that adds our tools; `None` where there is no list to add them to.
     pub fn tools(&self, view: &View, ours: &ToolTable) -> Option<Edit> {
         let tools = view.tools?;
-        Some(tools.with(ours, self.tool_shape(view, &tools)))
+        Some(tools.with(ours, (self.facts().tool_shape)(view, &tools)))
     }
 
     /// A user message of plain text: what is left of a preamble that was in a string.
@@ -212,10 +150,7 @@ impl dyn Wire + '_ {
             _ => return Vec::new(),
         };
         match inside {
-            Some(edits) => edits
-                .into_iter()
-                .map(|edit| TurnChange::Within(turn, edit))
-                .collect(),
+            Some(edits) => TurnChange::within(turn, edits),
             None => vec![TurnChange::After(turn, self.user_text(text))],
         }
     }
@@ -289,23 +224,38 @@ impl dyn Wire + '_ {
         }
     }
 
+    /// The body of an error of our own, as JSON in the provider's error shape.
+    pub fn error_body(&self, error: OwnError<'_>) -> String {
+        (self.facts().error_body)(error)
+    }
+
+    /// The event of an error that ends a stream; `begun`: something is in front of it.
+    pub fn stream_error(&self, framing: Framing, error: &str, begun: bool) -> String {
+        match framing {
+            Framing::Sse => (self.facts().error_event)(error),
+            Framing::Lines => format!("{error}\n"),
+            Framing::JsonArray if begun => format!("\n,\n{error}\n]\n"),
+            Framing::JsonArray => format!("[{error}]"),
+        }
+    }
+
     /// The edits by which the model answers in text. Transcript, system prompt, tools, thinking and sampling stay.
     pub fn text_only(&self, view: &View, how: TextOnly) -> Vec<Edit> {
-        let rules = &self.facts().text;
-        let members = TranscriptMembers::of(view, rules.named);
-        let bound = (rules.bound)(&members, how.max_tokens, how.forbids_calls);
-        let choice =
-            other_choice(view, how.forbids_calls).and_then(|choice| (rules.choice)(&members, choice));
-        bound.into_iter().chain(choice).collect()
+        let members = TranscriptMembers::of(view, &self.facts().text);
+        let bound = members.bound(how.max_tokens, how.forbids_calls);
+        bound
+            .into_iter()
+            .chain(members.choose(how.forbids_calls))
+            .collect()
     }
 
     /// The edits that leave of a request its settings: one message in place of the transcript, and no tools.
     pub fn lone_text(&self, view: &View, lone: LoneText<'_>) -> Vec<Edit> {
         let rules = &self.facts().text;
-        let members = TranscriptMembers::of(view, rules.named);
+        let members = TranscriptMembers::of(view, rules);
         let mut edits = vec![members.only_turn(&self.user_text(lone.text))];
-        edits.extend((rules.bound)(&members, lone.max_tokens, rules.bounds_lone));
-        edits.extend(members.without_tools(rules.with_tools, &[], None));
+        edits.extend(members.bound(lone.max_tokens, rules.bounds_lone));
+        edits.extend(members.without(rules.with_tools));
         edits.extend(
             lone.model
                 .into_iter()
@@ -320,7 +270,7 @@ impl dyn Wire + '_ {
         let rules = &self.facts().text;
         match rules.for_model {
             Some(edits) => edits(view, model),
-            None => TranscriptMembers::of(view, rules.named).without_tools(&[], rules.of_model, Some(model)),
+            None => TranscriptMembers::of(view, rules).for_model(model),
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Errors: a provider's shape of errors, our own errors in that shape, and the header that carries the key.
 
-use super::Framing;
 use crate::text::{Span, json};
 
 /// An error of our own, to be reported in a wire's shape.
@@ -22,27 +21,6 @@ impl OwnError<'_> {
             code: "upstream_unreadable",
             message: "upstream answered with an error; try again",
         }
-    }
-}
-
-/// The form of errors.
-pub trait Errors {
-    /// The body of an error of our own, as JSON in the provider's error shape.
-    fn error_body(&self, error: OwnError<'_>) -> String;
-
-    /// The event of a stream (server-sent) that states an error of this body, on one line.
-    fn error_event(&self, body: &str) -> String {
-        format!("data: {body}\n\n")
-    }
-}
-
-/// The event of an error that ends a stream; `begun`: something is in front of it.
-pub fn stream_error(wire: &(impl Errors + ?Sized), framing: Framing, error: &str, begun: bool) -> String {
-    match framing {
-        Framing::Sse => wire.error_event(error),
-        Framing::Lines => format!("{error}\n"),
-        Framing::JsonArray if begun => format!("\n,\n{error}\n]\n"),
-        Framing::JsonArray => format!("[{error}]"),
     }
 }
 
@@ -91,13 +69,13 @@ mod tests {
 
     use super::*;
     use crate::record::WireId;
-    use crate::wire::wire;
+    use crate::wire::{Framing, wire};
 
     #[test]
     fn an_error_ends_a_stream_in_the_streams_own_framing() {
         let error = r#"{"error":"x"}"#;
         let wire = wire(WireId::Gemini);
-        let text = |framing, begun| stream_error(wire, framing, error, begun);
+        let text = |framing, begun| wire.stream_error(framing, error, begun);
         assert_eq!(text(Framing::Lines, false), "{\"error\":\"x\"}\n");
         assert_eq!(text(Framing::Lines, true), "{\"error\":\"x\"}\n");
         // An array that has begun is closed after its next element; one that has not is whole.

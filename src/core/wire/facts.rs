@@ -3,11 +3,13 @@
 use bytes::Bytes;
 use memchr::memmem;
 
-use super::error::{BEARER, KeyHeader};
+use super::error::{BEARER, KeyHeader, OwnError};
 use super::framing::Framing;
+use super::leg_state::Dialect;
 use super::members::TextRules;
+use super::openai;
 use super::sibling_calls::CallAt;
-use super::view::{OwnItem, TurnChange, View};
+use super::view::{OwnItem, ToolList, ToolShape, TurnChange, View};
 use crate::record::{HiddenPair, HiddenResult, WireId};
 use crate::text::splice::Edit;
 
@@ -46,13 +48,25 @@ pub struct WireFacts {
     pub companions: fn(&View) -> Vec<Edit>,
     /// What holds of a transcript of items that have ids, and of responses that a request continues by their ids alone.
     pub items: Option<ItemRules>,
+    /// The body of an error of our own, as JSON in the provider's error shape.
+    pub(super) error_body: fn(OwnError<'_>) -> String,
+    /// The event of a stream (server-sent) that states an error of this body, on one line.
+    pub(super) error_event: fn(&str) -> String,
+    /// How a tool is declared in this list.
+    pub(super) tool_shape: fn(&View, &ToolList) -> ToolShape,
+    /// What is the wire's own in reading the answer to a request.
+    pub(super) dialect: fn(&View) -> Box<dyn Dialect>,
     /// What changes in a request that asks for a text.
     pub(super) text: TextRules,
 }
 
 impl WireFacts {
     /// What most wires have.
-    pub(super) const fn of(id: WireId, provider: &'static str, text: TextRules) -> Self {
+    pub(super) const fn of(
+        id: WireId,
+        provider: &'static str,
+        dialect: fn(&View) -> Box<dyn Dialect>,
+    ) -> Self {
         Self {
             id,
             provider,
@@ -69,7 +83,11 @@ impl WireFacts {
             first_leg_members: &[],
             companions: |_| Vec::new(),
             items: None,
-            text,
+            error_body: openai::error_body,
+            error_event: |body| format!("data: {body}\n\n"),
+            tool_shape: |_, _| openai::TOOL,
+            dialect,
+            text: TextRules::DEFAULT,
         }
     }
 

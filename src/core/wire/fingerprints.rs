@@ -4,11 +4,10 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::api::Turns;
 use super::call_fingerprint::{self, Fingerprint, Fingerprints, MessageNumber};
 use super::fingerprint_index::FingerprintIndex;
 use super::sibling_calls::{CallAt, calls_in};
-use super::view::{Role, TurnPart, View};
+use super::view::{Role, TurnPart, Turns, View};
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
 

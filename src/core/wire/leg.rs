@@ -1,12 +1,14 @@
 //! The outcome of a leg.
 
-use super::served::ServedBy;
+use super::framing::payload;
 use crate::bill::TokenCounts;
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
 
-use super::dropped_thinking::DroppedThinking;
+use crate::bill::CacheMiss;
+use crate::text::{Span, json};
 use crate::tools::{TOOL_NAME, ToolNames};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Tokens of one leg, as its provider counted them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -238,6 +240,16 @@ pub enum LegOutput {
     Reply(Bytes),
 }
 
+impl LegOutput {
+    /// The payloads of the frames, or the reply.
+    pub(super) fn pieces(&self) -> Vec<Cow<'_, [u8]>> {
+        match self {
+            Self::Stream(frames) => frames.iter().map(|frame| payload(frame)).collect(),
+            Self::Reply(body) => vec![Cow::Borrowed(body)],
+        }
+    }
+}
+
 /// A leg of an exchange without streaming.
 #[derive(Debug, Clone)]
 pub struct Leg {
@@ -274,6 +286,172 @@ impl Ending {
         match self {
             Self::Own | Self::WithoutCall => None,
             Self::Stopped { next_input } | Self::Lost { next_input } => Some(next_input),
+        }
+    }
+}
+
+/// Longest name that is kept, in bytes.
+const MAX_NAME: usize = 200;
+
+/// The model that answered a leg. Providers may answer with another one than was requested.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServedBy {
+    /// Its name; empty where upstream gave none.
+    pub model: String,
+    /// The speed or the service tier, where upstream names one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
+    /// Why the provider's prompt cache did not serve it, where upstream says so (Anthropic).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_miss: Option<CacheMiss>,
+}
+
+impl ServedBy {
+    /// Reads the members of a response object: `model` or `modelVersion`; `usage.speed`, `diagnostics.cache_miss_reason`
+    /// (Anthropic); `service_tier` (OpenAI). Members that are absent change nothing.
+    pub(super) fn take(&mut self, data: &[u8], response: Span) {
+        let [model, version, tier, usage, diagnostics] = json::pick(
+            data,
+            response,
+            ["model", "modelVersion", "service_tier", "usage", "diagnostics"],
+        );
+        if let Some(model) = model.or(version).and_then(|name| own(data, name)) {
+            self.model = model;
+        }
+        let usage = usage.filter(|usage| data[usage.start] == b'{');
+        let speed = usage.and_then(|usage| json::get(data, usage, "speed"));
+        let usage_tier = usage.and_then(|usage| json::get(data, usage, "service_tier"));
+        let mut named = [speed, tier, usage_tier].into_iter().flatten();
+        if let Some(service) = named.find_map(|name| own(data, name)) {
+            self.service = Some(service);
+        }
+        let diagnostics = diagnostics.filter(|diagnostics| data[diagnostics.start] == b'{');
+        let miss = diagnostics.and_then(|diagnostics| json::get(data, diagnostics, "cache_miss_reason"));
+        self.cache_miss = miss
+            .and_then(|miss| serde_json::from_slice(miss.of(data)).ok())
+            .or(self.cache_miss);
+    }
+}
+
+fn own(data: &[u8], literal: Span) -> Option<String> {
+    let name = json::string(data, literal)?;
+    (!name.is_empty() && name.len() <= MAX_NAME).then(|| Cow::into_owned(name))
+}
+
+/// Types of an entry that says that thinking was dropped.
+const TYPES: [&str; 2] = ["thinking_dropped", "reasoning"];
+
+/// Reasons that report a changed prefix of the thinking.
+const PREFIX: [&str; 2] = ["prefix_binding_mismatch", "prefix_mismatch"];
+
+/// By design: reasoning of an earlier turn.
+const TURN_BOUNDARY: &str = "turn_boundary";
+
+/// How many blocks of thinking a provider dropped from a request without an error, as its answer reports in
+/// `input_transformations`.
+///
+/// Anthropic: `{type: "thinking_dropped", path, reason: prefix_binding_mismatch | model_binding_mismatch}`, with the
+/// beta `thinking-binding-controls-2026-08-01`. OpenAI Responses: `{type: "reasoning", action: "removed", reason:
+/// prefix_mismatch | model_mismatch | …}`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DroppedThinking {
+    /// Because their prefix changed.
+    pub prefix: u32,
+    /// For another reason, mostly because the model changed.
+    pub other: u32,
+}
+
+impl DroppedThinking {
+    /// What this list of transformations reports.
+    pub(super) fn read(text: &[u8], list: Span) -> Self {
+        let mut dropped = Self::default();
+        for [kind, reason] in json::pick_each(text, list, ["type", "reason"]) {
+            let [kind, reason] = [kind, reason].map(|span| json::string_or_empty(text, span));
+            if !TYPES.contains(&&*kind) || reason == TURN_BOUNDARY {
+                continue;
+            }
+            match PREFIX.contains(&&*reason) {
+                true => dropped.prefix += 1,
+                false => dropped.other += 1,
+            }
+        }
+        dropped
+    }
+
+    /// The same of the member `input_transformations` of an object, where it has one.
+    pub(super) fn of_member(text: &[u8], object: Span) -> Option<Self> {
+        let list = json::get(text, object, "input_transformations")?;
+        (text.get(list.start) == Some(&b'[')).then(|| Self::read(text, list))
+    }
+
+    pub fn total(self) -> u32 {
+        self.prefix.saturating_add(self.other)
+    }
+
+    /// All of them; `None` where there was none.
+    pub fn some(self) -> Option<u32> {
+        Some(self.total()).filter(|total| *total > 0)
+    }
+
+    /// Adds those of another answer.
+    pub fn add(&mut self, other: Self) {
+        self.prefix = self.prefix.saturating_add(other.prefix);
+        self.other = self.other.saturating_add(other.other);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bill::CacheMissReason;
+
+    /// `null`: the diagnosis was still pending.
+    #[test]
+    fn the_providers_diagnosis_of_its_cache_is_read() {
+        let found = |diagnostics: &str| {
+            let message = format!(r#"{{"model":"m","diagnostics":{diagnostics}}}"#);
+            let mut served = ServedBy::default();
+            served.take(message.as_bytes(), Span::new(0, message.len()));
+            served.cache_miss
+        };
+        let miss = |reason, tokens| Some(CacheMiss { reason, tokens });
+        for (diagnostics, expected) in [
+            (
+                r#"{"cache_miss_reason":{"type":"tools_changed","cache_missed_input_tokens":41000}}"#,
+                miss(CacheMissReason::ToolsChanged, 41_000),
+            ),
+            (
+                r#"{"cache_miss_reason":{"type":"previous_message_not_found"}}"#,
+                miss(CacheMissReason::PreviousMessageNotFound, 0),
+            ),
+            (
+                r#"{"cache_miss_reason":{"type":"something_newer"}}"#,
+                miss(CacheMissReason::Unavailable, 0),
+            ),
+            (r#"{"cache_miss_reason":null}"#, None),
+            ("null", None),
+        ] {
+            assert_eq!(found(diagnostics), expected, "{diagnostics}");
+        }
+    }
+
+    #[test]
+    fn what_was_dropped_is_counted_by_reason() {
+        let list = br#"{"input_transformations": [
+            {"type":"thinking_dropped","path":"messages.1.content.0","reason":"prefix_binding_mismatch"},
+            {"type":"thinking_dropped","path":"messages.3.content.0","reason":"model_binding_mismatch"},
+            {"type":"thinking_dropped","path":null,"reason":null},
+            {"type":"thinking_mismatch_allowed","path":"messages.5.content.0","reason":"prefix_binding_mismatch"},
+            {"id":"rs_1","type":"reasoning","action":"removed","reason":"prefix_mismatch"},
+            {"id":"rs_2","type":"reasoning","action":"removed","reason":"turn_boundary"}, 7]}"#;
+        let found = DroppedThinking::of_member(list, Span::new(0, list.len()));
+        assert_eq!(found, Some(DroppedThinking { prefix: 2, other: 2 }));
+        for none in ["{}", r#"{"input_transformations":null}"#] {
+            assert_eq!(
+                DroppedThinking::of_member(none.as_bytes(), Span::new(0, none.len())),
+                None
+            );
         }
     }
 }

@@ -7,44 +7,11 @@ use bytes::Bytes;
 use super::api::Wire;
 use super::framing::Framing;
 use super::leg::{Ending, Leg, LegReport, ResponseWatch};
-use super::leg_state::{Frame, HeldFrame, LegState};
+use super::leg_state::{Dialect, Frame, LegState};
 use super::view::View;
 use crate::mark::escape::Escaper;
-use crate::text::splice::{self, Edit};
+use crate::text::splice;
 use crate::tools::ToolNames;
-
-/// A wire's part of [`LegMachine`]: it decodes frames and whole replies, and makes those of our own.
-///
-/// Nothing visible is buffered. The terminal frames of a leg go through [`LegState::end`], which holds them where the
-/// leg is not the whole response.
-pub trait Dialect: Send {
-    /// Takes a frame.
-    fn frame(&mut self, state: &mut LegState, frame: Frame<'_>);
-
-    /// A leg in one piece; `None` where it is no reply of this wire's.
-    fn whole(&mut self, state: &mut LegState, body: &Bytes) -> Option<()>;
-
-    /// Forgets what is the present leg's alone; its tokens count where `counts`.
-    fn end_leg(&mut self, state: &LegState, counts: bool);
-
-    /// Assistant text of our own in a stream, in a block of its own where the wire has such a thing.
-    fn say(&mut self, state: &mut LegState, text: &str);
-
-    /// Assistant text of our own between the legs of a whole reply.
-    fn say_whole(&mut self, state: &LegState, text: &str);
-
-    /// A keep-alive in the wire's own form.
-    fn keepalive(&mut self, state: &mut LegState);
-
-    /// A terminal frame that was held, as the response's.
-    fn last(&mut self, state: &mut LegState, held: HeldFrame, ending: Ending);
-
-    /// An end of our own in place of the leg's. The next request will have `next_input` tokens.
-    fn own_end(&mut self, state: &mut LegState, ending: Ending, next_input: u64);
-
-    /// The edits that make the last leg's reply that of all legs.
-    fn joined(&mut self, state: &LegState, last: &[u8], ending: Ending) -> Vec<Edit>;
-}
 
 /// Frames of one leg after another go in, what the agent may see comes out.
 pub struct LegMachine {
@@ -159,7 +126,7 @@ impl LegMachine {
 impl dyn Wire + '_ {
     /// The machine that reads this wire's answers to the request `view`.
     pub fn machine(&self, view: &View, watch: ResponseWatch) -> LegMachine {
-        LegMachine::new(self.dialect(view), self.facts().framing, watch)
+        LegMachine::new((self.facts().dialect)(view), self.facts().framing, watch)
     }
 
     /// Reads a reply in one piece to the request `view`; `None` where it is none of this wire's.

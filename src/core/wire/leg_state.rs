@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::framing::Framing;
-use super::leg::{LegReport, ResponseWatch, StopReason};
+use super::leg::{Ending, LegReport, ResponseWatch, StopReason};
 use super::sse;
 use crate::mark::escape::Escaper;
 use crate::text::Span;
@@ -11,7 +11,7 @@ use crate::text::splice::Edit;
 
 /// The legs of an answer so far, and how the present one is treated.
 #[derive(Default)]
-pub struct LegState {
+pub(super) struct LegState {
     /// What is looked for.
     pub(super) watch: ResponseWatch,
     /// Tools whose calls the leg's first reading has hidden; it is being joined to others.
@@ -45,7 +45,7 @@ pub(super) enum HeldKind {
 
 /// A frame of upstream's.
 #[derive(Clone, Copy)]
-pub struct Frame<'a> {
+pub(super) struct Frame<'a> {
     /// As it came.
     pub(super) raw: &'a Bytes,
     /// Its payload.
@@ -61,7 +61,7 @@ impl Frame<'_> {
 
 /// A terminal frame while it waits.
 #[derive(Debug)]
-pub struct HeldFrame {
+pub(super) struct HeldFrame {
     pub(super) kind: HeldKind,
     pub(super) raw: Bytes,
     /// The edits by which it holds only what the agent may see.
@@ -146,4 +146,37 @@ impl LegState {
             self.pass(raw);
         }
     }
+}
+
+/// A wire's part of [`LegMachine`](super::LegMachine): it decodes frames and whole replies, and makes those of our own.
+///
+/// Nothing visible is buffered. The terminal frames of a leg go through [`LegState::end`], which holds them where the
+/// leg is not the whole response.
+pub(super) trait Dialect: Send {
+    /// Takes a frame.
+    fn frame(&mut self, state: &mut LegState, frame: Frame<'_>);
+
+    /// A leg in one piece; `None` where it is no reply of this wire's.
+    fn whole(&mut self, state: &mut LegState, body: &Bytes) -> Option<()>;
+
+    /// Forgets what is the present leg's alone; its tokens count where `counts`.
+    fn end_leg(&mut self, state: &LegState, counts: bool);
+
+    /// Assistant text of our own in a stream, in a block of its own where the wire has such a thing.
+    fn say(&mut self, state: &mut LegState, text: &str);
+
+    /// Assistant text of our own between the legs of a whole reply.
+    fn say_whole(&mut self, state: &LegState, text: &str);
+
+    /// A keep-alive in the wire's own form.
+    fn keepalive(&mut self, state: &mut LegState);
+
+    /// A terminal frame that was held, as the response's.
+    fn last(&mut self, state: &mut LegState, held: HeldFrame, ending: Ending);
+
+    /// An end of our own in place of the leg's. The next request will have `next_input` tokens.
+    fn own_end(&mut self, state: &mut LegState, ending: Ending, next_input: u64);
+
+    /// The edits that make the last leg's reply that of all legs.
+    fn joined(&mut self, state: &LegState, last: &[u8], ending: Ending) -> Vec<Edit>;
 }

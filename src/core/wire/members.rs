@@ -1,169 +1,141 @@
 //! Edits of the members that are around a transcript: settings put in, replaced, taken out.
 
-use super::view::{ToolChoice, View, members_without};
+use super::view::{ToolChoice, View, first_member, members_without};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 
-/// Whether a key is this name.
-pub(super) type NameTest = fn(&[u8], &str) -> bool;
-
-/// A key is its name, letter by letter.
-pub(super) fn exactly(key: &[u8], name: &str) -> bool {
-    key == name.as_bytes()
-}
-
-/// What a wire changes in a request that asks for a text, and for no call.
+/// What a wire changes in a request that asks for a text, and for no call. A path is the names of a member, outer ones
+/// first.
 pub(super) struct TextRules {
-    /// How names are spelled.
-    pub(super) named: NameTest,
+    /// Whether a key is this name.
+    pub(super) named: fn(&[u8], &str) -> bool,
     /// Members that are invalid without tools and history.
     pub(super) with_tools: &'static [&'static str],
     /// The edits for another model, where it is not a member in the place of the others.
     pub(super) for_model: Option<fn(&View, &str) -> Vec<Edit>>,
     /// Members that other models may not support.
     pub(super) of_model: &'static [&'static str],
-    /// Bounds the output; whether a request without a bound gets one is the last argument.
-    pub(super) bound: fn(&TranscriptMembers<'_>, u64, bool) -> Option<Edit>,
+    /// Paths of the bound of the output, best first: many servers refuse one of two.
+    pub(super) bounds: &'static [&'static [&'static str]],
+    /// The path of a number that is added to the bound.
+    pub(super) thinks: &'static [&'static str],
+    /// Whether a request without a bound always gets one.
+    pub(super) always_bounds: bool,
     /// Whether a lone message gets a bound where the request has none.
     pub(super) bounds_lone: bool,
-    /// Sets another choice of tools; none where the wire has no choice.
-    pub(super) choice: fn(&TranscriptMembers<'_>, ToolChoice) -> Option<Edit>,
+    /// The path of the choice of tools, with the values for none and for any; `None`: the wire has no choice.
+    pub(super) choice: Option<(&'static [&'static str], [&'static str; 2])>,
+}
+
+impl TextRules {
+    /// What most wires have.
+    pub(super) const DEFAULT: Self = Self {
+        named: |key, name| key == name.as_bytes(),
+        with_tools: &[],
+        for_model: None,
+        of_model: &[],
+        bounds: &[],
+        thinks: &[],
+        always_bounds: true,
+        bounds_lone: true,
+        choice: None,
+    };
 }
 
 /// The members of the object that holds the transcript.
+#[derive(Clone, Copy)]
 pub(super) struct TranscriptMembers<'v> {
     view: &'v View,
-    all: Vec<(Span, Span)>,
-    named: NameTest,
+    rules: &'static TextRules,
 }
 
 impl<'v> TranscriptMembers<'v> {
-    /// The members of the body, or of the envelope in it.
-    pub(super) fn of(view: &'v View, named: NameTest) -> Self {
-        let text: &[u8] = &view.body;
-        let mut all = json::members(text, json::root(text));
-        while !all.iter().any(|(_, value)| *value == view.list) {
-            let around = all.iter().find(|(_, value)| value.holds(view.list.start));
-            match around {
-                Some((_, value)) if text.get(value.start) == Some(&b'{') => all = json::members(text, *value),
-                _ => break,
+    pub(super) fn of(view: &'v View, rules: &'static TextRules) -> Self {
+        Self { view, rules }
+    }
+
+    /// The value at a path.
+    pub(super) fn get(self, path: &[&str]) -> Option<Span> {
+        let (first, rest) = path.split_first()?;
+        let inside = |object: Span, name: &&str| self.find(&json::members(&self.view.body, object), name);
+        rest.iter().try_fold(self.find(&self.view.around, first)?, inside)
+    }
+
+    fn find(self, all: &[(Span, Span)], name: &str) -> Option<Span> {
+        let is_named = |(key, _): &&(Span, Span)| (self.rules.named)(self.view.text(*key), name);
+        all.iter().rfind(is_named).map(|(_, value)| *value)
+    }
+
+    fn number(self, path: &[&str]) -> Option<u64> {
+        json::number(self.view.text(self.get(path)?))
+    }
+
+    /// Sets the member at a path, and makes what is missing; a new member follows the transcript.
+    fn set(self, path: &[&str], value: &str) -> Option<Edit> {
+        if let Some(now) = self.get(path) {
+            return Some(Edit::replace(now, value.to_owned()));
+        }
+        let (name, outer) = path.split_last()?;
+        let object = self
+            .get(outer)
+            .filter(|object| self.view.text(*object).starts_with(b"{"));
+        match object {
+            Some(object) => Some(first_member(&self.view.body, object, name, value)),
+            None if outer.is_empty() => {
+                Some(Edit::insert(self.view.list.end, format!(r#","{name}":{value}"#)))
             }
-        }
-        Self { view, all, named }
-    }
-
-    /// The value under a name.
-    pub(super) fn get(&self, name: &str) -> Option<Span> {
-        self.in_list(&self.all, name)
-    }
-
-    /// The value under a name of an object that is under another.
-    pub(super) fn get_in(&self, outer: &str, name: &str) -> Option<Span> {
-        self.get_of(self.get(outer)?, name)
-    }
-
-    /// The value under a name of this object.
-    pub(super) fn get_of(&self, object: Span, name: &str) -> Option<Span> {
-        self.in_list(&json::members(&self.view.body, object), name)
-    }
-
-    fn in_list(&self, all: &[(Span, Span)], name: &str) -> Option<Span> {
-        let text: &[u8] = &self.view.body;
-        let mut found = all
-            .iter()
-            .rev()
-            .filter(|(key, _)| (self.named)(key.of(text), name));
-        found.next().map(|(_, value)| *value)
-    }
-
-    /// The number under a name.
-    pub(super) fn number(&self, value: Option<Span>) -> Option<u64> {
-        json::number(value?.of(&self.view.body))
-    }
-
-    /// Sets a member; a new one follows the transcript.
-    pub(super) fn set(&self, name: &str, value: &str) -> Edit {
-        match self.get(name) {
-            Some(now) => Edit::replace(now, value.to_owned()),
-            None => Edit::insert(self.view.list.end, format!(r#","{name}":{value}"#)),
+            None => self.set(outer, &format!(r#"{{"{name}":{value}}}"#)),
         }
     }
 
-    /// Sets a member of an object, which is made where it is missing.
-    pub(super) fn set_in(&self, outer: &str, name: &str, value: &str) -> Edit {
-        let text: &[u8] = &self.view.body;
-        let Some(object) = self.get(outer).filter(|object| text[object.start] == b'{') else {
-            return self.set(outer, &format!(r#"{{"{name}":{value}}}"#));
+    /// Sets the choice of tools where it is another.
+    pub(super) fn choose(self, forbids_calls: bool) -> Option<Edit> {
+        // Without tools there is no choice, and servers refuse the member.
+        self.view.tools.filter(|tools| tools.count > 0)?;
+        let (wanted, at) = match forbids_calls {
+            true => (ToolChoice::None, 0),
+            false => (ToolChoice::Auto, 1),
         };
-        let inside = json::members(text, object);
-        if let Some(now) = self.in_list(&inside, name) {
-            return Edit::replace(now, value.to_owned());
+        let (path, values) = self.rules.choice.filter(|_| self.view.facts.choice != wanted)?;
+        self.set(path, values[at])
+    }
+
+    /// Bounds the output where the request's own bound is larger; one without a bound gets one where `adds` says so.
+    pub(super) fn bound(self, most: u64, adds: bool) -> Option<Edit> {
+        let rules = self.rules;
+        let own = rules.bounds.iter().find(|path| self.get(path).is_some());
+        let path = own.or(rules.bounds.first().filter(|_| adds || rules.always_bounds))?;
+        let most = most + self.number(rules.thinks).unwrap_or_default();
+        if self.number(path).is_some_and(|own| own <= most) {
+            return None;
         }
-        let comma = if inside.is_empty() { "" } else { "," };
-        Edit::insert(object.start + 1, format!(r#""{name}":{value}{comma}"#))
-    }
-
-    /// Sets `tool_choice`, a word.
-    pub(super) fn tool_choice(&self, choice: ToolChoice) -> Option<Edit> {
-        let word = if choice == ToolChoice::None {
-            r#""none""#
-        } else {
-            r#""auto""#
-        };
-        Some(self.set("tool_choice", word))
-    }
-
-    /// The bound of the output under the name that the request has it by.
-    pub(super) fn bound(&self, names: &[&str], most: u64, adds: bool) -> Option<Edit> {
-        let named = names.iter().find(|name| self.get(name).is_some());
-        let own = named.and_then(|name| self.number(self.get(name)));
-        // Many servers refuse one of two names; a request without any has the server's own.
-        let name = named.or(names.first().filter(|_| adds))?;
-        bounded(own, most).map(|tokens| self.set(name, &tokens))
+        self.set(path, &most.to_string())
     }
 
     /// Makes `turn` the only turn of the transcript.
-    pub(super) fn only_turn(&self, turn: &str) -> Edit {
+    pub(super) fn only_turn(self, turn: &str) -> Edit {
         Edit::replace(self.view.list, format!("[{turn}]"))
     }
 
-    /// Takes out what a request without tools cannot have, and where the model is another one, what that may not know;
-    /// a model that the body names is replaced.
-    pub(super) fn without_tools(
-        &self,
-        with_tools: &[&str],
-        of_model: &[&str],
-        model: Option<&str>,
-    ) -> Vec<Edit> {
-        let Some(model) = model else {
-            return self.without(with_tools);
-        };
-        let named = self.get("model").map(|_| self.set("model", &json::quote(model)));
-        let gone = [with_tools, of_model].concat();
-        named.into_iter().chain(self.without(&gone)).collect()
+    /// Replaces the model where the body names it, and takes out what another one may not know.
+    pub(super) fn for_model(self, model: &str) -> Vec<Edit> {
+        let named = self
+            .get(&["model"])
+            .map(|named| Edit::replace(named, json::quote(model)));
+        named
+            .into_iter()
+            .chain(self.without(self.rules.of_model))
+            .collect()
     }
 
     /// Takes members out.
-    pub(super) fn without(&self, names: &[&str]) -> Vec<Edit> {
-        let text: &[u8] = &self.view.body;
+    pub(super) fn without(self, names: &[&str]) -> Vec<Edit> {
         // The transcript stays, so something is kept.
-        let is_lost = |key: Span| names.iter().any(|name| (self.named)(key.of(text), name));
-        members_without(&self.all, is_lost).unwrap_or_default()
+        let is_lost = |key: Span| {
+            names
+                .iter()
+                .any(|name| (self.rules.named)(self.view.text(key), name))
+        };
+        members_without(&self.view.around, is_lost).unwrap_or_default()
     }
-}
-
-/// The bound of the output where the request's own is missing or larger; `None`: it stays.
-pub(super) fn bounded(own: Option<u64>, most: u64) -> Option<String> {
-    own.is_none_or(|own| own > most).then(|| most.to_string())
-}
-
-/// The choice of tools that a request for a text alone has, where it is another than its own.
-pub(super) fn other_choice(view: &View, forbids_calls: bool) -> Option<ToolChoice> {
-    let wanted = match forbids_calls {
-        true => ToolChoice::None,
-        false => ToolChoice::Auto,
-    };
-    // Without tools there is no choice, and servers refuse the member.
-    let has_tools = view.tools.is_some_and(|tools| tools.count > 0);
-    (has_tools && view.facts.choice != wanted).then_some(wanted)
 }

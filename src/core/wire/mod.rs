@@ -1,8 +1,8 @@
 //! Provider APIs. A wire is a folder with the same files in each: `request` (what an agent sends), `turns` (which parts
 //! of a message a rewrite edits, of those that `parts` reads), `pairs` (restored hidden pairs). `answer` reads upstream's
 //! answers, streamed and in one piece, inside `leg_machine`, which is the same for all. `ask_again` returns the model's
-//! output to it, `compose` makes an answer of our own, and `usage` reads the counters. Each implements one of the traits
-//! of `api`; what is a value is in `facts`, and what a wire needs besides is in files of its own.
+//! output to it, `compose` makes an answer of our own, `usage` counts. Each implements one of the traits of `api`, and what
+//! is a value is a row of `facts`; what a wire needs besides is in files of its own.
 //!
 //! Knows JSON and a provider's rules. Knows nothing of stores, sockets or policies, and there is no
 //! translation between wires.
@@ -13,8 +13,6 @@ pub mod anthropic;
 mod api;
 mod aside;
 mod call_fingerprint;
-mod dropped_thinking;
-mod effort;
 pub mod error;
 mod facts;
 mod fingerprint_index;
@@ -34,7 +32,6 @@ pub mod openai_chat;
 pub mod openai_responses;
 mod own_text;
 mod parts;
-mod served;
 mod sibling_calls;
 pub mod sse;
 #[cfg(test)]
@@ -43,25 +40,26 @@ mod turn;
 pub mod view;
 mod walk;
 
-pub use api::{Answers, AskAgain, Compose, LoneText, Pairs, Requests, StreamOpening, TextOnly, Turns, Wire};
+pub use api::{AskAgain, Compose, LoneText, Pairs, Requests, StreamOpening, TextOnly, Wire};
 pub use aside::{MadeTurn, SplitTurn};
 pub use call_fingerprint::unique_part;
-pub use dropped_thinking::DroppedThinking;
 pub(crate) use error::error_in;
-pub use error::{Errors, OwnError, is_error, stream_error};
+pub use error::{OwnError, is_error};
 pub use facts::{ItemRules, PlacedChanges, WireFacts};
 pub use fingerprints::CallMemo;
 pub use framing::Framing;
-pub use leg::{Ending, HiddenCall, Leg, LegOutput, LegReport, ResponseWatch, StopReason, Usage};
+pub use leg::{
+    DroppedThinking, Ending, HiddenCall, Leg, LegOutput, LegReport, ResponseWatch, ServedBy, StopReason,
+    Usage,
+};
 pub use leg_machine::LegMachine;
 pub use local_answer::{AnswerShape, LocalAnswer};
 pub use own_text::EMPTY_TURN;
 pub use parts::parts;
-pub use served::ServedBy;
 pub use sibling_calls::{CallAt, SiblingPair};
 pub use view::{
     Operation, OwnItem, OwnKind, PreviousResponse, RequestFacts, Role, ToolChoice, ToolList, Turn,
-    TurnChange, TurnContent, TurnPart, TurnPartKind, UnreadReason, View,
+    TurnChange, TurnContent, TurnPart, TurnPartKind, Turns, UnreadReason, View,
 };
 
 pub fn wire(id: WireId) -> &'static dyn Wire {

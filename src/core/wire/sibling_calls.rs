@@ -5,8 +5,7 @@ use std::collections::HashMap;
 
 use memchr::memmem;
 
-use super::api::Turns;
-use super::view::{self, Role, TurnChange, TurnPart, TurnPartKind, View};
+use super::view::{self, Role, TurnChange, TurnPart, TurnPartKind, Turns, View};
 use crate::record::HiddenPair;
 use crate::text::cost;
 

@@ -35,6 +35,12 @@ pub enum TurnChange {
 }
 
 impl TurnChange {
+    /// Edits of a turn's own text.
+    pub(crate) fn within(turn: usize, edits: Vec<Edit>) -> Vec<Self> {
+        let edits = edits.into_iter();
+        edits.map(|edit| Self::Within(turn, edit)).collect()
+    }
+
     pub fn turn(&self) -> usize {
         match *self {
             Self::Before(turn, _) | Self::After(turn, _) | Self::Within(turn, _) | Self::LeftOut(turn) => {

@@ -1,13 +1,13 @@
 //! A request as spans: what a rewrite has to know of it, and nothing else.
 
-use crate::tools::{ToolNames, ToolTable};
-
-use bytes::Bytes;
-use memchr::memmem;
-
 pub use super::turn::{Role, Turn, TurnChange, TurnContent, TurnPart, TurnPartKind};
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
+use crate::tools::{ToolNames, ToolTable};
+use bytes::Bytes;
+use memchr::memmem;
+use std::borrow::Cow;
+use std::ops::Range;
 
 named! {
     /// What a request asks for, as far as a rewrite cares.
@@ -38,6 +38,9 @@ pub enum UnreadReason {
 pub struct View {
     /// The whole body.
     pub body: Bytes,
+    /// The members of the object that holds the transcript: the body, or an envelope in it. Each is the inside of its key,
+    /// and its value.
+    pub around: Vec<(Span, Span)>,
     /// The array of turns, brackets included.
     pub list: Span,
     /// Its elements, in order.
@@ -55,8 +58,21 @@ impl View {
         span.of(&self.body)
     }
 
+    /// The value of a member of the object that holds the transcript.
+    pub(super) fn beside(&self, key: &str) -> Option<Span> {
+        let mut all = self.around.iter().rev();
+        let found = all.find(|(name, _)| self.text(*name) == key.as_bytes());
+        found.map(|(_, value)| *value)
+    }
+
+    /// The edits that take members out of the object that holds the transcript, which stays.
+    pub fn without(&self, keys: &[&str]) -> Vec<Edit> {
+        let is_lost = |name: Span| keys.iter().any(|key| self.text(name) == key.as_bytes());
+        members_without(&self.around, is_lost).unwrap_or_default()
+    }
+
     /// The bytes of a span as text; JSON that is not UTF-8 is taken as it is, byte for byte, elsewhere.
-    pub fn str(&self, span: Span) -> std::borrow::Cow<'_, str> {
+    pub fn str(&self, span: Span) -> Cow<'_, str> {
         String::from_utf8_lossy(self.text(span))
     }
 
@@ -74,7 +90,7 @@ impl View {
     }
 
     /// A span of a turn as text.
-    pub fn str_in(&self, turn: usize, span: Span) -> std::borrow::Cow<'_, str> {
+    pub fn str_in(&self, turn: usize, span: Span) -> Cow<'_, str> {
         String::from_utf8_lossy(span.of(self.text_of(turn)))
     }
 
@@ -134,6 +150,52 @@ impl View {
     /// Whether the model has spoken before.
     pub fn under_way(&self) -> bool {
         self.turns.iter().any(|t| t.role == Role::Assistant)
+    }
+}
+
+/// The turns of a transcript.
+pub trait Turns {
+    /// What a turn is made of.
+    fn content(&self, view: &View, turn: usize) -> TurnContent;
+
+    /// Whether a turn of the system's is read only until the user's next message.
+    fn ends_at_next_user(&self, _view: &View, _turn: usize) -> bool {
+        false
+    }
+
+    /// The changes of which tools exist that a provider's summary replaces, as an element.
+    fn compacted_changes(&self, _view: &View, _part: &TurnPart) -> Option<String> {
+        None
+    }
+
+    /// The turns that are one message of the model's together with this one.
+    fn message(&self, _view: &View, turn: usize) -> Range<usize> {
+        turn..turn + 1
+    }
+
+    /// Whether the transcript holds anything bound to its prefix (signed thinking, encrypted reasoning).
+    fn bound(&self, view: &View) -> bool;
+
+    /// The edits that remove a part's or its turn's binding to a prefix that has changed. Reasoning itself goes as a
+    /// whole.
+    fn unbind(&self, _view: &View, _turn: usize, _part: &TurnPart) -> Vec<Edit> {
+        Vec::new()
+    }
+
+    /// The edits at a part of the model's that is sent back although upstream has refused the thinking in front of it.
+    /// Thinking itself goes as a whole.
+    fn omit(&self, view: &View, turn: usize, part: &TurnPart) -> Vec<Edit> {
+        self.unbind(view, turn, part)
+    }
+
+    /// A part of the model's with this text; `None` where the wire has no parts.
+    fn own_part(&self, _text: &str) -> Option<String> {
+        None
+    }
+
+    /// A hidden call without what binds it to its prefix; `None`: it has nothing of the kind.
+    fn unbound_call(&self, _call: &str) -> Option<String> {
+        None
     }
 }
 
@@ -316,6 +378,24 @@ pub fn kept(items: &[Span], lost: &[bool]) -> Option<Vec<Edit>> {
     Some(edits)
 }
 
+/// The edit that gives a member of the object at `object` this value; a new one comes last.
+pub(super) fn set_member(text: &[u8], object: Span, key: &str, value: String) -> Edit {
+    let members = json::members(text, object);
+    let now = members.iter().rfind(|(name, _)| name.of(text) == key.as_bytes());
+    let comma = if members.is_empty() { "" } else { "," };
+    match now {
+        Some((_, now)) => Edit::replace(*now, value),
+        None => Edit::insert(object.end - 1, format!(r#"{comma}"{key}":{value}"#)),
+    }
+}
+
+/// The edit that puts a member in front of all others of the object at `object`.
+pub(super) fn first_member(text: &[u8], object: Span, key: &str, value: &str) -> Edit {
+    let is_empty = json::members(text, object).is_empty();
+    let comma = if is_empty { "" } else { "," };
+    Edit::insert(object.start + 1, format!(r#""{key}":{value}{comma}"#))
+}
+
 /// The edit that takes the member `key` out of the object at `object`; `None` where it is not there.
 pub fn without_member(text: &[u8], object: Span, key: &str) -> Option<Edit> {
     take_out_members(text, object, &[key]).into_iter().next()
@@ -326,6 +406,16 @@ pub fn take_out_members(text: &[u8], object: Span, keys: &[&str]) -> Vec<Edit> {
     let is_lost = |name: Span| keys.iter().any(|key| name.of(text) == key.as_bytes());
     let edits = members_without(&json::members(text, object), is_lost);
     edits.unwrap_or_else(|| vec![Edit::delete(object.inner())])
+}
+
+/// The object `raw` without its members `key`; the same text where it has none.
+pub fn without<'a>(raw: &'a str, key: &str) -> Cow<'a, str> {
+    let text = raw.as_bytes();
+    let whole = Span::new(0, text.len());
+    match &take_out_members(text, whole, &[key])[..] {
+        [] => Cow::Borrowed(raw),
+        edits => Cow::Owned(edited_part(text, whole, edits)),
+    }
 }
 
 /// Edits that remove the members with these keys; `None` where no other would be left.
@@ -355,4 +445,121 @@ pub fn edited_part(data: &[u8], span: Span, edits: &[Edit]) -> String {
         .collect();
     let part = splice::edited(&Bytes::copy_from_slice(span.of(data)), moved);
     String::from_utf8_lossy(&part).into_owned()
+}
+
+/// Members that state the requested thinking effort, of all wires: besides the model, a provider's cache depends on it.
+const EFFORT: [&str; 6] = [
+    "\"effort\"",
+    "\"reasoning_effort\"",
+    "\"thinking\"",
+    "\"thinkingConfig\"",
+    "\"thinking_config\"",
+    "\"think\"",
+];
+
+/// Bytes of one statement: settings are short, and a tool's schema may use these words, too.
+const EFFORT_BYTES: usize = 120;
+
+impl View {
+    /// The settings of effort and thinking, as they are written; empty where there are none. It is looked for next to the
+    /// turns only.
+    pub fn effort(&self) -> String {
+        let beside = [
+            Span::new(0, self.list.start),
+            Span::new(self.list.end, self.body.len()),
+        ];
+        let mut found = String::new();
+        for (key, span) in EFFORT.iter().flat_map(|key| beside.map(|span| (key, span))) {
+            let text = self.text(span);
+            for at in memmem::find_iter(text, key) {
+                if let Some(value) = value_after(text, at + key.len()) {
+                    found.push_str(&String::from_utf8_lossy(value));
+                    found.push(' ');
+                }
+            }
+        }
+        found.trim_end().to_owned()
+    }
+}
+
+/// The short value of a key that ends here. Of a string that has the word, no colon follows.
+fn value_after(text: &[u8], key_end: usize) -> Option<&[u8]> {
+    let colon = json::blank(text, key_end);
+    if text.get(colon) != Some(&b':') {
+        return None;
+    }
+    let start = json::blank(text, colon + 1);
+    let end = json::value_end(text, start).ok()?;
+    Some(&text[start..end]).filter(|value| value.len() <= EFFORT_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_is_taken_out_wherever_it_stands() {
+        assert_eq!(without(r#"{"a":1,"b":2}"#, "a"), r#"{"b":2}"#);
+        assert_eq!(without(r#"{"a":1, "b":2}"#, "b"), r#"{"a":1}"#);
+        assert_eq!(without(r#"{"b":{"c":1}}"#, "b"), "{}");
+        assert_eq!(without(r#"{"b":1}"#, "c"), r#"{"b":1}"#);
+        assert_eq!(
+            without(r#"{"a":1, "b":2,"a":3 , "c":4,"a":5}"#, "a"),
+            r#"{"b":2 , "c":4}"#
+        );
+        assert_eq!(without(r#"{ "a":1,"a":3 }"#, "a"), "{}");
+    }
+
+    #[test]
+    fn a_member_that_is_repeated_goes_at_once() {
+        let many = format!(r#"{{"b":2{}}}"#, r#","a":1"#.repeat(200_000));
+        assert_eq!(without(&many, "a"), r#"{"b":2}"#);
+    }
+
+    use serde_json::{Value, json};
+
+    use crate::record::WireId;
+    use crate::wire::{Operation, wire};
+
+    fn effort(id: WireId, body: Value) -> String {
+        let body = body.to_string();
+        wire(id).read(&body.into(), Operation::Generate).unwrap().effort()
+    }
+
+    #[test]
+    fn every_wires_settings_are_found_beside_the_turns() {
+        let turns = json!([{"role": "user", "content": "the \"effort\": 3 of it"}]);
+        let contents = json!([{"role": "user", "parts": [{"text": "x"}]}]);
+        let rows = [
+            (
+                WireId::Anthropic,
+                json!({"model": "m", "max_tokens": 9, "messages": turns, "output_config": {"effort": "high"}, "thinking": {"type": "adaptive"}}),
+                "\"high\" {\"type\":\"adaptive\"}",
+            ),
+            (
+                WireId::OpenaiChat,
+                json!({"model": "m", "messages": turns, "reasoning_effort": "low"}),
+                "\"low\"",
+            ),
+            (
+                WireId::OpenaiResponses,
+                json!({"model": "m", "input": turns, "reasoning": {"effort": "medium"}}),
+                "\"medium\"",
+            ),
+            (
+                WireId::Gemini,
+                json!({"contents": contents, "generationConfig": {"thinkingConfig": {"thinkingBudget": 5}}}),
+                "{\"thinkingBudget\":5}",
+            ),
+            (
+                WireId::Ollama,
+                json!({"model": "m", "messages": turns, "think": true}),
+                "true",
+            ),
+            (WireId::OpenaiChat, json!({"model": "m", "messages": turns}), ""),
+        ];
+        for (id, body, wanted) in rows {
+            assert_eq!(effort(id, body), wanted, "{id:?}");
+        }
+    }
 }

@@ -23,14 +23,17 @@ pub(super) fn view(
         facts,
         ..View::default()
     };
-    body(text, keys, |key, at| {
+    body(text, keys, |name, at| {
+        let key = name.of(text);
         if key == b"messages" {
             view.list = Span::new(at, messages(text, at, &role, &mut view.turns)?);
+            view.around.push((name, view.list));
             return Ok(view.list.end);
         }
-        let end = json::value_end(text, at)?;
-        member(text, key, Span::new(at, end), &mut view);
-        Ok(end)
+        let value = Span::new(at, json::value_end(text, at)?);
+        view.around.push((name, value));
+        member(text, key, value, &mut view);
+        Ok(value.end)
     })?;
     if view.turns.is_empty() {
         return Err(UnreadReason::OtherShape);
@@ -47,10 +50,10 @@ pub(super) fn is_cramped(limit: &[u8]) -> bool {
 /// Walks the top level of a body. `member` gets each key and where its value begins, and returns where that
 /// ends. `keys` are those that a rewrite reads or edits: parsers disagree on which of two counts, so that a
 /// body which repeats one is refused.
-pub(super) fn body<'t>(
-    text: &'t [u8],
+pub(super) fn body(
+    text: &[u8],
     keys: &[&str],
-    mut member: impl FnMut(&'t [u8], usize) -> WalkResult,
+    mut member: impl FnMut(Span, usize) -> WalkResult,
 ) -> Result<(), UnreadReason> {
     let start = json::blank(text, 0);
     if text.get(start) != Some(&b'{') {
@@ -62,8 +65,7 @@ pub(super) fn body<'t>(
     let mut seen = 0u32;
     let mut repeated = false;
     let end = json::object(text, start, |key, at| {
-        let key = key.of(text);
-        if let Some(i) = keys.iter().position(|k| k.as_bytes() == key) {
+        if let Some(i) = keys.iter().position(|k| k.as_bytes() == key.of(text)) {
             repeated |= seen & (1 << i) != 0;
             seen |= 1 << i;
         }

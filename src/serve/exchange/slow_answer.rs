@@ -16,7 +16,7 @@ use super::{heavy, local_answer};
 use crate::serve::proxy::answer_form::content_type;
 use crate::serve::proxy::download::{PolledFrame, StreamFault};
 use crate::serve::proxy::response_body::ResponseBody;
-use baton_core::wire::{Framing, LegMachine, OwnError, stream_error};
+use baton_core::wire::{Framing, LegMachine, OwnError};
 
 /// Bytes of an error answer that are reported in a stream.
 const ERROR_BYTES: usize = 64 << 10;
@@ -120,7 +120,7 @@ impl WaitingBody {
                 || wire.error_body(OwnError::unreadable(status.as_u16())),
                 |error| error.to_string(),
             );
-            stream_error(wire, framing, &error, begun).into()
+            wire.stream_error(framing, &error, begun).into()
         }));
     }
 }

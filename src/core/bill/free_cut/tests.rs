@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::super::{CacheMissReason, PriceQuery, PriceTable};
-use super::reason::time;
+use super::time;
 use super::*;
 
 const MINUTE: u64 = 60_000;

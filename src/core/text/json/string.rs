@@ -53,6 +53,19 @@ fn unicode_escape_at(raw: &[u8]) -> (char, usize) {
     (char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER), 6)
 }
 
+/// The first character of the inside of a string literal, and how many bytes spell it; `None` at its end, and where it is
+/// not UTF-8.
+pub fn char_at(raw: &[u8]) -> Option<(char, usize)> {
+    match raw.first()? {
+        b'\\' => Some(escape_at(raw)),
+        byte if byte.is_ascii() => Some((*byte as char, 1)),
+        _ => {
+            let chunk = raw[..raw.len().min(4)].utf8_chunks().next()?;
+            chunk.valid().chars().next().map(|c| (c, c.len_utf8()))
+        }
+    }
+}
+
 /// How many bytes of `raw` (the inside of a string literal) spell exactly `prefix`; `None` where it does not
 /// begin with it.
 pub fn spelled(raw: &[u8], prefix: &str) -> Option<usize> {

@@ -224,6 +224,11 @@ pub fn string(text: &[u8], span: Span) -> Option<Cow<'_, str>> {
     (text.get(span.start) == Some(&b'"')).then(|| unescape(span.inner().of(text)))
 }
 
+/// The string literal that may be there, unescaped; empty where it is none.
+pub fn string_or_empty(text: &[u8], span: Option<Span>) -> Cow<'_, str> {
+    span.and_then(|span| string(text, span)).unwrap_or_default()
+}
+
 /// The string under `key` of the object at `span`.
 pub fn get_string<'a>(text: &'a [u8], span: Span, key: &str) -> Option<Cow<'a, str>> {
     string(text, get(text, span, key)?)
@@ -259,33 +264,6 @@ pub fn number(raw: &[u8]) -> Option<u64> {
 /// Whether the literal `raw` is exactly `true`.
 pub fn is_true(raw: &[u8]) -> bool {
     raw == b"true"
-}
-
-/// The object `raw` without its members `key`; the same text where it has none.
-pub fn without<'a>(raw: &'a str, key: &str) -> Cow<'a, str> {
-    let text = raw.as_bytes();
-    let all = members(text, root(text));
-    let (Some(first), Some(last)) = (all.first(), all.last()) else {
-        return Cow::Borrowed(raw);
-    };
-    if all.iter().all(|(k, _)| k.of(text) != key.as_bytes()) {
-        return Cow::Borrowed(raw);
-    }
-    cost::add(raw.len());
-    let mut out = String::with_capacity(raw.len());
-    out.push_str(&raw[..first.0.start - 1]);
-    let mut any = false;
-    for (i, (name, value)) in all.iter().enumerate() {
-        if name.of(text) == key.as_bytes() {
-            continue;
-        }
-        // The separator between two members is removed with the later one.
-        let from = if any { all[i - 1].1.end } else { name.start - 1 };
-        out.push_str(&raw[from..value.end]);
-        any = true;
-    }
-    out.push_str(&raw[last.1.end..]);
-    Cow::Owned(out)
 }
 
 #[cfg(test)]
@@ -328,25 +306,6 @@ mod tests {
         let picked = pick(text, all, ["b", "c", "a"]).map(|span| span.map(|s| s.of(text)));
         assert_eq!(picked, [Some(&b"3"[..]), None, Some(&b"2"[..])]);
         assert_eq!(pick(&text[..8], all, ["a"]), [None], "no object, no values");
-    }
-
-    #[test]
-    fn a_member_is_taken_out_wherever_it_stands() {
-        assert_eq!(without(r#"{"a":1,"b":2}"#, "a"), r#"{"b":2}"#);
-        assert_eq!(without(r#"{"a":1, "b":2}"#, "b"), r#"{"a":1}"#);
-        assert_eq!(without(r#"{"b":{"c":1}}"#, "b"), "{}");
-        assert_eq!(without(r#"{"b":1}"#, "c"), r#"{"b":1}"#);
-        assert_eq!(
-            without(r#"{"a":1, "b":2,"a":3 , "c":4,"a":5}"#, "a"),
-            r#"{"b":2 , "c":4}"#
-        );
-        assert_eq!(without(r#"{ "a":1,"a":3 }"#, "a"), "{  }");
-    }
-
-    #[test]
-    fn a_member_that_is_repeated_goes_at_once() {
-        let many = format!(r#"{{"b":2{}}}"#, r#","a":1"#.repeat(200_000));
-        assert_eq!(without(&many, "a"), r#"{"b":2}"#);
     }
 
     proptest! {

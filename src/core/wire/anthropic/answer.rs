@@ -1,29 +1,19 @@
 //! Anthropic's answers: one message to the agent, however many legs it has. Events:
 //! <https://docs.anthropic.com/en/docs/build-with-claude/streaming>.
 
-use super::Anthropic;
-use bytes::Bytes;
-
-use super::event::{AnthropicEvent, event};
 use super::usage::{AnthropicUsage, stopped};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::error::error_in;
 use crate::wire::leg::{HiddenCall, StopReason};
-use crate::wire::leg_machine::Dialect;
-use crate::wire::leg_state::{Frame, HeldFrame, HeldKind, LegState};
+use crate::wire::leg_state::{Dialect, Frame, HeldFrame, HeldKind, LegState};
 use crate::wire::leg_usage::{LegUsage, ProviderUsage};
-use crate::wire::{Answers, DroppedThinking, Ending, View, own_text, sse, view};
-
-impl Answers for Anthropic {
-    fn dialect(&self, _view: &View) -> Box<dyn Dialect> {
-        Box::new(AnthropicDialect::default())
-    }
-}
+use crate::wire::{DroppedThinking, Ending, own_text, sse, view};
+use bytes::Bytes;
 
 /// State of an answer.
 #[derive(Default)]
-struct AnthropicDialect {
+pub(super) struct AnthropicDialect {
     usage: LegUsage<AnthropicUsage>,
     block: OpenBlock,
     /// Index of the next block the agent sees.
@@ -122,17 +112,7 @@ impl Dialect for AnthropicDialect {
     }
 
     fn say(&mut self, state: &mut LegState, text: &str) {
-        let (at, text) = (self.next, json::quote(text));
-        let block = r#""content_block":{"type":"text","text":""}"#;
-        let delta = format!(r#""delta":{{"type":"text_delta","text":{text}}}"#);
-        for (event, rest) in [
-            ("content_block_start", format!(",{block}")),
-            ("content_block_delta", format!(",{delta}")),
-            ("content_block_stop", String::new()),
-        ] {
-            let data = format!(r#"{{"type":"{event}","index":{at}{rest}}}"#);
-            state.out.push(sse::named(event, &data));
-        }
+        state.out.extend(said(self.next, text));
         self.next += 1;
     }
 
@@ -233,11 +213,10 @@ impl AnthropicDialect {
     /// empty input is no placeholder.
     fn begin(&mut self, state: &mut LegState, data: &[u8], block: Span, whole: bool) -> Option<Option<Span>> {
         let [kind, id, name, input, text] = json::pick(data, block, ["type", "id", "name", "input", "text"]);
-        let string = |span: Option<Span>| span.and_then(|span| json::string(data, span)).unwrap_or_default();
-        let kind = string(kind);
+        let kind = json::string_or_empty(data, kind);
         let is_call = kind == "tool_use";
-        let id = || string(id).into_owned();
-        if let Some(tool) = state.ours(&string(name)).filter(|_| is_call) {
+        let id = || json::string_or_empty(data, id).into_owned();
+        if let Some(tool) = state.ours(&json::string_or_empty(data, name)).filter(|_| is_call) {
             let mut call = HiddenCall {
                 id: id(),
                 tool,
@@ -339,6 +318,20 @@ impl AnthropicDialect {
     }
 }
 
+/// The frames of a block of text of ours.
+pub(super) fn said(at: usize, text: &str) -> [Bytes; 3] {
+    let delta = format!(r#","delta":{{"type":"text_delta","text":{}}}"#, json::quote(text));
+    [
+        (
+            "content_block_start",
+            r#","content_block":{"type":"text","text":""}"#,
+        ),
+        ("content_block_delta", &delta),
+        ("content_block_stop", ""),
+    ]
+    .map(|(event, rest)| sse::named(event, &format!(r#"{{"type":"{event}","index":{at}{rest}}}"#)))
+}
+
 /// The reason of an end of our own, as a literal.
 fn own_reason(ending: Ending) -> &'static str {
     match ending {
@@ -366,4 +359,28 @@ fn stop(reason: Option<&str>) -> StopReason {
         Some(_) => StopReason::Truncated,
         None => StopReason::Open,
     }
+}
+
+/// The spans of an event's members that matter.
+#[derive(Default)]
+struct AnthropicEvent {
+    index: Option<Span>,
+    delta: Option<Span>,
+    block: Option<Span>,
+    message: Option<Span>,
+    usage: Option<Span>,
+}
+
+/// An event's members, and its type.
+fn event(data: &[u8]) -> (AnthropicEvent, &[u8]) {
+    let keys = ["type", "index", "delta", "content_block", "message", "usage"];
+    let [kind, index, delta, block, message, usage] = json::pick(data, json::root(data), keys);
+    let event = AnthropicEvent {
+        index,
+        delta,
+        block,
+        message,
+        usage,
+    };
+    (event, kind.map_or(b"", |kind| kind.inner().of(data)))
 }

@@ -2,20 +2,29 @@
 //! <https://docs.anthropic.com/en/docs/build-with-claude/streaming>.
 
 use super::Anthropic;
+use super::answer::said;
 use bytes::Bytes;
 
 use crate::text::json;
-use crate::wire::{AnswerShape, Compose, Framing, LocalAnswer, StreamOpening, View, sse};
+use crate::wire::{AnswerShape, Compose, Framing, LocalAnswer, StreamOpening, View, own_text, sse};
 
 impl Compose for Anthropic {
     fn compose(&self, _view: &View, answer: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes {
-        let text = json::quote(answer.text);
         match shape {
             AnswerShape::Whole => {
-                let content = format!(r#"{{"type":"text","text":{text}}}"#);
+                let content = own_text::block(answer.text);
                 message(answer, &content, r#""end_turn""#, answer.output()).into()
             }
-            AnswerShape::Stream(_) => stream(answer, &text).concat().into(),
+            AnswerShape::Stream(_) => {
+                let usage = usage(answer, answer.output());
+                let end =
+                    format!(r#""delta":{{"stop_reason":"end_turn","stop_sequence":null}},"usage":{usage}"#);
+                let mut frames = vec![start(answer, 1)];
+                frames.extend(said(0, answer.text));
+                frames.push(event("message_delta", &end));
+                frames.push(sse::named("message_stop", r#"{"type":"message_stop"}"#));
+                frames.concat().into()
+            }
         }
     }
 
@@ -50,27 +59,4 @@ fn event(name: &str, members: &str) -> Bytes {
 fn start(answer: &LocalAnswer<'_>, output: u64) -> Bytes {
     let message = message(answer, "", "null", output);
     event("message_start", &format!(r#""message":{message}"#))
-}
-
-fn stream(answer: &LocalAnswer<'_>, text: &str) -> Vec<Bytes> {
-    vec![
-        start(answer, 1),
-        event(
-            "content_block_start",
-            r#""index":0,"content_block":{"type":"text","text":""}"#,
-        ),
-        event(
-            "content_block_delta",
-            &format!(r#""index":0,"delta":{{"type":"text_delta","text":{text}}}"#),
-        ),
-        event("content_block_stop", r#""index":0"#),
-        event(
-            "message_delta",
-            &format!(
-                r#""delta":{{"stop_reason":"end_turn","stop_sequence":null}},"usage":{}"#,
-                usage(answer, answer.output())
-            ),
-        ),
-        sse::named("message_stop", r#"{"type":"message_stop"}"#),
-    ]
 }

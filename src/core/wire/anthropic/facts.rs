@@ -1,15 +1,15 @@
-//! What of this wire is a value: its facts, the rules of requests that ask only for text, and its errors.
+//! What of this wire is a value.
 
 use serde_json::json;
 
 use super::Anthropic;
+use super::answer::AnthropicDialect;
 use crate::record::WireId;
-use crate::text::splice::Edit;
 use crate::wire::Wire;
-use crate::wire::error::{Errors, KeyHeader, OwnError};
+use crate::wire::error::{KeyHeader, OwnError};
 use crate::wire::facts::{WireFacts, Wordings};
-use crate::wire::members::{TextRules, TranscriptMembers, bounded, exactly};
-use crate::wire::view::ToolChoice;
+use crate::wire::members::TextRules;
+use crate::wire::view::ToolShape;
 
 /// The error's wording for signed thinking.
 const UNBOUND_THINKING: Wordings = &[&["thinking", "signature", "bound to a different conversation"]];
@@ -17,13 +17,27 @@ const UNBOUND_THINKING: Wordings = &[&["thinking", "signature", "bound to a diff
 static FACTS: WireFacts = WireFacts {
     header: KeyHeader::plain("x-api-key"),
     key_variables: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"],
+    error_body,
+    error_event: |body| format!("event: error\ndata: {body}\n\n"),
     prefix_mismatches: UNBOUND_THINKING,
     thinking_refusals: UNBOUND_THINKING,
     holding_members: &["thread"],
     // How much the agent could clear (beta `context-hint-2026-04-09`): the provider may refuse a request for that, and
     // the agent clears and asks again. No agent could clear for a later leg.
     first_leg_members: &["context_hint"],
-    ..WireFacts::of(WireId::Anthropic, "anthropic", RULES)
+    tool_shape: |_, _| ToolShape::new([r#"{"name":""#, r#"","description":"#, r#","input_schema":"#, "}"]),
+    text: TextRules {
+        with_tools: &["tools", "tool_choice", "mcp_servers", "container", "thread"],
+        of_model: &["thinking", "output_config", "speed"],
+        bounds: &[&["max_tokens"]],
+        // The bound must be above what the model may think.
+        thinks: &["thinking", "budget_tokens"],
+        choice: Some((&["tool_choice"], [r#"{"type":"none"}"#, r#"{"type":"auto"}"#])),
+        ..TextRules::DEFAULT
+    },
+    ..WireFacts::of(WireId::Anthropic, "anthropic", |_| {
+        Box::new(AnthropicDialect::default())
+    })
 };
 
 impl Wire for Anthropic {
@@ -32,21 +46,8 @@ impl Wire for Anthropic {
     }
 }
 
-impl Errors for Anthropic {
-    fn error_body(&self, error: OwnError<'_>) -> String {
-        json!({
-            "type": "error", "error": {"type": kind(error.status), "message": error.message},
-        })
-        .to_string()
-    }
-
-    fn error_event(&self, body: &str) -> String {
-        format!("event: error\ndata: {body}\n\n")
-    }
-}
-
-fn kind(status: u16) -> &'static str {
-    match status {
+fn error_body(error: OwnError<'_>) -> String {
+    let kind = match error.status {
         401 => "authentication_error",
         403 => "permission_error",
         404 => "not_found_error",
@@ -56,32 +57,6 @@ fn kind(status: u16) -> &'static str {
         504 => "timeout_error",
         500.. => "api_error",
         _ => "invalid_request_error",
-    }
-}
-
-const RULES: TextRules = TextRules {
-    named: exactly,
-    with_tools: &["tools", "tool_choice", "mcp_servers", "container", "thread"],
-    for_model: None,
-    of_model: &["thinking", "output_config", "speed"],
-    bound,
-    bounds_lone: true,
-    choice,
-};
-
-/// `max_tokens` must be above what the model may think.
-fn bound(members: &TranscriptMembers<'_>, most: u64, _adds: bool) -> Option<Edit> {
-    let thinks = members.number(members.get_in("thinking", "budget_tokens"));
-    let own = members.number(members.get("max_tokens"));
-    let bound = bounded(own, most + thinks.unwrap_or_default());
-    bound.map(|tokens| members.set("max_tokens", &tokens))
-}
-
-fn choice(members: &TranscriptMembers<'_>, choice: ToolChoice) -> Option<Edit> {
-    let kind = if choice == ToolChoice::None {
-        "none"
-    } else {
-        "auto"
     };
-    Some(members.set("tool_choice", &format!(r#"{{"type":"{kind}"}}"#)))
+    json!({"type": "error", "error": {"type": kind, "message": error.message}}).to_string()
 }

@@ -3,7 +3,6 @@
 mod answer;
 mod ask_again;
 mod compose;
-mod event;
 mod facts;
 mod pairs;
 mod request;

@@ -7,7 +7,7 @@ use crate::text::Span;
 use crate::text::json;
 use crate::text::splice::Edit;
 use crate::wire::own_text;
-use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, ToolShape, TurnContent, View};
+use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, TurnContent, View};
 use crate::wire::walk::{self, is_cramped};
 use crate::wire::{Operation, Requests, UnreadReason};
 
@@ -38,10 +38,6 @@ const KEYS: [&str; 10] = [
 impl Requests for Anthropic {
     fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
         walk::view(body, RequestFacts::of(operation), &KEYS, role, read_member)
-    }
-
-    fn tool_shape(&self, _view: &View, _tools: &ToolList) -> ToolShape {
-        ToolShape::new([r#"{"name":""#, r#"","description":"#, r#","input_schema":"#, "}"])
     }
 
     fn carry_over(&self, blocks: &[String], prompt: &str) -> String {

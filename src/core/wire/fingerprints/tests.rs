@@ -2,7 +2,7 @@ use std::cell::Cell;
 
 use super::*;
 use crate::record::WireId;
-use crate::wire::view::{RequestFacts, Turn, TurnContent, TurnPartKind};
+use crate::wire::view::{Turn, TurnContent, TurnPartKind};
 use crate::wire::{Operation, wire};
 use serde_json::json;
 
@@ -41,9 +41,7 @@ fn view(roles: impl Iterator<Item = Role>) -> View {
         body: vec![b' '; turns.len()].into(),
         list: Span::new(0, turns.len()),
         turns,
-        made: Vec::new(),
-        tools: None,
-        facts: RequestFacts::default(),
+        ..View::default()
     }
 }
 

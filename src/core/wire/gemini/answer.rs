@@ -16,24 +16,14 @@ use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
 use crate::wire::error::error_in;
 use crate::wire::fingerprints::FingerprintedCalls;
 use crate::wire::leg::StopReason;
-use crate::wire::leg_machine::Dialect;
-use crate::wire::leg_state::{Frame, HeldFrame, HeldKind, LegState};
+use crate::wire::leg_state::{Dialect, Frame, HeldFrame, HeldKind, LegState};
 use crate::wire::leg_usage::{LegUsage, ProviderUsage};
 use crate::wire::view::TurnPartKind;
-use crate::wire::{Answers, Ending, Framing, View, sse};
-
-impl Answers for Gemini {
-    fn dialect(&self, view: &View) -> Box<dyn Dialect> {
-        Box::new(GeminiDialect {
-            place: FingerprintedCalls { turns: self, view }.place_of_answer(),
-            ..GeminiDialect::default()
-        })
-    }
-}
+use crate::wire::{Ending, Framing, View, sse};
 
 /// State of an answer.
 #[derive(Default)]
-struct GeminiDialect {
+pub(super) struct GeminiDialect {
     /// Where the agent's transcript will have this response.
     place: MessageNumber,
     usage: LegUsage<GeminiUsage>,
@@ -181,6 +171,14 @@ impl Dialect for GeminiDialect {
 }
 
 impl GeminiDialect {
+    pub(super) fn new(view: &View) -> Self {
+        let turns = &Gemini;
+        Self {
+            place: FingerprintedCalls { turns, view }.place_of_answer(),
+            ..Self::default()
+        }
+    }
+
     fn learn(&mut self, state: &mut LegState, data: &[u8], chunk: &GeminiChunk) {
         if let Some(usage) = chunk.get(data, "usageMetadata") {
             self.usage.take(data, usage, &mut state.report);

@@ -5,19 +5,12 @@ use super::chunk::GeminiChunk;
 use super::{pairs, streamed_call};
 use crate::record::HiddenPair;
 use crate::tools::ToolNames;
-use crate::wire::framing::payload;
 use crate::wire::{AskAgain, LegOutput};
 
 impl AskAgain for Gemini {
     /// The model's own message, unchanged, then the results of its calls.
     fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: ToolNames) -> Option<String> {
-        let parts = match spoken {
-            LegOutput::Reply(body) => parts_of(std::iter::once(&body[..]), pairs, ours),
-            LegOutput::Stream(frames) => {
-                let data: Vec<_> = frames.iter().map(|f| payload(f)).collect();
-                parts_of(data.iter().map(|d| &d[..]), pairs, ours)
-            }
-        };
+        let parts = parts_of(spoken, pairs, ours);
         let results: Vec<_> = pairs.iter().map(pairs::result).collect();
         Some(format!(
             r#"{{"role":"model","parts":[{}]}},{{"role":"user","parts":[{}]}}"#,
@@ -28,15 +21,12 @@ impl AskAgain for Gemini {
 }
 
 /// Parts from the chunks that brought them, our calls after them: where they are restored on every later request.
-fn parts_of<'a>(
-    chunks: impl Iterator<Item = &'a [u8]>,
-    pairs: &[HiddenPair],
-    ours: ToolNames,
-) -> Vec<String> {
+fn parts_of(spoken: &LegOutput, pairs: &[HiddenPair], ours: ToolNames) -> Vec<String> {
     let mut parts = Vec::new();
     // Whether arguments of our call still follow, in parts without a name.
     let mut open = false;
-    for data in chunks {
+    for data in spoken.pieces() {
+        let data = &data[..];
         let Some(chunk) = GeminiChunk::read(data) else {
             continue;
         };

@@ -116,11 +116,10 @@ impl GeminiChunk {
 
     /// The edit that gives a member of the response this value.
     pub(super) fn with(&self, data: &[u8], key: &str, value: String) -> Option<Edit> {
-        match self.get(data, key) {
-            Some(span) if span.of(data) == value.as_bytes() => None,
-            Some(span) => Some(Edit::replace(span, value)),
-            None => Some(added(self.root, self.members.is_empty(), key, &value)),
-        }
+        let is_same = self
+            .get(data, key)
+            .is_some_and(|span| span.of(data) == value.as_bytes());
+        (!is_same).then(|| view::set_member(data, self.root, key, value))
     }
 
     /// The edit that puts this list in the place of the parts, wherever that is.
@@ -129,30 +128,14 @@ impl GeminiChunk {
             return Edit::replace(parts, list.to_owned());
         }
         if let Some(content) = self.content {
-            return added(content, json::members(data, content).is_empty(), "parts", list);
+            return view::set_member(data, content, "parts", list.to_owned());
         }
         let content = format!(r#"{{"parts":{list},"role":"model"}}"#);
         if let Some(candidate) = self.candidate {
-            return match json::get(data, candidate, "content") {
-                Some(null) => Edit::replace(null, content),
-                None => added(
-                    candidate,
-                    json::members(data, candidate).is_empty(),
-                    "content",
-                    &content,
-                ),
-            };
+            return view::set_member(data, candidate, "content", content);
         }
         // A refused prompt has no candidate; a client that has seen one in this response waits for its end.
         let candidates = format!(r#"[{{"content":{content},"finishReason":"OTHER","index":0}}]"#);
-        match self.get(data, "candidates") {
-            Some(empty) => Edit::replace(empty, candidates),
-            None => added(self.root, self.members.is_empty(), "candidates", &candidates),
-        }
+        view::set_member(data, self.root, "candidates", candidates)
     }
-}
-
-fn added(object: Span, empty: bool, key: &str, value: &str) -> Edit {
-    let comma = if empty { "" } else { "," };
-    Edit::insert(object.end - 1, format!(r#"{comma}"{key}":{value}"#))
 }

@@ -1,21 +1,24 @@
-//! What of this wire is a value: its facts, the rules of requests that ask only for text, and its errors.
+//! What of this wire is a value.
 
+use memchr::memmem;
 use serde_json::json;
 
 use super::Gemini;
-use super::part::is;
+use super::answer::GeminiDialect;
+use super::part;
 use crate::record::WireId;
 use crate::text::json;
 use crate::text::splice::Edit;
 use crate::wire::Wire;
-use crate::wire::error::{Errors, KeyHeader, OwnError};
+use crate::wire::error::{KeyHeader, OwnError};
 use crate::wire::facts::WireFacts;
-use crate::wire::members::{TextRules, TranscriptMembers, bounded};
-use crate::wire::view::{ToolChoice, View};
+use crate::wire::members::{TextRules, TranscriptMembers};
+use crate::wire::view::{ToolList, ToolShape, View};
 
 static FACTS: WireFacts = WireFacts {
     header: KeyHeader::plain("x-goog-api-key"),
     key_variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+    error_body,
     has_call_ids: false,
     // How the Gemini API and Vertex refuse a signature. The prefix is not checked: what was signed for another model or by
     // another service is refused. A signature that is missing is another matter.
@@ -24,7 +27,23 @@ static FACTS: WireFacts = WireFacts {
         &["Thought signature is not valid"],
         &["Invalid thought signature"],
     ],
-    ..WireFacts::of(WireId::Gemini, "gcp.gemini", RULES)
+    tool_shape,
+    text: TextRules {
+        named: part::is,
+        with_tools: &["tools", "toolConfig", "cachedContent"],
+        for_model: Some(for_model),
+        bounds: &[&["generationConfig", "maxOutputTokens"]],
+        // What the model thinks counts as output.
+        thinks: &["generationConfig", "thinkingConfig", "thinkingBudget"],
+        choice: Some((
+            &["toolConfig", "functionCallingConfig"],
+            [r#"{"mode":"NONE"}"#, r#"{"mode":"AUTO"}"#],
+        )),
+        ..TextRules::DEFAULT
+    },
+    ..WireFacts::of(WireId::Gemini, "gcp.gemini", |view| {
+        Box::new(GeminiDialect::new(view))
+    })
 };
 
 impl Wire for Gemini {
@@ -33,19 +52,9 @@ impl Wire for Gemini {
     }
 }
 
-impl Errors for Gemini {
-    fn error_body(&self, error: OwnError<'_>) -> String {
-        let status = error.status;
-        json!({
-            "error": {"code": status, "message": error.message, "status": name(status)},
-        })
-        .to_string()
-    }
-}
-
-/// The status as Google's APIs name it.
-fn name(status: u16) -> &'static str {
-    match status {
+fn error_body(error: OwnError<'_>) -> String {
+    // The status as Google's APIs name it.
+    let name = match error.status {
         401 => "UNAUTHENTICATED",
         403 => "PERMISSION_DENIED",
         404 => "NOT_FOUND",
@@ -54,48 +63,29 @@ fn name(status: u16) -> &'static str {
         502 | 503 => "UNAVAILABLE",
         504 => "DEADLINE_EXCEEDED",
         _ => "INVALID_ARGUMENT",
+    };
+    json!({"error": {"code": error.status, "message": error.message, "status": name}}).to_string()
+}
+
+fn tool_shape(view: &View, tools: &ToolList) -> ToolShape {
+    let before = view.body.get(..tools.end).unwrap_or_default();
+    let snake = memmem::find(before, b"\"parameters_json_schema\"").is_some();
+    let schema = match (tools.old_style, snake) {
+        (true, _) => r#","parameters":"#,
+        (false, true) => r#","parameters_json_schema":"#,
+        (false, false) => r#","parametersJsonSchema":"#,
+    };
+    ToolShape {
+        around: [r#"{"name":""#, r#"","description":"#, schema, "}"],
+        openapi: tools.old_style,
     }
 }
 
-/// Members that are invalid without tools and history.
-const WITH_TOOLS: [&str; 3] = ["tools", "toolConfig", "cachedContent"];
-
-const RULES: TextRules = TextRules {
-    named: is,
-    with_tools: &WITH_TOOLS,
-    for_model: Some(for_model),
-    of_model: &[],
-    bound,
-    bounds_lone: true,
-    choice,
-};
-
 /// The model is in the path, or next to the envelope.
 fn for_model(view: &View, model: &str) -> Vec<Edit> {
-    let text: &[u8] = &view.body;
-    let whole = json::root(text);
-    let named = json::get(text, whole, "model").map(|named| Edit::replace(named, json::quote(model)));
-    let thinks = TranscriptMembers::of(view, is).get_in("generationConfig", "thinkingConfig");
+    let named = json::get(&view.body, json::root(&view.body), "model");
+    let named = named.map(|named| Edit::replace(named, json::quote(model)));
+    let thinks = TranscriptMembers::of(view, &FACTS.text).get(&["generationConfig", "thinkingConfig"]);
     let thinks = thinks.map(|thinks| Edit::replace(thinks, "{}"));
     named.into_iter().chain(thinks).collect()
-}
-
-/// What the model thinks counts as output.
-fn bound(members: &TranscriptMembers<'_>, most: u64, _adds: bool) -> Option<Edit> {
-    let thinks = members
-        .get_in("generationConfig", "thinkingConfig")
-        .and_then(|config| members.get_of(config, "thinkingBudget"));
-    let own = members.number(members.get_in("generationConfig", "maxOutputTokens"));
-    let bound = bounded(own, most + members.number(thinks).unwrap_or_default());
-    bound.map(|tokens| members.set_in("generationConfig", "maxOutputTokens", &tokens))
-}
-
-fn choice(members: &TranscriptMembers<'_>, choice: ToolChoice) -> Option<Edit> {
-    let mode = if choice == ToolChoice::None {
-        "NONE"
-    } else {
-        "AUTO"
-    };
-    let config = format!(r#"{{"mode":"{mode}"}}"#);
-    Some(members.set_in("toolConfig", "functionCallingConfig", &config))
 }

@@ -2,14 +2,13 @@
 
 use super::Gemini;
 use bytes::Bytes;
-use memchr::memmem;
 
 use super::part;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
 use crate::wire::own_text;
-use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, ToolShape, Turn, TurnContent, View};
+use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, Turn, TurnContent, View};
 use crate::wire::walk::{self, is_cramped};
 use crate::wire::{Operation, Requests, UnreadReason};
 
@@ -37,10 +36,10 @@ impl Requests for Gemini {
             Ok(end)
         })?;
         // Code Assist has it next to the request, and others, if at all, in the path.
-        let model = whole.iter().find(|(key, _)| *key == b"model");
+        let model = whole.iter().find(|(key, _)| key.of(text) == b"model");
         let model = model.and_then(|(_, v)| json::string(text, *v));
-        let members = request(text, whole)?;
-        if repeated(&members) {
+        let around = request(text, whole)?;
+        if repeated(text, &around) {
             return Err(UnreadReason::RepeatedKey);
         }
         let mut view = View {
@@ -51,27 +50,14 @@ impl Requests for Gemini {
             },
             ..View::default()
         };
-        for (key, value) in members {
-            member(text, key, value, &mut view);
+        for (key, value) in &around {
+            member(text, key.of(text), *value, &mut view);
         }
+        view.around = around;
         if view.turns.is_empty() {
             return Err(UnreadReason::OtherShape);
         }
         Ok(view)
-    }
-
-    fn tool_shape(&self, view: &View, tools: &ToolList) -> ToolShape {
-        let before = view.body.get(..tools.end).unwrap_or_default();
-        let snake = memmem::find(before, b"\"parameters_json_schema\"").is_some();
-        let schema = match (tools.old_style, snake) {
-            (true, _) => r#","parameters":"#,
-            (false, true) => r#","parameters_json_schema":"#,
-            (false, false) => r#","parametersJsonSchema":"#,
-        };
-        ToolShape {
-            around: [r#"{"name":""#, r#"","description":"#, schema, "}"],
-            openapi: tools.old_style,
-        }
     }
 
     fn carry_over(&self, blocks: &[String], prompt: &str) -> String {
@@ -89,11 +75,14 @@ impl Requests for Gemini {
     }
 }
 
-type BodyMembers<'t> = Vec<(&'t [u8], Span)>;
-
 /// The members of the object that has the contents: the body, or what is in its envelope.
-fn request<'t>(text: &'t [u8], whole: BodyMembers<'t>) -> Result<BodyMembers<'t>, UnreadReason> {
-    let named = |name: &str| whole.iter().find(|(key, _)| part::is(key, name)).map(|m| m.1);
+fn request(text: &[u8], whole: Vec<(Span, Span)>) -> Result<Vec<(Span, Span)>, UnreadReason> {
+    let named = |name: &str| {
+        whole
+            .iter()
+            .find(|(key, _)| part::is(key.of(text), name))
+            .map(|m| m.1)
+    };
     if named("contents").is_some() {
         return Ok(whole);
     }
@@ -101,13 +90,17 @@ fn request<'t>(text: &'t [u8], whole: BodyMembers<'t>) -> Result<BodyMembers<'t>
         .into_iter()
         .find_map(named)
         .ok_or(UnreadReason::OtherShape)?;
-    let members = json::members(text, inside).into_iter();
-    Ok(members.map(|(key, value)| (key.of(text), value)).collect())
+    Ok(json::members(text, inside))
 }
 
-fn repeated(members: &[(&[u8], Span)]) -> bool {
-    KEYS.iter()
-        .any(|name| members.iter().filter(|(key, _)| part::is(key, name)).count() > 1)
+fn repeated(text: &[u8], members: &[(Span, Span)]) -> bool {
+    let count = |name: &str| {
+        members
+            .iter()
+            .filter(|(key, _)| part::is(key.of(text), name))
+            .count()
+    };
+    KEYS.iter().any(|name| count(name) > 1)
 }
 
 fn member(text: &[u8], key: &[u8], value: Span, view: &mut View) {

@@ -62,8 +62,7 @@ fn signed(call: &HiddenCall, signature: &str) -> String {
 }
 
 fn id(data: &[u8], piece: &PartMembers) -> String {
-    let id = piece.part.id.map(|i| json::unescape(i.of(data)));
-    id.unwrap_or_default().into_owned()
+    json::string_or_empty(data, piece.part.id.map(Span::outer)).into_owned()
 }
 
 impl StreamedCall {

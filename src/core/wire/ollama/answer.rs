@@ -2,9 +2,6 @@
 //! <https://github.com/ollama/ollama/blob/main/docs/api.md>.
 
 use super::Ollama;
-use bytes::Bytes;
-use std::borrow::Cow;
-
 use super::usage;
 use crate::mark::escape;
 use crate::text::splice::Edit;
@@ -13,22 +10,13 @@ use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
 use crate::wire::error::error_in;
 use crate::wire::fingerprints::FingerprintedCalls;
 use crate::wire::leg::{HiddenCall, LegReport, StopReason};
-use crate::wire::leg_machine::Dialect;
-use crate::wire::leg_state::{Frame, HeldFrame, HeldKind, LegState};
-use crate::wire::{Answers, Ending, Framing, TurnPart, View, parts, sse, view};
-
-impl Answers for Ollama {
-    fn dialect(&self, view: &View) -> Box<dyn Dialect> {
-        Box::new(OllamaDialect {
-            place: FingerprintedCalls { turns: self, view }.place_of_answer(),
-            ..OllamaDialect::default()
-        })
-    }
-}
+use crate::wire::leg_state::{Dialect, Frame, HeldFrame, HeldKind, LegState};
+use crate::wire::{Ending, Framing, TurnPart, View, parts, sse, view};
+use bytes::Bytes;
 
 /// State of an answer.
 #[derive(Default)]
-struct OllamaDialect {
+pub(super) struct OllamaDialect {
     /// Where the agent's transcript will have this response.
     place: MessageNumber,
     /// Whether anything of this leg was shown.
@@ -80,14 +68,15 @@ impl LineMembers {
     pub(super) fn read(data: &[u8]) -> Option<Self> {
         let root = json::whole(data).ok().filter(|r| data[r.start] == b'{')?;
         let message = json::get(data, root, "message").filter(|m| data[m.start] == b'{');
-        let member = |name: &str| json::get(data, message?, name);
+        let keys = ["content", "thinking", "tool_calls"];
+        let [content, thinking, calls] = message.map_or([None; 3], |message| json::pick(data, message, keys));
         let literal = |span: &Span| data[span.start] == b'"';
         Some(Self {
             root,
             message,
-            content: member("content").filter(literal),
-            thinking: member("thinking").filter(literal),
-            calls: member("tool_calls").filter(|c| data[c.start] == b'['),
+            content: content.filter(literal),
+            thinking: thinking.filter(literal),
+            calls: calls.filter(|c| data[c.start] == b'['),
         })
     }
 
@@ -112,11 +101,11 @@ impl LineMembers {
 
 /// Our call, with the element that it is; arguments of more than `limit` bytes are not kept.
 fn hidden(data: &[u8], call: &TurnPart, tool: &'static str, after: usize, limit: usize) -> HiddenCall {
-    let id = call.id.map_or(Cow::default(), |id| json::unescape(id.of(data)));
+    let id = json::string_or_empty(data, call.id.map(Span::outer)).into_owned();
     let arguments = call
         .value
-        .map_or(Cow::from("{}"), |arguments| arguments.text(data).into());
-    let mut hidden = HiddenCall::whole(id.into_owned(), tool, after, &arguments, limit);
+        .map_or("{}".to_owned(), |arguments| arguments.text(data));
+    let mut hidden = HiddenCall::whole(id, tool, after, &arguments, limit);
     hidden.raw = (!hidden.oversize && arguments.starts_with('{')).then(|| call.span.text(data));
     hidden
 }
@@ -169,11 +158,11 @@ impl Dialect for OllamaDialect {
         let (calls, lost) = self.calls(state, data, &line);
         let stop = line.stop(data, &state.report);
         self.ends(state, data, &line, stop);
-        let string = |span: Option<Span>| span.and_then(|s| json::string(data, s)).unwrap_or_default();
+        let content = json::string_or_empty(data, line.content);
+        self.shown.content.push_str(&escape::break_up(&content));
         self.shown
-            .content
-            .push_str(&escape::break_up(&string(line.content)));
-        self.shown.thinking.push_str(&string(line.thinking));
+            .thinking
+            .push_str(&json::string_or_empty(data, line.thinking));
         let visible = calls.iter().zip(lost).filter(|(_, lost)| !lost);
         self.shown.calls.extend(visible.map(|(call, _)| call.text(data)));
         Some(())
@@ -236,6 +225,14 @@ impl Dialect for OllamaDialect {
 const EMPTY: &str = r#"{"role":"assistant","content":""}"#;
 
 impl OllamaDialect {
+    pub(super) fn new(view: &View) -> Self {
+        let turns = &Ollama;
+        Self {
+            place: FingerprintedCalls { turns, view }.place_of_answer(),
+            ..Self::default()
+        }
+    }
+
     fn learn(&mut self, data: &[u8], line: &LineMembers) {
         if !self.identity.is_empty() {
             return;

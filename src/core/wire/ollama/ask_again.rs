@@ -4,27 +4,25 @@ use super::Ollama;
 use super::answer::{LineMembers, OllamaMessage};
 use super::pairs;
 use crate::record::HiddenPair;
-use crate::text::{Span, json};
+use crate::text::json;
 use crate::tools::ToolNames;
-use crate::wire::framing::payload;
 use crate::wire::{AskAgain, LegOutput};
 
 impl AskAgain for Ollama {
     /// The model's own message, unchanged, then the results of its calls.
     fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours_are: ToolNames) -> Option<String> {
-        let pieces: Vec<Vec<u8>> = match spoken {
-            LegOutput::Reply(body) => vec![body.to_vec()],
-            LegOutput::Stream(frames) => frames.iter().map(|f| payload(f).into_owned()).collect(),
-        };
         let mut message = OllamaMessage::default();
         let mut ours = pairs.iter();
-        for text in &pieces {
+        for text in &spoken.pieces() {
             let Some(line) = LineMembers::read(text) else {
                 continue;
             };
-            let string = |span: Option<Span>| span.and_then(|s| json::string(text, s)).unwrap_or_default();
-            message.content.push_str(&string(line.content));
-            message.thinking.push_str(&string(line.thinking));
+            message
+                .content
+                .push_str(&json::string_or_empty(text, line.content));
+            message
+                .thinking
+                .push_str(&json::string_or_empty(text, line.thinking));
             message
                 .calls
                 .extend(line.calls(text).into_iter().filter_map(|call| {

@@ -6,10 +6,10 @@ use bytes::Bytes;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
-use crate::wire::view::{RequestFacts, Role, ToolList, ToolShape, TurnContent, View};
+use crate::wire::own_text;
+use crate::wire::view::{RequestFacts, Role, ToolList, TurnContent, View};
 use crate::wire::walk::{self, is_cramped};
 use crate::wire::{Operation, Requests, UnreadReason};
-use crate::wire::{openai, own_text};
 
 /// Top-level keys that a rewrite reads or edits: repeated, the body is left alone.
 const KEYS: [&str; 6] = ["messages", "tools", "model", "stream", "format", "options"];
@@ -21,10 +21,6 @@ impl Requests for Ollama {
             ..RequestFacts::of(operation)
         };
         walk::view(body, facts, &KEYS, role, read_member)
-    }
-
-    fn tool_shape(&self, _view: &View, _tools: &ToolList) -> ToolShape {
-        openai::TOOL
     }
 
     fn carry_over(&self, _blocks: &[String], prompt: &str) -> String {

@@ -3,6 +3,7 @@
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::leg::Usage;
+use crate::wire::view::set_member;
 
 const INPUT: &str = "prompt_eval_count";
 const OUTPUT: &str = "eval_count";
@@ -18,16 +19,8 @@ pub(super) fn of(text: &[u8], object: Span) -> Usage {
 
 /// The edit that adds the output of earlier legs.
 pub(super) fn summed(text: &[u8], object: Span, spent: u64) -> Option<Edit> {
-    if spent == 0 {
-        return None;
-    }
-    Some(match json::get(text, object, OUTPUT) {
-        Some(count) => {
-            let now = json::number(count.of(text)).unwrap_or_default() + spent;
-            Edit::replace(count, now.to_string())
-        }
-        None => Edit::insert(object.end - 1, format!(r#","{OUTPUT}":{spent}"#)),
-    })
+    let now = json::get_u64(text, object, OUTPUT).unwrap_or_default() + spent;
+    (spent > 0).then(|| set_member(text, object, OUTPUT, now.to_string()))
 }
 
 /// Counters of a response that ends with its sentinel, as members.
@@ -37,10 +30,7 @@ pub(super) fn stopped(output: u64, next_input: u64) -> String {
 
 /// As [`stopped`], in place of what a reply states.
 pub(super) fn stopped_edits(text: &[u8], root: Span, output: u64, next_input: u64) -> Vec<Edit> {
-    let set = |key: &str, value: String| match json::get(text, root, key) {
-        Some(span) => Edit::replace(span, value),
-        None => Edit::insert(root.end - 1, format!(r#","{key}":{value}"#)),
-    };
+    let set = |key: &str, value: String| set_member(text, root, key, value);
     vec![
         set("done_reason", r#""stop""#.to_owned()),
         set(INPUT, next_input.to_string()),

@@ -1,33 +1,24 @@
 //! Chat answers: one completion to the agent, however many legs it has. Events:
 //! <https://platform.openai.com/docs/api-reference/chat-streaming>.
 
-use super::OpenaiChat;
 use bytes::Bytes;
 
 use super::calls::{self, CallListFate, LegCalls};
 use super::chunk::{self, ChatChunk, ChunkChoice};
 use super::identity::ChatIdentity;
 use super::message::JoinedMessage;
-use super::usage::stopped;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::leg_machine::Dialect;
-use crate::wire::leg_state::{Frame, HeldFrame, HeldKind, LegState};
+use crate::wire::leg_state::{Dialect, Frame, HeldFrame, HeldKind, LegState};
 use crate::wire::leg_usage::{LegUsage, ProviderUsage};
-use crate::wire::openai::OpenaiUsage;
-use crate::wire::{Answers, Ending, View, sse};
+use crate::wire::openai::{OpenaiUsage, stopped_chat as stopped};
+use crate::wire::{Ending, View, sse};
 
 const DONE: &[u8] = b"[DONE]";
 
-impl Answers for OpenaiChat {
-    fn dialect(&self, view: &View) -> Box<dyn Dialect> {
-        Box::new(ChatDialect::new(view))
-    }
-}
-
 /// State of an answer.
 #[derive(Default)]
-struct ChatDialect {
+pub(super) struct ChatDialect {
     /// The agent requested usage.
     wants_usage: bool,
     /// More than one choice: relayed as it is.

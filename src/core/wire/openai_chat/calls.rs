@@ -81,10 +81,7 @@ fn arguments(data: &[u8], function: Span) -> String {
 /// A call of a whole reply. Places count calls alone: content is a list of its own on this wire.
 pub(super) fn whole(state: &mut LegState, data: &[u8], call: Span) {
     let [id, function] = json::pick(data, call, ["id", "function"]);
-    let id = id
-        .and_then(|id| json::string(data, id))
-        .unwrap_or_default()
-        .into_owned();
+    let id = json::string_or_empty(data, id).into_owned();
     let function = function.unwrap_or_default();
     let after = state.report.calls.len();
     let name = json::get_string(data, function, "name");

@@ -59,17 +59,11 @@ impl ChatChunk {
 
 impl ChunkChoice {
     fn read(data: &[u8], whole: Span) -> Self {
-        let mut choice = Self::default();
-        for (key, value) in json::members(data, whole) {
-            match key.of(data) {
-                b"delta" if data[value.start] == b'{' => choice.delta = Some(value),
-                b"finish_reason" if data[value.start] == b'"' && value.len() > 2 => {
-                    choice.finish = Some(value)
-                }
-                _ => {}
-            }
+        let [delta, finish] = json::pick(data, whole, ["delta", "finish_reason"]);
+        Self {
+            delta: delta.filter(|delta| data[delta.start] == b'{'),
+            finish: finish.filter(|finish| data[finish.start] == b'"' && finish.len() > 2),
         }
-        choice
     }
 }
 

@@ -12,7 +12,6 @@ mod message;
 mod pairs;
 mod request;
 mod turns;
-mod usage;
 
 #[cfg(test)]
 mod tests;

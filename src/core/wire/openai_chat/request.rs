@@ -6,10 +6,10 @@ use bytes::Bytes;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
-use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, ToolShape, TurnContent, View};
+use crate::wire::own_text;
+use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, TurnContent, View, first_member};
 use crate::wire::walk::{self, is_cramped};
 use crate::wire::{Operation, Requests, UnreadReason};
-use crate::wire::{openai, own_text};
 
 /// Top-level keys that a rewrite reads or edits: repeated, the body is left alone.
 const KEYS: [&str; 12] = [
@@ -50,10 +50,6 @@ impl Requests for OpenaiChat {
         walk::view(body, RequestFacts::of(operation), &KEYS, role, read_member)
     }
 
-    fn tool_shape(&self, _view: &View, _tools: &ToolList) -> ToolShape {
-        openai::TOOL
-    }
-
     fn carry_over(&self, blocks: &[String], prompt: &str) -> String {
         own_text::user_message(blocks, prompt)
     }
@@ -72,28 +68,17 @@ pub(super) fn companions(view: &View) -> Vec<Edit> {
         return Vec::new();
     }
     let text: &[u8] = &view.body;
-    let whole = json::root(text);
     let include_usage = r#"{"include_usage":true}"#;
-    let Some(options) = json::get(text, whole, "stream_options") else {
-        let stream = json::get(text, whole, "stream")
-            .map(|s| Edit::insert(s.end, format!(r#","stream_options":{include_usage}"#)));
-        return stream.into_iter().collect();
+    let Some(options) = view.beside("stream_options") else {
+        let stream = view.beside("stream");
+        let add = |s: Span| Edit::insert(s.end, format!(r#","stream_options":{include_usage}"#));
+        return stream.map(add).into_iter().collect();
     };
-    if text[options.start] != b'{' {
-        return vec![Edit::replace(options, include_usage)];
-    }
-    if let Some(no) = json::get(text, options, "include_usage") {
-        return vec![Edit::replace(no, "true")];
-    }
-    let comma = if json::members(text, options).is_empty() {
-        ""
-    } else {
-        ","
-    };
-    vec![Edit::insert(
-        options.start + 1,
-        format!(r#""include_usage":true{comma}"#),
-    )]
+    vec![match json::get(text, options, "include_usage") {
+        _ if text[options.start] != b'{' => Edit::replace(options, include_usage),
+        Some(no) => Edit::replace(no, "true"),
+        None => first_member(text, options, "include_usage", "true"),
+    }]
 }
 
 fn role(literal: &[u8]) -> Role {

@@ -3,38 +3,27 @@
 
 mod end;
 mod send;
-mod sequence;
 mod texts;
 
-use super::OpenaiResponses;
 use bytes::Bytes;
 
-use self::sequence::Sequence;
 use self::texts::PartTexts;
-use super::event::{ResponsesEvent, broken, event, number};
+use super::event::{ResponsesEvent, Sequence, broken, event, number};
 use super::own_message::OwnMessage;
 
 use super::response_object::{self, ObjectOverrides, ResponseIdentity};
-use super::usage::stopped;
 use crate::text::json;
 use crate::text::splice::{self, Edit};
 use crate::tools::ToolNames;
 use crate::wire::error::error_in;
 use crate::wire::leg::HiddenCall;
-use crate::wire::leg_machine::Dialect;
-use crate::wire::leg_state::{Frame, HeldFrame, HeldKind, LegState};
+use crate::wire::leg_state::{Dialect, Frame, HeldFrame, HeldKind, LegState};
 use crate::wire::leg_usage::{LegUsage, ProviderUsage};
-use crate::wire::openai::OpenaiUsage;
-use crate::wire::{Answers, Ending, View, sse};
+use crate::wire::openai::{OpenaiUsage, stopped_response as stopped};
+use crate::wire::{Ending, View, sse};
 
 /// What some servers send after the last event.
 const DONE: &[u8] = b"[DONE]";
-
-impl Answers for OpenaiResponses {
-    fn dialect(&self, view: &View) -> Box<dyn Dialect> {
-        Box::new(ResponsesDialect::new(view))
-    }
-}
 
 /// The reply without our tool, and with the `previous_response_id` that the agent knows.
 pub(super) fn shaped_for(view: &View, reply: Bytes) -> Bytes {
@@ -54,7 +43,7 @@ pub(super) fn shaped_for(view: &View, reply: Bytes) -> Bytes {
 
 /// State of an answer.
 #[derive(Default)]
-struct ResponsesDialect {
+pub(super) struct ResponsesDialect {
     /// The agent's own `previous_response_id`, as a literal.
     previous: Option<String>,
     /// What every response object says: the first leg's.

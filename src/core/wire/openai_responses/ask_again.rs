@@ -8,7 +8,7 @@ use super::response_object;
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
 use crate::tools::ToolNames;
-use crate::wire::{AskAgain, LegOutput, sse};
+use crate::wire::{AskAgain, LegOutput, sse, view};
 
 impl AskAgain for OpenaiResponses {
     /// The model's own items, unchanged, our calls after them, then the results.
@@ -50,7 +50,7 @@ impl AskAgain for OpenaiResponses {
                 // refused.
                 let bare = !known || last_thought.is_some_and(|thought| at > thought);
                 if bare {
-                    json::without(&item, "id").into_owned()
+                    view::without(&item, "id").into_owned()
                 } else {
                     item
                 }
@@ -58,7 +58,7 @@ impl AskAgain for OpenaiResponses {
             .collect();
         let calls = pairs.iter().map(|p| match known {
             true => p.call.clone(),
-            false => json::without(&p.call, "id").into_owned(),
+            false => view::without(&p.call, "id").into_owned(),
         });
         all.extend(calls);
         all.extend(pairs.iter().map(result));

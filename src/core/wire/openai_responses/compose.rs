@@ -116,9 +116,8 @@ fn object(view: &View, answer: &LocalAnswer<'_>, status: &str, (output, usage): 
 
 /// The members that repeat the request's, as the agent spelled their values.
 fn echoed(view: &View) -> String {
-    let given = json::pick(&view.body, json::root(&view.body), ECHOED.map(|(name, _)| name));
-    let members = ECHOED.iter().zip(given).map(|((name, absent), given)| {
-        let value = given.map_or((*absent).into(), |span| view.str(span));
+    let members = ECHOED.iter().map(|(name, absent)| {
+        let value = view.beside(name).map_or((*absent).into(), |span| view.str(span));
         format!(r#""{name}":{value}"#)
     });
     members.collect::<Vec<_>>().join(",")

@@ -1,12 +1,13 @@
-//! What of this wire is a value: its facts, the rules of requests that ask only for text, and its errors.
+//! What of this wire is a value.
 
-use super::{OpenaiResponses, answer, pairs, repair, request, turns};
+use super::answer::{self, ResponsesDialect};
+use super::{OpenaiResponses, pairs, repair, request, turns};
 use crate::record::WireId;
 use crate::text::json;
-use crate::wire::error::{Errors, OwnError};
+use crate::wire::Wire;
 use crate::wire::facts::{ItemRules, WireFacts};
-use crate::wire::members::{TextRules, exactly};
-use crate::wire::{Wire, openai};
+use crate::wire::members::TextRules;
+use crate::wire::view::ToolShape;
 
 static FACTS: WireFacts = WireFacts {
     // Reasoning with another prefix is dropped without an error. What cannot be decrypted, since it was made for another
@@ -28,7 +29,35 @@ static FACTS: WireFacts = WireFacts {
         put_by_results: pairs::put_by_results,
         shaped_for: answer::shaped_for,
     }),
-    ..WireFacts::of(WireId::OpenaiResponses, "openai", RULES)
+    error_event,
+    // `strict` is stated, since the API would otherwise try strict mode and make `reason` required.
+    tool_shape: |_, _| {
+        ToolShape::new([
+            r#"{"type":"function","name":""#,
+            r#"","description":"#,
+            r#","parameters":"#,
+            r#","strict":false}"#,
+        ])
+    },
+    text: TextRules {
+        with_tools: &[
+            "tools",
+            "tool_choice",
+            "parallel_tool_calls",
+            "previous_response_id",
+            "max_tool_calls",
+        ],
+        of_model: &["reasoning", "include"],
+        bounds: &[&["max_output_tokens"]],
+        always_bounds: false,
+        // Codex's own server takes none.
+        bounds_lone: false,
+        choice: Some((&["tool_choice"], [r#""none""#, r#""auto""#])),
+        ..TextRules::DEFAULT
+    },
+    ..WireFacts::of(WireId::OpenaiResponses, "openai", |view| {
+        Box::new(ResponsesDialect::new(view))
+    })
 };
 
 impl Wire for OpenaiResponses {
@@ -37,40 +66,15 @@ impl Wire for OpenaiResponses {
     }
 }
 
-impl Errors for OpenaiResponses {
-    fn error_body(&self, error: OwnError<'_>) -> String {
-        openai::error_body(error)
-    }
-
-    /// Its code and its message are at the event's top.
-    fn error_event(&self, body: &str) -> String {
-        let text = body.as_bytes();
-        let error = json::whole(text)
-            .ok()
-            .and_then(|whole| json::get(text, whole, "error"));
-        let member = |key: &str| error.and_then(|error| json::get_string(text, error, key));
-        let code = member("code").or(member("type")).unwrap_or("server_error".into());
-        let message = member("message").unwrap_or(body.into());
-        let (code, message) = (json::quote(&code), json::quote(&message));
-        format!(
-            "event: error\ndata: {{\"type\":\"error\",\"sequence_number\":0,\"code\":{code},\"message\":{message},\"param\":null}}\n\n"
-        )
-    }
+/// The event's code and its message are at its top.
+fn error_event(body: &str) -> String {
+    let text = body.as_bytes();
+    let error = json::get(text, json::root(text), "error");
+    let member = |key: &str| error.and_then(|error| json::get_string(text, error, key));
+    let code = member("code").or(member("type")).unwrap_or("server_error".into());
+    let message = member("message").unwrap_or(body.into());
+    let (code, message) = (json::quote(&code), json::quote(&message));
+    format!(
+        "event: error\ndata: {{\"type\":\"error\",\"sequence_number\":0,\"code\":{code},\"message\":{message},\"param\":null}}\n\n"
+    )
 }
-
-const RULES: TextRules = TextRules {
-    named: exactly,
-    with_tools: &[
-        "tools",
-        "tool_choice",
-        "parallel_tool_calls",
-        "previous_response_id",
-        "max_tool_calls",
-    ],
-    for_model: None,
-    of_model: &["reasoning", "include"],
-    bound: |members, most, adds| members.bound(&["max_output_tokens"], most, adds),
-    // Codex's own server takes none.
-    bounds_lone: false,
-    choice: |members, choice| members.tool_choice(choice),
-};

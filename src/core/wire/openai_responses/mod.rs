@@ -15,7 +15,6 @@ mod repair;
 mod request;
 mod response_object;
 mod turns;
-mod usage;
 
 pub struct OpenaiResponses;
 

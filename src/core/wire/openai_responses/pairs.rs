@@ -10,7 +10,7 @@ use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::aside::{LonePart, MadeTurn, SplitTurn};
 use crate::wire::sibling_calls::WantedIds;
-use crate::wire::view::{Role, TurnChange, TurnPartKind, View};
+use crate::wire::view::{self, Role, TurnChange, TurnPartKind, View};
 use crate::wire::{CallAt, HiddenCall, SiblingPair};
 
 use super::item::{BY_ITEM, ResponsesItem};
@@ -72,7 +72,7 @@ impl Pairs for OpenaiResponses {
         // Two items of one id would be refused, and ours means nothing to upstream.
         let [first, last] = split.halves(&lone).map(|parts| {
             let message = (!parts.is_empty()).then(|| split.message(&parts, &lone))?;
-            let bare = json::without(&message, "id").into_owned();
+            let bare = view::without(&message, "id").into_owned();
             Some(MadeTurn::new(Role::Assistant, bare))
         });
         first.into_iter().chain(made).chain(last).collect()
@@ -92,7 +92,7 @@ impl Pairs for OpenaiResponses {
                 TurnPartKind::Thinking => return changes,
                 TurnPartKind::Text if item.id.is_some() => {
                     let message = view.str_in(before, whole.span);
-                    let bare = json::without(&message, "id").into_owned();
+                    let bare = view::without(&message, "id").into_owned();
                     changes.push(TurnChange::Within(before, Edit::replace(whole.span, bare)));
                 }
                 TurnPartKind::Text => {}
@@ -178,7 +178,7 @@ fn call_like(has_id: bool, pair: &HiddenPair) -> String {
     if has_id {
         pair.call.clone()
     } else {
-        json::without(&pair.call, "id").into_owned()
+        view::without(&pair.call, "id").into_owned()
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
+use crate::text::Span;
 use crate::text::splice::Edit;
-use crate::text::{Span, json};
-use crate::wire::view::{Role, TurnChange, TurnPartKind, View};
+use crate::wire::view::{self, Role, TurnChange, TurnPartKind, View};
 
 use super::item::ResponsesItem;
 
@@ -160,7 +160,7 @@ fn without_ids(view: &View, cut: usize, items: &[ResponsesItem]) -> Vec<TurnChan
         .take_while(|(item, (_, turn))| turn.role == Role::Assistant && item.part != TurnPartKind::Thinking);
     run.filter(|(item, _)| item.id.is_some())
         .map(|(_, (number, turn))| {
-            let bare = json::without(&view.str(turn.span), "id").into_owned();
+            let bare = view::without(&view.str(turn.span), "id").into_owned();
             TurnChange::Within(number, Edit::replace(turn.span, bare))
         })
         .collect()

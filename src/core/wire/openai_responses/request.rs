@@ -6,8 +6,7 @@ use bytes::Bytes;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::view::{
-    PreviousResponse, RequestFacts, Role, ToolChoice, ToolList, ToolShape, Turn, TurnContent, View,
-    take_out_members,
+    PreviousResponse, RequestFacts, Role, ToolChoice, ToolList, Turn, TurnContent, View,
 };
 use crate::wire::walk::{self, is_cramped};
 use crate::wire::{Operation, Requests, UnreadReason};
@@ -70,14 +69,16 @@ impl Requests for OpenaiResponses {
         };
         let mut has_list = false;
         walk::body(text, &KEYS, |key, at| {
-            if key == b"input" {
+            if key.of(text) == b"input" {
                 found.view.list = Span::new(at, read_input(text, at, &mut found)?);
+                found.view.around.push((key, found.view.list));
                 has_list = matches!(text[at], b'"' | b'[');
                 return Ok(found.view.list.end);
             }
-            let end = json::value_end(text, at)?;
-            read_member(text, key, Span::new(at, end), &mut found);
-            Ok(end)
+            let value = Span::new(at, json::value_end(text, at)?);
+            found.view.around.push((key, value));
+            read_member(text, key.of(text), value, &mut found);
+            Ok(value.end)
         })?;
         if !has_list {
             return Err(UnreadReason::OtherShape);
@@ -88,16 +89,6 @@ impl Requests for OpenaiResponses {
         view.tools =
             tools_of(view.tools, found.additional, found.taken).filter(|_| operation != Operation::Compact);
         Ok(view)
-    }
-
-    /// `strict` is stated, since the API would otherwise try strict mode and make `reason` required.
-    fn tool_shape(&self, _view: &View, _tools: &ToolList) -> ToolShape {
-        ToolShape::new([
-            r#"{"type":"function","name":""#,
-            r#"","description":"#,
-            r#","parameters":"#,
-            r#","strict":false}"#,
-        ])
     }
 
     fn carry_over(&self, blocks: &[String], prompt: &str) -> String {
@@ -126,8 +117,7 @@ pub(super) fn previous(view: &View, id: Option<&str>) -> Vec<Edit> {
     if let Some(id) = id {
         return vec![Edit::replace(now.value, json::quote(id))];
     }
-    let text: &[u8] = &view.body;
-    take_out_members(text, json::root(text), &["previous_response_id"])
+    view.without(&["previous_response_id"])
 }
 
 /// The list that ours goes into: the top-level one, or Codex's where that is missing or empty.

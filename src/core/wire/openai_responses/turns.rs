@@ -9,7 +9,6 @@ use uuid::Uuid;
 use super::OpenaiResponses;
 use super::item::{ASIDE_ITEM, FILLER_ITEM, LOCAL_ANSWER_ITEM, ResponsesItem, SENTINEL_ITEM};
 use super::own_message::OwnMessage;
-use crate::text::json;
 use crate::text::splice::Edit;
 use crate::wire::parts::ElementMembers;
 use crate::wire::view::{self, OwnItem, OwnKind, Role, Turn, TurnContent, TurnPart, TurnPartKind, View};
@@ -63,7 +62,7 @@ impl Turns for OpenaiResponses {
     }
 
     fn unbound_call(&self, call: &str) -> Option<String> {
-        match json::without(call, "id") {
+        match view::without(call, "id") {
             Cow::Owned(bare) => Some(bare),
             Cow::Borrowed(_) => None,
         }

@@ -3,14 +3,13 @@
 use super::super::event::{ResponsesEvent, event};
 use super::super::own_message::{self, OwnMessage};
 use super::super::response_object::{self, ObjectOverrides};
-use super::super::usage::stopped;
 use super::{OutputSlot, ResponsesDialect};
 use crate::text::{Span, json};
 use crate::wire::DroppedThinking;
 use crate::wire::leg::{HiddenCall, StopReason};
 use crate::wire::leg_state::{Frame, HeldFrame, HeldKind, LegState};
 use crate::wire::leg_usage::ProviderUsage;
-use crate::wire::openai::OpenaiUsage;
+use crate::wire::openai::{OpenaiUsage, stopped_response as stopped};
 
 impl ResponsesDialect {
     /// `completed`, `failed`, `incomplete`.
