@@ -38,9 +38,12 @@ pub struct CallMemo {
     places: Option<SharedPlaces>,
     /// The messages that were read last, with their calls: a message's place depends on the one before it.
     read: Vec<(Range<usize>, Arc<[KnownCall]>)>,
-    /// The message whose calls were named last, with what they are named by, each with its turn, in order.
-    named: Option<(Range<usize>, Vec<(usize, String)>)>,
+    /// The message whose calls were named last, with their names in order.
+    named: Option<(Range<usize>, CallNames)>,
 }
+
+/// What a message's calls are named by, each with its turn.
+type CallNames = Vec<(usize, String)>;
 
 /// Data shared by all places.
 #[derive(Debug)]
