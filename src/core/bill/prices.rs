@@ -251,24 +251,14 @@ impl PriceRow {
         }
     }
 
+    /// All that it states.
     fn amounts(&self) -> impl Iterator<Item = f64> {
-        let own = [
-            Some(self.input),
-            Some(self.output),
-            self.cache_read,
-            self.cache_write,
-            self.cache_write_long,
-        ];
-        let steps = self.above.iter().flat_map(|step| {
-            [
-                step.input,
-                step.output,
-                step.cache_read,
-                step.cache_write,
-                step.cache_write_long,
-            ]
-        });
-        own.into_iter().chain(steps).flatten()
+        let Rates { base, above, .. } = self.rates();
+        let steps = std::iter::once(base).chain(above.into_iter().map(|(_, step)| step));
+        steps.flat_map(|step| {
+            let input = [step.input, step.cache_read, step.cache_write];
+            input.into_iter().chain([step.cache_write_long, step.output])
+        })
     }
 }
 

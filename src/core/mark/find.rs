@@ -45,18 +45,16 @@ pub const STEM: &[u8] = b"handoff-";
 
 /// Every mark in `text`, in order. All but escaped ones must be whole lines.
 pub fn marks(text: &[u8]) -> Vec<RawMark> {
-    memmem::find_iter(text, STEM)
-        .inspect(|_| cost::add(1))
-        .filter_map(|stem| mark_at(text, stem))
-        .collect()
+    marks_in(text, Span::new(0, text.len())).0
 }
 
-/// The same, and the offsets of [`STEM`] that are no marks.
-pub(crate) fn marks_and_others(text: &[u8]) -> (Vec<RawMark>, Vec<usize>) {
+/// Every mark in a part of a text, and the offsets of [`STEM`] that are no marks.
+pub(crate) fn marks_in(text: &[u8], span: Span) -> (Vec<RawMark>, Vec<usize>) {
     let (mut marks, mut others) = (Vec::new(), Vec::new());
-    for stem in memmem::find_iter(text, STEM) {
+    for stem in memmem::find_iter(span.of(text), STEM) {
         cost::add(1);
-        match mark_at(text, stem) {
+        let stem = span.start + stem;
+        match mark_at(&text[..span.end], stem) {
             Some(mark) => marks.push(mark),
             None => others.push(stem),
         }

@@ -15,4 +15,4 @@ pub mod seal;
 pub mod sentinel;
 
 pub use find::{MarkKind, RawMark, STEM, marks};
-pub(crate) use find::{closing_end, marks_and_others};
+pub(crate) use find::{closing_end, marks_in};

@@ -25,30 +25,20 @@ impl NearLimit {
     }
 }
 
-/// Limits by their share: its header, what the whole is in it, and the header of when it is lifted, in seconds since the Unix
-/// epoch. Sources: Claude Code reads the first three, Codex the others (`codex-api/src/rate_limits.rs`).
-const SHARES: [(&str, f64, &str); 5] = [
+/// Limits by their share: how their headers begin, what the whole is, and the headers of the share and of when it is lifted,
+/// in seconds since the Unix epoch. Sources: Claude Code reads the first three, Codex the others
+/// (`codex-api/src/rate_limits.rs`).
+const SHARES: [(&str, f64, &str, &str); 5] = [
+    ("anthropic-ratelimit-unified-5h-", 1.0, "utilization", "reset"),
+    ("anthropic-ratelimit-unified-7d-", 1.0, "utilization", "reset"),
     (
-        "anthropic-ratelimit-unified-5h-utilization",
+        "anthropic-ratelimit-unified-overage-",
         1.0,
-        "anthropic-ratelimit-unified-5h-reset",
+        "utilization",
+        "reset",
     ),
-    (
-        "anthropic-ratelimit-unified-7d-utilization",
-        1.0,
-        "anthropic-ratelimit-unified-7d-reset",
-    ),
-    (
-        "anthropic-ratelimit-unified-overage-utilization",
-        1.0,
-        "anthropic-ratelimit-unified-overage-reset",
-    ),
-    ("x-codex-primary-used-percent", 100.0, "x-codex-primary-reset-at"),
-    (
-        "x-codex-secondary-used-percent",
-        100.0,
-        "x-codex-secondary-reset-at",
-    ),
+    ("x-codex-primary-", 100.0, "used-percent", "reset-at"),
+    ("x-codex-secondary-", 100.0, "used-percent", "reset-at"),
 ];
 
 /// Limits by what is left of them, with the time until they are lifted as `6m0s` (OpenAI).
@@ -57,10 +47,10 @@ const REMAINDERS: [&str; 2] = ["tokens", "requests"];
 /// The near limit that is lifted last, by an answer's headers.
 pub fn near_limit<'h>(header: impl Fn(&str) -> Option<&'h str>, now_ms: u64) -> Option<NearLimit> {
     let number = |name: &str| header(name)?.trim().parse::<f64>().ok().filter(|n| n.is_finite());
-    let shares = SHARES.iter().filter_map(|(used, whole, resets)| {
+    let shares = SHARES.iter().filter_map(|(limit, whole, used, resets)| {
         Some(NearLimit {
-            used: number(used)? / whole,
-            resets_ms: (number(resets)?.max(0.0) * 1_000.0) as u64,
+            used: number(&format!("{limit}{used}"))? / whole,
+            resets_ms: (number(&format!("{limit}{resets}"))?.max(0.0) * 1_000.0) as u64,
         })
     });
     let remainders = REMAINDERS.iter().filter_map(|kind| {

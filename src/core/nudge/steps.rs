@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::agents::todo::{self, TodoItem, TodoState};
 use crate::agents::tools::{self, ToolKind};
-use crate::transcript::{ToolCall, Transcript, TranscriptPartKind, TranscriptTurn};
+use crate::transcript::{ToolCall, Transcript, TranscriptTurn};
 use crate::wire::{Turn, View};
 
 /// Whether the model's newest message marks a step as done: by a call of its agent's to-do tool with more finished
@@ -25,7 +25,7 @@ pub fn step_done(view: &View, from: usize) -> bool {
             _ if models => newest = false,
             _ => continue,
         }
-        for done in turn_done(&turn).into_iter().rev() {
+        for done in turn.calls().rev().filter_map(|call| done_in(&call)) {
             match (done, now) {
                 (FinishedItems::One, None) if newest => return true,
                 (FinishedItems::One, _) => {}
@@ -101,11 +101,8 @@ pub fn steps_left(view: &View, from: usize) -> Option<StepsLeft> {
 
 /// The last whole list of a turn.
 fn newest_list(turn: &TranscriptTurn<'_>) -> Option<Vec<TodoItem>> {
-    let parts = turn.parts().into_iter().rev();
-    let mut lists = parts.filter_map(|part| match part.kind {
-        TranscriptPartKind::Call(call) => Some(todo::list(&todo_arguments(&call)?)),
-        _ => None,
-    });
+    let calls = turn.calls().rev();
+    let mut lists = calls.filter_map(|call| Some(todo::list(&todo_arguments(&call)?)));
     lists.find(|list| !list.is_empty())
 }
 
@@ -115,16 +112,6 @@ enum FinishedItems {
     Of(usize),
     /// One more.
     One,
-}
-
-fn turn_done(turn: &TranscriptTurn<'_>) -> Vec<FinishedItems> {
-    let parts = turn.parts().into_iter();
-    parts
-        .filter_map(|part| match part.kind {
-            TranscriptPartKind::Call(call) => done_in(&call),
-            _ => None,
-        })
-        .collect()
 }
 
 /// The arguments of a call of a to-do tool.

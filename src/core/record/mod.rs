@@ -5,7 +5,6 @@
 
 mod change;
 mod conversation;
-mod document;
 mod handoff;
 mod ids;
 mod insertion;
@@ -15,8 +14,10 @@ mod response_origin;
 
 pub use change::{INSERTIONS_KEPT, LEFT_OUT_KEPT, RecordChange, Update, UpdateOutcome};
 pub use conversation::{CachedHistory, Conversation, NamedTopic, ReadyDraft, RepeatedAnswer, is_topic};
-pub use document::{DocumentRecord, HandoffStatus};
-pub use handoff::{CarriedItem, CarriedKind, CarriedState, Handoff, HandoffOrigin, distinctive_line};
+pub use handoff::{
+    CarriedItem, CarriedKind, CarriedState, DocumentRecord, Handoff, HandoffOrigin, HandoffStatus,
+    distinctive_line,
+};
 pub use ids::{HandoffId, LOCAL, Principal, WireId};
 pub use insertion::{
     CutPoint, FINGERPRINT, Insertion, InsertionContent, InsertionPlace, Position, ThinkingOmission,

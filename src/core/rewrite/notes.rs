@@ -147,11 +147,7 @@ pub fn without_last(
     let last = view.turns.iter().rposition(|t| t.role == Role::User)?;
     let mut gone = RemovedTexts::default();
     gone.command(wire, view, last, look);
-    elements::changed(
-        wire,
-        reading,
-        gone.changes(wire, view, &UndoneHandoffs::default()),
-    )
+    gone.taken_out_of(wire, reading)
 }
 
 /// The transcript without the lines that hold the places of these asides, as far as they follow offset `from`. `None`
@@ -179,11 +175,7 @@ pub fn without_asides(
             gone.whole(item.turn);
         }
     }
-    elements::changed(
-        wire,
-        reading,
-        gone.changes(wire, view, &UndoneHandoffs::default()),
-    )
+    gone.taken_out_of(wire, reading)
 }
 
 /// Placeholder for a command that a side call quotes.

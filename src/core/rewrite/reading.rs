@@ -43,10 +43,7 @@ impl RequestReading {
     /// The wire cannot read it: it is relayed as it is.
     pub fn new(wire: &dyn Wire, body: &Bytes, operation: Operation) -> Result<Self, UnreadReason> {
         let view = wire.read(body, operation)?;
-        let list = view.list.of(body);
-        let (marks, others) = mark::marks_and_others(list);
-        let marks = marks.into_iter().map(|m| shifted(m, view.list.start)).collect();
-        let others = others.into_iter().map(|at| at + view.list.start).collect();
+        let (marks, others) = mark::marks_in(body, view.list);
         let items = wire
             .facts()
             .items
@@ -254,19 +251,6 @@ impl RequestReading {
             .filter(|p| p.kind == TurnPartKind::Result)
             .filter_map(|p| Some(self.view.str(p.id?).into_owned()))
             .collect()
-    }
-}
-
-fn shifted(mark: RawMark, by: usize) -> RawMark {
-    let shift = |s: Span| Span::new(s.start + by, s.end + by);
-    let kind = match mark.kind {
-        MarkKind::Close(seal) => MarkKind::Close(shift(seal)),
-        MarkKind::Broken(slash) => MarkKind::Broken(shift(slash)),
-        other => other,
-    };
-    RawMark {
-        span: shift(mark.span),
-        kind,
     }
 }
 

@@ -12,6 +12,7 @@ use crate::wire::view::{self, Role, TurnChange, TurnPart, TurnPartKind, View};
 
 use super::undone::UndoneHandoffs;
 use super::users_words::{NoteSearch, own_text};
+use super::{RequestReading, elements};
 
 /// Tags of a person's own command that Claude Code expanded.
 pub(super) const INVOCATIONS: [&str; 2] = ["<command-message>", "<command-name>"];
@@ -53,6 +54,12 @@ impl RemovedTexts {
                 self.text(turn, n, inside);
             }
         }
+    }
+
+    /// The request without them; `None` where nothing goes, or nothing else is there.
+    pub(super) fn taken_out_of(&self, wire: &dyn Wire, reading: &RequestReading) -> Option<RequestReading> {
+        let changes = self.changes(wire, &reading.view, &UndoneHandoffs::default());
+        elements::changed(wire, reading, changes)
     }
 
     pub(super) fn changes(&self, wire: &dyn Wire, view: &View, undone: &UndoneHandoffs) -> Vec<TurnChange> {

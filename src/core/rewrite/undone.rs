@@ -56,9 +56,7 @@ impl UndoneHandoffs {
     pub fn ever(&self) -> &HashSet<Uuid> {
         &self.ever
     }
-}
 
-impl UndoneHandoffs {
     /// What the notes say of the handoffs.
     pub(super) fn of(view: &View, found: &ChatMark) -> Self {
         let turns_of_users = last_asking(view);

@@ -27,10 +27,13 @@ pub fn may_say(wire: &dyn Wire, view: &View, prefix: &str) -> bool {
     if prefix.is_empty() {
         return false;
     }
-    let last = view
-        .last_spoken()
-        .filter(|turn| view.turns[*turn].role == Role::User);
-    last.is_some_and(|turn| may_begin(wire, view, turn, prefix))
+    asking(view).is_some_and(|turn| may_begin(wire, view, turn, prefix))
+}
+
+/// The last turn of the conversation itself, where it is the user's.
+fn asking(view: &View) -> Option<usize> {
+    view.last_spoken()
+        .filter(|turn| view.turns[*turn].role == Role::User)
 }
 
 /// The users' turns with a command that no answer follows: the agent left the answer out, or a process was killed
@@ -91,10 +94,7 @@ fn may_begin_a_part(wire: &dyn Wire, view: &View, turn: usize, prefix: &str) -> 
 /// The own text of the last user's turn, which must be the last turn of the transcript: without what the agent's
 /// harness puts in front of it. `None` where there is none.
 pub fn last_message(wire: &dyn Wire, view: &View, tags: &[String]) -> Option<String> {
-    let turn = view
-        .last_spoken()
-        .filter(|turn| view.turns[*turn].role == Role::User)?;
-    own_text(wire, view, turn, tags).map(|(_, _, text)| text)
+    own_text(wire, view, asking(view)?, tags).map(|(_, _, text)| text)
 }
 
 /// The first text of a user's turn that is the user's own: its part, where it begins, and what it says.

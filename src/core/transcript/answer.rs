@@ -143,28 +143,10 @@ impl<'a> AnswerContent<'a> {
 
     /// Takes an event of a stream, or an answer in one piece. `text` ends where the event may.
     fn take(&mut self, text: &[u8], event: Span) {
-        let keys = [
-            "error",
-            "type",
-            "object",
-            "output",
-            "choices",
-            "candidates",
-            "response",
-            "done",
-            "message",
-        ];
-        let [
-            error,
-            kind,
-            object,
-            output,
-            choices,
-            candidates,
-            response,
-            done,
-            message,
-        ] = json::pick(text, event, keys);
+        let keys = ["error", "type", "object", "output", "choices"];
+        let [error, kind, object, output, choices] = json::pick(text, event, keys);
+        let keys = ["candidates", "response", "done", "message"];
+        let [candidates, response, done, message] = json::pick(text, event, keys);
         if let Some(error) = error.filter(|error| error.of(text) != b"null") {
             return self.begin(AnswerPartKind::Error, None, None, Some(error));
         }

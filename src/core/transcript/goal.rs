@@ -51,10 +51,7 @@ pub(super) fn of<'a>(turns: impl Iterator<Item = TranscriptTurn<'a>>, tags: &[St
 impl<'a> GoalWalk<'a> {
     fn model(&mut self, turn: &TranscriptTurn<'a>) {
         self.spoke = true;
-        for part in turn.parts() {
-            let TranscriptPartKind::Call(call) = part.kind else {
-                continue;
-            };
+        for call in turn.calls() {
             self.called = true;
             if let Some(id) = call.id.filter(|_| goals::is_goal_tool(&call.named())) {
                 self.calls.insert(id.raw(), call);

@@ -31,7 +31,7 @@ mod tests;
 
 use uuid::Uuid;
 
-use crate::mark::{self, MarkKind};
+use crate::mark::{self, MarkKind, RawMark};
 use crate::text::{Span, json};
 use crate::wire::{Role, View};
 
@@ -157,16 +157,14 @@ impl<'a> Transcript<'a> {
 
     /// Lines of ours, in order.
     pub fn marks(&self) -> Vec<TranscriptMark> {
-        let list = self.view.text(self.view.list);
-        let at = self.view.list.start;
-        let marks = mark::marks(list).into_iter().filter_map(|mark| {
-            let kind = match mark.kind {
+        let (marks, _) = mark::marks_in(&self.view.body, self.view.list);
+        let marks = marks.into_iter().filter_map(|RawMark { span, kind }| {
+            let kind = match kind {
                 MarkKind::Open(id) => MarkMeaning::Handoff(id),
                 MarkKind::Close(..) => MarkMeaning::HandoffEnd,
                 MarkKind::Aside(id) => MarkMeaning::Aside(id),
                 MarkKind::Note(_) | MarkKind::Broken(_) => return None,
             };
-            let span = Span::new(mark.span.start + at, mark.span.end + at);
             let turn = self.view.turn_at(span.start)?;
             Some(TranscriptMark { turn, span, kind })
         });

@@ -1,6 +1,6 @@
 //! A turn: what one speaker put into the transcript in one piece.
 
-use super::part::TranscriptPart;
+use super::part::{ToolCall, TranscriptPart, TranscriptPartKind};
 use crate::text::{Span, json};
 use crate::wire::{self, Role};
 
@@ -31,6 +31,15 @@ impl<'a> TranscriptTurn<'a> {
     pub fn parts(&self) -> Vec<TranscriptPart<'a>> {
         let parts = wire::parts(self.body, self.span, self.role).into_iter();
         parts.map(|part| TranscriptPart::of(self.body, part)).collect()
+    }
+
+    /// The calls of tools in it, in order.
+    pub fn calls(&self) -> impl DoubleEndedIterator<Item = ToolCall<'a>> + use<'a> {
+        let parts = self.parts().into_iter();
+        parts.filter_map(|part| match part.kind {
+            TranscriptPartKind::Call(call) => Some(call),
+            _ => None,
+        })
     }
 
     /// The raw bytes in the body.

@@ -1,7 +1,5 @@
 //! The differences between APIs: one trait for each file of a wire's folder. Pure.
 
-use bytes::Bytes;
-
 use super::aside::{MadeTurn, SplitTurn};
 use super::call_fingerprint;
 use super::error::OwnError;
@@ -9,14 +7,16 @@ use super::facts::{ItemRules, WireFacts};
 use super::fingerprints::{CallMemo, FingerprintedCalls};
 use super::framing::Framing;
 use super::leg::{HiddenCall, LegOutput};
-use super::local_answer::{AnswerShape, LocalAnswer};
 use super::members::TranscriptMembers;
 use super::sibling_calls::{self, CallAt, SiblingPair, calls_in};
 use super::view::{Operation, Role, TurnChange, TurnContent, Turns, UnreadReason, View};
+use crate::limits::BYTES_PER_TOKEN;
 use crate::mark::gap;
 use crate::record::{HiddenPair, WireId};
 use crate::text::splice::Edit;
 use crate::tools::{ToolNames, ToolTable};
+use bytes::Bytes;
+use uuid::Uuid;
 
 /// One provider API.
 pub trait Wire: Requests + Turns + Pairs + AskAgain + Compose + Send + Sync + 'static {
@@ -272,5 +272,50 @@ impl dyn Wire + '_ {
             Some(edits) => edits(view, model),
             None => TranscriptMembers::of(view, rules).for_model(model),
         }
+    }
+}
+
+/// What an answer of our own says.
+#[derive(Debug, Clone, Copy)]
+pub struct LocalAnswer<'a> {
+    /// A UUIDv7: the answer's ids and its time are made of it.
+    pub id: Uuid,
+    /// The model as the request named it.
+    pub model: &'a str,
+    /// The answer, as the assistant's text.
+    pub text: &'a str,
+    /// The handoff whose sentinel is in it.
+    pub handoff: Option<Uuid>,
+    /// Bytes of the request, for its size in tokens.
+    pub request_bytes: usize,
+}
+
+/// The form of the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnswerShape {
+    /// In one piece.
+    Whole,
+    Stream(Framing),
+}
+
+impl LocalAnswer<'_> {
+    /// Seconds since the Unix epoch.
+    pub(super) fn seconds(&self) -> u64 {
+        u64::try_from(self.id.as_u128() >> 80).unwrap_or_default() / 1000
+    }
+
+    /// Estimated tokens of the request.
+    pub(super) fn input(&self) -> u64 {
+        (self.request_bytes as u64).div_ceil(BYTES_PER_TOKEN)
+    }
+
+    /// Estimated tokens of the answer.
+    pub(super) fn output(&self) -> u64 {
+        (self.text.len() as u64).div_ceil(BYTES_PER_TOKEN)
+    }
+
+    /// The answer's id after a wire's prefix.
+    pub(super) fn id(&self, prefix: &str) -> String {
+        format!("{prefix}baton_{}", self.id.simple())
     }
 }

@@ -363,11 +363,13 @@ pub struct DroppedThinking {
 }
 
 impl DroppedThinking {
-    /// What this list of transformations reports.
-    pub(super) fn read(text: &[u8], list: Span) -> Self {
+    /// What the member `input_transformations` of an object reports, where it has one.
+    pub(super) fn of_member(text: &[u8], object: Span) -> Option<Self> {
+        let list = json::get(text, object, "input_transformations");
+        let list = list.filter(|list| text[list.start] == b'[')?;
         let mut dropped = Self::default();
-        for [kind, reason] in json::pick_each(text, list, ["type", "reason"]) {
-            let [kind, reason] = [kind, reason].map(|span| json::string_or_empty(text, span));
+        for found in json::pick_each(text, list, ["type", "reason"]) {
+            let [kind, reason] = found.map(|span| json::string_or_empty(text, span));
             if !TYPES.contains(&&*kind) || reason == TURN_BOUNDARY {
                 continue;
             }
@@ -376,13 +378,7 @@ impl DroppedThinking {
                 false => dropped.other += 1,
             }
         }
-        dropped
-    }
-
-    /// The same of the member `input_transformations` of an object, where it has one.
-    pub(super) fn of_member(text: &[u8], object: Span) -> Option<Self> {
-        let list = json::get(text, object, "input_transformations")?;
-        (text.get(list.start) == Some(&b'[')).then(|| Self::read(text, list))
+        Some(dropped)
     }
 
     pub fn total(self) -> u32 {

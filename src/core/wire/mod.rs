@@ -13,6 +13,7 @@ pub mod anthropic;
 mod api;
 mod aside;
 mod call_fingerprint;
+mod edits;
 pub mod error;
 mod facts;
 mod fingerprint_index;
@@ -23,8 +24,6 @@ pub mod gemini;
 pub mod leg;
 mod leg_machine;
 mod leg_state;
-mod leg_usage;
-mod local_answer;
 mod members;
 pub mod ollama;
 mod openai;
@@ -40,7 +39,9 @@ mod turn;
 pub mod view;
 mod walk;
 
-pub use api::{AskAgain, Compose, LoneText, Pairs, Requests, StreamOpening, TextOnly, Wire};
+pub use api::{
+    AnswerShape, AskAgain, Compose, LocalAnswer, LoneText, Pairs, Requests, StreamOpening, TextOnly, Wire,
+};
 pub use aside::{MadeTurn, SplitTurn};
 pub use call_fingerprint::unique_part;
 pub(crate) use error::error_in;
@@ -53,7 +54,6 @@ pub use leg::{
     Usage,
 };
 pub use leg_machine::LegMachine;
-pub use local_answer::{AnswerShape, LocalAnswer};
 pub use own_text::EMPTY_TURN;
 pub use parts::parts;
 pub use sibling_calls::{CallAt, SiblingPair};

@@ -1,10 +1,10 @@
 //! What both of OpenAI's wires have in common.
 
+use super::leg_state::ProviderUsage;
 use bytes::Bytes;
 
 use super::error::OwnError;
 use super::leg::Usage;
-use super::leg_usage::ProviderUsage;
 use super::view::ToolShape;
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};

@@ -1,7 +1,9 @@
 //! A request as spans: what a rewrite has to know of it, and nothing else.
 
+pub use super::edits::{beside, edited_part, kept, without, without_member};
+pub(super) use super::edits::{first_member, members_without, set_member};
 pub use super::turn::{Role, Turn, TurnChange, TurnContent, TurnPart, TurnPartKind};
-use crate::text::splice::{self, Edit};
+use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::{ToolNames, ToolTable};
 use bytes::Bytes;
@@ -350,103 +352,6 @@ pub struct OwnItem {
     pub reference: bool,
 }
 
-/// The edit that puts a hidden call `raw` back `offset` parts after (or before) `parts[part]`.
-pub fn beside(parts: &[TurnPart], part: usize, offset: i32, raw: &str) -> Edit {
-    let distance = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
-    if offset < 0 {
-        let at = parts[part.saturating_sub(distance - 1)].span.start;
-        Edit::insert(at, format!("{raw},"))
-    } else {
-        let at = parts[(part + distance).min(parts.len() - 1)].span.end;
-        Edit::insert(at, format!(",{raw}"))
-    }
-}
-
-/// Edits that take the lost ones out of a list of members or elements, with the commas between; `None` where
-/// nothing would be left.
-pub fn kept(items: &[Span], lost: &[bool]) -> Option<Vec<Edit>> {
-    let first = lost.iter().position(|l| !l)?;
-    let mut edits = Vec::new();
-    if first > 0 {
-        edits.push(Edit::delete(Span::new(items[0].start, items[first].start)));
-    }
-    for i in first + 1..items.len() {
-        if lost[i] {
-            edits.push(Edit::delete(Span::new(items[i - 1].end, items[i].end)));
-        }
-    }
-    Some(edits)
-}
-
-/// The edit that gives a member of the object at `object` this value; a new one comes last.
-pub(super) fn set_member(text: &[u8], object: Span, key: &str, value: String) -> Edit {
-    let members = json::members(text, object);
-    let now = members.iter().rfind(|(name, _)| name.of(text) == key.as_bytes());
-    let comma = if members.is_empty() { "" } else { "," };
-    match now {
-        Some((_, now)) => Edit::replace(*now, value),
-        None => Edit::insert(object.end - 1, format!(r#"{comma}"{key}":{value}"#)),
-    }
-}
-
-/// The edit that puts a member in front of all others of the object at `object`.
-pub(super) fn first_member(text: &[u8], object: Span, key: &str, value: &str) -> Edit {
-    let is_empty = json::members(text, object).is_empty();
-    let comma = if is_empty { "" } else { "," };
-    Edit::insert(object.start + 1, format!(r#""{key}":{value}{comma}"#))
-}
-
-/// The edit that takes the member `key` out of the object at `object`; `None` where it is not there.
-pub fn without_member(text: &[u8], object: Span, key: &str) -> Option<Edit> {
-    take_out_members(text, object, &[key]).into_iter().next()
-}
-
-/// The edits that take these members out of the object at `object`.
-pub fn take_out_members(text: &[u8], object: Span, keys: &[&str]) -> Vec<Edit> {
-    let is_lost = |name: Span| keys.iter().any(|key| name.of(text) == key.as_bytes());
-    let edits = members_without(&json::members(text, object), is_lost);
-    edits.unwrap_or_else(|| vec![Edit::delete(object.inner())])
-}
-
-/// The object `raw` without its members `key`; the same text where it has none.
-pub fn without<'a>(raw: &'a str, key: &str) -> Cow<'a, str> {
-    let text = raw.as_bytes();
-    let whole = Span::new(0, text.len());
-    match &take_out_members(text, whole, &[key])[..] {
-        [] => Cow::Borrowed(raw),
-        edits => Cow::Owned(edited_part(text, whole, edits)),
-    }
-}
-
-/// Edits that remove the members with these keys; `None` where no other would be left.
-pub(super) fn members_without(members: &[(Span, Span)], is_lost: impl Fn(Span) -> bool) -> Option<Vec<Edit>> {
-    let lost: Vec<bool> = members.iter().map(|(key, _)| is_lost(*key)).collect();
-    if !lost.contains(&true) {
-        return Some(Vec::new());
-    }
-    // With the key's opening quote.
-    let items: Vec<_> = members
-        .iter()
-        .map(|(key, value)| Span::new(key.start - 1, value.end))
-        .collect();
-    kept(&items, &lost)
-}
-
-/// The text of `span` with those edits made that lie in it.
-pub fn edited_part(data: &[u8], span: Span, edits: &[Edit]) -> String {
-    let within = edits
-        .iter()
-        .filter(|e| span.start <= e.span.start && e.span.end <= span.end);
-    let moved = within
-        .map(|e| {
-            let at = Span::new(e.span.start - span.start, e.span.end - span.start);
-            Edit::replace(at, e.with.clone())
-        })
-        .collect();
-    let part = splice::edited(&Bytes::copy_from_slice(span.of(data)), moved);
-    String::from_utf8_lossy(&part).into_owned()
-}
-
 /// Members that state the requested thinking effort, of all wires: besides the model, a provider's cache depends on it.
 const EFFORT: [&str; 6] = [
     "\"effort\"",
@@ -491,75 +396,4 @@ fn value_after(text: &[u8], key_end: usize) -> Option<&[u8]> {
     let start = json::blank(text, colon + 1);
     let end = json::value_end(text, start).ok()?;
     Some(&text[start..end]).filter(|value| value.len() <= EFFORT_BYTES)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_member_is_taken_out_wherever_it_stands() {
-        assert_eq!(without(r#"{"a":1,"b":2}"#, "a"), r#"{"b":2}"#);
-        assert_eq!(without(r#"{"a":1, "b":2}"#, "b"), r#"{"a":1}"#);
-        assert_eq!(without(r#"{"b":{"c":1}}"#, "b"), "{}");
-        assert_eq!(without(r#"{"b":1}"#, "c"), r#"{"b":1}"#);
-        assert_eq!(
-            without(r#"{"a":1, "b":2,"a":3 , "c":4,"a":5}"#, "a"),
-            r#"{"b":2 , "c":4}"#
-        );
-        assert_eq!(without(r#"{ "a":1,"a":3 }"#, "a"), "{}");
-    }
-
-    #[test]
-    fn a_member_that_is_repeated_goes_at_once() {
-        let many = format!(r#"{{"b":2{}}}"#, r#","a":1"#.repeat(200_000));
-        assert_eq!(without(&many, "a"), r#"{"b":2}"#);
-    }
-
-    use serde_json::{Value, json};
-
-    use crate::record::WireId;
-    use crate::wire::{Operation, wire};
-
-    fn effort(id: WireId, body: Value) -> String {
-        let body = body.to_string();
-        wire(id).read(&body.into(), Operation::Generate).unwrap().effort()
-    }
-
-    #[test]
-    fn every_wires_settings_are_found_beside_the_turns() {
-        let turns = json!([{"role": "user", "content": "the \"effort\": 3 of it"}]);
-        let contents = json!([{"role": "user", "parts": [{"text": "x"}]}]);
-        let rows = [
-            (
-                WireId::Anthropic,
-                json!({"model": "m", "max_tokens": 9, "messages": turns, "output_config": {"effort": "high"}, "thinking": {"type": "adaptive"}}),
-                "\"high\" {\"type\":\"adaptive\"}",
-            ),
-            (
-                WireId::OpenaiChat,
-                json!({"model": "m", "messages": turns, "reasoning_effort": "low"}),
-                "\"low\"",
-            ),
-            (
-                WireId::OpenaiResponses,
-                json!({"model": "m", "input": turns, "reasoning": {"effort": "medium"}}),
-                "\"medium\"",
-            ),
-            (
-                WireId::Gemini,
-                json!({"contents": contents, "generationConfig": {"thinkingConfig": {"thinkingBudget": 5}}}),
-                "{\"thinkingBudget\":5}",
-            ),
-            (
-                WireId::Ollama,
-                json!({"model": "m", "messages": turns, "think": true}),
-                "true",
-            ),
-            (WireId::OpenaiChat, json!({"model": "m", "messages": turns}), ""),
-        ];
-        for (id, body, wanted) in rows {
-            assert_eq!(effort(id, body), wanted, "{id:?}");
-        }
-    }
 }

@@ -70,6 +70,9 @@ impl LineEnd {
     }
 }
 
+/// The exit code, and whether the line failed, as far as they are known.
+type CodeAndFailure = (Option<i32>, Option<bool>);
+
 impl Evidence<'_> {
     /// How the line ended.
     pub fn decide(&self) -> LineEnd {
@@ -114,12 +117,7 @@ impl Evidence<'_> {
     }
 
     /// With a code of the wire's or the envelope's.
-    fn reconcile_code(
-        &self,
-        code: i32,
-        report: ReportedResult,
-        zero_is_passed: bool,
-    ) -> (Option<i32>, Option<bool>) {
+    fn reconcile_code(&self, code: i32, report: ReportedResult, zero_is_passed: bool) -> CodeAndFailure {
         match code {
             0 if self.flag == Some(true) || report.has_failed() && zero_is_passed => (None, None),
             // The exit code 0 of a pipe does not exclude a failed command in it.
@@ -130,12 +128,7 @@ impl Evidence<'_> {
     }
 
     /// With a code in plain text.
-    fn written(
-        &self,
-        line: ExitLine,
-        report: ReportedResult,
-        zero_is_passed: bool,
-    ) -> (Option<i32>, Option<bool>) {
+    fn written(&self, line: ExitLine, report: ReportedResult, zero_is_passed: bool) -> CodeAndFailure {
         match line.code {
             Some(0) => self.reconcile_code(0, report, zero_is_passed),
             _ if matches!(report, ReportedResult::Passed(_)) => (None, None),
@@ -146,7 +139,7 @@ impl Evidence<'_> {
     }
 
     /// Without a code.
-    fn silent(&self, report: ReportedResult, zero_is_passed: bool) -> (Option<i32>, Option<bool>) {
+    fn silent(&self, report: ReportedResult, zero_is_passed: bool) -> CodeAndFailure {
         let flagged = self.flag == Some(true);
         let passed = matches!(report, ReportedResult::Passed(_));
         match report {

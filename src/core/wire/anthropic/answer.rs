@@ -6,8 +6,7 @@ use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::error::error_in;
 use crate::wire::leg::{HiddenCall, StopReason};
-use crate::wire::leg_state::{Dialect, Frame, HeldFrame, HeldKind, LegState};
-use crate::wire::leg_usage::{LegUsage, ProviderUsage};
+use crate::wire::leg_state::{Dialect, Frame, HeldFrame, HeldKind, LegState, LegUsage, ProviderUsage};
 use crate::wire::{DroppedThinking, Ending, own_text, sse, view};
 use bytes::Bytes;
 
@@ -146,7 +145,9 @@ impl Dialect for AnthropicDialect {
         );
         state.out.push(sse::named("message_delta", &delta));
         let made = || sse::named("message_stop", r#"{"type":"message_stop"}"#);
-        let done = state.take(HeldKind::Done).map_or_else(made, |done| done.raw);
+        let done = state.held[HeldKind::Done as usize]
+            .take()
+            .map_or_else(made, |done| done.raw);
         state.out.push(done);
     }
 

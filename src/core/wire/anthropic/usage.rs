@@ -2,7 +2,7 @@
 
 use crate::text::{Span, json};
 use crate::wire::leg::Usage;
-use crate::wire::leg_usage::ProviderUsage;
+use crate::wire::leg_state::ProviderUsage;
 
 /// The four counters that make up a context.
 const FOUR: [&str; 4] = [

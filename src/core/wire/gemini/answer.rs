@@ -4,8 +4,7 @@
 use super::Gemini;
 use bytes::Bytes;
 
-use super::chunk::{GeminiChunk, NO_PARTS};
-use super::identity::{ChunkParts, GeminiIdentity};
+use super::chunk::{ChunkParts, GeminiChunk, GeminiIdentity, NO_PARTS};
 use super::part::PartMembers;
 use super::request::text_part;
 use super::streamed_call::{self, StreamedCall, StreamingCall};
@@ -16,9 +15,8 @@ use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
 use crate::wire::error::error_in;
 use crate::wire::fingerprints::FingerprintedCalls;
 use crate::wire::leg::StopReason;
-use crate::wire::leg_state::{Dialect, Frame, HeldFrame, HeldKind, LegState};
-use crate::wire::leg_usage::{LegUsage, ProviderUsage};
-use crate::wire::view::TurnPartKind;
+use crate::wire::leg_state::{Dialect, Frame, HeldFrame, HeldKind, LegState, LegUsage, ProviderUsage};
+use crate::wire::view::{self, TurnPartKind};
 use crate::wire::{Ending, Framing, View, sse};
 
 /// State of an answer.
@@ -315,7 +313,7 @@ impl GeminiDialect {
             None if !seen.parts.is_empty() || !chunk.says_more(data) => return,
             None => vec![chunk.with_parts(data, NO_PARTS)],
         };
-        edits.extend(chunk.without(data, "usageMetadata"));
+        edits.extend(view::without_member(data, chunk.root, "usageMetadata"));
         if state.leg > 0 {
             edits.extend(self.identity.edits(data, chunk));
         }

@@ -11,7 +11,6 @@ mod ask_again;
 mod chunk;
 mod compose;
 mod facts;
-mod identity;
 mod pairs;
 mod part;
 mod request;

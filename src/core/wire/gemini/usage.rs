@@ -2,7 +2,7 @@
 
 use crate::text::{Span, json};
 use crate::wire::leg::Usage;
-use crate::wire::leg_usage::ProviderUsage;
+use crate::wire::leg_state::ProviderUsage;
 
 /// The counters that make up a total.
 const COUNTERS: [&str; 4] = [

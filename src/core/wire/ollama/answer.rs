@@ -2,14 +2,13 @@
 //! <https://github.com/ollama/ollama/blob/main/docs/api.md>.
 
 use super::Ollama;
-use super::usage;
 use crate::mark::escape;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
 use crate::wire::error::error_in;
 use crate::wire::fingerprints::FingerprintedCalls;
-use crate::wire::leg::{HiddenCall, LegReport, StopReason};
+use crate::wire::leg::{HiddenCall, LegReport, StopReason, Usage};
 use crate::wire::leg_state::{Dialect, Frame, HeldFrame, HeldKind, LegState};
 use crate::wire::{Ending, Framing, TurnPart, View, parts, sse, view};
 use bytes::Bytes;
@@ -142,7 +141,7 @@ impl Dialect for OllamaDialect {
         }
         let visible = line.message.filter(|_| says);
         let visible = visible.map(|message| self.own(&view::edited_part(data, message, &edits), "false"));
-        edits.extend(usage::summed(data, line.root, self.spent));
+        edits.extend(summed(data, line.root, self.spent));
         state.keep(HeldFrame {
             edits,
             visible,
@@ -198,7 +197,7 @@ impl Dialect for OllamaDialect {
     }
 
     fn own_end(&mut self, state: &mut LegState, _ending: Ending, next_input: u64) {
-        let usage = usage::stopped(self.spent + state.report.usage.output, next_input);
+        let usage = stopped(self.spent + state.report.usage.output, next_input);
         let done = format!(r#"true,"done_reason":"stop",{usage}"#);
         state.out.push(self.own(EMPTY, &done));
     }
@@ -211,10 +210,10 @@ impl Dialect for OllamaDialect {
         let own = format!("{{{}}}", self.shown.members());
         let mut edits: Vec<Edit> = line.message.map(|m| Edit::replace(m, own)).into_iter().collect();
         match ending.next_input() {
-            None => edits.extend(usage::summed(last, line.root, self.spent)),
+            None => edits.extend(summed(last, line.root, self.spent)),
             Some(next_input) => {
                 let output = self.spent + state.report.usage.output;
-                edits.extend(usage::stopped_edits(last, line.root, output, next_input));
+                edits.extend(stopped_edits(last, line.root, output, next_input));
             }
         }
         edits
@@ -281,7 +280,7 @@ impl OllamaDialect {
         report.ended = true;
         // Calls are counted among themselves, and the one text once they are all there.
         report.parts += usize::from(self.has_text);
-        report.usage = usage::of(data, line.root);
+        report.usage = usage_of(data, line.root);
         report.served.take(data, line.root);
     }
 
@@ -307,4 +306,37 @@ fn calls_edits(data: &[u8], line: &LineMembers, calls: &[Span], lost: &[bool]) -
 fn says(line: &LineMembers, lost: &[bool]) -> bool {
     let text = |span: Option<Span>| span.is_some_and(|s| s.len() > 2);
     text(line.content) || text(line.thinking) || lost.contains(&false)
+}
+
+const INPUT: &str = "prompt_eval_count";
+const OUTPUT: &str = "eval_count";
+
+/// The counters of a last line or a reply; absent ones are zero (a prompt that was cached is not counted).
+fn usage_of(text: &[u8], object: Span) -> Usage {
+    Usage {
+        input: json::get_u64(text, object, INPUT).unwrap_or_default(),
+        output: json::get_u64(text, object, OUTPUT).unwrap_or_default(),
+        ..Usage::default()
+    }
+}
+
+/// The edit that adds the output of earlier legs.
+fn summed(text: &[u8], object: Span, spent: u64) -> Option<Edit> {
+    let now = json::get_u64(text, object, OUTPUT).unwrap_or_default() + spent;
+    (spent > 0).then(|| view::set_member(text, object, OUTPUT, now.to_string()))
+}
+
+/// Counters of a response that ends with its sentinel, as members.
+fn stopped(output: u64, next_input: u64) -> String {
+    format!(r#""{INPUT}":{next_input},"{OUTPUT}":{output}"#)
+}
+
+/// As [`stopped`], in place of what a reply states.
+fn stopped_edits(text: &[u8], root: Span, output: u64, next_input: u64) -> Vec<Edit> {
+    let set = |key: &str, value: String| view::set_member(text, root, key, value);
+    vec![
+        set("done_reason", r#""stop""#.to_owned()),
+        set(INPUT, next_input.to_string()),
+        set(OUTPUT, output.to_string()),
+    ]
 }

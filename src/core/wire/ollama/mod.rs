@@ -8,7 +8,6 @@ mod facts;
 mod pairs;
 mod request;
 mod turns;
-mod usage;
 
 #[cfg(test)]
 mod tests;

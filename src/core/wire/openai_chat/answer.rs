@@ -4,15 +4,13 @@
 use bytes::Bytes;
 
 use super::calls::{self, CallListFate, LegCalls};
-use super::chunk::{self, ChatChunk, ChunkChoice};
-use super::identity::ChatIdentity;
+use super::chunk::{self, ChatChunk, ChatIdentity, ChunkChoice};
 use super::message::JoinedMessage;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::leg_state::{Dialect, Frame, HeldFrame, HeldKind, LegState};
-use crate::wire::leg_usage::{LegUsage, ProviderUsage};
+use crate::wire::leg_state::{Dialect, Frame, HeldFrame, HeldKind, LegState, LegUsage, ProviderUsage};
 use crate::wire::openai::{OpenaiUsage, stopped_chat as stopped};
-use crate::wire::{Ending, View, sse};
+use crate::wire::{Ending, View, sse, view};
 
 const DONE: &[u8] = b"[DONE]";
 
@@ -292,7 +290,8 @@ impl ChatDialect {
             let now = OpenaiUsage::merged(&self.usage.all());
             shape.edits.extend(now.map(|n| Edit::replace(usage, n)));
         }
-        let members = choice.delta.map_or(Vec::new(), |d| json::members(data, d));
+        let delta = choice.delta.unwrap_or_default();
+        let members = json::members(data, delta);
         let mut gone = Vec::new();
         for &(key, value) in &members {
             let goes = match key.of(data) {
@@ -307,7 +306,9 @@ impl ChatDialect {
             gone.extend(goes.then_some(key));
         }
         shape.taken = !gone.is_empty();
-        shape.edits.extend(chunk::without(&members, &gone));
+        let kept = view::members_without(&members, |key| gone.contains(&key));
+        let kept = kept.unwrap_or_else(|| vec![Edit::delete(delta.inner())]);
+        shape.edits.extend(kept);
         shape
     }
 

@@ -1,6 +1,5 @@
 //! The message of a reply that several legs make.
 
-use super::chunk::without;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::leg_state::LegState;
@@ -73,44 +72,31 @@ impl JoinedMessage {
             name.is_some_and(|name| state.ours(&name).is_some())
         };
         let members = json::members(text, message);
-        let find = |name: &str| members.iter().position(|(k, _)| k.of(text) == name.as_bytes());
-        let listed = find("tool_calls");
-        let elements = listed.map_or(Vec::new(), |i| json::elements(text, members[i].1));
+        let find = |name: &str| members.iter().find(|(k, _)| k.of(text) == name.as_bytes());
+        let listed = find("tool_calls").copied();
+        let elements = listed.map_or(Vec::new(), |(_, list)| json::elements(text, list));
         let (ours, theirs): (Vec<Span>, Vec<Span>) = elements.into_iter().partition(is_ours);
         let hidden = listed.filter(|_| !ours.is_empty());
         let bare = hidden.filter(|_| theirs.is_empty());
         // A message without calls must have a content, be it empty, or it cannot be sent back.
         let content = self.content().or(bare.map(|_| r#""""#.to_owned()));
         let mut edits = Vec::new();
-        match (find("content"), &content) {
-            (Some(i), Some(now)) if members[i].1.of(text) != now.as_bytes() => {
-                edits.push(Edit::replace(members[i].1, now.clone()));
-            }
-            (None, Some(now)) if bare.is_none() => {
-                let comma = if members.is_empty() { "" } else { "," };
-                edits.push(Edit::insert(
-                    message.start + 1,
-                    format!(r#""content":{now}{comma}"#),
-                ));
-            }
-            _ => {}
-        }
-        match (hidden, bare, content) {
+        match (find("content"), content, bare) {
+            (Some((_, old)), Some(now), _) if old.of(text) == now.as_bytes() => {}
+            (Some((_, old)), Some(now), _) => edits.push(Edit::replace(*old, now)),
             // An empty list would be refused when the agent sends it back: the content takes its place.
-            (_, Some(i), Some(now)) if find("content").is_none() => {
-                let (key, value) = members[i];
-                let place = Span::new(key.start - 1, value.end);
-                edits.push(Edit::replace(place, format!(r#""content":{now}"#)));
+            (None, Some(now), Some((key, list))) => {
+                let place = Span::new(key.start - 1, list.end);
+                return vec![Edit::replace(place, format!(r#""content":{now}"#))];
             }
-            (_, Some(i), _) => edits.extend(without(&members, &[members[i].0])),
-            (Some(i), None, _) => {
-                let kept: Vec<_> = theirs
-                    .iter()
-                    .map(|c| String::from_utf8_lossy(c.of(text)))
-                    .collect();
-                edits.push(Edit::replace(members[i].1, format!("[{}]", kept.join(","))));
-            }
-            (None, None, _) => {}
+            (None, Some(now), None) => edits.push(view::first_member(text, message, "content", &now)),
+            (_, None, _) => {}
+        }
+        if bare.is_some() {
+            edits.extend(view::without_member(text, message, "tool_calls"));
+        } else if let Some((_, list)) = hidden {
+            let kept: Vec<String> = theirs.iter().map(|call| call.text(text)).collect();
+            edits.push(Edit::replace(list, format!("[{}]", kept.join(","))));
         }
         edits
     }

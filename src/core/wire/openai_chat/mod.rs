@@ -7,7 +7,6 @@ mod calls;
 mod chunk;
 mod compose;
 mod facts;
-mod identity;
 mod message;
 mod pairs;
 mod request;

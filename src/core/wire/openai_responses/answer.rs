@@ -2,7 +2,6 @@
 //! <https://platform.openai.com/docs/api-reference/responses-streaming>.
 
 mod end;
-mod send;
 mod texts;
 
 use bytes::Bytes;
@@ -17,8 +16,7 @@ use crate::text::splice::{self, Edit};
 use crate::tools::ToolNames;
 use crate::wire::error::error_in;
 use crate::wire::leg::HiddenCall;
-use crate::wire::leg_state::{Dialect, Frame, HeldFrame, HeldKind, LegState};
-use crate::wire::leg_usage::{LegUsage, ProviderUsage};
+use crate::wire::leg_state::{Dialect, Frame, HeldFrame, HeldKind, LegState, LegUsage, ProviderUsage};
 use crate::wire::openai::{OpenaiUsage, stopped_response as stopped};
 use crate::wire::{Ending, View, sse};
 
@@ -165,7 +163,7 @@ impl Dialect for ResponsesDialect {
 
     fn own_end(&mut self, state: &mut LegState, _ending: Ending, next_input: u64) {
         self.completed(state, next_input);
-        let done = state.take(HeldKind::Done);
+        let done = state.held[HeldKind::Done as usize].take();
         state.out.extend(done.map(|done| done.raw));
     }
 
@@ -236,7 +234,7 @@ impl ResponsesDialect {
             self.leg.slots.push((index, OutputSlot::Hidden(call)));
             return None;
         }
-        self.phase |= response_object::has_phase(data, item);
+        self.phase |= json::get(data, item, "phase").is_some_and(|phase| data[phase.start] == b'"');
         if let Some(id) = response_object::call_id(data, item) {
             state.report.call(id);
         }

@@ -43,11 +43,11 @@ impl Compose for OpenaiResponses {
             None => answer.id("msg_"),
         };
         let message = OwnMessage::named(id, answer.text);
-        let done = self.made(view, answer, "completed", (&message.done(), &usage(answer)));
+        let done = object(view, answer, "completed", (&message.done(), &usage(answer)));
         match shape {
             AnswerShape::Whole => done.into(),
             AnswerShape::Stream(_) => {
-                let mut all = self.first(view, answer);
+                let mut all = first(view, answer);
                 all.extend(message.events(0));
                 all.push(("response.completed", format!(r#""response":{done}"#)));
                 frames(&all)
@@ -57,35 +57,22 @@ impl Compose for OpenaiResponses {
 
     fn stream_opening(&self, view: &View, answer: &LocalAnswer<'_>, _framing: Framing) -> StreamOpening {
         StreamOpening {
-            frames: frames(&self.first(view, answer)),
+            frames: frames(&first(view, answer)),
             is_shown: true,
         }
     }
 }
 
-impl OpenaiResponses {
-    /// The events in front of any item: event and members each.
-    fn first(&self, view: &View, answer: &LocalAnswer<'_>) -> Vec<(&'static str, String)> {
-        let object = self.made(view, answer, "in_progress", ("", "null"));
-        let begun = format!(r#""response":{object}"#);
-        vec![
-            ("response.created", begun.clone()),
-            ("response.in_progress", begun),
-        ]
-    }
-
-    /// The response object as the agent requested it.
-    fn made(
-        &self,
-        view: &View,
-        answer: &LocalAnswer<'_>,
-        status: &str,
-        (output, usage): (&str, &str),
-    ) -> String {
-        let object = object(view, answer, status, (output, usage));
-        let shaped = shaped_for(view, object.into());
-        String::from_utf8_lossy(&shaped).into_owned()
-    }
+/// The events in front of any item: event and members each.
+fn first(view: &View, answer: &LocalAnswer<'_>) -> Vec<(&'static str, String)> {
+    let begun = format!(
+        r#""response":{}"#,
+        object(view, answer, "in_progress", ("", "null"))
+    );
+    vec![
+        ("response.created", begun.clone()),
+        ("response.in_progress", begun),
+    ]
 }
 
 /// The frames of events, counted from the first one on.
@@ -100,18 +87,20 @@ fn frames(events: &[(&'static str, String)]) -> Bytes {
     frames.collect::<Vec<_>>().concat().into()
 }
 
+/// The response object as the agent requested it.
 fn object(view: &View, answer: &LocalAnswer<'_>, status: &str, (output, usage): (&str, &str)) -> String {
     let seconds = answer.seconds();
     let completed = match status {
         "completed" => seconds.to_string(),
         _ => "null".to_owned(),
     };
-    format!(
+    let object = format!(
         r#"{{"id":"{}","object":"response","created_at":{seconds},"status":"{status}","completed_at":{completed},"error":null,"incomplete_details":null,"model":{},"output":[{output}],"previous_response_id":null,{},"usage":{usage}}}"#,
         answer.id("resp_"),
         json::quote(answer.model),
         echoed(view)
-    )
+    );
+    String::from_utf8_lossy(&shaped_for(view, object.into())).into_owned()
 }
 
 /// The members that repeat the request's, as the agent spelled their values.

@@ -4,8 +4,6 @@ use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 
-use super::response_object;
-
 /// The spans of an event's members that matter.
 #[derive(Default)]
 pub(super) struct ResponsesEvent {
@@ -55,7 +53,7 @@ pub(super) fn number(data: &[u8], span: Option<Span>) -> u64 {
 /// Where a whole text is escaped that continues what `before` has seen.
 pub(super) fn broken(data: &[u8], literal: Option<Span>, mut before: Escaper) -> Vec<Edit> {
     let literal = literal.filter(|l| l.len() >= 2);
-    literal.map_or(Vec::new(), |l| response_object::break_edits(data, l, &mut before))
+    literal.map_or(Vec::new(), |l| before.breaks(data, l.inner()))
 }
 
 /// The number of the next event; upstream's own until an event was swallowed or put in.

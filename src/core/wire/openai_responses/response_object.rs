@@ -85,7 +85,7 @@ pub(super) fn texts(text: &[u8], item: Span) -> Vec<(u64, Span)> {
 pub(super) fn breaks(text: &[u8], item: Span, escaper: &mut Escaper) -> Vec<Edit> {
     let texts_of_item = texts(text, item).into_iter();
     texts_of_item
-        .flat_map(|(_, literal)| break_edits(text, literal, escaper))
+        .flat_map(|(_, literal)| escaper.breaks(text, literal.inner()))
         .collect()
 }
 
@@ -93,11 +93,6 @@ pub(super) fn breaks(text: &[u8], item: Span, escaper: &mut Escaper) -> Vec<Edit
 pub(super) fn part_text(text: &[u8], part: Span) -> Option<Span> {
     json::get_string(text, part, "type").filter(|t| t == "output_text")?;
     json::get(text, part, "text").filter(|t| t.len() >= 2)
-}
-
-/// Edits that break up a text literal.
-pub(super) fn break_edits(text: &[u8], literal: Span, escaper: &mut Escaper) -> Vec<Edit> {
-    escaper.breaks(text, literal.inner())
 }
 
 /// An output item as the agent sees it: with the edits that break up what looks like ours.
@@ -108,11 +103,6 @@ pub(super) fn shown(text: &[u8], item: Span, edits: Vec<Edit>) -> String {
     let text = Bytes::copy_from_slice(&text[..item.end]);
     let flat = splice::edited(&text, edits);
     String::from_utf8_lossy(&flat[item.start..]).into_owned()
-}
-
-/// The usage object.
-pub(super) fn usage(text: &[u8], response: Span) -> Option<Span> {
-    json::get(text, response, "usage").filter(|u| text[u.start] == b'{')
 }
 
 /// The items under `output`.
@@ -237,9 +227,4 @@ fn without_ours(text: &[u8], list: Span, ours: ToolNames) -> Vec<Edit> {
         (None, Some(first), Some(last)) => vec![Edit::delete(Span::new(first.start, last.end))],
         _ => Vec::new(),
     }
-}
-
-/// Whether an item is a message with a phase.
-pub(super) fn has_phase(text: &[u8], item: Span) -> bool {
-    json::get_string(text, item, "phase").is_some()
 }

@@ -1,15 +1,16 @@
-//! A leg's last event, and the response's.
+//! A leg's last event, and the response's; and how events are sent on to the agent: under its own indexes of items and its
+//! own numbers.
 
-use super::super::event::{ResponsesEvent, event};
+use super::super::event::{ResponsesEvent, event, number};
 use super::super::own_message::{self, OwnMessage};
 use super::super::response_object::{self, ObjectOverrides};
 use super::{OutputSlot, ResponsesDialect};
+use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::DroppedThinking;
 use crate::wire::leg::{HiddenCall, StopReason};
-use crate::wire::leg_state::{Frame, HeldFrame, HeldKind, LegState};
-use crate::wire::leg_usage::ProviderUsage;
+use crate::wire::leg_state::{Frame, HeldFrame, HeldKind, LegState, ProviderUsage};
 use crate::wire::openai::{OpenaiUsage, stopped_response as stopped};
+use crate::wire::{DroppedThinking, sse};
 
 impl ResponsesDialect {
     /// `completed`, `failed`, `incomplete`.
@@ -44,7 +45,7 @@ impl ResponsesDialect {
         let mut before: Option<Span> = None;
         for item in response_object::output(data, response) {
             let before = before.replace(item);
-            self.phase |= response_object::has_phase(data, item);
+            self.phase |= json::get(data, item, "phase").is_some_and(|phase| data[phase.start] == b'"');
             if let Some(tool) = response_object::ours(data, item, state) {
                 let limit = state.watch.buffered_bytes;
                 let call = response_object::hidden(data, item, tool, state.report.parts, limit);
@@ -71,7 +72,7 @@ impl ResponsesDialect {
         if let Some(id) = json::get_string(data, response, "id") {
             report.id = id.into_owned();
         }
-        if let Some(usage) = response_object::usage(data, response) {
+        if let Some(usage) = json::get(data, response, "usage").filter(|usage| data[usage.start] == b'{') {
             self.usage.take(data, usage, report);
         }
         report.stop = response_object::stop(data, response, !report.calls.is_empty());
@@ -137,5 +138,51 @@ impl ResponsesDialect {
             .filter(|i| !i.is_empty())
             .collect();
         format!("[{}]", all.join(","))
+    }
+
+    /// The agent's index of an item, given now where it is new.
+    pub(super) fn slot(&mut self, state: &mut LegState, index: u64) -> usize {
+        let known = self.leg.slots.iter().find_map(|(i, slot)| match slot {
+            OutputSlot::Shown(shown) if *i == index => Some(*shown),
+            _ => None,
+        });
+        known.unwrap_or_else(|| {
+            let shown = self.items.len();
+            self.items.push(String::new());
+            state.report.parts += 1;
+            self.leg.slots.push((index, OutputSlot::Shown(shown)));
+            shown
+        })
+    }
+
+    /// Sends an event of ours, whose members each have a comma in front.
+    pub(super) fn own_event(&mut self, state: &mut LegState, kind: &str, members: &str) {
+        let n = self.sequence.of_ours();
+        let data = format!(r#"{{"type":"{kind}"{members},"sequence_number":{n}}}"#);
+        state.out.push(sse::named(kind, &data));
+    }
+
+    /// Sends an event on: as it is, or with its numbers moved and its edits made.
+    pub(super) fn send(
+        &mut self,
+        state: &mut LegState,
+        frame: Frame<'_>,
+        event: &ResponsesEvent,
+        mut edits: Vec<Edit>,
+    ) {
+        let data = frame.data;
+        if let Some(span) = event.sequence {
+            let given = number(data, event.sequence);
+            let shown = self.sequence.of_given(given);
+            if given != shown {
+                edits.push(Edit::replace(span, shown.to_string()));
+            }
+        }
+        if let Some(span) = event.index {
+            let index = number(data, event.index);
+            let shown = self.slot(state, index);
+            edits.extend((shown as u64 != index).then(|| Edit::replace(span, shown.to_string())));
+        }
+        state.out.push(frame.edited(edits));
     }
 }

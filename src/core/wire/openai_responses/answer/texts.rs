@@ -29,7 +29,7 @@ impl PartTexts {
         let Some(literal) = literal.filter(|l| l.len() >= 2) else {
             return Vec::new();
         };
-        response_object::break_edits(data, literal, &mut self.text(key).now)
+        self.text(key).now.breaks(data, literal.inner())
     }
 
     /// What was seen with the last text.
@@ -44,7 +44,7 @@ impl PartTexts {
             let streamed = self.0.iter().any(|text| text.key == (index, part));
             let text = self.text((index, part));
             text.now = text.before;
-            let broken = response_object::break_edits(data, literal, &mut text.now);
+            let broken = text.now.breaks(data, literal.inner());
             if !streamed {
                 unseen += broken.len();
             }
