@@ -9,14 +9,15 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use baton_core::text::table;
+
 /// Set for every agent: the proxy's URL without a path.
 pub(super) const URL: &str = "BATON_URL";
 
 /// The embedded table; a test reads it.
-static TABLE: LazyLock<AgentTable> =
-    LazyLock::new(|| toml::from_str(include_str!("../../config/agents.toml")).unwrap_or_default());
+static TABLE: LazyLock<AgentTable> = LazyLock::new(|| table::read(include_str!("../../config/agents.toml")));
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AgentTable {
     agent: Vec<AgentSetup>,
