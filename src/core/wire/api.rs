@@ -168,9 +168,7 @@ impl dyn Wire + '_ {
     /// The positions of the calls that hidden pairs name as their siblings, at or after offset `from`.
     pub fn find_calls(&self, view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
         let facts = self.facts();
-        // From within a message's text on, all of its calls count.
-        let turn = view.turn_at(from).filter(|_| facts.calls_are_last);
-        let from = turn.map_or(from, |turn| view.turns[turn].span.start);
+        let from = self.calls_from(view, from);
         if let Some(calls) = self.fingerprinted(view) {
             return calls.find(siblings, from);
         }
@@ -200,7 +198,14 @@ impl dyn Wire + '_ {
 
     /// The siblings by names that survive edits before the calls, where their own do not.
     pub fn settled(&self, view: &View, siblings: &[&str], from: usize) -> Option<Vec<String>> {
-        Some(self.fingerprinted(view)?.settled(siblings, from))
+        let calls = self.fingerprinted(view)?;
+        Some(calls.settled(siblings, self.calls_from(view, from)))
+    }
+
+    /// Where the calls begin that count from here on: from within a message's text on, all of its calls do.
+    fn calls_from(&self, view: &View, from: usize) -> usize {
+        let turn = view.turn_at(from).filter(|_| self.facts().calls_are_last);
+        turn.map_or(from, |turn| view.turns[turn].span.start)
     }
 
     /// For each call that a pair of *another* conversation is next to, whether it is surely in this transcript, too:

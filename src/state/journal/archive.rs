@@ -4,7 +4,7 @@
 //! Each note goes straight into the rows of its exchange (`archive_notes`): what is known of an open exchange is in the
 //! file.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use rusqlite::{Connection, params};
@@ -32,8 +32,8 @@ pub(super) struct Archive {
     pub(super) touched: Vec<(Arc<str>, bool)>,
     /// Exchanges that have ended and whose row is still marked as open.
     pub(super) unended: HashSet<Arc<str>>,
-    /// Exchanges of which a note was lost: their rows are marked as partial when they end.
-    pub(super) partial: HashSet<Arc<str>>,
+    /// Exchanges of which a note was lost, each with whether that was its beginning: rows are marked as partial when they end.
+    pub(super) partial: HashMap<Arc<str>, bool>,
 }
 
 impl Archive {
@@ -56,7 +56,7 @@ impl Archive {
             last: (0, 0),
             touched: Vec::new(),
             unended: HashSet::new(),
-            partial: HashSet::new(),
+            partial: HashMap::new(),
         })
     }
 
@@ -85,43 +85,46 @@ impl Archive {
         match note {
             // Applied in any case: without it a secret would be written.
             JournalNote::Redact(redactor) => self.chunk_store.redactor = (**redactor).clone(),
-            JournalNote::End { event, .. } => self.lost(event.id.as_str().into(), true),
-            note => self.note_oddity(note.exchange()),
+            JournalNote::Begin(begun) => self.note_partial(begun.id.as_str().into(), true),
+            note => self.lost(note.exchange(), matches!(note, JournalNote::End { .. })),
         }
     }
 
-    /// Marks the exchange as partial: one of its notes panicked or was skipped.
-    pub(super) fn note_oddity(&mut self, id: Option<Arc<str>>) {
-        if let Some(id) = id {
-            self.lost(id, false);
-        }
-    }
-
-    /// A note of this exchange was lost.
-    fn lost(&mut self, id: Arc<str>, is_end: bool) {
-        if is_end {
-            self.partial.remove(&id);
-            return self.lose_end(id);
-        }
+    fn note_partial(&mut self, id: Arc<str>, is_beginning: bool) {
         if self.partial.len() >= MOST_PARTIAL {
             self.partial.clear();
         }
-        self.partial.insert(id);
+        *self.partial.entry(id).or_default() |= is_beginning;
     }
 
-    /// Ends the rows whose end was lost, and commits the transaction.
+    /// A note of this exchange panicked, was skipped or was rolled back. One whose beginning was skipped has no row to end.
+    pub(super) fn lost(&mut self, id: Option<Arc<str>>, is_end: bool) {
+        let Some(id) = id else { return };
+        if !is_end {
+            self.note_partial(id, false);
+        } else if self.partial.remove(&id) != Some(true) {
+            self.lose_end(id);
+        }
+    }
+
+    /// Ends the rows whose end was lost, and commits the transaction. What has no row yet is tried again in the next one.
     pub(super) fn settle(&mut self) -> rusqlite::Result<()> {
         let mut end = self
             .conn
             .prepare_cached("UPDATE exchanges SET ended = ?2, partial = 1 WHERE id = ?1 AND ended IS NULL")?;
+        let mut ended = Vec::new();
         for id in &self.unended {
             self.last.1 += 1;
-            end.execute(params![id, self.last.1])?;
+            if end.execute(params![id, self.last.1])? > 0 {
+                ended.push(Arc::clone(id));
+            }
         }
         drop(end);
         self.chunk_store.settle(&self.conn)?;
         self.conn.prepare_cached("COMMIT")?.execute([])?;
-        self.unended.clear();
+        for id in &ended {
+            self.unended.remove(id);
+        }
         self.touched.clear();
         Ok(())
     }
@@ -132,7 +135,7 @@ impl Archive {
         self.models.forget();
         self.titles.forget();
         for (id, is_end) in std::mem::take(&mut self.touched) {
-            self.lost(id, is_end);
+            self.lost(Some(id), is_end);
         }
     }
 

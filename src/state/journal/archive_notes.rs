@@ -288,18 +288,16 @@ impl Archive {
 
     fn end(&mut self, event: &ExchangeEvent, partial: bool) -> rusqlite::Result<()> {
         self.last.1 += 1;
-        let partial = partial || self.partial.remove(event.id.as_str());
-        let seq = match self.open(&event.id)? {
-            Some(open) => {
-                self.note_saved(&open, event)?;
-                open.seq
-            }
-            None => self.unbegun(event)?,
+        let partial = partial || self.partial.remove(event.id.as_str()).is_some();
+        let (seq, saved) = match self.open(&event.id)? {
+            Some(open) => (open.seq, self.saved(&open, event)?),
+            None => (self.unbegun(event)?, None),
         };
         self.conn
             .prepare_cached(
                 "UPDATE exchanges SET ended = ?2, received_bytes = ?3, sent_bytes = ?4, fired = ?5,
-                partial = partial OR ?6, event = ?7, failed = ?8 WHERE seq = ?1",
+                partial = partial OR ?6, event = ?7, failed = ?8, saved_tokens = COALESCE(?9, saved_tokens)
+                WHERE seq = ?1",
             )?
             .execute(params![
                 seq,
@@ -310,14 +308,15 @@ impl Archive {
                 partial,
                 json(&event.facts),
                 has_failed(event),
+                saved,
             ])?;
         Ok(())
     }
 
-    /// Notes the input that was not sent.
-    fn note_saved(&self, open: &OpenExchange, event: &ExchangeEvent) -> rusqlite::Result<()> {
+    /// The input that was not sent, in tokens.
+    fn saved(&self, open: &OpenExchange, event: &ExchangeEvent) -> rusqlite::Result<Option<i64>> {
         if open.operation != Operation::Generate {
-            return Ok(());
+            return Ok(None);
         }
         let mut ask = self
             .conn
@@ -326,11 +325,11 @@ impl Archive {
         let sent: Vec<u64> = sent.collect::<Result<_, _>>()?;
         let model = open.model.as_deref();
         let window = model.and_then(|model| Windows::default().widest(model));
-        let saved = unsent_tokens(event.received_bytes, window, sent.into_iter());
-        self.conn
-            .prepare_cached("UPDATE exchanges SET saved_tokens = ?2 WHERE seq = ?1")?
-            .execute([open.seq, saved])?;
-        Ok(())
+        Ok(Some(unsent_tokens(
+            event.received_bytes,
+            window,
+            sent.into_iter(),
+        )))
     }
 
     /// A row for an exchange whose beginning was lost.

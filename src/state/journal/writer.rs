@@ -179,7 +179,10 @@ impl JournalWriter {
                 thread::park_timeout(left);
             }
         }
-        self.commit(batch, state);
+        // The queue has been emptied: what was lost so far and has no row gets none.
+        if self.commit(batch, state) {
+            self.archive.unended.clear();
+        }
     }
 
     fn tidy(&mut self, state: &mut WriterState) {
@@ -256,8 +259,9 @@ impl JournalWriter {
         })
     }
 
-    fn commit(&mut self, batch: Option<JournalBatch>, state: &mut WriterState) {
-        let Some(batch) = batch else { return };
+    /// Commits a transaction; false where there is none, or it failed.
+    fn commit(&mut self, batch: Option<JournalBatch>, state: &mut WriterState) -> bool {
+        let Some(batch) = batch else { return false };
         let written = batch.written.and_then(|()| self.archive.settle());
         if written.is_err() {
             self.roll_back();
@@ -272,7 +276,9 @@ impl JournalWriter {
             // The caller may have given up.
             let _ = done.send(());
         }
+        let committed = written.is_ok();
         state.note_result(written);
+        committed
     }
 
     /// The next queued note.
@@ -317,18 +323,17 @@ impl JournalWriter {
 
     /// Applies one note. A note that panics is counted and skipped; the transaction continues.
     fn write(&mut self, note: JournalNote, state: &mut WriterState) -> rusqlite::Result<()> {
-        let id = note.exchange();
+        let (id, is_end) = (note.exchange(), matches!(note, JournalNote::End { .. }));
         let write = AssertUnwindSafe(|| self.archive.write(note));
-        let written = catch_unwind(write).unwrap_or_else(|_| {
+        let written = catch_unwind(write);
+        if !matches!(written, Ok(Ok(()))) {
+            self.archive.lost(id, is_end);
+        }
+        written.unwrap_or_else(|_| {
             state.note_oddity();
             self.load.lost(1);
-            self.archive.note_oddity(id.clone());
             Ok(())
-        });
-        if written.is_err() {
-            self.archive.note_oddity(id);
-        }
-        written
+        })
     }
 
     fn roll_back(&mut self) {

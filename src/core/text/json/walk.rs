@@ -151,6 +151,13 @@ pub fn pick<const N: usize>(text: &[u8], object_at: Span, keys: [&str; N]) -> [O
     pick_at(text, object_at.start, keys).map_or([None; N], |(found, _)| found)
 }
 
+/// The same, from an object at `at` that may break off: what is in front of the break.
+pub fn pick_begun<const N: usize>(text: &[u8], at: usize, keys: [&str; N]) -> [Option<Span>; N] {
+    let mut found = [None; N];
+    let _ = pick_into(text, at, keys, &mut found);
+    found
+}
+
 /// The same for each element of the array at `list`, in one walk. An element that is no object has none of them, and
 /// what is no array has no elements.
 pub fn pick_each<const N: usize>(text: &[u8], list: Span, keys: [&str; N]) -> Vec<[Option<Span>; N]> {
@@ -176,14 +183,23 @@ fn pick_at<const N: usize>(
     keys: [&str; N],
 ) -> Result<([Option<Span>; N], usize), InvalidJson> {
     let mut found = [None; N];
-    let end = object(text, at, |k, at| {
+    let end = pick_into(text, at, keys, &mut found)?;
+    Ok((found, end))
+}
+
+fn pick_into<const N: usize>(
+    text: &[u8],
+    at: usize,
+    keys: [&str; N],
+    found: &mut [Option<Span>; N],
+) -> WalkResult {
+    object(text, at, |k, at| {
         let end = value_end(text, at)?;
         if let Some(i) = keys.iter().position(|key| key.as_bytes() == k.of(text)) {
             found[i] = Some(Span::new(at, end));
         }
         Ok(end)
-    })?;
-    Ok((found, end))
+    })
 }
 
 /// The value at a path of keys.
@@ -306,6 +322,9 @@ mod tests {
         let picked = pick(text, all, ["b", "c", "a"]).map(|span| span.map(|s| s.of(text)));
         assert_eq!(picked, [Some(&b"3"[..]), None, Some(&b"2"[..])]);
         assert_eq!(pick(&text[..8], all, ["a"]), [None], "no object, no values");
+        let broken = br#"{"a":1,"b":}"#;
+        let begun = pick_begun(broken, 0, ["b", "a"]).map(|span| span.map(|s| s.of(broken)));
+        assert_eq!(begun, [None, Some(&b"1"[..])], "what is in front of the break");
     }
 
     proptest! {

@@ -276,3 +276,24 @@ fn a_tools_message_that_has_calls_too_goes_as_a_whole() {
         .collect();
     assert_eq!(roles, ["user", "assistant", "user"], "{sent}");
 }
+
+#[test]
+fn calls_in_front_of_a_text_count_from_within_the_text_on() {
+    let body = format!(
+        r#"{{"messages":[{{"role":"user","content":"a"}},{{"role":"assistant","tool_calls":[{F}],"content":"before after"}},{{"role":"tool","content":"r"}}]}}"#
+    );
+    let reading = reading(&body);
+    let view = &reading.view;
+    let names = WIRE.call_names(view, 1, &mut crate::wire::CallMemo::default());
+    let siblings = [names[0].as_str()];
+    let inside = body.find("after").unwrap();
+    assert_eq!(
+        WIRE.find_calls(view, &siblings, inside),
+        WIRE.find_calls(view, &siblings, 0)
+    );
+    assert!(WIRE.find_calls(view, &siblings, inside)[0].is_some());
+    assert_eq!(
+        WIRE.settled(view, &siblings, inside),
+        WIRE.settled(view, &siblings, 0)
+    );
+}

@@ -290,8 +290,9 @@ impl ChatDialect {
             let now = OpenaiUsage::merged(&self.usage.all());
             shape.edits.extend(now.map(|n| Edit::replace(usage, n)));
         }
-        let delta = choice.delta.unwrap_or_default();
-        let members = json::members(data, delta);
+        let members = choice
+            .delta
+            .map_or(Vec::new(), |delta| json::members(data, delta));
         let mut gone = Vec::new();
         for &(key, value) in &members {
             let goes = match key.of(data) {
@@ -307,8 +308,10 @@ impl ChatDialect {
         }
         shape.taken = !gone.is_empty();
         let kept = view::members_without(&members, |key| gone.contains(&key));
-        let kept = kept.unwrap_or_else(|| vec![Edit::delete(delta.inner())]);
-        shape.edits.extend(kept);
+        let all = || choice.delta.map(|delta| Edit::delete(delta.inner()));
+        shape
+            .edits
+            .extend(kept.unwrap_or_else(|| all().into_iter().collect()));
         shape
     }
 

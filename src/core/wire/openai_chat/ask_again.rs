@@ -27,11 +27,15 @@ impl AskAgain for OpenaiChat {
             let message = message.get_or_insert_default();
             for (key, value) in json::members(&piece, written) {
                 let key = key.text(&piece);
-                if !NOT_REPEATED.contains(&key.as_str())
-                    && let Ok(value) = serde_json::from_slice(value.of(&piece))
-                {
-                    grow(message.entry(key).or_insert_with(Value::default), value);
+                if NOT_REPEATED.contains(&key.as_str()) {
+                    continue;
                 }
+                // A string may end between two surrogates, which serde refuses.
+                let value = match json::string(&piece, value) {
+                    Some(text) => Value::String(text.into_owned()),
+                    None => serde_json::from_slice(value.of(&piece)).unwrap_or_default(),
+                };
+                grow(message.entry(key).or_insert_with(Value::default), value);
             }
         }
         let mut message = message?;

@@ -31,7 +31,7 @@ pub(super) fn event(data: &[u8]) -> (ResponsesEvent, &[u8]) {
         "response",
     ];
     let [kind, index, content, sequence, item, part, delta, text, response] =
-        json::pick(data, json::root(data), keys);
+        json::pick_begun(data, json::blank(data, 0), keys);
     let event = ResponsesEvent {
         index,
         content,

@@ -6,7 +6,6 @@ mod sender;
 use http::StatusCode;
 
 use self::sender::LegKind;
-use super::recording;
 use super::value::Exchange;
 
 #[cfg(test)]
@@ -20,7 +19,6 @@ pub(super) async fn send(exchange: Exchange) -> FirstLeg {
     } = &exchange;
     let make = || exchange.plan().first(offered.offer.tooled);
     let (request, answered) = sender::or_own(&exchange, make, LegKind::First).await;
-    recording::note_lost(&exchange, &request);
     let response = match answered {
         Ok(response) => response,
         Err(fault) => return FirstLeg::Refused(ctx.refuse(fault.into())),

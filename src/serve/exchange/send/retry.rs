@@ -49,7 +49,7 @@ pub(super) async fn retry(sent: Sent) -> FirstLeg {
             });
         }
         if retry.may_be_followed()
-            && let Ok((_, error)) = refusal(&exchange, answered).await
+            && let Some(error) = second_refusal(&exchange, answered).await
         {
             next = exchange.plan().retry_again(&error, &retry);
         }
@@ -81,6 +81,13 @@ async fn refusal(
             Ok(Response::from_parts(parts, body)),
         )),
     }
+}
+
+/// The body of a refused retry, which the agent does not get.
+async fn second_refusal(exchange: &Exchange, response: Response<UpstreamBody>) -> Option<Bytes> {
+    let (parts, body) = response.into_parts();
+    let body = sender::readable(exchange, &parts, body).ok()?;
+    exchange.collect(body).await.ok()
 }
 
 /// Whether hidden calls of a conversation may be missing, since the store cannot be read: a refusal may be of that alone, and the

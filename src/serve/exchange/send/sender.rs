@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::Response;
 use http::response::Parts;
 
+use crate::serve::exchange::recording;
 use crate::serve::exchange::value::Exchange;
 use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::headers::Sending;
@@ -86,6 +87,9 @@ pub(super) async fn or_own(
     kind: LegKind,
 ) -> (RewriteOutcome, UpstreamResult) {
     let request = make();
+    if let LegKind::First = kind {
+        recording::note_lost(exchange, &request);
+    }
     let answered = send_leg(exchange, &request, kind).await;
     let is_refused = |response: &Response<_>| refuses_model(response.status().as_u16());
     let refused = request

@@ -154,15 +154,19 @@ fn the_bound_holds_under_a_flood_log_included() {
 #[test]
 fn a_lost_end_does_not_keep_the_oldest_for_ever() {
     let dir = tempfile::tempdir().unwrap();
-    let (recorder, notes, load) = Recorder::new(1 << 20, 1 << 20, Redactor::default());
+    let (recorder, notes, load) = Recorder::new(1 << 30, 1 << 20, Redactor::default());
     let one = body(&[chat_message("user", "y")]);
     // The queue is full of notes that are not taken, so the ends of the first exchanges are lost.
+    let recording = recorder.exchange(&id(500));
+    recording.begin(|| begun(&id(500), "c", &one));
     for n in 0..40 {
+        // The later half begins in another transaction.
+        for _ in 0..if n == 20 { 5_000 } else { 0 } {
+            recording.counted(Usage::default(), StopReason::Done);
+        }
         let recording = recorder.exchange(&id(n));
         recording.begin(|| begun(&id(n), "c", &one));
     }
-    let recording = recorder.exchange(&id(500));
-    recording.begin(|| begun(&id(500), "c", &one));
     while recorder.dropped() == 0 {
         recording.counted(Usage::default(), StopReason::Done);
     }

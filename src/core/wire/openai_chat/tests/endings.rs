@@ -143,6 +143,16 @@ fn a_stream_is_ended_by_us_where_upstream_cannot() {
 }
 
 #[test]
+fn a_choice_without_a_delta_says_nothing() {
+    let bare = r#"{"id":"one","object":"chat.completion.chunk","choices":[{"index":0,"finish_reason":"tool_calls"}]}"#;
+    let begun = [role(), call(ours("{}"))].concat();
+    let of = |end: &str| alone(NO_USAGE, [&begun, end, DONE].concat());
+    let (shown, report) = of(&format!("data: {bare}\n\n"));
+    let (expected, _) = of(&finish("tool_calls"));
+    assert_eq!((shown.len(), report.hidden.len()), (expected.len(), 1));
+}
+
+#[test]
 fn a_response_that_goes_on_says_its_sentinel_first() {
     for first in [
         role(),

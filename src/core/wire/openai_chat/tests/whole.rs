@@ -197,3 +197,23 @@ fn reasoning_is_repeated() {
                "reasoning_details":[{"data":"a"},{"data":"b"}],"tool_calls":[ours()]})
     );
 }
+
+#[test]
+fn a_text_that_ends_between_two_surrogates_goes_back_to_the_model() {
+    let of = |spoken: &LegOutput| {
+        let more = OpenaiChat.ask_again(spoken, &[aside()], crate::tools::ToolNames::HANDOFF);
+        let messages: Value = serde_json::from_str(&format!("[{}]", more.unwrap())).unwrap();
+        messages[0]["content"].clone()
+    };
+    let reply = r#"{"choices":[{"message":{"role":"assistant","content":"Hi \ud83d"}}]}"#;
+    assert_eq!(
+        of(&LegOutput::Reply(Bytes::from_static(reply.as_bytes()))),
+        "Hi \u{fffd}"
+    );
+    let frames = ["Hi \\ud83d", " there"].map(|text| {
+        let chunk =
+            format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}}}}]}}\n\n");
+        Bytes::from(chunk)
+    });
+    assert_eq!(of(&LegOutput::Stream(frames.to_vec())), "Hi \u{fffd} there");
+}
