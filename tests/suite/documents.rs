@@ -606,7 +606,6 @@ async fn the_commands_list_show_validate_and_archive() {
     );
 }
 
-/// The document that docs/handoffs.md shows is one: of an hour's work with Claude Code, shortened.
 /// Runs the program in a folder that is its home and its state: exit code, output, and what it says next to that.
 fn baton_in(dir: &Path, args: &[&str]) -> (i32, String, String) {
     let done = std::process::Command::new(env!("CARGO_BIN_EXE_baton"))
@@ -628,6 +627,7 @@ fn baton_in(dir: &Path, args: &[&str]) -> (i32, String, String) {
     )
 }
 
+/// The document that docs/handoffs.md shows is one: of an hour's work with Claude Code, shortened.
 #[tokio::test]
 async fn the_readme_shows_a_document_as_it_is_written() {
     use baton_core::record::{Handoff, HandoffOrigin, WireId};
