@@ -9,7 +9,6 @@ pub mod state {
     pub mod config;
     pub mod access {
         pub mod hosts;
-        pub mod percent;
     }
     pub mod store {
         mod error;
