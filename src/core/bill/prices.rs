@@ -251,7 +251,7 @@ impl PriceRow {
         }
     }
 
-    /// All that it states.
+    /// Every rate in the row, of all price steps.
     fn amounts(&self) -> impl Iterator<Item = f64> {
         let Rates { base, above, .. } = self.rates();
         let steps = std::iter::once(base).chain(above.into_iter().map(|(_, step)| step));

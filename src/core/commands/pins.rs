@@ -48,7 +48,7 @@ fn listed(pins: &[String]) -> String {
     listed_from(1, pins)
 }
 
-/// The same, numbered from this number on.
+/// The texts as a person reads them, numbered from `first` on.
 fn listed_from(first: usize, pins: &[String]) -> String {
     let mut all = String::new();
     for (n, pin) in pins.iter().enumerate() {

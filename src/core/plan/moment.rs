@@ -90,7 +90,8 @@ impl Planned<'_> {
         pending.any(|pair| self.places.beside_calls.contains(&pair.id))
     }
 
-    /// Whether it is known how full the model's context is by the answer: the model may hand over, or is only watched.
+    /// Whether the answer's usage tells how full the model's context is, in a request of which that matters: the model may hand
+    /// over, or is only watched.
     pub fn is_in_the_loop(&self, is_watched: bool) -> bool {
         let facts = &self.reading.view.facts;
         (self.offer.tooled || is_watched)

@@ -47,7 +47,7 @@ impl<'a> Surroundings<'a> {
         Self::of_members(body, &request(body))
     }
 
-    /// The same of the members of a request.
+    /// What these members of a request say around its transcript.
     pub(super) fn of_members(body: &'a [u8], members: &[(Span, Span)]) -> Self {
         let mut found = Self::default();
         for &(key, value) in members {

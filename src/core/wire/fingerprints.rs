@@ -18,7 +18,7 @@ const FROM_END: &str = "~@";
 /// A transcript whose calls go by fingerprints.
 #[derive(Clone, Copy)]
 pub(super) struct FingerprintedCalls<'a> {
-    /// Reads its turns.
+    /// The wire, which reads the turns.
     pub(super) turns: &'a dyn Turns,
     pub(super) view: &'a View,
 }

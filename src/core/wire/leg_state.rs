@@ -45,9 +45,9 @@ pub(super) enum HeldKind {
 /// A frame of upstream's.
 #[derive(Clone, Copy)]
 pub(super) struct Frame<'a> {
-    /// As it came.
+    /// The bytes as they came.
     pub(super) raw: &'a Bytes,
-    /// Its payload.
+    /// The payload in them.
     pub(super) data: &'a [u8],
 }
 

@@ -149,7 +149,7 @@ pub(super) fn stopped_chat(legs: &[OpenaiUsage], next_input: u64) -> String {
     format!(r#"{{"prompt_tokens":{next_input},"completion_tokens":{output},"total_tokens":{total}}}"#)
 }
 
-/// The same of the Responses API.
+/// The Responses API's usage of a response that ends with its sentinel: the output, and the input of the next request.
 pub(super) fn stopped_response(legs: &[OpenaiUsage], next_input: u64) -> String {
     let (output, reasoning) = OpenaiUsage::spent(legs);
     let total = next_input + output;

@@ -397,3 +397,53 @@ fn value_after(text: &[u8], key_end: usize) -> Option<&[u8]> {
     let end = json::value_end(text, start).ok()?;
     Some(&text[start..end]).filter(|value| value.len() <= EFFORT_BYTES)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::record::WireId;
+    use crate::wire::{Operation, wire};
+
+    fn effort(id: WireId, body: Value) -> String {
+        let body = body.to_string();
+        wire(id).read(&body.into(), Operation::Generate).unwrap().effort()
+    }
+
+    #[test]
+    fn every_wires_settings_are_found_beside_the_turns() {
+        let turns = json!([{"role": "user", "content": "the \"effort\": 3 of it"}]);
+        let contents = json!([{"role": "user", "parts": [{"text": "x"}]}]);
+        let rows = [
+            (
+                WireId::Anthropic,
+                json!({"model": "m", "max_tokens": 9, "messages": turns, "output_config": {"effort": "high"}, "thinking": {"type": "adaptive"}}),
+                "\"high\" {\"type\":\"adaptive\"}",
+            ),
+            (
+                WireId::OpenaiChat,
+                json!({"model": "m", "messages": turns, "reasoning_effort": "low"}),
+                "\"low\"",
+            ),
+            (
+                WireId::OpenaiResponses,
+                json!({"model": "m", "input": turns, "reasoning": {"effort": "medium"}}),
+                "\"medium\"",
+            ),
+            (
+                WireId::Gemini,
+                json!({"contents": contents, "generationConfig": {"thinkingConfig": {"thinkingBudget": 5}}}),
+                "{\"thinkingBudget\":5}",
+            ),
+            (
+                WireId::Ollama,
+                json!({"model": "m", "messages": turns, "think": true}),
+                "true",
+            ),
+            (WireId::OpenaiChat, json!({"model": "m", "messages": turns}), ""),
+        ];
+        for (id, body, wanted) in rows {
+            assert_eq!(effort(id, body), wanted, "{id:?}");
+        }
+    }
+}

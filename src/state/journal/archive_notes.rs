@@ -219,30 +219,36 @@ impl Archive {
         let chunk = self
             .chunk_store
             .blob(&self.conn, &text, TextKind::of(&text), seen)?;
-        self.summarise(open.seq, &text)?;
-        self.conn
+        let status: Option<Option<u16>> = self
+            .conn
             .prepare_cached(
                 "UPDATE legs SET ended_ms = MAX(?3 - at_ms, 0), response = ?4, response_bytes = ?5, response_cut = ?6
-                WHERE exchange = ?1 AND n = ?2",
+                WHERE exchange = ?1 AND n = ?2 RETURNING status",
             )?
-            .execute(params![open.seq, leg, at_ms, chunk, text.len(), cut])?;
+            .query_row(params![open.seq, leg, at_ms, chunk, text.len(), cut], |row| {
+                row.get(0)
+            })
+            .optional()?;
+        self.conn
+            .prepare_cached("UPDATE exchanges SET answer = ?2 WHERE seq = ?1")?
+            .execute(params![open.seq, self.summary(&text, status.flatten())])?;
         Ok(())
     }
 
-    /// Puts the summary of an answer into the exchange's row, in place of the one before.
-    fn summarise(&self, seq: i64, body: &[u8]) -> rusqlite::Result<()> {
-        let status: Option<Option<u16>> = self
-            .conn
-            .prepare_cached("SELECT status FROM legs WHERE exchange = ?1 ORDER BY n DESC LIMIT 1")?
-            .query_row([seq], |row| row.get(0))
-            .optional()?;
-        let failed = status.flatten().is_some_and(|status| status >= 400);
+    /// The summary of an answer with this status, as JSON.
+    fn summary(&self, body: &[u8], status: Option<u16>) -> Option<String> {
+        let failed = status.is_some_and(|status| status >= 400);
         let redactor = &self.chunk_store.redactor;
-        let summary = AnswerSummary::of(body, failed, |text| redactor.text(text).into_owned());
-        self.conn
-            .prepare_cached("UPDATE exchanges SET answer = ?2 WHERE seq = ?1")?
-            .execute(params![seq, summary.map(|summary| json(&summary))])?;
-        Ok(())
+        AnswerSummary::of(body, failed, |text| redactor.text(text).into_owned()).map(|summary| json(&summary))
+    }
+
+    /// The status of the exchange's last leg.
+    fn last_status(&self, seq: i64) -> rusqlite::Result<Option<u16>> {
+        let mut ask = self
+            .conn
+            .prepare_cached("SELECT status FROM legs WHERE exchange = ?1 ORDER BY n DESC LIMIT 1")?;
+        let status = ask.query_row([seq], |row| row.get(0)).optional()?;
+        Ok(status.flatten())
     }
 
     fn counted(&mut self, id: &str, leg: u32, usage: Usage, stop: StopReason) -> rusqlite::Result<()> {
@@ -274,15 +280,16 @@ impl Archive {
             .chunk_store
             .blob(&self.conn, &text, TextKind::of(&text), seen)?;
         let headers = self.headers(headers, seen)?;
-        if !open.has_summary {
-            self.summarise(open.seq, &text)?;
-        }
+        let summary = match open.has_summary {
+            true => None,
+            false => self.summary(&text, self.last_status(open.seq)?),
+        };
         self.conn
             .prepare_cached(
-                "UPDATE exchanges SET shown = ?2, shown_cut = ?3, shown_headers = ?4, shown_headers_own = ?5
-                WHERE seq = ?1",
+                "UPDATE exchanges SET shown = ?2, shown_cut = ?3, shown_headers = ?4, shown_headers_own = ?5,
+                answer = COALESCE(?6, answer) WHERE seq = ?1",
             )?
-            .execute(params![open.seq, chunk, cut, headers.model, headers.own])?;
+            .execute(params![open.seq, chunk, cut, headers.model, headers.own, summary])?;
         Ok(())
     }
 

@@ -51,7 +51,7 @@ pub struct AcceptedDraft {
 }
 
 impl AcceptedDraft {
-    /// Its carry-over prompt before anything is put behind it, and the origin of the handoff.
+    /// The carry-over prompt of this document, before anything is put behind it, and the origin of the handoff.
     pub fn carried(&self, request: &DraftRequest) -> (String, HandoffOrigin) {
         match self.method {
             Some(method) => (carried(&self.document), request.origin_of(method)),
@@ -143,8 +143,8 @@ impl fmt::Display for BadFlag {
 impl std::error::Error for BadFlag {}
 
 impl DraftRequest {
-    /// Its first method, where the config has this method and maybe a model. A history is bound to the model that it was made
-    /// with, so another model gets a selection.
+    /// The method that is tried first, with the method and the model of the config. A history is bound to the model that it was
+    /// made with, so another model gets a selection.
     pub fn first_method(&self, configured: DraftMethod, model: Option<&str>) -> DraftMethod {
         let names_model = self.model.as_deref().or(model).is_some();
         match self.method.unwrap_or(configured) {

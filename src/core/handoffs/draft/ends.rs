@@ -136,7 +136,7 @@ impl fmt::Display for DraftFailure {
 }
 
 impl DraftEnd {
-    /// Whether a request that forbids calls was refused for that, maybe: the status, and why.
+    /// Status and reason of a refusal that may be of the request's form: some servers refuse to forbid calls.
     pub fn refused_form(&self) -> Option<(u16, &str)> {
         match self {
             Self::Failed(DraftFailure::Provider(Some(status), why)) if REFUSES.contains(status) => {

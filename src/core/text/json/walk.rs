@@ -151,7 +151,7 @@ pub fn pick<const N: usize>(text: &[u8], object_at: Span, keys: [&str; N]) -> [O
     pick_at(text, object_at.start, keys).map_or([None; N], |(found, _)| found)
 }
 
-/// The same, from an object at `at` that may break off: what is in front of the break.
+/// Picks from an object at `at` that may be broken: the values in front of the break.
 pub fn pick_begun<const N: usize>(text: &[u8], at: usize, keys: [&str; N]) -> [Option<Span>; N] {
     let mut found = [None; N];
     let _ = pick_into(text, at, keys, &mut found);

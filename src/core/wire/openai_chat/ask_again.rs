@@ -30,7 +30,7 @@ impl AskAgain for OpenaiChat {
                 if NOT_REPEATED.contains(&key.as_str()) {
                     continue;
                 }
-                // A string may end between two surrogates, which serde refuses.
+                // A piece may end with half of a surrogate pair, and serde refuses such a string.
                 let value = match json::string(&piece, value) {
                     Some(text) => Value::String(text.into_owned()),
                     None => serde_json::from_slice(value.of(&piece)).unwrap_or_default(),

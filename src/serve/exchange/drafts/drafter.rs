@@ -11,7 +11,8 @@ use crate::state::journal::LiveEvent;
 use crate::state::store::StoreError;
 use crate::state::telemetry::{DraftEvent, size};
 use baton_core::handoffs::draft::{
-    self, AcceptedDraft, DraftEnd, DraftFailure, DraftMethod, DraftRequest, DraftSpec, HandoffReport,
+    self, AcceptedDraft, DraftEnd, DraftFailure, DraftIndex, DraftMethod, DraftRequest, DraftSpec,
+    HandoffReport,
 };
 use baton_core::record::{Handoff, HandoffOrigin};
 use baton_core::rewrite::RewriteOutcome;
@@ -177,10 +178,7 @@ async fn document(
 /// How it ended otherwise.
 pub(in crate::serve::exchange) async fn ahead(exchange: &Exchange) -> Result<String, DraftEnd> {
     let first = exchange.plan().first(exchange.offered.offer.tooled);
-    let index = exchange
-        .draft_index(first.rope.clone())
-        .filter(|_| draft::enough(first.messages));
-    let Some(index) = index else {
+    let Some(index) = index_of_enough(exchange, &first) else {
         return Err(DraftEnd::Failed(DraftFailure::NothingYet));
     };
     let request = DraftRequest {
@@ -204,10 +202,8 @@ pub(in crate::serve::exchange) async fn ahead(exchange: &Exchange) -> Result<Str
 /// The carry-over prompt that a draft without a model would make of the live request's history; `None`: there is too little of it.
 pub(in crate::serve::exchange) fn local_prompt(exchange: &Exchange) -> Option<String> {
     let app = &exchange.app;
-    let first = exchange.offered.plan(app).first(exchange.offered.offer.tooled);
-    let index = exchange
-        .draft_index(first.rope.clone())
-        .filter(|_| draft::enough(first.messages))?;
+    let first = exchange.plan().first(exchange.offered.offer.tooled);
+    let index = index_of_enough(exchange, &first)?;
     let spec = DraftSpec {
         tokens: app.config.draft.facts_tokens,
         ..DraftSpec::default()
@@ -225,6 +221,11 @@ pub(in crate::serve::exchange) fn local_prompt(exchange: &Exchange) -> Option<St
         .handoff
         .prompt;
     Some(app.redactor.text(&prompt).into_owned())
+}
+
+/// The index of a rewritten request; `None` where its history is too short for a draft.
+fn index_of_enough(exchange: &Exchange, first: &RewriteOutcome) -> Option<DraftIndex> {
+    draft::enough(first.messages).then(|| exchange.draft_index(first.rope.clone()))?
 }
 
 async fn by(exchange: &Exchange, method: DraftMethod, input: &DraftInput<'_>) -> DraftEnd {

@@ -70,7 +70,7 @@ fn open(exchange: &Exchange) -> Option<DraftRecord> {
     drafting.open_in(live.key())
 }
 
-/// Where that one is.
+/// Whether the conversation's open draft waits for a person, or is being written.
 pub(super) fn open_draft(exchange: &Exchange) -> Option<OpenDraft> {
     Some(match open(exchange)?.state.waits() {
         true => OpenDraft::Waits,

@@ -57,7 +57,7 @@ pub struct StoreRetention<T = Duration> {
 }
 
 impl<T: Copy> StoreRetention<T> {
-    /// The same for all but handoffs, which stay.
+    /// One time for every kind of record but handoffs, which stay.
     pub fn before(time: T) -> Self {
         Self {
             conversations: time,
