@@ -25,38 +25,50 @@ impl NearLimit {
     }
 }
 
-/// Limits by their share: how their headers begin, what the whole is, and the headers of the share and of when it is lifted,
-/// in seconds since the Unix epoch. Sources: Claude Code reads the first three, Codex the others
-/// (`codex-api/src/rate_limits.rs`).
-const SHARES: [(&str, f64, &str, &str); 5] = [
-    ("anthropic-ratelimit-unified-5h-", 1.0, "utilization", "reset"),
-    ("anthropic-ratelimit-unified-7d-", 1.0, "utilization", "reset"),
+/// The names of headers that begin alike.
+macro_rules! headers {
+    ($begin:literal: $($end:literal)+) => { [$(concat!($begin, $end)),+] };
+}
+
+/// Limits by their share: what the whole is, the header of the share and that of when it is lifted, in seconds since the Unix
+/// epoch. Sources: Claude Code reads the first three, Codex the others (`codex-api/src/rate_limits.rs`).
+const SHARES: [(f64, [&str; 2]); 5] = [
     (
-        "anthropic-ratelimit-unified-overage-",
         1.0,
-        "utilization",
-        "reset",
+        headers!("anthropic-ratelimit-unified-5h-": "utilization" "reset"),
     ),
-    ("x-codex-primary-", 100.0, "used-percent", "reset-at"),
-    ("x-codex-secondary-", 100.0, "used-percent", "reset-at"),
+    (
+        1.0,
+        headers!("anthropic-ratelimit-unified-7d-": "utilization" "reset"),
+    ),
+    (
+        1.0,
+        headers!("anthropic-ratelimit-unified-overage-": "utilization" "reset"),
+    ),
+    (100.0, headers!("x-codex-primary-": "used-percent" "reset-at")),
+    (100.0, headers!("x-codex-secondary-": "used-percent" "reset-at")),
 ];
 
-/// Limits by what is left of them, with the time until they are lifted as `6m0s` (OpenAI).
-const REMAINDERS: [&str; 2] = ["tokens", "requests"];
+/// Limits by what is left of them: the headers of the whole, of the rest, and of the time until they are lifted as `6m0s`
+/// (OpenAI).
+const REMAINDERS: [[&str; 3]; 2] = [
+    headers!("x-ratelimit-": "limit-tokens" "remaining-tokens" "reset-tokens"),
+    headers!("x-ratelimit-": "limit-requests" "remaining-requests" "reset-requests"),
+];
 
 /// The near limit that is lifted last, by an answer's headers.
 pub fn near_limit<'h>(header: impl Fn(&str) -> Option<&'h str>, now_ms: u64) -> Option<NearLimit> {
     let number = |name: &str| header(name)?.trim().parse::<f64>().ok().filter(|n| n.is_finite());
-    let shares = SHARES.iter().filter_map(|(limit, whole, used, resets)| {
+    let shares = SHARES.iter().filter_map(|(whole, [used, resets])| {
         Some(NearLimit {
-            used: number(&format!("{limit}{used}"))? / whole,
-            resets_ms: (number(&format!("{limit}{resets}"))?.max(0.0) * 1_000.0) as u64,
+            used: number(used)? / whole,
+            resets_ms: (number(resets)?.max(0.0) * 1_000.0) as u64,
         })
     });
-    let remainders = REMAINDERS.iter().filter_map(|kind| {
-        let limit = number(&format!("x-ratelimit-limit-{kind}")).filter(|limit| *limit > 0.0)?;
-        let left = number(&format!("x-ratelimit-remaining-{kind}"))?;
-        let after = duration_ms(header(&format!("x-ratelimit-reset-{kind}"))?)?;
+    let remainders = REMAINDERS.iter().filter_map(|[limit, left, after]| {
+        let limit = number(limit).filter(|limit| *limit > 0.0)?;
+        let left = number(left)?;
+        let after = duration_ms(header(after)?)?;
         Some(NearLimit {
             used: 1.0 - left / limit,
             resets_ms: now_ms.saturating_add(after),

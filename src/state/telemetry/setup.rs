@@ -60,6 +60,8 @@ pub fn start(log: &Log) -> Result<(), String> {
         .with_env_filter(filter)
         .with_timer(LogTime)
         .with_writer(move || LogWriter { json, colour })
+        // Without styles of ours `LogWriter` leaves none in a value, either, and looks at a plain line once.
+        .with_ansi_sanitization(colour)
         .with_ansi(colour && !log.json);
     let started = match log.json {
         true => lines.json().flatten_event(true).try_init(),
