@@ -436,12 +436,9 @@ fn gemini_json_array_merges_at_every_split() {
     let request = f.reading("00_request_agent.json");
     let (leg1, leg2) = (as_array(&f.stream("03_leg1")), as_array(&f.stream("04_leg2")));
     for cut in 0..leg1.len().max(leg2.len()) {
-        let mut merge = StreamMerge::framed(
-            f.0.machine(&request.view, WATCH),
-            Framing::JsonArray,
-            1 << 20,
-            true,
-        );
+        let mut machine = f.0.machine(&request.view, WATCH);
+        machine.frame_as(Framing::JsonArray);
+        let mut merge = StreamMerge::new(machine, 1 << 20, true);
         let mut out = Vec::new();
         merge.keepalive(&mut out);
         for (n, leg) in [&leg1, &leg2].into_iter().enumerate() {

@@ -45,9 +45,9 @@ pub struct StreamedAnswer {
 }
 
 impl StreamedAnswer {
-    /// The first leg is about to be read. `waits`: a handoff is pending until its end.
-    pub fn new(course: Course, mut merge: StreamMerge, waits: bool) -> Self {
-        if waits {
+    /// The first leg is about to be read. A handoff may be pending until its end.
+    pub fn new(course: Course, mut merge: StreamMerge) -> Self {
+        if course.waits() {
             merge.hold_ends();
         }
         Self {

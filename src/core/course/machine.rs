@@ -124,6 +124,11 @@ impl Course {
         self.actions.pop_front()
     }
 
+    /// Whether a handoff is pending until the turn's end.
+    pub(super) fn waits(&self) -> bool {
+        self.now.pending.is_some()
+    }
+
     /// Whether this machine sent the present leg.
     pub fn is_later_leg(&self) -> bool {
         self.later

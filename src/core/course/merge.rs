@@ -56,16 +56,6 @@ impl StreamMerge {
         }
     }
 
-    /// As [`new`](Self::new), for a stream that upstream frames another way than the wire's usual one.
-    pub fn framed(mut machine: LegMachine, framing: Framing, frame_limit: usize, keep: bool) -> Self {
-        machine.frame_as(framing);
-        Self {
-            framing,
-            framer: Framer::of(framing, frame_limit),
-            ..Self::new(machine, frame_limit, keep)
-        }
-    }
-
     /// Takes upstream's next bytes; appends what goes to the agent now.
     pub fn feed(&mut self, chunk: Bytes, out: &mut Vec<Bytes>) {
         let sent = out.len();

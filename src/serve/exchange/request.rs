@@ -8,16 +8,14 @@ use bytes::Bytes;
 use twox_hash::XxHash3_128;
 
 use super::app::App;
-use crate::serve::proxy::answer_form::AnswerForm;
 use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::spill::Spill;
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
-use baton_core::course::StreamMerge;
 use baton_core::plan::{self, AgentCall, CallFacts, Pin, Places, Planned, ToolOffer};
 use baton_core::record::HandoffId;
 use baton_core::rewrite::RequestReading;
-use baton_core::wire::{ResponseWatch, View, Wire};
+use baton_core::wire::{View, Wire};
 
 /// A request that was read: its body, and where in it is what. While the body is spilled only its facts are known.
 #[derive(Clone)]
@@ -129,38 +127,9 @@ impl AgentRequest {
             .unwrap_or_else(|| body_hash(self.request.text()))
     }
 
-    /// The form in which the answer is expected.
-    pub(super) fn form(&self, target: &str) -> AnswerForm {
-        AnswerForm::of(
-            target,
-            self.wire.facts().framing,
-            self.request.view().facts.stream,
-        )
-    }
-
     /// Whether the agent sends its whole history with each request, and does not continue by an id alone.
     pub(super) fn resends(&self) -> bool {
         plan::resends(self.wire, self.request.view())
-    }
-
-    /// Whether the agent's own loop sent it: a model call with the agent's tools that brings its history along.
-    pub(super) fn is_of_the_loop(&self) -> bool {
-        plan::is_of_the_loop(self.request.view(), self.call.operation)
-    }
-
-    /// What a streamed answer to the request goes through. `limit`: of a frame, in bytes.
-    pub(super) fn merge(
-        &self,
-        form: AnswerForm,
-        watch: ResponseWatch,
-        limit: usize,
-        tooled: bool,
-    ) -> StreamMerge {
-        let machine = self.wire.machine(self.request.view(), watch);
-        match form.by_path() {
-            Some(framing) => StreamMerge::framed(machine, framing, limit, tooled),
-            None => StreamMerge::new(machine, limit, tooled),
-        }
     }
 }
 

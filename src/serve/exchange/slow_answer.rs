@@ -30,8 +30,7 @@ pub(super) async fn answered(
     work: impl Future<Output = Response<ResponseBody>> + Send + 'static,
 ) -> Response<ResponseBody> {
     let mut work: ResponseWork = Box::pin(work);
-    let view = exchange.offered.agent.request.view();
-    if !view.facts.stream {
+    if !exchange.offered.agent.request.view().facts.stream {
         return work.await;
     }
     // It may outlive this function: then its polls are offloaded, too.
@@ -47,18 +46,14 @@ pub(super) async fn answered(
         Some(response) if exchange.begun_draft().is_none() => return response,
         answered => answered,
     };
-    let wire = exchange.offered.agent.wire;
     let framing = exchange.form().framing();
-    let mut machine = wire.machine(view, exchange.watch(exchange.hidden()));
-    machine.frame_as(framing);
-    let kind = content_type(framing);
     // If something was already shown, a keep-alive is not due yet.
     let quiet = match exchange.begun_draft() {
         Some(_) => KeepAlive::new(every),
         None => KeepAlive::at_once(every),
     };
     let mut waiting = WaitingBody {
-        machine,
+        machine: exchange.machine(exchange.hidden()),
         phase: WaitPhase::Waits(work),
         quiet,
         framing,
@@ -67,7 +62,7 @@ pub(super) async fn answered(
     if let Some(response) = answered {
         waiting.begun(response);
     }
-    local_answer::of_kind(kind, ResponseBody::stream(waiting))
+    local_answer::of_kind(content_type(framing), ResponseBody::stream(waiting))
 }
 
 /// Is done when something of a draft is shown.

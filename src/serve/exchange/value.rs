@@ -157,7 +157,9 @@ impl Exchange {
 
     /// The form in which the answer is expected.
     pub(super) fn form(&self) -> AnswerForm {
-        self.offered.agent.form(&self.ctx.target)
+        let agent = &self.offered.agent;
+        let wants_stream = agent.request.view().facts.stream;
+        AnswerForm::of(&self.ctx.target, agent.wire.facts().framing, wants_stream)
     }
 
     /// Whether responses stop at a handoff.

@@ -24,11 +24,6 @@ impl AnswerForm {
         }
     }
 
-    /// The framing that the path requests, where it is not the wire's usual one.
-    pub(crate) fn by_path(self) -> Option<Framing> {
-        self.by_path
-    }
-
     /// The framing of a streamed answer.
     pub(crate) fn framing(self) -> Framing {
         self.by_path.unwrap_or(self.usual)
@@ -122,7 +117,7 @@ mod tests {
         assert!(array.is_stream(&typed(Some("application/json"))));
         assert!(array.is_stream(&typed(Some("text/event-stream"))));
         let sse = AnswerForm::of(STREAM_SSE, Framing::Sse, true);
-        assert_eq!((sse.framing(), sse.by_path()), (Framing::Sse, None));
+        assert_eq!(sse.framing(), Framing::Sse);
         assert!(!sse.is_stream(&typed(Some("application/json"))));
     }
 

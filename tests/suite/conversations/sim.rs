@@ -301,8 +301,7 @@ impl Answering<'_> {
         if let Some(handoff) = &handoff {
             merge.open_with(self.sentinel(handoff));
         }
-        let waits = verdict.pending.is_some();
-        let mut answer = StreamedAnswer::new(self.course(verdict, handoff.as_deref()), merge, waits);
+        let mut answer = StreamedAnswer::new(self.course(verdict, handoff.as_deref()), merge);
         let mut response = whole(200, Vec::new());
         read(&mut answer, first, &mut response.raw);
         while let Some(step) = answer.step() {

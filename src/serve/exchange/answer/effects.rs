@@ -1,6 +1,5 @@
 //! Performs the effects of an answer's course: writes to the store, later legs to upstream.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::response::Parts;
@@ -12,11 +11,11 @@ use crate::serve::proxy::headers;
 use crate::state::store::StoreError;
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::course::{
-    AnsweredCall, CourseEvent, Effect, ResponseEnd, VerdictInput, is_retryable, requested_pause,
+    AnsweredCall, Course, CourseEvent, Effect, ResponseEnd, is_retryable, requested_pause,
 };
 use baton_core::mark::aside;
 use baton_core::plan::NextLeg;
-use baton_core::record::{Handoff, InsertionPlace};
+use baton_core::record::InsertionPlace;
 use baton_core::text::splice;
 use baton_core::wire::{Ending, LegOutput, StopReason};
 
@@ -26,10 +25,10 @@ pub(super) struct Answered {
     /// Head of upstream's response.
     pub(super) parts: Parts,
     pub(super) body: UpstreamBody,
-    /// What the verdict on the answer's first leg takes into account.
-    pub(super) verdict: VerdictInput,
-    /// The handoff whose sentinel begins the answer.
-    pub(super) sentinel_of: Option<Arc<Handoff>>,
+    /// Its first leg is about to be read.
+    pub(super) course: Course,
+    /// What the answer begins with: the sentinel of the handoff that it continues, or a notice.
+    pub(super) opening: Option<String>,
 }
 
 /// The outcome of an effect.

@@ -6,9 +6,6 @@ mod stream;
 mod watched;
 mod whole;
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use http::{Response, header};
 use uuid::Uuid;
 
@@ -18,12 +15,12 @@ use super::value::Exchange;
 use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::serve::proxy::{headers, relay};
-use baton_core::course::{Course, CourseTerms, RepeatedHandoff, VerdictInput};
+use baton_core::course::{Course, CourseTerms, RepeatedHandoff, StreamMerge, VerdictInput};
 use baton_core::plan::is_model_call;
 use baton_core::record::{Handoff, HandoffId};
 use baton_core::rewrite::RewriteOutcome;
 use baton_core::tools::ToolNames;
-use baton_core::wire::ResponseWatch;
+use baton_core::wire::{LegMachine, ResponseWatch};
 
 impl Exchange {
     /// Sends the first leg, and answers with what follows from it.
@@ -59,8 +56,8 @@ async fn first(sent: Sent) -> Response<ResponseBody> {
     if !response.status().is_success() || !is_model_call(exchange.ctx.operation) {
         return relay::answer(&exchange.ctx, Ok(response));
     }
-    let verdict = verdict_input(&exchange, &request);
-    show(exchange, response, verdict, None).await
+    let first = verdict_input(&exchange, &request);
+    show(exchange, response, first, None).await
 }
 
 /// Answers with a handoff's sentinel, then the leg after it; with the sentinel alone where responses stop there.
@@ -86,20 +83,21 @@ pub(super) async fn after_handoff(mut exchange: Exchange, handoff: &Handoff) -> 
     if !response.status().is_success() {
         return relay::answer(&exchange.ctx, Ok(response));
     }
-    let verdict = VerdictInput {
+    let first = VerdictInput {
         legs: 2,
         pending: None,
         ..verdict_input(&exchange, &offered.plan(app).first(true))
     };
-    show(exchange, response, verdict, Some(Arc::new(handoff.clone()))).await
+    show(exchange, response, first, Some(handoff)).await
 }
 
-/// Shows an answer in the form that it has; what is of neither form is relayed.
+/// Shows an answer in the form that it has; what is of neither form is relayed. `after`: the handoff whose sentinel begins the
+/// answer.
 async fn show(
     exchange: Exchange,
     response: Response<UpstreamBody>,
-    verdict: VerdictInput,
-    sentinel_of: Option<Arc<Handoff>>,
+    first: VerdictInput,
+    after: Option<&Handoff>,
 ) -> Response<ResponseBody> {
     let (parts, body) = response.into_parts();
     if let Some(thread) = exchange
@@ -122,12 +120,16 @@ async fn show(
             return relay::answer(&exchange.ctx, Ok(Response::from_parts(parts, body)));
         }
     };
+    let opening = match after {
+        Some(handoff) => Some(exchange.opening.with_sentinel(&exchange.sentinel(handoff))),
+        None => exchange.opening.before_model().map(str::to_owned),
+    };
     let answered = Answered {
+        course: exchange.course(first, after),
         exchange,
         parts,
         body,
-        verdict,
-        sentinel_of,
+        opening,
     };
     // In boxes: what a request waits in is as large as the largest of them, and is written whole before anything is sent.
     match streamed {
@@ -167,8 +169,26 @@ impl Exchange {
         self.plan().offered(self.leg.tooled, self.leg.fresh)
     }
 
+    /// What a streamed answer is read and written by. Calls of these tools are hidden.
+    pub(super) fn machine(&self, hide: ToolNames) -> LegMachine {
+        let agent = &self.offered.agent;
+        let mut machine = agent.wire.machine(agent.request.view(), self.watch(hide));
+        machine.frame_as(self.form().framing());
+        machine
+    }
+
+    /// What a streamed answer goes through.
+    pub(super) fn merge(&self) -> StreamMerge {
+        self.merge_hiding(self.hidden(), self.leg.tooled)
+    }
+
+    /// What a stream goes through from which calls of these tools are hidden. `keep`: a leg's output is kept for a follow-up.
+    pub(super) fn merge_hiding(&self, hide: ToolNames, keep: bool) -> StreamMerge {
+        StreamMerge::new(self.machine(hide), self.app.config.limits.frame_bytes, keep)
+    }
+
     /// The course of this answer, its first leg being read.
-    fn course(&self, first: VerdictInput, sentinel_of: Option<&Handoff>) -> Course {
+    fn course(&self, first: VerdictInput, after: Option<&Handoff>) -> Course {
         let offered = &self.offered;
         Course::new(CourseTerms {
             first,
@@ -176,7 +196,7 @@ impl Exchange {
             goes_on_by_id: !offered.agent.resends(),
             retries: self.app.config.handoff.retries,
             active: offered.active_id(),
-            opening: sentinel_of.map(|handoff| RepeatedHandoff {
+            opening: after.map(|handoff| RepeatedHandoff {
                 id: handoff.id,
                 head: handoff.head.clone(),
                 routed: handoff.routed.clone(),
@@ -185,39 +205,31 @@ impl Exchange {
         })
     }
 
-    /// What is shown at an answer's start: the sentinel of this handoff, or what else the answer begins with.
-    fn first_text(&self, sentinel_of: Option<&Handoff>) -> Option<String> {
-        match sentinel_of {
-            Some(handoff) => Some(self.opening.with_sentinel(&self.sentinel(handoff))),
-            None => self.opening.before_model().map(str::to_owned),
-        }
-    }
-}
-
-impl Exchange {
-    /// What is to be done when the server has taken the answer's end; `None`: nothing. It takes effect when the agent counts
-    /// as having read that end. Call it within the runtime.
-    pub(in crate::serve::exchange) fn when_ended(&self) -> Option<impl FnOnce() + Send + use<>> {
+    /// The answer is whole. Returns what is to be done when the server has taken its end, within the runtime: it takes effect
+    /// when the agent counts as having read that end.
+    pub(super) fn completed(&self) -> impl FnOnce() + Send + use<> {
+        self.watch_pause();
         let fired = std::mem::take(&mut *self.record.fired.list());
-        let live = self.offered.agent.live.as_ref();
-        let live = live.filter(|l| l.may_repeat() || !fired.is_empty())?.clone();
+        let live = self.offered.agent.live.clone();
+        let live = live.filter(|live| live.may_repeat() || !fired.is_empty());
         let (app, answer) = (self.app.clone(), self.record.id.clone());
-        let wait = app.config.limits.waits.unread;
-        let read = move || {
-            live.forget_repeat(&answer);
-            if !fired.is_empty() {
-                app.sessions.shown(&live, &fired);
+        move || {
+            let Some(live) = live else { return };
+            let wait = app.config.limits.waits.unread;
+            let read = move || {
+                live.forget_repeat(&answer);
+                if !fired.is_empty() {
+                    app.sessions.shown(&live, &fired);
+                }
+            };
+            if wait.is_zero() {
+                return read();
             }
-        };
-        Some(move || match wait {
-            Duration::ZERO => read(),
-            wait => {
-                let due = tokio::time::sleep(wait);
-                tokio::spawn(async move {
-                    due.await;
-                    read();
-                });
-            }
-        })
+            let due = tokio::time::sleep(wait);
+            tokio::spawn(async move {
+                due.await;
+                read();
+            });
+        }
     }
 }

@@ -15,10 +15,7 @@ use crate::serve::proxy::download::{PolledFrame, StreamFault, UpstreamBody};
 use crate::serve::proxy::relay;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::telemetry::ExchangeOutcome;
-use baton_core::course::{
-    AnswerStep, Effect, LegProgress, ResponseEnd, StreamMerge, StreamedAnswer, VerdictInput,
-};
-use baton_core::record::Handoff;
+use baton_core::course::{AnswerStep, Effect, LegProgress, ResponseEnd, StreamMerge, StreamedAnswer};
 use baton_core::wire::{LegOutput, StopReason};
 
 /// An effect in progress.
@@ -50,13 +47,6 @@ enum DriverPhase {
 }
 
 impl Exchange {
-    /// What a streamed answer goes through.
-    pub(in crate::serve::exchange) fn merge(&self) -> StreamMerge {
-        let limit = self.app.config.limits.frame_bytes;
-        let agent = &self.offered.agent;
-        agent.merge(self.form(), self.watch(self.hidden()), limit, self.leg.tooled)
-    }
-
     /// What an answer goes through that began with a draft as it was written: what follows is another leg of it.
     fn merge_after_shown(&self) -> Option<StreamMerge> {
         let mut merge = self.shown.as_ref()?.line().take_merge()?;
@@ -68,46 +58,34 @@ impl Exchange {
 
 /// The answer to an agent that wants a stream.
 pub(super) fn answer(answered: Answered) -> Response<ResponseBody> {
-    answered.exchange.ctx.recorder.note(|e| e.streamed = true);
     let Answered {
-        exchange,
+        mut exchange,
         parts,
         body,
-        verdict,
-        sentinel_of,
+        course,
+        opening,
     } = answered;
-    let driver = Driver::new(exchange, body, verdict, sentinel_of.as_deref());
+    exchange.ctx.recorder.note(|e| e.streamed = true);
+    let merge = exchange.merge_after_shown().unwrap_or_else(|| {
+        let mut merge = exchange.merge();
+        if let Some(text) = opening {
+            merge.open_with(text);
+        }
+        merge
+    });
+    exchange.spill();
+    let driver = Driver {
+        answer: StreamedAnswer::new(course, merge),
+        quiet: KeepAlive::new(exchange.app.config.handoff.keepalive),
+        exchange,
+        phase: DriverPhase::Leg(body),
+        fault: None,
+        outcome: None,
+    };
     relay::headed(&parts, true, ResponseBody::stream(driver))
 }
 
 impl Driver {
-    fn new(
-        mut exchange: Exchange,
-        body: UpstreamBody,
-        verdict: VerdictInput,
-        sentinel_of: Option<&Handoff>,
-    ) -> Self {
-        let merge = exchange.merge_after_shown().unwrap_or_else(|| {
-            let mut merge = exchange.merge();
-            if let Some(text) = exchange.first_text(sentinel_of) {
-                merge.open_with(text);
-            }
-            merge
-        });
-        exchange.spill();
-        let quiet = KeepAlive::new(exchange.app.config.handoff.keepalive);
-        let waits = verdict.pending.is_some();
-        let course = exchange.course(verdict, sentinel_of);
-        Self {
-            answer: StreamedAnswer::new(course, merge, waits),
-            exchange,
-            phase: DriverPhase::Leg(body),
-            fault: None,
-            outcome: None,
-            quiet,
-        }
-    }
-
     /// Does what follows from the last event.
     fn go_on(&mut self) {
         while let Some(step) = self.answer.step() {
@@ -245,10 +223,7 @@ impl Driver {
         };
         self.exchange.ctx.recorder.decide(outcome);
         if outcome == ExchangeOutcome::Complete {
-            if let Some(then) = self.exchange.when_ended() {
-                then();
-            }
-            self.exchange.watch_pause();
+            self.exchange.completed()();
         }
     }
 }

@@ -11,7 +11,6 @@ use crate::serve::proxy::relay;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::course::{AnswerStep, CourseEvent, JoinedAnswer, ResponseEnd, writes_call};
-use baton_core::record::Handoff;
 use baton_core::tools::ToolNames;
 use baton_core::wire::{self, LegReport, StopReason};
 
@@ -21,8 +20,8 @@ pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
         exchange,
         parts,
         body,
-        verdict,
-        sentinel_of,
+        course,
+        opening,
     } = answered;
     let body = match exchange.collect(body).await {
         Ok(body) => body,
@@ -35,22 +34,18 @@ pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
         return relay::headed(&parts, true, ResponseBody::whole(body));
     };
     let mut reply = WholeReply {
-        answer: JoinedAnswer::new(exchange.course(verdict, sentinel_of.as_deref())),
+        answer: JoinedAnswer::new(course),
         exchange,
     };
     reply.leg_over(body, report);
     let close = reply.run().await;
-    let outcome = effects::outcome(&close, reply.answer.stop());
-    let joined = ResponseBody::whole(reply.joined(&close, sentinel_of.as_deref()));
-    let exchange = &reply.exchange;
-    let body = match outcome {
-        ExchangeOutcome::Complete => {
-            exchange.watch_pause();
-            match exchange.when_ended() {
-                Some(then) => joined.when_handed_over(then),
-                None => joined,
-            }
-        }
+    let WholeReply { exchange, answer } = reply;
+    let agent = &exchange.offered.agent;
+    let (view, ending) = (agent.request.view(), exchange.ending(&close));
+    // Upstream's own bytes, where nothing is to be changed.
+    let joined = ResponseBody::whole(answer.joined(agent.wire, view, opening.as_deref(), ending));
+    let body = match effects::outcome(&close, answer.stop()) {
+        ExchangeOutcome::Complete => joined.when_handed_over(exchange.completed()),
         outcome => {
             exchange.ctx.recorder.decide(outcome);
             joined
@@ -132,14 +127,5 @@ impl WholeReply {
             }
         };
         self.answer.leg_broken(retry);
-    }
-
-    /// The reply as the agent gets it; upstream's own bytes where nothing is to be changed.
-    fn joined(&self, close: &ResponseEnd, sentinel_of: Option<&Handoff>) -> Bytes {
-        let wire = self.exchange.offered.agent.wire;
-        let view = self.exchange.offered.agent.request.view();
-        let opening = self.exchange.first_text(sentinel_of);
-        self.answer
-            .joined(wire, view, opening.as_deref(), self.exchange.ending(close))
     }
 }

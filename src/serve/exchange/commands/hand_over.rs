@@ -47,10 +47,7 @@ pub(super) async fn answer(exchange: Exchange, trigger: HandoffTrigger) -> Respo
             Err(error) => return unanswered(&exchange, &error),
         };
         let response = exchange.reply(&reply).await;
-        match exchange.when_ended() {
-            Some(then) => response.map(|body| body.when_handed_over(then)),
-            None => response,
-        }
+        response.map(|body| body.when_handed_over(exchange.completed()))
     })
     .await
 }

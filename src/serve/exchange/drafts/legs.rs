@@ -116,11 +116,8 @@ async fn draft_leg(exchange: &Exchange, leg: &RewriteOutcome, target: &str, meth
 }
 
 async fn read_streamed_draft(exchange: &Exchange, mut body: UpstreamBody) -> DraftEnd {
-    let (agent, form) = (&exchange.offered.agent, exchange.form());
-    let limit = exchange.app.config.limits.frame_bytes;
     // No call is hidden, since none is examined.
-    let watch = exchange.watch(ToolNames::NONE);
-    let mut merge = agent.merge(form, watch, limit, false);
+    let mut merge = exchange.merge_hiding(ToolNames::NONE, false);
     let (mut raw, mut out) = (Vec::new(), Vec::new());
     loop {
         match body.next().await {

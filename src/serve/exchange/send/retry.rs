@@ -16,7 +16,7 @@ use crate::serve::proxy::relay;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::telemetry::{ExchangeOutcome, ThinkingRetry};
 use baton_core::course::replaces_refusal;
-use baton_core::plan::Retry;
+use baton_core::plan::{Retry, is_of_the_loop};
 use baton_core::record::ThinkingOmission;
 use baton_core::rewrite::positions;
 use baton_core::rewrite::untooled::ToolOmission;
@@ -157,13 +157,14 @@ pub(in crate::serve::exchange) async fn remember_omission(exchange: &Exchange) {
     let Exchange {
         app, ctx, offered, ..
     } = exchange;
-    let is_of_stretch = offered.agent.is_of_the_loop() && !offered.agent.call.side_call;
-    let Some(live) = offered.agent.live.as_ref().filter(|_| is_of_stretch) else {
+    let (agent, view) = (&offered.agent, offered.agent.request.view());
+    let is_of_stretch = is_of_the_loop(view, ctx.operation) && !agent.call.side_call;
+    let Some(live) = agent.live.as_ref().filter(|_| is_of_stretch) else {
         return;
     };
     let omission = ThinkingOmission {
         handoff: offered.pin.stretch(),
-        position: positions::of(offered.agent.request.view()),
+        position: positions::of(view),
     };
     let written = app
         .sessions

@@ -262,7 +262,9 @@ fn an_array_of_one_element_or_none_stays_an_array() {
             1,
         ),
     ] {
-        let mut merge = StreamMerge::framed(WIRE.machine(&view, WATCH), Framing::JsonArray, 1 << 20, true);
+        let mut machine = WIRE.machine(&view, WATCH);
+        machine.frame_as(Framing::JsonArray);
+        let mut merge = StreamMerge::new(machine, 1 << 20, true);
         let mut out = Vec::new();
         merge.feed(Bytes::copy_from_slice(stream.as_bytes()), &mut out);
         merge.finish_leg(&mut out);
