@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
+use super::app::App;
 use super::value::Exchange;
 use crate::serve::proxy::{RequestContext, headers};
 use crate::state::keyed_hash;
-use crate::state::session::{ContextThread, EnteredThread, ThreadTurns};
+use crate::state::session::{ContextThread, ThreadTurns};
 use crate::state::store::StoreError;
 use crate::state::sync::OnceLog;
 use baton_core::bill::PriceQuery;
@@ -26,11 +27,11 @@ static UNKNOWN: OnceLog = OnceLog::new();
 /// The models without a price.
 static UNPRICED: OnceLog = OnceLog::new();
 
-/// Finds the request's thread; `None` where its model gets no notices.
-pub(super) fn enter(exchange: &Exchange) -> Option<EnteredThread> {
+/// Enters the request's thread, unless its model gets no notices. Returns the thread where the request was not sent before in it.
+pub(super) fn enter(exchange: &mut Exchange) -> Option<ContextThread> {
     let Exchange {
         app, ctx, offered, ..
-    } = exchange;
+    } = &*exchange;
     let policy = &app.config.handoff;
     let thresholds = policy.thresholds_of(headers::is_of_subagent(&ctx.headers));
     let view = offered.agent.request.view();
@@ -41,7 +42,7 @@ pub(super) fn enter(exchange: &Exchange) -> Option<EnteredThread> {
     }
     let live = offered.agent.live.as_ref()?;
     let model = plan.model();
-    let window = policy.windows.of(&window_query(ctx, model));
+    let window = window_of(app, ctx, model);
     if window.is_none() && thresholds.nudge_at > 0.0 && UNKNOWN.is_first(model) {
         tracing::info!(
             model,
@@ -63,7 +64,8 @@ pub(super) fn enter(exchange: &Exchange) -> Option<EnteredThread> {
         wording: policy.nudge_wording,
         costs: costs(exchange, window).map(Arc::new),
     };
-    Some(EnteredThread { thread, is_new })
+    exchange.thread = Some(thread.clone());
+    is_new.then_some(thread)
 }
 
 /// Puts a notice after the request, before anything is sent.
@@ -178,13 +180,13 @@ fn costs(exchange: &Exchange, window: Option<u64>) -> Option<RequestCosts> {
     })
 }
 
-/// What a request states of its model's window.
-pub(super) fn window_query<'a>(ctx: &'a RequestContext, model: &'a str) -> WindowQuery<'a> {
+/// The window of this model, where it is known, by what the request states of it.
+pub(super) fn window_of(app: &App, ctx: &RequestContext, model: &str) -> Option<u64> {
     let text = |name| headers::text(&ctx.headers, name).unwrap_or_default();
-    WindowQuery {
+    app.config.handoff.windows.of(&WindowQuery {
         model,
         betas: text("anthropic-beta"),
         user_agent: text("user-agent"),
         declared: text(headers::DECLARED_WINDOWS),
-    }
+    })
 }

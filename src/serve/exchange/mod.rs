@@ -64,11 +64,7 @@ impl Exchange {
     /// Decides what answers a request that is for the model. Enters the request's thread.
     fn decide(&mut self) -> Decision {
         let repeated = self.repeated();
-        let entered = context::enter(self);
-        self.thread = entered.as_ref().map(|entered| entered.thread.clone());
-        let thread = entered
-            .filter(|entered| entered.is_new)
-            .map(|entered| entered.thread);
+        let thread = context::enter(self);
         let costs = thread.as_ref().and_then(ContextThread::costs);
         let ready = costs.and_then(|_| drafts::kept_draft(self));
         let state = thread.as_ref().and_then(|thread| thread.state(ready.as_deref()));

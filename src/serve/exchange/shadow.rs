@@ -13,7 +13,6 @@ use super::{drafts, recording};
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
 use crate::serve::proxy::response_body::ResponseBody;
-use crate::state::session::EnteredThread;
 use baton_core::nudge::{NudgeOutcome, ShadowMoment};
 use baton_core::plan::{DraftAtHand, Pin, Places, ToolOffer, WatchedMoment};
 use baton_core::rewrite::untooled::ToolOmission;
@@ -50,13 +49,9 @@ pub(super) async fn relayed(
 
 /// Notes what would have been done with this request, and what would have been sent.
 fn note_moment(exchange: &mut Exchange) {
-    let Some(EnteredThread { thread, is_new }) = context::enter(exchange) else {
+    let Some(thread) = context::enter(exchange) else {
         return;
     };
-    exchange.thread = Some(thread.clone());
-    if !is_new {
-        return;
-    }
     let ready = drafts::kept_draft(exchange);
     let Some(state) = thread.state(ready.as_deref()) else {
         return;

@@ -34,7 +34,7 @@ pub use self::live::LiveConversation;
 use self::live::{CacheUpdate, LiveState};
 pub(crate) use self::reader::Reader;
 pub use self::repeats::{AnswerId, REPEAT_WITHIN_MS};
-pub(crate) use self::thread::{ContextThread, EnteredThread};
+pub(crate) use self::thread::ContextThread;
 use crate::state::store::records::{PlacedRecord, StoredRecord};
 use crate::state::store::{SharedStore, StoreError, StoreResult};
 use baton_core::record::{Conversation, CutPoint, Handoff, HandoffId, RecordChange, RepeatedAnswer};

@@ -23,13 +23,6 @@ pub(crate) struct ContextThread {
     pub(crate) costs: Option<Arc<RequestCosts>>,
 }
 
-/// A thread that a request belongs to.
-pub(crate) struct EnteredThread {
-    pub(crate) thread: ContextThread,
-    /// The request was not sent before in this thread.
-    pub(crate) is_new: bool,
-}
-
 impl ContextThread {
     /// The thread as it is now. `ready`: a draft by which another process knew what it has cost.
     pub(crate) fn state(&self, ready: Option<&ReadyDraft>) -> Option<ThreadState<'_>> {

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use self::hand_over::{HandoffTrigger, NONE_WAITS, restored_draft};
 use self::reply::unanswered;
 use self::resume::resume;
-use super::context::window_query;
+use super::context::window_of;
 use super::recording::{declared_topic, note_topic};
 use super::value::Exchange;
 use crate::serve::proxy::response_body::ResponseBody;
@@ -82,19 +82,15 @@ async fn step(
         ChatCommand::Undo(id) => undo(exchange, id).await?,
         ChatCommand::Resume(id) => resume(exchange, id).await?,
         ChatCommand::Cancel => {
-            let (drafting, store) = (&app.drafting, app.sessions.store());
-            let cancelled =
-                decided(exchange, async |id| drafting.cancel_in(store, id).await.map(drop)).await?;
-            CommandReply::new(match cancelled {
+            let cancel = async |id| app.drafting.cancel_in(app.sessions.store(), id).await;
+            CommandReply::new(match decided(exchange, cancel).await? {
                 true => "the handoff that was being written was cancelled.",
                 false => "no handoff is being written.",
             })
         }
         ChatCommand::Reject => {
-            let (drafting, store) = (&app.drafting, app.sessions.store());
-            let rejected =
-                decided(exchange, async |id| drafting.reject_in(store, id).await.map(drop)).await?;
-            CommandReply::new(match rejected {
+            let reject = async |id| app.drafting.reject_in(app.sessions.store(), id).await;
+            CommandReply::new(match decided(exchange, reject).await? {
                 true => "the draft was rejected, and nothing was changed.",
                 false => NONE_WAITS,
             })
@@ -112,11 +108,7 @@ async fn undo(exchange: &Exchange, id: Option<&str>) -> Result<CommandReply, Sto
         app, ctx, offered, ..
     } = exchange;
     let model = offered.agent.request.view().facts.model.as_deref();
-    let window = app
-        .config
-        .handoff
-        .windows
-        .of(&window_query(ctx, model.unwrap_or_default()));
+    let window = window_of(app, ctx, model.unwrap_or_default());
     let mut reader = Reader::new(&app.sessions, &app.seals, &ctx.principal, app.clock.now_ms());
     let reply = loop {
         let query = UndoQuery {
@@ -171,15 +163,15 @@ async fn status(exchange: &Exchange, live: &LiveConversation) -> Result<CommandR
 }
 
 /// Decides on the open draft. `false`: there is none, or the decision is refused and changes nothing.
-async fn decided(
+async fn decided<T>(
     exchange: &Exchange,
-    decide: impl AsyncFnOnce(Uuid) -> Result<(), DecisionFailure>,
+    decide: impl AsyncFnOnce(Uuid) -> Result<T, DecisionFailure>,
 ) -> Result<bool, StoreError> {
     let Some(draft) = restored_draft(exchange).await? else {
         return Ok(false);
     };
     match decide(draft.id).await {
-        Ok(()) => Ok(true),
+        Ok(_) => Ok(true),
         Err(DecisionFailure::Refused(_)) => Ok(false),
         Err(DecisionFailure::Store(error)) => Err(error),
     }

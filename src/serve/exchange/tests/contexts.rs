@@ -47,41 +47,41 @@ async fn exchange(stage: &Stage, steps_done: usize) -> Exchange {
 #[tokio::test]
 async fn without_thresholds_or_beside_the_loop_no_thread_is_followed() {
     let off = Stage::new();
-    let plain = exchange(&off, 0).await;
-    assert!(context::enter(&plain).is_none());
+    let mut plain = exchange(&off, 0).await;
+    assert!(context::enter(&mut plain).is_none() && plain.thread.is_none());
     let stage = Stage::with(thresholds);
-    let followed = exchange(&stage, 0).await;
-    assert!(context::enter(&followed).is_some());
+    let mut followed = exchange(&stage, 0).await;
+    assert!(context::enter(&mut followed).is_some());
     let untooled = stage.request(claude(&steps(0))).header("x-baton-handoff", "off");
-    let untooled = untooled.exchange().await;
-    assert!(context::enter(&untooled).is_none());
+    let mut untooled = untooled.exchange().await;
+    assert!(context::enter(&mut untooled).is_none() && untooled.thread.is_none());
     let summary = stage.request(claude(&steps(0)));
     let summary = summary.header("x-claude-code-request-class", "compaction");
-    let summary = summary.exchange().await;
-    assert!(context::enter(&summary).is_none());
+    let mut summary = summary.exchange().await;
+    assert!(context::enter(&mut summary).is_none() && summary.thread.is_none());
 }
 
 #[tokio::test]
 async fn the_same_request_again_is_not_new_in_its_thread() {
     let stage = Stage::with(thresholds);
-    let first = exchange(&stage, 0).await;
-    assert!(context::enter(&first).unwrap().is_new);
-    let again = exchange(&stage, 0).await;
-    assert!(!context::enter(&again).unwrap().is_new);
-    let next = exchange(&stage, 1).await;
-    assert!(context::enter(&next).unwrap().is_new);
+    let mut first = exchange(&stage, 0).await;
+    assert!(context::enter(&mut first).is_some());
+    let mut again = exchange(&stage, 0).await;
+    assert!(context::enter(&mut again).is_none() && again.thread.is_some());
+    let mut next = exchange(&stage, 1).await;
+    assert!(context::enter(&mut next).is_some());
 }
 
 #[tokio::test]
 async fn a_measured_context_is_due_at_its_thresholds() {
     for (tokens, due) in [(900, "nothing"), (1_500, "a notice"), (2_500, "a handoff")] {
         let stage = Stage::with(thresholds);
-        let first = exchange(&stage, 0).await;
-        let entered = context::enter(&first).unwrap();
-        entered.thread.measure(0, None, &used(tokens));
-        let next = exchange(&stage, 1).await;
-        let entered = context::enter(&next).unwrap();
-        let step = match next.plan().due(&entered.thread.state(None).unwrap(), 0) {
+        let mut first = exchange(&stage, 0).await;
+        let thread = context::enter(&mut first).unwrap();
+        thread.measure(0, None, &used(tokens));
+        let mut next = exchange(&stage, 1).await;
+        let thread = context::enter(&mut next).unwrap();
+        let step = match next.plan().due(&thread.state(None).unwrap(), 0) {
             None => "nothing",
             Some(DueStep::Nudge(_)) => "a notice",
             Some(DueStep::HandOff { .. }) => "a handoff",
@@ -93,8 +93,8 @@ async fn a_measured_context_is_due_at_its_thresholds() {
 #[tokio::test]
 async fn cached_input_fills_a_context_as_well() {
     let stage = Stage::with(thresholds);
-    let first = exchange(&stage, 0).await;
-    let entered = context::enter(&first).unwrap();
+    let mut first = exchange(&stage, 0).await;
+    let thread = context::enter(&mut first).unwrap();
     let usage = Usage {
         input: 10,
         cache_read: 1_000,
@@ -102,10 +102,10 @@ async fn cached_input_fills_a_context_as_well() {
         output: 90,
         ..Usage::default()
     };
-    entered.thread.measure(0, None, &answered(usage));
-    let next = exchange(&stage, 1).await;
-    let entered = context::enter(&next).unwrap();
-    let Some(DueStep::Nudge(text)) = next.plan().due(&entered.thread.state(None).unwrap(), 0) else {
+    thread.measure(0, None, &answered(usage));
+    let mut next = exchange(&stage, 1).await;
+    let thread = context::enter(&mut next).unwrap();
+    let Some(DueStep::Nudge(text)) = next.plan().due(&thread.state(None).unwrap(), 0) else {
         panic!("no notice");
     };
     assert!(text.contains("1,400") || text.contains("1400"), "{text}");
@@ -117,12 +117,12 @@ async fn a_notice_in_plain_words_names_no_number() {
         thresholds(config);
         config.handoff.nudge_wording = NudgeWording::Plain;
     });
-    let first = exchange(&stage, 0).await;
-    let entered = context::enter(&first).unwrap();
-    entered.thread.measure(0, None, &used(1_500));
-    let next = exchange(&stage, 1).await;
-    let entered = context::enter(&next).unwrap();
-    let Some(DueStep::Nudge(text)) = next.plan().due(&entered.thread.state(None).unwrap(), 0) else {
+    let mut first = exchange(&stage, 0).await;
+    let thread = context::enter(&mut first).unwrap();
+    thread.measure(0, None, &used(1_500));
+    let mut next = exchange(&stage, 1).await;
+    let thread = context::enter(&mut next).unwrap();
+    let Some(DueStep::Nudge(text)) = next.plan().due(&thread.state(None).unwrap(), 0) else {
         panic!("no notice");
     };
     assert!(!text.contains(|c: char| c.is_ascii_digit()), "{text}");
