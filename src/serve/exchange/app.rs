@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 use crate::serve::proxy::spill::Spill;
-use crate::serve::proxy::{BodyMemory, RequestContext, headers};
+use crate::serve::proxy::{Budget, RequestContext, headers};
 use crate::state::clock::Clock;
 use crate::state::config::{Config, InjectPolicy, PreambleMode, TranscriptDetail};
 use crate::state::files::documents::DocumentWriter;
@@ -54,7 +54,7 @@ pub struct App {
     /// Keeps requests while their responses stream.
     pub(crate) spill: Spill,
     /// The memory of requests' bodies.
-    pub bodies: BodyMemory,
+    pub bodies: Budget,
     /// Permits for the watched pauses.
     pub(crate) pauses: Arc<Semaphore>,
     /// Models of routes that upstream does not know.
@@ -86,11 +86,14 @@ impl App {
             description: config.handoff.description.as_deref(),
             recalls: config.recall.per_turn,
         });
-        let answers = recaller(&config, &redactor);
+        let settings = RecallIndexSettings {
+            tags: config.handoff.preamble_tags.clone(),
+            redactor: redactor.clone(),
+        };
         let drafting = DraftQueue::expiring_after(config.draft.expires);
         let prompts = prompts(config.draft.prompts_dir.as_deref())?;
         let spill = Spill::new(config.state_dir.clone(), config.limits.shelf_bytes);
-        let bodies = BodyMemory::new(&config.limits);
+        let bodies = Budget::new(&config.limits);
         let sessions = Sessions::caching(store, config.limits.cache_bytes);
         Ok(Self {
             pauses: Arc::new(Semaphore::new(PAUSES)),
@@ -100,7 +103,7 @@ impl App {
             redactor,
             bodies,
             tools,
-            answers,
+            answers: Arc::new(Recaller { settings }),
             drafting: Arc::new(drafting),
             prompts,
             sessions: Arc::new(sessions),
@@ -177,12 +180,4 @@ fn prompts(dir: Option<&Path>) -> io::Result<Prompts> {
         }
     });
     failed.map_or(Ok(prompts), Err)
-}
-
-fn recaller(config: &Config, redactor: &Redactor) -> Arc<dyn CallAnswerer> {
-    let settings = RecallIndexSettings {
-        tags: config.handoff.preamble_tags.clone(),
-        redactor: redactor.clone(),
-    };
-    Arc::new(Recaller { settings })
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::heavy;
+use super::record_writer::PreparedHandoff;
 use super::value::Exchange;
 use crate::serve::proxy::headers;
 use crate::state::files::documents::{StoredHandoff, TranscriptReader};
 use baton_core::handoffs::carry::{self, Carried, CarryPolicy, CarryScope, Rule};
-use baton_core::handoffs::document::HandoffSize;
-use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, SeenFacts};
+use baton_core::handoffs::draft::{DraftIndexSettings, SeenFacts};
 use baton_core::plan::RuleQuery;
-use baton_core::record::{Handoff, HandoffId, HiddenPair};
+use baton_core::record::{HandoffId, HiddenPair};
 use baton_core::text::splice;
 use baton_core::transcript::Transcript;
 use baton_core::wire::Operation;
@@ -84,32 +84,28 @@ impl Exchange {
     }
 
     /// Has the handoff's document written.
-    pub(super) fn write_document(&self, handoff: &Handoff, bytes: HandoffSize, has_work: bool) {
+    pub(super) fn write_document(&self, prepared: &PreparedHandoff) {
         if !self.app.documents.is_on() {
             return;
         }
         let (app, offered, tooled) = (Arc::clone(&self.app), Arc::clone(&self.offered), self.leg.tooled);
+        let has_work = prepared.has_work;
         let transcript: TranscriptReader =
             Box::new(move || has_work.then(|| splice::flat(offered.plan(&app).first(tooled).rope)));
         let recorder = &self.ctx.recorder;
         self.app.documents.handoff(StoredHandoff {
-            handoff: handoff.clone(),
+            handoff: prepared.handoff.clone(),
             carry_over: self.offered.pin.carry_over(),
             exchange: Some(self.ctx.id.clone()),
             topic: recorder.read(|e| e.topic.clone()),
             context_tokens: recorder.read(|e| e.context_tokens()),
-            bytes,
+            bytes: prepared.bytes,
             transcript,
         });
     }
 
-    /// The index of this request, a rewritten one, as the model sees it. `None`: it has no conversation.
-    pub(super) fn draft_index(&self, rope: Vec<Bytes>) -> Option<DraftIndex> {
-        self.of_view(rope, DraftIndex::of)
-    }
-
-    /// Makes something of a rewritten request, as drafts read it.
-    fn of_view<T>(
+    /// Makes something of a rewritten request, as drafts read it. `None`: it has no conversation.
+    pub(super) fn of_view<T>(
         &self,
         rope: Vec<Bytes>,
         make: impl FnOnce(DraftIndexSettings, &Transcript<'_>) -> T,

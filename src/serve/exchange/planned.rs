@@ -2,7 +2,7 @@
 
 use super::heavy;
 use super::read::Received;
-use super::recording::note_topic;
+use super::recording::{note_lost, note_topic};
 use super::request::{AgentRequest, Offered, Request};
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
@@ -84,7 +84,10 @@ async fn perform(
                 live.copy_checked();
                 sessions.take_over_insertions(live, found, now).await?;
             }
-            Effect::LoseInsertions(lost) => note_lost(ctx, live.newly_lost(&lost)),
+            Effect::LoseInsertions(lost) => {
+                let lost = live.newly_lost(&lost);
+                note_lost(ctx, "inserted texts", lost, |e| &mut e.lost_insertions);
+            }
             Effect::DecideTool(decision) => {
                 let written = sessions.decide_tooled(live, decision.tooled(), now).await;
                 offered.offer.set(match written {
@@ -101,18 +104,6 @@ async fn perform(
         }
     }
     Ok(())
-}
-
-fn note_lost(ctx: &RequestContext, lost: usize) {
-    if lost > 0 {
-        tracing::warn!(
-            exchange = ctx.id,
-            lost,
-            "inserted texts have no place in the transcript any more: left out"
-        );
-        ctx.recorder
-            .note(|e| e.lost_insertions = u32::try_from(lost).unwrap_or(u32::MAX));
-    }
 }
 
 /// Fault of a request that the store is needed for.

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::context::{note_nudge, note_stopped};
+use super::heavy;
 use super::value::Exchange;
-use super::{heavy, recording};
 use crate::state::jobs::recalls::{AnswerOutcome, RecallCall};
 use crate::state::journal::LiveEvent;
 use crate::state::store::StoreError;
-use crate::state::telemetry::HandoffEvent;
+use crate::state::telemetry::{HandoffEvent, LegEnd};
 use baton_core::course::AnsweredCall;
 use baton_core::handoffs::carry::Carried;
 use baton_core::handoffs::document::HandoffSize;
@@ -17,7 +17,6 @@ use baton_core::nudge::NudgeOutcome;
 use baton_core::plan::{HandoffSource, NewHandoff};
 use baton_core::record::{
     Handoff, HandoffId, HandoffOrigin, HiddenPair, HiddenResult, InsertionPlace, RepeatedAnswer,
-    ResponseOrigin,
 };
 use baton_core::text::cut::cut;
 use baton_core::text::splice;
@@ -31,10 +30,13 @@ const MODEL_NAME: usize = 200;
 /// Weight of a byte that is searched: its words are split and looked up.
 const SEARCHED: usize = 32;
 
-/// A handoff that can be written, and the bytes of the request before and after its cut.
+/// A handoff that can be written.
 pub(super) struct PreparedHandoff {
     pub(super) handoff: Handoff,
+    /// The bytes of the request before and after its cut.
     pub(super) bytes: HandoffSize,
+    /// Whether the leg that hands over has done more than that.
+    pub(super) has_work: bool,
 }
 
 /// Writes a handoff of the model's; when this has returned, its sentinel may be shown.
@@ -44,7 +46,6 @@ pub(super) async fn write_handoff(
     reason: Option<String>,
     parent: Option<HandoffId>,
 ) -> Result<Handoff, StoreError> {
-    let sent = exchange.ctx.recorder.read(|e| e.sent_bytes.last().copied());
     let new = NewHandoff {
         prompt,
         reason,
@@ -52,7 +53,7 @@ pub(super) async fn write_handoff(
         origin: HandoffOrigin::Model,
         to: None,
     };
-    let prepared = prepare(exchange, new, sent.unwrap_or_default())?;
+    let prepared = prepare(exchange, new, bytes_sent(exchange))?;
     write(exchange, prepared).await
 }
 
@@ -72,15 +73,25 @@ pub(super) fn prepare(
     };
     let after = splice::len(&exchange.plan().fresh(&handoff).rope) as u64;
     let bytes = HandoffSize { before, after };
-    Ok(PreparedHandoff { handoff, bytes })
+    Ok(PreparedHandoff {
+        handoff,
+        bytes,
+        has_work,
+    })
+}
+
+/// The bytes of the request that was sent last.
+fn bytes_sent(exchange: &Exchange) -> u64 {
+    let sent = exchange.ctx.recorder.read(|e| e.sent_bytes.last().copied());
+    sent.unwrap_or_default()
 }
 
 /// Writes a handoff; when this has returned, its sentinel may be shown.
 pub(super) async fn write(exchange: &Exchange, prepared: PreparedHandoff) -> Result<Handoff, StoreError> {
-    let PreparedHandoff { handoff, bytes } = prepared;
+    let handoff = &prepared.handoff;
     let live = exchange.offered.agent.live()?;
     let now = exchange.app.clock.now_ms();
-    let point = exchange.plan().cut_point(&handoff);
+    let point = exchange.plan().cut_point(handoff);
     let hash = exchange.offered.agent.hash();
     let repeat = RepeatedAnswer {
         body_hash: hash,
@@ -105,8 +116,8 @@ pub(super) async fn write(exchange: &Exchange, prepared: PreparedHandoff) -> Res
         note_stopped(&exchange.ctx, stopped);
     }
     exchange.app.drafting.handed_over(live.key());
-    report(exchange, &handoff, &pairs, bytes);
-    Ok(handoff)
+    report(exchange, &prepared, &pairs);
+    Ok(prepared.handoff)
 }
 
 /// Writes a handoff that waits for a person's approval: it is active in no conversation.
@@ -139,14 +150,14 @@ fn handoff(exchange: &Exchange, id: HandoffId, new: NewHandoff) -> Result<Handof
 }
 
 /// Reports a handoff that is written: to the log, the journal, the event, and the writer of documents.
-fn report(exchange: &Exchange, handoff: &Handoff, pairs: &[Arc<HiddenPair>], bytes: HandoffSize) {
-    let sizes = (bytes.before, bytes.after);
+fn report(exchange: &Exchange, prepared: &PreparedHandoff, pairs: &[Arc<HiddenPair>]) {
+    let PreparedHandoff { handoff, bytes, .. } = prepared;
     let again = handoff
         .parent
         .and_then(|parent| exchange.looked_up_again(parent, pairs));
     let event = HandoffEvent {
         relookups: again.map(|all| all.len() as u64),
-        ..HandoffEvent::of(handoff, &exchange.ctx.id, sizes, &exchange.app.redactor)
+        ..HandoffEvent::of(handoff, &exchange.ctx.id, *bytes, &exchange.app.redactor)
     };
     match exchange.app.config.log.json {
         true => event.log(),
@@ -154,7 +165,7 @@ fn report(exchange: &Exchange, handoff: &Handoff, pairs: &[Arc<HiddenPair>], byt
     }
     let told = || LiveEvent::Handoff(Box::new(event.clone()));
     exchange.app.journal.tell(told);
-    exchange.write_document(handoff, bytes, exchange.record.fired.is_first(handoff.id));
+    exchange.write_document(prepared);
     exchange.ctx.recorder.note(|e| {
         e.fired.push(event.id.clone());
         e.prompt_bytes += event.prompt_bytes;
@@ -167,30 +178,18 @@ fn report(exchange: &Exchange, handoff: &Handoff, pairs: &[Arc<HiddenPair>], byt
 /// Counts a leg that has ended, and measures the context by it.
 pub(super) fn count(exchange: &Exchange, report: &LegReport) {
     if let Some(thread) = &exchange.thread {
-        let cut = exchange
-            .record
-            .fired
-            .list()
-            .last()
-            .copied()
-            .or(exchange.offered.active_id());
-        let bytes = exchange.ctx.recorder.read(|e| e.sent_bytes.last().copied());
-        note_stopped(
-            &exchange.ctx,
-            thread.measure(bytes.unwrap_or_default(), cut, report),
-        );
+        let shown = exchange.record.fired.list().last().copied();
+        let cut = shown.or(exchange.offered.active_id());
+        let stopped = thread.measure(bytes_sent(exchange), cut, report);
+        note_stopped(&exchange.ctx, stopped);
     }
     count_draft(exchange, report);
 }
 
-/// Counts a leg that the agent is shown. `writes` looks for a call of our tool in its text.
+/// Counts a leg that the agent is shown, and whether the model wrote a call of our tool as text in it, for which `writes`
+/// looks.
 pub(super) fn count_shown(exchange: &Exchange, report: &LegReport, writes: impl FnOnce() -> bool) {
     count(exchange, report);
-    count_written_call(exchange, report, writes);
-}
-
-/// Counts an answer without a call in whose text the model wrote a call of our tool. `writes` looks for it.
-fn count_written_call(exchange: &Exchange, report: &LegReport, writes: impl FnOnce() -> bool) {
     let has_call = report.stop != StopReason::Done || !report.hidden.is_empty() || !report.calls.is_empty();
     if has_call || !exchange.leg.tooled || !writes() {
         return;
@@ -210,7 +209,27 @@ pub(super) fn count_draft(exchange: &Exchange, report: &LegReport) {
     if let Some(live) = agent.live.as_ref().filter(|_| !agent.call.side_call) {
         live.spoken.answered();
     }
-    recording::count(&exchange.ctx, report);
+    let (usage, dropped) = (report.usage, report.dropped_thinking);
+    let ctx = &exchange.ctx;
+    ctx.recording.counted(usage, report.stop);
+    ctx.recorder.note(|e| {
+        let end = LegEnd {
+            id: report.id.clone(),
+            stop: report.stop,
+        };
+        e.count_tokens(usage, report.served.clone(), end);
+        e.broken_up += u32::try_from(report.broken_up).unwrap_or_default();
+        e.dropped_thinking += dropped.total();
+        e.dropped_for_prefix += dropped.prefix;
+    });
+    if dropped.some().is_some() {
+        tracing::warn!(
+            exchange = ctx.id,
+            prefix = dropped.prefix,
+            other = dropped.other,
+            "upstream dropped thinking from the model's view"
+        );
+    }
 }
 
 /// Writes the pairs of a mixed batch, each next to its sibling; those without a place are left out.
@@ -218,35 +237,15 @@ pub(super) async fn write_beside(
     exchange: &Exchange,
     all: Vec<(AnsweredCall, Option<InsertionPlace>)>,
 ) -> Result<(), StoreError> {
-    let mut pairs = Vec::with_capacity(all.len());
-    for (call, place) in all {
-        if let Some(place) = place {
-            pairs.push(pair(exchange, call, place)?);
-        }
-    }
-    write_pairs(exchange, pairs).await
+    let placed = all.into_iter().filter_map(|(call, place)| Some((call, place?)));
+    let pairs: Result<_, StoreError> = placed.map(|(call, place)| pair(exchange, call, place)).collect();
+    write_pairs(exchange, pairs?).await
 }
 
 /// Writes pairs; when this has returned, their marks may be shown.
 pub(super) async fn write_pairs(exchange: &Exchange, pairs: Vec<HiddenPair>) -> Result<(), StoreError> {
-    let now = exchange.app.clock.now_ms();
-    exchange
-        .app
-        .sessions
-        .add_pairs(exchange.offered.agent.live()?, pairs, now)
-        .await
-}
-
-/// Writes the origin of the response that the agent knows by this id.
-pub(super) async fn write_id(
-    exchange: &Exchange,
-    shown: &str,
-    origin: &ResponseOrigin,
-) -> Result<(), StoreError> {
-    let (store, origin) = (exchange.app.sessions.store(), origin.written());
-    store
-        .put_response_id(&exchange.ctx.principal, shown, &origin)
-        .await
+    let (app, live) = (&exchange.app, exchange.offered.agent.live()?);
+    app.sessions.add_pairs(live, pairs, app.clock.now_ms()).await
 }
 
 /// A hidden call with its answer. A call without siblings has the aside's id.
@@ -262,11 +261,9 @@ pub(super) fn pair(
         Some(answer) => (answer, AnswerOutcome::BadArguments),
         None => {
             let weight = exchange.offered.agent.weight.saturating_mul(SEARCHED);
+            let answers = &exchange.app.answers;
             heavy::work(weight, || {
-                exchange
-                    .app
-                    .answers
-                    .answer(&tool_call(exchange, call, &conversation))
+                answers.answer(&tool_call(exchange, call, &conversation))
             })
         }
     };

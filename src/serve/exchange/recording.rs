@@ -4,11 +4,10 @@ use super::value::Exchange;
 use crate::serve::proxy::{RequestContext, headers};
 use crate::state::journal::{BodyLayout, PackedHeaders, ReceivedRequest};
 use crate::state::session::LiveConversation;
-use crate::state::telemetry::LegEnd;
-use baton_core::plan::{OriginalTranscript, is_model_call};
+use crate::state::telemetry::ExchangeEvent;
+use baton_core::plan::OriginalTranscript;
 use baton_core::record::is_topic;
-use baton_core::rewrite::RewriteOutcome;
-use baton_core::wire::{LegReport, Operation};
+use baton_core::wire::Operation;
 
 /// Writes what is known before the request is sent into the exchange's event, and the request into the journal. `original`:
 /// the transcript as the agent sent it, where baton has changed it since.
@@ -58,45 +57,21 @@ fn received_request(exchange: &Exchange, original: Option<OriginalTranscript>) -
     }
 }
 
-/// Logs hidden pairs that had to be left out.
-pub(super) fn note_lost(exchange: &Exchange, first: &RewriteOutcome) {
-    let ctx = &exchange.ctx;
-    let lost = match is_model_call(ctx.operation) {
-        true => exchange.plan().lost(first),
-        false => 0,
-    };
+/// Records that `lost` of what was put into transcripts had to be left out. `field`: their number in the event.
+pub(super) fn note_lost(
+    ctx: &RequestContext,
+    what: &str,
+    lost: usize,
+    field: impl FnOnce(&mut ExchangeEvent) -> &mut u32,
+) {
     if lost > 0 {
         tracing::warn!(
             exchange = ctx.id,
             lost,
-            "hidden calls have no place in the transcript any more: left out"
+            "{what} have no place in the transcript any more: left out"
         );
         ctx.recorder
-            .note(|e| e.lost_pairs = u32::try_from(lost).unwrap_or(u32::MAX));
-    }
-}
-
-/// Counts a leg that has ended.
-pub(super) fn count(ctx: &RequestContext, report: &LegReport) {
-    let (usage, broken_up, dropped) = (report.usage, report.broken_up, report.dropped_thinking);
-    ctx.recording.counted(usage, report.stop);
-    ctx.recorder.note(|e| {
-        let end = LegEnd {
-            id: report.id.clone(),
-            stop: report.stop,
-        };
-        e.count_tokens(usage, report.served.clone(), end);
-        e.broken_up += u32::try_from(broken_up).unwrap_or_default();
-        e.dropped_thinking += dropped.total();
-        e.dropped_for_prefix += dropped.prefix;
-    });
-    if dropped.some().is_some() {
-        tracing::warn!(
-            exchange = ctx.id,
-            prefix = dropped.prefix,
-            other = dropped.other,
-            "upstream dropped thinking from the model's view"
-        );
+            .note(|e| *field(e) = u32::try_from(lost).unwrap_or(u32::MAX));
     }
 }
 

@@ -99,11 +99,6 @@ impl Fired {
     pub(super) fn list(&self) -> MutexGuard<'_, Vec<HandoffId>> {
         locked(&self.0)
     }
-
-    /// Whether the answer shows no handoff before this one.
-    pub(super) fn is_first(&self, handoff: HandoffId) -> bool {
-        self.list().first().is_none_or(|first| *first == handoff)
-    }
 }
 
 /// The text of baton's own that an answer begins with. One answer begins with one at most.

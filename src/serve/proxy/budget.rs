@@ -19,7 +19,7 @@ const UNIT: usize = 16 << 10;
 
 /// The remaining memory under the bound, in units.
 #[derive(Clone)]
-pub(crate) struct Budget {
+pub struct Budget {
     common: Arc<Semaphore>,
     /// Its one permit represents the part that is set aside.
     aside: Arc<Semaphore>,
@@ -49,7 +49,7 @@ impl AsRef<[u8]> for Held {
 
 impl Budget {
     /// `bodies_bytes` in all, for bodies of up to `body_bytes` coded, and as much again decoded.
-    pub(super) fn new(limits: &LimitConfig) -> Self {
+    pub(crate) fn new(limits: &LimitConfig) -> Self {
         let one_body = limits.body_bytes.saturating_mul(2);
         let common = limits.bodies_bytes.saturating_sub(one_body) / UNIT;
         Self {

@@ -54,7 +54,6 @@ use hyper::body::Incoming;
 
 use self::admit::{Admission, Admitted};
 use self::body::RequestBody;
-use self::budget::Budget;
 use self::coding::Coding;
 use self::exchange_recorder::{DormantRecorder, EventHook, ExchangeRecorder};
 use self::fault::{Code, Fault};
@@ -64,7 +63,7 @@ use self::response_body::ResponseBody;
 use self::route::Route;
 use self::unmodifiable::Unmodifiable;
 use self::upstream::{Upstream, Upstreams};
-use crate::state::config::{Config, LimitConfig};
+use crate::state::config::Config;
 use crate::state::journal::{BodyCapture, Recorder, Recording};
 use crate::state::store::SharedStore;
 use crate::state::telemetry::ExchangeOutcome;
@@ -73,6 +72,8 @@ use baton_core::redact::Redactor;
 use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::wire::Operation;
 
+pub use self::budget::Budget;
+
 /// The response to a request, in progress.
 pub type Answering = Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>>;
 
@@ -80,22 +81,6 @@ pub type Answering = Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>
 pub trait TranscriptHandler: Send + Sync {
     /// The response to a request with this body.
     fn answer(self: Arc<Self>, ctx: RequestContext, body: RequestBody) -> Answering;
-}
-
-/// The memory of requests' bodies. Clones share it.
-#[derive(Clone)]
-pub struct BodyMemory {
-    /// Memory of the requests that are in progress.
-    pub(crate) budget: Budget,
-}
-
-impl BodyMemory {
-    /// Memory within these bounds.
-    pub fn new(limits: &LimitConfig) -> Self {
-        Self {
-            budget: Budget::new(limits),
-        }
-    }
 }
 
 /// What the HTTP side takes from the composition root.
@@ -109,7 +94,7 @@ pub struct GatewayParts {
     /// Removes credentials from the names of requests.
     pub redactor: Redactor,
     /// The memory of requests' bodies.
-    pub bodies: BodyMemory,
+    pub bodies: Budget,
     /// Gets one event for each exchange.
     pub events: EventHook,
     /// Answers what carries a transcript.
@@ -324,7 +309,7 @@ async fn answer(gateway: &Gateway, ctx: RequestContext, body: MinRateBody) -> Re
         return Box::pin(stored_responses::run(gateway, ctx, body)).await;
     }
     let limit = gateway.parts.config.limits.body_bytes;
-    match body::collect(&ctx.headers, body, limit, &gateway.parts.bodies.budget).await {
+    match body::collect(&ctx.headers, body, limit, &gateway.parts.bodies).await {
         Ok(body) => {
             ctx.recorder.request_read(body.len() as u64);
             Arc::clone(&gateway.parts.handler).answer(ctx, body).await

@@ -49,7 +49,7 @@ pub(super) async fn run(
     {
         return Response::from_parts(parts, body);
     }
-    match whole(body, limit, &gateway.parts.bodies.budget).await {
+    match whole(body, limit, &gateway.parts.bodies).await {
         Ok(all) => {
             let text = renamed(&all, &mapped.upstream, &mapped.shown);
             relay::headed(&parts, true, ResponseBody::whole(text))

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use baton_core::handoffs::document::HandoffSize;
 use baton_core::record::{CarriedState, Handoff};
 use baton_core::redact::Redactor;
 
@@ -55,12 +56,7 @@ fn lacked(handoff: &Handoff) -> BTreeMap<&'static str, u32> {
 impl HandoffEvent {
     /// Builds the event of a handoff stored in `exchange`; the request sizes are in bytes. Texts of the model and the
     /// agent are redacted, since the event goes to the log and to viewers.
-    pub fn of(
-        handoff: &Handoff,
-        exchange: &str,
-        (before_bytes, after_bytes): (u64, u64),
-        redactor: &Redactor,
-    ) -> Self {
+    pub fn of(handoff: &Handoff, exchange: &str, bytes: HandoffSize, redactor: &Redactor) -> Self {
         let clean = |text: &Option<String>| text.as_deref().map(|text| redactor.text(text).into_owned());
         Self {
             id: handoff.id.to_string(),
@@ -72,8 +68,8 @@ impl HandoffEvent {
             model: clean(&handoff.model),
             at_ms: handoff.created_ms,
             prompt_bytes: handoff.prompt.len() as u64,
-            before_bytes,
-            after_bytes,
+            before_bytes: bytes.before,
+            after_bytes: bytes.after,
             lacked: lacked(handoff),
             relookups: None,
         }

@@ -32,7 +32,7 @@ pub(super) struct Answered {
 }
 
 /// The outcome of an effect.
-pub(super) enum EffectResult {
+pub(in crate::serve::exchange) enum EffectResult {
     Event(CourseEvent),
     /// A later leg is being answered.
     Leg(UpstreamBody),
@@ -41,7 +41,7 @@ pub(super) enum EffectResult {
 impl Exchange {
     /// Performs an effect to its end. `spoken`: the model's output in the leg that has ended, where the model is to be asked
     /// again. `streamed`: the form that a later leg must have. The request is in memory again where the effect needs it.
-    pub(super) async fn perform(
+    pub(in crate::serve::exchange) async fn perform(
         &mut self,
         effect: Effect,
         spoken: Option<LegOutput>,
@@ -75,7 +75,10 @@ impl Exchange {
             Effect::AnswerCall(call) => ("answered call", self.answer_call(call, spoken).await),
             // A request that continues by an id that was not written fails upstream, with an error.
             Effect::WriteId { shown, origin } => {
-                let written = record_writer::write_id(self, &shown, &origin).await;
+                let store = self.app.sessions.store();
+                let written = store
+                    .put_response_id(&self.ctx.principal, &shown, &origin.written())
+                    .await;
                 ("response id", written.map(|()| CourseEvent::Written))
             }
             Effect::Send { leg, pause, failed } => {

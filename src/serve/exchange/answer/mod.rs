@@ -10,7 +10,7 @@ use http::{Response, header};
 use uuid::Uuid;
 
 use self::effects::Answered;
-use super::send::{self, FirstLeg, Sent};
+use super::send::{self, Sent};
 use super::value::Exchange;
 use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::response_body::ResponseBody;
@@ -22,12 +22,15 @@ use baton_core::rewrite::RewriteOutcome;
 use baton_core::tools::ToolNames;
 use baton_core::wire::{LegMachine, ResponseWatch};
 
+#[cfg(test)]
+pub(super) use self::effects::EffectResult;
+
 impl Exchange {
     /// Sends the first leg, and answers with what follows from it.
     pub(in crate::serve::exchange) async fn begin(self) -> Response<ResponseBody> {
         match send::send(self).await {
-            FirstLeg::Sent(sent) => first(sent).await,
-            FirstLeg::Refused(response) => response,
+            Ok(sent) => first(sent).await,
+            Err(response) => response,
         }
     }
 

@@ -64,7 +64,7 @@ impl Exchange {
     /// All of an answer.
     pub(in crate::serve::exchange) async fn collect(&self, body: UpstreamBody) -> Result<Bytes, Fault> {
         let limit = self.app.config.limits.body_bytes;
-        body.whole(limit, &self.app.bodies.budget).await
+        body.whole(limit, &self.app.bodies).await
     }
 }
 

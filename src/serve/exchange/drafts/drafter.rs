@@ -1,6 +1,6 @@
 //! Makes the text of a draft, and the handoff from that text.
 
-use std::borrow::Cow;
+use std::future::pending;
 
 use super::legs::{self, DraftInput};
 use crate::serve::exchange::record_writer::{self, PreparedHandoff};
@@ -134,7 +134,7 @@ async fn document(
         let run = || exchange.ctx.recorder.read(|event| event.run.clone());
         exchange.app.journal.tell(|| LiveEvent::Draft { run: run() });
     }
-    let Some(index) = exchange.draft_index(first.rope.clone()) else {
+    let Some(index) = exchange.of_view(first.rope.clone(), DraftIndex::of) else {
         return Err(DraftEnd::Failed(DraftFailure::Internal));
     };
     let repository = legs::repository(exchange, request.git).await;
@@ -144,24 +144,10 @@ async fn document(
         repository: &repository,
     };
     loop {
-        let mut attempt = CountedAttempt {
-            ctx: &exchange.ctx,
-            request,
-            method,
-            outcome: DraftEnd::Cancelled.outcome(),
-        };
-        let end = tokio::select! {
-            end = by(exchange, method, &input) => end,
-            () = job.cancelled() => DraftEnd::Cancelled,
-        };
-        attempt.outcome = end.outcome();
-        drop(attempt);
-        if let DraftEnd::Complete(text) = &end {
-            let text = completed(exchange, method, &input, text);
-            return Ok(AcceptedDraft {
-                document: text.into_owned(),
-                method: Some(method),
-            });
+        let end = attempt(exchange, method, &input, job.cancelled()).await;
+        if let DraftEnd::Complete(document) = end {
+            let method = Some(method);
+            return Ok(AcceptedDraft { document, method });
         }
         let Some(next) = method.after(&end, request.falls_back()) else {
             return Err(end);
@@ -190,11 +176,8 @@ pub(in crate::serve::exchange) async fn ahead(exchange: &Exchange) -> Result<Str
         index: &index,
         repository: "",
     };
-    let method = DraftMethod::Oneshot;
-    let end = by(exchange, method, &input).await;
-    note_draft(&exchange.ctx, &request, method.name(), end.outcome());
-    match end {
-        DraftEnd::Complete(text) => Ok(completed(exchange, method, &input, &text).into_owned()),
+    match attempt(exchange, DraftMethod::Oneshot, &input, pending()).await {
+        DraftEnd::Complete(document) => Ok(document),
         end => Err(end),
     }
 }
@@ -225,7 +208,35 @@ pub(in crate::serve::exchange) fn local_prompt(exchange: &Exchange) -> Option<St
 
 /// The index of a rewritten request; `None` where its history is too short for a draft.
 fn index_of_enough(exchange: &Exchange, first: &RewriteOutcome) -> Option<DraftIndex> {
-    draft::enough(first.messages).then(|| exchange.draft_index(first.rope.clone()))?
+    draft::enough(first.messages).then(|| exchange.of_view(first.rope.clone(), DraftIndex::of))?
+}
+
+/// One attempt by this method, counted however it ends.
+async fn attempt(
+    exchange: &Exchange,
+    method: DraftMethod,
+    input: &DraftInput<'_>,
+    cancelled: impl Future<Output = ()>,
+) -> DraftEnd {
+    let mut counted = CountedAttempt {
+        ctx: &exchange.ctx,
+        request: input.request,
+        method,
+        outcome: DraftEnd::Cancelled.outcome(),
+    };
+    let end = tokio::select! {
+        end = by(exchange, method, input) => end,
+        () = cancelled => DraftEnd::Cancelled,
+    };
+    counted.outcome = end.outcome();
+    match end {
+        // A model's document, with the person's goal first, and with what it lacks.
+        DraftEnd::Complete(text) if method != DraftMethod::Local => {
+            let (index, prompts) = (input.index, &exchange.app.prompts);
+            DraftEnd::Complete(index.completed(&text, &input.spec(), prompts))
+        }
+        end => end,
+    }
 }
 
 async fn by(exchange: &Exchange, method: DraftMethod, input: &DraftInput<'_>) -> DraftEnd {
@@ -250,22 +261,6 @@ async fn by(exchange: &Exchange, method: DraftMethod, input: &DraftInput<'_>) ->
     match tokio::time::timeout(config.timeout, work).await {
         Ok(end) => end,
         Err(_) => DraftEnd::Failed(DraftFailure::Timeout(config.timeout.as_secs())),
-    }
-}
-
-/// A model's document with the person's goal first, and with what it lacks.
-fn completed<'t>(
-    exchange: &Exchange,
-    method: DraftMethod,
-    input: &DraftInput<'_>,
-    text: &'t str,
-) -> Cow<'t, str> {
-    match method {
-        DraftMethod::Local => text.into(),
-        DraftMethod::Oneshot | DraftMethod::Bundle => {
-            let prompts = &exchange.app.prompts;
-            input.index.completed(text, &input.spec(), prompts).into()
-        }
     }
 }
 

@@ -1,6 +1,9 @@
 //! The requests to a model for a draft, and their answers. The agent sees none of them.
 
-use crate::serve::exchange::{record_writer, send, value::Exchange};
+use bytes::Bytes;
+
+use crate::serve::exchange::send::{self, LegKind};
+use crate::serve::exchange::{record_writer, value::Exchange};
 use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::route;
 use crate::state::files::repository;
@@ -10,7 +13,7 @@ use baton_core::handoffs::draft::{
 use baton_core::limits;
 use baton_core::rewrite::RewriteOutcome;
 use baton_core::tools::ToolNames;
-use baton_core::wire::{self, LoneText, TextOnly};
+use baton_core::wire::{self, LegReport, LoneText, TextOnly};
 
 /// Bytes of an error's body that are read.
 const ERROR_BYTES: usize = 64 << 10;
@@ -93,70 +96,68 @@ async fn draft_leg(exchange: &Exchange, leg: &RewriteOutcome, target: &str, meth
         e.draft_legs.push(u32::try_from(at).unwrap_or(u32::MAX));
         e.draft_methods.push(method.name());
     });
-    let response = match send::later_to(exchange, leg, target, true).await {
-        Ok(response) => response,
-        Err(fault) => return DraftEnd::Failed(DraftFailure::Unreached(fault.code.message.to_owned())),
-    };
-    let status = response.status();
-    let (parts, body) = response.into_parts();
-    let Ok(body) = send::readable(exchange, &parts, body) else {
-        return DraftEnd::Failed(DraftFailure::Unreached("its answer cannot be decoded".to_owned()));
-    };
-    if !status.is_success() {
-        let body = body
-            .whole(ERROR_BYTES, &exchange.app.bodies.budget)
-            .await
-            .unwrap_or_default();
-        return DraftEnd::Failed(DraftFailure::of_answer(status.as_u16(), &body));
-    }
-    match exchange.form().streams(&parts.headers) {
-        Some(true) => read_streamed_draft(exchange, body).await,
-        _ => read_whole_draft(exchange, body).await,
-    }
+    answered(exchange, leg, target)
+        .await
+        .unwrap_or_else(DraftEnd::Failed)
 }
 
-async fn read_streamed_draft(exchange: &Exchange, mut body: UpstreamBody) -> DraftEnd {
+/// The draft that the answer to such a request is.
+///
+/// # Errors
+/// There is no whole answer.
+async fn answered(exchange: &Exchange, leg: &RewriteOutcome, target: &str) -> Result<DraftEnd, DraftFailure> {
+    let (added, budget) = (true, &exchange.app.bodies);
+    let response = send::once(exchange, leg, LegKind::Later { target, added }).await;
+    let response = response.map_err(|fault| unreached(fault.code.message))?;
+    let status = response.status();
+    let (parts, body) = response.into_parts();
+    let body = send::readable(exchange, &parts, body);
+    let body = body.map_err(|_| unreached("its answer cannot be decoded"))?;
+    if !status.is_success() {
+        let body = body.whole(ERROR_BYTES, budget).await.unwrap_or_default();
+        return Err(DraftFailure::of_answer(status.as_u16(), &body));
+    }
+    let (raw, report) = match exchange.form().streams(&parts.headers) {
+        Some(true) => streamed(exchange, body).await?,
+        _ => {
+            let body = body.whole(limits::LEG_LOG, budget).await;
+            let body = body.map_err(|fault| unreached(fault.message()))?;
+            if wire::is_error(&body) {
+                return Err(DraftFailure::of_event(&body));
+            }
+            let report = exchange.read_reply(&body, ToolNames::NONE);
+            let report = report.ok_or_else(|| unreached("its answer cannot be read"))?;
+            (body, report)
+        }
+    };
+    record_writer::count_draft(exchange, &report);
+    Ok(draft_of(&raw, &report))
+}
+
+/// Reads a stream to its end.
+async fn streamed(exchange: &Exchange, mut body: UpstreamBody) -> Result<(Bytes, LegReport), DraftFailure> {
     // No call is hidden, since none is examined.
     let mut merge = exchange.merge_hiding(ToolNames::NONE, false);
     let (mut raw, mut out) = (Vec::new(), Vec::new());
-    loop {
-        match body.next().await {
-            None => {
-                merge.finish_leg(&mut out);
-                break;
-            }
-            Some(Err(fault)) => return DraftEnd::Failed(DraftFailure::Unreached(fault.to_string())),
-            Some(Ok(piece)) if raw.len() + piece.len() > limits::LEG_LOG => {
-                return DraftEnd::Failed(DraftFailure::TooLong);
-            }
-            Some(Ok(piece)) => {
-                raw.extend_from_slice(&piece);
-                merge.feed(piece, &mut out);
-                out.clear();
-            }
+    while let Some(piece) = body.next().await {
+        let piece = piece.map_err(|fault| unreached(fault.to_string()))?;
+        if raw.len() + piece.len() > limits::LEG_LOG {
+            return Err(DraftFailure::TooLong);
         }
+        raw.extend_from_slice(&piece);
+        merge.feed(piece, &mut out);
+        out.clear();
         if merge.leg_ended() {
             body.drained();
-            break;
+            return Ok((raw.into(), merge.report().clone()));
         }
     }
-    record_writer::count_draft(exchange, merge.report());
-    draft_of(&raw, merge.report())
+    merge.finish_leg(&mut out);
+    Ok((raw.into(), merge.report().clone()))
 }
 
-async fn read_whole_draft(exchange: &Exchange, body: UpstreamBody) -> DraftEnd {
-    let body = match body.whole(limits::LEG_LOG, &exchange.app.bodies.budget).await {
-        Ok(body) => body,
-        Err(fault) => return DraftEnd::Failed(DraftFailure::Unreached(fault.message().to_owned())),
-    };
-    match exchange.read_reply(&body, ToolNames::NONE) {
-        _ if wire::is_error(&body) => DraftEnd::Failed(DraftFailure::of_event(&body)),
-        Some(report) => {
-            record_writer::count_draft(exchange, &report);
-            draft_of(&body, &report)
-        }
-        None => DraftEnd::Failed(DraftFailure::Unreached("its answer cannot be read".to_owned())),
-    }
+fn unreached(why: impl Into<String>) -> DraftFailure {
+    DraftFailure::Unreached(why.into())
 }
 
 /// The state of the repository, where the config names one.

@@ -3,26 +3,26 @@
 mod retry;
 mod sender;
 
-use http::StatusCode;
+use http::{Response, StatusCode};
 
-use self::sender::LegKind;
 use super::value::Exchange;
+use crate::serve::proxy::response_body::ResponseBody;
 
 #[cfg(test)]
 pub(super) use self::retry::{prepare, remember_omission};
-pub(super) use self::sender::{FirstLeg, Sent, later_or_own, later_to, readable};
+pub(super) use self::sender::{LegKind, Sent, later_or_own, once, readable};
 
 /// Sends the first leg, and retries it once if upstream's refusal has a remedy.
-pub(super) async fn send(exchange: Exchange) -> FirstLeg {
+///
+/// # Errors
+/// The agent's answer, where it is known already.
+pub(super) async fn send(exchange: Exchange) -> Result<Sent, Response<ResponseBody>> {
     let Exchange {
         app, ctx, offered, ..
     } = &exchange;
     let make = || exchange.plan().first(offered.offer.tooled);
     let (request, answered) = sender::or_own(&exchange, make, LegKind::First).await;
-    let response = match answered {
-        Ok(response) => response,
-        Err(fault) => return FirstLeg::Refused(ctx.refuse(fault.into())),
-    };
+    let response = answered.map_err(|fault| ctx.refuse(fault.into()))?;
     ctx.recorder.first_byte();
     let may_retry = exchange.plan().may_be_retried() || retry::lacks_pairs(offered);
     let refused = response.status() == StatusCode::BAD_REQUEST && may_retry && !app.is_shadow(ctx);
@@ -33,6 +33,6 @@ pub(super) async fn send(exchange: Exchange) -> FirstLeg {
     };
     match refused {
         true => Box::pin(retry::retry(sent)).await,
-        false => FirstLeg::Sent(sent),
+        false => Ok(sent),
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::Response;
 use http::response::Parts;
 
-use super::sender::{self, FirstLeg, Sent};
+use super::sender::{self, LegKind, Sent};
 use crate::serve::exchange::request::Offered;
 use crate::serve::exchange::value::Exchange;
 use crate::serve::proxy::download::UpstreamBody;
@@ -21,28 +21,28 @@ use baton_core::record::ThinkingOmission;
 use baton_core::rewrite::positions;
 use baton_core::rewrite::untooled::ToolOmission;
 
-/// Sends a refused request again where that may help; else passes the refusal on.
-pub(super) async fn retry(sent: Sent) -> FirstLeg {
+/// Sends a refused request again where that may help.
+///
+/// # Errors
+/// The refusal as the agent gets it.
+pub(super) async fn retry(sent: Sent) -> Result<Sent, Response<ResponseBody>> {
     let Sent {
         mut exchange,
         request,
         response,
     } = sent;
-    let (parts, error) = match refusal(&exchange, response).await {
-        Ok(refusal) => refusal,
-        Err(answer) => return FirstLeg::Refused(answer),
-    };
+    let (parts, error) = refusal(&exchange, response).await?;
     let mut next = exchange.plan().retry(&error, &request);
     while let Some(retry) = next.take() {
         prepare(&mut exchange, &retry);
-        let answered = sender::first(&exchange, &retry.request).await;
+        let answered = sender::once(&exchange, &retry.request, LegKind::First).await;
         let accepted = answered
             .as_ref()
             .is_ok_and(|answered| answered.status().is_success());
         settle(&mut exchange, &retry, accepted).await;
         let Ok(answered) = answered else { break };
         if replaces_refusal(answered.status().as_u16()) {
-            return FirstLeg::Sent(Sent {
+            return Ok(Sent {
                 exchange,
                 request: retry.request,
                 response: answered,
@@ -59,10 +59,10 @@ pub(super) async fn retry(sent: Sent) -> FirstLeg {
             exchange = exchange.ctx.id,
             "upstream refuses a request that was sent without its stored records"
         );
-        return FirstLeg::Refused(exchange.ctx.refuse(Fault::from(Code::STORE)));
+        return Err(exchange.ctx.refuse(Fault::from(Code::STORE)));
     }
     exchange.ctx.recorder.decide(ExchangeOutcome::UpstreamError);
-    FirstLeg::Refused(relay::headed(&parts, true, ResponseBody::whole(error)))
+    Err(relay::headed(&parts, true, ResponseBody::whole(error)))
 }
 
 /// A refusal with its body, or the answer to the agent where it cannot be read.

@@ -1,14 +1,12 @@
 //! Sends the requests of an exchange, and records them.
 
-use bytes::Bytes;
 use http::Response;
 use http::response::Parts;
 
-use crate::serve::exchange::recording;
+use crate::serve::exchange::recording::note_lost;
 use crate::serve::exchange::value::Exchange;
 use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::headers::Sending;
-use crate::serve::proxy::response_body::ResponseBody;
 use crate::serve::proxy::route;
 use crate::serve::proxy::upload::RopeBody;
 use crate::serve::proxy::upstream::UpstreamResult;
@@ -25,32 +23,6 @@ pub(in crate::serve::exchange) struct Sent {
     pub(in crate::serve::exchange) response: Response<UpstreamBody>,
 }
 
-/// The outcome of the first leg.
-#[expect(clippy::large_enum_variant, reason = "it is destructured at once")]
-pub(in crate::serve::exchange) enum FirstLeg {
-    Sent(Sent),
-    /// The agent's answer is known already.
-    Refused(Response<ResponseBody>),
-}
-
-/// Sends the first leg. A body without edits is sent as it came, in the same compression.
-pub(super) async fn first(exchange: &Exchange, request: &RewriteOutcome) -> UpstreamResult {
-    let offered = &exchange.offered;
-    let as_it_came = offered.agent.request.as_it_came(&request.rope);
-    let raw = as_it_came.filter(|_| offered.pin.taken_out.removed.is_none());
-    let sending = Sending {
-        read: is_model_call(exchange.ctx.operation),
-        plain: raw.is_none(),
-        later_leg: false,
-        added: false,
-    };
-    let rope = match raw {
-        Some(raw) => vec![raw.clone()],
-        None => request.rope.clone(),
-    };
-    send(exchange, request, &exchange.ctx.target, rope, sending).await
-}
-
 /// Sends a later leg that `make` makes; retries with the agent's own model if upstream refuses the model of a
 /// route.
 pub(in crate::serve::exchange) async fn later_or_own(
@@ -62,21 +34,19 @@ pub(in crate::serve::exchange) async fn later_or_own(
         .ctx
         .recorder
         .read(|e| e.sent_bytes.len() > e.draft_legs.len());
-    or_own(exchange, make, LegKind::Later { added }).await.1
+    let target = &exchange.ctx.target;
+    or_own(exchange, make, LegKind::Later { target, added }).await.1
 }
 
-/// Which leg is sent.
+/// Which request of an exchange is sent.
 #[derive(Clone, Copy)]
-pub(super) enum LegKind {
+pub(in crate::serve::exchange) enum LegKind<'t> {
     First,
-    Later { added: bool },
-}
-
-async fn send_leg(exchange: &Exchange, leg: &RewriteOutcome, kind: LegKind) -> UpstreamResult {
-    match kind {
-        LegKind::First => first(exchange, leg).await,
-        LegKind::Later { added } => later_to(exchange, leg, &exchange.ctx.target, added).await,
-    }
+    /// To this path and query. `added`: another request carries the agent's message.
+    Later {
+        target: &'t str,
+        added: bool,
+    },
 }
 
 /// Sends what `make` makes. If upstream refuses the model of a route, the agent's own model gets it, and where that answers,
@@ -84,13 +54,14 @@ async fn send_leg(exchange: &Exchange, leg: &RewriteOutcome, kind: LegKind) -> U
 pub(super) async fn or_own(
     exchange: &Exchange,
     make: impl Fn() -> RewriteOutcome,
-    kind: LegKind,
+    kind: LegKind<'_>,
 ) -> (RewriteOutcome, UpstreamResult) {
     let request = make();
-    if let LegKind::First = kind {
-        recording::note_lost(exchange, &request);
+    if matches!(kind, LegKind::First) && is_model_call(exchange.ctx.operation) {
+        let lost = exchange.plan().lost(&request);
+        note_lost(&exchange.ctx, "hidden calls", lost, |e| &mut e.lost_pairs);
     }
-    let answered = send_leg(exchange, &request, kind).await;
+    let answered = once(exchange, &request, kind).await;
     let is_refused = |response: &Response<_>| refuses_model(response.status().as_u16());
     let refused = request
         .model
@@ -102,7 +73,7 @@ pub(super) async fn or_own(
     let refused_models = &exchange.app.refused_models;
     refused_models.is_first(&model);
     let request = make();
-    let own = send_leg(exchange, &request, kind).await;
+    let own = once(exchange, &request, kind).await;
     if own.as_ref().is_ok_and(|response| response.status().is_success()) {
         tracing::warn!(
             exchange = exchange.ctx.id,
@@ -115,33 +86,41 @@ pub(super) async fn or_own(
     (request, own)
 }
 
-/// Sends a later leg once, to this path and query. `added`: another request carries the agent's message.
-pub(in crate::serve::exchange) async fn later_to(
+/// Sends a request once.
+pub(in crate::serve::exchange) async fn once(
     exchange: &Exchange,
     leg: &RewriteOutcome,
-    target: &str,
-    added: bool,
+    kind: LegKind<'_>,
 ) -> UpstreamResult {
-    let sending = Sending {
-        read: true,
-        plain: true,
-        later_leg: true,
-        added,
+    let Exchange {
+        app, ctx, offered, ..
+    } = exchange;
+    let (raw, target, sending) = match kind {
+        LegKind::First => {
+            // A body without edits is sent as it came, in the same compression.
+            let raw = offered.agent.request.as_it_came(&leg.rope);
+            let raw = raw.filter(|_| offered.pin.taken_out.removed.is_none());
+            let sending = Sending {
+                read: is_model_call(ctx.operation),
+                plain: raw.is_none(),
+                ..Sending::default()
+            };
+            (raw, &*ctx.target, sending)
+        }
+        LegKind::Later { target, added } => {
+            let sending = Sending {
+                read: true,
+                plain: true,
+                later_leg: true,
+                added,
+            };
+            (None, target, sending)
+        }
     };
-    send(exchange, leg, target, leg.rope.clone(), sending).await
-}
-
-/// Sends `rope`, which is `leg`'s body as it goes over the wire.
-async fn send(
-    exchange: &Exchange,
-    leg: &RewriteOutcome,
-    target: &str,
-    rope: Vec<Bytes>,
-    sending: Sending,
-) -> UpstreamResult {
-    if exchange.app.config.log.requests {
+    let rope = raw.map_or_else(|| leg.rope.clone(), |raw| vec![raw.clone()]);
+    if app.config.log.requests {
         let body = rope.concat();
-        tracing::info!(exchange = exchange.ctx.id, request = %String::from_utf8_lossy(&body), "rewritten request");
+        tracing::info!(exchange = ctx.id, request = %String::from_utf8_lossy(&body), "rewritten request");
     }
     // Some wires name the model in the path.
     let routed = leg
@@ -150,22 +129,17 @@ async fn send(
         .and_then(|model| route::with_model(target, model));
     let target = routed.as_deref().unwrap_or(target);
     let body = RopeBody::new(rope);
-    exchange.ctx.recorder.leg_sent(body.left());
-    let headers = exchange.ctx.onward(sending);
-    let method = &exchange.ctx.method;
-    let recording = &exchange.ctx.recording;
+    ctx.recorder.leg_sent(body.left());
+    let headers = ctx.onward(sending);
+    let (method, recording) = (&ctx.method, &ctx.recording);
     recording.sent(|| SentLeg {
-        url: exchange.ctx.upstream.address(target),
+        url: ctx.upstream.address(target),
         headers: PackedHeaders::without_sensitive(&headers),
         rope: leg.rope.clone(),
         changes: leg.changes.clone(),
     });
-    let again = || exchange.ctx.onward(sending);
-    let sent = exchange
-        .ctx
-        .upstream
-        .send(method, target, headers, again, body)
-        .await;
+    let again = || ctx.onward(sending);
+    let sent = ctx.upstream.send(method, target, headers, again, body).await;
     match &sent {
         Ok(response) => recording.answered(response.status().as_u16(), response.headers()),
         Err(_) => recording.unanswered(),

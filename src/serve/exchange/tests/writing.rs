@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use super::{PROMPT, Stage, claude, model, user};
+use crate::serve::exchange::answer::EffectResult;
 use crate::serve::exchange::record_writer;
 use crate::serve::exchange::value::Exchange;
 use crate::state::config::HandoffMode;
+use baton_core::course::{CourseEvent, Effect};
 use baton_core::plan::NewHandoff;
 use baton_core::record::{HandoffOrigin, ResponseOrigin};
 
@@ -162,11 +164,14 @@ async fn what_a_prompt_lacks_becomes_part_of_it_and_goes_on_through_the_next_han
 #[tokio::test]
 async fn a_response_id_is_stored_for_its_client() {
     let stage = Stage::new();
-    let exchange = stage.request(claude(&[user("x")])).exchange().await;
+    let mut exchange = stage.request(claude(&[user("x")])).exchange().await;
     let origin = ResponseOrigin::read("resp_upstream");
-    record_writer::write_id(&exchange, "resp_shown", &origin)
-        .await
-        .unwrap();
+    let effect = Effect::WriteId {
+        shown: "resp_shown".to_owned(),
+        origin: origin.clone(),
+    };
+    let result = exchange.perform(effect, None, false).await;
+    assert!(matches!(result, EffectResult::Event(CourseEvent::Written)));
     let store = stage.app.sessions.store();
     let found = store.response_id("local", "resp_shown").await.unwrap();
     assert_eq!(found.as_deref(), Some(&*origin.written()));

@@ -30,12 +30,12 @@ fn peak() -> usize {
 /// All that was reserved is given back.
 async fn all_free(proxy: &Proxy, free: (usize, bool)) {
     for _ in 0..300 {
-        if proxy.app.bodies.budget.free() == free {
+        if proxy.app.bodies.free() == free {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("free: {:?}, not {free:?}", proxy.app.bodies.budget.free());
+    panic!("free: {:?}, not {free:?}", proxy.app.bodies.free());
 }
 
 #[tokio::test]
@@ -46,7 +46,7 @@ async fn bombs_together_take_no_more_than_the_bound() {
     config.limits.bodies_bytes = 64 << 20;
     config.limits.exchanges = 64;
     let proxy = Proxy::start(config);
-    let free = proxy.app.bodies.budget.free();
+    let free = proxy.app.bodies.free();
     let bomb = packed!(BrotliEncoder, &vec![b' '; 15 << 20]);
     assert!(bomb.len() < 1000);
     let before = peak();
@@ -77,12 +77,12 @@ async fn answers_in_one_piece_are_within_the_bound() {
         place.idle = Duration::from_millis(1500);
     }
     let proxy = Proxy::start(config);
-    let free = proxy.app.bodies.budget.free();
+    let free = proxy.app.bodies.free();
     let request = br#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"x"}]}"#;
     let answers = join_all((0..5).map(|_| proxy.post("/v1/messages", "", request)));
     let taken = async {
         loop {
-            let taken = proxy.app.bodies.budget.free();
+            let taken = proxy.app.bodies.free();
             if taken.0 < 1 << 20 && !taken.1 {
                 return;
             }
@@ -111,7 +111,7 @@ async fn a_body_for_which_there_is_no_room_is_a_503_with_a_time() {
         place.idle = Duration::from_secs(60);
     }
     let proxy = Proxy::start(config);
-    let free = proxy.app.bodies.budget.free();
+    let free = proxy.app.bodies.free();
     let body = vec![b' '; 1 << 20];
     // Two in what all share, one in what is set aside; they wait for upstream.
     let mut waiting = Vec::new();
@@ -160,7 +160,7 @@ async fn half_read_bodies_do_not_hold_each_other_up() {
     let mut config = config(&upstream.url);
     config.limits.bodies_bytes = 4 << 20;
     let proxy = Proxy::start(config);
-    let free = proxy.app.bodies.budget.free();
+    let free = proxy.app.bodies.free();
     let body = vec![b' '; 1 << 20];
     let mut agents = Vec::new();
     for _ in 0..8 {
@@ -198,7 +198,7 @@ async fn half_read_bodies_do_not_hold_each_other_up() {
 async fn room_is_given_back_however_a_request_ends() {
     let upstream = Script::start(vec![Act::Hang(Bytes::new())]).await;
     let proxy = Proxy::start(config(&upstream.url));
-    let free = proxy.app.bodies.budget.free();
+    let free = proxy.app.bodies.free();
     let zeros = vec![0u8; 2 << 20];
     let bombs = [
         ("gzip", packed!(GzipEncoder, &zeros)),
@@ -223,7 +223,7 @@ async fn room_is_given_back_however_a_request_ends() {
             .write_all(&[head.as_bytes(), &zeros[..sent]].concat())
             .await
             .unwrap();
-        while proxy.app.bodies.budget.free() == free {
+        while proxy.app.bodies.free() == free {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;

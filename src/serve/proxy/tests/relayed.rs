@@ -267,10 +267,7 @@ async fn a_rope_goes_out_in_one_piece_and_an_answer_is_read_whole() {
             .send(&http::Method::POST, "/v1/responses", none(), none, rope)
             .await;
         assert_eq!(
-            sent.unwrap()
-                .into_body()
-                .whole(limit, &proxy.app.bodies.budget)
-                .await,
+            sent.unwrap().into_body().whole(limit, &proxy.app.bodies).await,
             read
         );
     }
