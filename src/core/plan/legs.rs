@@ -7,6 +7,7 @@ use crate::agents::{goals, loaded_tools, wordings};
 use crate::commands::pinned_text;
 use crate::handoffs::carry::{self, PersonTexts, Rule, RuleSources};
 use crate::handoffs::draft::OWN_MODEL;
+use crate::handoffs::recall::CutPart;
 use crate::mark::seal::SealKeys;
 use crate::mark::sentinel;
 use crate::record::{CutPoint, Handoff, HandoffId, HandoffOrigin};
@@ -181,18 +182,21 @@ impl<'a> Planned<'a> {
         .count()
     }
 
-    /// The offset in the request before which the model sees nothing any more. What a provider holds, and what was
-    /// flattened into one text, is not in it.
-    pub fn cut_end(&self) -> usize {
+    /// The part of the request that the model does not see any more. What a provider holds, and what was flattened into one
+    /// text, is not in it. `fresh`: the leg starts after a handoff of this very answer.
+    pub fn cut_part(&self, fresh: bool) -> CutPart<'a> {
         let view = &self.reading.view;
-        match self.pin.cut() {
+        let end = match self.pin.cut() {
+            _ if fresh => view.list.end,
             Cut::At { candidate, .. } => candidate.sentinel.at,
             Cut::BeforeTurn { turn, .. } => {
                 view.turns.get(turn).map_or(view.list.end, |turn| turn.span.start)
             }
             Cut::Fresh { .. } => view.list.end,
             Cut::None | Cut::Text { .. } | Cut::Before { .. } => view.list.start,
-        }
+        };
+        let transcript = Transcript::of(view);
+        CutPart { transcript, end }
     }
 
     fn rewritten(&self, what: &Rewrite<'_>) -> RewriteOutcome {

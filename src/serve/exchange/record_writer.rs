@@ -12,7 +12,6 @@ use crate::state::telemetry::{HandoffEvent, LegEnd};
 use baton_core::course::AnsweredCall;
 use baton_core::handoffs::carry::Carried;
 use baton_core::handoffs::document::HandoffSize;
-use baton_core::handoffs::recall::CutPart;
 use baton_core::nudge::NudgeOutcome;
 use baton_core::plan::{HandoffSource, NewHandoff};
 use baton_core::record::{
@@ -21,8 +20,7 @@ use baton_core::record::{
 use baton_core::text::cut::cut;
 use baton_core::text::splice;
 use baton_core::tools::RECALL_NAME;
-use baton_core::transcript::Transcript;
-use baton_core::wire::{HiddenCall, LegReport, StopReason};
+use baton_core::wire::{LegReport, StopReason};
 
 /// Bytes of a model's name in a log line.
 const MODEL_NAME: usize = 200;
@@ -254,16 +252,20 @@ pub(super) fn pair(
     answered: AnsweredCall,
     place: InsertionPlace,
 ) -> Result<HiddenPair, StoreError> {
-    let conversation = exchange.offered.agent.live()?.key().to_owned();
+    let agent = &exchange.offered.agent;
+    let conversation = agent.live()?.key().to_owned();
     let call = &answered.call;
     let (answer, outcome) = match answered.answer {
         Some(answer) if answer == HiddenResult::TOO_OFTEN => (answer, AnswerOutcome::TooOften),
         Some(answer) => (answer, AnswerOutcome::BadArguments),
         None => {
-            let weight = exchange.offered.agent.weight.saturating_mul(SEARCHED);
-            let answers = &exchange.app.answers;
+            let weight = agent.weight.saturating_mul(SEARCHED);
             heavy::work(weight, || {
-                answers.answer(&tool_call(exchange, call, &conversation))
+                exchange.app.answers.answer(&RecallCall {
+                    tool: call.name(),
+                    arguments: call.put_back(),
+                    cut: exchange.plan().cut_part(exchange.leg.fresh),
+                })
             })
         }
     };
@@ -276,31 +278,13 @@ pub(super) fn pair(
         id: exchange.app.clock.new_id(),
         principal: exchange.ctx.principal.clone(),
         conversation,
-        wire: exchange.offered.agent.wire.id(),
+        wire: agent.wire.id(),
         tool: call.name().to_owned(),
-        call: exchange.offered.agent.wire.hidden_call(call),
+        call: agent.wire.hidden_call(call),
         call_id: answered.call.id,
         answer,
         place,
         pending: answered.pending,
         created_ms: exchange.app.clock.now_ms(),
     })
-}
-
-/// The call of a tool that is answered with a text.
-fn tool_call<'c>(exchange: &'c Exchange, call: &'c HiddenCall, conversation: &'c str) -> RecallCall<'c> {
-    let view = exchange.offered.agent.request.view();
-    RecallCall {
-        tool: call.name(),
-        arguments: call.put_back(),
-        principal: &exchange.ctx.principal,
-        conversation,
-        cut: CutPart {
-            transcript: Transcript::of(view),
-            end: match exchange.leg.fresh {
-                true => view.list.end,
-                false => exchange.plan().cut_end(),
-            },
-        },
-    }
 }

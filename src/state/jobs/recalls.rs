@@ -16,10 +16,6 @@ pub struct RecallCall<'a> {
     pub tool: &'static str,
     /// The arguments' JSON text.
     pub arguments: &'a str,
-    /// Whose conversation it is.
-    pub principal: &'a str,
-    /// The conversation's key.
-    pub conversation: &'a str,
     /// The part of the request that was cut from the model's view.
     pub cut: CutPart<'a>,
 }

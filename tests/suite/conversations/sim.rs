@@ -8,7 +8,7 @@ use baton_core::course::{
     RepeatedHandoff, StreamMerge, StreamedAnswer, VerdictInput, is_retryable,
 };
 use baton_core::handoffs::carry::{self, CarryPolicy};
-use baton_core::handoffs::recall::{CutPart, RecallIndexSettings};
+use baton_core::handoffs::recall::RecallIndexSettings;
 use baton_core::mark::aside;
 use baton_core::plan::{
     self, AgentCall, AnsweredBy, DraftAtHand, FreeCutPolicy, HandoffSource, NewHandoff, NextLeg, Planned,
@@ -21,7 +21,6 @@ use baton_core::rewrite::notes::NoteSearch;
 use baton_core::rewrite::{RequestReading, RewriteOutcome};
 use baton_core::text::splice;
 use baton_core::tools::{OurTools, ToolSettings};
-use baton_core::transcript::Transcript;
 use baton_core::wire::{LegOutput, Operation, ResponseWatch, StopReason, Wire, wire};
 use baton_llm::state::config::{Config, HandoffMode};
 use baton_llm::state::jobs::recalls::{CallAnswerer, RecallCall, Recaller};
@@ -504,24 +503,14 @@ impl Answering<'_> {
 
     /// The answer to a search of what was cut.
     fn search(&self, answered: &AnsweredCall) -> HiddenResult {
-        let view = &self.plan.reading.view;
         let settings = RecallIndexSettings {
             tags: self.config.handoff.preamble_tags.clone(),
             redactor: self.config.redactor(),
         };
-        let end = match self.fresh {
-            true => view.list.end,
-            false => self.plan.cut_end(),
-        };
         let call = RecallCall {
             tool: answered.call.name(),
             arguments: answered.call.put_back(),
-            principal: "local",
-            conversation: self.key,
-            cut: CutPart {
-                transcript: Transcript::of(view),
-                end,
-            },
+            cut: self.plan.cut_part(self.fresh),
         };
         Recaller { settings }.answer(&call).0
     }

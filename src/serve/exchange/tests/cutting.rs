@@ -38,7 +38,10 @@ async fn an_answer_that_was_left_out_cuts_in_front_of_what_follows_its_request()
         (Some(handoff.id), 1)
     );
     let view = offered.agent.request.view();
-    assert_eq!(offered.plan(&stage.app).cut_end(), view.turns[1].span.start);
+    assert_eq!(
+        offered.plan(&stage.app).cut_part(false).end,
+        view.turns[1].span.start
+    );
     let messages = json!(sent(&stage, &offered).messages).to_string();
     assert!(
         messages.contains(PROMPT) && messages.contains("And the docs."),
@@ -56,7 +59,7 @@ async fn a_cut_ends_at_the_sentinel_and_keeps_what_follows_its_turn() {
     let uncut = stage.request(claude(&[user(BEFORE)])).offered().await;
     assert_eq!(uncut.pin.kept_from(), 0);
     assert_eq!(
-        uncut.plan(&stage.app).cut_end(),
+        uncut.plan(&stage.app).cut_part(false).end,
         uncut.agent.request.view().list.start
     );
     let handoff = stage.handoff(&[user(BEFORE)]).await;
@@ -64,7 +67,10 @@ async fn a_cut_ends_at_the_sentinel_and_keeps_what_follows_its_turn() {
     let at = offered.agent.request.text();
     let at = String::from_utf8_lossy(at).find("[[handoff-resume:").unwrap();
     assert_eq!(
-        (offered.pin.kept_from(), offered.plan(&stage.app).cut_end()),
+        (
+            offered.pin.kept_from(),
+            offered.plan(&stage.app).cut_part(false).end
+        ),
         (2, at)
     );
 }
