@@ -200,7 +200,7 @@ impl Hook {
             "session-id" | "thread-id" => self.thread_id.clone(),
             _ => None,
         };
-        conversation_key(LOCAL, wire, named, None, &|| format!("{:?}", self.cwd))
+        conversation_key(LOCAL, wire, named, None, &|| format!("{:?}", self.cwd)).key
     }
 }
 

@@ -1,13 +1,11 @@
 //! Reads an agent's request.
 
-use std::cell::Cell;
-
 use super::app::App;
 use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::route;
 use crate::serve::proxy::{RequestContext, headers};
 use crate::state::config::InjectPolicy;
-use crate::state::session::conversation_key;
+use crate::state::session::{ConversationKey, conversation_key};
 use baton_core::plan::{self, AgentCall};
 use baton_core::rewrite::RequestReading;
 use baton_core::rewrite::untooled::ToolOmission;
@@ -99,26 +97,12 @@ fn is_taken(app: &App, reading: &RequestReading) -> bool {
         || others.into_iter().any(|name| view.has_beside_transcript(name))
 }
 
-/// The key of a conversation.
-struct ConversationKey {
-    key: String,
-    /// Whether the agent named its session: an opening may be another conversation's, too.
-    named: bool,
-}
-
 /// The key by the agent's name for its session, else by the conversation's opening.
 fn key(ctx: &RequestContext, wire: &dyn Wire, reading: &RequestReading) -> ConversationKey {
-    let named = Cell::new(true);
     let header = |name: &str| headers::text(&ctx.headers, name).map(str::to_owned);
     let session = reading.view.facts.session.as_deref();
-    let key = conversation_key(&ctx.principal, wire.id(), header, session, &|| {
-        named.set(false);
-        plan::opening(wire, &reading.view)
-    });
-    ConversationKey {
-        key,
-        named: named.get(),
-    }
+    let opening = || plan::opening(wire, &reading.view);
+    conversation_key(&ctx.principal, wire.id(), header, session, &opening)
 }
 
 /// Why the tool is ruled out, in general or for this request.

@@ -23,6 +23,13 @@ const HEADERS: &[&[&str]] = &[
 /// Hexadecimal digits of a key: 128 bits, so that two conversations never meet by chance.
 const KEY_DIGITS: usize = 32;
 
+/// The key of a conversation in the store.
+pub struct ConversationKey {
+    pub key: String,
+    /// Whether the agent named its session: an opening may be another conversation's, too.
+    pub named: bool,
+}
+
 /// The key of the conversation in the store: the agent's own session headers, else `body_session`
 /// (`prompt_cache_key`, a session in `metadata`), else what `opening` says, which is called only then.
 /// Keys of different principals, wires or sources never agree.
@@ -32,7 +39,7 @@ pub fn conversation_key(
     header: impl Fn(&str) -> Option<String>,
     body_session: Option<&str>,
     opening: &dyn Fn() -> String,
-) -> String {
+) -> ConversationKey {
     let mut hash = Sha256::new();
     let mut add = |part: &str| {
         // With its length in front, no part can pass for two.
@@ -41,9 +48,10 @@ pub fn conversation_key(
     };
     add(principal);
     add(wire.name());
-    let named = named(header);
-    if !named.is_empty() {
-        for (name, value) in named {
+    let headers = named(header);
+    let mut named = true;
+    if !headers.is_empty() {
+        for (name, value) in headers {
             add(name);
             add(&value);
         }
@@ -51,13 +59,15 @@ pub fn conversation_key(
         add("body");
         add(session);
     } else {
+        named = false;
         add("opening");
         add(&opening());
     }
     let digit = |nibble: u8| char::from_digit(nibble.into(), 16).unwrap_or_default();
     let digest = hash.finalize();
     let bytes = digest.iter().take(KEY_DIGITS / 2);
-    bytes.flat_map(|b| [digit(b >> 4), digit(b & 0xf)]).collect()
+    let key = bytes.flat_map(|b| [digit(b >> 4), digit(b & 0xf)]).collect();
+    ConversationKey { key, named }
 }
 
 /// The headers of the first row of which the request has any.
@@ -82,7 +92,7 @@ mod tests {
             let found = headers.iter().find(|(n, _)| *n == name);
             found.map(|(_, value)| (*value).to_owned())
         };
-        conversation_key(principal, wire, header, body, &|| "opening".to_owned())
+        conversation_key(principal, wire, header, body, &|| "opening".to_owned()).key
     }
 
     fn claude(headers: &[(&str, &str)]) -> String {
@@ -144,7 +154,9 @@ mod tests {
             key("local", WireId::OpenaiChat, &header, None)
         );
         let body = conversation_key("p", WireId::Gemini, |_| None, Some("b"), &|| panic!("not asked"));
-        assert_ne!(body, key("p", WireId::Gemini, &[], None));
+        let opened = conversation_key("p", WireId::Gemini, |_| None, None, &String::new);
+        assert_eq!((body.named, opened.named), (true, false));
+        assert_ne!(body.key, key("p", WireId::Gemini, &[], None));
         assert_eq!(
             key("p", WireId::Gemini, &[], Some(" ")),
             key("p", WireId::Gemini, &[], None)

@@ -29,7 +29,7 @@ use quick_cache::sync::Cache;
 
 pub use self::checkpoints::{CallsAfterCut, NewCalls};
 pub use self::context_uses::{ThreadId, ThreadTurns};
-pub use self::key::conversation_key;
+pub use self::key::{ConversationKey, conversation_key};
 pub use self::live::LiveConversation;
 use self::live::{CacheUpdate, LiveState};
 pub(crate) use self::reader::Reader;

@@ -133,7 +133,7 @@ impl Sim {
         let session = reading.view.facts.session.clone();
         let named = headers.iter().any(|(name, _)| name.contains("session")) || session.is_some();
         let opening = || plan::opening(wire, &reading.view);
-        let key = conversation_key("local", wire.id(), header, session.as_deref(), &opening);
+        let key = conversation_key("local", wire.id(), header, session.as_deref(), &opening).key;
         let call = AgentCall {
             wire,
             operation: Some(operation),

@@ -90,6 +90,14 @@ impl DraftFailure {
         *self == Self::Window
     }
 
+    /// Status and reason of a refusal that may be of the request's form: some servers refuse to forbid calls.
+    pub fn refused_form(&self) -> Option<(u16, &str)> {
+        match self {
+            Self::Provider(Some(status), why) if REFUSES.contains(status) => Some((*status, why)),
+            _ => None,
+        }
+    }
+
     /// Reads an error answer.
     pub fn of_answer(status: u16, body: &[u8]) -> Self {
         Self::reported(Some(status), body)
@@ -136,16 +144,6 @@ impl fmt::Display for DraftFailure {
 }
 
 impl DraftEnd {
-    /// Status and reason of a refusal that may be of the request's form: some servers refuse to forbid calls.
-    pub fn refused_form(&self) -> Option<(u16, &str)> {
-        match self {
-            Self::Failed(DraftFailure::Provider(Some(status), why)) if REFUSES.contains(status) => {
-                Some((*status, why))
-            }
-            _ => None,
-        }
-    }
-
     /// Judges a model's answer: its joined texts, where its turn ended by itself. Calls are ignored.
     pub fn of(stop: StopReason, text: &str) -> Self {
         match stop {

@@ -139,12 +139,13 @@ async fn document(
     };
     let repository = legs::repository(exchange, request.git).await;
     let input = DraftInput {
+        exchange,
         request,
         index: &index,
         repository: &repository,
     };
     loop {
-        let end = attempt(exchange, method, &input, job.cancelled()).await;
+        let end = attempt(&input, method, job.cancelled()).await;
         if let DraftEnd::Complete(document) = end {
             let method = Some(method);
             return Ok(AcceptedDraft { document, method });
@@ -172,11 +173,12 @@ pub(in crate::serve::exchange) async fn ahead(exchange: &Exchange) -> Result<Str
         ..DraftRequest::default()
     };
     let input = DraftInput {
+        exchange,
         request: &request,
         index: &index,
         repository: "",
     };
-    match attempt(exchange, DraftMethod::Oneshot, &input, pending()).await {
+    match attempt(&input, DraftMethod::Oneshot, pending()).await {
         DraftEnd::Complete(document) => Ok(document),
         end => Err(end),
     }
@@ -213,54 +215,32 @@ fn index_of_enough(exchange: &Exchange, first: &RewriteOutcome) -> Option<DraftI
 
 /// One attempt by this method, counted however it ends.
 async fn attempt(
-    exchange: &Exchange,
-    method: DraftMethod,
     input: &DraftInput<'_>,
+    method: DraftMethod,
     cancelled: impl Future<Output = ()>,
 ) -> DraftEnd {
+    let app = &input.exchange.app;
     let mut counted = CountedAttempt {
-        ctx: &exchange.ctx,
+        ctx: &input.exchange.ctx,
         request: input.request,
         method,
         outcome: DraftEnd::Cancelled.outcome(),
     };
+    let limit = app.config.draft.timeout;
     let end = tokio::select! {
-        end = by(exchange, method, input) => end,
+        end = tokio::time::timeout(limit, input.written(method)) => match end {
+            Ok(end) => end.unwrap_or_else(DraftEnd::Failed),
+            Err(_) => DraftEnd::Failed(DraftFailure::Timeout(limit.as_secs())),
+        },
         () = cancelled => DraftEnd::Cancelled,
     };
     counted.outcome = end.outcome();
     match end {
         // A model's document, with the person's goal first, and with what it lacks.
         DraftEnd::Complete(text) if method != DraftMethod::Local => {
-            let (index, prompts) = (input.index, &exchange.app.prompts);
-            DraftEnd::Complete(index.completed(&text, &input.spec(), prompts))
+            DraftEnd::Complete(input.index.completed(&text, &input.spec(0), &app.prompts))
         }
         end => end,
-    }
-}
-
-async fn by(exchange: &Exchange, method: DraftMethod, input: &DraftInput<'_>) -> DraftEnd {
-    let config = &exchange.app.config.draft;
-    let work = async {
-        match method {
-            DraftMethod::Oneshot => legs::oneshot(exchange, input).await,
-            DraftMethod::Bundle => legs::bundle(exchange, input).await,
-            DraftMethod::Local => {
-                let spec = DraftSpec {
-                    tokens: config.facts_tokens,
-                    ..input.spec()
-                };
-                let composed = input.index.local(&spec);
-                composed.map_or_else(
-                    |why| DraftEnd::Failed(DraftFailure::TooSmall(why)),
-                    DraftEnd::Complete,
-                )
-            }
-        }
-    };
-    match tokio::time::timeout(config.timeout, work).await {
-        Ok(end) => end,
-        Err(_) => DraftEnd::Failed(DraftFailure::Timeout(config.timeout.as_secs())),
     }
 }
 

@@ -20,92 +20,102 @@ const ERROR_BYTES: usize = 64 << 10;
 
 /// What a draft is made of.
 pub(super) struct DraftInput<'a> {
+    pub(super) exchange: &'a Exchange,
     pub(super) request: &'a DraftRequest,
     pub(super) index: &'a DraftIndex,
     pub(super) repository: &'a str,
 }
 
-impl<'a> DraftInput<'a> {
-    /// The specification without a size, which is the method's.
-    pub(super) fn spec(&self) -> DraftSpec<'a> {
+impl DraftInput<'_> {
+    /// The specification. `tokens`: of what is put together here, and not by a model.
+    pub(super) fn spec(&self, tokens: usize) -> DraftSpec<'_> {
         DraftSpec {
             focus: &self.request.focus,
             preset: self.request.preset,
-            tokens: 0,
+            tokens,
             repository: self.repository,
             git: self.request.git,
             commands: self.request.commands,
             why: self.request.why,
         }
     }
-}
 
-/// Requests the document from the model after its own history: the live request, and one message more.
-pub(super) async fn oneshot(exchange: &Exchange, input: &DraftInput<'_>) -> DraftEnd {
-    let offered = &exchange.offered;
-    let text = input.index.after_history(&input.spec(), &exchange.app.prompts);
-    let more = [offered.agent.wire.user_text(&text)];
-    let max_tokens = exchange.app.config.draft.max_tokens;
-    let ask = async |forbids_calls| {
-        let how = TextOnly {
-            forbids_calls,
-            max_tokens,
+    /// Has the document written by this method.
+    ///
+    /// # Errors
+    /// No model's answer can be read as one, or there is too little room for what it needs.
+    pub(super) async fn written(&self, method: DraftMethod) -> Result<DraftEnd, DraftFailure> {
+        match method {
+            DraftMethod::Oneshot => self.oneshot().await,
+            DraftMethod::Bundle => self.bundle().await,
+            DraftMethod::Local => {
+                let spec = self.spec(self.exchange.app.config.draft.facts_tokens);
+                let document = self.index.local(&spec).map_err(DraftFailure::TooSmall)?;
+                Ok(DraftEnd::Complete(document))
+            }
+        }
+    }
+
+    /// Requests the document from the model after its own history: the live request, and one message more.
+    async fn oneshot(&self) -> Result<DraftEnd, DraftFailure> {
+        let exchange = self.exchange;
+        let text = self.index.after_history(&self.spec(0), &exchange.app.prompts);
+        let more = [exchange.offered.agent.wire.user_text(&text)];
+        let max_tokens = exchange.app.config.draft.max_tokens;
+        let ask = async |forbids_calls| {
+            let how = TextOnly {
+                forbids_calls,
+                max_tokens,
+            };
+            let leg = exchange.plan().for_a_text(&more, how);
+            draft_leg(exchange, &leg, &exchange.ctx.target, DraftMethod::Oneshot).await
         };
-        let leg = offered.plan(&exchange.app).for_a_text(&more, how);
-        draft_leg(exchange, &leg, &exchange.ctx.target, DraftMethod::Oneshot).await
-    };
-    let end = ask(true).await;
-    let Some((status, why)) = end.refused_form() else {
-        return end;
-    };
-    tracing::warn!(
-        exchange = exchange.ctx.id,
-        status,
-        why,
-        "a draft without calls was refused: requested again"
-    );
-    ask(false).await
-}
+        let end = ask(true).await;
+        let Some((status, why)) = end.as_ref().err().and_then(DraftFailure::refused_form) else {
+            return end;
+        };
+        tracing::warn!(
+            exchange = exchange.ctx.id,
+            status,
+            why,
+            "a draft without calls was refused: requested again"
+        );
+        ask(false).await
+    }
 
-/// Requests the document from a model with a selection of the transcript, and nothing else.
-pub(super) async fn bundle(exchange: &Exchange, input: &DraftInput<'_>) -> DraftEnd {
-    let config = &exchange.app.config.draft;
-    let model = input.request.model.as_deref().or(config.model.as_deref());
-    let spec = DraftSpec {
-        tokens: config.bundle_tokens,
-        ..input.spec()
-    };
-    let text = match input.index.with_bundle(&spec, &exchange.app.prompts) {
-        Ok(text) => text,
-        Err(why) => return DraftEnd::Failed(DraftFailure::TooSmall(why)),
-    };
-    let leg = exchange.plan().for_a_lone_text(LoneText {
-        text: &text,
-        model,
-        max_tokens: config.max_tokens,
-    });
-    let target = model.and_then(|model| route::with_model(&exchange.ctx.target, model));
-    let target = target.as_deref().unwrap_or(&exchange.ctx.target);
-    draft_leg(exchange, &leg, target, DraftMethod::Bundle).await
+    /// Requests the document from a model with a selection of the transcript, and nothing else.
+    async fn bundle(&self) -> Result<DraftEnd, DraftFailure> {
+        let exchange = self.exchange;
+        let config = &exchange.app.config.draft;
+        let model = self.request.model.as_deref().or(config.model.as_deref());
+        let spec = self.spec(config.bundle_tokens);
+        let text = self.index.with_bundle(&spec, &exchange.app.prompts);
+        let leg = exchange.plan().for_a_lone_text(LoneText {
+            text: &text.map_err(DraftFailure::TooSmall)?,
+            model,
+            max_tokens: config.max_tokens,
+        });
+        let target = model.and_then(|model| route::with_model(&exchange.ctx.target, model));
+        let target = target.as_deref().unwrap_or(&exchange.ctx.target);
+        draft_leg(exchange, &leg, target, DraftMethod::Bundle).await
+    }
 }
 
 /// Sends one such request and reads the answer to its end.
-async fn draft_leg(exchange: &Exchange, leg: &RewriteOutcome, target: &str, method: DraftMethod) -> DraftEnd {
+///
+/// # Errors
+/// There is no whole answer.
+async fn draft_leg(
+    exchange: &Exchange,
+    leg: &RewriteOutcome,
+    target: &str,
+    method: DraftMethod,
+) -> Result<DraftEnd, DraftFailure> {
     exchange.ctx.recorder.note(|e| {
         let at = e.sent_bytes.len();
         e.draft_legs.push(u32::try_from(at).unwrap_or(u32::MAX));
         e.draft_methods.push(method.name());
     });
-    answered(exchange, leg, target)
-        .await
-        .unwrap_or_else(DraftEnd::Failed)
-}
-
-/// The draft that the answer to such a request is.
-///
-/// # Errors
-/// There is no whole answer.
-async fn answered(exchange: &Exchange, leg: &RewriteOutcome, target: &str) -> Result<DraftEnd, DraftFailure> {
     let (added, budget) = (true, &exchange.app.bodies);
     let response = send::once(exchange, leg, LegKind::Later { target, added }).await;
     let response = response.map_err(|fault| unreached(fault.code.message))?;
