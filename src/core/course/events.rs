@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::verdict::AnsweredCall;
 use crate::limits::BYTES_PER_TOKEN;
-use crate::plan::NextLeg;
+use crate::plan::{NewHandoff, NextLeg};
 use crate::record::{HandoffId, HiddenResult, InsertionPlace, ResponseOrigin};
 use crate::wire::{Ending, LegReport};
 
@@ -84,14 +84,7 @@ pub enum Action {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Write a handoff: `HandoffWritten` or `NotWritten`.
-    WriteHandoff {
-        /// Carry-over prompt, normalised.
-        prompt: String,
-        /// Why, in the model's words.
-        reason: Option<String>,
-        /// The currently active handoff.
-        parent: Option<HandoffId>,
-    },
+    WriteHandoff(NewHandoff),
     /// Write hidden calls with their answers, each placed next to one of the agent's calls where one can be identified:
     /// `Written` or `NotWritten`.
     WritePairs(Vec<(AnsweredCall, Option<InsertionPlace>)>),
@@ -125,7 +118,7 @@ impl Effect {
     /// Whether it reads the agent's request.
     pub fn needs_request(&self) -> bool {
         match self {
-            Self::WriteHandoff { .. } | Self::AnswerCall(_) | Self::Send { .. } => true,
+            Self::WriteHandoff(_) | Self::AnswerCall(_) | Self::Send { .. } => true,
             // Whoever answers a call looks into it.
             Self::WritePairs(all) => all.iter().any(|(call, _)| call.answer.is_none()),
             Self::WriteId { .. } => false,

@@ -17,7 +17,7 @@ use std::time::Duration;
 use super::events::{Action, CourseEvent, Effect, ResponseEnd};
 use super::retry::LegAttempts;
 use super::verdict::{Verdict, VerdictInput, bound, judge, place_beside, untaken};
-use crate::plan::NextLeg;
+use crate::plan::{NewHandoff, NextLeg};
 use crate::record::{HandoffId, OpenResponse, PendingResult, ResponseOrigin};
 use crate::wire::{EMPTY_TURN, Ending, LegReport, StopReason};
 
@@ -210,12 +210,8 @@ impl Course {
             Verdict::End(_) => self.without_calls(ResponseEnd::Own),
             Verdict::Fire { prompt, reason } => {
                 let parent = self.leg.after.or(self.active);
-                let effect = Effect::WriteHandoff {
-                    prompt,
-                    reason,
-                    parent,
-                };
-                self.perform(CourseState::WritingHandoff, effect);
+                let new = NewHandoff::of_model(prompt, reason, parent);
+                self.perform(CourseState::WritingHandoff, Effect::WriteHandoff(new));
             }
             Verdict::Mixed(all) => {
                 self.owed

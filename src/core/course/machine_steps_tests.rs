@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::machine_tests::report;
 use super::{Action, Course, CourseEvent, CourseTerms, Effect, ResponseEnd, VerdictInput};
 use crate::limits::BYTES_PER_TOKEN;
-use crate::plan::NextLeg;
+use crate::plan::{NewHandoff, NextLeg};
 use crate::record::{HiddenResult, InsertionPlace, OpenResponse, PendingResult, ResponseOrigin};
 use crate::wire::{EMPTY_TURN, Ending, LegReport, StopReason};
 
@@ -44,11 +44,7 @@ fn written(id: u128) -> CourseEvent {
 fn a_handoff_is_written_then_shown_then_followed_by_the_next_leg() {
     let mut course = Course::new(ordinary());
     let fires = CourseEvent::LegEnded(report(&[0], 0, StopReason::Calls, 1));
-    let parent = |id| Effect::WriteHandoff {
-        prompt: "p".into(),
-        reason: None,
-        parent: id,
-    };
+    let parent = |id| Effect::WriteHandoff(NewHandoff::of_model("p".into(), None, id));
     assert_eq!(after(&mut course, fires.clone()), [Action::Perform(parent(None))]);
     let shown = after(&mut course, written(1));
     assert_eq!(shown[0], Action::Say("sentinel 1".into()));
@@ -297,11 +293,7 @@ fn only_effects_that_look_into_the_request_bring_it_back() {
         pause: Duration::ZERO,
         failed: 0,
     };
-    let handoff = Effect::WriteHandoff {
-        prompt: "p".to_owned(),
-        reason: None,
-        parent: None,
-    };
+    let handoff = Effect::WriteHandoff(NewHandoff::of_model("p".to_owned(), None, None));
     let rows = [
         (write_id, false),
         (Effect::WritePairs(Vec::new()), false),

@@ -144,10 +144,9 @@ impl Watcher {
                 None,
                 CourseEvent::LegEnded(_) | CourseEvent::LegTruncated { .. } | CourseEvent::LegBroken { .. },
             ) => self.reading,
-            (
-                Some(Effect::WriteHandoff { .. }),
-                CourseEvent::HandoffWritten { .. } | CourseEvent::NotWritten,
-            ) => true,
+            (Some(Effect::WriteHandoff(_)), CourseEvent::HandoffWritten { .. } | CourseEvent::NotWritten) => {
+                true
+            }
             (Some(Effect::AnswerCall(_)), CourseEvent::CallAnswered { .. } | CourseEvent::NotWritten) => true,
             (
                 Some(Effect::WritePairs(_) | Effect::WriteId { .. }),
@@ -222,7 +221,7 @@ proptest! {
         let bound = terms.first.max_chain * (1 + limits::ASK_AGAIN) * (1 + terms.retries);
         let mut watcher = Watcher::new(terms);
         let likely = |watcher: &Watcher| match &watcher.doing {
-            Some(Effect::WriteHandoff { .. }) => CourseEvent::HandoffWritten {
+            Some(Effect::WriteHandoff(_)) => CourseEvent::HandoffWritten {
                 id: Uuid::from_u128(9),
                 head: "head".into(),
                 routed: None,

@@ -47,13 +47,30 @@ impl NextLeg {
 }
 
 /// A handoff before it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewHandoff {
+    /// Carry-over prompt, normalised.
     pub prompt: String,
+    /// Why, in the words of whoever started it.
     pub reason: Option<String>,
+    /// The currently active handoff.
     pub parent: Option<HandoffId>,
     pub origin: HandoffOrigin,
     /// The model that later requests go to, where one was named.
     pub to: Option<String>,
+}
+
+impl NewHandoff {
+    /// One that the model has started.
+    pub fn of_model(prompt: String, reason: Option<String>, parent: Option<HandoffId>) -> Self {
+        Self {
+            prompt,
+            reason,
+            parent,
+            origin: HandoffOrigin::Model,
+            to: None,
+        }
+    }
 }
 
 /// Whose rules are looked for.

@@ -14,9 +14,7 @@ use baton_core::handoffs::carry::Carried;
 use baton_core::handoffs::document::HandoffSize;
 use baton_core::nudge::NudgeOutcome;
 use baton_core::plan::{HandoffSource, NewHandoff};
-use baton_core::record::{
-    Handoff, HandoffId, HandoffOrigin, HiddenPair, HiddenResult, InsertionPlace, RepeatedAnswer,
-};
+use baton_core::record::{Handoff, HandoffId, HiddenPair, HiddenResult, InsertionPlace, RepeatedAnswer};
 use baton_core::text::cut::cut;
 use baton_core::text::splice;
 use baton_core::tools::RECALL_NAME;
@@ -38,19 +36,7 @@ pub(super) struct PreparedHandoff {
 }
 
 /// Writes a handoff of the model's; when this has returned, its sentinel may be shown.
-pub(super) async fn write_handoff(
-    exchange: &Exchange,
-    prompt: String,
-    reason: Option<String>,
-    parent: Option<HandoffId>,
-) -> Result<Handoff, StoreError> {
-    let new = NewHandoff {
-        prompt,
-        reason,
-        parent,
-        origin: HandoffOrigin::Model,
-        to: None,
-    };
+pub(super) async fn write_handoff(exchange: &Exchange, new: NewHandoff) -> Result<Handoff, StoreError> {
     let prepared = prepare(exchange, new, bytes_sent(exchange))?;
     write(exchange, prepared).await
 }

@@ -143,10 +143,9 @@ impl Driver {
                 None,
                 CourseEvent::LegEnded(_) | CourseEvent::LegTruncated { .. } | CourseEvent::LegBroken { .. },
             ) => self.reading,
-            (
-                Some(Effect::WriteHandoff { .. }),
-                CourseEvent::HandoffWritten { .. } | CourseEvent::NotWritten,
-            ) => true,
+            (Some(Effect::WriteHandoff(_)), CourseEvent::HandoffWritten { .. } | CourseEvent::NotWritten) => {
+                true
+            }
             (Some(Effect::AnswerCall(_)), CourseEvent::CallAnswered { .. } | CourseEvent::NotWritten) => true,
             (
                 Some(Effect::WritePairs(_) | Effect::WriteId { .. }),

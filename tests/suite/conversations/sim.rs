@@ -14,9 +14,7 @@ use baton_core::plan::{
     self, AgentCall, AnsweredBy, DraftAtHand, FreeCutPolicy, HandoffSource, NewHandoff, NextLeg, Planned,
     Planning, Policy, RefusedModels, RuleQuery, Situation, is_model_call, resends,
 };
-use baton_core::record::{
-    Handoff, HandoffId, HandoffOrigin, HiddenPair, HiddenResult, InsertionPlace, RecordChange,
-};
+use baton_core::record::{Handoff, HandoffId, HiddenPair, HiddenResult, InsertionPlace, RecordChange};
 use baton_core::rewrite::notes::NoteSearch;
 use baton_core::rewrite::{RequestReading, RewriteOutcome};
 use baton_core::text::splice;
@@ -381,12 +379,8 @@ impl Answering<'_> {
 
     async fn perform(&mut self, effect: Effect, spoken: Option<LegOutput>) -> Done {
         Done::Event(match effect {
-            Effect::WriteHandoff {
-                prompt,
-                reason,
-                parent,
-            } => {
-                let handoff = self.write_handoff(prompt, reason, parent);
+            Effect::WriteHandoff(new) => {
+                let handoff = self.write_handoff(new);
                 CourseEvent::HandoffWritten {
                     id: handoff.id,
                     sentinel: self.sentinel(&handoff),
@@ -432,13 +426,8 @@ impl Answering<'_> {
         })
     }
 
-    fn write_handoff(
-        &mut self,
-        prompt: String,
-        reason: Option<String>,
-        parent: Option<HandoffId>,
-    ) -> Handoff {
-        let before = parent.or(self.plan.pin.active_id());
+    fn write_handoff(&mut self, new: NewHandoff) -> Handoff {
+        let before = new.parent.or(self.plan.pin.active_id());
         let earlier = before.and_then(|id| self.store.handoff(id));
         let subagent = self
             .headers
@@ -455,13 +444,10 @@ impl Answering<'_> {
             scope: self.config.handoff.carry,
             tokens: self.config.handoff.carry_tokens,
         };
-        let carried = carry::carry(&prompt, &rules, None, policy);
+        let carried = carry::carry(&new.prompt, &rules, None, policy);
         let new = NewHandoff {
             prompt: carried.prompt,
-            reason,
-            parent,
-            origin: HandoffOrigin::Model,
-            to: None,
+            ..new
         };
         let source = HandoffSource {
             id: Uuid::now_v7(),

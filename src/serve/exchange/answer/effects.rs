@@ -54,12 +54,8 @@ impl Exchange {
             return EffectResult::Event(effect.not_done());
         }
         let (what, done) = match effect {
-            Effect::WriteHandoff {
-                prompt,
-                reason,
-                parent,
-            } => {
-                let written = record_writer::write_handoff(self, prompt, reason, parent).await;
+            Effect::WriteHandoff(new) => {
+                let written = record_writer::write_handoff(self, new).await;
                 let event = written.map(|handoff| CourseEvent::HandoffWritten {
                     id: handoff.id,
                     sentinel: self.sentinel(&handoff),

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{PROMPT, Stage, TestRequest, claude, model, sent, user};
 use crate::serve::exchange::record_writer;
 use baton_core::mark::sentinel;
+use baton_core::plan::NewHandoff;
 
 const BEFORE: &str = "Mend the importer.";
 
@@ -29,7 +30,7 @@ async fn a_fork_is_cut_at_the_parents_handoff_and_its_own_leaves_the_parent_alon
     let written = |exchange, prompt: &str| {
         let prompt = prompt.to_owned();
         async move {
-            record_writer::write_handoff(&exchange, prompt, None, None)
+            record_writer::write_handoff(&exchange, NewHandoff::of_model(prompt, None, None))
                 .await
                 .unwrap()
         }

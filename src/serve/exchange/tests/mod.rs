@@ -37,6 +37,7 @@ use crate::state::journal::Recorder;
 use crate::state::store::SharedStore;
 use crate::state::store::sqlite::SqliteStore;
 use baton_core::mark::seal::SealKey;
+use baton_core::plan::NewHandoff;
 use baton_core::record::{Handoff, HandoffId, WireId};
 use baton_core::wire::Operation;
 
@@ -95,7 +96,9 @@ impl Stage {
     /// A handoff that fired in a conversation with these messages.
     async fn handoff(&self, messages: &[Value]) -> Handoff {
         let exchange = self.request(claude(messages)).exchange().await;
-        let written = record_writer::write_handoff(&exchange, PROMPT.to_owned(), None, None).await;
+        let written =
+            record_writer::write_handoff(&exchange, NewHandoff::of_model(PROMPT.to_owned(), None, None))
+                .await;
         written.unwrap()
     }
 }

@@ -32,9 +32,10 @@ async fn a_handoff_is_stored_counted_and_active_when_its_sentinel_may_be_shown()
     let stage = Stage::new();
     let exchange = stage.request(claude(&[user("Mend it.")])).exchange().await;
     let reason = Some("full".to_owned());
-    let handoff = record_writer::write_handoff(&exchange, PROMPT.to_owned(), reason, None)
-        .await
-        .unwrap();
+    let handoff =
+        record_writer::write_handoff(&exchange, NewHandoff::of_model(PROMPT.to_owned(), reason, None))
+            .await
+            .unwrap();
     let stored = stage
         .app
         .sessions
@@ -66,7 +67,7 @@ async fn the_same_request_goes_on_after_its_handoff_and_another_one_does_not() {
     let stage = Stage::with(|config| config.limits.waits.unread = UNREAD);
     let body = || claude(&[user("Mend it.")]);
     let broken = stage.request(body()).exchange().await;
-    let handoff = record_writer::write_handoff(&broken, PROMPT.to_owned(), None, None)
+    let handoff = record_writer::write_handoff(&broken, NewHandoff::of_model(PROMPT.to_owned(), None, None))
         .await
         .unwrap();
     let again = stage.request(body()).exchange().await;
@@ -92,7 +93,7 @@ async fn where_responses_stop_at_a_handoff_no_repetition_goes_on_after_it() {
     let stage = Stage::with(|config| config.handoff.mode = HandoffMode::Stop);
     let body = || claude(&[user("Mend it.")]);
     let first = stage.request(body()).exchange().await;
-    record_writer::write_handoff(&first, PROMPT.to_owned(), None, None)
+    record_writer::write_handoff(&first, NewHandoff::of_model(PROMPT.to_owned(), None, None))
         .await
         .unwrap();
     assert_eq!(stage.request(body()).exchange().await.repeated(), None);
