@@ -164,20 +164,15 @@ fn prompts(dir: Option<&Path>) -> io::Result<Prompts> {
     let Some(dir) = dir else {
         return Ok(Prompts::default());
     };
-    let mut failed = None;
-    let prompts = Prompts::with(|name| {
+    Prompts::with(|name| {
         let file = dir.join(name);
         match std::fs::read_to_string(&file) {
-            Ok(text) => Some(text),
-            Err(error) if error.kind() == io::ErrorKind::NotFound && dir.is_dir() => None,
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && dir.is_dir() => Ok(None),
             Err(error) => {
-                failed = Some(io::Error::new(
-                    error.kind(),
-                    format!("{}: {error}", file.display()),
-                ));
-                None
+                let why = format!("{}: {error}", file.display());
+                Err(io::Error::new(error.kind(), why))
             }
         }
-    });
-    failed.map_or(Ok(prompts), Err)
+    })
 }

@@ -1,4 +1,4 @@
-//! Writes handoffs, hidden pairs and response ids to the store, before anything of them is shown.
+//! Writes handoffs and hidden pairs to the store, before anything of them is shown, and counts the legs of an answer.
 
 use std::sync::Arc;
 

@@ -1,5 +1,7 @@
 //! The prompts that ask a model for a draft. The built-in ones are files, and a config may have its own in their place.
 
+use std::convert::Infallible;
+
 use super::request::{DraftSpec, Preset};
 
 /// The texts that prompts are made of.
@@ -28,14 +30,17 @@ impl Prompts {
     ];
 
     /// The built-in texts, and in place of each what `given` has under its file's name.
-    pub fn with(mut given: impl FnMut(&str) -> Option<String>) -> Self {
-        let [document, oneshot, bundle] =
-            Self::FILES.map(|(name, text)| given(name).unwrap_or_else(|| text.to_owned()));
-        Self {
-            document,
-            oneshot,
-            bundle,
-        }
+    ///
+    /// # Errors
+    /// The first one of `given`.
+    pub fn with<E>(given: impl Fn(&str) -> Result<Option<String>, E>) -> Result<Self, E> {
+        let [document, oneshot, bundle] = Self::FILES;
+        let text = |(name, text): (&str, &str)| Ok(given(name)?.unwrap_or_else(|| text.to_owned()));
+        Ok(Self {
+            document: text(document)?,
+            oneshot: text(oneshot)?,
+            bundle: text(bundle)?,
+        })
     }
 
     /// The prompt after a model's own history.
@@ -64,7 +69,8 @@ impl Prompts {
 
 impl Default for Prompts {
     fn default() -> Self {
-        Self::with(|_| None)
+        let Ok(prompts) = Self::with(|_| Ok::<_, Infallible>(None));
+        prompts
     }
 }
 
@@ -116,8 +122,9 @@ mod tests {
 
     #[test]
     fn each_text_can_be_replaced_and_the_others_stay() {
-        let own =
-            Prompts::with(|name| (name == "document.md").then(|| "Write.\n\n## One\n## Two \n".to_owned()));
+        let document = || "Write.\n\n## One\n## Two \n".to_owned();
+        let own = Prompts::with(|name| Ok::<_, ()>((name == "document.md").then(document))).unwrap();
+        assert_eq!(Prompts::with(|_| Err("unreadable")), Err("unreadable"));
         assert_eq!(own.headings(), ["One", "Two"]);
         assert_eq!(own.bundle, Prompts::default().bundle);
         let prompt = own.after_history(&DraftSpec::default());

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use super::{Stage, calls, claude, model, result, sent, user};
-use crate::serve::exchange::drafts;
 use crate::serve::exchange::value::Exchange;
+use crate::serve::exchange::{App, drafts};
+use crate::serve::proxy::testing;
 use crate::state::jobs::drafts::{DraftJob, DraftOrder, DraftState};
-use baton_core::handoffs::draft::ReviewPolicy;
-use baton_core::handoffs::draft::{DraftEnd, DraftFailure, DraftMethod, DraftRequest};
+use crate::state::store::sqlite::SqliteStore;
+use baton_core::handoffs::draft::{DraftEnd, DraftFailure, DraftMethod, DraftRequest, Prompts, ReviewPolicy};
+use baton_core::mark::seal::SealKey;
 use baton_core::plan::{AnsweredBy, DueHandoff};
 use baton_core::record::{Handoff, HandoffOrigin};
 
@@ -46,6 +48,26 @@ async fn hand_over(exchange: &Exchange, order: DraftOrder) -> Result<Handoff, Dr
 async fn made(stage: &Stage, order: DraftOrder) -> Result<Handoff, DraftEnd> {
     let exchange = stage.request(claude(&work())).exchange().await;
     hand_over(&exchange, order).await
+}
+
+#[test]
+fn a_prompt_that_cannot_be_read_is_reported_and_one_that_is_not_there_is_the_built_in_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let read = || {
+        let mut config = testing::config("http://127.0.0.1:1");
+        config.draft.prompts_dir = Some(folder.path().to_owned());
+        let store = Arc::new(SqliteStore::in_memory().unwrap());
+        let app = App::new(config, store, SealKey::new(*b"test"));
+        app.map(|app| app.prompts).map_err(|error| error.to_string())
+    };
+    std::fs::write(folder.path().join("document.md"), "Write.").unwrap();
+    let prompts = Prompts {
+        document: "Write.".to_owned(),
+        ..Prompts::default()
+    };
+    assert_eq!(read(), Ok(prompts));
+    std::fs::create_dir(folder.path().join("oneshot.md")).unwrap();
+    assert!(read().unwrap_err().contains("oneshot.md"));
 }
 
 #[tokio::test]
