@@ -62,7 +62,7 @@ fn body(bytes: usize, pinned: bool) -> Bytes {
 fn plan(body: &Bytes, pinned: bool) -> RewriteOutcome {
     let wire = &Anthropic;
     let reading = RequestReading::new(wire, body, Operation::Generate).unwrap();
-    let candidates = reading.candidates(wire);
+    let candidates = reading.candidates();
     assert_eq!(candidates.len(), usize::from(pinned));
     let cut = candidates.first().map_or(Cut::None, |candidate| Cut::At {
         candidate,
@@ -74,7 +74,7 @@ fn plan(body: &Bytes, pinned: bool) -> RewriteOutcome {
         tools: Some(baton_core::tools::ToolTable::handoff()),
         ..Rewrite::default()
     };
-    rewrite(wire, &reading, &what)
+    rewrite(&reading, &what)
 }
 
 #[divan::bench_group]
@@ -141,12 +141,12 @@ mod hostile {
 
     fn read_and_rewritten(body: &Bytes) -> usize {
         let reading = RequestReading::new(&Anthropic, body, Operation::Generate).unwrap();
-        let found = reading.candidates(&Anthropic);
+        let found = reading.candidates();
         let what = Rewrite {
             tools: Some(baton_core::tools::ToolTable::handoff()),
             ..Rewrite::default()
         };
-        found.len() + rewrite(&Anthropic, &reading, &what).rope.len()
+        found.len() + rewrite(&reading, &what).rope.len()
     }
 
     #[divan::bench(args = SIZES)]

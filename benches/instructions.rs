@@ -100,7 +100,7 @@ fn request(bytes: usize, pinned: bool) -> Work {
     let body = body(bytes, pinned);
     Box::new(move || {
         let reading = RequestReading::new(&Anthropic, &body, Operation::Generate).unwrap();
-        let candidates = reading.candidates(&Anthropic);
+        let candidates = reading.candidates();
         let cut = candidates.first().map_or(Cut::None, |candidate| Cut::At {
             candidate,
             prompt: Some(PROMPT),
@@ -111,7 +111,7 @@ fn request(bytes: usize, pinned: bool) -> Work {
             tools: Some(baton_core::tools::ToolTable::handoff()),
             ..Rewrite::default()
         };
-        rewrite(&Anthropic, &reading, &what).rope.len()
+        rewrite(&reading, &what).rope.len()
     })
 }
 

@@ -50,15 +50,14 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn cut(wire: &dyn Wire, key: &SealKeys, body: String) -> Result<String, Box<dyn Error>> {
     let reading =
         RequestReading::new(wire, &body.into(), Operation::Generate).map_err(|why| format!("{why:?}"))?;
-    let candidates = reading.candidates(wire);
+    let candidates = reading.candidates();
     let newest = candidates.first().ok_or("no sentinel in it")?;
     let sealed = newest.sentinel.sealed.ok_or("it is not sealed")?;
     let prompt = sealed.opened(&reading.view.body, key, LOCAL, newest.sentinel.id);
     let prompt = prompt.ok_or("the seal is not ours")?;
-    let found = preamble::of(wire, &reading.view, None, &[]);
+    let found = preamble::of(&reading.view, None, &[]);
     let head = preamble::head(wire, &found, &prompt);
     let done = rewrite(
-        wire,
         &reading,
         &Rewrite {
             cut: Cut::At {

@@ -98,16 +98,15 @@ fn events(stream: &[u8]) -> Vec<Value> {
 }
 
 fn tool_goes_in(f: &Folder) {
-    let done = rewrite(f.0, &f.reading("00_request_agent.json"), &plain());
+    let done = rewrite(&f.reading("00_request_agent.json"), &plain());
     assert_eq!(value(done.rope), f.json("01_request_upstream.json"));
 }
 
 fn later_leg_and_cut(f: &Folder) {
     let reading = f.reading("00_request_agent.json");
-    let found = preamble::of(f.0, &reading.view, None, &[]);
+    let found = preamble::of(&reading.view, None, &[]);
     let head = preamble::head(f.0, &found, &prompt());
     let fresh = rewrite(
-        f.0,
         &reading,
         &Rewrite {
             cut: Cut::Fresh { head: &head },
@@ -117,7 +116,7 @@ fn later_leg_and_cut(f: &Folder) {
     assert_eq!(value(fresh.rope), f.json("04_leg2_request.json"));
 
     let next = f.reading("07_next_request_agent.json");
-    let candidates = next.candidates(f.0);
+    let candidates = next.candidates();
     let candidate = candidates.first().expect("the sentinel is found");
     let found = &candidate.sentinel;
     let sealed = found.sealed.expect("it is closed");
@@ -129,7 +128,7 @@ fn later_leg_and_cut(f: &Folder) {
         prompt: message.as_deref(),
         head: &head,
     };
-    let done = rewrite(f.0, &next, &Rewrite { cut, ..plain() });
+    let done = rewrite(&next, &Rewrite { cut, ..plain() });
     assert_eq!(value(done.rope), f.json("08_next_request_upstream.json"));
     assert!(done.messages >= 2);
 }
@@ -208,7 +207,7 @@ fn stream_merges(f: &Folder) {
 
 fn reply_merges(f: &Folder) {
     let first = f.bytes("02_response_handoff.json");
-    let report = f.0.reply(&View::default(), &first, WATCH).unwrap();
+    let report = f.0.reply(&View::empty(f.0.id()), &first, WATCH).unwrap();
     let now = VerdictInput {
         messages: 3,
         legs: 1,
@@ -227,7 +226,7 @@ fn reply_merges(f: &Folder) {
             then: Some(shown(f.0)),
         },
         Leg {
-            report: f.0.reply(&View::default(), &second, WATCH).unwrap(),
+            report: f.0.reply(&View::empty(f.0.id()), &second, WATCH).unwrap(),
             body: second,
             then: None,
         },
@@ -283,7 +282,6 @@ fn mixed_batch(f: &Folder) {
             .collect();
         let next = f.reading("22_mixed_next_agent.json");
         let done = rewrite(
-            f.0,
             &next,
             &Rewrite {
                 pairs: &pairs,
@@ -305,7 +303,6 @@ fn bytes_outside_edits_stay(f: &Folder) {
     let body = Bytes::from(odd.clone());
     let reading = RequestReading::new(f.0, &body, Operation::Generate).unwrap();
     let untouched = rewrite(
-        f.0,
         &reading,
         &Rewrite {
             tools: None,
@@ -314,7 +311,7 @@ fn bytes_outside_edits_stay(f: &Folder) {
     );
     assert_eq!(untouched.rope.len(), 1);
     assert_eq!(untouched.rope[0].as_ptr(), body.as_ptr());
-    let done = splice::flat(rewrite(f.0, &reading, &plain()).rope);
+    let done = splice::flat(rewrite(&reading, &plain()).rope);
     let common = done
         .iter()
         .zip(odd.as_bytes())
@@ -392,10 +389,10 @@ fn damage_never_panics(f: &Folder) {
                 if let Ok(reading) = RequestReading::new(f.0, &damaged.into(), Operation::Generate) {
                     let _ = (
                         f.0.bound(&reading.view),
-                        reading.call_names(f.0),
-                        reading.candidates(f.0),
+                        reading.call_names(),
+                        reading.candidates(),
                     );
-                    rewrite(f.0, &reading, &plain());
+                    rewrite(&reading, &plain());
                 }
             }
             for leg in &legs {
@@ -408,7 +405,7 @@ fn damage_never_panics(f: &Folder) {
                 merge.finish_leg(&mut out);
                 merge.say("mark", &mut out);
                 merge.close(Ending::WithoutCall, &mut out);
-                let _ = f.0.reply(&View::default(), &damaged.into(), WATCH);
+                let _ = f.0.reply(&View::empty(f.0.id()), &damaged.into(), WATCH);
             }
         }
     }
@@ -481,7 +478,7 @@ fn a_response_stored_upstream_continues_from_its_last_leg() {
     );
     let (id, owed) = ("resp_leg2", &[][..]);
     let previous = Some(ContinuedResponse { id, owed });
-    let done = rewrite(f.0, &next, &Rewrite { previous, ..plain() });
+    let done = rewrite(&next, &Rewrite { previous, ..plain() });
     assert!(done.messages >= 2);
     assert_eq!(value(done.rope), f.json("10_stateful_next_upstream.json"));
 }

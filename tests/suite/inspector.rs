@@ -182,7 +182,7 @@ fn input_tokens_have_the_same_parts_on_every_wire() {
     for (id, written, reply) in replies {
         let wire = baton_core::wire::wire(id);
         let usage = wire
-            .reply(&View::default(), &reply.to_string().into(), watch)
+            .reply(&View::empty(wire.id()), &reply.to_string().into(), watch)
             .unwrap()
             .usage;
         let parts = (usage.input, usage.cache_read, usage.cache_write, usage.output);

@@ -72,7 +72,7 @@ fn walk(value: &Value, place: String, places: &mut Vec<String>) {
 
 fn leg(wire: &dyn Wire, body: &Bytes, then: Option<&str>) -> Option<Leg> {
     Some(Leg {
-        report: wire.reply(&View::default(), body, WATCH)?,
+        report: wire.reply(&View::empty(wire.id()), body, WATCH)?,
         body: body.clone(),
         then: then.map(str::to_owned),
     })
@@ -122,7 +122,7 @@ fn replies_remain_valid_json(wire: &dyn Wire) {
                 check(&wire.join(legs, opening, ending), "joined");
             }
         }
-        check(&wire.shaped_for(&view, body.clone()), "as asked");
+        check(&view.shaped_for(body.clone()), "as asked");
         if let Some(more) = wire.ask_again(&LegOutput::Reply(body.clone()), &[], WATCH.hide) {
             check(
                 format!("[{}]", more.trim_end_matches(',')).as_bytes(),
@@ -141,7 +141,7 @@ fn a_reply_without_a_message_is_relayed() {
         let body = Bytes::from(message(value).to_string());
         assert!(
             wire::wire(WireId::OpenaiChat)
-                .reply(&View::default(), &body, WATCH)
+                .reply(&View::empty(WireId::OpenaiChat), &body, WATCH)
                 .is_none()
         );
     }
@@ -150,7 +150,7 @@ fn a_reply_without_a_message_is_relayed() {
         let body = Bytes::from(reply(value).to_string());
         assert!(
             wire::wire(WireId::Anthropic)
-                .reply(&View::default(), &body, WATCH)
+                .reply(&View::empty(WireId::Anthropic), &body, WATCH)
                 .is_none()
         );
     }
@@ -158,7 +158,7 @@ fn a_reply_without_a_message_is_relayed() {
     let responses = wire::wire(WireId::OpenaiResponses);
     assert!(
         responses
-            .reply(&View::default(), &Bytes::from(output), WATCH)
+            .reply(&View::empty(WireId::OpenaiResponses), &Bytes::from(output), WATCH)
             .is_none()
     );
 }

@@ -15,7 +15,7 @@ use baton_core::tools::TOOL_NAME;
 use baton_core::transcript::{
     AgentKind, AnswerContent, AnswerPartKind, ToolUse, Transcript, TranscriptPart, TranscriptPartKind,
 };
-use baton_core::wire::{self, Role, View};
+use baton_core::wire::{Role, View};
 
 /// An export. The names of its parts are API.
 #[derive(Serialize)]
@@ -104,7 +104,7 @@ pub(super) fn carry_over_turn(
     }
     let turns = view.turns.iter().enumerate().skip(view.leading());
     let mut users = turns.filter(|(_, turn)| turn.role == Role::User);
-    let preamble = preamble::whole_turns(wire::wire(wire), view, tags);
+    let preamble = preamble::whole_turns(view, tags);
     users.nth(preamble).map(|(at, _)| at)
 }
 

@@ -319,7 +319,7 @@ pub(super) fn handoff(
     let newest = &work.newest;
     let wire = wire::wire(newest.wire);
     let before = match config.handoff.preamble {
-        Keep::Keep => preamble::of(wire, &newest.view, None, &config.handoff.preamble_tags),
+        Keep::Keep => preamble::of(&newest.view, None, &config.handoff.preamble_tags),
         Keep::Drop => Preamble::default(),
     };
     Handoff {

@@ -7,7 +7,7 @@ use super::events::{Action, CourseEvent, Effect, ResponseEnd};
 use super::machine::Course;
 use super::merge::StreamMerge;
 use crate::tools::ToolNames;
-use crate::wire::{Ending, Leg, LegOutput, LegReport, StopReason, View, Wire};
+use crate::wire::{Ending, Leg, LegOutput, LegReport, StopReason, View};
 
 /// What whoever drives an answer does next.
 #[derive(Debug)]
@@ -252,13 +252,13 @@ impl JoinedAnswer {
     }
 
     /// The reply as the agent gets it; upstream's own bytes where nothing is to be changed. `opening`: what it begins with.
-    pub fn joined(&self, wire: &dyn Wire, view: &View, opening: Option<&str>, ending: Ending) -> Bytes {
+    pub fn joined(&self, view: &View, opening: Option<&str>, ending: Ending) -> Bytes {
         if let ([leg], None, Ending::Own) = (&self.legs[..], opening, ending)
             && leg.report.hidden.is_empty()
             && leg.report.broken_up == 0
         {
-            return wire.shaped_for(view, leg.body.clone());
+            return view.shaped_for(leg.body.clone());
         }
-        wire.shaped_for(view, wire.join(&self.legs, opening, ending))
+        view.shaped_for(view.wire().join(&self.legs, opening, ending))
     }
 }

@@ -6,7 +6,6 @@ use crate::record::{CutPoint, Handoff, HandoffId, LEFT_OUT_KEPT, ResponseOrigin}
 use crate::rewrite::notes::UndoneHandoffs;
 use crate::rewrite::{Candidate, RequestReading, left_out, preamble};
 use crate::text::splice::Edit;
-use crate::wire::Wire;
 
 use super::{Need, Needs, Policy, Records};
 
@@ -111,7 +110,6 @@ impl Active {
 /// A request whose handoff is looked up.
 #[derive(Clone, Copy)]
 pub struct PinLookup<'a> {
-    pub wire: &'a dyn Wire,
     pub reading: &'a RequestReading,
     pub principal: &'a str,
     pub records: &'a Records,
@@ -233,7 +231,7 @@ impl PinLookup<'_> {
 
     /// The stored head, where it is of this wire, else a new one. `until`: where this request's preamble ends.
     fn head(&self, handoff: &Handoff, until: Option<(usize, usize)>) -> String {
-        match handoff.wire == self.wire.id() && !handoff.head.is_empty() {
+        match handoff.wire == self.reading.view.wire && !handoff.head.is_empty() {
             true => handoff.head.clone(),
             false => self.new_head(&handoff.prompt, until),
         }
@@ -241,14 +239,14 @@ impl PinLookup<'_> {
 
     /// A head made of this request's preamble.
     fn new_head(&self, prompt: &str, until: Option<(usize, usize)>) -> String {
-        let preamble = self.policy.preamble(self.wire, self.reading, until);
-        preamble::head(self.wire, &preamble, prompt)
+        let preamble = self.policy.preamble(self.reading, until);
+        preamble::head(self.reading.view.wire(), &preamble, prompt)
     }
 
     /// A later handoff whose answer the agent interrupted and left out: the transcript continues the request in which it fired,
     /// with new text.
     fn left_out(&self, found: &mut PinnedTo, undone: &UndoneHandoffs) -> Result<(), Needs> {
-        let (wire, view) = (self.wire, &self.reading.view);
+        let view = &self.reading.view;
         let Some(live) = &self.records.conversation else {
             return Ok(());
         };
@@ -257,13 +255,13 @@ impl PinLookup<'_> {
         let after = sentinel.map(|candidate| candidate.turn);
         let mut taken_over = Vec::new();
         if live.tooled.is_none() && view.under_way() {
-            let missing = left_out::missing_answers(wire, view, after);
+            let missing = left_out::missing_answers(view, after);
             taken_over = self.copied(missing, |id| listed.iter().any(|point| point.handoff == id))?;
         }
         let points: Vec<&CutPoint> = listed.iter().map(|point| &**point).chain(&taken_over).collect();
         let points = &points[points.len().saturating_sub(LEFT_OUT_KEPT)..];
         let known = points.iter().copied().filter(|p| !undone.is_undone(p.handoff));
-        if let Some((turn, point)) = left_out::last_in(wire, view, known, after)
+        if let Some((turn, point)) = left_out::last_in(view, known, after)
             && let Some(handoff) = self.records.handoff(point.handoff)?
         {
             let (place, head) = (CutPlace::BeforeTurn(turn), self.head(handoff, None));

@@ -8,11 +8,10 @@ use crate::rewrite::untooled::{self, ToolOmission};
 use crate::rewrite::{Candidate, RequestReading};
 use crate::text::json;
 use crate::tools::RECALL_NAME;
-use crate::wire::{Operation, Role, TurnPartKind, View, Wire};
+use crate::wire::{Operation, Role, TurnPartKind, View};
 
 /// An agent's request as it is planned.
 pub struct AgentCall {
-    pub wire: &'static dyn Wire,
     pub operation: Option<Operation>,
     pub principal: String,
     /// Key of the conversation.
@@ -87,13 +86,13 @@ impl AgentCall {
 
 /// The texts that a conversation opens with, for agents that name no session. Cache breakpoints move from
 /// request to request and are no part of it.
-pub fn opening(wire: &dyn Wire, view: &View) -> String {
+pub fn opening(view: &View) -> String {
     let first_user = view
         .turns
         .iter()
         .position(|t| t.role == Role::User)
         .unwrap_or_default();
-    let parts = (0..=first_user).flat_map(|turn| wire.content(view, turn).parts);
+    let parts = (0..=first_user).flat_map(|turn| view.content(turn).parts);
     let texts = parts
         .filter(|p| p.kind == TurnPartKind::Text)
         .filter_map(|p| Some(json::unescape(view.text(p.text?))));
@@ -116,6 +115,6 @@ pub fn is_of_the_loop(view: &View, operation: Option<Operation>) -> bool {
 }
 
 /// Whether the agent sends its whole history with each request, and does not continue by an id alone.
-pub fn resends(wire: &dyn Wire, view: &View) -> bool {
-    wire.facts().items.is_none() || view.facts.unstored
+pub fn resends(view: &View) -> bool {
+    view.item_rules().is_none() || view.facts.unstored
 }

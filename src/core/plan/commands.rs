@@ -7,7 +7,7 @@ use crate::commands;
 use crate::rewrite::RequestReading;
 use crate::rewrite::notes::{self, CleanedTranscript, UndoneHandoffs};
 use crate::text::Span;
-use crate::wire::{Turn, View, Wire};
+use crate::wire::{Turn, View};
 
 /// A transcript as the agent sent it.
 #[derive(Debug, Clone)]
@@ -48,13 +48,12 @@ impl TakenOut {
 /// The request without commands and their answers; `None` where it has none. `tooled`: whether the conversation's requests
 /// carry the tool.
 pub(super) fn taken_out(
-    wire: &dyn Wire,
     reading: &RequestReading,
     tooled: bool,
     policy: &Policy<'_>,
 ) -> Option<CleanedTranscript> {
-    let unquoted = without_quoted(wire, reading, tooled, policy);
-    let cleaned = notes::take_out(wire, unquoted.as_ref().unwrap_or(reading), policy.look);
+    let unquoted = without_quoted(reading, tooled, policy);
+    let cleaned = notes::take_out(unquoted.as_ref().unwrap_or(reading), policy.look);
     cleaned.or_else(|| {
         Some(CleanedTranscript {
             reading: unquoted?,
@@ -65,29 +64,24 @@ pub(super) fn taken_out(
 }
 
 /// The user's last text, where it is a command.
-pub(super) fn command(wire: &dyn Wire, view: &View, policy: &Policy<'_>) -> Option<String> {
+pub(super) fn command(view: &View, policy: &Policy<'_>) -> Option<String> {
     let prefix = policy.look.prefix;
-    if !notes::may_say(wire, view, prefix) {
+    if !notes::may_say(view, prefix) {
         return None;
     }
-    let text = notes::last_message(wire, view, policy.look.tags)?;
+    let text = notes::last_message(view, policy.look.tags)?;
     commands::parse(&text, prefix).is_some().then_some(text)
 }
 
 /// Takes the command out of a request that only quotes it: one that asks for a title or a classification. It has no tools,
 /// in a session whose requests have, or asks for JSON; a text that answered it would do the command twice.
-fn without_quoted(
-    wire: &dyn Wire,
-    reading: &RequestReading,
-    tooled: bool,
-    policy: &Policy<'_>,
-) -> Option<RequestReading> {
+fn without_quoted(reading: &RequestReading, tooled: bool, policy: &Policy<'_>) -> Option<RequestReading> {
     let view = &reading.view;
-    if view.tools.is_some_and(|tools| tools.client) || !notes::may_say(wire, view, policy.look.prefix) {
+    if view.tools.is_some_and(|tools| tools.client) || !notes::may_say(view, policy.look.prefix) {
         return None;
     }
     let beside = view.facts.structured || tooled;
-    (beside || command(wire, view, policy).is_none())
-        .then(|| notes::without_quoted(wire, reading, policy.look))
+    (beside || command(view, policy).is_none())
+        .then(|| notes::without_quoted(reading, policy.look))
         .flatten()
 }

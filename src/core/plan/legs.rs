@@ -156,7 +156,7 @@ impl<'a> Planned<'a> {
             }
             false => sentinel::short(id, reason),
         };
-        self.wire.sentinel_text(&mark)
+        self.reading.view.wire().sentinel_text(&mark)
     }
 
     /// The request as it goes upstream for the first leg, with `more` appended, for an answer in text alone.
@@ -172,7 +172,7 @@ impl<'a> Planned<'a> {
     /// A request for an answer in text alone to this text, without the conversation.
     pub fn for_a_lone_text(&self, lone: LoneText<'_>) -> RewriteOutcome {
         let view = &self.reading.view;
-        let edits = self.wire.lone_text(view, lone);
+        let edits = view.lone_text(lone);
         RewriteOutcome {
             changes: SizeChange::of(ChangeReason::Draft, &edits).into_iter().collect(),
             rope: splice::splice(&view.body, edits),
@@ -186,17 +186,10 @@ impl<'a> Planned<'a> {
     /// How many pairs found no place in the request, though it was theirs before.
     pub fn lost(&self, first: &RewriteOutcome) -> usize {
         let (pairs, here) = (&self.places.pairs, &self.places.beside_calls);
-        lost(
-            self.wire,
-            self.reading,
-            self.pin.cut(),
-            pairs,
-            here,
-            &first.placed,
-        )
-        .iter()
-        .filter(|id| !self.places.without_searches.contains(id))
-        .count()
+        lost(self.reading, self.pin.cut(), pairs, here, &first.placed)
+            .iter()
+            .filter(|id| !self.places.without_searches.contains(id))
+            .count()
     }
 
     /// The part of the request that the model does not see any more. What a provider holds, and what was flattened into one
@@ -217,7 +210,7 @@ impl<'a> Planned<'a> {
     }
 
     fn rewritten(&self, what: &Rewrite<'_>) -> RewriteOutcome {
-        let mut rewritten = rewrite(self.wire, self.reading, what);
+        let mut rewritten = rewrite(self.reading, what);
         if let Some(removed) = self.pin.taken_out.removed {
             let change = SizeChange {
                 why: ChangeReason::Note,
@@ -311,7 +304,7 @@ impl Planned<'_> {
             id: source.id,
             principal: source.principal.to_owned(),
             conversation: source.conversation.to_owned(),
-            wire: self.wire.id(),
+            wire: self.reading.view.wire,
             head: self.head_for(&new.prompt, source.pins),
             prompt: new.prompt,
             parent: new.parent,
@@ -341,7 +334,7 @@ impl Planned<'_> {
         let view = &self.reading.view;
         let since = self.pin.active.as_ref().and_then(Active::turn);
         let position = positions::of(view);
-        let texts = text_fingerprints::texts(self.wire, view, since.unwrap_or_default()..view.turns.len());
+        let texts = text_fingerprints::texts(view, since.unwrap_or_default()..view.turns.len());
         (position.turns > 0).then(|| CutPoint {
             handoff: handoff.id,
             principal: handoff.principal.clone(),
@@ -360,10 +353,10 @@ impl Planned<'_> {
         let loaded = loaded_tools::line(&Transcript::of(view).loaded_tools());
         let prompt = &format!("{}{goal}{prompt}{loaded}", pinned_text(pins));
         let found = match &self.pin.active {
-            Some(active) => preamble::of_head(self.wire, view, &active.head),
-            None => self.policy.preamble(self.wire, self.reading, None),
+            Some(active) => preamble::of_head(view, &active.head),
+            None => self.policy.preamble(self.reading, None),
         };
-        preamble::head(self.wire, &found, prompt)
+        preamble::head(view.wire(), &found, prompt)
     }
 
     /// The goal that the agent still pursues. Where its transcript does not mention one, the active handoff's.
@@ -374,7 +367,7 @@ impl Planned<'_> {
             SessionGoal::Dropped => None,
             SessionGoal::Unmentioned => {
                 let head = &self.pin.active.as_ref()?.head;
-                let prompt = preamble::prompt_of_head(self.wire, view, head)?;
+                let prompt = preamble::prompt_of_head(view, head)?;
                 goals::split_stated(wordings::after_pins(&prompt)).map(|(goal, _)| goal.to_owned())
             }
         }

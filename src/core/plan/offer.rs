@@ -76,7 +76,7 @@ pub(super) fn offer(call: &AgentCall, pin: &Pin, policy: &Policy<'_>, may_recall
     // A request that names an earlier response alone would not say which tools that one was sent with.
     // A token count does not say whether its request would be stored, unless it goes on from a stored one.
     let is_count = call.operation == Some(Operation::Count) && view.facts.previous.is_none();
-    let recall_next = may_recall && policy.recall && (resends(call.wire, view) || is_count);
+    let recall_next = may_recall && policy.recall && (resends(view) || is_count);
     let active = pin.active.as_ref();
     ToolOffer {
         recall: may_recall && active.is_some_and(|active| active.recall),
@@ -111,7 +111,7 @@ pub(super) fn decide(
     };
     let unfit = untooled::unfit(view);
     let unfit = unfit.or(call.is_side_call().then_some(ToolOmission::Summary));
-    let bound = || call.wire.bound(view).then_some(ToolOmission::BoundHistory);
+    let bound = || view.wire().bound(view).then_some(ToolOmission::BoundHistory);
     // A conversation that has the tool keeps it: its history is bound to the list of tools.
     let resets = || (policy.agents_reset && has_reset(view)).then_some(ToolOmission::AgentResets);
     let ours = places.are_any();
@@ -149,13 +149,13 @@ fn had_handoff(call: &AgentCall, pin: &Pin, records: &Records, policy: &Policy<'
     let Some(received) = pin.original_with_undos() else {
         return Ok(false);
     };
-    let Ok(reading) = RequestReading::new(call.wire, &received.text, Operation::Generate) else {
+    let Ok(reading) = RequestReading::new(call.reading.view.wire(), &received.text, Operation::Generate)
+    else {
         return Ok(false);
     };
-    let mut candidates = reading.candidates(call.wire);
+    let mut candidates = reading.candidates();
     candidates.retain(|candidate| pin.undone.ever().contains(&candidate.sentinel.id));
     let lookup = PinLookup {
-        wire: call.wire,
         reading: &reading,
         principal: &call.principal,
         records,

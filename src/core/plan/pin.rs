@@ -120,7 +120,6 @@ pub(super) fn find(
 ) -> Result<FoundPin, Needs> {
     let view = &call.reading.view;
     let lookup = PinLookup {
-        wire: call.wire,
         reading: &call.reading,
         principal: &call.principal,
         records,
@@ -145,7 +144,7 @@ pub(super) fn find(
         Some(line) => Some(lookup.why_unresolved(line)?),
         None => None,
     };
-    let command = commands::command(call.wire, view, policy);
+    let command = commands::command(view, policy);
     Ok(FoundPin {
         found,
         unresolved,

@@ -92,7 +92,7 @@ pub(super) fn find_pairs(
 fn keys_of_then(call: &AgentCall, pin: &Pin, policy: &Policy<'_>) -> Vec<String> {
     let original = pin.original_with_undos();
     original.map_or_else(Vec::new, |received| {
-        undone_pairs::other_keys(call.wire, &received.text, &call.reading.view, policy.look)
+        undone_pairs::other_keys(&received.text, &call.reading.view, policy.look)
     })
 }
 
@@ -106,7 +106,7 @@ fn settle_undone(call: &AgentCall, pin: &Pin, pairs: &mut [HiddenPair], policy: 
     let settled = match &pin.taken_out.original {
         Some(received) => {
             let (text, now) = (&received.text, &call.reading.view);
-            undone_pairs::settle(call.wire, text, now, policy.look, &pin.undone, pairs)
+            undone_pairs::settle(text, now, policy.look, &pin.undone, pairs)
         }
         None => vec![false; pairs.len()],
     };
@@ -129,14 +129,14 @@ fn belonging(call: &AgentCall, live: &KnownConversation, pairs: &[HiddenPair]) -
     if pairs.is_empty() {
         return Vec::new();
     }
-    let (wire, view) = (call.wire, &call.reading.view);
+    let view = &call.reading.view;
     let siblings: Vec<&str> = pairs.iter().map(|pair| pair.place.sibling()).collect();
     let foreign = pairs.iter().any(|pair| pair.conversation != live.key);
     let proven = match foreign {
-        true => wire.prove(view, &siblings),
+        true => view.prove(&siblings),
         false => vec![false; pairs.len()],
     };
-    let belongs = proven.into_iter().zip(wire.are_here(view, &siblings));
+    let belongs = proven.into_iter().zip(view.are_here(&siblings));
     let belonging = pairs
         .iter()
         .zip(belongs)

@@ -5,12 +5,11 @@ use super::{Pin, Places, Policy, ToolOffer, is_model_call};
 use crate::rewrite::RequestReading;
 use crate::rewrite::untooled::ToolOmission;
 use crate::transcript::Transcript;
-use crate::wire::{Role, Turn, Wire};
+use crate::wire::{Role, Turn};
 
 /// A planned request.
 #[derive(Clone, Copy)]
 pub struct Planned<'a> {
-    pub wire: &'static dyn Wire,
     pub reading: &'a RequestReading,
     pub call: CallFacts,
     pub pin: &'a Pin,

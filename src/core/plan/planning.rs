@@ -123,9 +123,9 @@ impl Planning {
         let call = &mut self.call;
         let live = records.conversation.as_ref();
         let tooled = live.is_some_and(|live| live.tooled == Some(true));
-        if let Some(taken) = commands::taken_out(call.wire, &call.reading, tooled, policy) {
+        if let Some(taken) = commands::taken_out(&call.reading, tooled, policy) {
             let before = call.replace(taken.reading);
-            call.candidates = call.reading.candidates(call.wire);
+            call.candidates = call.reading.candidates();
             self.plan.pin.undone = taken.undone;
             self.plan.pin.taken_out.removed = Some(taken.removed);
             self.plan.pin.taken_out.original = Some((&before.view).into());
@@ -146,7 +146,7 @@ impl Planning {
         effects.extend(found.taken_over.into_iter().map(Effect::TakeOverCutPoint));
         effects.extend(found.relies_on.map(Effect::KeepCutPoint));
         plan.pin = Pin {
-            owed: pin::owed(call.wire, found.previous.as_ref()),
+            owed: pin::owed(call.reading.view.wire(), found.previous.as_ref()),
             active: found.active,
             previous: found.previous,
             command,
@@ -202,7 +202,7 @@ impl Planning {
         // In front of the cut nothing is sent, and the cut is identified by its offset.
         let from = plan.pin.turn().and_then(|turn| call.reading.view.turns.get(turn));
         let from = from.map_or(0, |turn| turn.span.end);
-        if let Some(without) = notes::without_asides(call.wire, &call.reading, &searches, from) {
+        if let Some(without) = notes::without_asides(&call.reading, &searches, from) {
             let before = call.replace(without).view;
             let removed = before.body.len().saturating_sub(call.reading.view.body.len());
             let taken_out = &mut plan.pin.taken_out;

@@ -5,7 +5,6 @@ use std::fmt;
 use crate::rewrite::notes::NoteSearch;
 use crate::rewrite::{RequestReading, preamble};
 use crate::tools::OurTools;
-use crate::wire::Wire;
 
 /// What of the config a plan depends on.
 #[derive(Debug, Clone, Copy)]
@@ -34,14 +33,9 @@ pub trait RefusedModels: fmt::Debug + Sync {
 impl Policy<'_> {
     /// The texts that the agent put in front of the conversation. Unknown for a conversation that the provider stores,
     /// since a later request does not begin with them.
-    pub fn preamble(
-        &self,
-        wire: &dyn Wire,
-        reading: &RequestReading,
-        until: Option<(usize, usize)>,
-    ) -> preamble::Preamble {
+    pub fn preamble(&self, reading: &RequestReading, until: Option<(usize, usize)>) -> preamble::Preamble {
         match self.keeps_preamble && reading.view.facts.previous.is_none() {
-            true => preamble::of(wire, &reading.view, until, self.look.tags),
+            true => preamble::of(&reading.view, until, self.look.tags),
             false => preamble::Preamble::default(),
         }
     }

@@ -32,7 +32,7 @@ impl Retry {
 impl Planned<'_> {
     /// Whether a refusal of the request may have a remedy.
     pub fn may_be_retried(&self) -> bool {
-        let facts = self.wire.facts();
+        let facts = self.reading.view.wire().facts();
         facts.binds_prefixes() || self.pin.active.is_some() && facts.may_refuse_thinking()
     }
 
@@ -40,7 +40,7 @@ impl Planned<'_> {
     /// The tool of a pinned request stays, since its prefix has it. So does one that the transcript needs: hidden calls and texts
     /// of ours exist only next to it.
     pub fn retry(&self, error: &[u8], sent: &RewriteOutcome) -> Option<Retry> {
-        let (facts, was_tooled) = (self.wire.facts(), self.offer.tooled);
+        let (facts, was_tooled) = (self.reading.view.wire().facts(), self.offer.tooled);
         if self.pin.active.is_some() || was_tooled && self.places.are_any() {
             let refused = facts.refuses_thinking(error);
             return refused.then(|| self.without_thinking(sent, None)).flatten();
@@ -59,7 +59,9 @@ impl Planned<'_> {
     /// Sent with the tool, so that the conversation has it again.
     pub fn retry_again(&self, error: &[u8], before: &Retry) -> Option<Retry> {
         let is_bound = self.offer.untooled == Some(ToolOmission::BoundHistory);
-        let may_help = before.may_be_followed() && is_bound && self.wire.facts().is_prefix_mismatch(error);
+        let may_help = before.may_be_followed()
+            && is_bound
+            && self.reading.view.wire().facts().is_prefix_mismatch(error);
         may_help
             .then(|| self.without_thinking(&before.request, Some(true)))
             .flatten()

@@ -48,7 +48,7 @@ impl Planned<'_> {
         let Some(id) = id else {
             return undone.last.or(active);
         };
-        let candidates = self.reading.candidates(self.wire);
+        let candidates = self.reading.candidates();
         let known = candidates.iter().map(|c| c.sentinel.id).chain(active);
         let named = |known: &HandoffId| known.to_string().starts_with(id) && !id.is_empty();
         known.chain(undone.ever().iter().copied()).find(named)
@@ -56,10 +56,9 @@ impl Planned<'_> {
 
     /// The undo of this handoff, with what the model sees without it.
     fn undone(&self, target: HandoffId, query: &UndoQuery<'_>) -> Result<CommandReply, Needs> {
-        let mut candidates = self.reading.candidates(self.wire);
+        let mut candidates = self.reading.candidates();
         candidates.retain(|c| c.sentinel.id != target);
         let lookup = PinLookup {
-            wire: self.wire,
             reading: self.reading,
             principal: query.principal,
             records: query.records,

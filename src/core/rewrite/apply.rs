@@ -9,40 +9,40 @@ use crate::mark::escape::Escaper;
 use crate::text::Span;
 use crate::text::cost;
 use crate::text::splice::Edit;
+use crate::wire::MadeTurn;
 use crate::wire::view::{Role, TurnChange, View};
-use crate::wire::{MadeTurn, Wire};
 use memchr::memmem;
 
 /// Rewrites a request. A rewrite that does nothing returns the same bytes.
-pub fn rewrite(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -> RewriteOutcome {
+pub fn rewrite(reading: &RequestReading, what: &Rewrite<'_>) -> RewriteOutcome {
     let view = &reading.view;
     let mut elements = Elements::new(view);
-    cut::cut(wire, view, &mut elements, what.cut);
-    make_list(wire, view, &mut elements, what);
+    cut::cut(view, &mut elements, what.cut);
+    make_list(view, &mut elements, what);
     let mut placed = match what.cut {
         Cut::Fresh { .. } => Vec::new(),
-        _ => pairs::put_asides(wire, reading, &mut elements, what.pairs),
+        _ => pairs::put_asides(reading, &mut elements, what.pairs),
     };
     let mut beside = owed(&mut elements, what);
-    let omitted = thinking::changes(wire, &elements, what);
-    let pending = pairs::put_besides(wire, reading, &elements, what, &mut beside, &mut placed);
+    let omitted = thinking::changes(&elements, what);
+    let pending = pairs::put_besides(reading, &elements, what, &mut beside, &mut placed);
     thinking::keep_insertions(&elements.view, &mut beside, &omitted);
-    let mut messages = messages(wire, &elements.view, what);
+    let mut messages = messages(&elements.view, what);
     if what.tools.is_some() {
-        let repairs = wire.repairs(&elements.view, &beside);
+        let repairs = reading.view.wire().repairs(&elements.view, &beside);
         let is_left_out = |change: &&TurnChange| matches!(change, TurnChange::LeftOut(_));
         messages = messages.saturating_sub(repairs.iter().filter(is_left_out).count());
         beside.extend(repairs);
     }
     elements.change(ChangeReason::Pair, beside);
     // After the results of hidden calls that go to the same place.
-    let inserted = insertions::changes(wire, view, &elements, what);
+    let inserted = insertions::changes(view, &elements, what);
     elements.change(ChangeReason::Inserted, inserted);
     elements.change(ChangeReason::Thinking, omitted);
-    elements.change(ChangeReason::GivenBack, given_back(wire, &elements.view));
-    let references = pairs::drop_references(wire, reading, &elements);
+    elements.change(ChangeReason::GivenBack, given_back(&elements.view));
+    let references = pairs::drop_references(reading, &elements);
     elements.change(ChangeReason::Reference, references);
-    around(wire, view, &mut elements, what);
+    around(view, &mut elements, what);
     let (rope, changes) = elements.written();
     RewriteOutcome {
         rope,
@@ -55,56 +55,56 @@ pub fn rewrite(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) ->
 }
 
 /// What changes around the turns.
-fn around(wire: &dyn Wire, view: &View, elements: &mut Elements<'_>, what: &Rewrite<'_>) {
+fn around(view: &View, elements: &mut Elements<'_>, what: &Rewrite<'_>) {
     if let Some(ours) = what.tools {
-        elements.edit(ChangeReason::Tool, wire.tools(view, ours).into_iter().collect());
-        elements.edit(ChangeReason::Tool, (wire.facts().companions)(view));
+        elements.edit(ChangeReason::Tool, view.add_tools(ours).into_iter().collect());
+        elements.edit(ChangeReason::Tool, (view.wire().facts().companions)(view));
     }
     if let Some(model) = what.model {
-        elements.edit(ChangeReason::Model, wire.for_model(view, model));
+        elements.edit(ChangeReason::Model, view.for_model(model));
     }
-    elements.edit(ChangeReason::Previous, previous(wire, view, what));
-    elements.edit(ChangeReason::History, members_of_own_history(wire, view, what));
+    elements.edit(ChangeReason::Previous, previous(view, what));
+    elements.edit(ChangeReason::History, members_of_own_history(view, what));
     match what.text_only {
         Some(how) => {
             elements.append(ChangeReason::Draft, what.more);
-            elements.edit(ChangeReason::Draft, wire.text_only(view, how));
+            elements.edit(ChangeReason::Draft, view.text_only(how));
         }
         None => elements.append(ChangeReason::AskAgain, what.more),
     }
 }
 
 /// Makes a list of a transcript that is a lone string, where elements are inserted.
-fn make_list(wire: &dyn Wire, view: &View, elements: &mut Elements<'_>, what: &Rewrite<'_>) {
+fn make_list(view: &View, elements: &mut Elements<'_>, what: &Rewrite<'_>) {
     let uncut = matches!(what.cut, Cut::None | Cut::Text { .. });
     let owes = what.previous.is_some_and(|previous| !previous.owed.is_empty());
     let is_unchanged = uncut && !owes && what.more.is_empty() && what.insertions.is_empty();
     let is_string = view.text(view.list).first() == Some(&b'"');
-    if let Some(items) = wire.facts().items.filter(|_| is_string && !is_unchanged) {
+    if let Some(items) = view.wire().facts().items.filter(|_| is_string && !is_unchanged) {
         elements.list(items.around_string);
     }
 }
 
 /// Removes members that describe the agent's own history, where the provider gets another one.
-fn members_of_own_history(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
+fn members_of_own_history(view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
     let facts = &view.facts;
     if !(facts.server_side || facts.begins_thread || facts.context_hint) {
         return Vec::new();
     }
     let mut gone = Vec::new();
     if what.tools.is_some() || !matches!(what.cut, Cut::None) {
-        gone.extend_from_slice(wire.facts().holding_members);
+        gone.extend_from_slice(view.wire().facts().holding_members);
     }
     if matches!(what.cut, Cut::Fresh { .. }) {
-        gone.extend_from_slice(wire.facts().first_leg_members);
+        gone.extend_from_slice(view.wire().facts().first_leg_members);
     }
     view.without(&gone)
 }
 
 /// The previous response by upstream's id; a cut drops it.
-fn previous(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
+fn previous(view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
     let named = view.facts.previous.as_ref().map(|previous| &*previous.id);
-    let Some(items) = wire.facts().items else {
+    let Some(items) = view.wire().facts().items else {
         return Vec::new();
     };
     match (what.cut, what.previous.map(|previous| previous.id)) {
@@ -134,13 +134,13 @@ fn owed(elements: &mut Elements<'_>, what: &Rewrite<'_>) -> Vec<TurnChange> {
 }
 
 /// Messages in the model's view after the carry-over prompt.
-fn messages(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> usize {
+fn messages(view: &View, what: &Rewrite<'_>) -> usize {
     let spoken = view.turns.iter().filter(|t| t.role.is_spoken()).count();
     let unmeant = match what.cut {
         Cut::Fresh { .. } => spoken,
         // The head.
         Cut::At { .. } | Cut::BeforeTurn { .. } | Cut::Before { .. } => 1,
-        Cut::None | Cut::Text { .. } => preamble::whole_turns(wire, view, what.tags),
+        Cut::None | Cut::Text { .. } => preamble::whole_turns(view, what.tags),
     };
     // The part that upstream stores counts as content, too: at least the question and its answer.
     let is_continued = matches!(what.cut, Cut::None | Cut::Text { .. }) && view.facts.previous.is_some();
@@ -149,7 +149,7 @@ fn messages(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> usize {
 
 /// Removes the backslashes that escaping inserted. A message that was streamed in parts may come back in parts: what
 /// looks like ours begins in one of them then, and its backslash is in a later one.
-fn given_back(wire: &dyn Wire, view: &View) -> Vec<TurnChange> {
+fn given_back(view: &View) -> Vec<TurnChange> {
     let broken = memmem::Finder::new(br"\\:");
     let mut changes = Vec::new();
     let mut next = 0;
@@ -159,11 +159,11 @@ fn given_back(wire: &dyn Wire, view: &View) -> Vec<TurnChange> {
             next += 1;
             continue;
         }
-        let message = wire.message(view, next);
+        let message = view.wire().message(view, next);
         next = message.end.max(next + 1);
         let mut escaper = Escaper::default();
         for turn in message {
-            for text in wire.content(view, turn).parts.into_iter().filter_map(|p| p.text) {
+            for text in view.content(turn).parts.into_iter().filter_map(|p| p.text) {
                 let slashes = escaper.given_back(text.of(view.text_of(turn))).into_iter();
                 let placed = slashes.map(|s| Span::new(text.start + s.start, text.start + s.end));
                 changes.extend(placed.map(|slash| TurnChange::Within(turn, Edit::delete(slash))));
@@ -191,7 +191,7 @@ mod tests {
             tools: Some(ToolTable::handoff()),
             ..Rewrite::default()
         };
-        rewrite(side, &reading, &what)
+        rewrite(&reading, &what)
     }
 
     /// A call that lost its signature is marked where it is: no message is removed. After an undone handoff each

@@ -10,7 +10,6 @@ use super::reading::TextFinder;
 use crate::mark::{MarkKind, gap, note, sentinel};
 use crate::text::Span;
 use crate::text::cost;
-use crate::wire::Wire;
 use crate::wire::view::{OwnKind, Role, View};
 
 /// A note or a valid sentinel.
@@ -31,8 +30,8 @@ pub(super) struct ChatMark {
 }
 
 impl ChatMark {
-    pub(super) fn in_reading(wire: &dyn Wire, reading: &RequestReading) -> Self {
-        let mut texts = TextFinder::new(wire, &reading.view);
+    pub(super) fn in_reading(reading: &RequestReading) -> Self {
+        let mut texts = TextFinder::new(&reading.view);
         let mut found = Self::default();
         for (i, mark) in reading.marks.iter().enumerate() {
             let (MarkKind::Note(id) | MarkKind::Open(id)) = mark.kind else {

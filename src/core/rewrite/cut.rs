@@ -8,8 +8,8 @@ use crate::mark::{gap, paste_tag, sentinel};
 use crate::rewrite::preamble;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
+use crate::wire::MadeTurn;
 use crate::wire::view::{Role, TurnChange, TurnContent, TurnPart, View};
-use crate::wire::{MadeTurn, Wire};
 
 /// Offset from which the agent's own bytes are kept.
 pub(super) fn kept_from(view: &View, cut: Cut<'_>) -> usize {
@@ -22,7 +22,7 @@ pub(super) fn kept_from(view: &View, cut: Cut<'_>) -> usize {
 }
 
 /// Cuts the transcript, and removes what upstream would refuse without what was cut.
-pub(super) fn cut(wire: &dyn Wire, view: &View, elements: &mut Elements<'_>, cut: Cut<'_>) {
+pub(super) fn cut(view: &View, elements: &mut Elements<'_>, cut: Cut<'_>) {
     let leading = view.leading();
     match cut {
         Cut::None => {}
@@ -30,13 +30,13 @@ pub(super) fn cut(wire: &dyn Wire, view: &View, elements: &mut Elements<'_>, cut
         Cut::Before { head } => {
             elements.replace(ChangeReason::Cut, leading..leading, vec![user(head)]);
         }
-        Cut::Fresh { head } => open(wire, view, elements, leading..view.turns.len(), head),
+        Cut::Fresh { head } => open(view, elements, leading..view.turns.len(), head),
         Cut::BeforeTurn { turn, head } if turn <= leading => {
-            self::cut(wire, view, elements, Cut::Before { head });
+            self::cut(view, elements, Cut::Before { head });
         }
         Cut::BeforeTurn { turn, head } => {
-            elements.settle(ChangeReason::Cut, orphaned(wire, view, turn - 1, &[]));
-            open(wire, view, elements, leading..turn, head);
+            elements.settle(ChangeReason::Cut, orphaned(view, turn - 1, &[]));
+            open(view, elements, leading..turn, head);
         }
         Cut::At {
             candidate,
@@ -44,8 +44,8 @@ pub(super) fn cut(wire: &dyn Wire, view: &View, elements: &mut Elements<'_>, cut
             head,
         } => {
             let turn = candidate.turn;
-            let content = wire.content(view, turn);
-            let (mine, left) = match tail(wire, view, candidate, prompt, &content) {
+            let content = view.content(turn);
+            let (mine, left) = match tail(view, candidate, prompt, &content) {
                 Some(tail) => {
                     let gone = Span::new(view.turns[turn].span.start, tail.from);
                     let left = content.parts.get(tail.part..).unwrap_or_default();
@@ -54,10 +54,10 @@ pub(super) fn cut(wire: &dyn Wire, view: &View, elements: &mut Elements<'_>, cut
                 // The message had nothing but the sentinel.
                 None => (TurnChange::LeftOut(turn), &[][..]),
             };
-            let mut changes = orphaned(wire, view, turn, left);
+            let mut changes = orphaned(view, turn, left);
             changes.push(mine);
             elements.settle(ChangeReason::Cut, changes);
-            open(wire, view, elements, leading.min(turn)..turn, head);
+            open(view, elements, leading.min(turn)..turn, head);
         }
     }
 }
@@ -67,18 +67,18 @@ fn user(head: &str) -> MadeTurn {
 }
 
 /// Puts the head and re-emitted turns in the place of these turns.
-fn open(wire: &dyn Wire, view: &View, elements: &mut Elements<'_>, dropped: Range<usize>, head: &str) {
-    let re_emitted = preamble::re_emitted(wire, view, dropped.start, dropped.end).into_iter();
+fn open(view: &View, elements: &mut Elements<'_>, dropped: Range<usize>, head: &str) {
+    let re_emitted = preamble::re_emitted(view, dropped.start, dropped.end).into_iter();
     let re_emitted = re_emitted.map(|element| MadeTurn::new(Role::System, element));
     let made = [user(head)].into_iter().chain(re_emitted).collect();
     elements.replace(ChangeReason::Cut, dropped, made);
 }
 
 /// Removes after turn `cut` what upstream would refuse without what was cut. `left` is the rest of that turn.
-fn orphaned(wire: &dyn Wire, view: &View, cut: usize, left: &[TurnPart]) -> Vec<TurnChange> {
-    match wire.facts().items {
+fn orphaned(view: &View, cut: usize, left: &[TurnPart]) -> Vec<TurnChange> {
+    match view.wire().facts().items {
         Some(items) => (items.repair)(view, cut),
-        None => orphans::dropped(wire, view, cut, left),
+        None => orphans::dropped(view, cut, left),
     }
 }
 
@@ -93,7 +93,6 @@ struct SentinelTail {
 }
 
 fn tail(
-    wire: &dyn Wire,
     view: &View,
     candidate: &Candidate,
     prompt: Option<&str>,
@@ -118,7 +117,7 @@ fn tail(
     let left = Span::new(rest, inside.end);
     let next = content.parts.get(candidate.part + 1);
     // A blank message counts as empty, also where blank text is allowed next to calls.
-    let empty = if wire.facts().drops_blank_text || next.is_none() {
+    let empty = if view.wire().facts().drops_blank_text || next.is_none() {
         json::unescape(left.of(text)).trim().is_empty()
     } else {
         left.is_empty()
@@ -136,7 +135,10 @@ fn tail(
         (list, true) => {
             next?;
             let content = list.unwrap_or(here.span);
-            (until(content.start) + wire.facts().absent_content?, content.end)
+            (
+                until(content.start) + view.wire().facts().absent_content?,
+                content.end,
+            )
         }
     };
     let part = candidate.part + usize::from(empty);

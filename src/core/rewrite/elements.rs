@@ -8,8 +8,8 @@ use bytes::Bytes;
 use super::{ChangeReason, RequestReading, SizeChange};
 use crate::text::Span;
 use crate::text::splice::{self, Edit, Rope};
+use crate::wire::MadeTurn;
 use crate::wire::view::{Role, Turn, TurnChange, View};
-use crate::wire::{MadeTurn, Wire};
 
 pub(super) struct Elements<'v> {
     /// The request as the agent sent it.
@@ -301,17 +301,13 @@ impl<'v> Elements<'v> {
 }
 
 /// A request with these changes as one of its own; `None` where there are none.
-pub(super) fn changed(
-    wire: &dyn Wire,
-    reading: &RequestReading,
-    changes: Vec<TurnChange>,
-) -> Option<RequestReading> {
+pub(super) fn changed(reading: &RequestReading, changes: Vec<TurnChange>) -> Option<RequestReading> {
     if changes.is_empty() {
         return None;
     }
     let mut elements = Elements::new(&reading.view);
     elements.settle(ChangeReason::Note, changes);
-    reading.again(wire, &splice::flat(elements.written().0))
+    reading.again(&splice::flat(elements.written().0))
 }
 
 /// Writes elements, with what separates them.

@@ -8,7 +8,6 @@ use super::elements::Elements;
 use super::positions::digests;
 use super::{Cut, PlacedInsertion, Rewrite, cut};
 use crate::record::{Insertion, InsertionContent, InsertionPlace, Position};
-use crate::wire::Wire;
 use crate::wire::view::{Role, TurnChange, View};
 
 /// The turn after which a text goes at the end of a transcript; `None` where the model wrote last.
@@ -79,12 +78,7 @@ pub fn positions(view: &View) -> Vec<String> {
 }
 
 /// The changes that put the texts in, those after the cut.
-pub(super) fn changes(
-    wire: &dyn Wire,
-    agents: &View,
-    elements: &Elements<'_>,
-    what: &Rewrite<'_>,
-) -> Vec<TurnChange> {
+pub(super) fn changes(agents: &View, elements: &Elements<'_>, what: &Rewrite<'_>) -> Vec<TurnChange> {
     if what.insertions.is_empty() || matches!(what.cut, Cut::Fresh { .. }) {
         return Vec::new();
     }
@@ -98,10 +92,10 @@ pub(super) fn changes(
     };
     let placed = what.insertions.iter().filter(kept);
     let changes = placed.flat_map(|placed| match places[placed.turn] {
-        Some(turn) => wire.put_text(&elements.view, turn, &placed.text),
+        Some(turn) => elements.view.put_text(turn, &placed.text),
         // A result that went with its call.
         None if agents.turns[placed.turn].role == Role::Tool => {
-            let text = wire.user_text(&placed.text);
+            let text = agents.wire().user_text(&placed.text);
             let next = places[placed.turn..].iter().find_map(|place| *place);
             vec![match next {
                 Some(next) => TurnChange::Before(next, text),
@@ -154,7 +148,7 @@ mod tests {
             insertions,
             ..Rewrite::default()
         };
-        serde_json::from_slice(&rewrite(wire(id), &reading, &what).rope.concat()).unwrap()
+        serde_json::from_slice(&rewrite(&reading, &what).rope.concat()).unwrap()
     }
 
     /// After a user's text, and after results of tools: the preceding turns, and the turn with the text.
@@ -284,7 +278,7 @@ mod tests {
             insertions: &placed,
             ..Rewrite::default()
         };
-        let sent: Value = serde_json::from_slice(&rewrite(wire, &reading, &what).rope.concat()).unwrap();
+        let sent: Value = serde_json::from_slice(&rewrite(&reading, &what).rope.concat()).unwrap();
         let input = sent["input"].as_array().unwrap();
         assert_eq!((input.len(), &input[1]["content"][0]["text"]), (2, &json!("N")));
     }

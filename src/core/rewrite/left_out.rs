@@ -12,7 +12,6 @@ use super::text_fingerprints::texts;
 use crate::agents::wordings;
 use crate::record::CutPoint;
 use crate::text::json;
-use crate::wire::Wire;
 use crate::wire::view::{Role, TurnPart, TurnPartKind, View};
 
 /// Most positions of a missing answer that are looked up in the store, the newest first: each costs a query, and a
@@ -22,7 +21,6 @@ const MOST_MISSING: usize = 256;
 /// The last of these cut points that matches a transcript after turn `after`, and the turn that follows it. That turn
 /// is neither the first one nor the first after the leading system messages.
 pub fn last_in<'a>(
-    wire: &dyn Wire,
     view: &View,
     points: impl IntoIterator<Item = &'a CutPoint>,
     after: Option<usize>,
@@ -33,7 +31,7 @@ pub fn last_in<'a>(
         let at = leading + p.position.turns;
         // The position right after the system messages cannot be distinguished from any other request that upstream
         // holds the rest of.
-        p.position.turns > 0 && after.is_none_or(|turn| at > turn) && answer_missing(wire, view, at)
+        p.position.turns > 0 && after.is_none_or(|turn| at > turn) && answer_missing(view, at)
     });
     // Of two at one place the last listed is the newer one: ids come from the clocks of different machines.
     maybe.sort_by_key(|p| p.position.turns);
@@ -42,18 +40,18 @@ pub fn last_in<'a>(
     let valid = maybe
         .iter()
         .zip(digests)
-        .rfind(|(p, digest)| p.position.digest == *digest || is_resent(wire, view, p));
+        .rfind(|(p, digest)| p.position.digest == *digest || is_resent(view, p));
     valid.map(|(p, _)| (leading + p.position.turns, *p))
 }
 
 /// Digests of what a transcript holds in front of each user text that follows no answer, after turn `after`: where an
 /// answer may be missing. The last 256 of them, in the transcript's order.
-pub fn missing_answers(wire: &dyn Wire, view: &View, after: Option<usize>) -> Vec<String> {
+pub fn missing_answers(view: &View, after: Option<usize>) -> Vec<String> {
     let leading = view.leading();
     let first = after.map_or(leading + 1, |turn| turn + 1).max(leading + 1);
     let answers_missing = |at: &usize| {
         let before = view.turns[at - 1].role;
-        matches!(before, Role::User | Role::Tool) && answer_missing(wire, view, *at)
+        matches!(before, Role::User | Role::Tool) && answer_missing(view, *at)
     };
     let newest = (first..view.turns.len()).rev().filter(answers_missing);
     let mut counts: Vec<usize> = newest.take(MOST_MISSING).map(|at| at - leading).collect();
@@ -62,16 +60,16 @@ pub fn missing_answers(wire: &dyn Wire, view: &View, after: Option<usize>) -> Ve
 }
 
 /// Whether an answer may be missing in front of turn `at`: the user speaks there, or after a placeholder there.
-fn answer_missing(wire: &dyn Wire, view: &View, at: usize) -> bool {
-    new_text(wire, view, at) || is_placeholder(wire, view, at) && new_text(wire, view, at + 1)
+fn answer_missing(view: &View, at: usize) -> bool {
+    new_text(view, at) || is_placeholder(view, at) && new_text(view, at + 1)
 }
 
 /// Whether turn `at` is an agent's placeholder for an answer.
-fn is_placeholder(wire: &dyn Wire, view: &View, at: usize) -> bool {
+fn is_placeholder(view: &View, at: usize) -> bool {
     if view.turns.get(at).is_none_or(|turn| turn.role != Role::Assistant) {
         return false;
     }
-    let parts = wire.content(view, at).parts;
+    let parts = view.content(at).parts;
     let [TurnPart { text: Some(text), .. }] = parts[..] else {
         return false;
     };
@@ -79,19 +77,17 @@ fn is_placeholder(wire: &dyn Wire, view: &View, at: usize) -> bool {
 }
 
 /// Whether the texts since the cut before are those of the point's request, in front of a placeholder.
-fn is_resent(wire: &dyn Wire, view: &View, point: &CutPoint) -> bool {
+fn is_resent(view: &View, point: &CutPoint) -> bool {
     let at = view.leading() + point.position.turns;
-    !point.texts.is_empty()
-        && is_placeholder(wire, view, at)
-        && texts(wire, view, 0..at).starts_with(&point.texts)
+    !point.texts.is_empty() && is_placeholder(view, at) && texts(view, 0..at).starts_with(&point.texts)
 }
 
 /// Whether turn `at` is text of the user's.
-fn new_text(wire: &dyn Wire, view: &View, at: usize) -> bool {
+fn new_text(view: &View, at: usize) -> bool {
     let is_users = view.turns.get(at).is_some_and(|t| t.role == Role::User);
     is_users
-        && wire
-            .content(view, at)
+        && view
+            .content(at)
             .parts
             .iter()
             .any(|p| p.kind == TurnPartKind::Text)
@@ -145,9 +141,8 @@ mod tests {
     fn a_transcript_followed_by_new_text_is_found_and_nothing_else_is() {
         let before = [user("one"), call(), result(true)];
         let known = point(&view(&before));
-        let found = |messages: &[Value]| {
-            last_in(&Anthropic, &view(messages), [&known], None).map(|(at, p)| (at, p.handoff))
-        };
+        let found =
+            |messages: &[Value]| last_in(&view(messages), [&known], None).map(|(at, p)| (at, p.handoff));
         let here = Some((3, known.handoff));
         let next = [user("one"), call(), result(false), user("two")];
         assert_eq!(found(&next), here);
@@ -171,12 +166,12 @@ mod tests {
         let system = json!({"role": "system", "content": "s"});
         assert_eq!(found(&[&[system][..], &next].concat()), Some((4, known.handoff)));
         assert_eq!(
-            missing_answers(&Anthropic, &view(&next), None),
+            missing_answers(&view(&next), None),
             std::slice::from_ref(&known.position.digest)
         );
-        assert!(missing_answers(&Anthropic, &view(&next), Some(3)).is_empty());
+        assert!(missing_answers(&view(&next), Some(3)).is_empty());
         assert_eq!(
-            last_in(&Anthropic, &view(&next), [&known], Some(3)),
+            last_in(&view(&next), [&known], Some(3)),
             None,
             "a sentinel stands behind it"
         );
@@ -190,9 +185,8 @@ mod tests {
         let interrupted = placeholder("[The previous response was interrupted before it completed.]");
         let before = [user("one"), call(), result(true)];
         let mut known = point(&view(&before));
-        known.texts = texts(&Anthropic, &view(&before), 0..3);
-        let found =
-            |messages: &[Value]| last_in(&Anthropic, &view(messages), [&known], None).map(|(at, _)| at);
+        known.texts = texts(&view(&before), 0..3);
+        let found = |messages: &[Value]| last_in(&view(messages), [&known], None).map(|(at, _)| at);
         let then = |placeholder: &Value| [placeholder.clone(), user("two")];
         assert_eq!(found(&[&before[..], &then(&interrupted)].concat()), Some(3));
         assert_eq!(found(&[&before[..], &then(&placeholder("Well."))].concat()), None);
@@ -215,7 +209,7 @@ mod tests {
         assert_eq!(found(&[&resent[..], &then(&interrupted)].concat()), None);
         let copied = view(&[&before[..], &then(&interrupted)].concat());
         assert_eq!(
-            missing_answers(&Anthropic, &copied, None),
+            missing_answers(&copied, None),
             std::slice::from_ref(&known.position.digest)
         );
     }
@@ -223,7 +217,7 @@ mod tests {
     #[test]
     fn only_the_newest_of_very_many_user_texts_are_looked_up() {
         let texts: Vec<Value> = (0..1_000).map(|i| user(&i.to_string())).collect();
-        let missing = missing_answers(&Anthropic, &view(&texts), None);
+        let missing = missing_answers(&view(&texts), None);
         assert_eq!(missing.len(), MOST_MISSING);
         let newest = point(&view(&texts[..999]));
         assert_eq!(missing.last(), Some(&newest.position.digest));
@@ -236,13 +230,13 @@ mod tests {
         let one = point(&view(&[user("one")]));
         let two = point(&view(&[user("one"), user("two")]));
         let all = view(&[user("one"), user("two"), user("three")]);
-        let found = last_in(&Anthropic, &all, [&two, &one], None);
+        let found = last_in(&all, [&two, &one], None);
         assert_eq!(found.map(|(at, p)| (at, p.handoff)), Some((2, two.handoff)));
         let later = CutPoint {
             handoff: Uuid::now_v7(),
             ..two.clone()
         };
-        let found = last_in(&Anthropic, &all, [&two, &later], None);
+        let found = last_in(&all, [&two, &later], None);
         assert_eq!(
             found.map(|(_, p)| p.handoff),
             Some(later.handoff),
@@ -257,7 +251,7 @@ mod tests {
         let known = point(&view(std::slice::from_ref(&system)));
         assert_eq!(known.position.turns, 0);
         for next in [&[system, user("x")][..], &[user("x")]] {
-            assert_eq!(last_in(&Anthropic, &view(next), [&known], None), None);
+            assert_eq!(last_in(&view(next), [&known], None), None);
         }
     }
 }

@@ -204,7 +204,7 @@ const CASES: [(&str, Case); 13] = [
 /// All processing of a request before it is sent.
 fn all_of_it(wire: &dyn Wire, body: &Bytes, pairs: &[HiddenPair]) -> usize {
     let reading = RequestReading::new(wire, body, Operation::Generate).unwrap();
-    let candidates = reading.candidates(wire);
+    let candidates = reading.candidates();
     let key = SealKey::new(*b"key").into();
     let opened = |c: &Candidate| {
         c.sentinel
@@ -217,9 +217,9 @@ fn all_of_it(wire: &dyn Wire, body: &Bytes, pairs: &[HiddenPair]) -> usize {
             .filter_map(opened)
             .all(|prompt| prompt.is_none())
     );
-    let ids = reading.call_names(wire).len() + reading.asides().len();
+    let ids = reading.call_names().len() + reading.asides().len();
     let tags = ["# AGENTS.md".to_owned(), "<system-reminder>".to_owned()];
-    let found = preamble::of(wire, &reading.view, None, &tags);
+    let found = preamble::of(&reading.view, None, &tags);
     let head = preamble::head(wire, &found, "Go on.");
     let cuts = candidates.first().map(|candidate| Cut::At {
         candidate,
@@ -235,7 +235,7 @@ fn all_of_it(wire: &dyn Wire, body: &Bytes, pairs: &[HiddenPair]) -> usize {
             tags: &tags,
             ..Rewrite::default()
         };
-        rewrite(wire, &reading, &what).rope.len()
+        rewrite(&reading, &what).rope.len()
     });
     ids + done.sum::<usize>()
 }
@@ -336,7 +336,7 @@ fn notes_cost_steps_in_proportion_to_the_transcript(sizes: &[usize]) {
             let per_byte = |size: usize| {
                 let body = body(wire.id(), case(wire.id(), size));
                 let reading = RequestReading::new(*wire, &body, Operation::Generate).unwrap();
-                let (steps, cleaned) = cost::of(|| notes::take_out(*wire, &reading, look));
+                let (steps, cleaned) = cost::of(|| notes::take_out(&reading, look));
                 assert!(cleaned.is_some_and(|c| c.removed > size / 4), "{name}");
                 steps as f64 / body.len() as f64
             };
@@ -413,7 +413,7 @@ fn cost_of_pairs(wire: &dyn Wire, size: usize, in_one: bool, here: bool) -> f64 
     let body = body(wire.id(), calling(wire.id(), &ids, in_one));
     let reading = RequestReading::new(wire, &body, Operation::Generate).unwrap();
     let siblings = match here {
-        true => reading.call_names(wire),
+        true => reading.call_names(),
         false => (0..count).map(|n| format!("call_x{n:08x}")).collect(),
     };
     let pairs = siblings.into_iter().enumerate().map(|(n, sibling)| {
@@ -425,7 +425,7 @@ fn cost_of_pairs(wire: &dyn Wire, size: usize, in_one: bool, here: bool) -> f64 
         pairs: &pairs,
         ..Rewrite::default()
     };
-    let (steps, done) = cost::of(|| rewrite(wire, &reading, &what));
+    let (steps, done) = cost::of(|| rewrite(&reading, &what));
     assert_eq!(done.placed.len(), if here { pairs.len() } else { 0 });
     steps as f64 / body.len() as f64
 }

@@ -19,7 +19,6 @@ use crate::commands;
 use crate::mark::MarkKind;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::Wire;
 use crate::wire::view::{OwnKind, Role, TurnChange, View};
 
 /// What a transcript is without them.
@@ -45,15 +44,11 @@ pub(super) enum SentinelState {
 }
 
 /// The transcript without commands, answers and undone sentinels; `None` where it has none of them, or nothing else.
-pub fn take_out(
-    wire: &dyn Wire,
-    reading: &RequestReading,
-    look: NoteSearch<'_>,
-) -> Option<CleanedTranscript> {
-    let (changes, undone) = removed(SentinelState::Now, wire, reading, look)?;
+pub fn take_out(reading: &RequestReading, look: NoteSearch<'_>) -> Option<CleanedTranscript> {
+    let (changes, undone) = removed(SentinelState::Now, reading, look)?;
     // An agent that counts tokens may have emitted nothing yet but a command.
     let view = &reading.view;
-    let mut left = elements::changed(wire, reading, changes)?;
+    let mut left = elements::changed(reading, changes)?;
     left.view.facts.summary = view.facts.summary;
     left.view.tools = left.view.tools.filter(|_| view.tools.is_some());
     left.view.last_spoken()?;
@@ -65,13 +60,8 @@ pub fn take_out(
 }
 
 /// The turns of the same with the handoffs in this state.
-pub(super) fn turns_in(
-    state: SentinelState,
-    wire: &dyn Wire,
-    reading: &RequestReading,
-    look: NoteSearch<'_>,
-) -> Option<View> {
-    let (changes, _) = removed(state, wire, reading, look)?;
+pub(super) fn turns_in(state: SentinelState, reading: &RequestReading, look: NoteSearch<'_>) -> Option<View> {
+    let (changes, _) = removed(state, reading, look)?;
     let mut elements = Elements::new(&reading.view);
     elements.settle(ChangeReason::Note, changes);
     Some(elements.view).filter(|view| view.last_spoken().is_some())
@@ -80,21 +70,20 @@ pub(super) fn turns_in(
 /// What goes with the handoffs in this state.
 fn removed(
     state: SentinelState,
-    wire: &dyn Wire,
     reading: &RequestReading,
     look: NoteSearch<'_>,
 ) -> Option<(Vec<TurnChange>, UndoneHandoffs)> {
     let noted = reading.marks.iter().any(|m| matches!(m.kind, MarkKind::Note(_)));
     let view = &reading.view;
-    let unanswered = unanswered(wire, view, look);
+    let unanswered = unanswered(view, look);
     if !noted && unanswered.is_empty() {
         return None;
     }
-    let marks = ChatMark::in_reading(wire, reading);
+    let marks = ChatMark::in_reading(reading);
     let last_user = last_users(view);
-    let mut gone = answered_commands(wire, view, &marks, &last_user, look);
+    let mut gone = answered_commands(view, &marks, &last_user, look);
     for turn in unanswered {
-        gone.command(wire, view, turn, look);
+        gone.command(view, turn, look);
     }
     let undone = UndoneHandoffs::of(view, &marks);
     let is_gone = |id: Uuid| match state {
@@ -109,18 +98,17 @@ fn removed(
                 gone.whole(open.turn);
                 // It may be in an answer to a command.
                 if let Some(user) = last_user[open.turn] {
-                    gone.command(wire, view, user, look);
+                    gone.command(view, user, look);
                 }
             }
         }
     }
-    let changes = gone.changes(wire, view, &undone);
+    let changes = gone.changes(view, &undone);
     (!changes.is_empty()).then_some((changes, undone))
 }
 
 /// Commands with their answers.
 fn answered_commands(
-    wire: &dyn Wire,
     view: &View,
     marks: &ChatMark,
     last_user: &[Option<usize>],
@@ -130,7 +118,7 @@ fn answered_commands(
     for (answer, span) in marks.notes.iter().zip(marks.answers(view)) {
         gone.text(answer.turn, answer.part, span);
         if let Some(user) = last_user[answer.turn] {
-            gone.command(wire, view, user, look);
+            gone.command(view, user, look);
         }
     }
     gone
@@ -138,28 +126,19 @@ fn answered_commands(
 
 /// The transcript without the command in the user's last turn: the source of the handoff that the command requests.
 /// `None` where nothing else is there.
-pub fn without_last(
-    wire: &dyn Wire,
-    reading: &RequestReading,
-    look: NoteSearch<'_>,
-) -> Option<RequestReading> {
+pub fn without_last(reading: &RequestReading, look: NoteSearch<'_>) -> Option<RequestReading> {
     let view = &reading.view;
     let last = view.turns.iter().rposition(|t| t.role == Role::User)?;
     let mut gone = RemovedTexts::default();
-    gone.command(wire, view, last, look);
-    gone.taken_out_of(wire, reading)
+    gone.command(view, last, look);
+    gone.taken_out_of(reading)
 }
 
 /// The transcript without the lines that hold the places of these asides, as far as they follow offset `from`. `None`
 /// where it has none of them, or nothing else.
-pub fn without_asides(
-    wire: &dyn Wire,
-    reading: &RequestReading,
-    asides: &[Uuid],
-    from: usize,
-) -> Option<RequestReading> {
+pub fn without_asides(reading: &RequestReading, asides: &[Uuid], from: usize) -> Option<RequestReading> {
     let view = &reading.view;
-    let mut texts = TextFinder::new(wire, view);
+    let mut texts = TextFinder::new(view);
     let mut gone = RemovedTexts::default();
     let is_meant = |id: &Uuid, at: usize| at >= from && asides.contains(id);
     for mark in &reading.marks {
@@ -175,7 +154,7 @@ pub fn without_asides(
             gone.whole(item.turn);
         }
     }
-    gone.taken_out_of(wire, reading)
+    gone.taken_out_of(reading)
 }
 
 /// Placeholder for a command that a side call quotes.
@@ -183,23 +162,19 @@ const QUOTED: &str = "(a command)";
 
 /// A side call that quotes the person's last text, with a placeholder for the command. A placeholder
 /// is needed, since such a request has no other content. `None` where its last user's turn has none.
-pub fn without_quoted(
-    wire: &dyn Wire,
-    reading: &RequestReading,
-    look: NoteSearch<'_>,
-) -> Option<RequestReading> {
+pub fn without_quoted(reading: &RequestReading, look: NoteSearch<'_>) -> Option<RequestReading> {
     let view = &reading.view;
     let turn = view.turns.iter().rposition(|t| t.role == Role::User)?;
-    let texts = wire.content(view, turn).parts.into_iter().filter_map(|p| p.text);
+    let texts = view.content(turn).parts.into_iter().filter_map(|p| p.text);
     let mut quoted: Vec<Span> = texts
         .filter(|inside| commands::is_command(&json::unescape(view.text(*inside)), look.prefix))
         .collect();
     if quoted.is_empty() {
-        let (_, span, text) = own_text(wire, view, turn, look.tags)?;
+        let (_, span, text) = own_text(view, turn, look.tags)?;
         quoted.extend(commands::parse(&text, look.prefix).map(|_| span));
     }
     let placeholder = |span| TurnChange::Within(turn, Edit::replace(span, QUOTED));
-    elements::changed(wire, reading, quoted.into_iter().map(placeholder).collect())
+    elements::changed(reading, quoted.into_iter().map(placeholder).collect())
 }
 
 /// For each turn, the user's turn that it answers: the one directly before, though the answer may come back

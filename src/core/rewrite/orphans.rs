@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use crate::text::Span;
+use crate::wire::view;
 use crate::wire::view::{Role, TurnChange, TurnContent, TurnPart, TurnPartKind, View};
-use crate::wire::{Wire, view};
 
 /// The changes that remove them after turn `cut`. `left` is the rest of that turn.
-pub(super) fn dropped(wire: &dyn Wire, view: &View, cut: usize, left: &[TurnPart]) -> Vec<TurnChange> {
+pub(super) fn dropped(view: &View, cut: usize, left: &[TurnPart]) -> Vec<TurnChange> {
     let mut calls = CallIds::new(&view.body);
     calls.made(left);
     let mut changes = Vec::new();
@@ -16,7 +16,7 @@ pub(super) fn dropped(wire: &dyn Wire, view: &View, cut: usize, left: &[TurnPart
         if !matches!(role, Role::Assistant | Role::User | Role::Tool) {
             continue;
         }
-        let content = wire.content(view, turn);
+        let content = view.content(turn);
         if role == Role::Assistant {
             // One message may have come back as several elements (Gemini: one for each streamed chunk).
             if view.turns[turn - 1].role != Role::Assistant {

@@ -9,17 +9,16 @@ use super::elements::Elements;
 use super::reading::SortedTexts;
 use super::{ChangeReason, Cut, RequestReading, Rewrite, cut};
 use crate::mark::MarkKind;
-use crate::record::{HiddenPair, InsertionPlace};
+use crate::record::{HiddenPair, InsertionPlace, WireId};
 use crate::text::splice::Edit;
 use crate::wire::view::{OwnKind, Role, TurnChange, TurnContent};
-use crate::wire::{CallAt, MadeTurn, SiblingPair, SplitTurn, Wire};
+use crate::wire::{CallAt, MadeTurn, SiblingPair, SplitTurn};
 
 /// The pairs of this wire that are next to a sibling, each with that.
 fn beside<'a>(
-    wire: &dyn Wire,
+    wire: WireId,
     pairs: &'a [HiddenPair],
 ) -> impl Iterator<Item = (&'a HiddenPair, &'a str)> + use<'a> {
-    let wire = wire.id();
     pairs.iter().filter_map(move |pair| match &pair.place {
         InsertionPlace::Beside { sibling, .. } if pair.wire == wire => Some((pair, sibling.as_str())),
         _ => None,
@@ -33,14 +32,13 @@ const MOST_ASIDES: usize = 16;
 /// Puts the asides' pairs back, each between what was written before it and what was written after it; returns their ids.
 /// An aside that an agent resends twice is restored once.
 pub(super) fn put_asides(
-    wire: &dyn Wire,
     reading: &RequestReading,
     elements: &mut Elements<'_>,
     pairs: &[HiddenPair],
 ) -> Vec<Uuid> {
     let mine = pairs
         .iter()
-        .filter(|p| p.place == InsertionPlace::Aside && p.wire == wire.id());
+        .filter(|p| p.place == InsertionPlace::Aside && p.wire == reading.view.wire);
     let mut known: HashMap<Uuid, &HiddenPair> = mine.map(|p| (p.id, p)).collect();
     if known.is_empty() {
         return Vec::new();
@@ -53,12 +51,12 @@ pub(super) fn put_asides(
     for _ in 0..MOST_ASIDES {
         let (mut mended, mut split) = (Vec::new(), Vec::new());
         for &turn in &turns {
-            let Some((id, made)) = put_aside(wire, reading, elements, turn, &known) else {
+            let Some((id, made)) = put_aside(reading, elements, turn, &known) else {
                 continue;
             };
             known.remove(&id);
             placed.push(id);
-            mended.extend(wire.mend_before_aside(&elements.view, turn));
+            mended.extend(reading.view.wire().mend_before_aside(&elements.view, turn));
             split.push((turn, made));
         }
         if split.is_empty() {
@@ -72,7 +70,6 @@ pub(super) fn put_asides(
 
 /// The first aside of a turn of the model's that has its place there, and the turns that take the turn's place.
 fn put_aside(
-    wire: &dyn Wire,
     reading: &RequestReading,
     elements: &Elements<'_>,
     turn: usize,
@@ -80,7 +77,7 @@ fn put_aside(
 ) -> Option<(Uuid, Vec<MadeTurn>)> {
     let view = &elements.view;
     if view.turns[turn].role == Role::Assistant {
-        let content = wire.content(view, turn);
+        let content = view.content(turn);
         let texts = SortedTexts::of(&content);
         for mark in &*reading.marks_of(view, turn) {
             let MarkKind::Aside(id) = mark.kind else { continue };
@@ -88,7 +85,7 @@ fn put_aside(
                 continue;
             };
             let split = SplitTurn::at(view, turn, &content, part, mark.span);
-            let made = split.map(|split| wire.put_between(&split, pair));
+            let made = split.map(|split| reading.view.wire().put_between(&split, pair));
             if let Some(made) = made.filter(|made| !made.is_empty()) {
                 return Some((id, made));
             }
@@ -99,17 +96,15 @@ fn put_aside(
     let id = items.find(|item| is_here(item.turn))?.id;
     let content = TurnContent::default();
     let whole = SplitTurn::whole(view, turn, &content);
-    Some((id, wire.put_between(&whole, known.get(&id)?)))
+    Some((id, reading.view.wire().put_between(&whole, known.get(&id)?)))
 }
 
 /// References to items of ours that upstream does not know. The item in place of an empty turn is sent in full, as by
 /// agents that send whole items.
-pub(super) fn drop_references(
-    wire: &dyn Wire,
-    reading: &RequestReading,
-    elements: &Elements<'_>,
-) -> Vec<TurnChange> {
-    let Some(rules) = wire
+pub(super) fn drop_references(reading: &RequestReading, elements: &Elements<'_>) -> Vec<TurnChange> {
+    let Some(rules) = reading
+        .view
+        .wire()
         .facts()
         .items
         .filter(|_| reading.items.iter().any(|i| i.reference))
@@ -133,13 +128,12 @@ pub(super) fn drop_references(
 
 /// Where the siblings of pairs are in a rewritten request.
 fn find_siblings(
-    wire: &dyn Wire,
     reading: &RequestReading,
     elements: &Elements<'_>,
     siblings: &[&str],
     from: usize,
 ) -> Vec<Option<CallAt>> {
-    let mut found = wire.find_calls(&reading.view, siblings, from);
+    let mut found = reading.view.find_calls(siblings, from);
     let places = elements.places();
     let mut moved = Vec::new();
     for (n, found) in found.iter_mut().enumerate() {
@@ -154,11 +148,11 @@ fn find_siblings(
         return found;
     }
     let names: Vec<&str> = moved.iter().map(|n| siblings[*n]).collect();
-    let settled = wire.settled(&reading.view, &names, from);
+    let settled = reading.view.settled(&names, from);
     let names = settled
         .as_ref()
         .map_or(names, |settled| settled.iter().map(String::as_str).collect());
-    let again = wire.find_calls(&elements.view, &names, 0);
+    let again = elements.view.find_calls(&names, 0);
     for (n, again) in moved.into_iter().zip(again) {
         found[n] = again;
     }
@@ -167,27 +161,26 @@ fn find_siblings(
 
 /// Puts pairs back next to their siblings, and returns what the last of them left pending.
 pub(super) fn put_besides(
-    wire: &dyn Wire,
     reading: &RequestReading,
     elements: &Elements<'_>,
     what: &Rewrite<'_>,
     changes: &mut Vec<TurnChange>,
     placed: &mut Vec<Uuid>,
 ) -> Option<(String, Option<String>)> {
-    let (pairs, siblings): (Vec<_>, Vec<_>) = beside(wire, what.pairs).unzip();
+    let view = &elements.view;
+    let (pairs, siblings): (Vec<_>, Vec<_>) = beside(view.wire, what.pairs).unzip();
     if pairs.is_empty() || matches!(what.cut, Cut::Fresh { .. }) {
         return None;
     }
-    let view = &elements.view;
     let from = cut::kept_from(&reading.view, what.cut);
-    let found = find_siblings(wire, reading, elements, &siblings, from);
+    let found = find_siblings(reading, elements, &siblings, from);
     let mut pairs: Vec<Cow<'_, HiddenPair>> = pairs.into_iter().map(Cow::Borrowed).collect();
     for (pair, at) in pairs.iter_mut().zip(&found) {
         // A call whose thinking is left out is bound to nothing.
         if at
             .and_then(|at| elements.origin(at.turn))
             .is_some_and(|turn| Some(turn) < what.omitted)
-            && let Some(call) = wire.unbound_call(&pair.call)
+            && let Some(call) = reading.view.wire().unbound_call(&pair.call)
         {
             pair.to_mut().call = call;
         }
@@ -201,8 +194,10 @@ pub(super) fn put_besides(
         .filter(|(_, at)| at.is_none())
         .map(|(pair, _)| &**pair)
         .collect();
-    let mut beside = wire.put_beside(view, &besides).into_iter();
-    let by_result = wire
+    let mut beside = reading.view.wire().put_beside(view, &besides).into_iter();
+    let by_result = reading
+        .view
+        .wire()
         .facts()
         .items
         .map(|items| (items.put_by_results)(view, &missing));
@@ -230,7 +225,6 @@ pub(super) fn put_besides(
 /// Pairs that should be in a rewritten request and are missing: those of `here`, which belong to calls of this
 /// transcript, and of its asides. Pairs before the cut are not lost.
 pub fn lost(
-    wire: &dyn Wire,
     reading: &RequestReading,
     what: Cut<'_>,
     pairs: &[HiddenPair],
@@ -250,8 +244,8 @@ pub fn lost(
         .iter()
         .filter(|pair| here.contains(&pair.id) && !placed.contains(&pair.id));
     let (ids, siblings): (Vec<Uuid>, Vec<&str>) = missing.map(|pair| (pair.id, pair.place.sibling())).unzip();
-    let anywhere = wire.find_calls(&reading.view, &siblings, 0);
-    let after = wire.find_calls(&reading.view, &siblings, from);
+    let anywhere = reading.view.find_calls(&siblings, 0);
+    let after = reading.view.find_calls(&siblings, from);
     let was_cut = anywhere
         .iter()
         .zip(after)

@@ -24,17 +24,17 @@ pub fn head(wire: &dyn Wire, preamble: &Preamble, prompt: &str) -> String {
 }
 
 /// The preamble in a transcript that is not cut (or is cut at a user's sentinel in `until`).
-pub fn of(wire: &dyn Wire, view: &View, until: Option<(usize, usize)>, tags: &[String]) -> Preamble {
+pub fn of(view: &View, until: Option<(usize, usize)>, tags: &[String]) -> Preamble {
     let mut found = Preamble::default();
     for turn in view.leading()..view.turns.len() {
         match view.turns[turn].role {
             Role::User if until.is_none_or(|(last, _)| turn <= last) => {}
             role if !role.is_spoken() => continue,
-            _ if is_compaction(wire, view, turn) => continue,
+            _ if is_compaction(view, turn) => continue,
             _ => break,
         }
         let last_part = until.filter(|(t, _)| *t == turn).map(|(_, part)| part);
-        if !take_turn(wire, view, turn, last_part, tags, &mut found) {
+        if !take_turn(view, turn, last_part, tags, &mut found) {
             break;
         }
     }
@@ -42,18 +42,10 @@ pub fn of(wire: &dyn Wire, view: &View, until: Option<(usize, usize)>, tags: &[S
 }
 
 /// Takes the preamble of one user turn; `false` where real text follows in it.
-fn take_turn(
-    wire: &dyn Wire,
-    view: &View,
-    turn: usize,
-    last: Option<usize>,
-    tags: &[String],
-    found: &mut Preamble,
-) -> bool {
-    let content = wire.content(view, turn);
+fn take_turn(view: &View, turn: usize, last: Option<usize>, tags: &[String], found: &mut Preamble) -> bool {
+    let content = view.content(turn);
     let Some(list) = content.list else {
         return take_string(
-            wire,
             view,
             content.parts.first().filter(|_| last.is_none()),
             tags,
@@ -83,13 +75,7 @@ fn take_turn(
 }
 
 /// String content: tagged text at its start is cut out as text.
-fn take_string(
-    wire: &dyn Wire,
-    view: &View,
-    part: Option<&TurnPart>,
-    tags: &[String],
-    found: &mut Preamble,
-) -> bool {
+fn take_string(view: &View, part: Option<&TurnPart>, tags: &[String], found: &mut Preamble) -> bool {
     let Some(inside) = part.and_then(|p| p.text) else {
         return false;
     };
@@ -97,7 +83,7 @@ fn take_string(
     let len = tagged_len(&text, tags);
     let harness = text[..len].trim();
     if !harness.is_empty() {
-        found.turns.push(wire.user_text(harness));
+        found.turns.push(view.wire().user_text(harness));
     }
     text[len..].trim().is_empty()
 }
@@ -169,7 +155,7 @@ fn section_len(rest: &str, tag: &str) -> usize {
 }
 
 /// How many user turns are nothing but preamble.
-pub fn whole_turns(wire: &dyn Wire, view: &View, tags: &[String]) -> usize {
+pub fn whole_turns(view: &View, tags: &[String]) -> usize {
     let mut count = 0;
     for turn in view.leading()..view.turns.len() {
         match view.turns[turn].role {
@@ -177,7 +163,7 @@ pub fn whole_turns(wire: &dyn Wire, view: &View, tags: &[String]) -> usize {
             role if !role.is_spoken() => continue,
             _ => break,
         }
-        let content = wire.content(view, turn);
+        let content = view.content(turn);
         let only = !content.parts.is_empty() && content.parts.iter().all(|p| is_tagged(view, p, tags));
         if !only {
             break;
@@ -188,12 +174,12 @@ pub fn whole_turns(wire: &dyn Wire, view: &View, tags: &[String]) -> usize {
 }
 
 /// The preamble inside a stored head of the same wire, so that a chain of handoffs keeps the first one.
-pub fn of_head(wire: &dyn Wire, view: &View, head: &str) -> Preamble {
+pub fn of_head(view: &View, head: &str) -> Preamble {
     let mut turns = elements_of(head);
     let Some(last) = turns.pop() else {
         return Preamble::default();
     };
-    let content = lone(wire, view, &last);
+    let content = lone(view, &last);
     let mut blocks: Vec<String> = match content.list {
         Some(_) => content
             .parts
@@ -208,9 +194,9 @@ pub fn of_head(wire: &dyn Wire, view: &View, head: &str) -> Preamble {
 }
 
 /// The carry-over prompt inside a stored head of the same wire, with what is in front of it.
-pub fn prompt_of_head(wire: &dyn Wire, view: &View, head: &str) -> Option<String> {
+pub fn prompt_of_head(view: &View, head: &str) -> Option<String> {
     let last = elements_of(head).pop()?;
-    let part = lone(wire, view, &last).parts.pop()?;
+    let part = lone(view, &last).parts.pop()?;
     Some(json::unescape(part.text?.of(last.as_bytes())).into_owned())
 }
 
@@ -221,26 +207,26 @@ fn elements_of(head: &str) -> Vec<String> {
 }
 
 /// The content of one element standing alone.
-fn lone(wire: &dyn Wire, view: &View, element: &str) -> TurnContent {
+fn lone(view: &View, element: &str) -> TurnContent {
     let span = Span::new(0, element.len());
     let alone = View {
         body: bytes::Bytes::copy_from_slice(element.as_bytes()),
         list: span,
         turns: vec![Turn::new(span, Role::User)],
         facts: view.facts.clone(),
-        ..View::default()
+        ..View::empty(view.wire)
     };
-    wire.content(&alone, 0)
+    alone.content(0)
 }
 
 /// Turns of a dropped part that are sent nevertheless, in order. They are system messages before the model's first
 /// turn, unless they belong to a finished turn, and changes of the available tools. Where the provider holds what came
 /// before, the model has spoken there.
-pub fn re_emitted(wire: &dyn Wire, view: &View, from: usize, to: usize) -> Vec<String> {
+pub fn re_emitted(view: &View, from: usize, to: usize) -> Vec<String> {
     let mut spoken = view.facts.previous.is_some();
     let last_user = (from..to).rfind(|&turn| view.turns[turn].role == Role::User);
     let compacted = may_be_compacted(view, from, to);
-    let summed = compacted.then(|| last_summed(wire, view, from, to)).flatten();
+    let summed = compacted.then(|| last_summed(view, from, to)).flatten();
     let mut out = Vec::new();
     for turn in from..to {
         // The last summary covers all changes before it, from the list of tools on.
@@ -252,14 +238,12 @@ pub fn re_emitted(wire: &dyn Wire, view: &View, from: usize, to: usize) -> Vec<S
                 .map(|s| s.changes.clone()),
         );
         match view.turns[turn].role {
-            _ if wire.is_models(view, turn) => spoken |= !(compacted && is_compaction(wire, view, turn)),
+            _ if view.is_models(turn) => spoken |= !(compacted && is_compaction(view, turn)),
             Role::Tools => out.push(view.str(view.turns[turn].span).into_owned()),
-            Role::System if !spoken && !is_over(wire, view, turn, last_user) => {
-                out.extend(parts_alone(wire, view, turn, |part| {
-                    !is_summed || !is_change(part)
-                }));
+            Role::System if !spoken && !is_over(view, turn, last_user) => {
+                out.extend(parts_alone(view, turn, |part| !is_summed || !is_change(part)));
             }
-            Role::System if !is_summed => out.extend(tool_changes(wire, view, turn)),
+            Role::System if !is_summed => out.extend(tool_changes(view, turn)),
             _ => {}
         }
     }
@@ -273,18 +257,18 @@ struct ToolSummary {
 }
 
 /// The last of them in these turns.
-fn last_summed(wire: &dyn Wire, view: &View, from: usize, to: usize) -> Option<ToolSummary> {
+fn last_summed(view: &View, from: usize, to: usize) -> Option<ToolSummary> {
     (from..to).rev().find_map(|turn| {
-        let content = wire.content(view, turn);
+        let content = view.content(turn);
         let mut summaries = content.parts.iter().rev().filter(|part| is_summary(part));
-        let changes = summaries.find_map(|part| wire.compacted_changes(view, part))?;
+        let changes = summaries.find_map(|part| view.wire().compacted_changes(view, part))?;
         Some(ToolSummary { turn, changes })
     })
 }
 
 /// Whether a system message was for a turn that is over: the model does not read it any more.
-fn is_over(wire: &dyn Wire, view: &View, turn: usize, last_user: Option<usize>) -> bool {
-    last_user.is_some_and(|last| turn < last) && wire.ends_at_next_user(view, turn)
+fn is_over(view: &View, turn: usize, last_user: Option<usize>) -> bool {
+    last_user.is_some_and(|last| turn < last) && view.wire().ends_at_next_user(view, turn)
 }
 
 /// Whether these turns may hold a provider's summary: most hold none, and need not be read for it.
@@ -302,8 +286,8 @@ fn may_be_compacted(view: &View, from: usize, to: usize) -> bool {
 }
 
 /// Whether a turn is nothing but a provider's summary of the turns before it.
-fn is_compaction(wire: &dyn Wire, view: &View, turn: usize) -> bool {
-    let parts = wire.content(view, turn).parts;
+fn is_compaction(view: &View, turn: usize) -> bool {
+    let parts = view.content(turn).parts;
     !parts.is_empty() && parts.iter().all(is_summary)
 }
 
@@ -316,20 +300,15 @@ fn is_change(part: &TurnPart) -> bool {
 }
 
 /// A system message with nothing but its changes of tools.
-fn tool_changes(wire: &dyn Wire, view: &View, turn: usize) -> Option<String> {
-    let content = wire.content(view, turn);
+fn tool_changes(view: &View, turn: usize) -> Option<String> {
+    let content = view.content(turn);
     let any = content.list.is_some() && content.parts.iter().any(is_change);
-    any.then(|| parts_alone(wire, view, turn, is_change)).flatten()
+    any.then(|| parts_alone(view, turn, is_change)).flatten()
 }
 
 /// A message with nothing but these parts of its content; `None` where nothing is left of it.
-fn parts_alone(
-    wire: &dyn Wire,
-    view: &View,
-    turn: usize,
-    keep: impl Fn(&TurnPart) -> bool,
-) -> Option<String> {
-    let content = wire.content(view, turn);
+fn parts_alone(view: &View, turn: usize, keep: impl Fn(&TurnPart) -> bool) -> Option<String> {
+    let content = view.content(turn);
     let kept = content.parts.iter().filter(|part| keep(part));
     let kept: Vec<String> = kept.map(|part| view.str(part.span).into_owned()).collect();
     match content.list.filter(|_| kept.len() < content.parts.len()) {

@@ -67,8 +67,8 @@ impl RequestReading {
 
     /// The same request, to which a model answers, read from its text again; or with some of its bytes
     /// changed. What its path says stays.
-    pub fn again(&self, wire: &dyn Wire, body: &Bytes) -> Option<Self> {
-        let mut again = Self::new(wire, body, Operation::Generate).ok()?;
+    pub fn again(&self, body: &Bytes) -> Option<Self> {
+        let mut again = Self::new(self.view.wire(), body, Operation::Generate).ok()?;
         let (facts, earlier) = (&mut again.view.facts, &self.view.facts);
         facts.model.clone_from(&earlier.model);
         facts.stream = earlier.stream;
@@ -77,24 +77,24 @@ impl RequestReading {
     }
 
     /// Sentinels that count if their ids do, last one first.
-    pub fn candidates(&self, wire: &dyn Wire) -> Vec<Candidate> {
+    pub fn candidates(&self) -> Vec<Candidate> {
         let opens = (0..self.marks.len())
             .rev()
             .filter(|&i| matches!(self.marks[i].kind, MarkKind::Open(_)));
-        let mut texts = TextFinder::new(wire, &self.view);
+        let mut texts = TextFinder::new(&self.view);
         let mut all: Vec<Candidate> = opens.filter_map(|i| self.candidate(&mut texts, i)).collect();
         let mut known: HashSet<_> = all.iter().map(|c| (c.turn, c.sentinel.id)).collect();
         let items = self.items.iter().filter(|i| i.kind == OwnKind::Sentinel);
         let unseen = items.filter(|i| known.insert((i.turn, i.id)));
         all.extend(unseen.map(|i| self.by_item(i)).collect::<Vec<_>>());
-        all.extend(self.pasted(wire));
+        all.extend(self.pasted());
         all.sort_by_key(|c| std::cmp::Reverse(c.sentinel.at));
         all
     }
 
     /// Lines at the start of user texts that are malformed marks.
-    fn pasted(&self, wire: &dyn Wire) -> Vec<Candidate> {
-        let mut texts = TextFinder::new(wire, &self.view);
+    fn pasted(&self) -> Vec<Candidate> {
+        let mut texts = TextFinder::new(&self.view);
         let mut seen = None;
         let mut all = Vec::new();
         for &at in &self.others {
@@ -216,9 +216,9 @@ impl RequestReading {
 
     /// Names by which hidden pairs refer to the transcript's visible calls: the ids in calls, and in results that are
     /// turns of their own, whose calls upstream may store.
-    pub fn call_names(&self, wire: &dyn Wire) -> Vec<String> {
+    pub fn call_names(&self) -> Vec<String> {
         let mut seen = HashSet::new();
-        let back = self.call_names_back(wire, 0).map(|(_, name)| name);
+        let back = self.call_names_back(0).map(|(_, name)| name);
         let new = back.filter(|name| seen.insert(name.clone()));
         let mut all: Vec<String> = new.collect();
         all.reverse();
@@ -227,17 +227,13 @@ impl RequestReading {
 
     /// The same, each with its turn, from the transcript's end back to the turn `from`, as far as it is requested; a
     /// name comes again where its result does.
-    pub fn call_names_back<'a>(
-        &'a self,
-        wire: &'a dyn Wire,
-        from: usize,
-    ) -> impl Iterator<Item = (usize, String)> + 'a {
+    pub fn call_names_back(&self, from: usize) -> impl Iterator<Item = (usize, String)> {
         let turns = (from..self.view.turns.len()).rev();
         let mut memo = CallMemo::default();
         turns.flat_map(move |i| {
             let names = match self.view.turns[i].role {
-                Role::Assistant => wire.call_names(&self.view, i, &mut memo),
-                Role::Tool => self.answered(wire, i),
+                Role::Assistant => self.view.call_names(i, &mut memo),
+                Role::Tool => self.answered(i),
                 _ => Vec::new(),
             };
             names.into_iter().rev().map(move |name| (i, name))
@@ -245,8 +241,8 @@ impl RequestReading {
     }
 
     /// Ids of the calls that a turn's results answer.
-    fn answered(&self, wire: &dyn Wire, turn: usize) -> Vec<String> {
-        let parts = wire.content(&self.view, turn).parts.into_iter();
+    fn answered(&self, turn: usize) -> Vec<String> {
+        let parts = self.view.content(turn).parts.into_iter();
         parts
             .filter(|p| p.kind == TurnPartKind::Result)
             .filter_map(|p| Some(self.view.str(p.id?).into_owned()))
@@ -257,7 +253,6 @@ impl RequestReading {
 /// Finds texts by offset. Offsets in the order of turns, in either direction, cost one walk over each turn, however
 /// many there are.
 pub(super) struct TextFinder<'a> {
-    wire: &'a dyn Wire,
     view: &'a View,
     turn: Option<usize>,
     content: TurnContent,
@@ -286,9 +281,8 @@ impl SortedTexts {
 }
 
 impl<'a> TextFinder<'a> {
-    pub(super) fn new(wire: &'a dyn Wire, view: &'a View) -> Self {
+    pub(super) fn new(view: &'a View) -> Self {
         Self {
-            wire,
             view,
             turn: None,
             content: TurnContent::default(),
@@ -315,7 +309,7 @@ impl<'a> TextFinder<'a> {
     }
 
     fn take_apart(&mut self, turn: usize) {
-        self.content = self.wire.content(self.view, turn);
+        self.content = self.view.content(turn);
         self.texts = SortedTexts::of(&self.content);
         self.turn = Some(turn);
     }
@@ -337,7 +331,7 @@ mod tests {
         ]});
         let body = Bytes::from(body.to_string());
         let reading = RequestReading::new(&Anthropic, &body, Operation::Generate).unwrap();
-        assert!(reading.candidates(&Anthropic).len() <= 1);
+        assert!(reading.candidates().len() <= 1);
         assert!(reading.asides().is_empty());
     }
 }

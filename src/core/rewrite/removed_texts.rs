@@ -7,7 +7,6 @@ use crate::mark::gap;
 use crate::text::cost;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::Wire;
 use crate::wire::view::{self, Role, TurnChange, TurnPart, TurnPartKind, View};
 
 use super::undone::UndoneHandoffs;
@@ -35,19 +34,19 @@ impl RemovedTexts {
     }
 
     /// The command in a user's turn.
-    pub(super) fn command(&mut self, wire: &dyn Wire, view: &View, turn: usize, look: NoteSearch<'_>) {
+    pub(super) fn command(&mut self, view: &View, turn: usize, look: NoteSearch<'_>) {
         if self.commands.insert(turn)
-            && let Some((part, span, text)) = own_text(wire, view, turn, look.tags)
+            && let Some((part, span, text)) = own_text(view, turn, look.tags)
             && commands::is_or_was_command(&text, look.prefix)
         {
             self.text(turn, part, span);
-            self.invocation(wire, view, turn);
+            self.invocation(view, turn);
         }
     }
 
     /// The agent's text next to a command that it expanded: the invocation.
-    pub(super) fn invocation(&mut self, wire: &dyn Wire, view: &View, turn: usize) {
-        let parts = wire.content(view, turn).parts.into_iter().enumerate();
+    pub(super) fn invocation(&mut self, view: &View, turn: usize) {
+        let parts = view.content(turn).parts.into_iter().enumerate();
         for (n, inside) in parts.filter_map(|(n, part)| Some((n, part.text?))) {
             let words = view.text(inside);
             if INVOCATIONS.iter().any(|tag| words.starts_with(tag.as_bytes())) {
@@ -57,12 +56,12 @@ impl RemovedTexts {
     }
 
     /// The request without them; `None` where nothing goes, or nothing else is there.
-    pub(super) fn taken_out_of(&self, wire: &dyn Wire, reading: &RequestReading) -> Option<RequestReading> {
-        let changes = self.changes(wire, &reading.view, &UndoneHandoffs::default());
-        elements::changed(wire, reading, changes)
+    pub(super) fn taken_out_of(&self, reading: &RequestReading) -> Option<RequestReading> {
+        let changes = self.changes(&reading.view, &UndoneHandoffs::default());
+        elements::changed(reading, changes)
     }
 
-    pub(super) fn changes(&self, wire: &dyn Wire, view: &View, undone: &UndoneHandoffs) -> Vec<TurnChange> {
+    pub(super) fn changes(&self, view: &View, undone: &UndoneHandoffs) -> Vec<TurnChange> {
         let mut turns: Vec<usize> = self.texts.keys().map(|(turn, _)| *turn).collect();
         if undone.is_any() {
             let models = |turn: &usize| view.turns[*turn].role == Role::Assistant;
@@ -76,12 +75,12 @@ impl RemovedTexts {
             if lost[turn] {
                 continue;
             }
-            match self.in_turn(wire, view, turn, undone) {
+            match self.in_turn(view, turn, undone) {
                 Some(edits) => changes.extend(TurnChange::within(turn, edits)),
                 None => lost[turn] = true,
             }
         }
-        blank_neighbours(wire, view, &mut lost);
+        blank_neighbours(view, &mut lost);
         // Where nothing would be left, nothing is taken out.
         if !lost.contains(&false) {
             return Vec::new();
@@ -95,21 +94,15 @@ impl RemovedTexts {
     }
 
     /// The edits in one turn; `None` where nothing is left of it.
-    pub(super) fn in_turn(
-        &self,
-        wire: &dyn Wire,
-        view: &View,
-        turn: usize,
-        undone: &UndoneHandoffs,
-    ) -> Option<Vec<Edit>> {
-        let content = wire.content(view, turn);
+    pub(super) fn in_turn(&self, view: &View, turn: usize, undone: &UndoneHandoffs) -> Option<Vec<Edit>> {
+        let content = view.content(turn);
         let mut edits = Vec::new();
         let mut lost = vec![false; content.parts.len()];
         let is_models = view.turns[turn].role == Role::Assistant;
         for (n, part) in content.parts.iter().enumerate() {
             if is_models && undone.is_stale(part.span.start) {
                 lost[n] |= part.kind == TurnPartKind::Thinking;
-                edits.extend(wire.unbind(view, turn, part));
+                edits.extend(view.wire().unbind(view, turn, part));
             }
             if let (Some(spans), Some(inside)) = (self.texts.get(&(turn, n)), part.text) {
                 match without(view, inside, spans) {
@@ -149,13 +142,18 @@ impl RemovedTexts {
                 let in_list: Vec<Span> = inside.iter().map(|&n| spans[n]).collect();
                 let lost: Vec<bool> = inside.iter().map(|&n| lost[n]).collect();
                 let kept = view::kept(&in_list, &lost);
-                let absent = || vec![Edit::replace(list, wire.facts().absent_content.unwrap_or("[]"))];
+                let absent = || {
+                    vec![Edit::replace(
+                        list,
+                        view.wire().facts().absent_content.unwrap_or("[]"),
+                    )]
+                };
                 edits.extend(kept.unwrap_or_else(absent));
             }
             // A string next to calls.
             None => {
                 let first = content.parts.first().filter(|p| p.text.is_some())?;
-                let absent = wire.facts().absent_content?;
+                let absent = view.wire().facts().absent_content?;
                 edits.push(Edit::replace(first.span, absent));
             }
         }
@@ -199,18 +197,18 @@ pub(super) fn says(raw: &[u8]) -> bool {
 
 /// Blank elements of the same answer next to what is gone: an agent may store a stream's chunks as elements. Others are words of
 /// the model's, as the blank between two of its chunks.
-pub(super) fn blank_neighbours(wire: &dyn Wire, view: &View, lost: &mut [bool]) {
+pub(super) fn blank_neighbours(view: &View, lost: &mut [bool]) {
     let blank = |turn: usize| {
         let says_nothing =
             |p: &TurnPart| p.kind == TurnPartKind::Text && p.text.is_some_and(|t| !says(view.text(t)));
-        wire.content(view, turn).parts.iter().all(says_nothing)
+        view.content(turn).parts.iter().all(says_nothing)
     };
     let of_model = |turn: usize| view.turns[turn].role == Role::Assistant;
     let gone: Vec<usize> = (0..lost.len()).filter(|&n| lost[n] && of_model(n)).collect();
     let mut message = 0..0;
     for turn in gone {
         if turn >= message.end {
-            message = wire.message(view, turn);
+            message = view.wire().message(view, turn);
         }
         let is_blank = |next: usize| !lost[next] && of_model(next) && blank(next);
         let before = (message.start..turn).rev().take_while(|&next| is_blank(next));
@@ -247,7 +245,7 @@ mod tests {
             prefix: "::",
             tags: &[],
         };
-        let cleaned = notes::take_out(wire, &reading, look).unwrap();
+        let cleaned = notes::take_out(&reading, look).unwrap();
         let left: Value = serde_json::from_slice(&cleaned.reading.view.body).unwrap();
         let texts: Vec<&Value> = left["contents"].as_array().unwrap()[1..].iter().collect();
         assert_eq!(texts, [&said[1], &said[2], &said[3], &contents[6]]);

@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use crate::text::{Span, json};
-use crate::wire::Wire;
 use crate::wire::view::{TurnPart, TurnPartKind, View};
 
 /// Bytes of JSON of which the first line of a text is taken.
@@ -17,12 +16,12 @@ const MOST_TEXTS: usize = 4096;
 
 /// Fingerprints of the texts in these turns of a transcript, the newest turn first, of each one's first line: the texts
 /// of user and model, and of tools.
-pub fn texts(wire: &dyn Wire, view: &View, turns: Range<usize>) -> Vec<u32> {
+pub fn texts(view: &View, turns: Range<usize>) -> Vec<u32> {
     let mut seen = HashSet::new();
     let mut out = Vec::new();
     let end = turns.end.min(view.turns.len());
     for turn in (turns.start.min(end)..end).rev() {
-        for part in wire.content(view, turn).parts {
+        for part in view.content(turn).parts {
             for text in texts_of(&view.body, &part) {
                 out.extend(fingerprint(text.of(&view.body)).filter(|print| seen.insert(*print)));
             }
@@ -102,7 +101,7 @@ mod tests {
         }
         let body = json!({"model": "m", "max_tokens": 9, "messages": messages}).to_string();
         let view = wire.read(&Bytes::from(body), Operation::Generate).unwrap();
-        let known = texts(*wire, &view, 0..view.turns.len());
+        let known = texts(&view, 0..view.turns.len());
         for text in ["The first words.", "Said 0.", "Shown 0.", "Shown 1499."] {
             assert!(known.contains(&fingerprint(text.as_bytes()).unwrap()), "{text}");
         }

@@ -6,8 +6,8 @@ use super::{Cut, Rewrite};
 use crate::record::Position;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
+use crate::wire::EMPTY_TURN;
 use crate::wire::view::{self, TurnChange, TurnPart, TurnPartKind, View};
-use crate::wire::{EMPTY_TURN, Wire};
 
 /// The turn up to which these omissions leave thinking out; `None` where none of them has its place in the transcript.
 pub fn omitted_until(view: &View, omissions: &[Position]) -> Option<usize> {
@@ -25,7 +25,7 @@ pub fn omitted_until(view: &View, omissions: &[Position]) -> Option<usize> {
 }
 
 /// The changes that leave out the thinking up to the turn that the rewrite names.
-pub(super) fn changes(wire: &dyn Wire, elements: &Elements<'_>, what: &Rewrite<'_>) -> Vec<TurnChange> {
+pub(super) fn changes(elements: &Elements<'_>, what: &Rewrite<'_>) -> Vec<TurnChange> {
     let Some(until) = what.omitted else {
         return Vec::new();
     };
@@ -36,17 +36,17 @@ pub(super) fn changes(wire: &dyn Wire, elements: &Elements<'_>, what: &Rewrite<'
     };
     let turns = elements
         .origins()
-        .filter(|(turn, origin)| *origin < until && wire.is_models(view, *turn));
-    let changes = turns.map(|(turn, origin)| in_turn(wire, view, turn, opened == Some(origin)));
+        .filter(|(turn, origin)| *origin < until && view.is_models(*turn));
+    let changes = turns.map(|(turn, origin)| in_turn(view, turn, opened == Some(origin)));
     changes.flatten().collect()
 }
 
 /// The changes in one turn, which the cut may have opened.
-fn in_turn(wire: &dyn Wire, view: &View, turn: usize, is_opened_by_cut: bool) -> Vec<TurnChange> {
-    let parts = wire.content(view, turn).parts;
+fn in_turn(view: &View, turn: usize, is_opened_by_cut: bool) -> Vec<TurnChange> {
+    let parts = view.content(turn).parts;
     let mut edits: Vec<Edit> = parts
         .iter()
-        .flat_map(|part| wire.omit(view, turn, part))
+        .flat_map(|part| view.wire().omit(view, turn, part))
         .collect();
     let spans: Vec<Span> = parts.iter().map(|part| part.span).collect();
     let is_thinking = |part: &TurnPart| part.kind == TurnPartKind::Thinking;
@@ -56,7 +56,11 @@ fn in_turn(wire: &dyn Wire, view: &View, turn: usize, is_opened_by_cut: bool) ->
         match view::kept(&spans, &lost) {
             Some(kept) => edits.extend(kept),
             None if is_opened_by_cut => {
-                edits.extend(wire.own_part(EMPTY_TURN).map(|part| Edit::replace(only, part)));
+                edits.extend(
+                    view.wire()
+                        .own_part(EMPTY_TURN)
+                        .map(|part| Edit::replace(only, part)),
+                );
             }
             None if turn + 1 < view.turns.len() => return vec![TurnChange::LeftOut(turn)],
             None => {}
@@ -142,9 +146,8 @@ mod tests {
     /// The model's view of a transcript of Anthropic's, cut at its sentinel, without the thinking of its first `until`
     /// turns.
     fn sent(turns: &Value, until: usize, pairs: &[HiddenPair]) -> (Vec<Value>, Vec<SizeChange>) {
-        let wire = wire(WireId::Anthropic);
         let reading = reading(WireId::Anthropic, "messages", turns);
-        let candidates = reading.candidates(wire);
+        let candidates = reading.candidates();
         let what = Rewrite {
             cut: Cut::At {
                 candidate: &candidates[0],
@@ -155,7 +158,7 @@ mod tests {
             pairs,
             ..Rewrite::default()
         };
-        let rewritten = rewrite(wire, &reading, &what);
+        let rewritten = rewrite(&reading, &what);
         let body: Value = serde_json::from_slice(&rewritten.rope.concat()).unwrap();
         (body["messages"].as_array().unwrap().clone(), rewritten.changes)
     }
@@ -271,7 +274,6 @@ mod tests {
     /// A reasoning item is removed whole; the item after it loses its id, since the API requires both together.
     #[test]
     fn reasoning_items_go_with_the_ids_of_what_follows() {
-        let wire = wire(WireId::OpenaiResponses);
         let reasoning = json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "e"});
         let function =
             json!({"type": "function_call", "id": "fc_1", "call_id": "c", "name": "f", "arguments": "{}"});
@@ -284,7 +286,7 @@ mod tests {
             omitted: Some(4),
             ..Rewrite::default()
         };
-        let sent: Value = serde_json::from_slice(&rewrite(wire, &reading, &what).rope.concat()).unwrap();
+        let sent: Value = serde_json::from_slice(&rewrite(&reading, &what).rope.concat()).unwrap();
         let bare = json!({"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"});
         assert_eq!(
             sent["input"],
@@ -318,7 +320,7 @@ mod tests {
             omitted: Some(3),
             ..Rewrite::default()
         };
-        let sent: Value = serde_json::from_slice(&rewrite(wire, &reading, &what).rope.concat()).unwrap();
+        let sent: Value = serde_json::from_slice(&rewrite(&reading, &what).rope.concat()).unwrap();
         let word = "skip_thought_signature_validator";
         let parts = json!([text, signed(function.clone(), word)]);
         assert_eq!(

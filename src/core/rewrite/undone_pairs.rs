@@ -9,32 +9,31 @@ use super::notes::{NoteSearch, SentinelState, turns_in};
 use super::undone::UndoneHandoffs;
 use crate::record::{HiddenPair, InsertionPlace, sibling_key};
 use crate::wire::view::{Role, View};
-use crate::wire::{CallMemo, Operation, Wire};
+use crate::wire::{CallMemo, Operation};
 
 /// Changes the pairs of a transcript in which handoffs were undone. A call that was queued before an undo, or before the place
 /// where one was reverted, is void and must not fire again. A call with a changed prefix loses its binding, as the model's
 /// own calls do. `received`: the transcript as the agent sent it; `now`: the same without notes and undone sentinels, in
 /// which calls without ids are known; `look`: how notes are found. Returns for each whether it is there.
 pub fn settle(
-    wire: &dyn Wire,
     received: &Bytes,
     now: &View,
     look: NoteSearch<'_>,
     undone: &UndoneHandoffs,
     pairs: &mut [HiddenPair],
 ) -> Vec<bool> {
-    let Ok(reading) = RequestReading::new(wire, received, Operation::Generate) else {
+    let Ok(reading) = RequestReading::new(now.wire(), received, Operation::Generate) else {
         return vec![false; pairs.len()];
     };
-    relocate(wire, &reading, now, look, pairs);
-    let places = offsets(wire, &reading, now, pairs);
+    relocate(&reading, now, look, pairs);
+    let places = offsets(&reading, now, pairs);
     for (pair, at) in pairs.iter_mut().zip(&places) {
         let Some(at) = *at else { continue };
         if undone.is_void(at) {
             pair.pending = None;
         }
         if undone.is_stale(at)
-            && let Some(call) = wire.unbound_call(&pair.call)
+            && let Some(call) = now.wire().unbound_call(&pair.call)
         {
             pair.call = call;
         }
@@ -44,14 +43,14 @@ pub fn settle(
 
 /// Keys that the transcript's calls had while other handoffs counted than do now, where they had others: pairs that were made
 /// then are looked up by them. `received` and `look` as of [`settle`].
-pub fn other_keys(wire: &dyn Wire, received: &Bytes, now: &View, look: NoteSearch<'_>) -> Vec<String> {
-    let Ok(reading) = RequestReading::new(wire, received, Operation::Generate) else {
+pub fn other_keys(received: &Bytes, now: &View, look: NoteSearch<'_>) -> Vec<String> {
+    let Ok(reading) = RequestReading::new(now.wire(), received, Operation::Generate) else {
         return Vec::new();
     };
     let keys = |view: &View| {
         let mut memo = CallMemo::default();
         let models = (0..view.turns.len()).filter(|&turn| view.turns[turn].role == Role::Assistant);
-        let names = models.flat_map(|turn| wire.call_names(view, turn, &mut memo));
+        let names = models.flat_map(|turn| view.call_names(turn, &mut memo));
         names
             .map(|name| sibling_key(&name).to_owned())
             .collect::<BTreeSet<_>>()
@@ -59,39 +58,33 @@ pub fn other_keys(wire: &dyn Wire, received: &Bytes, now: &View, look: NoteSearc
     let present = keys(now);
     let mut others = BTreeSet::new();
     for state in [SentinelState::EverUndone, SentinelState::NeverUndone] {
-        others.extend(turns_in(state, wire, &reading, look).iter().flat_map(keys));
+        others.extend(turns_in(state, &reading, look).iter().flat_map(keys));
     }
     others.difference(&present).cloned().collect()
 }
 
 /// A call without an id is identified by the messages before it, and a sentinel may be a message of its own. So a call that was
 /// made while a handoff was undone, and follows it again, is looked for in the transcript of that time.
-fn relocate(
-    wire: &dyn Wire,
-    reading: &RequestReading,
-    now: &View,
-    look: NoteSearch<'_>,
-    pairs: &mut [HiddenPair],
-) {
+fn relocate(reading: &RequestReading, now: &View, look: NoteSearch<'_>, pairs: &mut [HiddenPair]) {
     for state in [SentinelState::EverUndone, SentinelState::NeverUndone] {
         let siblings: Vec<&str> = pairs.iter().map(|pair| pair.place.sibling()).collect();
-        let found = wire.find_calls(now, &siblings, 0);
+        let found = now.find_calls(&siblings, 0);
         let lost: Vec<usize> = (0..pairs.len())
             .filter(|&n| found[n].is_none() && !siblings[n].is_empty())
             .collect();
         if lost.is_empty() {
             return;
         }
-        let Some(then) = turns_in(state, wire, reading, look) else {
+        let Some(then) = turns_in(state, reading, look) else {
             continue;
         };
         let wanted: Vec<&str> = lost.iter().map(|&n| siblings[n]).collect();
-        let Some(distances) = wire.settled(&then, &wanted, 0) else {
+        let Some(distances) = then.settled(&wanted, 0) else {
             return;
         };
         // What is taken out has no calls, so in both transcripts a call is equally far from the end.
         let names: Vec<&str> = distances.iter().map(String::as_str).collect();
-        let here = wire.find_calls(now, &names, 0);
+        let here = now.find_calls(&names, 0);
         for ((n, distance), here) in lost.into_iter().zip(&distances).zip(here) {
             if let (Some(_), InsertionPlace::Beside { sibling, .. }) = (here, &mut pairs[n].place) {
                 sibling.clone_from(distance);
@@ -101,28 +94,23 @@ fn relocate(
 }
 
 /// The position of each pair.
-fn offsets(
-    wire: &dyn Wire,
-    reading: &RequestReading,
-    now: &View,
-    pairs: &[HiddenPair],
-) -> Vec<Option<usize>> {
+fn offsets(reading: &RequestReading, now: &View, pairs: &[HiddenPair]) -> Vec<Option<usize>> {
     let view = &reading.view;
     let asides: HashMap<_, _> = reading.aside_places().collect();
     let siblings: Vec<&str> = pairs.iter().map(|pair| pair.place.sibling()).collect();
-    let mut calls = wire.find_calls(view, &siblings, 0);
+    let mut calls = view.find_calls(&siblings, 0);
     // A call without an id is identified by the number of its message, and notes are messages, too. What is taken out has no
     // calls, so in both transcripts a call is equally far from the end.
-    if let Some(distances) = wire.settled(now, &siblings, 0) {
+    if let Some(distances) = now.settled(&siblings, 0) {
         let distances: Vec<&str> = distances.iter().map(String::as_str).collect();
-        let surely = wire.find_calls(view, &distances, 0);
+        let surely = view.find_calls(&distances, 0);
         for (at, surely) in calls.iter_mut().zip(surely) {
             *at = surely.or(*at);
         }
     }
     let calls = calls.into_iter().map(|at| {
         let at = at?;
-        let parts = wire.content(view, at.turn).parts;
+        let parts = view.content(at.turn).parts;
         Some(parts.get(at.part)?.span.start)
     });
     let mut places: Vec<Option<usize>> = calls.collect();
@@ -169,9 +157,9 @@ mod tests {
     }
 
     /// The transcript without notes and undone sentinels.
-    fn cleaned(side: &dyn Wire, body: &Bytes) -> notes::CleanedTranscript {
+    fn cleaned(side: &dyn crate::wire::Wire, body: &Bytes) -> notes::CleanedTranscript {
         let reading = RequestReading::new(side, body, Operation::Generate).unwrap();
-        notes::take_out(side, &reading, LOOK).unwrap()
+        notes::take_out(&reading, LOOK).unwrap()
     }
 
     /// Machines that share a store have different clocks: the position decides whether a call was queued before an undo
@@ -198,7 +186,7 @@ mod tests {
             beside("toolu_2", 0),
             beside("gone", 0),
         ];
-        let found = settle(side, &body, now, LOOK, undone, &mut pairs);
+        let found = settle(&body, now, LOOK, undone, &mut pairs);
         assert_eq!(found, [true, true, false]);
         let waits: Vec<bool> = pairs.iter().map(|pair| pair.pending.is_some()).collect();
         assert_eq!(waits, [false, true, true]);
@@ -240,7 +228,7 @@ mod tests {
             wire(WireId::Gemini),
         );
         let cleaned = cleaned(side, &body);
-        let names = cleaned.reading.call_names(side);
+        let names = cleaned.reading.call_names();
         assert_eq!(names.len(), 5);
         // A clock that is ahead made the first ones before all others.
         let of = |(n, name): (usize, &String)| HiddenPair {
@@ -248,14 +236,7 @@ mod tests {
             ..beside(name, if n < 2 { u64::MAX } else { 0 })
         };
         let mut pairs: Vec<HiddenPair> = names.iter().enumerate().map(of).collect();
-        let found = settle(
-            side,
-            &body,
-            &cleaned.reading.view,
-            LOOK,
-            &cleaned.undone,
-            &mut pairs,
-        );
+        let found = settle(&body, &cleaned.reading.view, LOOK, &cleaned.undone, &mut pairs);
         assert_eq!(found, [true; 5]);
         let waits: Vec<bool> = pairs.iter().map(|pair| pair.pending.is_some()).collect();
         assert_eq!(waits, [false, false, true, true, true]);

@@ -6,7 +6,6 @@ use super::preamble::tagged_len;
 use crate::agents::wordings::{self, UserText};
 use crate::commands;
 use crate::text::{Span, json};
-use crate::wire::Wire;
 use crate::wire::view::{Role, TurnPartKind, View};
 
 /// What to search for besides notes.
@@ -23,11 +22,11 @@ pub struct NoteSearch<'a> {
 const LOOKED_AT: usize = 8;
 
 /// Whether the last user's turn may begin with this prefix: decided by its bytes, since most do not.
-pub fn may_say(wire: &dyn Wire, view: &View, prefix: &str) -> bool {
+pub fn may_say(view: &View, prefix: &str) -> bool {
     if prefix.is_empty() {
         return false;
     }
-    asking(view).is_some_and(|turn| may_begin(wire, view, turn, prefix))
+    asking(view).is_some_and(|turn| may_begin(view, turn, prefix))
 }
 
 /// The last turn of the conversation itself, where it is the user's.
@@ -38,7 +37,7 @@ fn asking(view: &View) -> Option<usize> {
 
 /// The users' turns with a command that no answer follows: the agent left the answer out, or a process was killed
 /// before it had one. The last turn is still to be answered.
-pub(super) fn unanswered(wire: &dyn Wire, view: &View, look: NoteSearch<'_>) -> Vec<usize> {
+pub(super) fn unanswered(view: &View, look: NoteSearch<'_>) -> Vec<usize> {
     if look.prefix.is_empty() {
         return Vec::new();
     }
@@ -46,9 +45,9 @@ pub(super) fn unanswered(wire: &dyn Wire, view: &View, look: NoteSearch<'_>) -> 
     let mut unanswered: Vec<usize> = neighbours
         .filter(|(_, pair)| pair[0].role == Role::User && pair[1].role != Role::Assistant)
         .map(|(turn, _)| turn)
-        .filter(|turn| may_begin(wire, view, *turn, look.prefix))
+        .filter(|turn| may_begin(view, *turn, look.prefix))
         .filter(|turn| {
-            let own = own_text(wire, view, *turn, look.tags);
+            let own = own_text(view, *turn, look.tags);
             own.is_some_and(|(_, _, text)| commands::is_command(&text, look.prefix))
         })
         .collect();
@@ -60,13 +59,13 @@ pub(super) fn unanswered(wire: &dyn Wire, view: &View, look: NoteSearch<'_>) -> 
 }
 
 /// Whether a text of a user's turn may begin with this prefix.
-fn may_begin(wire: &dyn Wire, view: &View, turn: usize, prefix: &str) -> bool {
+fn may_begin(view: &View, turn: usize, prefix: &str) -> bool {
     let raw = view.text(view.turns[turn].span);
     let mut found = memmem::find_iter(raw, prefix);
     if found.by_ref().take(LOOKED_AT).any(|at| may_start(raw, at)) {
         return true;
     }
-    found.next().is_some() && may_begin_a_part(wire, view, turn, prefix)
+    found.next().is_some() && may_begin_a_part(view, turn, prefix)
 }
 
 /// Whether a text may start at `at`: after a quote, or after what the agent's harness puts in front of it.
@@ -79,8 +78,8 @@ fn may_start(raw: &[u8], at: usize) -> bool {
 }
 
 /// [`may_begin`] by the texts of the turn's parts alone: results of calls, where code is, are skipped.
-fn may_begin_a_part(wire: &dyn Wire, view: &View, turn: usize, prefix: &str) -> bool {
-    let parts = wire.content(view, turn).parts;
+fn may_begin_a_part(view: &View, turn: usize, prefix: &str) -> bool {
+    let parts = view.content(turn).parts;
     let texts = parts.iter().filter(|p| p.kind == TurnPartKind::Text);
     let mut texts = texts.filter_map(|p| p.text);
     texts.any(|inside| {
@@ -93,18 +92,13 @@ fn may_begin_a_part(wire: &dyn Wire, view: &View, turn: usize, prefix: &str) -> 
 
 /// The own text of the last user's turn, which must be the last turn of the transcript: without what the agent's
 /// harness puts in front of it. `None` where there is none.
-pub fn last_message(wire: &dyn Wire, view: &View, tags: &[String]) -> Option<String> {
-    own_text(wire, view, asking(view)?, tags).map(|(_, _, text)| text)
+pub fn last_message(view: &View, tags: &[String]) -> Option<String> {
+    own_text(view, asking(view)?, tags).map(|(_, _, text)| text)
 }
 
 /// The first text of a user's turn that is the user's own: its part, where it begins, and what it says.
-pub(super) fn own_text(
-    wire: &dyn Wire,
-    view: &View,
-    turn: usize,
-    tags: &[String],
-) -> Option<(usize, Span, String)> {
-    let content = wire.content(view, turn);
+pub(super) fn own_text(view: &View, turn: usize, tags: &[String]) -> Option<(usize, Span, String)> {
+    let content = view.content(turn);
     let texts = content.parts.iter().enumerate();
     texts
         .filter(|(_, p)| p.kind == TurnPartKind::Text)
@@ -144,7 +138,7 @@ mod tests {
         });
         let wire = wire(WireId::Anthropic);
         let view = wire.read(&body.to_string().into(), Operation::Generate).unwrap();
-        may_say(wire, &view, "::")
+        may_say(&view, "::")
     }
 
     #[test]

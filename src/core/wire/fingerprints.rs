@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::call_fingerprint::{self, Fingerprint, Fingerprints, MessageNumber};
 use super::fingerprint_index::FingerprintIndex;
 use super::sibling_calls::{CallAt, calls_in};
-use super::view::{Role, TurnPart, Turns, View};
+use super::view::{Role, TurnPart, View};
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
 
@@ -18,8 +18,6 @@ const FROM_END: &str = "~@";
 /// A transcript whose calls go by fingerprints.
 #[derive(Clone, Copy)]
 pub(super) struct FingerprintedCalls<'a> {
-    /// The wire, which reads the turns.
-    pub(super) turns: &'a dyn Turns,
     pub(super) view: &'a View,
 }
 
@@ -81,7 +79,7 @@ impl<'a> FingerprintedCalls<'a> {
 
     /// The insides of a turn's texts, in order.
     fn texts(&self, turn: usize) -> impl DoubleEndedIterator<Item = Span> + use<> {
-        let parts = self.turns.content(self.view, turn).parts.into_iter();
+        let parts = self.view.content(turn).parts.into_iter();
         parts.filter_map(|part| part.text)
     }
 
@@ -113,7 +111,7 @@ impl<'a> FingerprintedCalls<'a> {
         }
         let calls = message.clone().flat_map(|turn| {
             let text = self.view.text_of(turn);
-            calls_in(self.turns, self.view, turn).map(move |(at, part)| KnownCall {
+            calls_in(self.view, turn).map(move |(at, part)| KnownCall {
                 at,
                 part,
                 same: call_fingerprint::same(text, &part),
@@ -237,7 +235,7 @@ impl<'a> FingerprintedCalls<'a> {
         let models = (0..self.view.turns.len())
             .rev()
             .filter(|turn| self.is_models(*turn));
-        let calls = models.flat_map(|turn| calls_in(self.turns, self.view, turn).rev());
+        let calls = models.flat_map(|turn| calls_in(self.view, turn).rev());
         let agents = calls.filter(|(at, call)| {
             let name = call.name.map(|name| self.unescaped(at.turn, name));
             name.is_none_or(|n| n != TOOL_NAME && !self.view.facts.ours.has(&n))

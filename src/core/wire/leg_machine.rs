@@ -142,7 +142,7 @@ impl dyn Wire + '_ {
         let Some(last) = legs.last() else {
             return Bytes::new();
         };
-        let mut machine = self.machine(&View::default(), ResponseWatch::default());
+        let mut machine = self.machine(&View::empty(self.id()), ResponseWatch::default());
         if let Some(text) = opening {
             machine.dialect.say_whole(&machine.state, text);
         }

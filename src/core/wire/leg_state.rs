@@ -256,7 +256,7 @@ mod tests {
         };
         for (wire, reply) in WIRES.iter().zip(REPLIES) {
             let body = Bytes::from(reply.replace('N', &u64::MAX.to_string()));
-            let report = wire.reply(&View::default(), &body, watch).unwrap();
+            let report = wire.reply(&View::empty(wire.id()), &body, watch).unwrap();
             assert!(report.usage.output > 0, "{reply}");
             let leg = Leg {
                 body,

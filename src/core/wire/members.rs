@@ -42,68 +42,81 @@ impl TextRules {
     };
 }
 
-/// The members of the object that holds the transcript.
-#[derive(Clone, Copy)]
-pub(super) struct TranscriptMembers<'v> {
-    view: &'v View,
-    rules: &'static TextRules,
+/// How a request that continues asks only for text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TextOnly {
+    /// No tool may be called, and a bound of the output is added where there is none. A server that refuses this is
+    /// asked again without both.
+    pub forbids_calls: bool,
+    /// Most tokens of output; the request's own bound holds where it is smaller.
+    pub max_tokens: u64,
 }
 
-impl<'v> TranscriptMembers<'v> {
-    pub(super) fn of(view: &'v View, rules: &'static TextRules) -> Self {
-        Self { view, rules }
+/// A request of one message, with what else the agent's request sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoneText<'a> {
+    /// The message.
+    pub text: &'a str,
+    /// Another model than the request's: settings that are bound to a model go.
+    pub model: Option<&'a str>,
+    /// Most tokens of output; the request's own bound holds where it is smaller.
+    pub max_tokens: u64,
+}
+
+/// The members of the object that holds the transcript.
+impl View {
+    fn text_rules(&self) -> &'static TextRules {
+        &self.wire().facts().text
     }
 
     /// The value at a path.
-    pub(super) fn get(self, path: &[&str]) -> Option<Span> {
+    pub(super) fn member(&self, path: &[&str]) -> Option<Span> {
         let (first, rest) = path.split_first()?;
-        let inside = |object: Span, name: &&str| self.find(&json::members(&self.view.body, object), name);
-        rest.iter().try_fold(self.find(&self.view.around, first)?, inside)
+        let inside = |object: Span, name: &&str| self.find(&json::members(&self.body, object), name);
+        rest.iter().try_fold(self.find(&self.around, first)?, inside)
     }
 
-    fn find(self, all: &[(Span, Span)], name: &str) -> Option<Span> {
-        let is_named = |(key, _): &&(Span, Span)| (self.rules.named)(self.view.text(*key), name);
-        all.iter().rfind(is_named).map(|(_, value)| *value)
+    fn find(&self, all: &[(Span, Span)], name: &str) -> Option<Span> {
+        let named = self.text_rules().named;
+        let found = all.iter().rfind(|(key, _)| named(self.text(*key), name));
+        found.map(|(_, value)| *value)
     }
 
-    fn number(self, path: &[&str]) -> Option<u64> {
-        json::number(self.view.text(self.get(path)?))
+    fn number(&self, path: &[&str]) -> Option<u64> {
+        json::number(self.text(self.member(path)?))
     }
 
     /// Sets the member at a path, and makes what is missing; a new member follows the transcript.
-    fn set(self, path: &[&str], value: &str) -> Option<Edit> {
-        if let Some(now) = self.get(path) {
+    fn set(&self, path: &[&str], value: &str) -> Option<Edit> {
+        if let Some(now) = self.member(path) {
             return Some(Edit::replace(now, value.to_owned()));
         }
         let (name, outer) = path.split_last()?;
-        let object = self
-            .get(outer)
-            .filter(|object| self.view.text(*object).starts_with(b"{"));
-        match object {
-            Some(object) => Some(first_member(&self.view.body, object, name, value)),
-            None if outer.is_empty() => {
-                Some(Edit::insert(self.view.list.end, format!(r#","{name}":{value}"#)))
-            }
+        let object = self.member(outer);
+        match object.filter(|object| self.text(*object).starts_with(b"{")) {
+            Some(object) => Some(first_member(&self.body, object, name, value)),
+            None if outer.is_empty() => Some(Edit::insert(self.list.end, format!(r#","{name}":{value}"#))),
             None => self.set(outer, &format!(r#"{{"{name}":{value}}}"#)),
         }
     }
 
     /// Sets the choice of tools where it is another.
-    pub(super) fn choose(self, forbids_calls: bool) -> Option<Edit> {
+    fn choose(&self, forbids_calls: bool) -> Option<Edit> {
         // Without tools there is no choice, and servers refuse the member.
-        self.view.tools.filter(|tools| tools.count > 0)?;
+        self.tools.filter(|tools| tools.count > 0)?;
         let (wanted, at) = match forbids_calls {
             true => (ToolChoice::None, 0),
             false => (ToolChoice::Auto, 1),
         };
-        let (path, values) = self.rules.choice.filter(|_| self.view.facts.choice != wanted)?;
+        let choice = self.text_rules().choice;
+        let (path, values) = choice.filter(|_| self.facts.choice != wanted)?;
         self.set(path, values[at])
     }
 
     /// Bounds the output where the request's own bound is larger; one without a bound gets one where `adds` says so.
-    pub(super) fn bound(self, most: u64, adds: bool) -> Option<Edit> {
-        let rules = self.rules;
-        let own = rules.bounds.iter().find(|path| self.get(path).is_some());
+    fn bound_output(&self, most: u64, adds: bool) -> Option<Edit> {
+        let rules = self.text_rules();
+        let own = rules.bounds.iter().find(|path| self.member(path).is_some());
         let path = own.or(rules.bounds.first().filter(|_| adds || rules.always_bounds))?;
         let most = most + self.number(rules.thinks).unwrap_or_default();
         if self.number(path).is_some_and(|own| own <= most) {
@@ -112,30 +125,40 @@ impl<'v> TranscriptMembers<'v> {
         self.set(path, &most.to_string())
     }
 
-    /// Makes `turn` the only turn of the transcript.
-    pub(super) fn only_turn(self, turn: &str) -> Edit {
-        Edit::replace(self.view.list, format!("[{turn}]"))
+    /// The edits that take members out; the transcript stays, so something is kept.
+    pub fn without(&self, names: &[&str]) -> Vec<Edit> {
+        let named = self.text_rules().named;
+        let is_lost = |key: Span| names.iter().any(|name| named(self.text(key), name));
+        members_without(&self.around, is_lost).unwrap_or_default()
     }
 
-    /// Replaces the model where the body names it, and takes out what another one may not know.
-    pub(super) fn for_model(self, model: &str) -> Vec<Edit> {
-        let named = self
-            .get(&["model"])
-            .map(|named| Edit::replace(named, json::quote(model)));
-        named
-            .into_iter()
-            .chain(self.without(self.rules.of_model))
-            .collect()
+    /// The edits by which the model answers in text. Transcript, system prompt, tools, thinking and sampling stay.
+    pub fn text_only(&self, how: TextOnly) -> Vec<Edit> {
+        let bound = self.bound_output(how.max_tokens, how.forbids_calls);
+        let choice = self.choose(how.forbids_calls);
+        bound.into_iter().chain(choice).collect()
     }
 
-    /// Takes members out.
-    pub(super) fn without(self, names: &[&str]) -> Vec<Edit> {
-        // The transcript stays, so something is kept.
-        let is_lost = |key: Span| {
-            names
-                .iter()
-                .any(|name| (self.rules.named)(self.view.text(key), name))
-        };
-        members_without(&self.view.around, is_lost).unwrap_or_default()
+    /// The edits that leave of a request its settings: one message in place of the transcript, and no tools.
+    pub fn lone_text(&self, lone: LoneText<'_>) -> Vec<Edit> {
+        let rules = self.text_rules();
+        let only = format!("[{}]", self.wire().user_text(lone.text));
+        let mut edits = vec![Edit::replace(self.list, only)];
+        edits.extend(self.bound_output(lone.max_tokens, rules.bounds_lone));
+        edits.extend(self.without(rules.with_tools));
+        edits.extend(lone.model.into_iter().flat_map(|model| self.for_model(model)));
+        edits
+    }
+
+    /// The edits by which the request goes to another model: its name where the body has one, and settings that are
+    /// bound to a model go.
+    pub fn for_model(&self, model: &str) -> Vec<Edit> {
+        let rules = self.text_rules();
+        if let Some(edits) = rules.for_model {
+            return edits(self, model);
+        }
+        let named = self.member(&["model"]);
+        let named = named.map(|named| Edit::replace(named, json::quote(model)));
+        named.into_iter().chain(self.without(rules.of_model)).collect()
     }
 }

@@ -7,8 +7,6 @@
 //! Knows JSON and a provider's rules. Knows nothing of stores, sockets or policies, and there is no
 //! translation between wires.
 
-use crate::record::WireId;
-
 pub mod anthropic;
 mod api;
 mod aside;
@@ -38,10 +36,9 @@ mod text_only_tests;
 mod turn;
 pub mod view;
 mod walk;
+mod wires;
 
-pub use api::{
-    AnswerShape, AskAgain, Compose, LocalAnswer, LoneText, Pairs, Requests, StreamOpening, TextOnly, Wire,
-};
+pub use api::{AnswerShape, AskAgain, Compose, LocalAnswer, Pairs, Requests, StreamOpening, Wire};
 pub use aside::{MadeTurn, SplitTurn};
 pub use call_fingerprint::unique_part;
 pub(crate) use error::error_in;
@@ -54,6 +51,7 @@ pub use leg::{
     Usage,
 };
 pub use leg_machine::LegMachine;
+pub use members::{LoneText, TextOnly};
 pub use own_text::EMPTY_TURN;
 pub use parts::parts;
 pub use sibling_calls::{CallAt, SiblingPair};
@@ -61,21 +59,4 @@ pub use view::{
     Operation, OwnItem, OwnKind, PreviousResponse, RequestFacts, Role, ToolChoice, ToolList, Turn,
     TurnChange, TurnContent, TurnPart, TurnPartKind, Turns, UnreadReason, View,
 };
-
-pub fn wire(id: WireId) -> &'static dyn Wire {
-    match id {
-        WireId::Anthropic => &anthropic::Anthropic,
-        WireId::OpenaiChat => &openai_chat::OpenaiChat,
-        WireId::OpenaiResponses => &openai_responses::OpenaiResponses,
-        WireId::Gemini => &gemini::Gemini,
-        WireId::Ollama => &ollama::Ollama,
-    }
-}
-
-pub const WIRES: &[&dyn Wire] = &[
-    &anthropic::Anthropic,
-    &openai_chat::OpenaiChat,
-    &openai_responses::OpenaiResponses,
-    &gemini::Gemini,
-    &ollama::Ollama,
-];
+pub use wires::{WIRES, wire};

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use memchr::memmem;
 
-use super::view::{self, Role, TurnChange, TurnPart, TurnPartKind, Turns, View};
+use super::view::{self, Role, TurnChange, TurnPart, TurnPartKind, View};
 use crate::record::HiddenPair;
 use crate::text::cost;
 
@@ -73,24 +73,23 @@ impl<'a, T: Copy> WantedIds<'a, T> {
 
 /// The calls of a turn, each with where it is.
 pub(super) fn calls_in(
-    turns: &dyn Turns,
     view: &View,
     turn: usize,
 ) -> impl DoubleEndedIterator<Item = (CallAt, TurnPart)> + use<> {
-    let parts = turns.content(view, turn).parts.into_iter().enumerate();
+    let parts = view.content(turn).parts.into_iter().enumerate();
     let calls = parts.filter(|(_, part)| part.kind == TurnPartKind::Call);
     calls.map(move |(part, call)| (CallAt { turn, part }, call))
 }
 
 /// The calls of these ids at or after offset `from`.
-pub(super) fn find_by_ids(turns: &dyn Turns, view: &View, ids: &[&str], from: usize) -> Vec<Option<CallAt>> {
+pub(super) fn find_by_ids(view: &View, ids: &[&str], from: usize) -> Vec<Option<CallAt>> {
     let mut wanted = WantedIds::new(ids.iter().copied());
     let first = view.turns.partition_point(|t| t.span.end <= from);
     for turn in first..view.turns.len() {
         if view.turns[turn].role != Role::Assistant || !wanted.may_be_in(view.raw(turn)) {
             continue;
         }
-        for (at, call) in calls_in(turns, view, turn) {
+        for (at, call) in calls_in(view, turn) {
             if let Some(id) = call.id.filter(|id| id.start > from) {
                 wanted.take(id.of(view.text_of(turn)), at);
             }
@@ -102,7 +101,6 @@ pub(super) fn find_by_ids(turns: &dyn Turns, view: &View, ids: &[&str], from: us
 /// The changes that restore pairs where content and calls are two lists of a message. The call goes among the calls,
 /// which alone count; the `result` goes right after the message.
 pub(super) fn among_calls(
-    turns: &dyn Turns,
     view: &View,
     besides: &[SiblingPair<'_>],
     result: fn(&HiddenPair) -> String,
@@ -111,7 +109,7 @@ pub(super) fn among_calls(
     let mut messages: HashMap<usize, (Vec<TurnPart>, Vec<usize>)> = HashMap::new();
     let changes = besides.iter().map(|SiblingPair { at, pair }| {
         let (calls, numbers) = messages.entry(at.turn).or_insert_with(|| {
-            let calls = calls_in(turns, view, at.turn);
+            let calls = calls_in(view, at.turn);
             calls.map(|(at, part)| (part, at.part)).unzip()
         });
         let Ok(sibling) = numbers.binary_search(&at.part) else {

@@ -26,7 +26,7 @@ fn only(id: WireId, body: &str, forbids_calls: bool) -> String {
         forbids_calls,
         max_tokens: MOST,
     };
-    edited(&view, wire.text_only(&view, how))
+    edited(&view, view.text_only(how))
 }
 
 fn lone(id: WireId, body: &str, model: Option<&str>) -> String {
@@ -37,7 +37,7 @@ fn lone(id: WireId, body: &str, model: Option<&str>) -> String {
         model,
         max_tokens: MOST,
     };
-    edited(&view, wire.lone_text(&view, text))
+    edited(&view, view.lone_text(text))
 }
 
 #[test]

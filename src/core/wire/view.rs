@@ -3,6 +3,7 @@
 pub use super::edits::{beside, edited_part, kept, without, without_member};
 pub(super) use super::edits::{first_member, members_without, set_member};
 pub use super::turn::{Role, Turn, TurnChange, TurnContent, TurnPart, TurnPartKind};
+use crate::record::WireId;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::{ToolNames, ToolTable};
@@ -36,8 +37,10 @@ pub enum UnreadReason {
 }
 
 /// An agent's request, indexed.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct View {
+    /// Which API's it is.
+    pub wire: WireId,
     /// The whole body.
     pub body: Bytes,
     /// The members of the object that holds the transcript: the body, or an envelope in it. Each is the inside of its key,
@@ -55,22 +58,23 @@ pub struct View {
 }
 
 impl View {
+    /// No request, to this API.
+    pub fn empty(wire: WireId) -> Self {
+        Self {
+            wire,
+            body: Bytes::new(),
+            around: Vec::new(),
+            list: Span::default(),
+            turns: Vec::new(),
+            made: Vec::new(),
+            tools: None,
+            facts: RequestFacts::default(),
+        }
+    }
+
     /// The bytes of a span.
     pub fn text(&self, span: Span) -> &[u8] {
         span.of(&self.body)
-    }
-
-    /// The value of a member of the object that holds the transcript.
-    pub(super) fn beside(&self, key: &str) -> Option<Span> {
-        let mut all = self.around.iter().rev();
-        let found = all.find(|(name, _)| self.text(*name) == key.as_bytes());
-        found.map(|(_, value)| *value)
-    }
-
-    /// The edits that take members out of the object that holds the transcript, which stays.
-    pub fn without(&self, keys: &[&str]) -> Vec<Edit> {
-        let is_lost = |name: Span| keys.iter().any(|key| self.text(name) == key.as_bytes());
-        members_without(&self.around, is_lost).unwrap_or_default()
     }
 
     /// The bytes of a span as text; JSON that is not UTF-8 is taken as it is, byte for byte, elsewhere.
@@ -157,8 +161,8 @@ impl View {
 
 /// The turns of a transcript.
 pub trait Turns {
-    /// What a turn is made of.
-    fn content(&self, view: &View, turn: usize) -> TurnContent;
+    /// What a turn is made of. Its spans are in `text`.
+    fn content(&self, view: &View, turn: Turn, text: &[u8]) -> TurnContent;
 
     /// Whether a turn of the system's is read only until the user's next message.
     fn ends_at_next_user(&self, _view: &View, _turn: usize) -> bool {

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::UnreadReason;
 use super::view::{RequestFacts, Role, ToolList, Turn, View};
+use crate::record::WireId;
 use crate::text::Span;
 use crate::text::json::{self, InvalidJson, WalkResult};
 use crate::tools::TOOL_NAME;
@@ -11,6 +12,7 @@ use crate::tools::TOOL_NAME;
 /// A body whose transcript is its `messages`; `member` reads each other top-level member (text, key, value) into the
 /// `facts` that hold without any.
 pub(super) fn view(
+    wire: WireId,
     bytes: &Bytes,
     facts: RequestFacts,
     keys: &[&str],
@@ -21,7 +23,7 @@ pub(super) fn view(
     let mut view = View {
         body: bytes.clone(),
         facts,
-        ..View::default()
+        ..View::empty(wire)
     };
     body(text, keys, |name, at| {
         let key = name.of(text);

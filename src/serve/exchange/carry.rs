@@ -112,7 +112,7 @@ impl Exchange {
     ) -> Option<T> {
         let (body, agent) = (splice::flat(rope), &self.offered.agent);
         agent.live.as_ref()?;
-        let view = agent.wire.read(&body, Operation::Generate).ok()?;
+        let view = agent.wire().read(&body, Operation::Generate).ok()?;
         let (carry_over, redactor) = (self.offered.pin.carry_over(), self.app.redactor.clone());
         let settings = self.app.config.draft_settings(carry_over, redactor);
         Some(make(settings, &Transcript::of(&view)))

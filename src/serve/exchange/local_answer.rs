@@ -26,7 +26,7 @@ impl Exchange {
             return self;
         }
         let answer = self.own(Uuid::now_v7(), "", None);
-        let (wire, view) = (offered.agent.wire, offered.agent.request.view());
+        let (wire, view) = (offered.agent.wire(), offered.agent.request.view());
         let begun = wire.stream_opening(view, &answer, self.form().framing());
         let shown = ShownDraft::new(ShownLine::new(begun, self.merge()));
         Self {
@@ -79,7 +79,7 @@ impl Exchange {
         };
         ctx.recorder.note(|e| e.streamed = facts.stream);
         ctx.recorder.decide(ExchangeOutcome::Complete);
-        let body = agent.wire.compose(agent.request.view(), &local, shape);
+        let body = agent.wire().compose(agent.request.view(), &local, shape);
         of_kind(kind, ResponseBody::whole(body))
     }
 

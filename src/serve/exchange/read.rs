@@ -31,17 +31,16 @@ pub(super) fn receive(
     let reading = read(app, ctx, wire, body);
     let unread = |why| ctx.recorder.note(|e| e.untooled = Some(why));
     let reading = reading.map_err(unread).ok()?;
-    let ConversationKey { key, named } = key(ctx, wire, &reading);
+    let ConversationKey { key, named } = key(ctx, &reading);
     ctx.recorder.note(|e| e.conversation = Some(key.clone()));
     let call = AgentCall {
-        wire,
         operation: ctx.operation,
         principal: ctx.principal.clone(),
         key,
         named,
         declared_side: summary_class(ctx),
         forbidden: forbidden(app, ctx),
-        candidates: reading.candidates(wire),
+        candidates: reading.candidates(),
         reading,
         edition: 0,
     };
@@ -98,11 +97,11 @@ fn is_taken(app: &App, reading: &RequestReading) -> bool {
 }
 
 /// The key by the agent's name for its session, else by the conversation's opening.
-fn key(ctx: &RequestContext, wire: &dyn Wire, reading: &RequestReading) -> ConversationKey {
+fn key(ctx: &RequestContext, reading: &RequestReading) -> ConversationKey {
     let header = |name: &str| headers::text(&ctx.headers, name).map(str::to_owned);
     let session = reading.view.facts.session.as_deref();
-    let opening = || plan::opening(wire, &reading.view);
-    conversation_key(&ctx.principal, wire.id(), header, session, &opening)
+    let opening = || plan::opening(&reading.view);
+    conversation_key(&ctx.principal, reading.view.wire, header, session, &opening)
 }
 
 /// Why the tool is ruled out, in general or for this request.

@@ -69,9 +69,9 @@ impl Request {
         self.body.spill(spill);
     }
 
-    pub(super) async fn reclaim(&mut self, wire: &dyn Wire) -> io::Result<()> {
+    pub(super) async fn reclaim(&mut self) -> io::Result<()> {
         self.body.reclaim().await?;
-        let reading = self.body.text().and_then(|text| self.reading.again(wire, text));
+        let reading = self.body.text().and_then(|text| self.reading.again(text));
         self.reading = reading.ok_or_else(|| io::Error::other("it is not what was spilled"))?;
         Ok(())
     }
@@ -80,7 +80,6 @@ impl Request {
 /// The agent's request and its conversation.
 #[derive(Clone)]
 pub(super) struct AgentRequest {
-    pub(super) wire: &'static dyn Wire,
     pub(super) request: Request,
     /// Cost of one pass over the request.
     pub(super) weight: usize,
@@ -102,13 +101,16 @@ impl AgentRequest {
         original: Option<&Bytes>,
     ) -> Self {
         Self {
-            wire: call.wire,
             call: call.facts(),
             request: request(call.reading),
             weight,
             live,
             original_hash: original.map(body_hash),
         }
+    }
+
+    pub(super) fn wire(&self) -> &'static dyn Wire {
+        self.request.view().wire()
     }
 
     /// The conversation.
@@ -129,7 +131,7 @@ impl AgentRequest {
 
     /// Whether the agent sends its whole history with each request, and does not continue by an id alone.
     pub(super) fn resends(&self) -> bool {
-        plan::resends(self.wire, self.request.view())
+        plan::resends(self.request.view())
     }
 }
 
@@ -146,7 +148,6 @@ impl Offered {
     /// The plan, under the present policy.
     pub(super) fn plan<'a>(&'a self, app: &'a App) -> Planned<'a> {
         Planned {
-            wire: self.agent.wire,
             reading: self.agent.request.reading(),
             call: self.agent.call,
             pin: &self.pin,

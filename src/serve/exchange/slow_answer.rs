@@ -105,7 +105,7 @@ impl WaitingBody {
             return;
         }
         let (framing, status) = (self.framing, parts.status);
-        let wire = self.exchange.offered.agent.wire;
+        let wire = self.exchange.offered.agent.wire();
         let begun = self.exchange.begun_draft().is_some();
         self.phase = WaitPhase::Fails(Box::pin(async move {
             let read = http_body_util::Limited::new(body, ERROR_BYTES).collect().await;

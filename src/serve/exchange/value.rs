@@ -154,7 +154,7 @@ impl Exchange {
     pub(super) fn form(&self) -> AnswerForm {
         let agent = &self.offered.agent;
         let wants_stream = agent.request.view().facts.stream;
-        AnswerForm::of(&self.ctx.target, agent.wire.facts().framing, wants_stream)
+        AnswerForm::of(&self.ctx.target, agent.wire().facts().framing, wants_stream)
     }
 
     /// Whether responses stop at a handoff.
@@ -191,7 +191,7 @@ impl Exchange {
         };
         self.ctx.headers = headers.map();
         let offered = Arc::make_mut(&mut self.offered);
-        offered.agent.request.reclaim(offered.agent.wire).await
+        offered.agent.request.reclaim().await
     }
 }
 

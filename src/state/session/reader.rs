@@ -233,7 +233,7 @@ impl<'a> Reader<'a> {
         let (reading, view) = (&call.reading, &call.reading.view);
         let begin = view.turns.get(from).map_or(view.list.end, |t| t.span.start);
         let transcript = CallsAfterCut {
-            newest_first: reading.call_names_back(call.wire, from),
+            newest_first: reading.call_names_back(from),
             up_to: &|turn| view.text(Span::new(begin, view.turns[turn].span.end)),
         };
         let calls = live.unknown_calls(cut, transcript, self.now_ms);

@@ -13,7 +13,7 @@ pub fn check(input: &[u8]) {
         hide: ToolNames::HANDOFF,
         buffered_bytes: 4096,
     };
-    let Some(report) = wire.reply(&View::default(), &body, watch) else {
+    let Some(report) = wire.reply(&View::empty(wire.id()), &body, watch) else {
         return;
     };
     let ending = match ending % 4 {

@@ -4,16 +4,16 @@ use super::{is_json, wire_of};
 use baton_core::rewrite::{Cut, RequestReading, Rewrite, rewrite};
 use baton_core::text::splice;
 use baton_core::tools::ToolTable;
-use baton_core::wire::{Operation, Wire};
+use baton_core::wire::Operation;
 use bytes::Bytes;
 
-fn rewritten(wire: &dyn Wire, reading: &RequestReading, cut: Cut<'_>, tools: bool) -> Bytes {
+fn rewritten(reading: &RequestReading, cut: Cut<'_>, tools: bool) -> Bytes {
     let what = Rewrite {
         cut,
         tools: tools.then(ToolTable::handoff),
         ..Rewrite::default()
     };
-    splice::flat(rewrite(wire, reading, &what).rope)
+    splice::flat(rewrite(reading, &what).rope)
 }
 
 pub fn check(input: &[u8]) {
@@ -26,15 +26,15 @@ pub fn check(input: &[u8]) {
     // What our walk takes for a body is JSON, but for what it need not look at: numbers and escapes inside values.
     let valid = is_json(text);
     let head = wire.carry_over(&[], "Go on.");
-    let tooled = rewritten(wire, &reading, Cut::None, true);
+    let tooled = rewritten(&reading, Cut::None, true);
     assert!(!valid || is_json(&tooled), "{}", String::from_utf8_lossy(&tooled));
-    for candidate in &reading.candidates(wire) {
+    for candidate in &reading.candidates() {
         let cut = Cut::At {
             candidate,
             prompt: Some("Go on."),
             head: &head,
         };
-        let cut = rewritten(wire, &reading, cut, true);
+        let cut = rewritten(&reading, cut, true);
         assert!(!valid || is_json(&cut), "{}", String::from_utf8_lossy(&cut));
         // What is sent is read again, by us or by a second proxy.
         assert!(
@@ -43,5 +43,5 @@ pub fn check(input: &[u8]) {
             String::from_utf8_lossy(&cut)
         );
     }
-    reading.call_names(wire);
+    reading.call_names();
 }

@@ -130,17 +130,16 @@ impl Sim {
         };
         let session = reading.view.facts.session.clone();
         let named = headers.iter().any(|(name, _)| name.contains("session")) || session.is_some();
-        let opening = || plan::opening(wire, &reading.view);
+        let opening = || plan::opening(&reading.view);
         let key = conversation_key("local", wire.id(), header, session.as_deref(), &opening).key;
         let call = AgentCall {
-            wire,
             operation: Some(operation),
             principal: "local".to_owned(),
             key: key.clone(),
             named,
             declared_side: false,
             forbidden: None,
-            candidates: reading.candidates(wire),
+            candidates: reading.candidates(),
             reading,
             edition: 0,
         };
@@ -165,7 +164,6 @@ impl Sim {
         }
         let mut answering = Answering {
             plan: Planned {
-                wire,
                 reading: &call.reading,
                 call: call.facts(),
                 pin: &plan.pin,
@@ -264,7 +262,7 @@ impl Answering<'_> {
         Course::new(CourseTerms {
             first,
             stops: self.stops(),
-            goes_on_by_id: !resends(self.plan.wire, &self.plan.reading.view),
+            goes_on_by_id: !resends(&self.plan.reading.view),
             retries: self.config.handoff.retries,
             active: self.plan.pin.active_id(),
             opening: handoff.map(|handoff| RepeatedHandoff {
@@ -293,7 +291,12 @@ impl Answering<'_> {
         handoff: Option<Arc<Handoff>>,
         first: DirectAnswer,
     ) -> RawResponse {
-        let machine = self.plan.wire.machine(&self.plan.reading.view, self.watch());
+        let machine = self
+            .plan
+            .reading
+            .view
+            .wire()
+            .machine(&self.plan.reading.view, self.watch());
         let mut merge = StreamMerge::new(machine, self.config.limits.frame_bytes, self.tooled);
         if let Some(handoff) = &handoff {
             merge.open_with(self.sentinel(handoff));
@@ -331,12 +334,12 @@ impl Answering<'_> {
         handoff: Option<Arc<Handoff>>,
         first: DirectAnswer,
     ) -> RawResponse {
-        let (wire, view) = (self.plan.wire, &self.plan.reading.view);
+        let view = &self.plan.reading.view;
         if first.broken {
             return whole(502, Vec::new());
         }
         let body: Bytes = first.pieces.concat().into();
-        let Some(report) = wire.reply(view, &body, self.watch()) else {
+        let Some(report) = view.wire().reply(view, &body, self.watch()) else {
             return whole(200, body.to_vec());
         };
         let mut answer = JoinedAnswer::new(self.course(verdict, handoff.as_deref()));
@@ -348,7 +351,11 @@ impl Answering<'_> {
                     Done::Leg(leg) => {
                         answer.performed(CourseEvent::LegBegun);
                         let body: Bytes = leg.pieces.concat().into();
-                        match wire.reply(view, &body, self.watch()).filter(|_| !leg.broken) {
+                        match view
+                            .wire()
+                            .reply(view, &body, self.watch())
+                            .filter(|_| !leg.broken)
+                        {
                             Some(report) if report.stop != StopReason::Error => answer.leg_over(body, report),
                             _ => answer.leg_broken(true),
                         }
@@ -358,7 +365,7 @@ impl Answering<'_> {
                     self.ended(close.is_ours(), answer.stop());
                     let size = |leg: &NextLeg| splice::len(&self.plan.later_leg(leg).rope);
                     let opening = handoff.as_deref().map(|handoff| self.sentinel(handoff));
-                    let raw = answer.joined(wire, view, opening.as_deref(), close.ending(size));
+                    let raw = answer.joined(view, opening.as_deref(), close.ending(size));
                     return whole(200, raw.to_vec());
                 }
                 other => panic!("{other:?}"),
@@ -398,12 +405,13 @@ impl Answering<'_> {
             Effect::AnswerCall(call) => {
                 let pair = self.write_pair(call, InsertionPlace::Aside);
                 let ours = self.plan.offered(self.tooled, self.fresh);
-                let more = self
-                    .plan
-                    .wire
-                    .ask_again(&spoken.unwrap(), std::slice::from_ref(&pair), ours);
+                let more = self.plan.reading.view.wire().ask_again(
+                    &spoken.unwrap(),
+                    std::slice::from_ref(&pair),
+                    ours,
+                );
                 CourseEvent::CallAnswered {
-                    mark: self.plan.wire.sentinel_text(&aside::line(pair.id)),
+                    mark: self.plan.reading.view.wire().sentinel_text(&aside::line(pair.id)),
                     more: more.unwrap(),
                     answer: pair.answer,
                 }
@@ -474,9 +482,9 @@ impl Answering<'_> {
             id: Uuid::now_v7(),
             principal: "local".to_owned(),
             conversation: self.key.to_owned(),
-            wire: self.plan.wire.id(),
+            wire: self.plan.reading.view.wire,
             tool: answered.call.name().to_owned(),
-            call: self.plan.wire.hidden_call(&answered.call),
+            call: self.plan.reading.view.wire().hidden_call(&answered.call),
             call_id: answered.call.id,
             answer,
             place,

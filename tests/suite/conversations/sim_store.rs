@@ -159,7 +159,7 @@ impl SimStore {
             }
             Need::LeftOutIn(key) => Answer::Ids(self.record(key).left_out),
             Need::PairsAfter { from, .. } => {
-                let calls = call.reading.call_names_back(call.wire, *from);
+                let calls = call.reading.call_names_back(*from);
                 let calls: Vec<String> = calls.map(|(_, name)| sibling_key(&name).to_owned()).collect();
                 Answer::PairsAfter(PairsAfter {
                     known: Vec::new(),

@@ -171,14 +171,13 @@ impl Script {
         let wire = wire(WireId::Anthropic);
         let reading = RequestReading::new(wire, &body.to_string().into(), operation).unwrap();
         let call = AgentCall {
-            wire,
             operation: Some(operation),
             principal: "local".to_owned(),
             key: "c".to_owned(),
             named: self.named,
             declared_side: false,
             forbidden: None,
-            candidates: reading.candidates(wire),
+            candidates: reading.candidates(),
             reading,
             edition: 0,
         };
@@ -223,7 +222,6 @@ impl Outcome {
     /// What is decided by it.
     fn with(&self, check: impl FnOnce(Planned<'_>)) {
         check(Planned {
-            wire: self.call.wire,
             reading: &self.call.reading,
             call: self.call.facts(),
             pin: &self.plan.pin,

@@ -64,7 +64,7 @@ fn line(part: &TranscriptPart<'_>) -> String {
     }
 }
 
-fn outline(wire: &str, view: &View) -> String {
+fn outline(view: &View) -> String {
     let transcript = Transcript::of(view);
     let mut out = String::new();
     let agent = transcript.agent();
@@ -76,7 +76,7 @@ fn outline(wire: &str, view: &View) -> String {
         .collect();
     let _ = writeln!(out, "tools: {}", tools.join(" "));
     let _ = writeln!(out, "system: {}", texts(&transcript.system_texts()));
-    let Preamble { turns, blocks } = preamble::of(named(wire), view, None, &TAGS.map(str::to_owned));
+    let Preamble { turns, blocks } = preamble::of(view, None, &TAGS.map(str::to_owned));
     let _ = writeln!(out, "preamble: {} turns, {} blocks", turns.len(), blocks.len());
     for (at, turn) in transcript.turns().enumerate() {
         let time = turn.time().map(|time| format!(" at {time}")).unwrap_or_default();
@@ -104,7 +104,7 @@ fn outline(wire: &str, view: &View) -> String {
 
 fn check(wire: &str, request: &Path, expected: &Path) {
     let view = view(wire, fs::read(request).unwrap());
-    let outline = outline(wire, &view);
+    let outline = outline(&view);
     if std::env::var_os("UPDATE_OUTLINES").is_some() {
         fs::write(expected, &outline).unwrap();
     }

@@ -267,11 +267,11 @@ fn check(wire: &dyn Wire, rounds: &[[Vec<SpokenPart>; 3]]) {
     assert_eq!(all, spoken_text, "{:?}", wire.id());
     let uses = transcript.tool_uses();
     assert!(uses.iter().all(|tool| tool.answer.is_some()));
-    agrees(wire, &view);
+    agrees(&view);
 }
 
 /// Texts, calls and results are the same to a rewrite.
-fn agrees(wire: &dyn Wire, view: &View) {
+fn agrees(view: &View) {
     for (at, turn) in Transcript::of(view).turns().enumerate() {
         let parts = turn.parts();
         let read = parts.iter().filter_map(|part| match part.kind {
@@ -283,7 +283,7 @@ fn agrees(wire: &dyn Wire, view: &View) {
             _ => None,
         });
         let kinds = [TurnPartKind::Text, TurnPartKind::Call, TurnPartKind::Result];
-        let rewritten = wire.content(view, at).parts.into_iter();
+        let rewritten = view.content(at).parts.into_iter();
         let rewritten = rewritten.filter(|part| kinds.contains(&part.kind));
         let rewritten = rewritten.map(|part| (part.kind, part.text, part.id));
         assert_eq!(read.collect::<Vec<_>>(), rewritten.collect::<Vec<_>>());

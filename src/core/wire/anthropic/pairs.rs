@@ -8,7 +8,7 @@ use crate::text::json;
 use crate::text::splice::Edit;
 use crate::wire::aside::{LonePart, MadeTurn, SplitTurn};
 use crate::wire::view::{self, Role, TurnChange, TurnContent, View};
-use crate::wire::{HiddenCall, Pairs, SiblingPair, Turns};
+use crate::wire::{HiddenCall, Pairs, SiblingPair};
 
 impl Pairs for Anthropic {
     /// A hidden call as a block. Arguments that are not a JSON object become an empty one: the API accepts nothing
@@ -28,7 +28,7 @@ impl Pairs for Anthropic {
         let changes = besides.iter().map(|SiblingPair { at, pair }| {
             let (content, results) = turns
                 .entry(at.turn)
-                .or_insert_with(|| (Anthropic.content(view, at.turn), ResultsAt::after(view, at.turn)));
+                .or_insert_with(|| (view.content(at.turn), ResultsAt::after(view, at.turn)));
             let call = view::beside(&content.parts, at.part, pair.place.offset(), &pair.call);
             vec![TurnChange::Within(at.turn, call), results.with(&result(pair))]
         });
@@ -74,7 +74,7 @@ enum ResultsAt {
 impl ResultsAt {
     fn after(view: &View, turn: usize) -> Self {
         let next = view.turns.get(turn + 1).filter(|t| t.role == Role::User);
-        match next.map(|_| Anthropic.content(view, turn + 1)) {
+        match next.map(|_| view.content(turn + 1)) {
             Some(TurnContent {
                 list: Some(list),
                 parts,

@@ -3,6 +3,7 @@
 use super::Anthropic;
 use bytes::Bytes;
 
+use crate::record::WireId;
 use crate::text::Span;
 use crate::text::json;
 use crate::text::splice::Edit;
@@ -37,7 +38,14 @@ const KEYS: [&str; 10] = [
 
 impl Requests for Anthropic {
     fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
-        walk::view(body, RequestFacts::of(operation), &KEYS, role, read_member)
+        walk::view(
+            WireId::Anthropic,
+            body,
+            RequestFacts::of(operation),
+            &KEYS,
+            role,
+            read_member,
+        )
     }
 
     fn carry_over(&self, blocks: &[String], prompt: &str) -> String {

@@ -2,17 +2,13 @@
 
 use super::Anthropic;
 use crate::text::json;
-use crate::wire::view::{Role, TurnContent, TurnPart, TurnPartKind, View};
+use crate::wire::view::{Role, Turn, TurnContent, TurnPart, TurnPartKind, View};
 use crate::wire::{Turns, own_text, parts};
 
 impl Turns for Anthropic {
     /// One walk, down to the members of each block: after a cut it is made over everything that is kept. A block is what
     /// its type says.
-    fn content(&self, view: &View, turn: usize) -> TurnContent {
-        let text = view.text_of(turn);
-        let Some(turn) = view.turns.get(turn) else {
-            return TurnContent::default();
-        };
+    fn content(&self, _view: &View, turn: Turn, text: &[u8]) -> TurnContent {
         parts::content_of(text, turn.span).edited(|part| {
             if matches!(part.kind, TurnPartKind::Text | TurnPartKind::Other) {
                 let is_text = part.name.is_some_and(|kind| kind.of(text) == b"text");
@@ -44,7 +40,7 @@ impl Turns for Anthropic {
     /// and most histories without thinking hold neither.
     fn bound(&self, view: &View) -> bool {
         let thinks = |turn: usize| {
-            let parts = self.content(view, turn).parts;
+            let parts = view.content(turn).parts;
             parts.iter().any(|p| p.kind == TurnPartKind::Thinking)
         };
         view.transcript_has(&["\"thinking\"", "\"redacted_thinking\""])

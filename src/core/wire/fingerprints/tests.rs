@@ -1,48 +1,36 @@
-use std::cell::Cell;
-
 use super::*;
 use crate::record::WireId;
-use crate::wire::view::{Turn, TurnContent, TurnPartKind};
+use crate::text::cost;
 use crate::wire::{Operation, wire};
 use serde_json::json;
 
-thread_local! {
-    static LOOKS: Cell<usize> = const { Cell::new(0) };
-}
-
-/// One call in each of the model's turns, of no name.
-struct CountedTurns;
-
-impl Turns for CountedTurns {
-    fn content(&self, view: &View, turn: usize) -> TurnContent {
-        LOOKS.set(LOOKS.get() + 1);
-        match view.turns[turn].role {
-            Role::Assistant => TurnContent::of(TurnPart::new(view.turns[turn].span, TurnPartKind::Call)),
-            _ => TurnContent::default(),
-        }
-    }
-
-    fn bound(&self, _: &View) -> bool {
-        false
-    }
-}
-
 fn counted(view: &View) -> FingerprintedCalls<'_> {
-    let turns = &CountedTurns;
-    FingerprintedCalls { turns, view }
+    FingerprintedCalls { view }
 }
 
+/// The same call in each of the model's turns.
 fn view(roles: impl Iterator<Item = Role>) -> View {
-    let turns = roles
-        .enumerate()
-        .map(|(i, role)| Turn::new(Span::new(i, i + 1), role));
-    let turns: Vec<Turn> = turns.collect();
-    View {
-        body: vec![b' '; turns.len()].into(),
-        list: Span::new(0, turns.len()),
-        turns,
-        ..View::default()
-    }
+    let turns = roles.map(|role| match role {
+        Role::Assistant => json!({"role": "model", "parts": [{"functionCall": {"name": "g"}}]}),
+        Role::Tool => json!({"role": "user", "parts": [{"functionResponse": {"name": "g"}}]}),
+        _ => json!({"role": "user", "parts": []}),
+    });
+    let body = json!({"contents": turns.collect::<Vec<_>>()}).to_string();
+    wire(WireId::Gemini)
+        .read(&body.into(), Operation::Generate)
+        .unwrap()
+}
+
+/// The turns that `work` looks at, each of which costs what the model's costs.
+fn looks<T>(view: &View, work: impl FnOnce() -> T) -> (u64, T) {
+    let last = view
+        .turns
+        .iter()
+        .rposition(|turn| turn.role == Role::Assistant)
+        .unwrap();
+    let (each, _) = cost::of(|| counted(view).calls(last..last + 1, &mut CallMemo::default()));
+    let (steps, done) = cost::of(work);
+    (steps.div_ceil(each), done)
 }
 
 fn keys(view: &View, back: usize) -> Vec<String> {
@@ -65,19 +53,20 @@ fn a_walk_looks_at_each_turn_once() {
         };
         let together = |n: usize| if n == 0 { Role::User } else { Role::Assistant };
         for view in [view((0..turns).map(apart)), view((0..turns).map(together))] {
-            LOOKS.set(0);
-            let mut all = keys(&view, usize::MAX);
-            assert!(LOOKS.get() <= turns + 2, "{} looks at {turns} turns", LOOKS.get());
+            let (looks, mut all) = looks(&view, || keys(&view, usize::MAX));
             let calls = all.len();
+            assert!(
+                looks <= calls as u64 + 2,
+                "{looks} looks at {calls} turns of the model's"
+            );
             all.sort();
             all.dedup();
             assert_eq!(all.len(), calls, "all are told apart");
         }
         // From the end, no more than requested: a message, and what led to it.
         let view = view((0..turns).map(apart));
-        LOOKS.set(0);
-        keys(&view, 1);
-        assert!(LOOKS.get() <= 4, "{}", LOOKS.get());
+        let (looks, _) = looks(&view, || keys(&view, 1));
+        assert!(looks <= 3, "{looks}");
     }
 }
 
@@ -129,7 +118,7 @@ fn a_distance_from_the_end_counts_the_agents_calls_alone() {
     for (id, body) in bodies {
         let wire = wire(id);
         let view = wire.read(&body.to_string().into(), Operation::Generate).unwrap();
-        let found = wire.find_calls(&view, &[&format!("{FROM_END}1"), &format!("{FROM_END}2")], 0);
+        let found = view.find_calls(&[&format!("{FROM_END}1"), &format!("{FROM_END}2")], 0);
         let turns: Vec<_> = found.into_iter().map(|at| at.map(|at| at.turn)).collect();
         assert_eq!(turns, [Some(0), None], "{id:?}");
     }

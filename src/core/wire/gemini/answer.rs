@@ -1,7 +1,6 @@
 //! Gemini's answers: one response to the agent, however many legs it has. Events:
 //! <https://ai.google.dev/api/generate-content>.
 
-use super::Gemini;
 use bytes::Bytes;
 
 use super::chunk::{ChunkParts, GeminiChunk, GeminiIdentity, NO_PARTS};
@@ -170,9 +169,8 @@ impl Dialect for GeminiDialect {
 
 impl GeminiDialect {
     pub(super) fn new(view: &View) -> Self {
-        let turns = &Gemini;
         Self {
-            place: FingerprintedCalls { turns, view }.place_of_answer(),
+            place: FingerprintedCalls { view }.place_of_answer(),
             ..Self::default()
         }
     }

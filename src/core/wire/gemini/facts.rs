@@ -12,7 +12,7 @@ use crate::text::splice::Edit;
 use crate::wire::Wire;
 use crate::wire::error::{KeyHeader, OwnError};
 use crate::wire::facts::WireFacts;
-use crate::wire::members::{TextRules, TranscriptMembers};
+use crate::wire::members::TextRules;
 use crate::wire::view::{ToolList, ToolShape, View};
 
 static FACTS: WireFacts = WireFacts {
@@ -85,7 +85,7 @@ fn tool_shape(view: &View, tools: &ToolList) -> ToolShape {
 fn for_model(view: &View, model: &str) -> Vec<Edit> {
     let named = json::get(&view.body, json::root(&view.body), "model");
     let named = named.map(|named| Edit::replace(named, json::quote(model)));
-    let thinks = TranscriptMembers::of(view, &FACTS.text).get(&["generationConfig", "thinkingConfig"]);
+    let thinks = view.member(&["generationConfig", "thinkingConfig"]);
     let thinks = thinks.map(|thinks| Edit::replace(thinks, "{}"));
     named.into_iter().chain(thinks).collect()
 }

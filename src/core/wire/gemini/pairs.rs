@@ -3,7 +3,7 @@
 
 use super::Gemini;
 use crate::wire::aside::{LonePart, MadeTurn, SplitTurn};
-use crate::wire::{CallAt, Pairs, Turns};
+use crate::wire::{CallAt, Pairs};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -185,7 +185,7 @@ impl MessageWithResults {
 fn results(view: &View, first: usize) -> Vec<PlacedResult> {
     let answers = (first..view.turns.len())
         .take_while(|&t| matches!(view.turns[t].role, Role::User | Role::Tool))
-        .map(|t| (t, Gemini.content(view, t)));
+        .map(|t| (t, view.content(t)));
     let results = answers.flat_map(|(turn, content)| {
         let listed = content.list.is_some();
         let parts = content
@@ -225,7 +225,7 @@ fn last_question(view: &View) -> usize {
         let users = |t: &usize| view.turns[*t].role != Role::Assistant;
         let start = (0..end).rev().take_while(users).last().unwrap_or(end);
         let answers = |t| {
-            let parts = Gemini.content(view, t).parts;
+            let parts = view.content(t).parts;
             parts.iter().any(|p| p.kind == TurnPartKind::Result)
         };
         if start < end && !(start..end).any(answers) {

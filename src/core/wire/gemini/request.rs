@@ -4,6 +4,7 @@ use super::Gemini;
 use bytes::Bytes;
 
 use super::part;
+use crate::record::WireId;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
@@ -48,7 +49,7 @@ impl Requests for Gemini {
                 model: model.map(|m| m.into_owned()),
                 ..RequestFacts::of(operation)
             },
-            ..View::default()
+            ..View::empty(WireId::Gemini)
         };
         for (key, value) in &around {
             member(text, key.of(text), *value, &mut view);

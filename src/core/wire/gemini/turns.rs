@@ -7,15 +7,11 @@ use super::part::{self, LOST_SIGNATURE, PartMembers};
 use super::request::text_part;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::view::{self, Role, TurnContent, TurnPart, TurnPartKind, View};
+use crate::wire::view::{self, Role, Turn, TurnContent, TurnPart, TurnPartKind, View};
 use crate::wire::{Turns, fingerprints};
 
 impl Turns for Gemini {
-    fn content(&self, view: &View, turn: usize) -> TurnContent {
-        let text = view.text_of(turn);
-        let Some(turn) = view.turns.get(turn) else {
-            return TurnContent::default();
-        };
+    fn content(&self, view: &View, turn: Turn, text: &[u8]) -> TurnContent {
         let Some(parts) = json::get(text, turn.span, "parts") else {
             return TurnContent::default();
         };
@@ -69,7 +65,7 @@ impl Turns for Gemini {
     fn bound(&self, view: &View) -> bool {
         view.transcript_has(&["\"thoughtSignature\"", "\"thought_signature\""])
             && (current(view)..view.turns.len())
-                .any(|t| self.content(view, t).parts.iter().any(|p| p.signature.is_some()))
+                .any(|t| view.content(t).parts.iter().any(|p| p.signature.is_some()))
     }
 }
 
@@ -87,8 +83,8 @@ pub(super) fn pieces(view: &View, turn: usize) -> Vec<PartMembers> {
 pub(super) fn current(view: &View) -> usize {
     let has_text = |t: &usize| {
         view.turns[*t].role == Role::User
-            && Gemini
-                .content(view, *t)
+            && view
+                .content(*t)
                 .parts
                 .iter()
                 .any(|p| p.kind != TurnPartKind::Result)

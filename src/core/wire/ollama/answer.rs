@@ -1,7 +1,6 @@
 //! Ollama's answers: one response to the agent, however many legs it has. Events:
 //! <https://github.com/ollama/ollama/blob/main/docs/api.md>.
 
-use super::Ollama;
 use crate::mark::escape;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
@@ -225,9 +224,8 @@ const EMPTY: &str = r#"{"role":"assistant","content":""}"#;
 
 impl OllamaDialect {
     pub(super) fn new(view: &View) -> Self {
-        let turns = &Ollama;
         Self {
-            place: FingerprintedCalls { turns, view }.place_of_answer(),
+            place: FingerprintedCalls { view }.place_of_answer(),
             ..Self::default()
         }
     }

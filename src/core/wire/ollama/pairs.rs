@@ -27,7 +27,7 @@ impl Pairs for Ollama {
 
     /// Only calls count as parts here: text and calls are members of their own.
     fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<TurnChange>> {
-        among_calls(self, view, besides, result)
+        among_calls(view, besides, result)
     }
 
     /// The message is split at the aside's line: what was written before it with the call, the result, the message

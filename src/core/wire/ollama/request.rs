@@ -3,6 +3,7 @@
 use super::Ollama;
 use bytes::Bytes;
 
+use crate::record::WireId;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
@@ -20,7 +21,7 @@ impl Requests for Ollama {
             stream: true,
             ..RequestFacts::of(operation)
         };
-        walk::view(body, facts, &KEYS, role, read_member)
+        walk::view(WireId::Ollama, body, facts, &KEYS, role, read_member)
     }
 
     fn carry_over(&self, _blocks: &[String], prompt: &str) -> String {

@@ -51,7 +51,7 @@ fn rewritten(body: &str, pair: HiddenPair) -> Value {
         pairs: &[pair],
         ..Rewrite::default()
     };
-    let done = rewrite(&Ollama, &reading(body), &what);
+    let done = rewrite(&reading(body), &what);
     assert_eq!(done.placed.len(), 1);
     serde_json::from_slice(&splice::flat(done.rope)).unwrap()
 }
@@ -112,7 +112,7 @@ fn a_pair_without_ids_stands_beside_its_sibling() {
     let body = format!(
         r#"{{"messages":[{{"role":"user","content":"go"}},{{"role":"assistant","content":"","tool_calls":[{F},{F}]}},{{"role":"tool","content":"r"}}]}}"#
     );
-    let keys = reading(&body).call_names(&Ollama);
+    let keys = reading(&body).call_names();
     assert_eq!(keys.len(), 2);
     let upstream = rewritten(
         &body,
@@ -257,7 +257,7 @@ fn a_tools_message_that_has_calls_too_goes_as_a_whole() {
         r#"{{"messages":[{{"role":"user","content":"a"}},{{"role":"assistant","content":"{sentinel}\n\nFresh."}},{{"role":"tool","content":"lost","tool_calls":[{F},{F}]}},{{"role":"user","content":"b"}}]}}"#
     );
     let reading = reading(&body);
-    let candidates = reading.candidates(&Ollama);
+    let candidates = reading.candidates();
     let head = Ollama.carry_over(&[], "Go on.");
     let what = Rewrite {
         cut: Cut::At {
@@ -267,7 +267,7 @@ fn a_tools_message_that_has_calls_too_goes_as_a_whole() {
         },
         ..Rewrite::default()
     };
-    let sent: Value = serde_json::from_slice(&splice::flat(rewrite(&Ollama, &reading, &what).rope)).unwrap();
+    let sent: Value = serde_json::from_slice(&splice::flat(rewrite(&reading, &what).rope)).unwrap();
     let roles: Vec<_> = sent["messages"]
         .as_array()
         .unwrap()
@@ -284,16 +284,10 @@ fn calls_in_front_of_a_text_count_from_within_the_text_on() {
     );
     let reading = reading(&body);
     let view = &reading.view;
-    let names = WIRE.call_names(view, 1, &mut crate::wire::CallMemo::default());
+    let names = view.call_names(1, &mut crate::wire::CallMemo::default());
     let siblings = [names[0].as_str()];
     let inside = body.find("after").unwrap();
-    assert_eq!(
-        WIRE.find_calls(view, &siblings, inside),
-        WIRE.find_calls(view, &siblings, 0)
-    );
-    assert!(WIRE.find_calls(view, &siblings, inside)[0].is_some());
-    assert_eq!(
-        WIRE.settled(view, &siblings, inside),
-        WIRE.settled(view, &siblings, 0)
-    );
+    assert_eq!(view.find_calls(&siblings, inside), view.find_calls(&siblings, 0));
+    assert!(view.find_calls(&siblings, inside)[0].is_some());
+    assert_eq!(view.settled(&siblings, inside), view.settled(&siblings, 0));
 }

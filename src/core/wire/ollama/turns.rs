@@ -3,15 +3,11 @@
 use super::Ollama;
 use crate::wire::Turns;
 use crate::wire::parts::ElementMembers;
-use crate::wire::view::{Role, TurnContent, TurnPart, View};
+use crate::wire::view::{Role, Turn, TurnContent, TurnPart, View};
 
 impl Turns for Ollama {
     /// The content's text, then the calls. A tool's message is one result.
-    fn content(&self, view: &View, turn: usize) -> TurnContent {
-        let text = view.text_of(turn);
-        let Some(turn) = view.turns.get(turn) else {
-            return TurnContent::default();
-        };
+    fn content(&self, _view: &View, turn: Turn, text: &[u8]) -> TurnContent {
         let is_result = turn.role == Role::Tool;
         let found = ElementMembers::read(text, turn.span, true);
         let literal = found.get(b"content").filter(|value| text[value.start] == b'"');

@@ -86,7 +86,7 @@ impl Pairs for OpenaiChat {
 
     /// The call goes among its siblings, the result right after the message, before theirs.
     fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<TurnChange>> {
-        among_calls(self, view, besides, result)
+        among_calls(view, besides, result)
     }
 
     /// The message is split at the aside's line into the earlier text with the call, the result, and the message with

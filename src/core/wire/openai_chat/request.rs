@@ -3,6 +3,7 @@
 use super::OpenaiChat;
 use bytes::Bytes;
 
+use crate::record::WireId;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
@@ -47,7 +48,14 @@ const SESSIONS: [&[&str]; 3] = [
 
 impl Requests for OpenaiChat {
     fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
-        walk::view(body, RequestFacts::of(operation), &KEYS, role, read_member)
+        walk::view(
+            WireId::OpenaiChat,
+            body,
+            RequestFacts::of(operation),
+            &KEYS,
+            role,
+            read_member,
+        )
     }
 
     fn carry_over(&self, blocks: &[String], prompt: &str) -> String {
@@ -69,8 +77,8 @@ pub(super) fn companions(view: &View) -> Vec<Edit> {
     }
     let text: &[u8] = &view.body;
     let include_usage = r#"{"include_usage":true}"#;
-    let Some(options) = view.beside("stream_options") else {
-        let stream = view.beside("stream");
+    let Some(options) = view.member(&["stream_options"]) else {
+        let stream = view.member(&["stream"]);
         let add = |s: Span| Edit::insert(s.end, format!(r#","stream_options":{include_usage}"#));
         return stream.map(add).into_iter().collect();
     };

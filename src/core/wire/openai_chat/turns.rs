@@ -5,7 +5,7 @@ use crate::wire::Turns;
 use crate::wire::parts::ElementMembers;
 
 use crate::text::{Span, json};
-use crate::wire::view::{Role, TurnContent, TurnPart, TurnPartKind, View};
+use crate::wire::view::{Role, Turn, TurnContent, TurnPart, TurnPartKind, View};
 
 /// Members of an assistant message that a provider has signed or encrypted, and so may have bound to a prefix.
 const SIGNED: [&str; 4] = [
@@ -29,11 +29,7 @@ const HINTS: [&str; 4] = [
 impl Turns for OpenaiChat {
     /// The parts of a message: its content, then whatever is next to it (refusal, audio), then its calls, in
     /// whatever order its members are.
-    fn content(&self, view: &View, turn: usize) -> TurnContent {
-        let text = view.text_of(turn);
-        let Some(turn) = view.turns.get(turn) else {
-            return TurnContent::default();
-        };
+    fn content(&self, _view: &View, turn: Turn, text: &[u8]) -> TurnContent {
         let found = ElementMembers::read(text, turn.span, turn.role != Role::Tool);
         if turn.role == Role::Tool {
             let span = turn.span;

@@ -106,7 +106,9 @@ fn object(view: &View, answer: &LocalAnswer<'_>, status: &str, (output, usage): 
 /// The members that repeat the request's, as the agent spelled their values.
 fn echoed(view: &View) -> String {
     let members = ECHOED.iter().map(|(name, absent)| {
-        let value = view.beside(name).map_or((*absent).into(), |span| view.str(span));
+        let value = view
+            .member(&[name])
+            .map_or((*absent).into(), |span| view.str(span));
         format!(r#""{name}":{value}"#)
     });
     members.collect::<Vec<_>>().join(",")

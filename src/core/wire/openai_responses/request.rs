@@ -3,6 +3,7 @@
 use super::OpenaiResponses;
 use bytes::Bytes;
 
+use crate::record::WireId;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::view::{
@@ -44,7 +45,6 @@ const KEYS: [&str; 13] = [
 ];
 
 /// What a walk over the body has found.
-#[derive(Default)]
 struct BodyWalk {
     view: View,
     /// Codex: the list in the first leading `additional_tools` item.
@@ -63,9 +63,12 @@ impl Requests for OpenaiResponses {
             view: View {
                 body: body.clone(),
                 facts: RequestFacts::of(operation),
-                ..View::default()
+                ..View::empty(WireId::OpenaiResponses)
             },
-            ..BodyWalk::default()
+            additional: None,
+            led: false,
+            taken: false,
+            metadata_session: None,
         };
         let mut has_list = false;
         walk::body(text, &KEYS, |key, at| {

@@ -15,11 +15,8 @@ use crate::wire::view::{self, OwnItem, OwnKind, Role, Turn, TurnContent, TurnPar
 use crate::wire::{EMPTY_TURN, Turns};
 
 impl Turns for OpenaiResponses {
-    fn content(&self, view: &View, turn: usize) -> TurnContent {
-        let text = view.text_of(turn);
-        let Some(whole) = view.turns.get(turn).map(|t| t.span) else {
-            return TurnContent::default();
-        };
+    fn content(&self, _view: &View, turn: Turn, text: &[u8]) -> TurnContent {
+        let whole = turn.span;
         if text.get(whole.start) == Some(&b'"') {
             return TurnContent::of(TurnPart::literal(whole));
         }

@@ -98,7 +98,7 @@ impl Exchange {
         let Some(spoken) = spoken else {
             return Ok(CourseEvent::NotWritten);
         };
-        let wire = self.offered.agent.wire;
+        let wire = self.offered.agent.wire();
         let pair = record_writer::pair(self, answered, InsertionPlace::Aside)?;
         let ours = self.hidden();
         let Some(more) = wire.ask_again(&spoken, std::slice::from_ref(&pair), ours) else {

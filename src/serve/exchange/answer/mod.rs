@@ -175,7 +175,7 @@ impl Exchange {
     /// What a streamed answer is read and written by. Calls of these tools are hidden.
     pub(super) fn machine(&self, hide: ToolNames) -> LegMachine {
         let agent = &self.offered.agent;
-        let mut machine = agent.wire.machine(agent.request.view(), self.watch(hide));
+        let mut machine = agent.wire().machine(agent.request.view(), self.watch(hide));
         machine.frame_as(self.form().framing());
         machine
     }

@@ -43,7 +43,7 @@ pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
     let agent = &exchange.offered.agent;
     let (view, ending) = (agent.request.view(), exchange.ending(&close));
     // Upstream's own bytes, where nothing is to be changed.
-    let joined = ResponseBody::whole(answer.joined(agent.wire, view, opening.as_deref(), ending));
+    let joined = ResponseBody::whole(answer.joined(view, opening.as_deref(), ending));
     let body = match effects::outcome(&close, answer.stop()) {
         ExchangeOutcome::Complete => joined.when_handed_over(exchange.completed()),
         outcome => {
@@ -58,7 +58,7 @@ impl Exchange {
     /// Reads a reply, from which calls of these tools are hidden.
     pub(in crate::serve::exchange) fn read_reply(&self, body: &Bytes, hide: ToolNames) -> Option<LegReport> {
         let agent = &self.offered.agent;
-        agent.wire.reply(agent.request.view(), body, self.watch(hide))
+        agent.wire().reply(agent.request.view(), body, self.watch(hide))
     }
 
     /// All of an answer.

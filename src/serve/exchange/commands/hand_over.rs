@@ -124,7 +124,7 @@ fn without_command(exchange: &Exchange) -> Option<Exchange> {
     let look = exchange.app.note_search();
     let offered = &exchange.offered;
     let reading = offered.agent.request.reading();
-    let left = notes::without_last(offered.agent.wire, reading, look)?;
+    let left = notes::without_last(reading, look)?;
     let removed = offered.agent.request.len().saturating_sub(left.view.body.len());
     let hash = offered.agent.hash();
     let mut before = exchange.clone();

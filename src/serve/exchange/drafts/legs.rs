@@ -60,7 +60,7 @@ impl DraftInput<'_> {
     async fn oneshot(&self) -> Result<DraftEnd, DraftFailure> {
         let exchange = self.exchange;
         let text = self.index.after_history(&self.spec(0), &exchange.app.prompts);
-        let more = [exchange.offered.agent.wire.user_text(&text)];
+        let more = [exchange.offered.agent.wire().user_text(&text)];
         let max_tokens = exchange.app.config.draft.max_tokens;
         let ask = async |forbids_calls| {
             let how = TextOnly {

@@ -51,7 +51,6 @@ fn pair(sibling: &str, offset: i32) -> HiddenPair {
 fn rewritten(body: &str, pairs: &[HiddenPair], tool: bool) -> (String, RewriteOutcome) {
     let tools = ToolTable::new(vec![Tool::handoff(Some("d"), false)]);
     let done = rewrite(
-        &Gemini,
         &reading(body),
         &Rewrite {
             cut: Cut::None,

@@ -1,11 +1,10 @@
 use super::*;
 use crate::mark::{aside, sentinel};
-use crate::record::WireId;
 use crate::rewrite::untooled;
 use crate::text::cost;
 use crate::wire::Turns;
 use crate::wire::view::{Role, ToolChoice, TurnPartKind};
-use crate::wire::{CallAt, UnreadReason, wire};
+use crate::wire::{CallAt, UnreadReason};
 
 const ID: uuid::Uuid = uuid::Uuid::from_u128(7);
 
@@ -18,7 +17,7 @@ fn both_spellings_are_read_and_the_edit_is_made_in_the_one_found() {
     let read = reading(body);
     let roles: Vec<_> = read.view.turns.iter().map(|t| t.role).collect();
     assert_eq!(roles, [Role::User, Role::Assistant, Role::User]);
-    let call = &Gemini.content(&read.view, 1).parts[0];
+    let call = &read.view.content(1).parts[0];
     assert_eq!(
         (call.kind, read.view.str(call.id.unwrap())),
         (TurnPartKind::Call, "x".into())
@@ -120,14 +119,13 @@ fn single_objects_are_read_and_not_edited() {
     let read = reading(&alone);
     assert_eq!(read.view.turns.len(), 1);
     assert!(untooled::unfit(&read.view).is_some() && untooled::no_room(&read.view).is_some());
-    assert_eq!(read.candidates(&Gemini), []);
+    assert_eq!(read.candidates(), []);
 
     let part = format!(r#"{{"contents":[{{"role":"model","parts":{{"text":"{mark}\n\nrest"}}}}]}}"#);
     let read = reading(&part);
-    let found = read.candidates(&Gemini);
+    let found = read.candidates();
     assert_eq!(found.len(), 1);
     let done = rewrite(
-        &Gemini,
         &read,
         &Rewrite {
             cut: Cut::At {
@@ -208,14 +206,13 @@ fn many_calls_are_named_in_the_time_of_one_walk() {
             let body = shape(calls);
             let body = format!(r#"{{"contents":[{{"parts":[{{"text":"{opening}"}}]}},{body}]}}"#);
             let read = reading(&body);
-            let (steps, keys) = cost::of(|| read.call_names(&Gemini));
+            let (steps, keys) = cost::of(|| read.call_names());
             assert_eq!(keys.len(), calls);
-            let CallAt { turn, part } =
-                wire(WireId::Gemini).find_calls(&read.view, &[&keys[calls - 1]], 0)[0].unwrap();
+            let CallAt { turn, part } = read.view.find_calls(&[&keys[calls - 1]], 0)[0].unwrap();
             let last = (0..read.view.turns.len()).rev();
             let mut last = last.filter(|t| read.view.turns[*t].role == Role::Assistant);
             assert_eq!(last.next(), Some(turn));
-            assert_eq!(part + 1, Gemini.content(&read.view, turn).parts.len());
+            assert_eq!(part + 1, read.view.content(turn).parts.len());
             assert!(
                 steps > 0 && steps < 8 * body.len() as u64,
                 "{steps} steps for {} bytes",
@@ -258,7 +255,7 @@ fn a_pair_finds_its_sibling_whatever_is_left_of_it() {
 #[test]
 fn equal_calls_are_distinguished_by_their_order() {
     let body = transcript(&model(&[G, G].join(",")));
-    let keys = reading(&body).call_names(&Gemini);
+    let keys = reading(&body).call_names();
     let (out, _) = rewritten(&body, &[pair(&keys[1], -1)], false);
     assert!(out.contains(&format!("{G},{HIDDEN},{G}")), "{out}");
     assert!(out.contains(&format!(r#""name":"f"}}}},{RESULT},"#)), "{out}");
@@ -283,7 +280,7 @@ fn positions_hold_across_contents_and_joined_texts() {
         (model(&joined.join(",")), format!("{},{HIDDEN},{G}", text("ab"))),
     ] {
         let body = transcript(&contents);
-        let keys = reading(&body).call_names(&Gemini);
+        let keys = reading(&body).call_names();
         assert_eq!(keys.len(), 2);
         let (out, _) = rewritten(&body, &[pair(&keys[0], 1)], false);
         assert!(out.contains(&wanted), "{out}");
@@ -299,7 +296,7 @@ fn positions_hold_across_contents_and_joined_texts() {
 #[test]
 fn a_result_that_has_no_place_yet_gets_a_content_of_its_own() {
     let body = format!(r#"{{"contents":[{}]}}"#, model(F));
-    let keys = reading(&body).call_names(&Gemini);
+    let keys = reading(&body).call_names();
     let (out, _) = rewritten(&body, &[pair(&keys[0], 0)], false);
     assert_eq!(
         out,
@@ -324,7 +321,7 @@ fn a_step_whose_signature_is_lost_says_so() {
     assert!(rewritten(&body, &[], true).0.contains(word));
     // Untouched without the tool, with the pair back in its place, and where the call is signed.
     assert!(!rewritten(&body, &[], false).0.contains("skip_thought"));
-    let keys = reading(&body).call_names(&Gemini);
+    let keys = reading(&body).call_names();
     assert!(
         !rewritten(&body, &[pair(&keys[1], -1)], true)
             .0

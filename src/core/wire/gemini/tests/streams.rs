@@ -329,11 +329,15 @@ fn replies_without_a_candidate_are_read_and_joined() {
     let blocked = Bytes::from_static(
         br#"{"promptFeedback":{"blockReason":"SAFETY"},"usageMetadata":{"promptTokenCount":3}}"#,
     );
-    let report = WIRE.reply(&View::default(), &blocked, WATCH).unwrap();
+    let report = WIRE.reply(&View::empty(WIRE.id()), &blocked, WATCH).unwrap();
     assert_eq!(report.stop, StopReason::Refused);
     assert!(
-        WIRE.reply(&View::default(), &Bytes::from_static(b"{\"error\":{}}"), WATCH)
-            .is_none()
+        WIRE.reply(
+            &View::empty(WIRE.id()),
+            &Bytes::from_static(b"{\"error\":{}}"),
+            WATCH
+        )
+        .is_none()
     );
     let leg = crate::wire::Leg {
         body: blocked,
@@ -349,7 +353,7 @@ fn grounding_of_the_last_leg_counts_parts_anew() {
     let leg = |body: &str| {
         let body = Bytes::copy_from_slice(body.as_bytes());
         crate::wire::Leg {
-            report: WIRE.reply(&View::default(), &body, WATCH).unwrap(),
+            report: WIRE.reply(&View::empty(WIRE.id()), &body, WATCH).unwrap(),
             body,
             then: Some("m".into()),
         }

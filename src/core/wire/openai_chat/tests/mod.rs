@@ -65,7 +65,7 @@ fn upstream(messages: &Value, pairs: &[HiddenPair]) -> Value {
         pairs,
         ..Rewrite::default()
     };
-    let sent = splice::flat(rewrite(&OpenaiChat, &reading, &what).rope);
+    let sent = splice::flat(rewrite(&reading, &what).rope);
     serde_json::from_slice::<Value>(&sent).unwrap()["messages"].take()
 }
 

@@ -35,22 +35,15 @@ fn roles_and_parts() {
         roles,
         [Role::System, Role::User, Role::Assistant, Role::Tool, Role::Other]
     );
-    let kinds = |turn| -> Vec<TurnPartKind> {
-        OpenaiChat
-            .content(&view, turn)
-            .parts
-            .iter()
-            .map(|p| p.kind)
-            .collect()
-    };
+    let kinds = |turn| -> Vec<TurnPartKind> { view.content(turn).parts.iter().map(|p| p.kind).collect() };
     assert_eq!(kinds(1), [TurnPartKind::Text, TurnPartKind::Other]);
     assert_eq!(kinds(2), [TurnPartKind::Text, TurnPartKind::Call]);
     assert_eq!(kinds(3), [TurnPartKind::Result]);
-    let result = OpenaiChat.content(&view, 3).parts[0];
+    let result = view.content(3).parts[0];
     assert_eq!(view.text(result.id.unwrap()), b"c1");
-    let ids = OpenaiChat.content(&view, 2).parts.into_iter().map(|part| part.id);
+    let ids = view.content(2).parts.into_iter().map(|part| part.id);
     assert_eq!(ids.flatten().map(|id| view.str(id)).collect::<Vec<_>>(), ["c1"]);
-    assert!(OpenaiChat.content(&view, 2).list.is_none());
+    assert!(view.content(2).list.is_none());
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn body(message: Value, reason: &str) -> Bytes {
 fn leg(body: &Bytes, then: Option<&str>) -> Leg {
     Leg {
         body: body.clone(),
-        report: WIRE.reply(&View::default(), body, WATCH).unwrap(),
+        report: WIRE.reply(&View::empty(WIRE.id()), body, WATCH).unwrap(),
         then: then.map(str::to_owned),
     }
 }
@@ -40,7 +40,7 @@ fn theirs() -> Value {
 fn a_reply_is_read() {
     let report = WIRE
         .reply(
-            &View::default(),
+            &View::empty(WireId::OpenaiChat),
             &body(
                 json!({"role":"assistant","content":null,"tool_calls":[ours(), theirs()]}),
                 "tool_calls",
@@ -56,11 +56,15 @@ fn a_reply_is_read() {
     assert_eq!((report.hidden[0].after, report.hidden[0].complete), (0, true));
     assert_eq!((report.usage.input, report.usage.output), (10, 4));
     assert!(
-        WIRE.reply(&View::default(), &Bytes::from_static(b"{\"error\":{}}"), WATCH)
-            .is_none()
+        WIRE.reply(
+            &View::empty(WIRE.id()),
+            &Bytes::from_static(b"{\"error\":{}}"),
+            WATCH
+        )
+        .is_none()
     );
     assert!(
-        WIRE.reply(&View::default(), &Bytes::from_static(b"oops"), WATCH)
+        WIRE.reply(&View::empty(WIRE.id()), &Bytes::from_static(b"oops"), WATCH)
             .is_none()
     );
 }
@@ -125,7 +129,12 @@ fn lists_and_lookalikes_join() {
         json!([text("[[handoff-aside\\:x"), text("S"), text("two")])
     );
     assert_eq!(out["usage"]["completion_tokens"], 8);
-    assert_eq!(WIRE.reply(&View::default(), &first, WATCH).unwrap().broken_up, 1);
+    assert_eq!(
+        WIRE.reply(&View::empty(WIRE.id()), &first, WATCH)
+            .unwrap()
+            .broken_up,
+        1
+    );
 }
 
 /// A follow-up within a request and the restored pair on the next one give the model the same prefix.

@@ -28,7 +28,7 @@ fn a_sentinel_is_known_by_its_items_id_alone() {
         user(ITEM),
     ] {
         let body = with_input(json!([user("hi"), item]));
-        assert_eq!(reading(&body).candidates(&OpenaiResponses), vec![]);
+        assert_eq!(reading(&body).candidates(), vec![]);
     }
 }
 
@@ -37,7 +37,7 @@ fn one_sentinel_is_found_once_and_the_last_one_first() {
     let other = Uuid::from_u128(7);
     let reference = json!({"type": "item_reference", "id": format!("msg_handoff_{}", other.simple())});
     let body = with_input(json!([sentinel(), user("hi"), reference, user("more")]));
-    let found = reading(&body).candidates(&OpenaiResponses);
+    let found = reading(&body).candidates();
     assert_eq!(
         found.iter().map(|c| c.sentinel.id).collect::<Vec<_>>(),
         [other, ID]

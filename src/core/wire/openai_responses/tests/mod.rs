@@ -36,7 +36,7 @@ fn reading(body: &Value) -> RequestReading {
 }
 
 fn rewritten(body: &Value, what: &Rewrite<'_>) -> RewriteOutcome {
-    rewrite(&OpenaiResponses, &reading(body), what)
+    rewrite(&reading(body), what)
 }
 
 fn value(done: RewriteOutcome) -> Value {
@@ -50,13 +50,13 @@ fn cut(body: &Value) -> Value {
 
 fn cut_with(body: &Value, what: &Rewrite<'_>) -> RewriteOutcome {
     let reading = reading(body);
-    let found = reading.candidates(&OpenaiResponses);
+    let found = reading.candidates();
     let cut = Cut::At {
         candidate: found.first().expect("a sentinel"),
         prompt: Some("go on"),
         head: HEAD,
     };
-    rewrite(&OpenaiResponses, &reading, &Rewrite { cut, ..*what })
+    rewrite(&reading, &Rewrite { cut, ..*what })
 }
 
 fn with_input(input: Value) -> Value {

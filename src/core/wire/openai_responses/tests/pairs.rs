@@ -92,11 +92,7 @@ fn an_agent_that_sends_no_ids_gets_none_of_ours() {
 fn upstream_that_holds_the_call_lacks_the_result_alone() {
     let pairs = [beside("h", "a", 0)];
     let mut body = with_input(json!([answered("a")]));
-    assert!(
-        reading(&body)
-            .call_names(&OpenaiResponses)
-            .contains(&"a".to_owned())
-    );
+    assert!(reading(&body).call_names().contains(&"a".to_owned()));
     body["previous_response_id"] = "resp".into();
     let done = rewritten(
         &body,

@@ -21,7 +21,7 @@ fn reply(id: &str, output: Value) -> Bytes {
 }
 
 fn leg(body: Bytes, then: Option<String>) -> Leg {
-    let report = WIRE.reply(&View::default(), &body, WATCH).unwrap();
+    let report = WIRE.reply(&View::empty(WIRE.id()), &body, WATCH).unwrap();
     Leg { body, report, then }
 }
 
@@ -33,7 +33,11 @@ fn joined(legs: &[Leg], opening: Option<&str>, ending: Ending) -> Value {
 fn a_reply_is_read() {
     let output = json!([thought("rs"), hidden("fc_h", "h"), called("fc_1", "c"), {"type": "mcp_approval_request", "id": "ap"}]);
     let report = WIRE
-        .reply(&View::default(), &reply("resp_1", output), WATCH)
+        .reply(
+            &View::empty(WireId::OpenaiResponses),
+            &reply("resp_1", output),
+            WATCH,
+        )
         .unwrap();
     assert_eq!(report.calls, [("c".to_owned(), 1), ("ap".to_owned(), 2)]);
     assert_eq!(
@@ -43,8 +47,12 @@ fn a_reply_is_read() {
     assert_eq!(report.hidden[0].bound_to.as_deref(), Some("item:rs"));
     assert_eq!((report.usage.input, report.usage.output), (10, 5));
     assert!(
-        WIRE.reply(&View::default(), &Bytes::from_static(b"{\"error\":{}}"), WATCH)
-            .is_none()
+        WIRE.reply(
+            &View::empty(WIRE.id()),
+            &Bytes::from_static(b"{\"error\":{}}"),
+            WATCH
+        )
+        .is_none()
     );
 }
 
@@ -72,14 +80,14 @@ fn one_leg_ends_with_its_sentinel_or_without_its_call() {
 fn a_reply_echoes_the_agents_request() {
     let mut request = with_input(json!([user("hi")]));
     request["previous_response_id"] = "resp_agents".into();
-    let echoed = WIRE.shaped_for(&reading(&request).view, reply("resp_1", json!([])));
+    let echoed = reading(&request).view.shaped_for(reply("resp_1", json!([])));
     let echoed: Value = serde_json::from_slice(&echoed).unwrap();
     assert_eq!(
         (&echoed["previous_response_id"], &echoed["tools"]),
         (&json!("resp_agents"), &json!([]))
     );
     request["tools"] = json!([{"type": "function", "name": "session_handoff"}]);
-    let echoed = WIRE.shaped_for(&reading(&request).view, reply("resp_1", json!([])));
+    let echoed = reading(&request).view.shaped_for(reply("resp_1", json!([])));
     assert!(
         String::from_utf8(echoed.to_vec())
             .unwrap()

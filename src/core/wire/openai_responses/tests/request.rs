@@ -180,7 +180,7 @@ fn a_cut_keeps_what_a_new_session_of_codex_starts_with() {
     let tags = ["<environment_context>".to_owned()];
     let codex = codex();
     let before = reading(&codex);
-    let found = preamble::of(&OpenaiResponses, &before.view, None, &tags);
+    let found = preamble::of(&before.view, None, &tags);
     let head = preamble::head(&OpenaiResponses, &found, "go on");
     let tool = Rewrite {
         tools: Some(&TOOLS),
@@ -200,7 +200,7 @@ fn a_cut_keeps_what_a_new_session_of_codex_starts_with() {
     assert_eq!(input[3], user("go on"));
     assert_eq!(input.len(), 4);
 
-    let found = before.candidates(&OpenaiResponses);
+    let found = before.candidates();
     let cut = Cut::At {
         candidate: &found[0],
         prompt: Some("go on"),
@@ -372,13 +372,13 @@ fn compaction_is_cut_and_never_tooled() {
         (Operation::Generate, 2),
     ] {
         let reading = RequestReading::new(&OpenaiResponses, &bytes, call).unwrap();
-        let found = reading.candidates(&OpenaiResponses);
+        let found = reading.candidates();
         let cut = Cut::At {
             candidate: &found[0],
             prompt: Some("go on"),
             head: HEAD,
         };
-        let done = value(rewrite(&OpenaiResponses, &reading, &Rewrite { cut, ..tool }));
+        let done = value(rewrite(&reading, &Rewrite { cut, ..tool }));
         assert_eq!(done["tools"].as_array().unwrap().len(), tools, "{call:?}");
         assert_eq!(done["input"].as_array().unwrap().len(), 2, "{call:?}");
     }
