@@ -15,17 +15,16 @@ use memchr::memmem;
 
 /// Rewrites a request. A rewrite that does nothing returns the same bytes.
 pub fn rewrite(reading: &RequestReading, what: &Rewrite<'_>) -> RewriteOutcome {
-    let view = &reading.view;
-    let mut elements = Elements::new(view);
-    cut::cut(view, &mut elements, what.cut);
-    make_list(view, &mut elements, what);
+    let mut elements = Elements::new(reading);
+    cut::cut(&mut elements, what.cut);
+    make_list(&mut elements, what);
     let mut placed = match what.cut {
         Cut::Fresh { .. } => Vec::new(),
-        _ => pairs::put_asides(reading, &mut elements, what.pairs),
+        _ => pairs::put_asides(&mut elements, what.pairs),
     };
     let mut beside = owed(&mut elements, what);
     let omitted = thinking::changes(&elements, what);
-    let pending = pairs::put_besides(reading, &elements, what, &mut beside, &mut placed);
+    let pending = pairs::put_besides(&elements, what, &mut beside, &mut placed);
     thinking::keep_insertions(&elements.view, &mut beside, &omitted);
     let mut messages = messages(&elements.view, what);
     if what.tools.is_some() {
@@ -36,13 +35,11 @@ pub fn rewrite(reading: &RequestReading, what: &Rewrite<'_>) -> RewriteOutcome {
     }
     elements.change(ChangeReason::Pair, beside);
     // After the results of hidden calls that go to the same place.
-    let inserted = insertions::changes(view, &elements, what);
-    elements.change(ChangeReason::Inserted, inserted);
+    elements.change(ChangeReason::Inserted, insertions::changes(&elements, what));
     elements.change(ChangeReason::Thinking, omitted);
     elements.change(ChangeReason::GivenBack, given_back(&elements.view));
-    let references = pairs::drop_references(reading, &elements);
-    elements.change(ChangeReason::Reference, references);
-    around(view, &mut elements, what);
+    elements.change(ChangeReason::Reference, pairs::drop_references(&elements));
+    around(&mut elements, what);
     let (rope, changes) = elements.written();
     RewriteOutcome {
         rope,
@@ -55,7 +52,8 @@ pub fn rewrite(reading: &RequestReading, what: &Rewrite<'_>) -> RewriteOutcome {
 }
 
 /// What changes around the turns.
-fn around(view: &View, elements: &mut Elements<'_>, what: &Rewrite<'_>) {
+fn around(elements: &mut Elements<'_>, what: &Rewrite<'_>) {
+    let view = &elements.agents.view;
     if let Some(ours) = what.tools {
         elements.edit(ChangeReason::Tool, view.add_tools(ours).into_iter().collect());
         elements.edit(ChangeReason::Tool, (view.wire().facts().companions)(view));
@@ -75,12 +73,13 @@ fn around(view: &View, elements: &mut Elements<'_>, what: &Rewrite<'_>) {
 }
 
 /// Makes a list of a transcript that is a lone string, where elements are inserted.
-fn make_list(view: &View, elements: &mut Elements<'_>, what: &Rewrite<'_>) {
+fn make_list(elements: &mut Elements<'_>, what: &Rewrite<'_>) {
+    let view = &elements.agents.view;
     let uncut = matches!(what.cut, Cut::None | Cut::Text { .. });
     let owes = what.previous.is_some_and(|previous| !previous.owed.is_empty());
     let is_unchanged = uncut && !owes && what.more.is_empty() && what.insertions.is_empty();
     let is_string = view.text(view.list).first() == Some(&b'"');
-    if let Some(items) = view.wire().facts().items.filter(|_| is_string && !is_unchanged) {
+    if let Some(items) = view.item_rules().filter(|_| is_string && !is_unchanged) {
         elements.list(items.around_string);
     }
 }
@@ -104,7 +103,7 @@ fn members_of_own_history(view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
 /// The previous response by upstream's id; a cut drops it.
 fn previous(view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
     let named = view.facts.previous.as_ref().map(|previous| &*previous.id);
-    let Some(items) = view.wire().facts().items else {
+    let Some(items) = view.item_rules() else {
         return Vec::new();
     };
     match (what.cut, what.previous.map(|previous| previous.id)) {

@@ -22,7 +22,8 @@ pub(super) fn kept_from(view: &View, cut: Cut<'_>) -> usize {
 }
 
 /// Cuts the transcript, and removes what upstream would refuse without what was cut.
-pub(super) fn cut(view: &View, elements: &mut Elements<'_>, cut: Cut<'_>) {
+pub(super) fn cut(elements: &mut Elements<'_>, cut: Cut<'_>) {
+    let view = &elements.agents.view;
     let leading = view.leading();
     match cut {
         Cut::None => {}
@@ -30,13 +31,13 @@ pub(super) fn cut(view: &View, elements: &mut Elements<'_>, cut: Cut<'_>) {
         Cut::Before { head } => {
             elements.replace(ChangeReason::Cut, leading..leading, vec![user(head)]);
         }
-        Cut::Fresh { head } => open(view, elements, leading..view.turns.len(), head),
+        Cut::Fresh { head } => open(elements, leading..view.turns.len(), head),
         Cut::BeforeTurn { turn, head } if turn <= leading => {
-            self::cut(view, elements, Cut::Before { head });
+            self::cut(elements, Cut::Before { head });
         }
         Cut::BeforeTurn { turn, head } => {
             elements.settle(ChangeReason::Cut, orphaned(view, turn - 1, &[]));
-            open(view, elements, leading..turn, head);
+            open(elements, leading..turn, head);
         }
         Cut::At {
             candidate,
@@ -57,7 +58,7 @@ pub(super) fn cut(view: &View, elements: &mut Elements<'_>, cut: Cut<'_>) {
             let mut changes = orphaned(view, turn, left);
             changes.push(mine);
             elements.settle(ChangeReason::Cut, changes);
-            open(view, elements, leading.min(turn)..turn, head);
+            open(elements, leading.min(turn)..turn, head);
         }
     }
 }
@@ -67,8 +68,8 @@ fn user(head: &str) -> MadeTurn {
 }
 
 /// Puts the head and re-emitted turns in the place of these turns.
-fn open(view: &View, elements: &mut Elements<'_>, dropped: Range<usize>, head: &str) {
-    let re_emitted = preamble::re_emitted(view, dropped.start, dropped.end).into_iter();
+fn open(elements: &mut Elements<'_>, dropped: Range<usize>, head: &str) {
+    let re_emitted = preamble::re_emitted(&elements.agents.view, dropped.start, dropped.end).into_iter();
     let re_emitted = re_emitted.map(|element| MadeTurn::new(Role::System, element));
     let made = [user(head)].into_iter().chain(re_emitted).collect();
     elements.replace(ChangeReason::Cut, dropped, made);
@@ -76,7 +77,7 @@ fn open(view: &View, elements: &mut Elements<'_>, dropped: Range<usize>, head: &
 
 /// Removes after turn `cut` what upstream would refuse without what was cut. `left` is the rest of that turn.
 fn orphaned(view: &View, cut: usize, left: &[TurnPart]) -> Vec<TurnChange> {
-    match view.wire().facts().items {
+    match view.item_rules() {
         Some(items) => (items.repair)(view, cut),
         None => orphans::dropped(view, cut, left),
     }

@@ -13,7 +13,7 @@ use crate::wire::view::{Role, Turn, TurnChange, View};
 
 pub(super) struct Elements<'v> {
     /// The request as the agent sent it.
-    agents: &'v View,
+    pub(super) agents: &'v RequestReading,
     /// The transcript as it is now.
     pub(super) view: View,
     /// Of each of its turns, where it comes from.
@@ -39,7 +39,8 @@ struct ElementSource {
 }
 
 impl<'v> Elements<'v> {
-    pub(super) fn new(view: &'v View) -> Self {
+    pub(super) fn new(agents: &'v RequestReading) -> Self {
+        let view = &agents.view;
         let mut end = view.list.start;
         let sources = view.turns.iter().enumerate().map(|(n, turn)| {
             let gap = Span::new(std::mem::replace(&mut end, turn.span.end), turn.span.start);
@@ -47,7 +48,7 @@ impl<'v> Elements<'v> {
         });
         Self {
             sources: sources.collect(),
-            agents: view,
+            agents,
             view: view.clone(),
             changes: Vec::new(),
             edits: Vec::new(),
@@ -65,7 +66,7 @@ impl<'v> Elements<'v> {
 
     /// Of each turn of the agent's, where it is now, or its first piece.
     pub(super) fn places(&self) -> Vec<Option<usize>> {
-        let mut places = vec![None; self.agents.turns.len()];
+        let mut places = vec![None; self.agents.view.turns.len()];
         self.origins()
             .rev()
             .for_each(|(now, turn)| places[turn] = Some(now));
@@ -227,8 +228,8 @@ impl<'v> Elements<'v> {
 
     /// The bytes of the request, and what was changed.
     pub(super) fn written(mut self) -> (Vec<Bytes>, Vec<SizeChange>) {
-        let body = &self.agents.body;
-        let (list, turns) = (self.agents.list, &self.agents.turns);
+        let agents = &self.agents.view;
+        let (body, list, turns) = (&agents.body, agents.list, &agents.turns);
         let is_list = list.of(body).first() == Some(&b'[');
         let close = if is_list { list.end - 1 } else { list.end };
         let opens = turns.first().map_or(close, |turn| turn.span.start);
@@ -239,7 +240,7 @@ impl<'v> Elements<'v> {
         for edit in std::mem::take(&mut self.edits) {
             if !Span::new(opens, closes).holds(edit.span.start) {
                 around.push(edit);
-            } else if let Some(turn) = self.agents.turn_at(edit.span.start)
+            } else if let Some(turn) = agents.turn_at(edit.span.start)
                 && let Some(turn) = places.get_or_insert_with(|| self.places())[turn]
                 && self.is_agents(turn)
             {
@@ -305,7 +306,7 @@ pub(super) fn changed(reading: &RequestReading, changes: Vec<TurnChange>) -> Opt
     if changes.is_empty() {
         return None;
     }
-    let mut elements = Elements::new(&reading.view);
+    let mut elements = Elements::new(reading);
     elements.settle(ChangeReason::Note, changes);
     reading.again(&splice::flat(elements.written().0))
 }

@@ -25,7 +25,7 @@ fn list(change: impl Fn(&mut Elements<'_>)) -> String {
         &Anthropic,
         &format!("{{\"messages\":[ {A} ,\n {B},{C}\n] ,\"x\":1e2}}"),
     );
-    let mut elements = Elements::new(&reading.view);
+    let mut elements = Elements::new(&reading);
     change(&mut elements);
     let text = String::from_utf8(elements.written().0.concat()).unwrap();
     let text = text.strip_prefix("{\"messages\":").unwrap();
@@ -39,7 +39,7 @@ fn made(text: &str) -> MadeTurn {
 #[test]
 fn what_no_pass_changes_is_one_slice() {
     let reading = reading(&Anthropic, &format!("{{\"messages\":[ {A} ,\n {B}]}}"));
-    let (rope, sizes) = Elements::new(&reading.view).written();
+    let (rope, sizes) = Elements::new(&reading).written();
     assert_eq!(rope.len(), 1);
     assert_eq!(rope[0].as_ptr(), reading.view.body.as_ptr());
     assert!(sizes.is_empty());
@@ -94,7 +94,7 @@ fn a_later_pass_sees_what_an_earlier_one_made() {
 #[test]
 fn a_string_is_cut_inside_before_it_is_listed() {
     let reading = reading(&OpenaiResponses, r#"{"input":"abcdef","model":"m"}"#);
-    let mut elements = Elements::new(&reading.view);
+    let mut elements = Elements::new(&reading);
     let start = reading.view.list.start;
     elements.edit(
         WHY,

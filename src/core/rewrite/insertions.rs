@@ -78,7 +78,8 @@ pub fn positions(view: &View) -> Vec<String> {
 }
 
 /// The changes that put the texts in, those after the cut.
-pub(super) fn changes(agents: &View, elements: &Elements<'_>, what: &Rewrite<'_>) -> Vec<TurnChange> {
+pub(super) fn changes(elements: &Elements<'_>, what: &Rewrite<'_>) -> Vec<TurnChange> {
+    let agents = &elements.agents.view;
     if what.insertions.is_empty() || matches!(what.cut, Cut::Fresh { .. }) {
         return Vec::new();
     }

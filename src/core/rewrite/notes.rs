@@ -62,7 +62,7 @@ pub fn take_out(reading: &RequestReading, look: NoteSearch<'_>) -> Option<Cleane
 /// The turns of the same with the handoffs in this state.
 pub(super) fn turns_in(state: SentinelState, reading: &RequestReading, look: NoteSearch<'_>) -> Option<View> {
     let (changes, _) = removed(state, reading, look)?;
-    let mut elements = Elements::new(&reading.view);
+    let mut elements = Elements::new(reading);
     elements.settle(ChangeReason::Note, changes);
     Some(elements.view).filter(|view| view.last_spoken().is_some())
 }

@@ -31,11 +31,8 @@ const MOST_ASIDES: usize = 16;
 
 /// Puts the asides' pairs back, each between what was written before it and what was written after it; returns their ids.
 /// An aside that an agent resends twice is restored once.
-pub(super) fn put_asides(
-    reading: &RequestReading,
-    elements: &mut Elements<'_>,
-    pairs: &[HiddenPair],
-) -> Vec<Uuid> {
+pub(super) fn put_asides(elements: &mut Elements<'_>, pairs: &[HiddenPair]) -> Vec<Uuid> {
+    let reading = elements.agents;
     let mine = pairs
         .iter()
         .filter(|p| p.place == InsertionPlace::Aside && p.wire == reading.view.wire);
@@ -51,12 +48,13 @@ pub(super) fn put_asides(
     for _ in 0..MOST_ASIDES {
         let (mut mended, mut split) = (Vec::new(), Vec::new());
         for &turn in &turns {
-            let Some((id, made)) = put_aside(reading, elements, turn, &known) else {
+            let Some((id, made)) = put_aside(elements, turn, &known) else {
                 continue;
             };
             known.remove(&id);
             placed.push(id);
-            mended.extend(reading.view.wire().mend_before_aside(&elements.view, turn));
+            let view = &elements.view;
+            mended.extend(view.wire().mend_before_aside(view, turn));
             split.push((turn, made));
         }
         if split.is_empty() {
@@ -70,12 +68,11 @@ pub(super) fn put_asides(
 
 /// The first aside of a turn of the model's that has its place there, and the turns that take the turn's place.
 fn put_aside(
-    reading: &RequestReading,
     elements: &Elements<'_>,
     turn: usize,
     known: &HashMap<Uuid, &HiddenPair>,
 ) -> Option<(Uuid, Vec<MadeTurn>)> {
-    let view = &elements.view;
+    let (reading, view) = (elements.agents, &elements.view);
     if view.turns[turn].role == Role::Assistant {
         let content = view.content(turn);
         let texts = SortedTexts::of(&content);
@@ -85,7 +82,7 @@ fn put_aside(
                 continue;
             };
             let split = SplitTurn::at(view, turn, &content, part, mark.span);
-            let made = split.map(|split| reading.view.wire().put_between(&split, pair));
+            let made = split.map(|split| view.wire().put_between(&split, pair));
             if let Some(made) = made.filter(|made| !made.is_empty()) {
                 return Some((id, made));
             }
@@ -96,19 +93,15 @@ fn put_aside(
     let id = items.find(|item| is_here(item.turn))?.id;
     let content = TurnContent::default();
     let whole = SplitTurn::whole(view, turn, &content);
-    Some((id, reading.view.wire().put_between(&whole, known.get(&id)?)))
+    Some((id, view.wire().put_between(&whole, known.get(&id)?)))
 }
 
 /// References to items of ours that upstream does not know. The item in place of an empty turn is sent in full, as by
 /// agents that send whole items.
-pub(super) fn drop_references(reading: &RequestReading, elements: &Elements<'_>) -> Vec<TurnChange> {
-    let Some(rules) = reading
-        .view
-        .wire()
-        .facts()
-        .items
-        .filter(|_| reading.items.iter().any(|i| i.reference))
-    else {
+pub(super) fn drop_references(elements: &Elements<'_>) -> Vec<TurnChange> {
+    let reading = elements.agents;
+    let is_any = reading.items.iter().any(|item| item.reference);
+    let Some(rules) = reading.view.item_rules().filter(|_| is_any) else {
         return Vec::new();
     };
     let places = elements.places();
@@ -127,13 +120,9 @@ pub(super) fn drop_references(reading: &RequestReading, elements: &Elements<'_>)
 }
 
 /// Where the siblings of pairs are in a rewritten request.
-fn find_siblings(
-    reading: &RequestReading,
-    elements: &Elements<'_>,
-    siblings: &[&str],
-    from: usize,
-) -> Vec<Option<CallAt>> {
-    let mut found = reading.view.find_calls(siblings, from);
+fn find_siblings(elements: &Elements<'_>, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
+    let agents = &elements.agents.view;
+    let mut found = agents.find_calls(siblings, from);
     let places = elements.places();
     let mut moved = Vec::new();
     for (n, found) in found.iter_mut().enumerate() {
@@ -148,7 +137,7 @@ fn find_siblings(
         return found;
     }
     let names: Vec<&str> = moved.iter().map(|n| siblings[*n]).collect();
-    let settled = reading.view.settled(&names, from);
+    let settled = agents.settled(&names, from);
     let names = settled
         .as_ref()
         .map_or(names, |settled| settled.iter().map(String::as_str).collect());
@@ -161,7 +150,6 @@ fn find_siblings(
 
 /// Puts pairs back next to their siblings, and returns what the last of them left pending.
 pub(super) fn put_besides(
-    reading: &RequestReading,
     elements: &Elements<'_>,
     what: &Rewrite<'_>,
     changes: &mut Vec<TurnChange>,
@@ -172,15 +160,15 @@ pub(super) fn put_besides(
     if pairs.is_empty() || matches!(what.cut, Cut::Fresh { .. }) {
         return None;
     }
-    let from = cut::kept_from(&reading.view, what.cut);
-    let found = find_siblings(reading, elements, &siblings, from);
+    let from = cut::kept_from(&elements.agents.view, what.cut);
+    let found = find_siblings(elements, &siblings, from);
     let mut pairs: Vec<Cow<'_, HiddenPair>> = pairs.into_iter().map(Cow::Borrowed).collect();
     for (pair, at) in pairs.iter_mut().zip(&found) {
         // A call whose thinking is left out is bound to nothing.
         if at
             .and_then(|at| elements.origin(at.turn))
             .is_some_and(|turn| Some(turn) < what.omitted)
-            && let Some(call) = reading.view.wire().unbound_call(&pair.call)
+            && let Some(call) = view.wire().unbound_call(&pair.call)
         {
             pair.to_mut().call = call;
         }
@@ -194,12 +182,9 @@ pub(super) fn put_besides(
         .filter(|(_, at)| at.is_none())
         .map(|(pair, _)| &**pair)
         .collect();
-    let mut beside = reading.view.wire().put_beside(view, &besides).into_iter();
-    let by_result = reading
-        .view
-        .wire()
-        .facts()
-        .items
+    let mut beside = view.wire().put_beside(view, &besides).into_iter();
+    let by_result = view
+        .item_rules()
         .map(|items| (items.put_by_results)(view, &missing));
     let mut by_result = by_result.into_iter().flatten();
     let mut pending: Option<(usize, (String, Option<String>))> = None;

@@ -44,10 +44,8 @@ impl RequestReading {
     pub fn new(wire: &dyn Wire, body: &Bytes, operation: Operation) -> Result<Self, UnreadReason> {
         let view = wire.read(body, operation)?;
         let (marks, others) = mark::marks_in(body, view.list);
-        let items = wire
-            .facts()
-            .items
-            .map_or(Vec::new(), |items| (items.own_items)(&view));
+        let rules = view.item_rules();
+        let items = rules.map_or(Vec::new(), |rules| (rules.own_items)(&view));
         Ok(Self {
             view,
             marks,
