@@ -37,10 +37,7 @@ impl ChatMark {
             let (MarkKind::Note(id) | MarkKind::Open(id)) = mark.kind else {
                 continue;
             };
-            let Some((turn, part)) = texts.at(mark.span.start, &[Role::Assistant]) else {
-                continue;
-            };
-            let Some(inside) = texts.content().parts[part].text else {
+            let Some((turn, part, inside)) = texts.at(mark.span.start, &[Role::Assistant]) else {
                 continue;
             };
             let at = |span| MarkPlace {

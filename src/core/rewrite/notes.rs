@@ -144,7 +144,7 @@ pub fn without_asides(reading: &RequestReading, asides: &[Uuid], from: usize) ->
     for mark in &reading.marks {
         let MarkKind::Aside(id) = mark.kind else { continue };
         if is_meant(&id, mark.span.start)
-            && let Some((turn, part)) = texts.at(mark.span.start, &[Role::Assistant])
+            && let Some((turn, part, _)) = texts.at(mark.span.start, &[Role::Assistant])
         {
             gone.text(turn, part, mark.span);
         }

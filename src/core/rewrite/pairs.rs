@@ -78,7 +78,7 @@ fn put_aside(
         let texts = SortedTexts::of(&content);
         for mark in &*reading.marks_of(view, turn) {
             let MarkKind::Aside(id) = mark.kind else { continue };
-            let (Some(pair), Some(part)) = (known.get(&id), texts.at(mark.span.start)) else {
+            let (Some(pair), Some((part, _))) = (known.get(&id), texts.at(mark.span.start)) else {
                 continue;
             };
             let split = SplitTurn::at(view, turn, &content, part, mark.span);

@@ -96,10 +96,7 @@ impl RequestReading {
         let mut seen = None;
         let mut all = Vec::new();
         for &at in &self.others {
-            let Some((turn, part)) = texts.at(at, &[Role::User]) else {
-                continue;
-            };
-            let Some(inside) = texts.content().parts[part].text else {
+            let Some((turn, part, inside)) = texts.at(at, &[Role::User]) else {
                 continue;
             };
             // The first word of a text decides.
@@ -148,8 +145,7 @@ impl RequestReading {
 
     fn candidate(&self, texts: &mut TextFinder<'_>, i: usize) -> Option<Candidate> {
         let at = self.marks[i].span.start;
-        let (turn, part) = texts.at(at, &[Role::Assistant, Role::User])?;
-        let inside = texts.content().parts[part].text?;
+        let (turn, part, inside) = texts.at(at, &[Role::Assistant, Role::User])?;
         let by_user = self.view.turns[turn].role == Role::User;
         // Only the first mark of a text can be at its start.
         if by_user && i > 0 && self.marks[i - 1].span.start >= inside.start {
@@ -253,7 +249,6 @@ impl RequestReading {
 pub(super) struct TextFinder<'a> {
     view: &'a View,
     turn: Option<usize>,
-    content: TurnContent,
     texts: SortedTexts,
 }
 
@@ -270,11 +265,11 @@ impl SortedTexts {
         Self(spans)
     }
 
-    /// The part whose text holds this offset.
-    pub(super) fn at(&self, offset: usize) -> Option<usize> {
+    /// The part whose text holds this offset, and that text.
+    pub(super) fn at(&self, offset: usize) -> Option<(usize, Span)> {
         let i = self.0.partition_point(|(span, _)| span.end <= offset);
-        let (_, part) = self.0.get(i).filter(|(span, _)| span.holds(offset))?;
-        Some(*part)
+        let (text, part) = self.0.get(i).filter(|(span, _)| span.holds(offset))?;
+        Some((*part, *text))
     }
 }
 
@@ -283,33 +278,23 @@ impl<'a> TextFinder<'a> {
         Self {
             view,
             turn: None,
-            content: TurnContent::default(),
             texts: SortedTexts::default(),
         }
     }
 
-    /// The turn and the part whose text holds this offset, where the turn is one of these roles'.
-    pub(super) fn at(&mut self, offset: usize, roles: &[Role]) -> Option<(usize, usize)> {
+    /// The turn and the part whose text holds this offset, and that text, where the turn is one of these roles'.
+    pub(super) fn at(&mut self, offset: usize, roles: &[Role]) -> Option<(usize, usize, Span)> {
         cost::add(1);
         let turn = self.view.turn_at(offset)?;
         if !roles.contains(&self.view.turns[turn].role) {
             return None;
         }
         if self.turn != Some(turn) {
-            self.take_apart(turn);
+            self.texts = SortedTexts::of(&self.view.content(turn));
+            self.turn = Some(turn);
         }
-        Some((turn, self.texts.at(offset)?))
-    }
-
-    /// The content of the turn that was requested last.
-    pub(super) fn content(&self) -> &TurnContent {
-        &self.content
-    }
-
-    fn take_apart(&mut self, turn: usize) {
-        self.content = self.view.content(turn);
-        self.texts = SortedTexts::of(&self.content);
-        self.turn = Some(turn);
+        let (part, text) = self.texts.at(offset)?;
+        Some((turn, part, text))
     }
 }
 
