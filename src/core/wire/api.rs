@@ -85,6 +85,15 @@ pub struct StreamOpening {
     pub is_shown: bool,
 }
 
+impl StreamOpening {
+    pub(super) fn shown(frames: impl Into<Bytes>) -> Self {
+        Self {
+            frames: frames.into(),
+            is_shown: true,
+        }
+    }
+}
+
 /// What follows for every wire from what it is.
 impl dyn Wire + '_ {
     /// Which one it is.

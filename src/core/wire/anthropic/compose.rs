@@ -29,10 +29,7 @@ impl Compose for Anthropic {
     }
 
     fn stream_opening(&self, _view: &View, answer: &LocalAnswer<'_>, _framing: Framing) -> StreamOpening {
-        StreamOpening {
-            frames: start(answer, answer.output()),
-            is_shown: true,
-        }
+        StreamOpening::shown(start(answer, answer.output()))
     }
 }
 

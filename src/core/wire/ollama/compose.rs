@@ -25,10 +25,7 @@ impl Compose for Ollama {
     }
     fn stream_opening(&self, _view: &View, answer: &LocalAnswer<'_>, _framing: Framing) -> StreamOpening {
         let line = line(answer, r#""""#, r#""done":false"#);
-        StreamOpening {
-            frames: format!("{line}\n").into(),
-            is_shown: true,
-        }
+        StreamOpening::shown(format!("{line}\n"))
     }
 }
 

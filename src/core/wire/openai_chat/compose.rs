@@ -23,10 +23,7 @@ impl Compose for OpenaiChat {
     }
 
     fn stream_opening(&self, view: &View, answer: &LocalAnswer<'_>, _framing: Framing) -> StreamOpening {
-        StreamOpening {
-            frames: chunk(view.facts.wants_usage, answer, ROLE, "null"),
-            is_shown: true,
-        }
+        StreamOpening::shown(chunk(view.facts.wants_usage, answer, ROLE, "null"))
     }
 }
 

@@ -56,10 +56,7 @@ impl Compose for OpenaiResponses {
     }
 
     fn stream_opening(&self, view: &View, answer: &LocalAnswer<'_>, _framing: Framing) -> StreamOpening {
-        StreamOpening {
-            frames: frames(&first(view, answer)),
-            is_shown: true,
-        }
+        StreamOpening::shown(frames(&first(view, answer)))
     }
 }
 
