@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::ending::{Evidence, LineEnd, is_judged, is_still_running};
+use super::ending::{Evidence, LineEnd, is_judged, is_still_running, number_prefix};
 use crate::text::table;
 
 /// A command that a person ran, with what it printed; some agents write the two as separate texts.
@@ -105,7 +105,7 @@ impl FormRow {
                     found.command = Some(plain(inside.trim(), escapes));
                 }
                 Piece::Command => found.command = Some(inside.trim().into()),
-                Piece::Code => found.code = Some(leading_number(inside)?),
+                Piece::Code => found.code = Some(number_prefix(inside).0.parse().ok()?),
                 Piece::Output => output = Some(plain(inside.trim_end(), escapes)),
                 Piece::Errors => errors = Some(plain(inside.trim_end(), escapes)),
                 Piece::Ignored => {}
@@ -154,14 +154,6 @@ fn plain(text: &str, escapes: Option<Escapes>) -> Cow<'_, str> {
         }
         _ => text.into(),
     }
-}
-
-fn leading_number(text: &str) -> Option<i32> {
-    let end = text
-        .char_indices()
-        .find(|(at, c)| !(c.is_ascii_digit() || *at == 0 && *c == '-'))
-        .map_or(text.len(), |(at, _)| at);
-    text[..end].parse().ok()
 }
 
 #[cfg(test)]

@@ -145,16 +145,18 @@ fn worded(line: &str) -> Option<i32> {
 
 /// The number at the start, where nothing but punctuation follows it; after a colon a command may.
 fn number(text: &str, carries: bool) -> Option<i32> {
-    let end = text
-        .char_indices()
-        .find(|(at, c)| !(c.is_ascii_digit() || *at == 0 && *c == '-'))
-        .map_or(text.len(), |(at, _)| at);
-    let (digits, rest) = text.split_at(end);
+    let (digits, rest) = number_prefix(text);
     let ends = rest.is_empty()
         || carries && rest.starts_with(':')
         || rest.starts_with("</")
         || !rest.contains(|c: char| c.is_alphanumeric()) && !rest.starts_with('-');
     ends.then(|| digits.parse().ok()).flatten()
+}
+
+/// The digits that a text begins with, with their sign, and the rest.
+pub(in crate::agents) fn number_prefix(text: &str) -> (&str, &str) {
+    let unsigned = text.strip_prefix('-').unwrap_or(text);
+    text.split_at(text.len() - unsigned.trim_start_matches(|c: char| c.is_ascii_digit()).len())
 }
 
 /// A program with its closing lines: regular expressions over lines without colours, with single spaces.

@@ -8,6 +8,7 @@ mod exit_lines;
 mod report;
 
 use self::exit_lines::ExitLine;
+pub(in crate::agents) use self::exit_lines::number_prefix;
 use super::commands::{self, ShellCommand};
 
 pub use self::report::ReportedResult;
