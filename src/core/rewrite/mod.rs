@@ -1,7 +1,7 @@
 //! Turns the agent's request into the one that goes upstream: cut, hidden pairs, unescaped text, tool.
 //!
 //! Two steps, so that the caller can query the store between them: `RequestReading` finds what may be ours, `rewrite`
-//! applies what is. Both are pure. Knows a wire only by its trait, and no socket, store or clock.
+//! applies what is. Both are pure. Knows a wire only by its trait and its `View`, and no socket, store or clock.
 
 mod apply;
 mod chat_marks;

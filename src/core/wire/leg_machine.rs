@@ -34,7 +34,7 @@ impl LegMachine {
         self.state.framing
     }
 
-    /// Upstream frames this stream another way than the wire's usual one.
+    /// How upstream frames this stream: the wire's usual way, or the one that the path requests.
     pub fn frame_as(&mut self, framing: Framing) {
         self.state.framing = framing;
     }

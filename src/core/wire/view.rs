@@ -161,7 +161,7 @@ impl View {
 
 /// The turns of a transcript.
 pub trait Turns {
-    /// What a turn is made of. Its spans are in `text`.
+    /// What a turn is made of, for `View::content` alone. Its spans are in `text`, the text that the turn is in.
     fn content(&self, view: &View, turn: Turn, text: &[u8]) -> TurnContent;
 
     /// Whether a turn of the system's is read only until the user's next message.

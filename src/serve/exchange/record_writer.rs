@@ -167,7 +167,7 @@ pub(super) fn count(exchange: &Exchange, report: &LegReport) {
         let stopped = thread.measure(bytes_sent(exchange), cut, report);
         note_stopped(&exchange.ctx, stopped);
     }
-    count_draft(exchange, report);
+    count_unmeasured(exchange, report);
 }
 
 /// Counts a leg that the agent is shown, and whether the model wrote a call of our tool as text in it, for which `writes`
@@ -187,8 +187,8 @@ pub(super) fn count_shown(exchange: &Exchange, report: &LegReport, writes: impl 
     );
 }
 
-/// Counts a leg that asked for a draft: its size is not that of the conversation.
-pub(super) fn count_draft(exchange: &Exchange, report: &LegReport) {
+/// Counts a leg without measuring the context by it: a draft's size is not that of the conversation.
+pub(super) fn count_unmeasured(exchange: &Exchange, report: &LegReport) {
     let agent = &exchange.offered.agent;
     if let Some(live) = agent.live.as_ref().filter(|_| !agent.call.side_call) {
         live.spoken.answered();

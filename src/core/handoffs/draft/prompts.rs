@@ -124,7 +124,10 @@ mod tests {
     fn each_text_can_be_replaced_and_the_others_stay() {
         let document = || "Write.\n\n## One\n## Two \n".to_owned();
         let own = Prompts::with(|name| Ok::<_, ()>((name == "document.md").then(document))).unwrap();
-        assert_eq!(Prompts::with(|_| Err("unreadable")), Err("unreadable"));
+        assert_eq!(
+            Prompts::with(|name| Err(name.to_owned())),
+            Err("document.md".to_owned())
+        );
         assert_eq!(own.headings(), ["One", "Two"]);
         assert_eq!(own.bundle, Prompts::default().bundle);
         let prompt = own.after_history(&DraftSpec::default());

@@ -18,7 +18,8 @@ use baton_core::record::{Handoff, HandoffOrigin};
 use baton_core::rewrite::RewriteOutcome;
 use baton_core::text::splice;
 
-/// An attempt to make a document, counted when it is over. Dropped where the agent disconnects, it counts as cancelled.
+/// An attempt to make a document, counted when it is over. Dropped where the agent
+/// disconnects, or when the process stops, it counts as cancelled.
 struct CountedAttempt<'e> {
     ctx: &'e RequestContext,
     request: &'e DraftRequest,

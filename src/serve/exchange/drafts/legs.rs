@@ -40,7 +40,7 @@ impl DraftInput<'_> {
         }
     }
 
-    /// Has the document written by this method.
+    /// Has the document written by this method. An answer that is none is `Ok`, judged.
     ///
     /// # Errors
     /// No model's answer can be read as one, or there is too little room for what it needs.
@@ -140,7 +140,7 @@ async fn draft_leg(
             (body, report)
         }
     };
-    record_writer::count_draft(exchange, &report);
+    record_writer::count_unmeasured(exchange, &report);
     Ok(draft_of(&raw, &report))
 }
 

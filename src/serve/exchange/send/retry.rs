@@ -24,7 +24,7 @@ use baton_core::rewrite::untooled::ToolOmission;
 /// Sends a refused request again where that may help.
 ///
 /// # Errors
-/// The refusal as the agent gets it.
+/// The agent's answer: the refusal, or a fault of ours.
 pub(super) async fn retry(sent: Sent) -> Result<Sent, Response<ResponseBody>> {
     let Sent {
         mut exchange,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+
 use super::{PROMPT, Stage, claude, model, user};
 use crate::serve::exchange::answer::EffectResult;
 use crate::serve::exchange::record_writer;
@@ -86,6 +88,15 @@ async fn the_same_request_goes_on_after_its_handoff_and_another_one_does_not() {
     drop(third);
     passes(UNREAD + SECOND).await;
     assert_eq!(stage.request(body()).exchange().await.repeated(), None);
+    let quiet = stage
+        .request(claude(&[user("Mend that.")]))
+        .principal("alice")
+        .exchange()
+        .await;
+    let tasks = || Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    quiet.completed()();
+    assert_eq!(tasks(), before, "nothing waits where nothing could be repeated");
 }
 
 #[tokio::test]
