@@ -558,3 +558,23 @@ fn a_thought_in_front_of_an_undone_handoff_ends_no_message() {
         ]);
     }
 }
+
+/// An answer that broke off behind a hidden call, after a line break.
+#[test]
+fn a_blank_behind_a_refused_call_is_no_message() {
+    let broken_off = LegPlan {
+        delta: 1,
+        trouble: Some(Trouble::CleanEnd(1)),
+        ..leg(&[Piece::Text(1)], End::Natural)
+    };
+    let kept = Step::Turn {
+        who: 0,
+        legs: vec![leg(&[Piece::Empty], End::Natural), broken_off],
+        stream: true,
+        says: 0,
+        broken: Broken::Kept,
+        restart_when_broken: false,
+        drafts: Vec::new(),
+    };
+    holds(vec![plain(0), kept, plain(0)]);
+}

@@ -114,8 +114,8 @@ fn without_sentinels(text: &str) -> String {
     kept + rest
 }
 
-/// The lines that a person typed: no code, quotation, tagged block, numbered listing, or what follows the heading of a
-/// file or an announcement of one.
+/// The lines that a person typed: no code, quotation, tagged block, numbered listing, mark of ours, or what follows the
+/// heading of a file or an announcement of one.
 fn typed(text: &str) -> Vec<&str> {
     let closed = closed_tags(text);
     let mut lines = Vec::new();
@@ -133,7 +133,8 @@ fn typed(text: &str) -> Vec<&str> {
             fence = !fence;
             continue;
         }
-        if fence || trimmed.is_empty() || trimmed.starts_with('>') || is_listing(trimmed) {
+        if fence || trimmed.is_empty() || trimmed.starts_with('>') || is_listing(trimmed) || is_mark(trimmed)
+        {
             continue;
         }
         if let Some(name) = tag(trimmed) {
@@ -185,6 +186,14 @@ fn is_listing(line: &str) -> bool {
     rest.len() < line.len() && (rest.starts_with(['→', '\t', '|']) || rest.starts_with(" |"))
 }
 
+/// Whether a line begins with a mark of ours, broken up or not: a seal may begin with `No-`.
+fn is_mark(line: &str) -> bool {
+    let text = line.trim_start_matches(['-', '*', '•', ' ']);
+    ["[[handoff-", "[[/handoff-"]
+        .iter()
+        .any(|mark| text.starts_with(mark))
+}
+
 /// Whether a line names a file and nothing else, or is one of the usual headings over a file's text.
 fn is_file_heading(line: &str) -> bool {
     let bare = line.trim_matches(['#', '*', '`', '=', '-', '+', ' ', ':']);
@@ -230,6 +239,8 @@ mod tests {
             ),
             ("<task>Never do that.</task>", 1),
             ("<b\nNever do that.", 2),
+            ("Go on.\n- [[/handoff-resume\\:No-Syrljfxp4i5Lhc5Dd6A]]", 1),
+            ("[[/handoff-resume:No-Syrljfxp4i5Lhc5Dd6A]]", 0),
         ] {
             assert_eq!(typed(pasted).len(), kept, "{pasted}: {:?}", typed(pasted));
         }

@@ -54,8 +54,10 @@ fn rest(split: &SplitTurn<'_>) -> Option<String> {
     let until = |end: usize| split.str(Span::new(whole.start, end));
     let from = |start: usize| split.str(Span::new(start, whole.end));
     let null = |content: Span| until(content.start) + "null" + from(content.end);
+    // A blank message counts as empty, as behind a sentinel.
+    let empty = after.is_empty() || next.is_none() && split.is_blank(after);
     Some(
-        match (content.list, after.is_empty()) {
+        match (content.list, empty) {
             (None, false) => until(split.inside.start) + from(after.start),
             (Some(list), false) => {
                 let block = split.str(Span::new(here.start, split.inside.start));
