@@ -110,13 +110,13 @@ pub fn quote(text: &str) -> String {
 
 /// Appends `text` with JSON escapes to `out`.
 pub fn escape_into(text: &str, out: &mut String) {
-    let mut copied = 0;
-    for (at, byte) in text.bytes().enumerate() {
-        // Most of a text is none of these, and is copied in runs. 0xC2 and 0xE2 begin U+0085, U+2028 and U+2029.
-        if !matches!(byte, b'"' | b'\\' | 0..=0x1f | 0x7f | 0xC2 | 0xE2) {
-            continue;
-        }
+    let (mut copied, mut at) = (0, 0);
+    loop {
+        // Most of a text is copied in runs.
+        at += plain_run(&text.as_bytes()[at..]);
         let Some(c) = text[at..].chars().next() else { break };
+        let from = at;
+        at += c.len_utf8();
         let short = match c {
             '"' => "\\\"",
             '\\' => "\\\\",
@@ -126,14 +126,25 @@ pub fn escape_into(text: &str, out: &mut String) {
             '\u{0}'..='\u{1f}' | '\u{7f}' | '\u{85}' | '\u{2028}' | '\u{2029}' => "",
             _ => continue,
         };
-        out.push_str(&text[copied..at]);
+        out.push_str(&text[copied..from]);
         out.push_str(short);
         if short.is_empty() {
             out.push_str(&format!("\\u{:04x}", c as u32));
         }
-        copied = at + c.len_utf8();
+        copied = at;
     }
     out.push_str(&text[copied..]);
+}
+
+/// The bytes in front of the first one that is escaped or may begin what is: 0xC2 and 0xE2 begin U+0085, U+2028 and U+2029.
+/// In blocks, whose bytes are compared at once.
+fn plain_run(text: &[u8]) -> usize {
+    const BLOCK: usize = 32;
+    let special = |byte: u8| matches!(byte, b'"' | b'\\' | 0..=0x1f | 0x7f | 0xC2 | 0xE2);
+    let is_plain = |block: &&[u8]| !block.iter().fold(false, |any, byte| any | special(*byte));
+    let plain = text.chunks_exact(BLOCK).take_while(is_plain).count() * BLOCK;
+    let rest = &text[plain..];
+    plain + rest.iter().position(|byte| special(*byte)).unwrap_or(rest.len())
 }
 
 #[cfg(test)]
