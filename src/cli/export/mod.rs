@@ -316,7 +316,7 @@ impl Sources {
             (None, _) => Some(0),
             (Some(_), Some(_)) if is_cut => {
                 let tags = &self.config.handoff.preamble_tags;
-                let at = work::carry_over_turn(&found.view, found.wire, handoff, tags);
+                let at = work::carry_over_turn(&found.view, handoff, tags);
                 prompt = at.and_then(|at| work::last_text(&found.view, at));
                 at.map(|at| at + 1)
             }

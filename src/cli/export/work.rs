@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use baton_core::agents::tools;
 use baton_core::mark::{self, MarkKind};
-use baton_core::record::{Handoff, WireId};
+use baton_core::record::Handoff;
 use baton_core::rewrite::preamble;
 use baton_core::text::json;
 use baton_core::tools::TOOL_NAME;
@@ -90,13 +90,8 @@ pub(super) enum ExportedPart {
 /// The turn that the carry-over prompt is in, in a request that was cut at its handoff: the last one of the head
 /// that the handoff is stored with. Where the handoff is unknown, or was made on another wire, the first turn of the
 /// user's after the preamble.
-pub(super) fn carry_over_turn(
-    view: &View,
-    wire: WireId,
-    handoff: Option<&Handoff>,
-    tags: &[String],
-) -> Option<usize> {
-    if let Some(handoff) = handoff.filter(|handoff| handoff.wire == wire) {
+pub(super) fn carry_over_turn(view: &View, handoff: Option<&Handoff>, tags: &[String]) -> Option<usize> {
+    if let Some(handoff) = handoff.filter(|handoff| handoff.wire == view.wire) {
         let head = format!("[{}]", handoff.head);
         let all = json::whole(head.as_bytes()).ok()?;
         let count = json::elements(head.as_bytes(), all).len();

@@ -25,7 +25,6 @@ use baton_core::mark::sentinel;
 use baton_core::record::{Handoff, HandoffOrigin, LOCAL};
 use baton_core::rewrite::preamble::{self, Preamble};
 use baton_core::transcript::{AnswerContent, Transcript};
-use baton_core::wire;
 
 pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> CliResult {
     let config = load_state(&args.state)?;
@@ -317,7 +316,6 @@ pub(super) fn handoff(
     origin: HandoffOrigin,
 ) -> Handoff {
     let newest = &work.newest;
-    let wire = wire::wire(newest.wire);
     let before = match config.handoff.preamble {
         Keep::Keep => preamble::of(&newest.view, None, &config.handoff.preamble_tags),
         Keep::Drop => Preamble::default(),
@@ -327,7 +325,7 @@ pub(super) fn handoff(
         principal: work.principal.clone(),
         conversation,
         wire: newest.wire,
-        head: preamble::head(wire, &before, &prompt),
+        head: preamble::head(newest.view.wire(), &before, &prompt),
         prompt,
         reason: None,
         parent: work.earlier.as_ref().map(|handoff| handoff.id),

@@ -14,7 +14,6 @@ use crate::wire::{Ending, LegMachine, LegOutput, LegReport, StreamOpening};
 
 /// Takes upstream's frames and emits what the agent may see.
 pub struct StreamMerge {
-    framing: Framing,
     framer: Framer,
     /// The array that is sent, where that is the framing.
     array: ArrayWriter,
@@ -39,10 +38,8 @@ impl StreamMerge {
     /// A machine for one response. Frames over `frame_limit` bytes are passed on unread, where nothing was hidden yet.
     /// `keep`: the leg's output is kept for a follow-up.
     pub fn new(machine: LegMachine, frame_limit: usize, keep: bool) -> Self {
-        let framing = machine.framing();
         Self {
-            framing,
-            framer: Framer::of(framing, frame_limit),
+            framer: Framer::of(machine.framing(), frame_limit),
             array: ArrayWriter::default(),
             machine,
             log: keep.then(Vec::new),
@@ -87,7 +84,7 @@ impl StreamMerge {
     fn batch(&mut self, batch: &FrameBatch, out: &mut Vec<Bytes>) {
         self.remember(batch.buf.clone());
         let mut read = Vec::new();
-        if self.framing == Framing::JsonArray {
+        if self.machine.framing() == Framing::JsonArray {
             for range in &batch.frames {
                 self.frame(batch.buf.slice(range.clone()), &mut read);
             }
@@ -103,8 +100,8 @@ impl StreamMerge {
     }
 
     fn frame(&mut self, raw: Bytes, out: &mut Vec<Bytes>) {
-        let data = self.framing.data(&raw);
-        match self.framing {
+        let data = self.machine.framing().data(&raw);
+        match self.machine.framing() {
             _ if data.is_empty() => out.push(raw.clone()),
             Framing::JsonArray => self.machine.frame(&raw.slice_ref(&data), &data, out),
             _ => self.machine.frame(&raw, &data, out),
@@ -120,7 +117,7 @@ impl StreamMerge {
 
     /// Frames of the machine's own making.
     fn show(&mut self, made: Vec<Bytes>, out: &mut Vec<Bytes>) {
-        match self.framing {
+        match self.machine.framing() {
             Framing::JsonArray => self.elements(made, out),
             _ => out.extend(made),
         }
@@ -133,15 +130,15 @@ impl StreamMerge {
         if rest.is_empty() {
             return;
         }
-        let data = self.framing.data(&rest);
+        let data = self.machine.framing().data(&rest);
         let sent = out.len();
         if crate::text::json::whole(&data).is_ok() {
-            let framed = Bytes::from([&rest[..], self.framing.terminator()].concat());
+            let framed = Bytes::from([&rest[..], self.machine.framing().terminator()].concat());
             let mut passed = Vec::new();
             self.frame(framed.clone(), &mut passed);
             self.remember(framed);
             self.show(passed, out);
-        } else if self.framing != Framing::JsonArray || !matches!(&data[..], b"" | b"]") {
+        } else if self.machine.framing() != Framing::JsonArray || !matches!(&data[..], b"" | b"]") {
             out.push(rest);
         }
         self.leg_shown |= out.len() > sent;
@@ -195,7 +192,7 @@ impl StreamMerge {
     /// What the model wrote in this leg; `None` where it was too much to keep.
     pub fn spoken(&self) -> Option<LegOutput> {
         let log = self.log.as_ref()?;
-        let mut framer = Framer::of(self.framing, self.frame_limit);
+        let mut framer = Framer::of(self.machine.framing(), self.frame_limit);
         let batch = framer.push(Bytes::copy_from_slice(log)).ok()?;
         let frames = batch.frames.iter().map(|r| batch.buf.slice(r.clone()));
         Some(LegOutput::Stream(frames.collect()))
@@ -207,7 +204,7 @@ impl StreamMerge {
             return false;
         };
         // An array's end may come after the leg's last element.
-        let is_open = self.framing == Framing::JsonArray && crate::text::json::whole(log).is_err();
+        let is_open = self.machine.framing() == Framing::JsonArray && crate::text::json::whole(log).is_err();
         match is_open {
             true => writes_call(&[log, b"]"].concat()),
             false => writes_call(log),
@@ -221,7 +218,7 @@ impl StreamMerge {
 
     /// The bytes that follow belong to another leg.
     pub fn next_leg(&mut self) {
-        self.framer = Framer::of(self.framing, self.frame_limit);
+        self.framer = Framer::of(self.machine.framing(), self.frame_limit);
         self.committed = true;
         self.failed = false;
         self.leg_shown = false;
@@ -274,7 +271,7 @@ impl StreamMerge {
         let mut made = Vec::new();
         self.machine.close(ending, &mut made);
         self.show(made, out);
-        if self.framing == Framing::JsonArray && !self.blind {
+        if self.machine.framing() == Framing::JsonArray && !self.blind {
             self.array.end(out);
         }
     }

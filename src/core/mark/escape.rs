@@ -8,12 +8,9 @@ use std::borrow::Cow;
 
 use memchr::memchr2;
 
-use super::find::WORDS;
+use super::find::{STEM, WORDS};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-
-/// The text after the two brackets and the optional slash.
-const STEM: &[u8] = b"handoff-";
 
 /// Matched prefix of a sentinel's beginning, kept from one delta to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -59,7 +59,7 @@ pub fn take_out(reading: &RequestReading, look: NoteSearch<'_>) -> Option<Cleane
     })
 }
 
-/// The turns of the same with the handoffs in this state.
+/// The transcript without notes, with its handoffs in this state; `None` where it has no notes, or nothing else.
 pub(super) fn turns_in(state: SentinelState, reading: &RequestReading, look: NoteSearch<'_>) -> Option<View> {
     let (changes, _) = removed(state, reading, look)?;
     let mut elements = Elements::new(reading);

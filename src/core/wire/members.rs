@@ -4,8 +4,8 @@ use super::view::{ToolChoice, View, first_member, members_without};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 
-/// What a wire changes in a request that asks for a text, and for no call. A path is the names of a member, outer ones
-/// first.
+/// How a wire's members around the transcript are named, and what changes in them for another model, or where a text is asked
+/// for and no call. A path is the names of a member, outer ones first.
 pub(super) struct TextRules {
     /// Whether a key is this name.
     pub(super) named: fn(&[u8], &str) -> bool,
@@ -63,7 +63,7 @@ pub struct LoneText<'a> {
     pub max_tokens: u64,
 }
 
-/// The members of the object that holds the transcript.
+/// Edits of the members around the transcript.
 impl View {
     fn text_rules(&self) -> &'static TextRules {
         &self.wire().facts().text

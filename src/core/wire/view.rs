@@ -39,7 +39,7 @@ pub enum UnreadReason {
 /// An agent's request, indexed.
 #[derive(Debug, Clone)]
 pub struct View {
-    /// Which API's it is.
+    /// The API that the request is for.
     pub wire: WireId,
     /// The whole body.
     pub body: Bytes,
@@ -69,6 +69,15 @@ impl View {
             made: Vec::new(),
             tools: None,
             facts: RequestFacts::default(),
+        }
+    }
+
+    /// A request to this API of whose body nothing is read yet.
+    pub(super) fn unread(wire: WireId, body: &Bytes, facts: RequestFacts) -> Self {
+        Self {
+            body: body.clone(),
+            facts,
+            ..Self::empty(wire)
         }
     }
 

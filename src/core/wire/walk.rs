@@ -1,30 +1,20 @@
 //! The walk over a request that all wires share: its top level once, its messages by their roles.
 
-use bytes::Bytes;
-
 use super::UnreadReason;
-use super::view::{RequestFacts, Role, ToolList, Turn, View};
-use crate::record::WireId;
+use super::view::{Role, ToolList, Turn, View};
 use crate::text::Span;
 use crate::text::json::{self, InvalidJson, WalkResult};
 use crate::tools::TOOL_NAME;
 
-/// A body whose transcript is its `messages`; `member` reads each other top-level member (text, key, value) into the
-/// `facts` that hold without any.
+/// Reads a body whose transcript is its `messages`; `member` reads each other top-level member (text, key, value).
 pub(super) fn view(
-    wire: WireId,
-    bytes: &Bytes,
-    facts: RequestFacts,
+    mut view: View,
     keys: &[&str],
     role: impl Fn(&[u8]) -> Role,
     member: impl Fn(&[u8], &[u8], Span, &mut View),
 ) -> Result<View, UnreadReason> {
-    let text: &[u8] = bytes;
-    let mut view = View {
-        body: bytes.clone(),
-        facts,
-        ..View::empty(wire)
-    };
+    let bytes = view.body.clone();
+    let text: &[u8] = &bytes;
     body(text, keys, |name, at| {
         let key = name.of(text);
         if key == b"messages" {

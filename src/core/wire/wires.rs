@@ -1,4 +1,4 @@
-//! All wires, and what follows for a request from which of them it is for.
+//! All wires, and what a request can be asked once its wire is known.
 
 use super::api::Wire;
 use super::facts::ItemRules;
@@ -31,12 +31,12 @@ pub const WIRES: &[&dyn Wire] = &[
 
 /// What follows for every request from what its wire is.
 impl View {
-    /// Its API, which knows what the spans mean.
+    /// The request's API, which knows what the spans mean.
     pub fn wire(&self) -> &'static dyn Wire {
         wire(self.wire)
     }
 
-    /// What holds of it where its transcript is made of items.
+    /// The rules of a transcript of items; `None` where the wire has messages.
     pub fn item_rules(&self) -> Option<ItemRules> {
         self.wire().facts().items
     }

@@ -22,7 +22,7 @@ const READING: usize = 60;
 
 impl Exchange {
     /// Puts behind a prompt what it lacks. It becomes part of the prompt, so that the store, the seal and every later request
-    /// have the same. `parent`: the handoff before. `has_work`: the leg that hands over has done more than that.
+    /// have the same. `parent`: the handoff before. `has_work`: the leg that hands over has also worked.
     pub(super) fn carried(&self, prompt: &str, parent: Option<HandoffId>, has_work: bool) -> Carried {
         let policy = CarryPolicy {
             scope: self.app.config.handoff.carry,

@@ -31,7 +31,7 @@ pub(super) struct PreparedHandoff {
     pub(super) handoff: Handoff,
     /// The bytes of the request before and after its cut.
     pub(super) bytes: HandoffSize,
-    /// Whether the leg that hands over has done more than that.
+    /// Whether the leg that hands over has also worked: a later leg that hands over at once has not.
     pub(super) has_work: bool,
 }
 
@@ -47,7 +47,6 @@ pub(super) fn prepare(
     new: NewHandoff,
     before: u64,
 ) -> Result<PreparedHandoff, StoreError> {
-    // A later leg that hands over at once has done nothing.
     let has_work = exchange.record.fired.list().is_empty();
     let Carried { prompt, items } = exchange.carried(&new.prompt, new.parent, has_work);
     let id = exchange.app.clock.new_id();

@@ -46,7 +46,7 @@ fn received_request(exchange: &Exchange, original: Option<OriginalTranscript>) -
         at_ms: exchange.app.clock.now_ms(),
         principal: ctx.principal.clone(),
         conversation: agent.live.as_ref().map(|live| live.key().to_owned()),
-        wire: agent.request.view().wire,
+        wire: view.wire,
         operation: ctx.operation.unwrap_or(Operation::Generate),
         upstream: ctx.upstream.name.clone(),
         route: format!("{} {path}", ctx.method),

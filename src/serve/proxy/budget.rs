@@ -17,7 +17,7 @@ use crate::state::config::LimitConfig;
 /// Memory is counted in pieces of this size, about what is read at once.
 const UNIT: usize = 16 << 10;
 
-/// The remaining memory under the bound, in units.
+/// The memory that is left for bodies under the bound, in units. Clones share it.
 #[derive(Clone)]
 pub struct Budget {
     common: Arc<Semaphore>,

@@ -60,7 +60,7 @@ pub fn start(log: &Log) -> Result<(), String> {
         .with_env_filter(filter)
         .with_timer(LogTime)
         .with_writer(move || LogWriter { json, colour })
-        // Without styles of ours `LogWriter` leaves none in a value, either, and looks at a plain line once.
+        // Only a coloured line needs the library's pass over each value: of any other `LogWriter` escapes the whole line.
         .with_ansi_sanitization(colour)
         .with_ansi(colour && !log.json);
     let started = match log.json {

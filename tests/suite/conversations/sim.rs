@@ -22,7 +22,7 @@ use baton_core::tools::{OurTools, ToolSettings};
 use baton_core::wire::{LegOutput, Operation, ResponseWatch, StopReason, Wire, wire};
 use baton_llm::state::config::{Config, HandoffMode};
 use baton_llm::state::jobs::recalls::{CallAnswerer, RecallCall, Recaller};
-use baton_llm::state::session::conversation_key;
+use baton_llm::state::session::{ConversationKey, conversation_key};
 use baton_llm::state::telemetry::ExchangeOutcome;
 use baton_strict::{DirectAnswer, Strict};
 use bytes::Bytes;
@@ -129,9 +129,9 @@ impl Sim {
                 .map(|(_, v)| (*v).to_owned())
         };
         let session = reading.view.facts.session.clone();
-        let named = headers.iter().any(|(name, _)| name.contains("session")) || session.is_some();
         let opening = || plan::opening(&reading.view);
-        let key = conversation_key("local", wire.id(), header, session.as_deref(), &opening).key;
+        let ConversationKey { key, named } =
+            conversation_key("local", wire.id(), header, session.as_deref(), &opening);
         let call = AgentCall {
             operation: Some(operation),
             principal: "local".to_owned(),
@@ -194,6 +194,10 @@ impl Sim {
 }
 
 impl Answering<'_> {
+    fn wire(&self) -> &'static dyn Wire {
+        self.plan.reading.view.wire()
+    }
+
     fn stops(&self) -> bool {
         self.config.handoff.mode == HandoffMode::Stop
     }
@@ -405,13 +409,11 @@ impl Answering<'_> {
             Effect::AnswerCall(call) => {
                 let pair = self.write_pair(call, InsertionPlace::Aside);
                 let ours = self.plan.offered(self.tooled, self.fresh);
-                let more = self.plan.reading.view.wire().ask_again(
-                    &spoken.unwrap(),
-                    std::slice::from_ref(&pair),
-                    ours,
-                );
+                let more = self
+                    .wire()
+                    .ask_again(&spoken.unwrap(), std::slice::from_ref(&pair), ours);
                 CourseEvent::CallAnswered {
-                    mark: self.plan.reading.view.wire().sentinel_text(&aside::line(pair.id)),
+                    mark: self.wire().sentinel_text(&aside::line(pair.id)),
                     more: more.unwrap(),
                     answer: pair.answer,
                 }
@@ -484,7 +486,7 @@ impl Answering<'_> {
             conversation: self.key.to_owned(),
             wire: self.plan.reading.view.wire,
             tool: answered.call.name().to_owned(),
-            call: self.plan.reading.view.wire().hidden_call(&answered.call),
+            call: self.wire().hidden_call(&answered.call),
             call_id: answered.call.id,
             answer,
             place,

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use crate::agents::person_shell;
 use crate::agents::wordings::{self, UserText};
+use crate::mark::STEM;
 use crate::text::table;
 use crate::transcript::{AgentKind, Transcript, TranscriptPartKind, TranscriptTurn};
 use crate::wire::Role;
@@ -186,12 +187,10 @@ fn is_listing(line: &str) -> bool {
     rest.len() < line.len() && (rest.starts_with(['→', '\t', '|']) || rest.starts_with(" |"))
 }
 
-/// Whether a line begins with a mark of ours, broken up or not: a seal may begin with `No-`.
+/// Whether a line begins with a mark of ours, broken up or not. A seal may begin with `No-`, which would read as a rule.
 fn is_mark(line: &str) -> bool {
-    let text = line.trim_start_matches(['-', '*', '•', ' ']);
-    ["[[handoff-", "[[/handoff-"]
-        .iter()
-        .any(|mark| text.starts_with(mark))
+    let inside = line.trim_start_matches(['-', '*', '•', ' ']).strip_prefix("[[");
+    inside.is_some_and(|text| text.trim_start_matches('/').as_bytes().starts_with(STEM))
 }
 
 /// Whether a line names a file and nothing else, or is one of the usual headings over a file's text.

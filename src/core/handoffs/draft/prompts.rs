@@ -16,30 +16,22 @@ pub struct Prompts {
 }
 
 impl Prompts {
-    /// The files' names and the built-in texts.
-    pub const FILES: [(&'static str, &'static str); 3] = [
-        (
-            "document.md",
-            include_str!("../../../../config/prompts/document.md"),
-        ),
-        (
-            "oneshot.md",
-            include_str!("../../../../config/prompts/oneshot.md"),
-        ),
-        ("bundle.md", include_str!("../../../../config/prompts/bundle.md")),
-    ];
-
     /// The built-in texts, and in place of each what `given` has under its file's name.
     ///
     /// # Errors
     /// The first one of `given`.
     pub fn with<E>(given: impl Fn(&str) -> Result<Option<String>, E>) -> Result<Self, E> {
-        let [document, oneshot, bundle] = Self::FILES;
-        let text = |(name, text): (&str, &str)| Ok(given(name)?.unwrap_or_else(|| text.to_owned()));
+        let text = |name: &str, built_in: &str| Ok(given(name)?.unwrap_or_else(|| built_in.to_owned()));
         Ok(Self {
-            document: text(document)?,
-            oneshot: text(oneshot)?,
-            bundle: text(bundle)?,
+            document: text(
+                "document.md",
+                include_str!("../../../../config/prompts/document.md"),
+            )?,
+            oneshot: text(
+                "oneshot.md",
+                include_str!("../../../../config/prompts/oneshot.md"),
+            )?,
+            bundle: text("bundle.md", include_str!("../../../../config/prompts/bundle.md"))?,
         })
     }
 

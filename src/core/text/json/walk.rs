@@ -151,10 +151,10 @@ pub fn pick<const N: usize>(text: &[u8], object_at: Span, keys: [&str; N]) -> [O
     pick_at(text, object_at.start, keys).map_or([None; N], |(found, _)| found)
 }
 
-/// Picks from an object at `at` that may be broken: the values in front of the break.
-pub fn pick_begun<const N: usize>(text: &[u8], at: usize, keys: [&str; N]) -> [Option<Span>; N] {
+/// The values of these keys in a text that is an object and may be broken: those in front of the break.
+pub fn pick_begun<const N: usize>(text: &[u8], keys: [&str; N]) -> [Option<Span>; N] {
     let mut found = [None; N];
-    let _ = pick_into(text, at, keys, &mut found);
+    let _ = pick_into(text, blank(text, 0), keys, &mut found);
     found
 }
 
@@ -323,7 +323,7 @@ mod tests {
         assert_eq!(picked, [Some(&b"3"[..]), None, Some(&b"2"[..])]);
         assert_eq!(pick(&text[..8], all, ["a"]), [None], "no object, no values");
         let broken = br#"{"a":1,"b":}"#;
-        let begun = pick_begun(broken, 0, ["b", "a"]).map(|span| span.map(|s| s.of(broken)));
+        let begun = pick_begun(broken, ["b", "a"]).map(|span| span.map(|s| s.of(broken)));
         assert_eq!(begun, [None, Some(&b"1"[..])], "what is in front of the break");
     }
 

@@ -375,7 +375,7 @@ struct AnthropicEvent {
 /// An event's members, and its type.
 fn event(data: &[u8]) -> (AnthropicEvent, &[u8]) {
     let keys = ["type", "index", "delta", "content_block", "message", "usage"];
-    let [kind, index, delta, block, message, usage] = json::pick_begun(data, json::blank(data, 0), keys);
+    let [kind, index, delta, block, message, usage] = json::pick_begun(data, keys);
     let event = AnthropicEvent {
         index,
         delta,

@@ -38,14 +38,8 @@ const KEYS: [&str; 10] = [
 
 impl Requests for Anthropic {
     fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
-        walk::view(
-            WireId::Anthropic,
-            body,
-            RequestFacts::of(operation),
-            &KEYS,
-            role,
-            read_member,
-        )
+        let view = View::unread(WireId::Anthropic, body, RequestFacts::of(operation));
+        walk::view(view, &KEYS, role, read_member)
     }
 
     fn carry_over(&self, blocks: &[String], prompt: &str) -> String {

@@ -4,7 +4,7 @@ use crate::text::cost;
 use crate::wire::{Operation, wire};
 use serde_json::json;
 
-fn counted(view: &View) -> FingerprintedCalls<'_> {
+fn calls_of(view: &View) -> FingerprintedCalls<'_> {
     FingerprintedCalls { view }
 }
 
@@ -37,7 +37,7 @@ fn keys(view: &View, back: usize) -> Vec<String> {
     let mut memo = CallMemo::default();
     let models = |t: &usize| view.turns[*t].role == Role::Assistant;
     let turns = (0..view.turns.len()).rev().filter(models);
-    let keys = turns.flat_map(|turn| counted(view).names(turn, &mut memo));
+    let keys = turns.flat_map(|turn| calls_of(view).names(turn, &mut memo));
     keys.take(back).collect()
 }
 
@@ -76,14 +76,14 @@ fn the_answer_stands_where_the_next_request_has_it() {
     use Role::{Assistant, Tool, User};
     let user_turns = [User, Assistant, Tool, Tool];
     let answered = [&user_turns[..], &[Assistant, Assistant, Tool]].concat();
-    let answer = counted(&view(user_turns.into_iter())).place_of_answer();
+    let answer = calls_of(&view(user_turns.into_iter())).place_of_answer();
     let mut memo = CallMemo::default();
-    let names = counted(&view(answered.into_iter())).names(4, &mut memo);
+    let names = calls_of(&view(answered.into_iter())).names(4, &mut memo);
     let key = crate::record::sibling_key(&names[0]);
     assert!(key.ends_with(&format!("{answer:016x}")), "{key}");
     // After a message that the answer continues with.
     let begun = [&user_turns[..], &[Assistant]].concat();
-    assert_eq!(counted(&view(begun.into_iter())).place_of_answer(), answer);
+    assert_eq!(calls_of(&view(begun.into_iter())).place_of_answer(), answer);
 }
 
 #[test]
@@ -91,9 +91,9 @@ fn a_call_keeps_its_distance_from_the_end() {
     use Role::{Assistant, User};
     let before = view([User, Assistant, User, Assistant, User].into_iter());
     let key = keys(&before, usize::MAX).remove(1);
-    let settled = counted(&before).settled(&[&key, "x"], 0);
+    let settled = calls_of(&before).settled(&[&key, "x"], 0);
     let cut = view([User, Assistant, User, Assistant, User].into_iter().skip(1));
-    let found = |view: &View, key: &str| counted(view).find(&[key], 0)[0].map(|at| at.turn);
+    let found = |view: &View, key: &str| calls_of(view).find(&[key], 0)[0].map(|at| at.turn);
     assert_eq!(found(&before, &key), Some(1));
     assert_eq!(found(&before, &settled[0]), Some(1));
     assert_eq!(found(&cut, &settled[0]), Some(0));

@@ -43,14 +43,11 @@ impl Requests for Gemini {
         if repeated(text, &around) {
             return Err(UnreadReason::RepeatedKey);
         }
-        let mut view = View {
-            body: body.clone(),
-            facts: RequestFacts {
-                model: model.map(|m| m.into_owned()),
-                ..RequestFacts::of(operation)
-            },
-            ..View::empty(WireId::Gemini)
+        let facts = RequestFacts {
+            model: model.map(|m| m.into_owned()),
+            ..RequestFacts::of(operation)
         };
+        let mut view = View::unread(WireId::Gemini, body, facts);
         for (key, value) in &around {
             member(text, key.of(text), *value, &mut view);
         }

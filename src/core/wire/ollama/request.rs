@@ -21,7 +21,12 @@ impl Requests for Ollama {
             stream: true,
             ..RequestFacts::of(operation)
         };
-        walk::view(WireId::Ollama, body, facts, &KEYS, role, read_member)
+        walk::view(
+            View::unread(WireId::Ollama, body, facts),
+            &KEYS,
+            role,
+            read_member,
+        )
     }
 
     fn carry_over(&self, _blocks: &[String], prompt: &str) -> String {

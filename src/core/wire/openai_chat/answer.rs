@@ -290,9 +290,10 @@ impl ChatDialect {
             let now = OpenaiUsage::merged(&self.usage.all());
             shape.edits.extend(now.map(|n| Edit::replace(usage, n)));
         }
-        let members = choice
-            .delta
-            .map_or(Vec::new(), |delta| json::members(data, delta));
+        let Some(delta) = choice.delta else {
+            return shape;
+        };
+        let members = json::members(data, delta);
         let mut gone = Vec::new();
         for &(key, value) in &members {
             let goes = match key.of(data) {
@@ -308,10 +309,9 @@ impl ChatDialect {
         }
         shape.taken = !gone.is_empty();
         let kept = view::members_without(&members, |key| gone.contains(&key));
-        let all = || choice.delta.map(|delta| Edit::delete(delta.inner()));
         shape
             .edits
-            .extend(kept.unwrap_or_else(|| all().into_iter().collect()));
+            .extend(kept.unwrap_or_else(|| vec![Edit::delete(delta.inner())]));
         shape
     }
 

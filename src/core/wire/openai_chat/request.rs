@@ -48,14 +48,8 @@ const SESSIONS: [&[&str]; 3] = [
 
 impl Requests for OpenaiChat {
     fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
-        walk::view(
-            WireId::OpenaiChat,
-            body,
-            RequestFacts::of(operation),
-            &KEYS,
-            role,
-            read_member,
-        )
+        let view = View::unread(WireId::OpenaiChat, body, RequestFacts::of(operation));
+        walk::view(view, &KEYS, role, read_member)
     }
 
     fn carry_over(&self, blocks: &[String], prompt: &str) -> String {

@@ -30,8 +30,7 @@ pub(super) fn event(data: &[u8]) -> (ResponsesEvent, &[u8]) {
         "text",
         "response",
     ];
-    let [kind, index, content, sequence, item, part, delta, text, response] =
-        json::pick_begun(data, json::blank(data, 0), keys);
+    let [kind, index, content, sequence, item, part, delta, text, response] = json::pick_begun(data, keys);
     let event = ResponsesEvent {
         index,
         content,

@@ -60,11 +60,7 @@ impl Requests for OpenaiResponses {
     fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
         let text: &[u8] = body;
         let mut found = BodyWalk {
-            view: View {
-                body: body.clone(),
-                facts: RequestFacts::of(operation),
-                ..View::empty(WireId::OpenaiResponses)
-            },
+            view: View::unread(WireId::OpenaiResponses, body, RequestFacts::of(operation)),
             additional: None,
             led: false,
             taken: false,

@@ -208,10 +208,10 @@ impl Exchange {
         })
     }
 
-    /// The answer is whole. Returns what is to be done when the server has taken its end, within the runtime: it takes effect
-    /// when the agent counts as having read that end.
+    /// The answer is whole. Returns what is to be called, within the runtime, when the server has taken its end; that takes
+    /// effect when the agent counts as having read the end.
     pub(super) fn completed(&self) -> impl FnOnce() + Send + use<> {
-        // First, since it asks what was handed over: after that there is no pause to watch.
+        // Before the handoffs are taken out of the record: after an answer with a handoff no pause is watched.
         self.watch_pause();
         let fired = std::mem::take(&mut *self.record.fired.list());
         let live = self.offered.agent.live.clone();

@@ -40,10 +40,11 @@ impl DraftInput<'_> {
         }
     }
 
-    /// Has the document written by this method. An answer that is none is `Ok`, judged.
+    /// Has the document written by this method. `Ok` is the verdict on an answer that was read to its end: a document, or why it
+    /// is none.
     ///
     /// # Errors
-    /// No model's answer can be read as one, or there is too little room for what it needs.
+    /// There is no whole answer to judge, or the required pieces do not fit.
     pub(super) async fn written(&self, method: DraftMethod) -> Result<DraftEnd, DraftFailure> {
         match method {
             DraftMethod::Oneshot => self.oneshot().await,
@@ -116,8 +117,9 @@ async fn draft_leg(
         e.draft_legs.push(u32::try_from(at).unwrap_or(u32::MAX));
         e.draft_methods.push(method.name());
     });
-    let (added, budget) = (true, &exchange.app.bodies);
-    let response = send::once(exchange, leg, LegKind::Later { target, added }).await;
+    let budget = &exchange.app.bodies;
+    let kind = LegKind::Later { target, added: true };
+    let response = send::once(exchange, leg, kind).await;
     let response = response.map_err(|fault| unreached(fault.code.message))?;
     let status = response.status();
     let (parts, body) = response.into_parts();
