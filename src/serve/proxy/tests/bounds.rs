@@ -8,6 +8,7 @@ use futures_util::future::join_all;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::memory::{is_alone, peak};
 use crate::serve::proxy::testing::{Act, Proxy, Script, config, small_steps};
 
 macro_rules! packed {
@@ -17,14 +18,6 @@ macro_rules! packed {
         encoder.shutdown().await.unwrap();
         encoder.into_inner()
     }};
-}
-
-/// Peak of the process's memory, in bytes.
-fn peak() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|l| l.trim().trim_end_matches(" kB").parse::<usize>().ok());
-    kib.unwrap_or(0) * 1024
 }
 
 /// All that was reserved is given back.
@@ -40,6 +33,9 @@ async fn all_free(proxy: &Proxy, free: (usize, bool)) {
 
 #[tokio::test]
 async fn bombs_together_take_no_more_than_the_bound() {
+    if !is_alone("bounds::bombs_together_take_no_more_than_the_bound") {
+        return;
+    }
     let upstream = Script::saying("{}").await;
     let mut config = config(&upstream.url);
     config.limits.body_bytes = 16 << 20;

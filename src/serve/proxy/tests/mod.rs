@@ -5,6 +5,7 @@ mod bodies;
 mod bounds;
 mod gates;
 mod listener;
+mod memory;
 mod refusals;
 mod relayed;
 mod slow;
