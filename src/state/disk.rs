@@ -14,7 +14,7 @@ const ABANDONED_AFTER: Duration = Duration::from_secs(600);
 
 /// Who may read a file or folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FileAccess {
+pub enum FileAccess {
     /// Its owner alone.
     Owner,
     /// Everybody; only the owner may write.
@@ -29,7 +29,7 @@ type StageCall = Box<dyn Fn(&str) + Send + Sync>;
 pub(crate) static AT_STAGES: std::sync::OnceLock<StageCall> = std::sync::OnceLock::new();
 
 /// A stage of writing files is over: tests end the process there.
-pub(crate) fn reached(_stage: &str) {
+pub fn reached(_stage: &str) {
     #[cfg(test)]
     if let Some(call) = AT_STAGES.get() {
         call(_stage);
@@ -37,7 +37,7 @@ pub(crate) fn reached(_stage: &str) {
 }
 
 /// Options to create a file that only its owner can access.
-pub(crate) fn private_file() -> fs::OpenOptions {
+pub fn private_file() -> fs::OpenOptions {
     let mut options = fs::OpenOptions::new();
     options.write(true);
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, FileAccess::Owner.mode());
@@ -58,7 +58,7 @@ impl FileAccess {
 ///
 /// # Errors
 /// It cannot be created, written or flushed.
-pub(crate) fn fill(
+pub fn fill(
     named: &mut tempfile::Builder<'_, '_>,
     dir: &Path,
     contents: &[u8],
@@ -78,7 +78,7 @@ pub(crate) fn fill(
 ///
 /// # Errors
 /// It cannot be renamed or flushed.
-pub(crate) fn put(file: NamedTempFile, path: &Path) -> io::Result<()> {
+pub fn put(file: NamedTempFile, path: &Path) -> io::Result<()> {
     file.persist(path)?;
     path.parent().map_or(Ok(()), sync_dir)
 }
@@ -88,7 +88,7 @@ pub(crate) fn put(file: NamedTempFile, path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// It cannot be written, flushed or renamed.
-pub(crate) fn replace_locked(path: &Path, contents: &[u8]) -> io::Result<()> {
+pub fn replace_locked(path: &Path, contents: &[u8]) -> io::Result<()> {
     let mut temp = path.file_name().unwrap_or_default().to_owned();
     temp.push(".new");
     let dir = path.parent().unwrap_or(Path::new("."));
@@ -124,7 +124,7 @@ pub(crate) fn name_new(file: NamedTempFile, path: &Path) -> io::Result<Option<Na
 }
 
 /// Deletes what killed processes left in a folder: old files with temporary names, which begin and end so.
-pub(crate) fn sweep(dir: &Path, begins: &str, ends: &str) {
+pub fn sweep(dir: &Path, begins: &str, ends: &str) {
     let Ok(entries) = fs::read_dir(dir) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
@@ -146,7 +146,7 @@ pub(crate) fn sweep(dir: &Path, begins: &str, ends: &str) {
 ///
 /// # Errors
 /// It cannot be made.
-pub(crate) fn make_dir(path: &Path, access: FileAccess) -> io::Result<()> {
+pub fn make_dir(path: &Path, access: FileAccess) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     std::os::unix::fs::DirBuilderExt::mode(
@@ -171,7 +171,7 @@ pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// The file system has no locks.
-pub(crate) fn lock_within(file: &fs::File, limit: Duration, pause: Duration) -> io::Result<bool> {
+pub fn lock_within(file: &fs::File, limit: Duration, pause: Duration) -> io::Result<bool> {
     let began = Instant::now();
     loop {
         match file.try_lock() {

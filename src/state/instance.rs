@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 /// The machine's name and the port of the data listener: replicas differ in one of the two.
-pub(crate) fn name(data: SocketAddr) -> String {
+pub fn name(data: SocketAddr) -> String {
     let machine = rustix::system::uname();
     format!("{}:{}", machine.nodename().to_string_lossy(), data.port())
 }

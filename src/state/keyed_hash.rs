@@ -11,7 +11,7 @@ use twox_hash::XxHash3_128;
 pub(crate) type KeyedHash = u128;
 
 /// The hash of some bytes.
-pub(crate) fn hash(bytes: &[u8]) -> KeyedHash {
+pub fn hash(bytes: &[u8]) -> KeyedHash {
     /// Minimum length of an XXH3 secret.
     const KEY: usize = 192;
     static SECRET: LazyLock<[u8; KEY]> = LazyLock::new(|| {

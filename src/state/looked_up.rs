@@ -46,10 +46,7 @@ impl JournalReader {
 ///
 /// # Errors
 /// The store cannot be read.
-pub(crate) async fn pairs_since(
-    store: &SharedStore,
-    handoff: &Handoff,
-) -> Result<Vec<HiddenPair>, StoreError> {
+pub async fn pairs_since(store: &SharedStore, handoff: &Handoff) -> Result<Vec<HiddenPair>, StoreError> {
     let conversation = store.conversation(&handoff.conversation).await?;
     match conversation.filter(|conversation| conversation.active == Some(handoff.id)) {
         Some(conversation) => store.pairs(&handoff.principal, &conversation.pairs).await,

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use baton_core::plan::RefusedModels;
 
 /// Locks, also after a panic of another holder.
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -15,23 +15,23 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 const MOST: usize = 64;
 
 /// Names that are logged only once each.
-#[derive(Debug)]
-pub(crate) struct OnceLog(Mutex<BTreeSet<String>>);
+#[derive(Debug, Default)]
+pub struct OnceLog(Mutex<BTreeSet<String>>);
 
 impl OnceLog {
     /// None yet.
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self(Mutex::new(BTreeSet::new()))
     }
 
     /// Whether this name comes for the first time.
-    pub(crate) fn is_first(&self, name: &str) -> bool {
+    pub fn is_first(&self, name: &str) -> bool {
         let mut logged = locked(&self.0);
         logged.len() < MOST && logged.insert(name.to_owned())
     }
 
     /// Forgets a name: it may come for the first time again.
-    pub(crate) fn forget(&self, name: &str) {
+    pub fn forget(&self, name: &str) {
         locked(&self.0).remove(name);
     }
 }

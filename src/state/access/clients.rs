@@ -13,26 +13,26 @@ use baton_core::record::LOCAL;
 use baton_core::wire::error::CREDENTIAL_HEADERS;
 
 /// The clients' keys as digests. All of them are compared in constant time, so timing reveals nothing about a key.
-pub(crate) struct Keyring(Vec<([u8; 32], String)>);
+pub struct Keyring(Vec<([u8; 32], String)>);
 
 /// An authenticated client.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct AuthenticatedClient {
+pub struct AuthenticatedClient {
     /// The principal.
-    pub(crate) name: String,
+    pub name: String,
     /// The client keys in the request, which must not be sent upstream.
     keys: Vec<Vec<u8>>,
 }
 
 impl Keyring {
     /// Name and digest of the key of each client. If empty, every request is accepted.
-    pub(crate) fn new<'a>(clients: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+    pub fn new<'a>(clients: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let digest = |(name, key): (&str, &str)| (Sha256::digest(key).into(), name.to_owned());
         Self(clients.into_iter().map(digest).collect())
     }
 
     /// Authenticates a request by its credential headers. `query` is only searched for further copies of client keys.
-    pub(crate) fn admit(&self, headers: &HeaderMap, query: Option<&str>) -> Option<AuthenticatedClient> {
+    pub fn admit(&self, headers: &HeaderMap, query: Option<&str>) -> Option<AuthenticatedClient> {
         if self.0.is_empty() {
             return Some(AuthenticatedClient {
                 name: LOCAL.to_owned(),
@@ -68,7 +68,7 @@ impl Keyring {
 
 impl AuthenticatedClient {
     /// The headers without those that contain a client key, whatever their name and scheme.
-    pub(crate) fn headers_without(&self, headers: HeaderMap) -> HeaderMap {
+    pub fn headers_without(&self, headers: HeaderMap) -> HeaderMap {
         if !headers.values().any(|value| self.is_in_header(value.as_bytes())) {
             return headers;
         }
@@ -83,7 +83,7 @@ impl AuthenticatedClient {
     }
 
     /// The target without query parameters that contain a client key; `None` where the path contains one.
-    pub(crate) fn target_without(&self, target: String) -> Option<String> {
+    pub fn target_without(&self, target: String) -> Option<String> {
         let (path, query) = target.split_once('?').unwrap_or((&target, ""));
         if self.is_in(&Cow::from(percent_decode_str(path))) {
             return None;

@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 
 /// The host of `HOST[:PORT]`, without the brackets of an IPv6 address; `None` for invalid syntax.
-pub(crate) fn without_port(authority: &str) -> Option<&str> {
+pub fn without_port(authority: &str) -> Option<&str> {
     match authority.strip_prefix('[') {
         Some(rest) => {
             let (host, port) = rest.split_once(']')?;
@@ -26,7 +26,7 @@ fn is_port(text: &str) -> bool {
 
 /// Whether a host always means this machine: a loopback address, or `localhost` and its subdomains, which browsers
 /// resolve themselves (RFC 6761, section 6.3).
-pub(crate) fn is_loopback(host: &str) -> bool {
+pub fn is_loopback(host: &str) -> bool {
     match host.parse::<IpAddr>() {
         Ok(ip) => ip.to_canonical().is_loopback(),
         Err(_) => {
@@ -37,13 +37,13 @@ pub(crate) fn is_loopback(host: &str) -> bool {
 }
 
 /// Whether a host is this address.
-pub(crate) fn is_address(host: &str, address: IpAddr) -> bool {
+pub fn is_address(host: &str, address: IpAddr) -> bool {
     host.parse()
         .is_ok_and(|ip: IpAddr| ip.to_canonical() == address.to_canonical())
 }
 
 /// A host normalised for comparison: lower case, without the trailing dot of a fully qualified name.
-pub(crate) fn normal(host: &str) -> String {
+pub fn normal(host: &str) -> String {
     host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
 }
 

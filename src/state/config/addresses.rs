@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use super::StoreAddress;
 use super::raw::{Environment, LocatedValue, Raw};
 use super::value::{ValueResult, collect, value_error};
-use crate::state::access::hosts::normal;
+use crate::access::hosts::normal;
 
 impl LocatedValue {
     /// HOST:PORT, the host an address or `localhost`.

@@ -70,7 +70,7 @@ impl StoreAddress {
     ///
     /// # Errors
     /// The text is no such URL. The error quotes none of it.
-    pub(crate) fn parse(url: &str) -> Result<Self, AddressError> {
+    pub fn parse(url: &str) -> Result<Self, AddressError> {
         let (scheme, rest) = url
             .split_once("://")
             .ok_or("a URL begins with a scheme, such as redis://")?;

@@ -1,6 +1,6 @@
 //! Handoffs on disk: the documents of each handoff, YAML files, prompts, and the Git state of the folder they belong to.
 
 pub mod documents;
-pub(crate) mod repository;
-pub(crate) mod saved_prompts;
+pub mod repository;
+pub mod saved_prompts;
 pub mod yaml_files;

@@ -27,7 +27,7 @@ const MOST: u64 = 64 * 1024;
 
 /// `git status -sb`, `git diff --stat` and `git log -5 --oneline` of a folder. Without git, outside of a repository and
 /// where git takes too long, there is nothing, and that is no error.
-pub(crate) fn state(dir: &Path) -> String {
+pub fn state(dir: &Path) -> String {
     let answers = QUESTIONS.iter().filter_map(|question| {
         let answer = run_program("git", dir, question, LIMIT)?;
         let answer = answer.trim_end().to_owned();
@@ -42,7 +42,7 @@ pub(crate) fn state(dir: &Path) -> String {
 }
 
 /// Branch, commit and uncommitted files of a folder; `None` without git or outside of a repository.
-pub(crate) fn checkout(dir: &Path) -> Option<Checkout> {
+pub fn checkout(dir: &Path) -> Option<Checkout> {
     let git = |question: &[&str]| run_program("git", dir, question, LIMIT);
     let status = git(&["status", "--porcelain", "-z"])?;
     let line = |text: Option<String>| text.map(|text| text.trim().to_owned()).unwrap_or_default();

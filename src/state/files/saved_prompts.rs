@@ -4,20 +4,24 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::state::disk::private_file;
+use crate::disk::private_file;
 use baton_core::text::date::rfc3339;
 
 /// Maximum files of one second: more are an error.
 const MOST_ALIKE: u32 = 100;
 
 /// `handoff-2026-11-22T19-30-00`
-pub(crate) fn stem(at_ms: u64) -> String {
+pub fn stem(at_ms: u64) -> String {
     let date = rfc3339(at_ms / 1000);
     format!("handoff-{}", date.trim_end_matches('Z').replace(':', "-"))
 }
 
 /// Writes a file of that name, or of the next free one, readable by its owner only.
-pub(crate) fn write_new(folder: &Path, stem: &str, text: &str) -> io::Result<PathBuf> {
+///
+/// # Errors
+///
+/// What the file system says, or that [`MOST_ALIKE`] names are taken.
+pub fn write_new(folder: &Path, stem: &str, text: &str) -> io::Result<PathBuf> {
     fs::create_dir_all(folder)?;
     for n in 1..=MOST_ALIKE {
         let name = match n {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::query::JournalReader;
 use super::row::{json, reported, size_of};
 use super::schema::JournalError;
-use crate::state::telemetry::ExchangeFacts;
+use crate::telemetry::ExchangeFacts;
 use baton_core::bill::{
     BilledExchange, BilledRequest, ConversationBill, ExchangeBill, PriceQuery, PriceTable, TokenCounts,
 };

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest, Sha256};
 
 use super::summary::MessageText;
-use crate::state::keyed_hash::{self, KeyedHash};
+use crate::keyed_hash::{self, KeyedHash};
 use baton_core::redact::Redactor;
 
 /// Bytes of an entry in each of the two caches, at most: an entry, its place in the table, and room that a growing table leaves.
@@ -307,7 +307,7 @@ impl References {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::journal::schema;
+    use crate::journal::schema;
 
     const SEEN: FirstSeen = FirstSeen {
         exchange: 1,

@@ -133,9 +133,9 @@ fn words(text: &str) -> Result<Vec<FilterWord>, FilterError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::journal::row::ExchangeRow;
-    use crate::state::journal::{AnswerSummary, CallSummary};
-    use crate::state::telemetry::{ExchangeFacts, ExchangeOutcome};
+    use crate::journal::row::ExchangeRow;
+    use crate::journal::{AnswerSummary, CallSummary};
+    use crate::telemetry::{ExchangeFacts, ExchangeOutcome};
     use baton_core::wire::Usage;
 
     fn row() -> ExchangeRow {

@@ -4,7 +4,7 @@
 use regex::{Regex, RegexBuilder};
 
 use super::row::ExchangeRow;
-use crate::state::telemetry::{ExchangeFacts, ExchangeOutcome, FACTS, FilterKind, ValueOf};
+use crate::telemetry::{ExchangeFacts, ExchangeOutcome, FACTS, FilterKind, ValueOf};
 
 /// An exchange as a filter sees it.
 #[derive(Debug, Clone, Copy)]

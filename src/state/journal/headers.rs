@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use serde::{Serialize, Serializer};
 
 use super::chunk_store::{ChunkStore, FirstSeen, TextKind};
-use crate::state::keyed_hash::{self, KeyedHash};
+use crate::keyed_hash::{self, KeyedHash};
 use baton_core::redact::Redactor;
 
 /// Earlier lists that are kept in memory as models; agents and providers have a few each.
@@ -246,7 +246,7 @@ impl std::fmt::Debug for PackedHeaders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::journal::schema;
+    use crate::journal::schema;
 
     fn headers(all: &[(&'static str, &str)]) -> PackedHeaders {
         let map: http::HeaderMap = all

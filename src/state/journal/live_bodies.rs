@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use serde::Serialize;
 
-use crate::state::sync::locked;
+use crate::sync::locked;
 use baton_core::redact::Redactor;
 use baton_core::transcript::{AnswerContent, AnswerPartKind};
 

@@ -52,7 +52,7 @@ use std::thread;
 
 pub use answer_summary::{AnswerSummary, CallSummary};
 pub use baton_core::redact::Redactor;
-pub(crate) use baton_core::text::words::plural;
+pub use baton_core::text::words::plural;
 pub use bill::{BillEntry, BillFilter};
 pub use bill_sums::{BillGroup, BillSum, PriceSource, SavingsReport};
 pub use carried::{CarriedGroup, CarriedReport};
@@ -76,12 +76,12 @@ pub use schema::{FILE, JournalError};
 pub use search::{SearchHit, SearchResult, TextPosition};
 pub use summary::ShownPart;
 pub use tried::KeptVerdict;
-pub(crate) use units::{short, size, unsent};
+pub use units::{short, size, unsent};
 
 use self::archive::Archive;
 use self::retention::JournalBounds;
 use self::writer::JournalWriter;
-use crate::state::config::{Journal as Settings, Secret};
+use crate::config::{Journal as Settings, Secret};
 
 /// Starts the journal of a state directory. `tags` distinguish a harness's texts from a person's, for titles. The thread
 /// ends when the last clone of the recorder is dropped.

@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use bytes::Bytes;
 
 use super::headers::PackedHeaders;
-use crate::state::telemetry::ExchangeEvent;
+use crate::telemetry::ExchangeEvent;
 use baton_core::record::WireId;
 use baton_core::redact::Redactor;
 use baton_core::rewrite::SizeChange;

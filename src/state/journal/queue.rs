@@ -11,9 +11,9 @@ use tokio::sync::broadcast;
 use super::headers::PackedHeaders;
 use super::live_bodies::LiveBodies;
 use super::note::JournalNote;
-use crate::state::clock::now_ms;
-use crate::state::sync::locked;
-use crate::state::telemetry::HandoffEvent;
+use crate::clock::now_ms;
+use crate::sync::locked;
+use crate::telemetry::HandoffEvent;
 
 /// Most queued notes; an exchange makes about six.
 const QUEUE_NOTES: usize = 16 * 1024;

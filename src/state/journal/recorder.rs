@@ -13,8 +13,8 @@ use super::headers::PackedHeaders;
 use super::live_bodies::{LiveBodies, LivePart};
 use super::note::{CapturedBody, JournalNote, ReceivedRequest, SentLeg};
 use super::queue::{LiveEvent, NoteQueue, QueueLoad, RecordedExchange};
-use crate::state::clock::now_ms;
-use crate::state::telemetry::ExchangeEvent;
+use crate::clock::now_ms;
+use crate::telemetry::ExchangeEvent;
 use baton_core::redact::Redactor;
 use baton_core::wire::{StopReason, Usage};
 

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::answer_summary::AnswerSummary;
 use super::schema::JournalError;
-use crate::state::telemetry::{ExchangeFacts, ExchangeOutcome};
+use crate::telemetry::{ExchangeFacts, ExchangeOutcome};
 use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::record::HandoffId;
 use baton_core::rewrite::{ChangeReason, SizeChange};

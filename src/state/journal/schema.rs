@@ -103,9 +103,9 @@ pub(super) fn file(dir: &Path) -> PathBuf {
 
 /// Makes the file, for its owner alone, and opens it.
 pub(super) fn make(dir: &Path) -> Result<Connection, JournalError> {
-    crate::state::store::make_dir(dir).map_err(|error| JournalError(error.message))?;
+    crate::store::make_dir(dir).map_err(|error| JournalError(error.message))?;
     let file = file(dir);
-    crate::state::store::make_whole(&file, fill, JournalError::from)?;
+    crate::store::make_whole(&file, fill, JournalError::from)?;
     open(dir)
 }
 

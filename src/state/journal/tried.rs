@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::BillEntry;
-use crate::state::disk;
+use crate::disk;
 use baton_core::bill::{Arm, PriceTable};
 use baton_core::trial::{ArmSum, RecordedCall, RecordedSession, TrialReport, reckon};
 
@@ -91,7 +91,7 @@ fn sessions(entries: &[BillEntry]) -> impl Iterator<Item = RecordedSession> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::prices;
+    use crate::prices;
     use baton_core::bill::TokenCounts;
     use baton_core::nudge::ShadowMoment;
 

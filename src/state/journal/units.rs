@@ -2,7 +2,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 /// `512 B`, `3.4 KiB`, `120 MiB`.
-pub(crate) fn size(bytes: u64) -> String {
+pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {
         return format!("{bytes} B");
@@ -19,7 +19,7 @@ pub(crate) fn size(bytes: u64) -> String {
 }
 
 /// `999`, `1.2 k`, `403.6 M`: a large number with one decimal.
-pub(crate) fn short(n: u64) -> String {
+pub fn short(n: u64) -> String {
     const UNITS: [&str; 4] = ["k", "M", "G", "T"];
     if n < 1000 {
         return n.to_string();
@@ -34,7 +34,7 @@ pub(crate) fn short(n: u64) -> String {
 }
 
 /// Input that was not sent on: `about 1.2 k tokens`, with a minus where more was sent than received.
-pub(crate) fn unsent(tokens: i64) -> String {
+pub fn unsent(tokens: i64) -> String {
     let sign = if tokens < 0 { "-" } else { "" };
     format!("about {sign}{} tokens", short(tokens.unsigned_abs()))
 }

@@ -16,7 +16,7 @@ use super::archive::Archive;
 use super::note::JournalNote;
 use super::queue::{LiveEvent, QueueLoad};
 use super::retention::{self, JournalBounds};
-use crate::state::clock::now_ms;
+use crate::clock::now_ms;
 
 /// How long notes are collected before they are written: a killed process loses that much at most, and a viewer waits that
 /// long.

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::TOUCH_AFTER_MS;
-use crate::state::keyed_hash::hash;
+use crate::keyed_hash::hash;
 use baton_core::record::{HandoffId, HiddenPair, sibling_key};
 use baton_core::wire::unique_part;
 

@@ -10,7 +10,7 @@ use super::context_uses::{ContextUses, ThreadId, ThreadTurns};
 use super::listed::Listed;
 use super::repeats::{AnswerId, Repeats, in_time};
 use super::spoken::ViewLength;
-use crate::state::sync::locked;
+use crate::sync::locked;
 use baton_core::nudge::ContextUse;
 use baton_core::plan::{KnownConversation, ThreadCosts};
 use baton_core::record::{
@@ -35,7 +35,7 @@ pub struct LiveConversation {
     pub(super) turn: tokio::sync::Mutex<()>,
     used: AtomicU64,
     /// How many messages it has since the last handoff, as far as this process knows.
-    pub(crate) spoken: ViewLength,
+    pub spoken: ViewLength,
 }
 
 pub(super) struct LiveState {

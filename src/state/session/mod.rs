@@ -32,11 +32,11 @@ pub use self::context_uses::{ThreadId, ThreadTurns};
 pub use self::key::{ConversationKey, conversation_key};
 pub use self::live::LiveConversation;
 use self::live::{CacheUpdate, LiveState};
-pub(crate) use self::reader::Reader;
+pub use self::reader::Reader;
 pub use self::repeats::{AnswerId, REPEAT_WITHIN_MS};
-pub(crate) use self::thread::ContextThread;
-use crate::state::store::records::{PlacedRecord, StoredRecord};
-use crate::state::store::{SharedStore, StoreError, StoreResult};
+pub use self::thread::ContextThread;
+use crate::store::records::{PlacedRecord, StoredRecord};
+use crate::store::{SharedStore, StoreError, StoreResult};
 use baton_core::record::{Conversation, CutPoint, Handoff, HandoffId, RecordChange, RepeatedAnswer};
 
 /// Bytes of handoffs kept in memory where no limit is given: room for a few of the longest (1 MiB of prompt, and as much of head).

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use futures_util::future::{join, join_all, join3};
 
 use super::{CallsAfterCut, LiveConversation, NewCalls, Sessions};
-use crate::state::store::seals::Seals;
-use crate::state::store::{HandoffFilter, StoreError};
+use crate::store::seals::Seals;
+use crate::store::{HandoffFilter, StoreError};
 use baton_core::plan::{AgentCall, Answer, ListedRecords, Need, Needs, PairsAfter, Records};
 use baton_core::record::{Handoff, HandoffId, HiddenPair};
 use baton_core::text::Span;
@@ -26,14 +26,14 @@ const MOST_LEFT_OUT: usize = 8;
 const SEALING: usize = 16;
 
 /// The records that were read for a request.
-pub(crate) struct Reader<'a> {
+pub struct Reader<'a> {
     sessions: &'a Sessions,
     seals: &'a Seals,
     principal: &'a str,
     now_ms: u64,
-    pub(crate) records: Records,
+    pub records: Records,
     /// `None` while the store cannot be reached.
-    pub(crate) live: Option<Arc<LiveConversation>>,
+    pub live: Option<Arc<LiveConversation>>,
     /// The walk over the transcript's calls whose pairs were asked for last.
     calls: Option<(Need, NewCalls)>,
     /// What was read for a walk before that.
@@ -43,7 +43,7 @@ pub(crate) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// Nothing is read yet.
-    pub(crate) fn new(sessions: &'a Sessions, seals: &'a Seals, principal: &'a str, now_ms: u64) -> Self {
+    pub fn new(sessions: &'a Sessions, seals: &'a Seals, principal: &'a str, now_ms: u64) -> Self {
         Self {
             sessions,
             seals,
@@ -59,7 +59,7 @@ impl<'a> Reader<'a> {
 
     /// Opens the conversation, and reads with it what its request most likely needs: before it is known that all is
     /// needed. What cannot be read is asked for again.
-    pub(crate) async fn open(&mut self, call: &AgentCall, needs: Needs) {
+    pub async fn open(&mut self, call: &AgentCall, needs: Needs) {
         let (sessions, principal) = (self.sessions, self.principal);
         self.walk_calls(call, &sessions.peek(&call.key, principal), &needs);
         let opened = sessions.open(&call.key, principal, self.now_ms);
@@ -90,7 +90,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub(crate) async fn read_for(&mut self, call: &AgentCall, needs: Needs) -> Result<(), StoreError> {
+    pub async fn read_for(&mut self, call: &AgentCall, needs: Needs) -> Result<(), StoreError> {
         if let Some(live) = self.live.clone() {
             self.walk_calls(call, &live, &needs);
         }
@@ -101,7 +101,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub(crate) async fn read(&mut self, needs: Needs) -> Result<(), StoreError> {
+    pub async fn read(&mut self, needs: Needs) -> Result<(), StoreError> {
         self.reads += 1;
         if self.reads > MOST_READS {
             return Err(StoreError::new(format!(
@@ -122,12 +122,12 @@ impl<'a> Reader<'a> {
     }
 
     /// The walk over the transcript's calls, once the plan is made.
-    pub(crate) fn into_calls(self) -> Option<NewCalls> {
+    pub fn into_calls(self) -> Option<NewCalls> {
         self.calls.map(|(_, calls)| calls)
     }
 
     /// What it weighs to verify the seals of a text, where the plan verifies any.
-    pub(crate) fn sealing_weight(&self, text: usize) -> usize {
+    pub fn sealing_weight(&self, text: usize) -> usize {
         match self.records.has(&Need::SealKeys) {
             true => text * SEALING * self.seals.now().count(),
             false => 0,
@@ -289,7 +289,7 @@ impl Sessions {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub(crate) async fn between(
+    pub async fn between(
         &self,
         principal: &str,
         ids: (HandoffId, HandoffId),
@@ -309,7 +309,7 @@ impl Sessions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::store::tests::pair;
+    use crate::store::tests::pair;
 
     #[test]
     fn a_pair_is_found_by_the_part_of_its_fingerprint_that_stays() {

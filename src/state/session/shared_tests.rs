@@ -7,10 +7,10 @@ use uuid::Uuid;
 
 use super::tests::asks;
 use super::*;
-use crate::state::store::redis::tests::server::RedisServer;
-use crate::state::store::redis::tests::{also_over_redis, store_in};
-use crate::state::store::sqlite::SqliteStore;
-use crate::state::store::tests::{cut_point, handoff, pair};
+use crate::store::redis::tests::server::RedisServer;
+use crate::store::redis::tests::{also_over_redis, store_in};
+use crate::store::sqlite::SqliteStore;
+use crate::store::tests::{cut_point, handoff, pair};
 use baton_core::record::{HiddenPair, RepeatedAnswer};
 
 /// Processes over one store.

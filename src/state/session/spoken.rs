@@ -5,19 +5,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Messages in the model's view after its carry-over prompt. Never fewer than there are: threads of one key, rewinds
 /// and calls that the agent does not see only make it more.
 #[derive(Debug, Default)]
-pub(crate) struct ViewLength(
+pub struct ViewLength(
     /// One more than are known; 0: nothing is known.
     AtomicUsize,
 );
 
 impl ViewLength {
     /// A request has this many messages.
-    pub(crate) fn saw(&self, messages: usize) {
+    pub fn saw(&self, messages: usize) {
         self.0.fetch_max(messages.saturating_add(1), Ordering::Relaxed);
     }
 
     /// The model has answered a request.
-    pub(crate) fn answered(&self) {
+    pub fn answered(&self) {
         let one_more = |known: usize| (known > 0).then(|| known.saturating_add(1));
         // Where nothing is known, nothing is changed.
         let _ = self
@@ -26,12 +26,12 @@ impl ViewLength {
     }
 
     /// All before it is cut.
-    pub(crate) fn handed_over(&self) {
+    pub fn handed_over(&self) {
         self.0.store(1, Ordering::Relaxed);
     }
 
     /// How many, at most; `None`: not known.
-    pub(crate) fn known(&self) -> Option<usize> {
+    pub fn known(&self) -> Option<usize> {
         self.0.load(Ordering::Relaxed).checked_sub(1)
     }
 }

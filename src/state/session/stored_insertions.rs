@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use super::live::CacheUpdate;
 use super::{LiveConversation, Sessions};
-use crate::state::store::StoreResult;
-use crate::state::store::records::PlacedRecord;
+use crate::store::StoreResult;
+use crate::store::records::PlacedRecord;
 use baton_core::record::{CutPoint, HiddenPair, Insertion, ReadyDraft, RecordChange, ThinkingOmission};
 
 impl Sessions {

@@ -7,9 +7,9 @@ use futures_util::future::join_all;
 use uuid::Uuid;
 
 use super::*;
-use crate::state::config::StoreKind;
-use crate::state::store::tests::{cut_point, handoff, pair, put_cut_point};
-use crate::state::store::{self, Store};
+use crate::config::StoreKind;
+use crate::store::tests::{cut_point, handoff, pair, put_cut_point};
+use crate::store::{self, Store};
 
 fn memory() -> SharedStore {
     store::open(&StoreKind::Memory.into(), Path::new("")).unwrap()

@@ -13,19 +13,19 @@ use baton_core::wire::{LegReport, Usage};
 
 /// The thread of an exchange, and its thresholds.
 #[derive(Clone)]
-pub(crate) struct ContextThread {
-    pub(crate) live: Arc<LiveConversation>,
-    pub(crate) thread: ThreadId,
-    pub(crate) limits: ModelThresholds,
-    pub(crate) window: Option<u64>,
-    pub(crate) nudge_pays: bool,
-    pub(crate) wording: NudgeWording,
-    pub(crate) costs: Option<Arc<RequestCosts>>,
+pub struct ContextThread {
+    pub live: Arc<LiveConversation>,
+    pub thread: ThreadId,
+    pub limits: ModelThresholds,
+    pub window: Option<u64>,
+    pub nudge_pays: bool,
+    pub wording: NudgeWording,
+    pub costs: Option<Arc<RequestCosts>>,
 }
 
 impl ContextThread {
     /// The thread as it is now. `ready`: a draft by which another process knew what it has cost.
-    pub(crate) fn state(&self, ready: Option<&ReadyDraft>) -> Option<ThreadState<'_>> {
+    pub fn state(&self, ready: Option<&ReadyDraft>) -> Option<ThreadState<'_>> {
         let context = self.with(|context| context.clone())?;
         let costs = self.live.costs(self.thread, |costs| {
             if let Some(draft) = ready.filter(|_| costs.ledger.history().is_none()) {
@@ -45,13 +45,13 @@ impl ContextThread {
     }
 
     /// Takes in what an answer's headers say of usage limits.
-    pub(crate) fn note_limit<'h>(&self, header: impl Fn(&str) -> Option<&'h str>, now_ms: u64) {
+    pub fn note_limit<'h>(&self, header: impl Fn(&str) -> Option<&'h str>, now_ms: u64) {
         let limit = nudge::near_limit(header, now_ms);
         self.live.costs(self.thread, |costs| costs.limit = limit);
     }
 
     /// A notice is given.
-    pub(crate) fn notified(&self) {
+    pub fn notified(&self) {
         self.with(ContextUse::nudged);
         self.live.costs(self.thread, |costs| {
             costs.notified_limit = costs.limit.map(|limit| limit.resets_ms);
@@ -60,7 +60,7 @@ impl ContextThread {
 
     /// Measures the context by the usage of a leg that was answered, in a request of this many bytes, cut at `cut`. Returns why
     /// notices stop.
-    pub(crate) fn measure(&self, bytes: u64, cut: Option<HandoffId>, leg: &LegReport) -> Option<HandoffLoop> {
+    pub fn measure(&self, bytes: u64, cut: Option<HandoffId>, leg: &LegReport) -> Option<HandoffLoop> {
         if let Some(request) = self.costs() {
             self.live.costs(self.thread, |costs| {
                 costs.offered = false;
@@ -72,34 +72,34 @@ impl ContextThread {
     }
 
     /// By what its request is billed; `None` where no cut depends on it.
-    pub(crate) fn costs(&self) -> Option<&RequestCosts> {
+    pub fn costs(&self) -> Option<&RequestCosts> {
         self.costs.as_deref()
     }
 
     /// Looks at what the thread has cost, or adds to it; `None` where it is forgotten.
-    pub(crate) fn ledger<T>(&self, with: impl FnOnce(&mut CutLedger) -> T) -> Option<T> {
+    pub fn ledger<T>(&self, with: impl FnOnce(&mut CutLedger) -> T) -> Option<T> {
         self.live.costs(self.thread, |costs| with(&mut costs.ledger))
     }
 
     /// Has something wait until the thread's next request.
-    pub(crate) fn set_pause(&self, until_next: oneshot::Sender<()>) {
+    pub fn set_pause(&self, until_next: oneshot::Sender<()>) {
         self.live.set_pause(self.thread, until_next);
     }
 
     /// The person is offered a cut: once between two answers of the model's.
-    pub(crate) fn offered_cut(&self) {
+    pub fn offered_cut(&self) {
         self.live.costs(self.thread, |costs| costs.offered = true);
     }
 
     /// A handoff has taken effect. Returns whether it followed a notice, and why notices stop.
-    pub(crate) fn handed_over(&self, handoff: HandoffId) -> (bool, Option<HandoffLoop>) {
+    pub fn handed_over(&self, handoff: HandoffId) -> (bool, Option<HandoffLoop>) {
         self.ledger(CutLedger::handed_over);
         let context = self.with(|context| (context.was_nudged(), context.handed_over(handoff)));
         context.unwrap_or_default()
     }
 
     /// A draft failed: none is begun by a threshold again until the context has grown further.
-    pub(crate) fn draft_failed(&self) {
+    pub fn draft_failed(&self) {
         self.with(ContextUse::tried);
     }
 

@@ -28,9 +28,9 @@ pub use self::error::{StoreError, StoreResult};
 use self::records::{
     Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, ResponseId, Retention, StoredRecord,
 };
-use crate::state::clock::now_ms;
-use crate::state::config::{self, StoreKind};
-use crate::state::disk::{self, FileAccess};
+use crate::clock::now_ms;
+use crate::config::{self, StoreKind};
+use crate::disk::{self, FileAccess};
 use baton_core::record::{
     Conversation, CutPoint, DocumentRecord, Handoff, HandoffId, HandoffStatus, HiddenPair, Insertion,
     Principal, Update, UpdateOutcome,
@@ -337,7 +337,7 @@ pub fn open_existing(settings: &config::StoreConfig, state_dir: &Path) -> StoreR
 ///
 /// # Errors
 /// The directory cannot be created.
-pub(crate) fn make_dir(dir: &Path) -> StoreResult<()> {
+pub fn make_dir(dir: &Path) -> StoreResult<()> {
     disk::make_dir(dir, FileAccess::Owner).map_err(|err| {
         StoreError::new(format!(
             "cannot make the state directory {}: {err}; give another with --state-dir",

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::state::config::StoreRetention;
+use crate::config::StoreRetention;
 use baton_core::record::{Conversation, CutPoint, DocumentRecord, Handoff, HiddenPair, Insertion};
 
 /// Records read at a time.

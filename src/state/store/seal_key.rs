@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use super::{StoreError, StoreResult, hex, make_dir, random};
-use crate::state::disk::{self, FileAccess, private_file};
+use crate::disk::{self, FileAccess, private_file};
 use baton_core::mark::seal::{SealKey, SealKeys};
 
 /// The file with the key that makes seals.

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use super::StoreResult;
 use super::seal_key::{FILE, OLDER, load, load_or_make};
-use crate::state::sync::locked;
+use crate::sync::locked;
 use baton_core::mark::seal::{SealKey, SealKeys};
 
 /// The keys with which a proxy makes and verifies seals.
@@ -102,7 +102,7 @@ fn stamps(dir: &Path) -> Stamps {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::store::seal_key::{retire, rotate};
+    use crate::store::seal_key::{retire, rotate};
 
     #[test]
     fn running_proxies_follow_the_files() {

@@ -100,7 +100,7 @@ fn push_cut(line: &mut String, text: &str, most: usize) {
 }
 
 /// `512 B`, `34 KiB`, `3.4 MiB`.
-pub(crate) fn size(bytes: u64) -> String {
+pub fn size(bytes: u64) -> String {
     let mut size = String::new();
     push_size(&mut size, bytes);
     size

@@ -18,7 +18,7 @@ mod setup;
 pub use facts::ExchangeFacts;
 pub(crate) use facts::{FACTS, Fact, FactValue, FilterKind, TextsOf, ValueOf};
 pub use handoff::HandoffEvent;
-pub(crate) use line::size;
+pub use line::size;
 pub use metrics::{Metrics, ModelPricing};
 pub use otlp::Traces;
 pub use parts::{DraftEvent, LegEnd, ServerAddress, ThinkingRetry};
@@ -145,7 +145,7 @@ impl ExchangeEvent {
     }
 
     /// From the request's first byte to the response's last.
-    pub(crate) fn total(&self) -> Duration {
+    pub fn total(&self) -> Duration {
         Duration::from_secs_f64(self.total_ms / 1000.0)
     }
 
@@ -178,7 +178,7 @@ fn shortened(text: &str) -> &str {
         .map_or(text, |(end, _)| &text[..end])
 }
 
-pub(crate) fn millis(duration: Duration) -> f64 {
+pub fn millis(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1_000_000.0).round() / 1000.0
 }
 

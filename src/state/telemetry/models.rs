@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Mutex;
 
-use crate::state::sync::locked;
+use crate::sync::locked;
 
 /// Maximum number of models with a label of their own: more than a person uses, few enough for a dashboard.
 const MODELS: usize = 64;

@@ -41,7 +41,7 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
-    use crate::state::telemetry::{ExchangeEvent, ExchangeFacts, Metrics};
+    use crate::telemetry::{ExchangeEvent, ExchangeFacts, Metrics};
     use baton_core::record::WireId;
     use baton_core::wire::Usage;
 

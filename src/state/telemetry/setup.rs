@@ -9,7 +9,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 
-use crate::state::config::Log;
+use crate::config::Log;
 use baton_core::text::{date, visible};
 
 /// The library's time stamp, at a fraction of its cost.

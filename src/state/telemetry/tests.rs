@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::state::jobs::recalls::AnswerOutcome;
+use crate::jobs::recalls::AnswerOutcome;
 use baton_core::commands::UndoOutcome;
 use baton_core::nudge::NudgeOutcome;
 use baton_core::rewrite::untooled::ToolOmission;

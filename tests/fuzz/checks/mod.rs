@@ -16,6 +16,8 @@ pub mod yaml;
 
 #[cfg(test)]
 mod replay;
+#[cfg(test)]
+mod replayed;
 
 use baton_core::wire::{WIRES, Wire};
 use bytes::Bytes;

@@ -8,10 +8,14 @@ use super::super::records::{RecordKind, StoredRecord};
 use super::answers;
 use super::kinds::{self, RedisRecord};
 use super::settings::WriteWait;
-use crate::state::config::ServerDurability::{Fsync, Memory, Replicated};
+use crate::config::ServerDurability::{Fsync, Memory, Replicated};
 
 /// Answers that are read of one input.
 const MOST_ANSWERS: usize = 16;
+
+#[cfg(test)]
+#[path = "replay.rs"]
+mod replay;
 
 pub fn check(input: &[u8]) {
     let [call, text @ ..] = input else { return };
@@ -122,4 +126,10 @@ fn stored(record: &StoredRecord) -> Option<Result<RedisRecord, StoreError>> {
         }
         _ => Some(RedisRecord::of(record, 0)),
     }
+}
+
+#[cfg(test)]
+#[test]
+fn the_corpus_passes() {
+    replay::replay("resp", check);
 }

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::key::{KeySection, MARKER_CHARS, PATTERN_CHARS, key, wide};
-use crate::state::config::Secret;
-use crate::state::config::raw::{LocatedValue, Raw};
-use crate::state::config::value::{ValueResult, collect, value_error};
+use crate::config::Secret;
+use crate::config::raw::{LocatedValue, Raw};
+use crate::config::value::{ValueResult, collect, value_error};
 use baton_core::handoffs::carry::CarryScope;
 use baton_core::handoffs::draft::ReviewPolicy;
 use baton_core::nudge::{NudgeWording, Thresholds, Windows};

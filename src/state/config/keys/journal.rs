@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::key::{KeySection, key};
-use crate::state::config::Secret;
+use crate::config::Secret;
 
 #[rustfmt::skip]
 pub(super) const JOURNAL: KeySection = KeySection {

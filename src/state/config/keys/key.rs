@@ -1,11 +1,11 @@
 //! A row of the table of keys: one key of the config.
 
-use crate::state::config::Config;
-use crate::state::config::raw::{Environment, LocatedValue};
-use crate::state::config::value::ValueResult;
+use crate::config::Config;
+use crate::config::raw::{Environment, LocatedValue};
+use crate::config::value::ValueResult;
 
 /// A key of a `C`. Its default and its description are in `config/baton.toml`; its range is that of its reader.
-pub(in crate::state::config) trait ConfigKey<C>: Sync {
+pub(in crate::config) trait ConfigKey<C>: Sync {
     fn name(&self) -> &'static str;
     /// Whether it has no default. Such keys are commented out in the documented default.
     fn is_optional(&self) -> bool {
@@ -24,9 +24,9 @@ pub(in crate::state::config) trait ConfigKey<C>: Sync {
 }
 
 /// A section that occurs once.
-pub(in crate::state::config) struct KeySection {
-    pub(in crate::state::config) name: &'static str,
-    pub(in crate::state::config) keys: &'static [&'static dyn ConfigKey<Config>],
+pub(in crate::config) struct KeySection {
+    pub(in crate::config) name: &'static str,
+    pub(in crate::config) keys: &'static [&'static dyn ConfigKey<Config>],
 }
 
 /// Minimum length of a client key: short enough to be typed, too long to be guessed over a network.

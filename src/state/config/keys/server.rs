@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::key::{KeySection, TOKEN_CHARS, key};
-use crate::state::config::Secret;
+use crate::config::Secret;
 
 #[rustfmt::skip]
 pub(super) const SERVER: KeySection = KeySection {

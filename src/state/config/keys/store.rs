@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::key::{KeySection, key};
-use crate::state::config::StoreAddress;
+use crate::config::StoreAddress;
 
 #[rustfmt::skip]
 pub(super) const STORE: KeySection = KeySection {

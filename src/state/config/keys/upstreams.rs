@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::key::{ConfigKey, TOKEN_CHARS, row};
-use crate::state::config::Secret;
+use crate::config::Secret;
 use baton_core::record::WireId;
 
 #[rustfmt::skip]
-pub(in crate::state::config) const UPSTREAM: &[&dyn ConfigKey<UpstreamConfig>] = &[
+pub(in crate::config) const UPSTREAM: &[&dyn ConfigKey<UpstreamConfig>] = &[
     &row("base_url", |u: &mut UpstreamConfig| &mut u.base_url, |v, _| v.base_url()),
     &row("wire", |u: &mut UpstreamConfig| &mut u.wire, |v, _| v.choice(WireId::ALL, WireId::name).map(Some)).optional(),
     &row("headers", |u: &mut UpstreamConfig| &mut u.headers, |v, e| v.headers(e)).optional(),
@@ -17,7 +17,7 @@ pub(in crate::state::config) const UPSTREAM: &[&dyn ConfigKey<UpstreamConfig>] =
 ];
 
 #[rustfmt::skip]
-pub(in crate::state::config) const CLIENT: &[&dyn ConfigKey<ClientKey>] = &[
+pub(in crate::config) const CLIENT: &[&dyn ConfigKey<ClientKey>] = &[
     &row("name", |c: &mut ClientKey| &mut c.name, |v, _| v.text()).optional(),
     &row("key", |c: &mut ClientKey| &mut c.key, |v, e| v.secret(e, TOKEN_CHARS)).optional(),
 ];

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use pretty_assertions::assert_eq;
 
 use super::is_key_line;
-use crate::state::config::keys::{self, UPSTREAM};
-use crate::state::config::problem::KeyOrigin;
-use crate::state::config::raw::{Environment, LocatedValue, Raw};
-use crate::state::config::value::ValueResult;
-use crate::state::config::{Config, DEFAULT_TEXT, UpstreamConfig};
+use crate::config::keys::{self, UPSTREAM};
+use crate::config::problem::KeyOrigin;
+use crate::config::raw::{Environment, LocatedValue, Raw};
+use crate::config::value::ValueResult;
+use crate::config::{Config, DEFAULT_TEXT, UpstreamConfig};
 
 /// A key of the documented default.
 struct DocumentedKey {

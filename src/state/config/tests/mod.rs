@@ -87,7 +87,7 @@ fn every_file_of_the_folder_loads() {
         .map(|name| (*name, format!("{name}-0123456789-0123456789-0123456789")))
         .chain([("STORE_URL", "redis://valkey:6379".to_owned())])
         .collect();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let folders =
         ["config", "examples/compose"].map(|folder| std::fs::read_dir(root.join(folder)).expect("folder"));
     let mut seen = 0;

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::value::{DocumentSettings, StoredHandoff};
-use crate::state::files::repository;
-use crate::state::journal::JournalReader;
+use crate::files::repository;
+use crate::journal::JournalReader;
 use baton_core::handoffs::document::{Checkout, ContextTokens, HandoffDocument, HandoffSource};
 use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, SeenFacts, Whereabouts};
 use baton_core::record::{Handoff, LOCAL};

@@ -7,9 +7,9 @@ use std::{fs, io};
 
 use super::make;
 use super::value::{DocumentError, DocumentSettings, StoredHandoff, document_error};
-use crate::state::disk::{self, FileAccess};
-use crate::state::files::yaml_files::{HandoffFolder, gather};
-use crate::state::store::{DocumentFilter, SharedStore, make_dir};
+use crate::disk::{self, FileAccess};
+use crate::files::yaml_files::{HandoffFolder, gather};
+use crate::store::{DocumentFilter, SharedStore, make_dir};
 use baton_core::handoffs::document::HandoffDocument;
 use baton_core::handoffs::yaml::{Drift, HandoffFile};
 use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::state::config::{Config, Secret};
+use crate::config::{Config, Secret};
 use baton_core::handoffs::document::HandoffSize;
 use baton_core::handoffs::draft;
 use baton_core::nudge::Windows;

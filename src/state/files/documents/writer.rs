@@ -11,7 +11,7 @@ use tokio::time::MissedTickBehavior;
 use super::steps::{self, JSON, MARKDOWN};
 use super::steps::{StatusChange, archive_old, document_of, set_status, write, write_files, write_yaml};
 use super::value::{DocumentSettings, StoredHandoff};
-use crate::state::store::{DocumentFilter, SharedStore};
+use crate::store::{DocumentFilter, SharedStore};
 use baton_core::record::{HandoffId, HandoffStatus};
 
 /// Handoffs that may wait: each holds its request in memory. Handoffs are minutes apart.

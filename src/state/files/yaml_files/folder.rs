@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::error::FileError;
 use super::newest;
-use crate::state::disk::{self, FileAccess};
+use crate::disk::{self, FileAccess};
 use baton_core::handoffs::yaml::names;
 
 /// Archived files, in the folder of their session.

@@ -12,7 +12,7 @@ use super::newest::time_of;
 use super::read::read_file;
 use super::write::{FileNaming, WrittenFile};
 use super::{newest, now};
-use crate::state::files::repository::run_program;
+use crate::files::repository::run_program;
 use baton_core::handoffs::document::HandoffDocument;
 use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{self, CurrentRepository, Drift, HandoffFile, names};

@@ -9,7 +9,7 @@ use tempfile::NamedTempFile;
 use super::error::FileError;
 use super::folder::{ARCHIVE, FolderLock, HandoffFolder, absolute, files_in, make_dir, no_links};
 use super::newest;
-use crate::state::disk::{self, FileAccess};
+use crate::disk::{self, FileAccess};
 use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{HandoffFile, ledger_entry, names};
 

@@ -21,8 +21,8 @@ use uuid::Uuid;
 pub use self::job::DraftJob;
 pub use self::record::{DraftOrder, DraftRecord, DraftState};
 pub use self::restore::DecisionFailure;
-use crate::state::clock::now_ms;
-use crate::state::sync::locked;
+use crate::clock::now_ms;
+use crate::sync::locked;
 use baton_core::handoffs::draft::{AcceptedDraft, DraftMethod};
 use baton_core::record::HandoffId;
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use uuid::Uuid;
 
-use crate::state::clock::now_ms;
+use crate::clock::now_ms;
 use baton_core::handoffs::draft::{DraftMethod, DraftRequest, document_of};
 use baton_core::record::{Handoff, HandoffId, HandoffOrigin};
 

@@ -3,8 +3,8 @@
 use uuid::Uuid;
 
 use super::{CancelRefusal, DraftQueue, DraftRecord, DraftState};
-use crate::state::clock::now_ms;
-use crate::state::store::{HandoffFilter, SharedStore, StoreError, StoreResult};
+use crate::clock::now_ms;
+use crate::store::{HandoffFilter, SharedStore, StoreError, StoreResult};
 use baton_core::record::{Handoff, HandoffOrigin};
 
 /// Bits of a UUIDv7 that are not its time.

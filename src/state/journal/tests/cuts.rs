@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::*;
-use crate::state::journal::note::JournalNote;
-use crate::state::journal::retention;
+use crate::journal::note::JournalNote;
+use crate::journal::retention;
 use baton_core::text::Span;
 use baton_core::text::splice::{Edit, splice};
 use baton_core::wire::View;

@@ -15,7 +15,7 @@ use http::HeaderMap;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::state::telemetry::{ExchangeEvent, ExchangeFacts};
+use crate::telemetry::{ExchangeEvent, ExchangeFacts};
 use baton_core::record::WireId;
 use baton_core::rewrite::{ChangeReason, SizeChange};
 use baton_core::wire::{self, Operation, Requests, StopReason, Usage};
@@ -28,7 +28,7 @@ fn settings() -> Settings {
         max_bytes: 1 << 40,
         max_age: Duration::from_secs(86_400 * 36_500),
         redact: vec!["hunter[0-9]".to_owned()],
-        secrets: vec![crate::state::config::Secret::new("our own key")],
+        secrets: vec![crate::config::Secret::new("our own key")],
         queue_bytes: 64 << 20,
         response_bytes: 1 << 20,
         cache_bytes: 1 << 20,
@@ -49,7 +49,7 @@ fn begun(id: &str, conversation: &str, received: &Bytes) -> ReceivedRequest {
     headers.insert("anthropic-version", "2023-06-01".parse().unwrap());
     ReceivedRequest {
         id: id.to_owned(),
-        at_ms: crate::state::clock::now_ms(),
+        at_ms: crate::clock::now_ms(),
         principal: "local".to_owned(),
         conversation: Some(conversation.to_owned()),
         wire: WireId::Anthropic,

@@ -3,8 +3,8 @@
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::state::journal::queue::MOST_LOST_ENDS;
-use crate::state::journal::retention;
+use crate::journal::queue::MOST_LOST_ENDS;
+use crate::journal::retention;
 
 fn settled(dir: &Path, most: u64) -> JournalReader {
     for _ in 0..400 {

@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::settings::{ServerState, WriteWait};
-use crate::state::store::records::{PlacedKind, PlacedRecord, RecordKind, ResponseId, StoredRecord};
-use crate::state::store::{StoreError, StoreResult, foreign_record};
+use crate::store::records::{PlacedKind, PlacedRecord, RecordKind, ResponseId, StoredRecord};
+use crate::store::{StoreError, StoreResult, foreign_record};
 use baton_core::record::{Conversation, DocumentRecord, Handoff, HandoffId, HandoffStatus, Principal};
 
 /// A record's last use in milliseconds since the Unix epoch, and the fields that were read of it.

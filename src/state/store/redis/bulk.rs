@@ -9,8 +9,8 @@ use super::documents;
 use super::kinds::{self, RedisKind};
 use super::shared::RedisCluster;
 use super::{ARCHIVED, Durable, HEAD, RedisRecord};
-use crate::state::store::StoreResult;
-use crate::state::store::records::{PAGE, RecordKind, RecordPage, StoredRecord};
+use crate::store::StoreResult;
+use crate::store::records::{PAGE, RecordKind, RecordPage, StoredRecord};
 
 impl RedisCluster {
     /// A page by the server's own cursor, which may return a record twice and misses none that is there all the time.

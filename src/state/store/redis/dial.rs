@@ -14,7 +14,7 @@ use rustls_pki_types::pem::PemObject;
 use super::answers::{greeting, primary_address, redirection, text};
 use super::scripts::RedisScript;
 use super::settings::{ServerState, WriteWait};
-use crate::state::config::{ServerDurability, StoreAddress, Topology};
+use crate::config::{ServerDurability, StoreAddress, Topology};
 
 /// Redirections followed for one connection: a cluster needs one, and another while a slot moves.
 const REDIRECTIONS: usize = 4;

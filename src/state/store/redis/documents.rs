@@ -6,8 +6,8 @@ use super::answers::{ScriptResult, document, document_written, documents_archive
 use super::link::Durable;
 use super::scripts::RedisScript;
 use super::shared::{PAGE, RedisCluster};
-use crate::state::store::records::StoredRecord;
-use crate::state::store::{DocumentFilter, StoreError, StoreResult, foreign_record};
+use crate::store::records::StoredRecord;
+use crate::store::{DocumentFilter, StoreError, StoreResult, foreign_record};
 use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus, Principal};
 
 /// The field with a document's status.

@@ -10,8 +10,8 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::answers::{RedisResponseId, unexpected_reply};
-use crate::state::store::records::{PlacedKind, PlacedRecord, RecordKind, ResponseId, StoredRecord};
-use crate::state::store::{StoreError, StoreResult};
+use crate::store::records::{PlacedKind, PlacedRecord, RecordKind, ResponseId, StoredRecord};
+use crate::store::{StoreError, StoreResult};
 use baton_core::record::{Conversation, Handoff, HandoffId};
 
 /// A kind of record. An empty name: the kind has no such index.

@@ -16,7 +16,7 @@ use super::answers::{LinkFault, durable, server_fault};
 use super::dial::{Dialer, PrimaryConnection};
 use super::scripts::ScriptCall;
 use super::settings::WriteWait;
-use crate::state::store::{StoreError, StoreResult};
+use crate::store::{StoreError, StoreResult};
 
 /// Calls that may be under way. More would only wait for each other.
 const UNDER_WAY: usize = 1024;

@@ -18,7 +18,7 @@ mod shared;
 #[cfg(test)]
 #[allow(unreachable_pub)]
 #[path = "../../../../tests/fuzz/checks/resp.rs"]
-pub(crate) mod fuzzed;
+pub mod fuzzed;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -36,7 +36,7 @@ use self::scripts::RedisScript;
 use self::shared::{RedisCluster, redis_records};
 use super::records::{Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, Retention, StoredRecord};
 use super::{DocumentFilter, HandoffFilter, Store, StoreError, StoreResult};
-use crate::state::config::StoreConfig;
+use crate::config::StoreConfig;
 use baton_core::record::{
     Conversation, DocumentRecord, Handoff, HandoffId, HandoffStatus, Principal, Update, UpdateOutcome,
 };

@@ -1,6 +1,6 @@
 //! Whether a server's settings can guarantee the configured durability.
 
-use crate::state::config::ServerDurability;
+use crate::config::ServerDurability;
 
 /// The state that a server reports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -13,10 +13,10 @@ use super::answers::{self, UsedFields, first_texts, from_json, handoff, placed};
 use super::kinds::{self, ARCHIVED, HANDOFF, HANDOFF_IDS, RedisKind, RedisRecord};
 use super::link::{Durable, Link, LinkRequest};
 use super::scripts::{RedisScript, ScriptCall};
-use crate::state::clock::now_ms;
-use crate::state::config::ServerDurability;
-use crate::state::store::records::{Lookup, PlacedKind, PlacedRecord, StoredRecord};
-use crate::state::store::{HandoffFilter, StoreError, StoreResult, foreign_record, random};
+use crate::clock::now_ms;
+use crate::config::ServerDurability;
+use crate::store::records::{Lookup, PlacedKind, PlacedRecord, StoredRecord};
+use crate::store::{HandoffFilter, StoreError, StoreResult, foreign_record, random};
 use baton_core::record::{Handoff, Update, UpdateOutcome};
 
 /// How often a change is made again where others change the same record meanwhile. Each time one of them succeeds.

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::document_rows;
 use super::rows::{self, PlacedTable, TouchedRecord};
 use super::schema::{from_json, uint};
-use crate::state::store::records::{PAGE, RecordKind, RecordPage, ResponseId, StoredRecord};
+use crate::store::records::{PAGE, RecordKind, RecordPage, ResponseId, StoredRecord};
 
 /// A page of records, in the order in which they were written first.
 pub(super) fn page(conn: &Connection, kind: RecordKind, after: &str) -> rusqlite::Result<RecordPage> {

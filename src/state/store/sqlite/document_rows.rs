@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use uuid::Uuid;
 
 use super::schema::{int, owned, uint};
-use crate::state::store::DocumentFilter;
+use crate::store::DocumentFilter;
 use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus, Principal};
 
 /// Columns of a document, in the order `read` expects.

@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use crate::state::store::{StoreError, StoreResult};
+use crate::store::{StoreError, StoreResult};
 
 /// The failures that an acknowledged write survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

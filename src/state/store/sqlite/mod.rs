@@ -35,7 +35,7 @@ use self::worker::DbWorker;
 use self::writer::{Flush, SqliteWriter, to_disk};
 use super::records::{Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, Retention, StoredRecord};
 use super::{DocumentFilter, HandoffFilter, Store, StoreResult, make_dir};
-use crate::state::clock::now_ms;
+use crate::clock::now_ms;
 use baton_core::record::{
     Conversation, DocumentRecord, Handoff, HandoffId, HandoffStatus, Principal, Update, UpdateOutcome,
 };

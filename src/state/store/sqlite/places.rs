@@ -8,7 +8,7 @@ use std::sync::{PoisonError, RwLock};
 use rusqlite::Connection;
 
 use super::rows;
-use crate::state::store::records::PlacedKind;
+use crate::store::records::PlacedKind;
 
 /// The places that have a hidden pair or an insertion, as 64-bit hashes. A collision costs one look-up.
 pub(super) struct PlaceSet {

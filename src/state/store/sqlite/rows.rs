@@ -6,8 +6,8 @@ use uuid::Uuid;
 
 use super::document_rows;
 use super::schema::{from_json, int, owned, to_json, uint, unreadable};
-use crate::state::store::records::{PlacedKind, PlacedRecord, Retention, StoredRecord};
-use crate::state::store::{HandoffFilter, foreign_record};
+use crate::store::records::{PlacedKind, PlacedRecord, Retention, StoredRecord};
+use crate::store::{HandoffFilter, foreign_record};
 use baton_core::record::WireId;
 use baton_core::record::{Conversation, Handoff, HandoffId, HandoffOrigin, Update, UpdateOutcome};
 

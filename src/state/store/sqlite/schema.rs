@@ -9,7 +9,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Row, TransactionBehavior};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::state::store::{StoreError, StoreResult, foreign_record, make_whole};
+use crate::store::{StoreError, StoreResult, foreign_record, make_whole};
 
 /// How long a statement waits for a lock of another process (a command that archives).
 const BUSY: Duration = Duration::from_secs(5);

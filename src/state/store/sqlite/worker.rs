@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::job::{JobDurability, SqlJob, SqlTask};
 use super::writer::{SqliteWriter, in_savepoint};
-use crate::state::store::{StoreError, StoreResult};
+use crate::store::{StoreError, StoreResult};
 
 /// Most writes in one transaction. Bounds how long the first job waits for the last one.
 const BATCH: usize = 256;

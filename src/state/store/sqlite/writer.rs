@@ -15,7 +15,7 @@ use rusqlite::{Connection, ffi};
 use super::job::{JobDurability, SqlJob};
 use super::schema::{self, LOG_PAGES};
 use super::wal;
-use crate::state::disk::sync_dir;
+use crate::disk::sync_dir;
 
 /// Delay of the flush for writes that were answered before it. A burst of them (at start, or with the first requests of
 /// many conversations) then shares one flush.

@@ -11,7 +11,7 @@ use self::row::{FactRow, row};
 pub(super) use self::words::{BRIEF, brief};
 use self::words::{joined, nudge_note, nudge_sentence, some, tally, undo_note, undo_sentence, was, when};
 use super::{DraftEvent, ExchangeOutcome, ThinkingRetry, is_none, is_zero};
-use crate::state::jobs::recalls::AnswerOutcome;
+use crate::jobs::recalls::AnswerOutcome;
 use baton_core::commands::UndoOutcome;
 use baton_core::nudge::{NudgeOutcome, ShadowMoment};
 use baton_core::rewrite::untooled::ToolOmission;

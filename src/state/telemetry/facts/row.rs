@@ -4,15 +4,15 @@ use std::borrow::Cow;
 
 /// A fact of a `T`. Its name is that of the log's field and of the span's attribute.
 pub(crate) struct FactRow<T> {
-    pub(crate) name: &'static str,
-    pub(crate) value: ValueOf<T>,
-    pub(crate) counter: Option<FactCounter<T>>,
-    pub(crate) filter: Option<(FilterKind, &'static str)>,
+    pub name: &'static str,
+    pub value: ValueOf<T>,
+    pub counter: Option<FactCounter<T>>,
+    pub filter: Option<(FilterKind, &'static str)>,
     /// Its notes in the log line for people.
-    pub(crate) notes: TextsOf<T>,
+    pub notes: TextsOf<T>,
     /// Its sentences in the inspector and in `baton show`, before those of the legs and after them.
-    pub(crate) before: TextsOf<T>,
-    pub(crate) after: TextsOf<T>,
+    pub before: TextsOf<T>,
+    pub after: TextsOf<T>,
 }
 
 pub(crate) type ValueOf<T> = fn(&T) -> FactValue<'_>;
@@ -20,10 +20,10 @@ pub(crate) type TextsOf<T> = fn(&T) -> Vec<String>;
 
 /// A counter by wire, to which every exchange adds.
 pub(crate) struct FactCounter<T> {
-    pub(crate) name: &'static str,
-    pub(crate) help: &'static str,
+    pub name: &'static str,
+    pub help: &'static str,
     /// A second label, and a count for each of its values, zeros included. Without it the value itself is counted.
-    pub(crate) by: Option<(&'static str, CountsOf<T>)>,
+    pub by: Option<(&'static str, CountsOf<T>)>,
 }
 
 type CountsOf<T> = fn(&T) -> Vec<(&'static str, u64)>;

@@ -9,9 +9,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 use super::labels::{Labels, add, label, labels};
-use crate::state::prices::Prices;
-use crate::state::telemetry::ExchangeEvent;
-use crate::state::telemetry::models::LabelledModels;
+use crate::prices::Prices;
+use crate::telemetry::ExchangeEvent;
+use crate::telemetry::models::LabelledModels;
 use baton_core::bill::{ModelPrices, PriceQuery, TokenCounts};
 
 /// How tokens are billed.

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 use super::costs::KINDS;
 use super::labels::{by_model, label, labels};
 use super::{Metrics, counters};
-use crate::state::telemetry::series::{ModelSeries, ModelsSeries, TokenSeries, WireSeries};
-use crate::state::telemetry::{ExchangeEvent, ExchangeFacts, FactValue, HandoffEvent};
+use crate::telemetry::series::{ModelSeries, ModelsSeries, TokenSeries, WireSeries};
+use crate::telemetry::{ExchangeEvent, ExchangeFacts, FactValue, HandoffEvent};
 use baton_core::record::{CarriedKind, HandoffOrigin, WireId};
 
 impl Metrics {

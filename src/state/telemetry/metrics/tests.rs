@@ -3,8 +3,8 @@
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::state::jobs::recalls::AnswerOutcome;
-use crate::state::telemetry::{ExchangeEvent, ExchangeFacts, HandoffEvent};
+use crate::jobs::recalls::AnswerOutcome;
+use crate::telemetry::{ExchangeEvent, ExchangeFacts, HandoffEvent};
 use baton_core::record::WireId;
 use baton_core::wire::Usage;
 
@@ -32,7 +32,7 @@ fn event(model: &str) -> ExchangeEvent {
             undo: Some(baton_core::commands::UndoOutcome::Undone),
             dropped_thinking: 3,
             dropped_for_prefix: 3,
-            thinking_retry: Some(crate::state::telemetry::ThinkingRetry::Accepted),
+            thinking_retry: Some(crate::telemetry::ThinkingRetry::Accepted),
             recalls: vec![AnswerOutcome::Found],
             sent_bytes: vec![7, 3],
             status: 200,

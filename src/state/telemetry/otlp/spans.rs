@@ -250,7 +250,7 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
-    use crate::state::telemetry::{ExchangeFacts, LegEnd, ServerAddress};
+    use crate::telemetry::{ExchangeFacts, LegEnd, ServerAddress};
     use baton_core::record::WireId;
     use baton_core::wire::ServedBy;
 
@@ -347,7 +347,7 @@ mod tests {
 
     #[test]
     fn the_metrics_of_the_conventions_have_published_names() {
-        let metrics = crate::state::telemetry::Metrics::new();
+        let metrics = crate::telemetry::Metrics::new();
         let mut event = event();
         event.first_byte_ms = Some(1.0);
         metrics.record(&event);

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::{id, settings, store, stored};
-use crate::state::files::documents::{DocumentWriter, JSON, MARKDOWN, find, set_status, write};
+use crate::files::documents::{DocumentWriter, JSON, MARKDOWN, find, set_status, write};
 use baton_core::handoffs::document::{HandoffDocument, validate};
 use baton_core::record::HandoffStatus;
 

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::{id, settings, store, stored};
-use crate::state::disk::AT_STAGES;
-use crate::state::files::documents::{DocumentWriter, JSON, MARKDOWN, find, write};
-use crate::state::files::yaml_files::{HandoffFolder, read_file};
+use crate::disk::AT_STAGES;
+use crate::files::documents::{DocumentWriter, JSON, MARKDOWN, find, write};
+use crate::files::yaml_files::{HandoffFolder, read_file};
 use baton_core::handoffs::document::{HandoffDocument, validate};
 use baton_core::record::HandoffStatus;
 

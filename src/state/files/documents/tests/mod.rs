@@ -9,8 +9,8 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::value::{DocumentSettings, StoredHandoff};
-use crate::state::store::SharedStore;
-use crate::state::store::sqlite::SqliteStore;
+use crate::store::SharedStore;
+use crate::store::sqlite::SqliteStore;
 use baton_core::handoffs::document::HandoffSize;
 use baton_core::handoffs::draft;
 use baton_core::nudge::Windows;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{DocumentSettings, id, settings, store, stored};
-use crate::state::files::documents::{document_of, find, write};
-use crate::state::files::repository::run_program;
+use crate::files::documents::{document_of, find, write};
+use crate::files::repository::run_program;
 use baton_core::handoffs::document::HandoffDocument;
 use baton_core::record::HandoffStatus;
 

@@ -5,8 +5,8 @@ use std::process::{Child, Command, Stdio};
 
 use super::super::{FileNaming, HandoffFolder, read_file};
 use super::{at, file, folder, names, write};
-use crate::state::disk::AT_STAGES;
-use crate::state::files::yaml_files::folder::ARCHIVE;
+use crate::disk::AT_STAGES;
+use crate::files::yaml_files::folder::ARCHIVE;
 
 /// Configures a child: where to write, which one it is, and at which step it is killed.
 const DIR: &str = "BATON_TEST_HANDOFF_DIR";

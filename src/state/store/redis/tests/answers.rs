@@ -9,7 +9,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::state::store::HandoffFilter;
+use crate::store::HandoffFilter;
 
 /// Words that the scripts answer with, besides others.
 const WORDS: [&str; 9] = [

@@ -18,8 +18,8 @@ use uuid::Uuid;
 
 use self::server::RedisServer;
 use super::*;
-use crate::state::config::{Config, ServerDurability, StoreAddress};
-use crate::state::store::tests::{PutRecords, conforms, conversation, handoff, pair, update};
+use crate::config::{Config, ServerDurability, StoreAddress};
+use crate::store::tests::{PutRecords, conforms, conversation, handoff, pair, update};
 
 /// Tests that take a server: `local` is without one, `redis` with one.
 macro_rules! also_over_redis {
@@ -30,7 +30,7 @@ macro_rules! also_over_redis {
         }
 
         mod redis {
-            use crate::state::store::redis::tests::server::RedisServer;
+            use crate::store::redis::tests::server::RedisServer;
 
             $(#[tokio::test]
             #[ignore = "needs Redis: .ci/full redis"]

@@ -11,23 +11,13 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 
 use super::*;
-use crate::state::store::tests::{PutRecords, conversation, handoff, pair, update};
+use crate::store::tests::{PutRecords, conversation, handoff, pair, update};
 use baton_core::record::RecordChange;
 
 /// Set for the child of `survives_sigkill`: the directory it writes to.
 const CHILD_DIR: &str = "BATON_TEST_STORE_CHILD";
 
 impl SqliteStore {
-    /// Blocks the writer's thread until the sender is used or dropped.
-    pub(crate) fn hold_writer(&self) -> std::sync::mpsc::Sender<()> {
-        let (release, resumed) = std::sync::mpsc::channel::<()>();
-        drop(self.writer.submit("hold the writer", move |_| {
-            let _ = resumed.recv();
-            Ok(())
-        }));
-        release
-    }
-
     /// Ends the writer's thread by a panic.
     pub(crate) fn kill_writer(&self) {
         drop(self.writer.submit("panic", |_| -> rusqlite::Result<()> {
