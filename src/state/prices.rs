@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use baton_core::bill::PriceTable;
 
 /// `config/prices.toml`, which `.ci/prices` writes from a public package.
-const EMBEDDED: &str = include_str!("../../config/prices.toml");
+const EMBEDDED: &str = include_str!("prices.toml");
 
 static TABLE: LazyLock<PriceTable> = LazyLock::new(|| parse(EMBEDDED).unwrap_or_default());
 

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-const FILE: &str = include_str!("../../../config/models.json");
+const FILE: &str = include_str!("models.json");
 
 /// The rows of the file. A file that cannot be parsed has none; a test holds that it can.
 static TABLE: LazyLock<ModelTable> = LazyLock::new(|| serde_json::from_str(FILE).unwrap_or_default());

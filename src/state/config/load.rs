@@ -11,7 +11,7 @@ use super::value::ValueError;
 use super::{ClientKey, Config, Secret, raw, rules};
 
 /// The documented default, as built in.
-pub const DEFAULT_TEXT: &str = include_str!("../../../config/baton.toml");
+pub const DEFAULT_TEXT: &str = include_str!("baton.toml");
 
 /// The file name under which problems of the built-in default would be reported.
 const DEFAULT_NAME: &str = "config/baton.toml (built in)";

@@ -23,15 +23,9 @@ impl Prompts {
     pub fn with<E>(given: impl Fn(&str) -> Result<Option<String>, E>) -> Result<Self, E> {
         let text = |name: &str, built_in: &str| Ok(given(name)?.unwrap_or_else(|| built_in.to_owned()));
         Ok(Self {
-            document: text(
-                "document.md",
-                include_str!("../../../../config/prompts/document.md"),
-            )?,
-            oneshot: text(
-                "oneshot.md",
-                include_str!("../../../../config/prompts/oneshot.md"),
-            )?,
-            bundle: text("bundle.md", include_str!("../../../../config/prompts/bundle.md"))?,
+            document: text("document.md", include_str!("document.md"))?,
+            oneshot: text("oneshot.md", include_str!("oneshot.md"))?,
+            bundle: text("bundle.md", include_str!("bundle.md"))?,
         })
     }
 
