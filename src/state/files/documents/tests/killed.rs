@@ -71,7 +71,7 @@ async fn killed_at_any_step_no_file_is_torn_and_the_next_start_repairs() {
         write(&first, &store(dir), stored(1, 1_000_000)).await.unwrap();
         let done = Command::new(std::env::current_exe().unwrap())
             .args([
-                "state::files::documents::tests::killed::child_that_is_killed",
+                "files::documents::tests::killed::child_that_is_killed",
                 "--exact",
                 "--ignored",
             ])

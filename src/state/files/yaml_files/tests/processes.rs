@@ -24,7 +24,7 @@ fn child(name: &str, dir: &Path, which: usize, given: (&str, usize)) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args([
-            &format!("state::files::yaml_files::tests::processes::{name}"),
+            &format!("files::yaml_files::tests::processes::{name}"),
             "--exact",
             "--ignored",
         ])

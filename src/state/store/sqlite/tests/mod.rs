@@ -45,7 +45,7 @@ fn survives_sigkill() {
     let dir = tempfile::tempdir().unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args([
-            "state::store::sqlite::tests::child_of_survives_sigkill",
+            "store::sqlite::tests::child_of_survives_sigkill",
             "--exact",
             "--ignored",
             "--nocapture",
